@@ -1,0 +1,28 @@
+"""What every test stands on."""
+
+from collections.abc import Iterator
+
+import hypothesis
+import pytest
+import torch
+
+hypothesis.settings.register_profile("leafgrad", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("leafgrad")
+
+
+def switches() -> dict[str, object]:
+    """Read PyTorch's global switches, which no test may leave flipped."""
+    return {
+        "default dtype": torch.get_default_dtype(),
+        "grad mode": torch.is_grad_enabled(),
+        "inference mode": torch.is_inference_mode_enabled(),
+        "anomaly mode": torch.is_anomaly_enabled(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+    }
+
+
+@pytest.fixture(autouse=True)
+def _switches_stay() -> Iterator[None]:
+    before = switches()
+    yield
+    assert switches() == before

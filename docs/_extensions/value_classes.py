@@ -1,0 +1,51 @@
+"""Show the classes of values by what they hold, not by how they are made, which is nobody's call.
+
+Each attribute that the docstring lists gets its type, or an enum's value, beside its name.
+napoleon could do that, but sphinx_autodoc_typehints takes it away and gives nothing back.
+"""
+
+import dataclasses
+import enum
+from typing import Any, get_type_hints
+
+from sphinx.application import Sphinx
+from sphinx.util.typing import ExtensionMetadata, stringify_annotation
+
+ATTRIBUTE = ".. attribute:: "
+AFTER_NAPOLEON = 501
+BEFORE_TYPEHINTS = 499
+
+
+def options(listed: type) -> dict[str, str]:
+    """Say for each attribute what stands beside its name."""
+    if issubclass(listed, enum.Enum):
+        return {member.name: f":value: {member.value!r}" for member in listed}
+    hints = get_type_hints(listed)
+    return {name: f":type: {stringify_annotation(hint, 'smart')}" for name, hint in hints.items()}
+
+
+def annotate(
+    _app: Sphinx, what: str, _name: str, listed: Any, _options: Any, lines: list[str]
+) -> None:
+    """Insert the options under the directives that napoleon wrote."""
+    if what != "class":
+        return
+    known = options(listed)
+    for index in reversed(range(len(lines))):
+        attribute = lines[index].removeprefix(ATTRIBUTE)
+        if attribute != lines[index] and attribute in known:
+            lines.insert(index + 1, "   " + known[attribute])
+
+
+def without_constructor(
+    _app: Sphinx, _what: str, _name: str, listed: Any, *_signature: Any
+) -> tuple[str, None] | None:
+    """Leave the arguments of a dataclass out."""
+    return ("", None) if isinstance(listed, type) and dataclasses.is_dataclass(listed) else None
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Work on signatures, and on docstrings that napoleon has turned into directives."""
+    app.connect("autodoc-process-signature", without_constructor, priority=BEFORE_TYPEHINTS)
+    app.connect("autodoc-process-docstring", annotate, priority=AFTER_NAPOLEON)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,66 @@
+"""The site: pages proven while they are built, and no request that leaves the reader's machine."""
+
+import sys
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
+
+project = "leafgrad"
+author = "The leafgrad authors"
+project_copyright = author
+version = release = installed_version("leafgrad")
+language = "en"
+
+extensions = [
+    "leafgrad.claims",  # executes and judges every page; sets up myst_nb
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.intersphinx",
+    "sphinx_autodoc_typehints",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "mathml",
+    "scrollable",
+    "value_classes",
+]
+exclude_patterns = ["_build"]
+myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist"]
+myst_heading_anchors = 3
+myst_html_meta = {
+    "description lang=en": "What PyTorch autograd sees: a tutorial whose every claim is executed"
+    " and verified, and a library that inspects tensors, graphs and derivatives.",
+}
+nitpicky = True
+
+default_role = "literal"  # single backticks in a docstring
+autodoc_member_order = "bysource"
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+typehints_use_rtype = False
+always_use_bars_union = True
+
+# Inventories of the few names that the reference needs, kept here: a build asks no network.
+intersphinx_mapping = {
+    "python": ("https://docs.python.org/3", "_inventories/python.txt"),
+    "torch": ("https://docs.pytorch.org/docs/stable", "_inventories/torch.txt"),
+}
+intersphinx_disabled_reftypes = ["std:*"]
+
+html_theme = "furo"
+html_title = "leafgrad"
+html_static_path = ["_static"]
+html_css_files = ["leafgrad.css"]
+html_math_renderer = "mathml"
+html_copy_source = False
+html_show_sphinx = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#1a6b3c", "color-brand-content": "#1a6b3c"},
+    "dark_css_variables": {"color-brand-primary": "#7fd1a0", "color-brand-content": "#7fd1a0"},
+}
+pygments_style = "friendly"
+pygments_dark_style = "github-dark"
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_only_copy_prompt_lines = True

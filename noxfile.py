@@ -1,0 +1,151 @@
+#!/usr/bin/env -S uv run --script
+# /// script
+# dependencies = ["nox>=2025.5.1"]
+# ///
+"""The project's tasks: `nox -s docs` proves the site, `nox -s tests` the library.
+
+Every session takes `-- --torch VERSION` to run on another PyTorch than the pinned one;
+what else follows `--` goes to the session's own tool.
+"""
+
+import argparse
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.5.1"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.reuse_venv = "yes"
+
+PROJECT = Path("pyproject.toml")
+PINNED_TORCH = Path("constraints/torch.txt")
+SITE = Path("docs/_build/html")
+LIBRARY = ("--include=src/leafgrad/*", "--omit=src/leafgrad/claims/*", "--fail-under=100")
+PROVER = ("--include=src/leafgrad/claims/*", "--fail-under=90")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Execute and verify every page and build the site."""
+    options = install(session, "docs")
+    build_site(session, *options)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run the tests and hold the coverage to its limits."""
+    options = install(session, "test")
+    session.run("coverage", "erase")
+    session.run("coverage", "run", "-m", "pytest", *options)
+    session.run("coverage", "combine", "--quiet")
+    if not options:  # a part of the tests covers a part of the code
+        session.run("coverage", "report", *LIBRARY)
+        session.run("coverage", "report", *PROVER)
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check the types."""
+    options = install(session, "types")
+    session.run("mypy", *options)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style, packaging, workflows and repository."""
+    install(session, "lint", project=False)
+    session.run("ruff", "check")
+    session.run("ruff", "format", "--check")
+    session.run("validate-pyproject", "pyproject.toml")
+    session.run("sp-repo-review", ".")
+    workflows = sorted(map(str, Path(".github/workflows").glob("*.yml")))
+    for schema, files in (
+        ("vendor.github-workflows", workflows),
+        ("vendor.dependabot", [".github/dependabot.yml"]),
+        ("vendor.readthedocs", [".readthedocs.yaml"]),
+        ("vendor.citation-file-format", ["CITATION.cff"]),
+    ):
+        session.run("check-jsonschema", "--builtin-schema", schema, *files)
+
+
+@nox.session(default=False)
+def bench(session: nox.Session) -> None:
+    """Measure each figure that the site or the README quotes."""
+    options = install(session, "bench")
+    for benchmark in sorted(Path("benchmarks").glob("*.py")):
+        session.run("python", str(benchmark), *options)
+
+
+@nox.session(default=False)
+def serve(session: nox.Session) -> None:
+    """Build the site and serve it on this machine."""
+    options = install(session, "docs")
+    build_site(session)
+    session.run("python", "-m", "http.server", "--bind", "localhost", "-d", str(SITE), *options)
+
+
+@nox.session(default=False, venv_backend="none")
+def clean(session: nox.Session) -> None:
+    """Remove the site and what the tests left."""
+    for leftover in (SITE.parent, *Path().glob(".coverage*"), *Path().glob(".*_cache")):
+        session.log(f"removing {leftover}")
+        shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
+
+
+def build_site(session: nox.Session, *options: str) -> None:
+    """Let Sphinx build the site, every warning an error, all of them reported."""
+    shutil.rmtree(SITE, ignore_errors=True)  # a page that is gone is gone from the site
+    strict = ("--nitpicky", "--fail-on-warning", "--keep-going", "--jobs=auto")
+    doctrees = f"--doctree-dir={SITE.with_name('doctrees')}"
+    session.run("sphinx-build", *strict, doctrees, *options, "docs", str(SITE))
+    session.log(f"the site: {(SITE / 'index.html').resolve()}")
+
+
+def install(session: nox.Session, group: str, *, project: bool = True) -> list[str]:
+    """Install the group, with or without the project, and return the options left.
+
+    An environment that holds the same already is left alone: this is what makes the second
+    run of a session start at once.
+    """
+    torch, options = chosen_torch(session.posargs)
+    wanted = nox.project.dependency_groups(nox.project.load_toml(PROJECT), group)
+    if project:
+        wanted = ("--editable", ".[claims]", *wanted, *torch)
+    stamp = Path(session.virtualenv.location) / "installed.sha256"
+    digest = hashlib.sha256(
+        "\n".join([*wanted, PROJECT.read_text(), PINNED_TORCH.read_text()]).encode()
+    ).hexdigest()
+    if not (stamp.is_file() and stamp.read_text() == digest):
+        stamp.unlink(missing_ok=True)
+        session.install(*wanted, env=like_pip())
+        # Like install, run_install does nothing under --no-install.
+        session.run_install(
+            "python", "-c", f"open({str(stamp)!r}, 'w').write({digest!r})", log=False
+        )
+    return options
+
+
+def chosen_torch(posargs: list[str]) -> tuple[tuple[str, str] | tuple[str], list[str]]:
+    """Split `--torch VERSION` off the options: what pip is told, and the options left."""
+    parser = argparse.ArgumentParser(prog="nox -s SESSION --", allow_abbrev=False, add_help=False)
+    parser.add_argument("--torch", metavar="VERSION")
+    chosen, options = parser.parse_known_args(posargs)
+    pin = (f"torch=={chosen.torch}",) if chosen.torch else ("--constraint", str(PINNED_TORCH))
+    return pin, options
+
+
+def like_pip() -> dict[str, str]:
+    """Let uv find the wheels that pip has been told of, and compile what it installs, as pip does.
+
+    Where Python may not write bytecode, importing PyTorch would take twice as long every time.
+    """
+    folders = os.environ.get("PIP_FIND_LINKS", "").split()
+    found = {"UV_FIND_LINKS": ",".join(folders)} if folders else {}
+    return {"UV_COMPILE_BYTECODE": "1"} | found
+
+
+if __name__ == "__main__":
+    nox.main()

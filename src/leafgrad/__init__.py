@@ -1,0 +1,24 @@
+"""See what PyTorch autograd sees: tensors, graphs and derivatives, explained and proven."""
+
+from leafgrad._derivative import higher_order_grad
+from leafgrad._graph import trace_graph
+from leafgrad._tensor import TensorDescription, TensorRole, describe_tensor
+from leafgrad._trace import GraphTrace, SavedTensor, TracedEdge, TracedNode
+
+__all__ = [
+    "GraphTrace",
+    "SavedTensor",
+    "TensorDescription",
+    "TensorRole",
+    "TracedEdge",
+    "TracedNode",
+    "describe_tensor",
+    "higher_order_grad",
+    "trace_graph",
+]
+
+__version__ = "0.1.0"
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

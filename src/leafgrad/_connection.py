@@ -1,0 +1,90 @@
+"""How outputs hang on inputs: the path through the graph between them, or why there is none."""
+
+from collections.abc import Iterator
+
+from torch import Tensor
+from torch.autograd.graph import Node
+
+from leafgrad import _autograd
+
+
+def find_path(outputs: Tensor, inputs: Tensor, *, allow_unused: bool) -> list[Node] | None:
+    """List the nodes between, or give None where nothing leads to `inputs` and this is allowed."""
+    _check_graph(outputs, inputs)
+    path = _autograd.nodes_between(outputs, inputs)
+    if path is not None:
+        return path
+    _check_view(outputs, inputs)
+    if not allow_unused:
+        raise RuntimeError(
+            "outputs must depend on inputs, but no path in its graph leads there: compute outputs "
+            "from this very tensor (a copy, or a slice taken later, is another one), or pass "
+            "allow_unused=True for zeros"
+        )
+    return None
+
+
+def _check_graph(outputs: Tensor, inputs: Tensor) -> None:
+    if not inputs.requires_grad:
+        raise RuntimeError(
+            "inputs must require grad before outputs is computed from it, but does not: call "
+            "inputs.requires_grad_() and compute outputs again, or pass a function as outputs"
+        )
+    if not outputs.requires_grad:
+        raise RuntimeError(
+            "outputs must carry the graph that computed it from inputs, but requires no grad: it "
+            "was computed in torch.no_grad() or torch.inference_mode(), or from other tensors, or "
+            "was detached; compute it from inputs with gradients recorded"
+        )
+
+
+def _check_view(outputs: Tensor, inputs: Tensor) -> None:
+    """Raise where `inputs` is a view of what `outputs` depends on: zeros would be misleading."""
+    paths = ((source, _autograd.nodes_between(outputs, source)) for source in _sources(inputs))
+    source = next((source for source, path in paths if path is not None), None)
+    if source is None:
+        return
+    columns = _columns(inputs, source)
+    if columns is None:
+        raise RuntimeError(
+            "inputs must be in the graph of outputs, but outputs was computed from the tensor that "
+            "inputs is a view of: differentiate with respect to that tensor, or compute outputs "
+            "from the view"
+        )
+    raise RuntimeError(
+        "inputs must be in the graph of outputs, but outputs was computed from a tensor X of shape "
+        f"{tuple(source.shape)}, of which inputs only shows {_named(columns)}: differentiate with "
+        f"respect to X, with a multi-index of length {source.shape[-1]} that counts there"
+    )
+
+
+def _sources(view: Tensor) -> Iterator[Tensor]:
+    """Yield the tensors with a graph that `view` may be a view of: its base, and leaves."""
+    base = _autograd.base(view)
+    if base is None:
+        return
+    yield base
+    graph = () if view.grad_fn is None else _autograd.walk([view.grad_fn])
+    for leaf in map(_autograd.leaf_variable, graph):
+        if leaf is not None and _autograd.storage(leaf) == _autograd.storage(base):
+            yield leaf
+
+
+def _columns(view: Tensor, source: Tensor) -> range | None:
+    """Tell which columns of `source` the view shows, None where it shows something else."""
+    if source.dim() == 0:
+        return None
+    shown = view.unsqueeze(-1) if view.shape == source.shape[:-1] else view
+    if shown.shape[:-1] != source.shape[:-1] or shown.stride()[:-1] != source.stride()[:-1]:
+        return None
+    width = shown.shape[-1]
+    if width > 1 and shown.stride(-1) != source.stride(-1):
+        return None
+    first = (shown.storage_offset() - source.storage_offset()) // max(source.stride(-1), 1)
+    return range(first, first + width)
+
+
+def _named(columns: range) -> str:
+    if len(columns) == 1:
+        return f"column {columns[0]}"
+    return f"columns {columns[0]} to {columns[-1]}"

@@ -1,0 +1,162 @@
+"""Tracing: from live outputs to a `GraphTrace`."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch.autograd.graph import GradientEdge, Node
+
+from leafgrad import _autograd
+from leafgrad._reader import Reader
+from leafgrad._trace import GraphTrace
+
+
+def trace_graph(
+    outputs: Any, *, names: torch.nn.Module | Mapping[str, torch.Tensor] | None = None
+) -> GraphTrace:
+    """Copy the autograd graph behind some outputs into values.
+
+    Nothing is run: no hook is called, no checkpointed block computed again, and a graph that is
+    freed, or whose tensors were modified in place, is read like any other. Everything is walked in
+    loops, so 100,000 operations in a chain are no special case. A few nodes of a graph more than
+    500 operations deep get a private entry in their ``metadata``, which makes it safe to free.
+
+    Args:
+        outputs: A tensor of any shape and dtype, a `torch.autograd.graph.GradientEdge`, or any nest
+            of lists, tuples and dicts of them. Those that need no gradient have no graph, and are
+            left out as long as another one has.
+        names: What tensors are called: a module gives the names of its parameters and buffers, a
+            mapping leads from name to tensor. The name of a result is shown at its node.
+
+    Returns:
+        The graph as a value that keeps nothing alive.
+
+    Raises:
+        TypeError: If `outputs` holds anything else, or `names` is neither a module nor a mapping
+            from strings to tensors.
+        ValueError: If `outputs` holds nothing, or nothing that needs a gradient.
+
+    Example:
+        >>> import torch
+        >>> from leafgrad import trace_graph
+        >>> x = torch.ones(3, requires_grad=True)
+        >>> y = torch.ones(3, requires_grad=True)
+        >>> print(trace_graph(x * x + torch.sin(2 * y), names={"x": x, "y": y}))
+        6 nodes, 6 edges, depth 3, all float32 on cpu, 4 tensors saved
+        <BLANKLINE>
+           node            tensor  output  leads to   saved
+        0  AddBackward0            (3,)    1, 3
+        1  MulBackward0            (3,)    2 x, 2 x   other (3,), self (3,)
+        2  AccumulateGrad  x       (3,)
+        3  SinBackward0            (3,)    4          self (3,)
+        4  MulBackward0            (3,)    5 y, none  other () int64
+        5  AccumulateGrad  y       (3,)
+
+    What a node tells is documented at ``torch.autograd.graph.Node``; where that is silent, it is
+    what PyTorch was seen to do.
+    """
+    with _autograd.unobserved():
+        named = [(name, _inside_transforms(tensor)) for name, tensor in _named_tensors(names)]
+        ends = [_inside_transforms(end) for end in _flatten(outputs)]
+        roots = _roots(ends)
+        graph = _autograd.walk(roots)
+        unnamed = [(None, end) for end in ends if isinstance(end, torch.Tensor)]
+        nodes = Reader(graph, [*named, *unnamed]).nodes()
+    places = dict(zip(graph, nodes, strict=True))
+    return GraphTrace(nodes=nodes, roots=tuple(places[root] for root in roots))
+
+
+End = torch.Tensor | GradientEdge
+
+
+def _flatten(outputs: object) -> Iterator[End]:
+    """Yield the tensors and edges of a nest, in order."""
+    ahead = [("outputs", outputs)]
+    while ahead:
+        path, item = ahead.pop()
+        if isinstance(item, GradientEdge) and not isinstance(item.node, Node):
+            raise TypeError(
+                f"{path}.node must be a node, not {type(item.node).__name__}; "
+                "torch.autograd.graph.get_gradient_edge(tensor) gives an edge"
+            )
+        if isinstance(item, torch.Tensor | GradientEdge):
+            yield item
+        elif isinstance(item, Mapping):
+            ahead.extend((f"{path}[{key!r}]", item[key]) for key in reversed([*item]))
+        elif isinstance(item, list | tuple):
+            ahead.extend((f"{path}[{i}]", item[i]) for i in reversed(range(len(item))))
+        else:
+            raise TypeError(_not_an_output(path, item))
+
+
+def _not_an_output(path: str, item: object) -> str:
+    cure = next((cure for kind, cure in CURES.items() if isinstance(item, kind)), ANY_CURE)
+    must = "must be a tensor, a GradientEdge, or a nest of lists, tuples and dicts of them"
+    return f"{path} {must}, not {type(item).__name__}; {cure}"
+
+
+CURES: dict[type, str] = {
+    type(None): "leave it out",
+    torch.nn.Module: "pass what a call of the module returns",
+    Node: "pass the tensor that the node made, or GradientEdge(node, 0)",
+}
+ANY_CURE = "pass what the forward computation made, before any .item() or .numpy()"
+
+
+def _inside_transforms(end: Any) -> Any:
+    """Look through wrappers of ``torch.func`` that need no gradient at their own level."""
+    if isinstance(end, GradientEdge):
+        return end
+    while _autograd.functorch_wrapper(end) and not _autograd.plain(end, "requires_grad"):
+        end = _autograd.unwrapped(end)
+    return end
+
+
+def _roots(ends: list[End]) -> list[Node]:
+    """Find the nodes that the outputs' gradients arrive at, each of them once."""
+    if not ends:
+        raise ValueError("outputs must hold at least one tensor, not none; pass a result")
+    edges = [
+        (end.node, end.output_nr) if isinstance(end, GradientEdge) else _autograd.gradient_edge(end)
+        for end in ends
+    ]
+    roots = list(dict.fromkeys(edge[0] for edge in edges if edge is not None))
+    if not roots:
+        raise ValueError(
+            "outputs must hold a tensor that needs a gradient, but none of them requires grad; "
+            "compute them from a tensor with requires_grad=True, outside no_grad() and detach()"
+        )
+    return roots
+
+
+def _named_tensors(names: object) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield what has a name; a view that PyTorch refuses to place in a graph has no use for it."""
+    for name, tensor in _names_and_tensors(names):
+        if not isinstance(name, str):
+            raise TypeError(
+                f"the keys of names must be strings, not {type(name).__name__}; "
+                "name tensors as in names={'x': x}"
+            )
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(
+                f"names[{name!r}] must be a tensor, not {type(tensor).__name__}; "
+                "a mapping leads from name to tensor, as in names={'x': x}"
+            )
+        if not _autograd.is_invalid_view(tensor):
+            yield name, tensor
+
+
+def _names_and_tensors(names: object) -> Iterator[tuple[object, object]]:
+    match names:
+        case None:
+            pass
+        case torch.nn.Module():
+            yield from names.named_parameters(remove_duplicate=False)
+            yield from names.named_buffers(remove_duplicate=False)
+        case Mapping():
+            yield from names.items()
+        case _:
+            raise TypeError(
+                "names must be a module or a mapping from name to tensor, not "
+                f"{type(names).__name__}; pass the model, or name tensors as in names={{'x': x}}"
+            )

@@ -1,0 +1,1 @@
+"""Values in, strings out: what the results look like. Nothing here knows torch."""

@@ -1,0 +1,57 @@
+"""A card: a title, rows of facts and sentences about them, as text and as HTML."""
+
+import textwrap
+from dataclasses import dataclass
+from html import escape
+
+WIDTH = 79
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """What one value has to say for itself.
+
+    Attributes:
+        title: The value's name and what it is.
+        rows: Pairs of a fact's name and the fact.
+        sentences: What follows from the facts.
+    """
+
+    title: str
+    rows: tuple[tuple[str, str], ...]
+    sentences: tuple[str, ...]
+
+    def to_text(self) -> str:
+        """Lay the card out for a terminal, aligned and wrapped below 80 columns."""
+        width = max(len(name) for name, _ in self.rows)
+        rows = (f"  {name:{width}}  {fact}" for name, fact in self.rows)
+        return "\n".join([self.title, *rows, *map(_bullet, self.sentences)])
+
+    def to_html(self) -> str:
+        """Lay the card out for a notebook or a page, in the colours of what is around it."""
+        rows = "".join(map(_html_row, self.rows))
+        items = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.sentences)
+        return (
+            '<div style="overflow-x: auto">'
+            f'<table style="{TABLE}"><caption style="{CAPTION}">{escape(self.title)}</caption>'
+            f"<tbody>{rows}</tbody></table>"
+            f'<ul style="{LIST}">{items}</ul></div>'
+        )
+
+
+TABLE = "border-collapse: collapse; color: inherit; background: none; margin: 0"
+CAPTION = "caption-side: top; text-align: left; font-weight: bold; color: inherit"
+CELL = "text-align: left; padding: 0.1em 1em 0.1em 0; border: 0; background: none"
+LIST = "margin: 0.4em 0; padding-left: 1.2em; max-width: 44em"
+
+
+def _bullet(sentence: str) -> str:
+    return textwrap.fill(sentence, WIDTH, initial_indent="  - ", subsequent_indent="    ")
+
+
+def _html_row(row: tuple[str, str]) -> str:
+    name, fact = map(escape, row)
+    return (
+        f'<tr><th scope="row" style="{CELL}; font-weight: normal; opacity: 0.75">{name}</th>'
+        f'<td style="{CELL}"><code style="color: inherit">{fact}</code></td></tr>'
+    )

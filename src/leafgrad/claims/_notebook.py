@@ -1,0 +1,70 @@
+"""Page and records -> the executed notebook that MyST-NB renders."""
+
+import tokenize
+from collections.abc import Iterator
+from typing import Any
+
+from myst_nb.core.read import read_myst_markdown_notebook
+from myst_parser.config.main import MdParserConfig
+from nbformat import NotebookNode, from_dict, v4
+
+from leafgrad.claims._cell import unpinned
+from leafgrad.claims._page import Cell
+from leafgrad.claims._record import Record
+from leafgrad.claims._verdict import PageVerdict
+
+NESTED = "remove-cell"
+"""The tag by which MyST-NB passes over a cell: the directive inside its container renders it."""
+
+
+def executed_notebook(text: str, verdict: PageVerdict, config: MdParserConfig) -> NotebookNode:
+    """Read the page `text` as a notebook whose cells hold the outputs of their execution.
+
+    MyST-NB finds cells at the top level only; the others follow as cells tagged `NESTED`.
+    """
+    notebook: NotebookNode = read_myst_markdown_notebook(text, config=config, add_source_map=True)
+    waiting = _executed_cells(verdict)
+    for index, fence in enumerate(notebook.metadata.source_map):
+        if fence in waiting and notebook.cells[index].cell_type == "code":
+            notebook.cells[index] = _code_cell(*waiting.pop(fence))
+    for fence, executed in waiting.items():
+        notebook.cells.append(_code_cell(*executed, NESTED))
+        notebook.metadata.source_map.append(fence)
+    notebook.metadata.language_info = {"name": "python", "pygments_lexer": "python"}
+    return notebook
+
+
+def nested_cells(notebook: NotebookNode) -> Iterator[tuple[int, str]]:
+    """Yield index and source of each cell that a directive has to render."""
+    for index, cell in enumerate(notebook.cells):
+        if NESTED in cell.metadata.get("tags", []):
+            yield index, cell.source
+
+
+def _executed_cells(verdict: PageVerdict) -> dict[int, tuple[Cell, Record]]:
+    return {
+        step.fence: (step, record) for step, record in verdict.executed if isinstance(step, Cell)
+    }
+
+
+def _code_cell(cell: Cell, record: Record, *tags: str) -> NotebookNode:
+    code: NotebookNode = v4.new_code_cell(
+        source=shown_source(cell.source),
+        metadata={"judged": True, "tags": [*cell.tags, *tags]},
+        outputs=[_output(output) for output in record.outputs],
+    )
+    return code
+
+
+def shown_source(source: str) -> str:
+    """Return the source of a cell as a reader sees it: without pins, if it can be read."""
+    try:
+        return unpinned(source)
+    except (SyntaxError, tokenize.TokenError):
+        return source
+
+
+def _output(output: dict[str, Any]) -> NotebookNode:
+    extra = {"execution_count": None} if output["output_type"] == "execute_result" else {}
+    node: NotebookNode = from_dict({**output, **extra})
+    return node

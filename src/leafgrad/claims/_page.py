@@ -1,0 +1,81 @@
+"""A page, as values: what it executes, and the sentences that this proves."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """Something on `line` that keeps a page from being true, perhaps of one `snippet` there."""
+
+    line: int
+    message: str
+    snippet: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A `{code-cell}`: Python from `line` on, in a fence that opens on line `fence`."""
+
+    line: int
+    fence: int
+    source: str
+    raises: str | None = None
+    warns: str | None = None
+    tags: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Doctest:
+    """A block of `>>>` examples, executed in the page's namespace."""
+
+    line: int
+    source: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Inline:
+    """An expression in a sentence: a `claim` must be True, a `value` is inserted."""
+
+    line: int
+    role: str
+    source: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A named sentence; what is executed before the next claim or heading is its evidence."""
+
+    line: int
+    id: str
+    statement: str
+    sources: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Heading:
+    """The start of a section, where the evidence of the claim before it ends."""
+
+    line: int
+
+
+Step = Cell | Doctest | Inline
+Item = Step | Claim | Heading
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Page:
+    """One page; `path` is the name under which it is reported."""
+
+    path: str
+    items: tuple[Item, ...]
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What is executed, in the order of the page."""
+        return tuple(item for item in self.items if isinstance(item, Step))
+
+    @property
+    def claims(self) -> tuple[Claim, ...]:
+        """The named sentences, in the order of the page."""
+        return tuple(item for item in self.items if isinstance(item, Claim))

@@ -1,0 +1,104 @@
+"""A page that hangs or dies is red at the cell where it did so, and no other page suffers."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from leafgrad.claims._config import Config
+from leafgrad.claims._docstrings import find_docstrings
+from leafgrad.claims._page import Problem
+from leafgrad.claims._site import prove
+from leafgrad.claims._verdict import PageVerdict
+from leafgrad.claims._workers import Workers
+
+PAGE = """\
+```{{code-cell}} python
+x = 1
+assert x == 1
+```
+
+```{{code-cell}} python
+{0}
+```
+
+```{{code-cell}} python
+assert x == 2
+```
+"""
+
+DEATHS = {
+    "segfault": ("import ctypes; ctypes.string_at(0)", "its process died of SIGSEGV"),
+    "exit": ("import os; os._exit(3)", "its process ended with exit code 3"),
+    "exit-without-error": ("import os; os._exit(0)", "its process ended with exit code 0"),
+    "kill": ("import os; os.kill(os.getpid(), 9)", "its process died of SIGKILL"),
+}
+
+
+@pytest.mark.parametrize(("line", "end"), DEATHS.values(), ids=DEATHS)
+def test_a_page_whose_process_dies_is_red_at_the_cell_that_killed_it(
+    line: str, end: str, judge: Callable[..., PageVerdict]
+) -> None:
+    verdict = judge(PAGE.format(line))
+    rest = "what follows it was not executed (1)"
+    assert verdict.problems == (Problem(7, f"the page stopped here: {end}; {rest}"),)
+    assert [check.passed for check in verdict.checks] == [True]
+
+
+LOOPS = {
+    "python": "while True: pass",
+    "sleep": "import time; time.sleep(1000)",
+    "child": "import subprocess; subprocess.run(['sleep', '1000'])",
+    "deaf": "import signal; signal.signal(signal.SIGTERM, lambda *_: 0)\nwhile True: pass",
+}
+
+
+@pytest.mark.parametrize("line", LOOPS.values(), ids=LOOPS)
+def test_a_page_that_never_ends_is_red_at_the_cell_that_hangs(
+    line: str, judge: Callable[..., PageVerdict]
+) -> None:
+    (problem,) = judge(PAGE.format(line), timeout=0.5).problems
+    assert problem.line == 7
+    assert problem.message.startswith("the page stopped here: it ran longer than 0.5 s")
+
+
+def test_the_other_pages_are_still_judged(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(PAGE.format("import os; os._exit(1)"))
+    (tmp_path / "b.md").write_text(PAGE.format("y = 1"))
+    files = [tmp_path / "a.md", tmp_path / "b.md"]
+    site = prove(Config(root=tmp_path), files, report=lambda _: None)
+    assert [(path, problem.line) for path, problem in site.problems] == [("a.md", 7), ("b.md", 11)]
+
+
+def test_pages_share_nothing(judge: Callable[..., PageVerdict]) -> None:
+    change = "import builtins, torch; torch.set_default_dtype(torch.float64); builtins.x = 2"
+    look = (
+        "import builtins, torch\nassert (torch.ones(1).itemsize, 'x' in vars(builtins)) == (4, 0)"
+    )
+    assert [problem.line for problem in judge(PAGE.format(change)).problems] == [11]
+    assert [problem.line for problem in judge(PAGE.format(look)).problems] == [12]
+
+
+def test_no_environment_strips_the_asserts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONOPTIMIZE", "1")
+    (tmp_path / "page.md").write_text("```pycon\n>>> assert 1 > 2\n```\n" + PAGE.format("y = 1"))
+    site = prove(Config(root=tmp_path), [tmp_path / "page.md"], report=lambda _: None)
+    assert [problem.line for _, problem in site.problems] == [2, 14]
+
+
+def test_a_job_that_raises_tells_what_it_raised(workers: Workers, tmp_path: Path) -> None:
+    outcome = workers.run(find_docstrings, "no_such_module", tmp_path, seconds=30)
+    assert outcome.messages == ()
+    assert outcome.failure == "ModuleNotFoundError: No module named 'no_such_module'"
+
+
+def test_a_module_that_cannot_be_preloaded_is_an_error(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with (
+        Workers(["no_such_module"]) as broken,
+        pytest.raises(RuntimeError, match=r"the process that executes pages is gone \(exit code 1"),
+    ):
+        broken.run(find_docstrings, "leafgrad", tmp_path, seconds=30)
+    message = "every module to preload must be importable: No module named 'no_such_module'\n"
+    assert capfd.readouterr().err == message

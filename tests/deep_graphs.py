@@ -1,0 +1,275 @@
+"""Deep graphs that are traced and then freed in every order; `test_deep_graph.py` runs this.
+
+Each scenario runs in a process of its own, forked from this one, so that its death is its own.
+"""
+
+import os
+import random
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from leafgrad import _autograd, describe_tensor, trace_graph
+
+STEPS = 5_000
+
+
+def chain(steps: int = STEPS, start: torch.Tensor | None = None) -> list[torch.Tensor]:
+    """Apply one operation after another, and give every step, the first one first."""
+    steps_made = [torch.ones(1, requires_grad=True) if start is None else start]
+    for _ in range(steps):
+        steps_made.append(steps_made[-1].sin())
+    return steps_made
+
+
+def diamonds() -> torch.Tensor:
+    x = torch.ones(1, requires_grad=True)
+    for _ in range(STEPS // 3):
+        x = x.sin() + x.cos()
+    return x
+
+
+class Passing(torch.autograd.Function):
+    """A custom function, whose node is a Python object from the start."""
+
+    @staticmethod
+    def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    @staticmethod
+    def backward(_: Any, *gradients: Any) -> Any:
+        return gradients[0]
+
+
+def custom_functions() -> torch.Tensor:
+    x, function = torch.ones(1, requires_grad=True), Passing  # type: torch.Tensor, Any
+    for _ in range(STEPS):
+        x = function.apply(x).sin()
+    return x
+
+
+def running_total() -> torch.Tensor:
+    total, x = torch.zeros(1), torch.ones(1, requires_grad=True)
+    for _ in range(STEPS):
+        total = total + x.sin()
+    return total
+
+
+def skips() -> torch.Tensor:
+    steps = chain(3)
+    for step in range(3 * STEPS):
+        steps.append(steps[-1] + steps[-1 - step % 3])
+    return steps[-1]
+
+
+def tangle(seed: int) -> list[torch.Tensor]:
+    """Give each node up to three successors among the last four."""
+    choose = random.Random(seed)
+    steps = chain(3)
+    for _ in range(2 * STEPS):
+        steps.append(torch.stack(choose.choices(steps[-4:], k=choose.randint(1, 3))).sum(0))
+    return steps
+
+
+def traced_and_freed(make: Callable[[], torch.Tensor]) -> Callable[[], None]:
+    def scenario() -> None:
+        y = make()
+        trace_graph(y)
+        del y
+
+    return scenario
+
+
+def the_trace_goes_first() -> None:
+    y = chain()[-1]
+    trace = trace_graph(y)
+    assert trace.depth == STEPS
+    del trace
+    del y
+
+
+def the_trace_goes_last() -> None:
+    y = chain()[-1]
+    trace = trace_graph(y)
+    del y
+    assert trace.depth == STEPS
+
+
+def a_tensor_is_kept_in_the_middle() -> None:
+    steps = chain()
+    middle, y = steps[STEPS // 2], steps[-1]
+    del steps
+    trace_graph(y)
+    del y
+    middle.backward()
+    del middle
+
+
+def a_rail_is_kept_beside_a_rail() -> None:
+    """Leave one half of a ladder alive when the other, from which it was seen, is gone."""
+    rail, ladder = chain(), [torch.ones(1, requires_grad=True)]
+    for step in rail:
+        ladder.append(ladder[-1] * step)
+    y, kept = ladder[-1], [rail[-1], ladder[STEPS // 2]]
+    del rail, ladder, step
+    trace_graph(y)
+    del y
+    kept.pop()
+    kept.pop()
+
+
+def steps_go_one_by_one(arrange: Callable[[list[torch.Tensor]], object]) -> Callable[[], None]:
+    def scenario() -> None:
+        steps = chain()
+        trace_graph(steps[-1])
+        arrange(steps)
+        while steps:
+            steps.pop()
+
+    return scenario
+
+
+def a_backward_comes_in_between() -> None:
+    y = chain()[-1]
+    trace_graph(y)
+    y.backward(retain_graph=True)
+    trace_graph(y)
+    y.backward()
+    assert trace_graph(y).is_freed
+    del y
+
+
+def it_grows_between_traces() -> None:
+    steps = chain(STEPS // 4)
+    for _ in range(3):
+        trace_graph(steps[-1])
+        steps = chain(STEPS // 4, start=steps[-1])
+    trace_graph(steps[-1])
+    del steps
+
+
+def it_grows_after_the_trace() -> None:
+    y = chain()[-1]
+    trace_graph(y)
+    z = chain(start=y)[-1]
+    del y
+    del z
+
+
+def gradients_of_gradients() -> None:
+    steps = chain()
+    (gradient,) = torch.autograd.grad(steps[-1], steps[0], create_graph=True)
+    del steps
+    trace_graph(gradient)
+    del gradient
+
+
+def tangles_go_in_any_order() -> None:
+    for seed in range(2):
+        steps = tangle(seed)
+        trace_graph(steps[-1])
+        random.Random(seed).shuffle(steps)
+        while steps:
+            steps.pop()
+
+
+def another_thread_frees_it() -> None:
+    threading.stack_size(512 * 1024)
+    y = [chain()[-1]]
+    trace_graph(y)
+    thread = threading.Thread(target=y.clear)
+    thread.start()
+    thread.join()
+
+
+def every_step_was_described() -> None:
+    steps = chain()
+    for step in steps:
+        describe_tensor(step)
+    y = steps[-1]
+    del step, steps
+    trace_graph(y)
+    del y
+
+
+def the_walk_is_interrupted() -> None:
+    calls_left = iter(range(20 * STEPS))
+
+    def interrupt(*_: object) -> None:
+        if next(calls_left, None) is None:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    edge = _autograd.gradient_edge(chain(8 * STEPS)[-1])
+    assert edge is not None
+    sys.setprofile(interrupt)
+    try:
+        _autograd.walk([edge[0]])
+    except KeyboardInterrupt:
+        interrupted = True
+    assert interrupted
+    del edge
+
+
+SURVIVORS: list[torch.Tensor] = []
+
+
+def it_lives_until_the_process_ends() -> None:
+    SURVIVORS.append(chain()[-1])
+    trace_graph(SURVIVORS)
+
+
+def nothing_guards_it() -> None:
+    """Look at every node as anybody can: the others are saved from how this ends."""
+    y: Any = chain(30_000)[-1]
+    seen: set[object] = set()
+    ahead = [y.grad_fn]
+    while ahead:
+        node = ahead.pop()
+        seen.add(node)
+        ahead += [successor for successor, _ in node.next_functions if successor is not None]
+    del node
+    seen.clear()
+    del y
+
+
+SCENARIOS: dict[str, Callable[[], None]] = {
+    "the trace goes first": the_trace_goes_first,
+    "the trace goes last": the_trace_goes_last,
+    "diamonds": traced_and_freed(diamonds),
+    "custom functions": traced_and_freed(custom_functions),
+    "a running total": traced_and_freed(running_total),
+    "skips": traced_and_freed(skips),
+    "a tensor is kept in the middle": a_tensor_is_kept_in_the_middle,
+    "a rail is kept beside a rail": a_rail_is_kept_beside_a_rail,
+    "steps go from the last on": steps_go_one_by_one(len),
+    "steps go from the first on": steps_go_one_by_one(list.reverse),
+    "a backward comes in between": a_backward_comes_in_between,
+    "it grows between traces": it_grows_between_traces,
+    "it grows after the trace": it_grows_after_the_trace,
+    "gradients of gradients": gradients_of_gradients,
+    "tangles go in any order": tangles_go_in_any_order,
+    "another thread frees it": another_thread_frees_it,
+    "every step was described": every_step_was_described,
+    "the walk is interrupted": the_walk_is_interrupted,
+    "it lives until the process ends": it_lives_until_the_process_ends,
+    "nothing guards it": nothing_guards_it,
+}
+
+
+def run_apart(scenario: Callable[[], None]) -> int:
+    """Run a scenario in a process of its own: 0, or minus the signal that killed it."""
+    child = os.fork()
+    if not child:
+        scenario()
+        sys.exit()
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+if __name__ == "__main__":
+    for name, scenario in SCENARIOS.items():
+        sys.stdout.write(f"{name}: {run_apart(scenario)}\n")
+        sys.stdout.flush()

@@ -1,0 +1,248 @@
+"""A traced graph as text, to the letter."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.autograd.graph import GradientEdge
+
+from leafgrad import trace_graph
+
+
+def leaf(*shape: int) -> torch.Tensor:
+    return torch.ones(*shape, requires_grad=True)
+
+
+def polynomial() -> Any:
+    x, y = leaf(3), leaf(3)
+    return trace_graph(x * x + torch.sin(2 * y), names={"x": x, "y": y})
+
+
+POLYNOMIAL = """
+6 nodes, 6 edges, depth 3, all float32 on cpu, 4 tensors saved
+
+   node            tensor  output  leads to   saved
+0  AddBackward0            (3,)    1, 3
+1  MulBackward0            (3,)    2 x, 2 x   other (3,), self (3,)
+2  AccumulateGrad  x       (3,)
+3  SinBackward0            (3,)    4          self (3,)
+4  MulBackward0            (3,)    5 y, none  other () int64
+5  AccumulateGrad  y       (3,)
+"""
+
+
+def lone_leaf() -> Any:
+    return trace_graph(leaf(2, 3))
+
+
+LONE_LEAF = """
+1 node, 0 edges, depth 0, all float32 on cpu, 0 tensors saved
+
+   node            output
+0  AccumulateGrad  (2, 3)
+"""
+
+
+def unbound() -> Any:
+    rows = leaf(6, 2).unbind()
+    return trace_graph(torch.stack(rows[1:]))
+
+
+UNBOUND = """
+3 nodes, 6 edges, depth 2, all float32 on cpu, 0 tensors saved
+
+   node             output                              leads to
+0  StackBackward0   (5, 2)                              1 output 1, 1 output 2, 1 output 3, 1 output 4, and 1 more
+1  UnbindBackward0  (2,), (2,), (2,), (2,), and 2 more  2
+2  AccumulateGrad   (6, 2)
+"""  # noqa: E501
+
+
+def mixed() -> Any:
+    x = torch.ones(2, dtype=torch.complex64, requires_grad=True)
+    return trace_graph(x.abs() + torch.ones(2, dtype=torch.float64))
+
+
+MIXED = """
+3 nodes, 2 edges, depth 2, 1 tensor saved
+
+   node            output                 leads to  saved
+0  AddBackward0    (2,) float64 on cpu    1, none
+1  AbsBackward0    (2,) float32 on cpu    2         self (2,) complex64
+2  AccumulateGrad  (2,) complex64 on cpu
+"""
+
+
+def freed_and_retained() -> Any:
+    x = leaf(2)
+    h = x.exp()
+    h.retain_grad()
+    y = h.sin()
+    y.retain_grad()
+    y.sum().backward()
+    return trace_graph(y, names={"h": h})
+
+
+FREED_AND_RETAINED = """
+3 nodes, 2 edges, depth 2, all float32 on cpu, 2 tensors saved
+freed: what some nodes saved is gone, so another backward through them fails
+
+   node            tensor             output  leads to  saved
+0  SinBackward0    (retains grad)     (2,)    1         self freed
+1  ExpBackward0    h, (retains grad)  (2,)    2         result freed
+2  AccumulateGrad                     (2,)
+"""
+
+
+def modified() -> Any:
+    h = leaf(2) * 1
+    y = h.sin()
+    h.add_(1)
+    return trace_graph(y)
+
+
+MODIFIED = """
+3 nodes, 2 edges, depth 2, all float32 on cpu, 2 tensors saved
+modified: a saved tensor was written in place, so a backward that needs it fails
+
+   node            output  leads to  saved
+0  SinBackward0    (2,)    1         self (2,) (saved at version 0, now 1)
+1  MulBackward0    (2,)    2, none   other () int64
+2  AccumulateGrad  (2,)
+"""
+
+
+def packed_and_recomputed() -> Any:
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
+        packed = leaf(2).sin()
+    function: Any = torch.utils.checkpoint.checkpoint
+    return trace_graph([packed, function(torch.exp, leaf(2), use_reentrant=False)])
+
+
+PACKED_AND_RECOMPUTED = """
+4 nodes, 2 edges, depth 1, all float32 on cpu, 2 tensors saved
+
+   node            output  leads to  saved
+0  SinBackward0    (2,)    1         self packed by a hook
+1  AccumulateGrad  (2,)
+2  ExpBackward0    (2,)    3         result to be recomputed
+3  AccumulateGrad  (2,)
+"""
+
+
+def long_chain() -> Any:
+    x = leaf(2)
+    y = x
+    for _ in range(100_000):
+        y = y.sin()
+    return trace_graph(y, names={"x": x})
+
+
+LONG_CHAIN = """
+100001 nodes, 100000 edges, depth 100000, all float32 on cpu, 100000 tensors saved
+
+node             count   saved
+SinBackward0    100000  100000
+AccumulateGrad       1
+
+roots: 0 SinBackward0
+leaves: 1: x
+left out: the lines of 100001 nodes; .nodes and .to_dict() have them all
+"""
+
+
+def perceptron() -> Any:
+    model = nn.Sequential(*[nn.Linear(2, 2) for _ in range(9)])
+    return trace_graph(model(torch.ones(1, 2)), names=model)
+
+
+PERCEPTRON = """
+36 nodes, 35 edges, depth 10, all float32 on cpu, 17 tensors saved
+
+node            count  saved
+AccumulateGrad     18
+AddmmBackward0      9     17
+TBackward0          9
+
+roots: 0 AddmmBackward0
+leaves: 18: 8.bias, 7.bias, 6.bias, 5.bias, and 14 more
+left out: the lines of 36 nodes; .nodes and .to_dict() have them all
+"""
+
+
+def leafless() -> Any:
+    undefined: Any = torch._C._functions
+    return trace_graph([GradientEdge(undefined.UndefinedGrad(), 0) for _ in range(36)])
+
+
+LEAFLESS = """
+36 nodes, 0 edges, depth 0, all float32 on cpu, 0 tensors saved
+
+node           count
+UndefinedGrad     36
+
+roots: 0 UndefinedGrad, 1 UndefinedGrad, 2 UndefinedGrad, 3 UndefinedGrad, and 32 more
+leaves: 0
+left out: the lines of 36 nodes; .nodes and .to_dict() have them all
+"""
+
+
+@pytest.mark.parametrize(
+    ("traced", "text"),
+    [
+        (polynomial, POLYNOMIAL),
+        (lone_leaf, LONE_LEAF),
+        (unbound, UNBOUND),
+        (mixed, MIXED),
+        (freed_and_retained, FREED_AND_RETAINED),
+        (modified, MODIFIED),
+        (packed_and_recomputed, PACKED_AND_RECOMPUTED),
+        (long_chain, LONG_CHAIN),
+        (perceptron, PERCEPTRON),
+        (leafless, LEAFLESS),
+    ],
+)
+def test_a_graph_reads(traced: Callable[[], Any], text: str) -> None:
+    assert str(traced()) == text.strip()
+
+
+OPERATIONS = """
+    abs acosh asinh atan atanh ceil cos cosh digamma erf erfc erfinv exp exp2 expm1 floor frac
+    lgamma log log10 log1p log2 neg
+""".split()
+
+
+def test_a_graph_of_many_kinds_of_nodes_fits_on_forty_lines() -> None:
+    x = leaf(2)
+    text = str(trace_graph([getattr(x, name)() for name in OPERATIONS for _ in range(2)]))
+    assert len(text.splitlines()) <= 40
+    assert "\nand 7 nodes of 4 other kinds\n" in text
+
+
+@pytest.mark.parametrize("nodes", [35, 36])
+def test_a_graph_of_any_size_fits_on_forty_lines(nodes: int) -> None:
+    x = leaf(2) * 1
+    y = x.sin()
+    x.add_(1)
+    for _ in range(nodes - 3):
+        y = y.exp()
+    lines = str(trace_graph(y)).splitlines()
+    assert len(lines) <= 40
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_a_strided_nested_tensor_reads_as_such() -> None:
+    x = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], requires_grad=True)
+    assert str(trace_graph(x)).splitlines()[-1] == "0  AccumulateGrad  nested"
+
+
+def test_in_a_notebook_it_is_the_text_in_the_colours_around_it() -> None:
+    function: Any = type("Less<Than>", (torch.autograd.Function,), {})
+    function.forward = staticmethod(lambda _, x: x + 1)
+    trace = trace_graph(function.apply(leaf(2)), names=None)
+    html = trace._repr_html_()
+    assert html.startswith('<pre style="color: inherit; background: none; ')
+    assert "Less&lt;Than&gt;Backward" in html
+    assert "<Than>" not in html

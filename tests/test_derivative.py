@@ -1,0 +1,443 @@
+"""higher_order_grad gives the derivative of each row and channel, and leaves all else alone."""
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd.graph import save_on_cpu
+from torch.utils.checkpoint import checkpoint
+
+from leafgrad import higher_order_grad
+
+
+def column(rows: int = 5, low: float = 0.2, high: float = 1.7) -> Tensor:
+    """One column of points that requires grad."""
+    x = torch.linspace(low, high, rows, dtype=torch.float64)
+    return x.unsqueeze(1).requires_grad_()
+
+
+def table(rows: int = 5, columns: int = 2) -> Tensor:
+    """Rows of some columns, nothing symmetric about them, that require grad."""
+    x = torch.linspace(0.2, 1.7, rows * columns, dtype=torch.float64).sin() + 0.5
+    return x.reshape(rows, columns).requires_grad_()
+
+
+def network(columns: int = 2, channels: int = 1) -> torch.nn.Sequential:
+    """A small network of tanh layers in float64, the same each time."""
+    layers = [torch.nn.Linear(columns, 8), torch.nn.Tanh(), torch.nn.Linear(8, channels)]
+    model = torch.nn.Sequential(*layers).double()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            numbers = torch.arange(parameter.numel(), dtype=torch.float64)
+            parameter.copy_((numbers * 1.7 + columns).sin().reshape(parameter.shape))
+    return model
+
+
+def assert_same(actual: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(actual, expected, rtol=1e-11, atol=1e-11)
+
+
+# --- Closed forms
+
+
+def tanh_derivative(x: Tensor, order: int) -> Tensor:
+    """Each derivative is a polynomial in t = tanh x, as t' is 1 - t**2."""
+    polynomial = [0, 1]
+    for _ in range(order):
+        slope = [power * factor for power, factor in enumerate(polynomial)][1:]
+        polynomial = [a - b for a, b in zip([*slope, 0, 0], [0, 0, *slope], strict=True)]
+    t = torch.tanh(x)
+    return sum((factor * t**power for power, factor in enumerate(polynomial)), torch.zeros(1))
+
+
+def falling(base: int, count: int) -> int:
+    return math.prod(base - step for step in range(count))
+
+
+@pytest.mark.parametrize("order", range(6))
+@pytest.mark.parametrize(
+    ("function", "derivative"),
+    [
+        pytest.param(torch.exp, lambda x, _: torch.exp(x), id="exp"),
+        pytest.param(
+            lambda x: torch.sin(3 * x),
+            lambda x, n: 3**n * torch.sin(3 * x + n * math.pi / 2),
+            id="sin",
+        ),
+        pytest.param(torch.tanh, tanh_derivative, id="tanh"),
+        pytest.param(
+            lambda x: x**4 - 2 * x**3,
+            lambda x, n: (
+                falling(4, n) * x ** max(4 - n, 0) - 2 * falling(3, n) * x ** max(3 - n, 0)
+            ),
+            id="polynomial",
+        ),
+        pytest.param(
+            lambda x: 1 / x,
+            lambda x, n: (-1) ** n * math.factorial(n) / x ** (n + 1),
+            id="reciprocal",
+        ),
+        pytest.param(lambda x: x * x.exp(), lambda x, n: (x + n) * x.exp(), id="product"),
+        pytest.param(
+            lambda x: (1 + x) ** 0.5,
+            lambda x, n: math.prod(0.5 - k for k in range(n)) * (1 + x) ** (0.5 - n),
+            id="root",
+        ),
+    ],
+)
+def test_a_derivative_equals_its_closed_form(
+    function: Callable[[Tensor], Tensor], derivative: Callable[[Tensor, int], Tensor], order: int
+) -> None:
+    x = column()
+    assert_same(higher_order_grad(function(x), x, order), derivative(x, order))
+
+
+def test_partial_derivatives_equal_their_closed_forms() -> None:
+    points = table()
+    x, y = points.unbind(-1)
+    orders = [(0, 0), (1, 0), (0, 2), (2, 1), (1, 3), (3, 3), (2, 0)]
+    derivatives = higher_order_grad(x**3 * torch.sin(2 * y), points, orders)
+    for (p, q), derivative in zip(orders, derivatives, strict=True):
+        in_x = falling(3, p) * x ** (3 - p)
+        assert_same(derivative, in_x * 2**q * torch.sin(2 * y + q * math.pi / 2))
+
+
+# --- Shapes: rows, columns, channels, elements
+
+
+@pytest.mark.parametrize("channels", [(), (1,), (3,), (2, 3)], ids=str)
+@pytest.mark.parametrize("batch", [(), (1,), (5,), (3, 4)], ids=str)
+def test_the_result_has_the_shape_of_outputs(
+    batch: tuple[int, ...], channels: tuple[int, ...]
+) -> None:
+    points = table(math.prod(batch)).detach().reshape(*batch, 2).requires_grad_()
+    x, y = points.reshape(*batch, *[1] * len(channels), 2).unbind(-1)
+    factors = torch.arange(1.0, 1.0 + math.prod(channels), dtype=torch.float64).reshape(channels)
+    derivative = higher_order_grad(x**2 * y**3 * factors, points, (1, 2))
+    assert derivative.shape == (*batch, *channels)
+    assert_same(derivative, 12 * x * y * factors)
+
+
+def test_columns_are_not_summed_into_one_another() -> None:
+    points = table()
+    x, y = points.unbind(-1)
+    assert_same(higher_order_grad(x**2 * y**2, points, (2, 0)), 2 * y**2)
+
+
+def test_channels_are_not_added_up() -> None:
+    x = column()
+    assert_same(
+        higher_order_grad(torch.cat([x**2, x**3], dim=1), x, 2), torch.cat([0 * x + 2, 6 * x], 1)
+    )
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1), (4,), (4, 1), (2, 3)], ids=str)
+def test_inputs_of_the_shape_of_outputs_are_differentiated_elementwise(
+    shape: tuple[int, ...],
+) -> None:
+    a = torch.arange(1.0, 1.0 + math.prod(shape)).reshape(shape).requires_grad_()
+    assert_same(higher_order_grad(a**3, a, 2), 6 * a)
+    assert_same(higher_order_grad(a**3, a, [1, 3])[1], torch.full(shape, 6.0))
+
+
+def test_one_column_takes_a_multi_index_as_well() -> None:
+    x = column()
+    assert_same(higher_order_grad(x**3, x, (2,)), 6 * x)
+    assert_same(higher_order_grad((x**3).squeeze(1), x, [(2,)])[0], 6 * x.squeeze(1))
+
+
+def test_as_many_channels_as_columns_are_told_apart_by_an_axis_more() -> None:
+    points = table()
+    velocity = network(channels=2)(points)
+    assert velocity.shape == points.shape
+    both = higher_order_grad(velocity.unsqueeze(-1), points, (1, 1)).squeeze(-1)
+    for channel in (0, 1):
+        alone = higher_order_grad(velocity[..., channel], points, (1, 1))
+        assert_same(alone, both[..., channel])
+
+
+def test_no_rows_or_no_channels_give_an_empty_derivative() -> None:
+    empty, points = table(rows=0), table()
+    assert higher_order_grad(empty.sum(1), empty, (2, 0)).shape == (0,)
+    assert higher_order_grad(points[:, :0], points, (2, 0)).shape == (5, 0)
+
+
+def test_no_columns_leave_order_zero_only() -> None:
+    nothing = torch.ones(3, 0, requires_grad=True)
+    outputs = nothing.sum(1)
+    assert higher_order_grad(outputs, nothing, ()) is outputs
+
+
+def test_order_zero_is_outputs_itself() -> None:
+    x = column()
+    outputs = x**2
+    assert higher_order_grad(outputs, x, 0) is outputs
+    assert higher_order_grad(outputs, x, [0, 1])[0] is outputs
+
+
+def test_a_list_is_answered_by_a_tuple_in_its_order() -> None:
+    x = column()
+    derivatives = higher_order_grad(x**3, x, [2, 1, 2])
+    assert isinstance(derivatives, tuple)
+    for derivative, expected in zip(derivatives, (6 * x, 3 * x**2, 6 * x), strict=True):
+        assert_same(derivative, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_the_result_has_the_dtype_of_inputs(dtype: torch.dtype) -> None:
+    x = torch.arange(1.0, 20.0, dtype=dtype).unsqueeze(1).requires_grad_()
+    derivative = higher_order_grad((x.double() ** 2).squeeze(1), x, 2)
+    assert derivative.dtype == dtype
+    assert derivative.tolist() == [2.0] * 19
+
+
+def test_inputs_may_be_a_result_themselves() -> None:
+    x = column().exp()
+    assert_same(higher_order_grad(torch.log(x), x, 2), -1 / x**2)
+
+
+def test_outputs_may_be_inputs() -> None:
+    x = column()
+    assert higher_order_grad(x, x, [1, 2])[0].tolist() == [[1.0]] * 5
+    assert higher_order_grad(x, x, [1, 2])[1].tolist() == [[0.0]] * 5
+
+
+# --- Zeros that the graph proves
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        pytest.param(lambda x, _: 3 * x + 1, id="linear"),
+        pytest.param(lambda x, y: x * y, id="product with a tensor apart"),
+        pytest.param(lambda x, _: torch.relu(x), id="relu"),
+        pytest.param(lambda x, _: x, id="inputs"),
+        pytest.param(lambda x, _: torch.nn.Linear(1, 1, dtype=torch.float64)(x), id="Linear"),
+        pytest.param(lambda x, _: x.floor(), id="steps"),
+    ],
+)
+def test_the_second_derivative_of_what_is_straight_is_zero(
+    function: Callable[[Tensor, Tensor], Tensor],
+) -> None:
+    x, y = column(), column(low=2, high=3)
+    assert higher_order_grad(function(x, y), x, 2).tolist() == [[0.0]] * 5
+
+
+def test_a_mixed_derivative_of_separate_columns_is_zero() -> None:
+    points = table()
+    x, y = points.unbind(-1)
+    assert higher_order_grad(x**3 + y**3, points, (1, 1)).tolist() == [0.0] * 5
+
+
+def test_a_channel_without_inputs_is_zero() -> None:
+    x, y = column(), column()
+    assert_same(higher_order_grad(torch.cat([x**2, y], 1), x, 1), torch.cat([2 * x, 0 * x], 1))
+
+
+def test_unused_inputs_give_zeros_where_they_are_allowed() -> None:
+    x, y = column(), column()
+    outputs = torch.cat([y, y], 1)
+    value, first = higher_order_grad(outputs, x, [0, 1], allow_unused=True)
+    assert value is outputs
+    assert first.tolist() == [[0.0, 0.0]] * 5
+
+
+# --- outputs as a function
+
+
+def test_a_function_is_evaluated_at_inputs() -> None:
+    x = column()
+    assert_same(higher_order_grad(lambda x: x**3, x, 2), 6 * x)
+
+
+def test_a_function_is_evaluated_at_a_copy_of_inputs_without_grad() -> None:
+    x = column().detach()
+    assert_same(higher_order_grad(lambda x: x**3, x, 2), 6 * x)
+    assert not x.requires_grad
+
+
+def test_a_model_is_a_function() -> None:
+    points, model = table(), network()
+    assert_same(
+        higher_order_grad(model, points, (1, 1)), higher_order_grad(model(points), points, (1, 1))
+    )
+
+
+# --- create_graph and modes
+
+
+def test_parameters_learn_through_the_derivative() -> None:
+    x = column()
+    w = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    second = higher_order_grad(torch.sin(w * x), x, 2)
+    (gradient,) = torch.autograd.grad(second.sum(), w)
+    u = w.detach() * x.detach()
+    assert_same(gradient, (-2 * w * u.sin() - w**2 * x * u.cos()).sum())
+
+
+def test_parameters_of_a_network_learn_as_through_nested_gradients() -> None:
+    points, model = table(), network()
+    parameters = list(model.parameters())
+    ours = higher_order_grad(model(points), points, (2, 0)).square().mean()
+    theirs = model(points)
+    for _ in range(2):
+        (gradient,) = torch.autograd.grad(theirs.sum(), points, create_graph=True)
+        theirs = gradient[:, :1]
+    for mine, yours in zip(
+        torch.autograd.grad(ours, parameters, allow_unused=True, materialize_grads=True),
+        torch.autograd.grad(
+            theirs.square().mean(), parameters, allow_unused=True, materialize_grads=True
+        ),
+        strict=True,
+    ):
+        assert_same(mine, yours)
+
+
+def test_a_derivative_can_be_differentiated_on() -> None:
+    x = column()
+    second = higher_order_grad(x**5, x, 2)
+    assert_same(higher_order_grad(second, x, 2), 120 * x)
+
+
+def test_without_create_graph_nothing_carries_a_graph() -> None:
+    x = column()
+    results = higher_order_grad(x**3, x, [0, 1, 2], create_graph=False)
+    assert not any(result.requires_grad for result in results)
+    assert_same(results[2], 6 * x)
+
+
+def test_the_graph_of_outputs_is_kept() -> None:
+    x = column()
+    outputs = x.exp()
+    higher_order_grad(outputs, x, 2, create_graph=False)
+    outputs.sum().backward()
+    assert x.grad is not None
+
+
+MODES = {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+def test_it_works_in_modes_that_record_nothing(mode: Callable[[], Any]) -> None:
+    x = column()
+    outputs = x**3
+    with mode():
+        plain = torch.ones(2, 1)
+        results = [higher_order_grad(outputs, x, 2), higher_order_grad(torch.exp, plain, 2)]
+    assert all(result.requires_grad and not result.is_inference() for result in results)
+    assert_same(results[0], 6 * x)
+
+
+def test_the_result_of_a_block_without_recording_may_be_evaluated_anew() -> None:
+    with torch.inference_mode():
+        x = torch.ones(2, 1)
+    assert higher_order_grad(lambda x: x**3, x, 2).tolist() == [[6.0], [6.0]]
+
+
+# --- Ordinary surroundings
+
+
+@pytest.mark.parametrize(
+    "evaluate",
+    [
+        pytest.param(lambda model, x: checkpoint(model, x, use_reentrant=False), id="checkpoint"),
+        pytest.param(lambda model, x: torch.nn.Dropout(0.0)(model(x)), id="dropout"),
+        pytest.param(lambda model, x: torch.func.vmap(model)(x), id="vmap"),
+        pytest.param(
+            lambda model, x: torch.func.functional_call(
+                model, {name: p.detach() for name, p in model.named_parameters()}, (x,)
+            ),
+            id="frozen",
+        ),
+    ],
+)
+def test_a_network_gives_the_same_however_it_is_evaluated(
+    evaluate: Callable[[torch.nn.Module, Tensor], Tensor],
+) -> None:
+    points, model = table(), network()
+    orders = [(2, 0), (1, 2)]
+    for actual, expected in zip(
+        higher_order_grad(evaluate(model, points), points, orders),
+        higher_order_grad(model(points), points, orders),
+        strict=True,
+    ):
+        assert_same(actual, expected)
+
+
+def test_dropout_keeps_its_mask() -> None:
+    x = column()
+    with torch.random.fork_rng():
+        outputs = torch.nn.functional.dropout(x**3, 0.5)
+    assert_same(higher_order_grad(outputs, x, 2), 6 * x * (outputs / x**3))
+
+
+def test_saved_tensors_may_be_elsewhere() -> None:
+    points, model = table(), network()
+    with save_on_cpu():
+        outputs = model(points)
+    assert_same(
+        higher_order_grad(outputs, points, (2, 1)),
+        higher_order_grad(model(points), points, (2, 1)),
+    )
+
+
+def test_module_hooks_do_not_stand_in_the_way() -> None:
+    points, model = table(), network()
+    expected = higher_order_grad(model(points), points, (2, 0))
+    model[0].register_full_backward_hook(lambda *_: None)
+    assert_same(higher_order_grad(model(points), points, (2, 0)), expected)
+
+
+def test_anomaly_mode_does_not_mind() -> None:
+    points, model = table(), network()
+    expected = higher_order_grad(model(points), points, (2, 0))
+    with warnings.catch_warnings(action="ignore"), torch.autograd.detect_anomaly():
+        assert_same(higher_order_grad(model(points), points, (2, 0)), expected)
+        assert torch.is_anomaly_check_nan_enabled()
+
+
+def test_a_nan_in_one_row_stays_in_that_row() -> None:
+    x = torch.tensor([[1.0], [0.0], [4.0]], requires_grad=True)
+    derivative = higher_order_grad(x * x.abs().sqrt(), x, 1)
+    assert derivative.isnan().tolist() == [[False], [True], [False]]
+
+
+# --- What it leaves alone
+
+
+def test_gradients_that_are_there_stay_as_they_are() -> None:
+    points, model = table(), network()
+    inputs = points * 1
+    inputs.retain_grad()
+    outputs = model(inputs)
+    outputs.retain_grad()
+    outputs.sum().backward(retain_graph=True)
+    tensors = [points, inputs, outputs, *model.parameters()]
+    before = [tensor.grad for tensor in tensors]
+    values = [None if grad is None else grad.clone() for grad in before]
+    higher_order_grad(outputs, inputs, (2, 0))
+    assert all(grad is tensor.grad for grad, tensor in zip(before, tensors, strict=True))
+    torch.testing.assert_close(before, values)
+
+
+def test_no_tensor_is_changed_and_no_random_number_drawn() -> None:
+    points, model = table(), network()
+    tensors = [points, *model.parameters()]
+    before = [tensor.detach().clone() for tensor in tensors]
+    versions, numbers = [tensor._version for tensor in tensors], torch.get_rng_state()
+    higher_order_grad(model(points), points, [(2, 0), (1, 1)])
+    assert [tensor._version for tensor in tensors] == versions
+    assert all(map(torch.equal, tensors, before))
+    assert torch.equal(torch.get_rng_state(), numbers)
+
+
+def test_results_share_no_memory() -> None:
+    x = column()
+    first, second, twin = higher_order_grad(x**3, x, [1, 2, 2], create_graph=False)
+    first.zero_()
+    assert_same(second, 6 * x)
+    assert_same(twin, 6 * x)

@@ -1,0 +1,303 @@
+"""higher_order_grad equals nested torch.func.grad, row by row and channel by channel, or refuses.
+
+The oracle knows nothing of rows that are summed: it moves one row, holds the others still and
+looks at one channel of that row of the result, so it is right for any function of the batch.
+"""
+
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from leafgrad import higher_order_grad
+
+Function = Callable[[Tensor], Tensor]
+MultiIndex = tuple[int, ...]
+
+
+def oracle(function: Function, points: Tensor, order: MultiIndex) -> Tensor:
+    """Differentiate each row and channel of `function` with respect to its own row of `points`."""
+    points = points.detach()
+    outputs = function(points)
+    entries = product(range(len(points)), range(outputs.shape[1]))
+    derivatives = [partial(function, points, *entry, order).detach() for entry in entries]
+    return torch.stack(derivatives).reshape(outputs.shape)
+
+
+def partial(
+    function: Function, points: Tensor, row: int, channel: int, order: MultiIndex
+) -> Tensor:
+    def value(moved: Tensor) -> Tensor:
+        batch = torch.cat([points[:row], moved.unsqueeze(0), points[row + 1 :]])
+        return function(batch)[row, channel]
+
+    derivative: Function = value
+    for column, count in enumerate(order):
+        for _ in range(count):
+            derivative = in_column(torch.func.grad(derivative), column)
+    return derivative(points[row])
+
+
+def in_column(gradient: Function, column: int) -> Function:
+    return lambda moved: gradient(moved)[column]
+
+
+def assert_equal_to_oracle(
+    derivative: Tensor, function: Function, points: Tensor, order: MultiIndex
+) -> None:
+    expected = oracle(function, points, order)
+    torch.testing.assert_close(derivative.detach(), expected, rtol=1e-9, atol=1e-9)
+
+
+def spread(rows: int, columns: int) -> Tensor:
+    """Points in [0.5, 1.5], no two alike, that require grad."""
+    number = torch.arange(rows * columns, dtype=torch.float64)
+    return ((number * 1.7).sin() / 2 + 1).reshape(rows, columns).requires_grad_()
+
+
+# --- Networks that people use for physics
+
+
+class Network(torch.nn.Module):
+    """Layers of four from two columns to two channels, the same numbers each time."""
+
+    def __init__(self, *between: torch.nn.Module) -> None:
+        super().__init__()
+        self.enter, self.leave = torch.nn.Linear(2, 4), torch.nn.Linear(4, 2)
+        self.gates = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(3))
+        self.between = torch.nn.ModuleList(between)
+        self.double()
+        for place, parameter in enumerate(self.parameters()):
+            number = torch.arange(parameter.numel(), dtype=torch.float64)
+            parameter.data = (number * 2.3 + place).cos().reshape(parameter.shape)
+
+
+class Layers(Network):
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.enter(x)
+        for layer in self.between:
+            hidden = layer(hidden)
+        result: Tensor = self.leave(hidden)
+        return result
+
+
+class Residual(Network):
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.enter(x)
+        for gate in self.gates:
+            hidden = hidden + torch.tanh(gate(hidden))
+        result: Tensor = self.leave(hidden)
+        return result
+
+
+class Modified(Network):
+    """The multi-layer perceptron with two encoders that gate each layer."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = torch.tanh(self.enter(x))
+        one, other = torch.tanh(self.gates[0](hidden)), torch.sigmoid(self.gates[1](hidden))
+        gate = torch.tanh(self.gates[2](hidden))
+        result: Tensor = self.leave(gate * one + (1 - gate) * other)
+        return result
+
+
+class Fourier(Network):
+    def forward(self, x: Tensor) -> Tensor:
+        angle = x @ self.leave.weight.detach()
+        result: Tensor = self.leave(torch.cat([angle[:, :2].sin(), angle[:, 2:].cos()], dim=1))
+        return result
+
+
+class Attention(Network):
+    """Softmax attention within a row, over its four features as tokens."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = self.enter(x).unsqueeze(-1)
+        scores = torch.einsum("bif,bjf->bij", tokens, tokens).softmax(dim=-1)
+        result: Tensor = self.leave((scores @ tokens).squeeze(-1))
+        return result
+
+
+class Boundary(Network):
+    """Zero where the first column is 0 or 1, whatever the network says."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        first, _ = torch.split((x - 0.3) / 2.1, 1, dim=1)
+        result: Tensor = first * (1 - first) * self.leave(torch.tanh(self.enter(x)))
+        return result
+
+
+class Operator(Network):
+    """A branch and a trunk that meet in a product, as in a DeepONet."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        trunk = torch.tanh(self.enter(x)).view(-1, 2, 2)
+        branch = self.leave.weight[:, :2]
+        return torch.einsum("bij,ij->bi", trunk, branch) * x.square().sum(1, keepdim=True).sqrt()
+
+
+class Polar(Network):
+    def forward(self, x: Tensor) -> Tensor:
+        radius, angle = torch.linalg.vector_norm(x, dim=1), torch.atan2(x[:, 1], x[:, 0])
+        features = torch.stack([radius.log(), angle.sin()], dim=1)
+        result: Tensor = self.leave(torch.nn.functional.silu(self.enter(features)))
+        return result
+
+
+NETWORKS = {
+    "tanh": Layers(torch.nn.Tanh()),
+    "gelu": Layers(torch.nn.GELU()),
+    "softplus and elu": Layers(torch.nn.Softplus(), torch.nn.ELU()),
+    "mish": Layers(torch.nn.Mish()),
+    "relu": Layers(torch.nn.ReLU(), torch.nn.LeakyReLU()),
+    "layer norm": Layers(torch.nn.LayerNorm(4), torch.nn.Tanh()),
+    "group norm": Layers(torch.nn.GroupNorm(2, 4), torch.nn.Tanh()),
+    "rms norm": Layers(torch.nn.RMSNorm(4), torch.nn.Tanh()),
+    "batch norm, eval": Layers(torch.nn.BatchNorm1d(4).eval(), torch.nn.Tanh()),
+    "dropout, eval": Layers(torch.nn.Dropout(0.5).eval(), torch.nn.Tanh()),
+    "weight norm": Layers(
+        torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(4, 4)), torch.nn.Tanh()
+    ),
+    "residual": Residual(),
+    "modified": Modified(),
+    "Fourier features": Fourier(),
+    "attention": Attention(),
+    "hard boundary": Boundary(),
+    "operator": Operator(),
+    "polar": Polar(),
+}
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+def test_a_network_is_differentiated_as_the_oracle_does(network: Network, rows: int) -> None:
+    def with_third_channel(x: Tensor) -> Tensor:
+        return torch.cat([network(x), x.prod(dim=1, keepdim=True)], dim=1)
+
+    points, orders = spread(rows, 2), [(2, 0), (1, 1), (0, 3)]
+    derivatives = higher_order_grad(with_third_channel(points), points, orders)
+    for order, derivative in zip(orders, derivatives, strict=True):
+        assert_equal_to_oracle(derivative, with_third_channel, points, order)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("rows", [3, 100])
+@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
+def test_independent_rows_are_no_false_alarm_in_less_precision(
+    network: Network, rows: int, dtype: torch.dtype
+) -> None:
+    points = spread(rows, 2).detach().to(dtype).requires_grad_()
+    outputs = torch.func.functional_call(
+        network, {name: value.to(dtype) for name, value in network.state_dict().items()}, points
+    )
+    assert higher_order_grad(outputs.unsqueeze(-1), points, (1, 0)).shape == (rows, 2, 1)
+
+
+# --- Random programs
+
+
+def written_into_a_view(hidden: Tensor, x: Tensor) -> Tensor:
+    copy = hidden.clone()
+    copy[:, 0] = x[:, 1].cos()
+    copy[:, -1:].mul_(x[:, :1])
+    return copy
+
+
+STEPS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "tanh": lambda h, _: h.tanh(),
+    "sin": lambda h, _: (2 * h).sin(),
+    "bell": lambda h, _: (-h.square()).exp(),
+    "reciprocal": lambda h, _: 1 / (2 + h.square()),
+    "root": lambda h, _: (1 + h.square()).sqrt(),
+    "relu": lambda h, _: h.relu(),
+    "softmax": lambda h, _: h.softmax(dim=1),
+    "layer norm": lambda h, _: torch.nn.functional.layer_norm(h, h.shape[1:], eps=0.1),
+    "running sum": lambda h, _: h.cumsum(dim=1),
+    "reversed features": lambda h, _: h.flip(1),
+    "sorted features": lambda h, _: h.sort(dim=1).values,
+    "largest feature": lambda h, _: h - h.amax(dim=1, keepdim=True),
+    "product with inputs": lambda h, x: h * x[:, :1],
+    "inputs beside it": lambda h, x: torch.cat([h, x], dim=1),
+    "residual": lambda h, _: h + h.tanh(),
+    "linear": lambda h, _: h @ torch.linspace(-1, 1, 2 * h.shape[1]).to(h).view(-1, 2),
+    "constant per row": lambda h, _: h * torch.linspace(1, 2, len(h)).to(h).unsqueeze(1),
+    "branch": lambda h, _: torch.where(h > 0.3, h**3, h),
+    "unbound and stacked": lambda h, _: torch.stack([part**2 for part in h.unbind(1)], dim=1),
+    "three axes": lambda h, _: (h.unsqueeze(2) * h.unsqueeze(1)).mean(1),
+    "written in place": lambda h, _: (h * 1).index_fill_(1, torch.tensor([0]), 0.5).mul_(2),
+    "written into a view": written_into_a_view,
+    "nothing left": lambda h, _: h * 0,
+    "transposed": lambda h, _: (h.t().contiguous().exp() / 3).t(),
+}
+MIXERS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "centred": lambda h, _: h - h.mean(dim=0),
+    "scaled": lambda h, _: h / (1 + h.square().sum(dim=0)),
+    "batch norm": lambda h, _: torch.nn.functional.batch_norm(h, None, None, training=True),
+    "other way round": lambda h, x: h * x.flip(0)[:, :1],
+    "one further": lambda h, _: h.roll(1, 0),
+    "sorted rows": lambda h, _: h.sort(dim=0).values,
+    "first row": lambda h, _: h * h[:1],
+    "two swapped": lambda h, _: torch.cat([h[1:2], h[:1], h[2:]]),
+    "running sum of rows": lambda h, _: h.cumsum(dim=0),
+    "largest row": lambda h, _: h - h.amax(dim=0),
+    "masked mean": lambda h, _: h + h.mean(dim=0) * 0,
+}
+
+
+def program(steps: list[Callable[[Tensor, Tensor], Tensor]]) -> Function:
+    def run(x: Tensor) -> Tensor:
+        hidden = x
+        for step in steps:
+            hidden = step(hidden, x)
+        return torch.cat([hidden[:, :2], x[:, :1] * hidden[:, -1:]], dim=1)
+
+    return run
+
+
+ORDERS = [order for order in product(range(4), repeat=2) if 0 < sum(order) <= 3]
+
+
+@settings(max_examples=150)
+@given(
+    names=st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=5),
+    rows=st.integers(1, 4),
+    orders=st.lists(st.sampled_from(ORDERS), min_size=1, max_size=2),
+)
+def test_a_program_within_rows_is_differentiated_as_the_oracle_does(
+    names: list[str], rows: int, orders: list[MultiIndex]
+) -> None:
+    function, points = program([STEPS[name] for name in names]), spread(rows, 2)
+    derivatives = higher_order_grad(function(points), points, orders)
+    for order, derivative in zip(orders, derivatives, strict=True):
+        assert_equal_to_oracle(derivative, function, points, order)
+
+
+@settings(max_examples=200)
+@given(
+    before=st.lists(st.sampled_from(sorted(STEPS)), max_size=3),
+    mixer=st.sampled_from(sorted(MIXERS)),
+    after=st.lists(st.sampled_from(sorted(STEPS)), max_size=3),
+    rows=st.integers(2, 4),
+    order=st.sampled_from(ORDERS),
+)
+def test_a_program_that_mixes_rows_is_refused_or_differentiated_as_the_oracle_does(
+    before: list[str], mixer: str, after: list[str], rows: int, order: MultiIndex
+) -> None:
+    steps = [*(STEPS[name] for name in before), MIXERS[mixer], *(STEPS[name] for name in after)]
+    function, points = program(steps), spread(rows, 2)
+    derivative = derivative_unless_rows_mix(function(points), points, order)
+    if derivative is not None:
+        assert_equal_to_oracle(derivative, function, points, order)
+
+
+def derivative_unless_rows_mix(outputs: Tensor, points: Tensor, order: MultiIndex) -> Tensor | None:
+    try:
+        return higher_order_grad(outputs, points, order)
+    except RuntimeError as refusal:
+        if not str(refusal).startswith("each row of outputs must depend"):
+            raise
+        return None

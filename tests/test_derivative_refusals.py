@@ -1,0 +1,526 @@
+"""higher_order_grad refuses what it cannot answer, and says what must hold, what came, the cure."""
+
+import re
+from collections.abc import Callable
+from itertools import combinations
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.utils.checkpoint import checkpoint
+
+from leafgrad import higher_order_grad
+
+
+def column(rows: int = 5) -> Tensor:
+    x = torch.linspace(0.2, 1.7, rows, dtype=torch.float64)
+    return x.unsqueeze(1).requires_grad_()
+
+
+def table(rows: int = 5, columns: int = 2) -> Tensor:
+    x = torch.linspace(0.2, 1.7, rows * columns, dtype=torch.float64).sin() + 0.5
+    return x.reshape(rows, columns).requires_grad_()
+
+
+def network(*layers: torch.nn.Module) -> torch.nn.Sequential:
+    first, last = torch.nn.Linear(2, 4), torch.nn.Linear(4, 1)
+    return torch.nn.Sequential(first, *layers, torch.nn.Tanh(), last).double()
+
+
+def assert_refused(
+    message: str, error: type[Exception], outputs: Any, inputs: Any, order: Any, **options: Any
+) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        higher_order_grad(outputs, inputs, order, **options)
+
+
+# --- Types, shapes, methods
+
+
+@pytest.mark.parametrize(
+    ("outputs", "inputs", "message"),
+    [
+        (column(), [column()], "inputs must be a tensor, not of type list"),
+        (column(), torch.ones(5, 1, dtype=torch.int64), "inputs must be floating point, not"),
+        (column(), torch.ones(5, 1, dtype=torch.complex64), "inputs must be real, not"),
+        (column(), torch.eye(5).to_sparse(), "inputs must be dense, not torch.sparse_coo"),
+        (column().to_sparse(), column(), "outputs must be dense, not torch.sparse_coo"),
+        (column() + 1j, column(), "outputs must be real, not torch.complex128"),
+        (column().long(), column(), "outputs must be floating point, not torch.int64"),
+        ([column()], column(), "outputs must be a tensor, or a function that computes one"),
+        (lambda x: (x, x), column(), "outputs must be a tensor, not of type tuple"),
+    ],
+)
+def test_what_is_no_real_dense_tensor_is_a_type_error(
+    outputs: Any, inputs: Any, message: str
+) -> None:
+    assert_refused(message, TypeError, outputs, inputs, 1)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "inputs"), [((4, 1), (5, 1)), ((3,), ()), ((5, 4), (4, 2)), ((), (2, 3))]
+)
+def test_shapes_that_do_not_fit_are_named(
+    outputs: tuple[int, ...], inputs: tuple[int, ...]
+) -> None:
+    x = torch.ones(inputs, requires_grad=True)
+    message = f"but outputs has the shape {outputs} and inputs {inputs}"
+    assert_refused(message, ValueError, x.sum() * torch.ones(outputs), x, 1)
+
+
+@pytest.mark.parametrize("method", ["taylor", "forward", None])
+def test_an_unknown_method_is_told_the_known_ones(method: Any) -> None:
+    message = f'method must be "auto" or "reverse", not {method!r}'
+    assert_refused(message, ValueError, torch.exp, column(), 1, method=method)
+
+
+@pytest.mark.parametrize("method", ["auto", "reverse"])
+def test_each_known_method_answers(method: Any) -> None:
+    x = column()
+    assert higher_order_grad(3 * x, x, 1, method=method).tolist() == [[3.0]] * 5
+
+
+def test_an_order_that_does_not_fit_is_refused() -> None:
+    points = table()
+    message = "order must be a multi-index, with a count for each of the 2 columns of inputs"
+    assert_refused(message, ValueError, points.sum(1), points, 2)
+
+
+# --- Graphs that are missing, cut, freed or overwritten
+
+
+def test_inputs_must_require_grad() -> None:
+    x = column().detach()
+    assert_refused("inputs must require grad before outputs", RuntimeError, x * column(), x, 1)
+
+
+def test_outputs_must_carry_a_graph() -> None:
+    x = column()
+    with torch.no_grad():
+        outputs = x**2
+    for allow_unused in (False, True):
+        assert_refused(
+            *("outputs must carry the graph that computed it from inputs", RuntimeError),
+            *(outputs, x, 1),
+            allow_unused=allow_unused,
+        )
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        pytest.param(lambda _: column() * 2, id="another tensor"),
+        pytest.param(lambda x: x.clone().detach().requires_grad_() * 2, id="a copy"),
+        pytest.param(lambda _: column(), id="a leaf"),
+    ],
+)
+def test_outputs_must_depend_on_inputs(outputs: Callable[[Tensor], Tensor]) -> None:
+    x = column()
+    message = "outputs must depend on inputs, but no path in its graph leads there"
+    assert_refused(message, RuntimeError, outputs(x), x, 1)
+
+
+@pytest.mark.parametrize(
+    ("take", "shown"),
+    [
+        pytest.param(lambda x: x[:, 0:1], "column 0", id="a slice"),
+        pytest.param(lambda x: x[..., 1], "column 1", id="a column without its axis"),
+        pytest.param(lambda x: x.split(1, dim=1)[2], "column 2", id="a part of a split"),
+        pytest.param(lambda x: x.unbind(1)[1], "column 1", id="one of all"),
+        pytest.param(lambda x: x[:, 1:3], "columns 1 to 2", id="a wide slice"),
+        pytest.param(lambda x: x[:, 1:][:, 1:2], "column 2", id="a slice of a slice"),
+    ],
+)
+@pytest.mark.parametrize("allow_unused", [False, True])
+def test_a_slice_of_inputs_is_named_by_its_columns(
+    take: Callable[[Tensor], Tensor], shown: str, *, allow_unused: bool
+) -> None:
+    points = table(columns=3)
+    inputs = take(points)
+    outputs = points.prod(dim=1)
+    order = (0,) * (inputs.shape[-1] - 1) + (2,) if inputs.dim() > 1 else 2
+    message = (
+        "inputs must be in the graph of outputs, but outputs was computed from a tensor X of shape "
+        f"(5, 3), of which inputs only shows {shown}: differentiate with respect to X, with a "
+        "multi-index of length 3 that counts there"
+    )
+    assert_refused(message, RuntimeError, outputs, inputs, order, allow_unused=allow_unused)
+
+
+@pytest.mark.parametrize(
+    "take",
+    [
+        pytest.param(lambda x: x[:4], id="rows"),
+        pytest.param(lambda x: x[:4].t(), id="transposed"),
+        pytest.param(lambda x: x[:, ::2][:4], id="every other column"),
+        pytest.param(lambda x: x[:, ::2], id="every other column of all"),
+    ],
+)
+def test_another_view_of_inputs_is_named_as_a_view(take: Callable[[Tensor], Tensor]) -> None:
+    points = table(columns=4)
+    inputs = take(points)
+    outputs = points.prod(dim=1)[: inputs.shape[0]]
+    order = (1,) + (0,) * (inputs.shape[-1] - 1)
+    message = "outputs was computed from the tensor that inputs is a view of"
+    assert_refused(message, RuntimeError, outputs, inputs, order)
+
+
+def test_a_slice_of_a_result_is_named_by_its_columns() -> None:
+    points = table().exp()
+    message = "of which inputs only shows column 1"
+    assert_refused(message, RuntimeError, points.prod(dim=1), points[:, 1:], 2)
+
+
+def test_a_slice_of_outputs_is_named_by_its_columns() -> None:
+    points = table()
+    message = "of which inputs only shows column 0"
+    assert_refused(message, RuntimeError, points, points[:, :1], 2)
+
+
+def test_a_number_with_an_axis_more_is_named_as_a_view() -> None:
+    a = torch.tensor(2.0, requires_grad=True)
+    message = "outputs was computed from the tensor that inputs is a view of"
+    assert_refused(message, RuntimeError, a**2, a.view(1), 2)
+
+
+def test_a_slice_that_was_not_recorded_is_named_by_its_columns() -> None:
+    points = table().detach().clone().requires_grad_()
+    outputs = points.prod(dim=1)
+    with torch.no_grad():
+        inputs = points[:, 1:]
+    assert_refused("of which inputs only shows column 1", RuntimeError, outputs, inputs, 2)
+
+
+def test_what_is_no_view_is_refused_alike() -> None:
+    x = torch.ones(5, 1, requires_grad=True)
+    assert_refused("no path in its graph leads there", RuntimeError, column(), x, 1)
+
+
+def test_a_view_of_something_else_is_no_view_of_inputs() -> None:
+    points, other = table(), table()
+    message = "no path in its graph leads there"
+    assert_refused(message, RuntimeError, points.prod(dim=1), other[:, 0], 1)
+
+
+def test_a_freed_graph_is_refused_by_pytorch() -> None:
+    x = column()
+    outputs = x**2
+    outputs.sum().backward()
+    assert_refused("backward through the graph a second time", RuntimeError, outputs, x, 2)
+
+
+def test_a_change_in_place_is_refused_by_pytorch() -> None:
+    x = column()
+    inner = x * 1
+    outputs = inner.sin()
+    inner.add_(1)
+    assert_refused("modified by an inplace operation", RuntimeError, outputs, x, 2)
+
+
+def test_gradients_are_put_back_after_an_error() -> None:
+    x = column()
+    outputs = x.mean(0) * x
+    outputs.retain_grad()
+    assert_refused("each row of outputs", RuntimeError, outputs, x, 2)
+    assert outputs.grad is None
+
+
+# --- Rows that are not independent
+
+
+def test_batch_norm_in_training_mode_is_refused_and_named() -> None:
+    points, model = table(), network(torch.nn.BatchNorm1d(4))
+    message = "through BatchNorm in training mode: call eval() on the model"
+    assert_refused(message, RuntimeError, model(points), points, (2, 0))
+    assert higher_order_grad(model.eval()(points), points, (2, 0)).shape == (5, 1)
+
+
+SWAP = torch.tensor([1, 0, 2, 3, 4, 5, 6])
+MIXERS: dict[str, Callable[[Tensor], Tensor]] = {
+    "mean": lambda x: x - x.mean(0),
+    "sum of squares": lambda x: x + x.square().sum(0),
+    "norm": lambda x: x / x.norm(),
+    "maximum": lambda x: x / x.max(),
+    "sort": lambda x: x.sort(0, descending=True).values,
+    "flip": lambda x: x.flip(0),
+    "roll": lambda x: x.roll(1, 0),
+    "neighbours": lambda x: x * x.roll(-1, 0),
+    "swap of two rows": lambda x: x[SWAP[: len(x)]],
+    "running sum": lambda x: x.cumsum(0),
+    "first row in all": lambda x: x * x[0],
+    "last row like the first": lambda x: torch.cat([x[:-1], x[:1]]),
+    "softmax over rows": lambda x: x.softmax(0),
+    "all pairs": lambda x: torch.tanh(x @ x.t()).sum(1, keepdim=True),
+    "convolution over rows": lambda x: torch.nn.functional.conv1d(
+        x.t().unsqueeze(0), x.new_ones(1, 1, 3), padding=1
+    )[0].t(),
+}
+
+
+@pytest.mark.parametrize("rows", [2, 3, 7])
+@pytest.mark.parametrize("mix", MIXERS.values(), ids=MIXERS)
+def test_rows_that_mix_are_refused(mix: Callable[[Tensor], Tensor], rows: int) -> None:
+    x = column(rows)
+    message = "each row of outputs must depend on the same row of inputs only, but inputs["
+    assert_refused(message, RuntimeError, mix(x), x, 1)
+
+
+@pytest.mark.parametrize("mix", MIXERS.values(), ids=MIXERS)
+def test_a_single_row_mixes_with_nothing(mix: Callable[[Tensor], Tensor]) -> None:
+    x = column(1)
+    derivative = higher_order_grad(mix(x) if mix is not MIXERS["swap of two rows"] else x, x, 1)
+    (gradient,) = torch.autograd.grad(
+        mix(x).sum() if mix is not MIXERS["swap of two rows"] else x.sum(), x
+    )
+    torch.testing.assert_close(derivative, gradient)
+
+
+def swapped(rows: int, first: int, second: int) -> list[int]:
+    order = list(range(rows))
+    order[first], order[second] = second, first
+    return order
+
+
+@pytest.mark.parametrize(("first", "second"), list(combinations(range(9), 2)))
+def test_any_two_rows_that_swap_are_found(first: int, second: int) -> None:
+    x = column(9)
+    assert_refused("each row of", RuntimeError, x[swapped(9, first, second)], x, 1)
+
+
+@pytest.mark.parametrize("distance", [2, 16, 32, 84, 7056, 7139])
+def test_two_rows_that_swap_are_found_in_a_large_batch(distance: int) -> None:
+    x = torch.rand(7140, 1, requires_grad=True)
+    assert_refused("each row of", RuntimeError, x[swapped(7140, 0, distance)], x, 1)
+
+
+def test_rows_that_mix_with_a_derivative_of_zero_are_found() -> None:
+    x = torch.linspace(-1, 1, 5, dtype=torch.float64).unsqueeze(1).requires_grad_()
+    outputs = x + x.mean() ** 2
+    (slope,) = torch.autograd.grad(outputs.sum(), x, retain_graph=True)
+    assert slope.tolist() == [[1.0]] * 5
+    assert_refused("each row of outputs", RuntimeError, outputs, x, 2)
+
+
+def test_channels_that_cancel_out_do_not_hide_that_rows_mix() -> None:
+    points = table(3)
+    other = points[[0, 2, 1], 0]
+    outputs = torch.stack([other, -other, points[:, 0]], dim=1)
+    assert_refused("each row of outputs", RuntimeError, outputs, points, (1, 0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+def test_rows_that_mix_are_found_in_any_dtype(dtype: torch.dtype) -> None:
+    x = torch.linspace(0.5, 2, 30, dtype=dtype).unsqueeze(1).requires_grad_()
+    for outputs in (x * x.mean(), x.roll(2, 0), x[swapped(30, 3, 27)]):
+        assert_refused("each row of outputs", RuntimeError, outputs, x, 1)
+
+
+def test_elements_that_mix_are_told_how_rows_are_meant() -> None:
+    points = table()
+    message = (
+        "where inputs has the very shape of outputs, each element of outputs must depend on the "
+        "same element of inputs only, but inputs[0, 0] reaches other elements as well; if "
+        "inputs of shape (5, 2) holds rows with as many columns as outputs has channels, tell "
+        "them apart by an axis more, as in outputs.unsqueeze(-1)"
+    )
+    assert_refused(message, RuntimeError, points.softmax(dim=1), points, 2)
+
+
+def test_the_row_that_reaches_others_is_named() -> None:
+    points = torch.ones(3, 4, 2, requires_grad=True)
+    outputs = points.prod(dim=-1)
+    outputs = torch.cat([outputs[:, :2], outputs[:, 3:], outputs[:, 3:]], dim=1)
+    assert_refused("but inputs[0, 3] reaches", RuntimeError, outputs, points, (1, 0))
+
+
+# --- What can be differentiated only once
+
+
+class Cube(torch.autograd.Function):
+    """The cube of a tensor, with a backward that records itself."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return 3 * ctx.saved_tensors[0] ** 2 * gradients[0]
+
+
+class Once(Cube):
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return 3 * ctx.saved_tensors[0] ** 2 * gradients[0]
+
+
+class OnceSecond(Cube):
+    """Its backward can be differentiated, but only once: it uses a function that can."""
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return 3 * applied(Once, x) / x * gradients[0]
+
+
+class Silent(Cube):
+    """Its backward leaves the graph."""
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return 3 * ctx.saved_tensors[0].detach() ** 2 * gradients[0].detach()
+
+
+class HalfSilent(Cube):
+    """Its backward leaves the graph with a part of what it uses."""
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return 3 * ctx.saved_tensors[0].detach() ** 2 * gradients[0]
+
+
+class Stashed(Cube):
+    """It keeps an intermediate result, computed where nothing is recorded."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.slope = [3 * x**2]
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return ctx.slope[0] * gradients[0]
+
+
+class Reversal(torch.autograd.Function):
+    """Keeps nothing, so its backward is the same everywhere."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.factor = -1.0
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return ctx.factor * gradients[0]
+
+
+def applied(function: Any, x: Tensor) -> Tensor:
+    result: Tensor = function.apply(x)
+    return result
+
+
+class OnceInPlace(Once):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x.clone())
+        ctx.mark_dirty(x)
+        return x.pow_(3)
+
+
+SHORTCOMINGS: dict[type[torch.autograd.Function], str] = {
+    Once: "a custom function whose backward is marked @once_differentiable",
+    Silent: "a custom function whose backward records nothing",
+    HalfSilent: "a custom function whose backward does not record how it uses a tensor",
+    Stashed: "a custom function that keeps a tensor without a graph",
+}
+
+
+@pytest.mark.parametrize("function", SHORTCOMINGS)
+@pytest.mark.parametrize("rest", [lambda x: 0 * x, torch.exp], ids=["alone", "with a rest"])
+def test_a_function_that_does_not_record_its_backward_is_refused(
+    function: type[torch.autograd.Function], rest: Callable[[Tensor], Tensor]
+) -> None:
+    x = column()
+    outputs = applied(function, x.sin()) + rest(x)
+    message = f"computed through {function.__name__}Backward, {SHORTCOMINGS[function]}"
+    assert_refused(message, RuntimeError, outputs, x, 2)
+    assert_refused(message, RuntimeError, outputs, x, 1)
+    assert_refused(message, RuntimeError, outputs, x, 2, create_graph=False)
+
+
+def test_a_function_that_writes_into_a_view_is_refused_as_well() -> None:
+    x = column()
+    outputs = torch.cat([x, x], dim=1)
+    applied(OnceInPlace, outputs[:, :1])
+    message = "computed through CopySlices, which hides a custom function whose backward is marked"
+    assert_refused(message, RuntimeError, outputs, x, 2)
+
+
+@pytest.mark.parametrize("function", SHORTCOMINGS)
+def test_its_first_derivative_is_given_without_a_graph(
+    function: type[torch.autograd.Function],
+) -> None:
+    x = column()
+    first = higher_order_grad(applied(function, x), x, 1, create_graph=False)
+    torch.testing.assert_close(first, 3 * x.detach() ** 2)
+
+
+def test_a_function_that_records_its_backward_is_differentiated() -> None:
+    x = column()
+    for order, expected in enumerate((3 * x**2, 6 * x, 0 * x + 6, 0 * x), start=1):
+        torch.testing.assert_close(higher_order_grad(applied(Cube, x), x, order), expected)
+
+
+def test_a_backward_that_can_be_differentiated_once_is_refused_at_order_three() -> None:
+    x = column()
+    outputs = applied(OnceSecond, x)
+    second = higher_order_grad(outputs, x, 2, create_graph=False)
+    torch.testing.assert_close(second, 6 * x.detach())
+    message = "marked @once_differentiable"
+    assert_refused(message, RuntimeError, outputs, x, 3)
+
+
+def test_a_function_that_keeps_nothing_is_linear() -> None:
+    x = column()
+    first, second = higher_order_grad(applied(Reversal, x**2), x, [1, 2])
+    torch.testing.assert_close(first, -2 * x)
+    torch.testing.assert_close(second, 0 * x - 2)
+
+
+def test_a_function_beside_the_way_does_not_matter() -> None:
+    x, w = column(), torch.ones(1, dtype=torch.float64, requires_grad=True)
+    second = higher_order_grad(applied(Once, w) * x**2, x, 2)
+    torch.testing.assert_close(second, 2 * w.expand(5, 1))
+
+
+def test_a_compiled_model_is_told_to_use_the_original() -> None:
+    points, model = table(), network()
+    compiled = torch.compile(model, backend="aot_eager")
+    message = (
+        "made by torch.compile, whose functions can be differentiated only once: compute outputs "
+        "with the original module or function, not with the compiled one. If a first derivative "
+        "without a graph is all that is needed, pass create_graph=False"
+    )
+    assert_refused(message, RuntimeError, compiled(points), points, (2, 0))
+    first = higher_order_grad(compiled(points), points, (1, 0), create_graph=False)
+    torch.testing.assert_close(first, higher_order_grad(model(points), points, (1, 0)))
+
+
+def test_a_node_that_is_not_known_is_refused() -> None:
+    x = column()
+    outputs = torch._foreach_exp([x])[0]
+    message = "a node of which leafgrad cannot tell what its backward records"
+    assert_refused(message, RuntimeError, outputs, x, 2)
+
+
+def test_an_operator_without_a_formula_is_refused_even_once() -> None:
+    library = torch.library.Library("leafgrad_refusals", "DEF")
+    library.define("f(Tensor x) -> Tensor")
+    library.impl("f", lambda x: x.detach().exp(), "CPU")
+    x = column()
+    message = "computed from it by an operator that has no derivative formula"
+    outputs = torch.ops.leafgrad_refusals.f(x)
+    assert_refused(message, RuntimeError, outputs, x, 1, create_graph=False)
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_a_reentrant_checkpoint_is_refused_by_pytorch(rows: int) -> None:
+    points, model = table(rows), network()
+    outputs = checkpoint(model, points, use_reentrant=True)
+    assert_refused("use_reentrant=True", RuntimeError, outputs, points, (2, 0))
+    assert all(parameter.grad is None for parameter in model.parameters())

@@ -1,0 +1,263 @@
+"""What is read off each node: what it saved, where, and who made it."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from leafgrad import GraphTrace, SavedTensor, trace_graph
+
+
+def leaf(*shape: int) -> torch.Tensor:
+    return torch.ones(*shape, requires_grad=True)
+
+
+def states(trace: GraphTrace) -> dict[str, str]:
+    return {saved.name: saved.state for saved in trace.saved}
+
+
+def only(trace: GraphTrace) -> SavedTensor:
+    (saved,) = trace.saved
+    return saved
+
+
+def refuse(*_: object) -> Any:
+    raise AssertionError("a hook was called")
+
+
+# --- What a node saved
+
+
+def test_a_saved_tensor_tells_its_facts() -> None:
+    x = torch.ones(2, 3, dtype=torch.float64, requires_grad=True)
+    assert only(trace_graph(x.sin())) == SavedTensor(
+        node=0,
+        name="self",
+        state="live",
+        shape=(2, 3),
+        dtype=torch.float64,
+        nbytes=48,
+        storage=0,
+        is_parameter=False,
+        saved_version=0,
+        current_version=0,
+    )
+
+
+def test_a_saved_tensor_that_cannot_be_read_tells_its_state_and_no_more() -> None:
+    y = leaf(2).sin()
+    y.sum().backward()
+    assert only(trace_graph(y)) == SavedTensor(node=0, name="self", state="freed")
+
+
+def test_a_graph_is_freed_by_a_backward_that_does_not_retain_it() -> None:
+    y = leaf(2).sin()
+    y.sum().backward(retain_graph=True)
+    kept = trace_graph(y).is_freed
+    y.sum().backward()
+    trace = trace_graph(y)
+    assert (kept, trace.is_freed) == (False, True)
+    assert [node.is_freed for node in trace.nodes] == [True, False]
+
+
+def test_an_empty_slot_is_not_a_freed_one() -> None:
+    y = nn.functional.layer_norm(leaf(2), (2,))
+    assert list(states(trace_graph(y))) == ["input", "result1", "result2"]
+    assert not trace_graph(y).is_freed
+
+
+def test_a_graph_that_saves_nothing_is_never_freed() -> None:
+    x = leaf(2)
+    y = (x + x.sum()).sum()
+    for _ in range(2):
+        y.backward()
+        assert not trace_graph(y).is_freed
+
+
+@pytest.mark.parametrize(
+    "pack",
+    [lambda tensor: tensor, lambda _: None, lambda _: "a file"],
+    ids=["as is", "none", "name"],
+)
+def test_a_packed_tensor_is_not_unpacked(pack: Callable[[torch.Tensor], object]) -> None:
+    with torch.autograd.graph.saved_tensors_hooks(pack, refuse):
+        y = leaf(2).exp()
+    assert states(trace_graph(y)) == {"result": "packed"}
+    assert not trace_graph(y).is_freed
+
+
+def test_a_tensor_saved_on_the_cpu_is_packed() -> None:
+    with torch.autograd.graph.save_on_cpu():
+        y = leaf(2).exp()
+    assert states(trace_graph(y)) == {"result": "packed"}
+    y.sum().backward()
+    assert states(trace_graph(y)) == {"result": "freed"}
+
+
+@pytest.mark.parametrize(
+    ("use_reentrant", "nodes", "saved"),
+    [
+        (False, ["ExpBackward0", "SinBackward0"], {"result": "recompute", "self": "recompute"}),
+        (True, ["CheckpointFunctionBackward"], {"saved_tensors[0]": "live"}),
+    ],
+    ids=["not reentrant", "reentrant"],
+)
+def test_a_checkpointed_block_is_not_run_again(
+    *, use_reentrant: bool, nodes: list[str], saved: dict[str, str]
+) -> None:
+    runs: list[None] = []
+
+    def block(x: torch.Tensor) -> torch.Tensor:
+        runs.append(None)
+        return x.sin().exp()
+
+    y = checkpoint(block, leaf(2), use_reentrant=use_reentrant, preserve_rng_state=False)
+    trace = trace_graph(y)
+    assert len(runs) == 1
+    assert [node.name for node in trace.nodes] == [*nodes, "AccumulateGrad"]
+    assert states(trace) == saved
+
+
+def test_a_write_in_place_shows_at_the_tensor_that_backward_will_miss() -> None:
+    h = leaf(2) * 1
+    y = h.sin() + h.cos()
+    h.add_(1)
+    late = trace_graph([y, h.exp()])
+    assert [s.is_modified for s in late.saved if s.name == "self"] == [True, True]
+    assert [s.is_modified for s in late.saved if s.name == "result"] == [False]
+    assert [(s.saved_version, s.current_version) for s in late.saved if s.is_modified] == [
+        (0, 1)
+    ] * 2
+    with pytest.raises(RuntimeError, match="is at version 1; expected version 0"):
+        y.sum().backward()
+
+
+# --- Storages
+
+
+def test_equal_storages_have_equal_numbers_and_tell_the_bytes_of_the_whole() -> None:
+    x = leaf(4)
+    halves = x.sin().split(2)
+    trace = trace_graph(halves[0] * halves[1])
+    assert {(saved.name, saved.storage, saved.nbytes) for saved in trace.saved} == {
+        ("other", 0, 16),
+        ("self", 0, 16),
+        ("self", 1, 16),
+    }
+
+
+def test_a_sparse_tensor_has_no_single_storage() -> None:
+    saved = only(trace_graph(torch.eye(2).to_sparse().requires_grad_().sin()))
+    assert (saved.storage, saved.nbytes, saved.shape) == (None, None, (2, 2))
+
+
+def parameters_saved(module: nn.Module, names: nn.Module | None = None) -> set[str]:
+    trace = trace_graph(module(leaf(1, 2)), names=names)
+    return {saved.name for saved in trace.saved if saved.is_parameter}
+
+
+def test_a_saved_parameter_is_told_also_through_a_view_and_when_frozen() -> None:
+    linear = nn.Linear(2, 2)
+    assert parameters_saved(linear) == {"mat2"}
+    assert parameters_saved(linear.requires_grad_(requires_grad=False)) == {"mat2"}
+
+
+class Detached(nn.Linear):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(x, self.weight.detach()) + (x * self.weight).sum()
+
+
+def test_a_saved_alias_is_a_parameters_if_the_parameter_is_in_the_graph_or_named() -> None:
+    module = Detached(2, 2)
+    assert parameters_saved(module) == {"mat2", "other"}
+    module.requires_grad_(requires_grad=False)
+    assert parameters_saved(module) == {"other"}
+    assert parameters_saved(module, names=module) == {"mat2", "other"}
+
+
+# --- Custom functions
+
+
+class Scaled(torch.autograd.Function):
+    """Combined style; keeps None among tensors, and a tensor on its ctx."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(None, x)
+        ctx.mask = x.detach() > 0
+        return 2 * x
+
+    @staticmethod
+    def backward(_: Any, *gradients: Any) -> Any:
+        return 2 * gradients[0]
+
+
+class Separate(torch.autograd.Function):
+    """Separate style: setup_context."""
+
+    @staticmethod
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return 2 * x
+
+    @staticmethod
+    def setup_context(ctx: Any, _: Any, output: Any) -> None:
+        ctx.save_for_backward(output)
+
+    @staticmethod
+    def backward(_: Any, *gradients: Any) -> Any:
+        return 2 * gradients[0]
+
+
+class Unwritten(Separate):
+    """A forward without code of its own to show."""
+
+    forward = staticmethod(functools.partial(Separate.forward))
+
+
+def trace_of(function: Any) -> GraphTrace:
+    return trace_graph(function.apply(leaf(2)))
+
+
+def line_of(text: str) -> int:
+    return Path(__file__).read_text("utf-8").splitlines().index(text) + 1
+
+
+def test_a_custom_function_tells_its_name_its_file_and_the_line_of_its_forward() -> None:
+    found = trace_of(Scaled).nodes[0].custom_function
+    assert found is not None
+    assert found.name == f"{__name__}.Scaled"
+    assert found.file == __file__
+    assert found.line == line_of("    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:") - 1
+    assert trace_of(Scaled).nodes[1].custom_function is None
+
+
+def test_a_custom_function_whose_forward_has_no_code_tells_its_name() -> None:
+    found = trace_of(Unwritten).nodes[0].custom_function
+    assert found is not None
+    assert (found.name, found.file, found.line) == (f"{__name__}.Unwritten", None, None)
+
+
+def test_a_custom_function_shows_what_it_saved_and_what_it_keeps_on_its_ctx() -> None:
+    assert states(trace_of(Scaled)) == {"saved_tensors[1]": "live", "ctx.mask": "live"}
+    assert states(trace_of(Separate)) == {"saved_tensors[0]": "live"}
+    mask = trace_of(Scaled).saved[1]
+    assert (mask.dtype, mask.saved_version, mask.is_modified) == (torch.bool, None, False)
+
+
+# --- Retained gradients
+
+
+def test_a_node_tells_whether_a_tensor_at_hand_retains_its_gradient() -> None:
+    x = leaf(2)
+    h = x.sin()
+    h.retain_grad()
+    y = h.exp()
+    unnamed = [node.retains_grad for node in trace_graph(y).nodes]
+    named = [node.retains_grad for node in trace_graph(y, names={"h": h}).nodes]
+    assert unnamed == [False, None, False]
+    assert named == [False, True, False]

@@ -1,0 +1,937 @@
+"""What describe_tensor says of a tensor, and that it is true."""
+
+import dataclasses
+import json
+import pickle
+import re
+import warnings
+import weakref
+from collections.abc import Callable
+from typing import Any, Self
+from xml.etree import ElementTree as ET
+
+import hypothesis
+import hypothesis.strategies as st
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd import forward_ad
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from leafgrad import TensorDescription, TensorRole, describe_tensor
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors"),
+    pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta"),
+    pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor"),
+    pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning"),
+]
+
+
+# --- Tensors of every role
+
+
+def leaf(*shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
+    return torch.ones(*shape or (2,), dtype=dtype, requires_grad=True)
+
+
+def detached() -> torch.Tensor:
+    return (leaf() * 2).detach()
+
+
+def asked_for_view() -> torch.Tensor:
+    return torch.ones(2)[:].requires_grad_()
+
+
+def frozen() -> torch.Tensor:
+    return torch.nn.Parameter(torch.ones(2), requires_grad=False)
+
+
+def retained() -> torch.Tensor:
+    result = leaf() * 2
+    result.retain_grad()
+    return result
+
+
+def named_by_backward() -> torch.Tensor:
+    result = leaf() * 2
+    result.sum().backward(inputs=[result], retain_graph=True)
+    return result
+
+
+def retained_then_written() -> torch.Tensor:
+    return retained().mul_(2)
+
+
+def retained_then_detached_in_place() -> torch.Tensor:
+    return retained().detach_()
+
+
+def retained_then_turned_leaf() -> torch.Tensor:
+    return retained().detach_().requires_grad_()
+
+
+def retained_stale_view() -> torch.Tensor:
+    base = leaf() * 2
+    view = base[:]
+    view.retain_grad()
+    base.mul_(2)
+    return view
+
+
+def turned_non_leaf() -> torch.Tensor:
+    return torch.ones(2).mul_(leaf())
+
+
+def filled_then_turned_non_leaf() -> torch.Tensor:
+    return with_grad(torch.ones(2)).mul_(leaf())
+
+
+def with_grad(tensor: torch.Tensor) -> torch.Tensor:
+    tensor.grad = torch.ones_like(tensor)
+    return tensor
+
+
+def result_under_no_grad() -> torch.Tensor:
+    with torch.no_grad():
+        return leaf() * 2
+
+
+def inference(*, requires_grad: bool) -> torch.Tensor:
+    with torch.inference_mode():
+        return torch.ones(2, requires_grad=requires_grad)
+
+
+def view_under(mode: Callable[[], Any], base: torch.Tensor) -> torch.Tensor:
+    with mode():
+        return base[:]
+
+
+def early_view() -> torch.Tensor:
+    base = torch.ones(2)
+    view = base[:]
+    base.requires_grad_()
+    return view
+
+
+def stale_view() -> torch.Tensor:
+    base = torch.ones(2)
+    view = base[:]
+    base.mul_(leaf())
+    return view
+
+
+def written_to(base: torch.Tensor, view: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        base.add_(1)
+    return view
+
+
+def invalid_view_under_no_grad() -> torch.Tensor:
+    base = leaf()
+    return written_to(base, view_under(torch.no_grad, base))
+
+
+def invalid_view_of_several() -> torch.Tensor:
+    base = leaf()
+    return written_to(base, base.unbind()[0])
+
+
+def nested(layout: torch.layout) -> torch.Tensor:
+    parts = [torch.ones(2, 3), torch.ones(4, 3)]
+    return torch.nested.nested_tensor(parts, layout=layout, requires_grad=True)
+
+
+def fake() -> torch.Tensor:
+    with FakeTensorMode():
+        return leaf()
+
+
+def dual(primal: torch.Tensor) -> torch.Tensor:
+    with forward_ad.dual_level():
+        made: torch.Tensor = forward_ad.make_dual(primal, torch.ones_like(primal))
+        return made * 1
+
+
+class Plain(torch.Tensor):
+    """A subclass that changes nothing."""
+
+
+class Doubling(torch.autograd.Function):
+    """A custom function."""
+
+    @staticmethod
+    def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
+        return 2 * x
+
+    @staticmethod
+    def backward(_: Any, grad: torch.Tensor) -> torch.Tensor:
+        return 2 * grad
+
+
+def doubled() -> torch.Tensor:
+    result: torch.Tensor = Doubling.apply(leaf())  # type: ignore[no-untyped-call]
+    return result
+
+
+CONSTANT, LEAF, NON_LEAF = TensorRole.CONSTANT, TensorRole.LEAF, TensorRole.NON_LEAF
+RETAINED, WRAPPED = TensorRole.RETAINED, TensorRole.WRAPPED
+UNRECORDED, INVALID = TensorRole.UNRECORDED_VIEW, TensorRole.INVALID_VIEW
+
+CASES: dict[str, tuple[TensorRole, Callable[[], torch.Tensor]]] = {
+    "constant": (CONSTANT, lambda: torch.ones(2)),
+    "scalar": (CONSTANT, lambda: torch.tensor(1.0)),
+    "integers": (CONSTANT, lambda: torch.arange(3)),
+    "booleans": (CONSTANT, lambda: torch.ones(2, dtype=torch.bool)),
+    "quantised": (
+        CONSTANT,
+        lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
+    ),
+    "result of constants": (CONSTANT, lambda: torch.ones(2) * 2),
+    "result under no_grad": (CONSTANT, result_under_no_grad),
+    "integer result": (CONSTANT, lambda: leaf().argmax()),
+    "frozen parameter": (CONSTANT, frozen),
+    "detached": (CONSTANT, detached),
+    "data": (CONSTANT, lambda: leaf().data),
+    "retained, then detached in place": (CONSTANT, retained_then_detached_in_place),
+    "view of a constant": (CONSTANT, lambda: torch.ones(2)[:]),
+    "inference": (CONSTANT, lambda: inference(requires_grad=False)),
+    "dual constant": (CONSTANT, lambda: dual(torch.ones(2))),
+    "constant with a gradient": (CONSTANT, lambda: with_grad(torch.ones(2))),
+    "leaf": (LEAF, leaf),
+    "empty": (LEAF, lambda: leaf(0)),
+    "complex": (LEAF, lambda: leaf(dtype=torch.complex64)),
+    "half": (LEAF, lambda: leaf(dtype=torch.bfloat16)),
+    "filled leaf": (LEAF, lambda: with_grad(leaf())),
+    "parameter": (LEAF, lambda: torch.nn.Parameter(torch.ones(2))),
+    "detached, then asked for": (LEAF, lambda: detached().requires_grad_()),
+    "retained, then turned leaf": (LEAF, retained_then_turned_leaf),
+    "constant view asked for": (LEAF, asked_for_view),
+    "no_grad view asked for": (LEAF, lambda: view_under(torch.no_grad, leaf()).requires_grad_()),
+    "inference leaf": (LEAF, lambda: inference(requires_grad=True)),
+    "sparse": (LEAF, lambda: torch.eye(2).to_sparse().requires_grad_()),
+    "compressed sparse": (LEAF, lambda: torch.eye(2).to_sparse_csr().requires_grad_()),
+    "nested": (LEAF, lambda: nested(torch.strided)),
+    "jagged": (LEAF, lambda: nested(torch.jagged)),
+    "meta": (LEAF, lambda: torch.empty(10**9, 10**9, device="meta", requires_grad=True)),
+    "fake": (LEAF, fake),
+    "subclass": (LEAF, lambda: torch.ones(2).as_subclass(Plain).requires_grad_()),
+    "result": (NON_LEAF, lambda: leaf() * 2),
+    "clone": (NON_LEAF, lambda: leaf().clone()),
+    "view": (NON_LEAF, lambda: leaf()[:]),
+    "second of several": (NON_LEAF, lambda: leaf().unbind()[1]),
+    "stale view": (NON_LEAF, stale_view),
+    "constant turned non-leaf": (NON_LEAF, turned_non_leaf),
+    "filled, then turned non-leaf": (NON_LEAF, filled_then_turned_non_leaf),
+    "custom function": (NON_LEAF, doubled),
+    "fake result": (NON_LEAF, lambda: fake() * 2),
+    "sparse result": (NON_LEAF, lambda: torch.eye(2).to_sparse().requires_grad_() * 2),
+    "dual": (NON_LEAF, lambda: dual(leaf())),
+    "retained": (RETAINED, retained),
+    "named by backward": (RETAINED, named_by_backward),
+    "retained, then written": (RETAINED, retained_then_written),
+    "retained stale view": (RETAINED, retained_stale_view),
+    "no_grad view of a leaf": (UNRECORDED, lambda: view_under(torch.no_grad, leaf())),
+    "no_grad view of a result": (UNRECORDED, lambda: view_under(torch.no_grad, leaf() * 2)),
+    "inference view": (UNRECORDED, lambda: view_under(torch.inference_mode, leaf())),
+    "early view": (UNRECORDED, early_view),
+    "written no_grad view": (INVALID, invalid_view_under_no_grad),
+    "written view of several": (INVALID, invalid_view_of_several),
+}
+
+every_role = pytest.mark.parametrize("make", [make for _, make in CASES.values()], ids=CASES)
+
+
+@pytest.mark.parametrize(("role", "make"), CASES.values(), ids=CASES)
+def test_a_tensor_has_the_role(role: TensorRole, make: Callable[[], torch.Tensor]) -> None:
+    assert describe_tensor(make()).role is role
+
+
+# --- What it says is true
+
+
+def grad_of(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Read ``.grad`` also where PyTorch warns of it."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The .grad attribute of a Tensor that is not a leaf")
+        return tensor.grad
+
+
+def backward_stores_a_gradient(tensor: torch.Tensor) -> bool:
+    """Run a plain backward() from a result that depends on the tensor, and look."""
+    try:
+        tensor.grad = None
+        result = tensor.clone()
+    except RuntimeError:
+        return False
+    if result.requires_grad:
+        result.backward(result.detach())
+    return grad_of(tensor) is not None
+
+
+@every_role
+def test_it_knows_whether_backward_will_store_a_gradient(
+    make: Callable[[], torch.Tensor],
+) -> None:
+    tensor = make()
+    assert describe_tensor(tensor).will_accumulate_grad == backward_stores_a_gradient(tensor)
+
+
+@every_role
+def test_it_repeats_what_the_tensor_says_of_itself(make: Callable[[], torch.Tensor]) -> None:
+    tensor = make()
+    facts = describe_tensor(tensor)
+    assert facts.dtype is tensor.dtype
+    assert facts.device == tensor.device
+    assert facts.layout is tensor.layout
+    assert facts.requires_grad is tensor.requires_grad
+    assert facts.retains_grad is tensor.retains_grad
+    assert facts.output_nr == tensor.output_nr
+    assert facts.has_grad == (grad_of(tensor) is not None)
+    assert facts.is_view is tensor._is_view()
+    assert facts.is_inference is tensor.is_inference()
+    assert facts.is_parameter is isinstance(tensor, torch.nn.Parameter)
+    assert facts.version == (None if tensor.is_inference() else tensor._version)
+    assert facts.wrapped is None
+
+
+@every_role
+def test_it_places_the_tensor_in_the_graph_as_pytorch_does(
+    make: Callable[[], torch.Tensor],
+) -> None:
+    tensor = make()
+    facts = describe_tensor(tensor)
+    if facts.role is INVALID:
+        assert (facts.is_leaf, facts.grad_fn) == (None, None)
+        with pytest.raises(RuntimeError, match="modified inplace"):
+            tensor.is_leaf  # noqa: B018
+    else:
+        node = tensor.grad_fn
+        assert facts.is_leaf is tensor.is_leaf is (node is None)
+        assert facts.grad_fn == (node and node.name().rpartition("::")[2])
+
+
+STEPS: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
+    "make a leaf": lambda _a, _b: leaf(),
+    "make a constant": lambda _a, _b: torch.ones(2),
+    "make an inference leaf": lambda _a, _b: inference(requires_grad=True),
+    "multiply": lambda a, b: a * b,
+    "clone": lambda a, _: a.clone(),
+    "detach": lambda a, _: a.detach(),
+    "detach in place": lambda a, _: a.detach_(),
+    "view": lambda a, _: a[:],
+    "view under no_grad": lambda a, _: view_under(torch.no_grad, a),
+    "view under inference_mode": lambda a, _: view_under(torch.inference_mode, a),
+    "view as one of several": lambda a, _: a.view(2, 1).unbind(1)[0],
+    "ask for grad": lambda a, _: a.requires_grad_(),
+    "freeze": lambda a, _: a.requires_grad_(False),
+    "retain": lambda a, _: a.retain_grad(),
+    "write": lambda a, b: a.add_(b),
+    "write under no_grad": written_to,
+    "write into a part": lambda a, _: a[0].mul_(2),
+    "backward": lambda a, _: a.sum().backward(retain_graph=True),
+}
+
+
+def tensors_after(steps: list[tuple[str, int, int]]) -> list[torch.Tensor]:
+    """Take the steps that PyTorch allows, each on two of the tensors that there are by then."""
+    tensors = [leaf(), torch.ones(2)]
+    for step, first, second in steps:
+        try:
+            made = STEPS[step](tensors[first % len(tensors)], tensors[second % len(tensors)])
+        except RuntimeError:
+            continue
+        tensors += [made] if isinstance(made, torch.Tensor) else []
+    return tensors
+
+
+@hypothesis.given(
+    st.lists(
+        st.tuples(st.sampled_from(list(STEPS)), st.integers(0, 9), st.integers(0, 9)), max_size=12
+    )
+)
+def test_it_is_right_whatever_happened_to_the_tensors(steps: list[tuple[str, int, int]]) -> None:
+    for tensor in tensors_after(steps):
+        facts = describe_tensor(tensor)
+        assert facts == describe_tensor(tensor)
+        assert facts.has_grad == (grad_of(tensor) is not None)
+        assert facts.will_accumulate_grad == sum_stores_a_gradient(tensor)
+
+
+def sum_stores_a_gradient(tensor: torch.Tensor) -> bool:
+    """Say so without running backward() through what a write may have made impossible."""
+    hypothesis.event(describe_tensor(tensor).role)
+    seen = []
+    try:
+        tensor.grad = None
+        result = tensor * 1.0
+        if result.requires_grad:
+            result.sum().backward(retain_graph=True)
+    except RuntimeError as error:
+        seen.append(str(error))
+    hypothesis.assume(not any("needed for gradient computation" in text for text in seen))
+    return grad_of(tensor) is not None
+
+
+@pytest.mark.parametrize(
+    ("make", "has_grad"),
+    [
+        (lambda: torch.ones(2), False),
+        (lambda: with_grad(torch.ones(2)), True),
+        (lambda: leaf() * 2, False),
+        (filled_then_turned_non_leaf, True),
+        (lambda: view_under(torch.no_grad, leaf()), False),
+        (lambda: with_grad(view_under(torch.no_grad, leaf())), True),
+    ],
+    ids=["constant", "filled", "result", "filled result", "view", "filled view"],
+)
+def test_it_tells_a_gradient_that_stays_none_from_one_that_stays(
+    make: Callable[[], torch.Tensor], *, has_grad: bool
+) -> None:
+    tensor = make()
+    kept = grad_of(tensor)
+    why = describe_tensor(tensor).why[1]
+    assert why.endswith("so .grad keeps what it holds." if has_grad else "so .grad stays None.")
+    if tensor.requires_grad:
+        (tensor * 3).sum().backward()
+    assert grad_of(tensor) is kept
+
+
+# --- Inside torch.func
+
+
+def described_inside(
+    transform: Callable[..., Any], argument: torch.Tensor
+) -> tuple[TensorDescription, TensorDescription]:
+    """Describe the argument of a transformed function and a result, from within."""
+    seen: list[TensorDescription] = []
+
+    def look(tensor: torch.Tensor) -> torch.Tensor:
+        seen.extend(map(describe_tensor, (tensor, tensor * 2)))
+        with pytest.raises(RuntimeError, match="inside a functorch transform"):
+            (tensor * 2).sum().backward()
+        return tensor.sum()
+
+    transform(look)(argument)
+    return seen[0], seen[1]
+
+
+def pushed_forward(look: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda tensor: torch.func.jvp(look, (tensor,), (tensor,))
+
+
+@pytest.mark.parametrize(
+    ("transform", "wrapped", "requires_grad"),
+    [
+        (torch.vmap, "vmap, level 1", False),
+        (torch.func.grad, "grad, level 1", True),
+        (pushed_forward, "jvp, level 1", False),
+        (lambda look: torch.vmap(torch.func.grad(look)), "grad, level 2", True),
+    ],
+    ids=["vmap", "grad", "jvp", "grad in vmap"],
+)
+def test_inside_a_transform_it_speaks_of_that_level(
+    transform: Callable[..., Any], wrapped: str, *, requires_grad: bool
+) -> None:
+    argument, result = described_inside(transform, leaf(2, 3))
+    for facts in (argument, result):
+        assert facts.wrapped == wrapped
+        assert facts.role is WRAPPED
+        assert facts.requires_grad is requires_grad
+        assert not facts.will_accumulate_grad
+    assert result.grad_fn == ("MulBackward0" if requires_grad else None)
+
+
+@pytest.mark.parametrize(
+    ("argument", "inside"),
+    [(leaf(), "leaf"), (torch.ones(2), "constant"), (leaf() * 2, "non-leaf")],
+)
+def test_it_tells_what_is_inside_the_wrapper(argument: torch.Tensor, inside: str) -> None:
+    facts, _ = described_inside(torch.vmap, argument)
+    assert facts.why[-1] == f"The tensor inside the wrapper is: {inside}."
+
+
+def test_a_tensor_from_outside_is_itself_inside_a_transform() -> None:
+    weight = leaf()
+    seen: list[TensorDescription] = []
+
+    def look(x: torch.Tensor) -> torch.Tensor:
+        seen.append(describe_tensor(weight))
+        return x * weight
+
+    torch.vmap(look)(torch.ones(3, 2)).sum().backward()
+    assert seen == [describe_tensor(leaf())]
+    assert weight.grad is not None
+
+
+def test_no_gradient_is_stored_in_a_tensor_that_outlived_its_transform() -> None:
+    kept: list[torch.Tensor] = []
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept.append(tensor * 2)
+        return tensor.sum()
+
+    weight = leaf()
+    torch.func.grad(keep)(weight)
+    facts = describe_tensor(kept[0])
+    assert (facts.role, facts.wrapped) == (WRAPPED, "ended")
+    kept[0].retain_grad()
+    (kept[0] * 1).sum().backward()
+    assert weight.grad is not None
+    assert not describe_tensor(kept[0]).has_grad
+    assert not describe_tensor(kept[0]).will_accumulate_grad
+
+
+# --- The cures work
+
+
+def test_a_constant_asked_in_time_gets_a_gradient() -> None:
+    tensor = torch.ones(2)
+    assert "call requires_grad_() on it before it is used" in describe_tensor(tensor).why[-1]
+    assert backward_stores_a_gradient(tensor.requires_grad_())
+
+
+def test_a_frozen_parameter_can_be_thawed() -> None:
+    tensor = frozen()
+    assert "requires_grad_() makes it trainable again" in describe_tensor(tensor).why[-1]
+    assert describe_tensor(tensor.requires_grad_()).role is LEAF
+
+
+def test_a_clone_of_an_inference_tensor_can_require_grad() -> None:
+    tensor = inference(requires_grad=False)
+    assert "its clone(), made outside, can" in describe_tensor(tensor).why[-1]
+    with pytest.raises(RuntimeError, match="outside InferenceMode is not allowed"):
+        tensor.requires_grad_()
+    assert backward_stores_a_gradient(tensor.clone().requires_grad_())
+
+
+def test_an_inference_leaf_is_not_recorded_alone_nor_saved_and_its_clone_is_both() -> None:
+    tensor, weight = inference(requires_grad=True), leaf()
+    sentence = describe_tensor(tensor).why[-1]
+    assert "an operation on such tensors alone is not recorded" in sentence
+    assert not tensor.exp().requires_grad
+    assert "one that has to save it for backward raises" in sentence
+    with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
+        tensor * weight
+    assert "a clone() made outside inference_mode() is free of both" in sentence
+    assert (tensor.clone().exp() * weight).requires_grad
+
+
+DTYPES = sorted({d for d in vars(torch).values() if isinstance(d, torch.dtype)}, key=str)
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_it_knows_which_types_of_data_can_require_grad(dtype: torch.dtype) -> None:
+    tensor = torch.empty(0, dtype=dtype, device="meta")
+    cannot = "Only floating-point and complex tensors" in describe_tensor(tensor).why[-1]
+    if cannot:
+        with pytest.raises(RuntimeError, match="floating point"):
+            tensor.requires_grad_()
+    else:
+        assert tensor.requires_grad_().requires_grad
+
+
+def test_a_gradient_is_stored_by_retain_grad_and_returned_by_grad() -> None:
+    result = leaf() * 2
+    assert "call retain_grad() before backward()" in describe_tensor(result).why[-1]
+    (grad,) = torch.autograd.grad(result.sum(), result, retain_graph=True)
+    assert torch.equal(grad, torch.ones(2))
+    assert not describe_tensor(result).has_grad
+    result.retain_grad()
+    assert backward_stores_a_gradient(result)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_a_view_taken_again_is_connected_and_one_detached_is_constant(
+    mode: Callable[[], Any],
+) -> None:
+    base = leaf()
+    view = view_under(mode, base)
+    assert "Take the view again" in describe_tensor(view).why[-1]
+    (view * 3).sum().backward()
+    assert base.grad is None
+    assert describe_tensor(view.detach()).role is CONSTANT
+    (base[:] * 3).sum().backward()
+    assert base.grad is not None
+
+
+def test_an_invalid_view_cannot_be_used_and_one_taken_again_can() -> None:
+    base = leaf()
+    view = written_to(base, base.unbind()[0])
+    assert describe_tensor(view).why[-1] == "Take the view again, after the write."
+    with pytest.raises(RuntimeError, match="modified inplace"):
+        view * 2
+    assert describe_tensor(base.unbind()[0] * 2).role is NON_LEAF
+
+
+def test_a_lazy_parameter_becomes_a_leaf_with_a_shape() -> None:
+    module = torch.nn.LazyLinear(2)
+    facts = describe_tensor(module.weight)
+    assert (facts.shape, facts.role, facts.is_parameter) == (None, LEAF, True)
+    assert "its shape is settled when its module gets a first input" in facts.why[-1]
+    module(torch.ones(5, 3)).sum().backward()
+    facts = describe_tensor(module.weight)
+    assert (facts.shape, facts.role, facts.has_grad) == ((2, 3), LEAF, True)
+
+
+def test_a_lazy_buffer_is_constant() -> None:
+    facts = describe_tensor(torch.nn.UninitializedBuffer())
+    assert (facts.shape, facts.role) == (None, CONSTANT)
+
+
+# --- Looking leaves no trace
+
+
+class Forbidding(TorchFunctionMode):
+    """Raises when any function is called on a tensor."""
+
+    def __torch_function__(self, func: Any, *_: Any) -> Any:
+        raise AssertionError(func)
+
+
+class ForbiddingDispatch(TorchDispatchMode):
+    """Raises when any operation is run."""
+
+    def __torch_dispatch__(self, func: Any, *_: Any) -> Any:
+        raise AssertionError(func)
+
+
+# A class that supplies its device or layout itself is asked for it, and a mode sees that.
+HAS_ITS_FACTS = {
+    name: make for name, (_, make) in CASES.items() if not re.search("fake|jagged", name)
+}
+
+
+@pytest.mark.parametrize("make", HAS_ITS_FACTS.values(), ids=HAS_ITS_FACTS)
+def test_looking_runs_nothing_and_warns_of_nothing(make: Callable[[], torch.Tensor]) -> None:
+    tensor = make()
+    random_state = torch.get_rng_state()
+    with Forbidding(), ForbiddingDispatch():  # type: ignore[no-untyped-call]
+        facts = describe_tensor(tensor)
+        str(facts)
+        facts._repr_html_()
+        facts.to_dict()
+    assert torch.equal(torch.get_rng_state(), random_state)
+
+
+def next_sequence_number() -> int:
+    node = (leaf() * 1).grad_fn
+    assert node is not None
+    return node._sequence_nr()
+
+
+UP_TO_DATE = {name: make for name, (_, make) in CASES.items() if "stale" not in name}
+
+
+@pytest.mark.parametrize("make", UP_TO_DATE.values(), ids=UP_TO_DATE)
+def test_looking_records_nothing(make: Callable[[], torch.Tensor]) -> None:
+    tensor = make()
+    before = next_sequence_number()
+    describe_tensor(tensor)
+    assert next_sequence_number() == before + 1
+
+
+def test_looking_at_a_stale_view_does_what_its_next_use_would_do() -> None:
+    def gradient(*, look: bool) -> torch.Tensor | None:
+        weight = leaf()
+        base = weight * 2
+        view = base[:1]
+        base.mul_(weight)
+        if look:
+            assert describe_tensor(view).grad_fn == "AsStridedBackward0"
+        base.add_(weight)
+        view.sum().backward()
+        return weight.grad
+
+    looked, unlooked = gradient(look=True), gradient(look=False)
+    assert looked is not None
+    assert unlooked is not None
+    assert torch.equal(looked, unlooked)
+
+
+class Hostile(torch.Tensor):
+    """A subclass none of whose code may run."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, *_: Any) -> Any:
+        raise AssertionError(func)
+
+    @property
+    def shape(self) -> Any:  # type: ignore[override]
+        raise AssertionError
+
+    def __getattribute__(self, name: str) -> Any:
+        raise AssertionError(name)
+
+
+def hostile_view() -> torch.Tensor:
+    with torch.no_grad():
+        return leaf().as_subclass(Hostile)
+
+
+class Disabled(torch.Tensor):
+    """A subclass that switches the protocol off, as nn.Parameter does."""
+
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+
+
+class Wrapper(torch.Tensor):
+    """A subclass without data of its own, none of whose operations may run."""
+
+    @staticmethod
+    def __new__(cls: type[Self], *sizes: int) -> Self:
+        return torch.Tensor._make_wrapper_subclass(cls, sizes, requires_grad=True)
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, *_: Any) -> Any:
+        raise AssertionError(func)
+
+
+@pytest.mark.parametrize(
+    ("make", "role"),
+    [
+        (lambda: torch.ones(2).as_subclass(Hostile), CONSTANT),
+        (lambda: leaf().as_subclass(Hostile), NON_LEAF),
+        (hostile_view, UNRECORDED),
+        (lambda: leaf().as_subclass(Disabled), NON_LEAF),
+        (lambda: Wrapper(2), LEAF),
+    ],
+    ids=["constant", "result", "view", "disabled", "wrapper"],
+)
+def test_no_code_of_a_subclass_runs(make: Callable[[], torch.Tensor], role: TensorRole) -> None:
+    facts = describe_tensor(make())
+    assert (facts.shape, facts.dtype, facts.is_parameter) == ((2,), torch.float32, False)
+    assert facts.role is role
+
+
+def test_the_size_does_not_matter() -> None:
+    expanded = leaf(1).expand(10**9, 10**9)
+    facts = describe_tensor(expanded)
+    assert facts.shape == (10**9, 10**9)
+    assert facts.grad_fn == "ExpandBackward0"
+
+
+def test_a_description_keeps_no_tensor_alive() -> None:
+    weight = leaf()
+    result = weight * 2
+    facts = describe_tensor(weight), describe_tensor(result)
+    alive = [weakref.ref(weight), weakref.ref(result)]
+    del weight, result
+    assert [tensor() for tensor in alive] == [None, None]
+    assert facts[1].grad_fn == "MulBackward0"
+
+
+# --- A description is a value
+
+
+def test_equal_facts_are_equal_descriptions() -> None:
+    assert describe_tensor(leaf(2)) == describe_tensor(leaf(2))
+    assert describe_tensor(leaf(2)) != describe_tensor(leaf(3))
+    assert describe_tensor(leaf(), name="a") != describe_tensor(leaf(), name="b")
+    assert len({describe_tensor(leaf()), describe_tensor(leaf())}) == 1
+
+
+def test_a_description_is_frozen_and_can_be_pickled() -> None:
+    facts = describe_tensor(leaf() * 2)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        facts.is_leaf = True  # type: ignore[misc]
+    assert pickle.loads(pickle.dumps(facts)) == facts
+
+
+@every_role
+def test_it_becomes_json_types_field_by_field(make: Callable[[], torch.Tensor]) -> None:
+    facts = describe_tensor(make(), name="t")
+    exported = facts.to_dict()
+    assert json.loads(json.dumps(exported)) == exported
+    assert list(exported) == [field.name for field in dataclasses.fields(facts)]
+    assert {type(value) for value in exported.values()} <= {str, int, bool, list, type(None)}
+
+
+def test_json_names_what_has_a_name() -> None:
+    facts = describe_tensor(nested(torch.jagged), name="batch").to_dict()
+    assert facts == {
+        "name": "batch",
+        "shape": [2, "ragged", 3],
+        "dtype": "float32",
+        "device": "cpu",
+        "layout": "jagged",
+        "requires_grad": True,
+        "is_leaf": True,
+        "grad_fn": None,
+        "output_nr": 0,
+        "retains_grad": False,
+        "has_grad": False,
+        "version": 0,
+        "is_view": True,
+        "is_parameter": False,
+        "is_inference": False,
+        "wrapped": None,
+        "role": "leaf",
+        "will_accumulate_grad": True,
+        "why": [
+            "It requires grad and is not the result of a recorded operation, so it is a leaf.",
+            "backward() from a result that depends on it fills its .grad.",
+        ],
+    }
+
+
+# --- What it looks like
+
+
+def test_the_text_of_a_leaf() -> None:
+    weight = torch.nn.Parameter(torch.ones(3))
+    weight.sum().backward()
+    assert str(describe_tensor(weight, name="weight")) == (
+        "weight: leaf\n"
+        "  tensor         float32, shape (3,), cpu, parameter\n"
+        "  requires_grad  True\n"
+        "  is_leaf        True\n"
+        "  grad_fn        None\n"
+        "  retains_grad   False\n"
+        "  .grad          filled; backward() adds to it\n"
+        "  version        0\n"
+        "  - It requires grad and is not the result of a recorded operation, so it is a\n"
+        "    leaf.\n"
+        "  - backward() from a result that depends on it adds its gradient to what .grad\n"
+        "    holds."
+    )
+
+
+def test_the_text_of_a_retained_output_of_several() -> None:
+    part = leaf(2, 3).unbind()[1]
+    part.retain_grad()
+    assert str(describe_tensor(part)) == (
+        "tensor: non-leaf that retains its gradient\n"
+        "  tensor         float32, shape (3,), cpu, view\n"
+        "  requires_grad  True\n"
+        "  is_leaf        False\n"
+        "  grad_fn        UnbindBackward0, output 1\n"
+        "  retains_grad   True\n"
+        "  .grad          None; backward() fills it\n"
+        "  version        0\n"
+        "  - It is the result of a recorded operation (UnbindBackward0), so it is not a\n"
+        "    leaf.\n"
+        "  - It retains its gradient, so backward() from a result that depends on it\n"
+        "    fills its .grad."
+    )
+
+
+def test_the_text_of_a_constant_in_inference_mode() -> None:
+    assert str(describe_tensor(inference(requires_grad=False), name="x")) == (
+        "x: constant\n"
+        "  tensor         float32, shape (2,), cpu, inference\n"
+        "  requires_grad  False\n"
+        "  is_leaf        True\n"
+        "  grad_fn        None\n"
+        "  retains_grad   False\n"
+        "  .grad          None; backward() leaves it so\n"
+        "  version        not counted\n"
+        "  - It does not require grad, so it is a leaf by convention.\n"
+        "  - backward() computes no gradient for it, so .grad stays None.\n"
+        "  - An inference tensor cannot start to require grad outside inference_mode();\n"
+        "    its clone(), made outside, can."
+    )
+
+
+@pytest.mark.parametrize(
+    ("tensor", "line"),
+    [
+        (torch.tensor(1.0), "tensor         float32, shape (), cpu"),
+        (torch.eye(2).to_sparse(), "tensor         float32, shape (2, 2), cpu, sparse_coo"),
+        (torch.nn.LazyLinear(2).bias, "tensor         float32, no shape yet, cpu, parameter"),
+        (invalid_view_of_several(), "is_leaf        not known"),
+        (filled_then_turned_non_leaf(), ".grad          filled; backward() does not touch it"),
+    ],
+    ids=["scalar", "sparse", "lazy", "invalid", "filled"],
+)
+def test_the_text_shows(tensor: torch.Tensor, line: str) -> None:
+    assert line in [shown.strip() for shown in str(describe_tensor(tensor)).splitlines()]
+
+
+def test_the_text_tells_the_transform() -> None:
+    facts, _ = described_inside(torch.vmap, leaf(2, 3))
+    assert "float32, shape (3,), cpu, torch.func: vmap, level 1" in str(facts)
+
+
+@every_role
+def test_the_text_stays_below_80_columns(make: Callable[[], torch.Tensor]) -> None:
+    assert max(map(len, str(describe_tensor(make())).splitlines())) < 80
+
+
+@every_role
+def test_every_sentence_is_one(make: Callable[[], torch.Tensor]) -> None:
+    why = describe_tensor(make()).why
+    assert len(why) >= 2
+    assert all(re.fullmatch(r"([A-Z]|backward\(\)|\.grad).*\.", sentence) for sentence in why)
+
+
+@every_role
+def test_the_html_is_well_formed_and_takes_its_colours_from_the_page(
+    make: Callable[[], torch.Tensor],
+) -> None:
+    html = describe_tensor(make())._repr_html_()
+    tags = {element.tag for element in ET.fromstring(html).iter()}
+    assert tags == {"div", "table", "caption", "tbody", "tr", "th", "td", "code", "ul", "li"}
+    assert re.findall(r"#[0-9a-fA-F]{3}|rgb|hsl|white|black|https?:|url", html) == []
+
+
+def test_the_html_says_what_the_text_says() -> None:
+    facts = describe_tensor(leaf() * 2, name="h")
+    shown = " ".join(ET.fromstring(facts._repr_html_()).itertext())
+    assert shown.split()[:2] == ["h:", "non-leaf"]
+    assert "MulBackward0" in shown
+    assert all(sentence in shown for sentence in facts.why)
+
+
+def test_a_name_cannot_bring_markup_into_the_html() -> None:
+    html = describe_tensor(leaf(), name="<script>alert('&')</script>")._repr_html_()
+    assert "&lt;script&gt;alert(&#x27;&amp;&#x27;)&lt;/script&gt;: leaf" in html
+    assert "<script" not in html
+
+
+def test_the_name_of_a_node_cannot_bring_markup_into_the_html() -> None:
+    function: Any = type("<b>", (Doubling,), {})
+    html = describe_tensor(function.apply(leaf()))._repr_html_()
+    assert html.count("&lt;b&gt;Backward") == 2
+    assert "<b>" not in html
+
+
+def test_a_role_reads_as_prose() -> None:
+    assert [str(role) for role in TensorRole] == [
+        "constant",
+        "leaf",
+        "non-leaf",
+        "non-leaf that retains its gradient",
+        "unrecorded view",
+        "invalid view",
+        "wrapped by torch.func",
+    ]
+
+
+# --- What is no tensor
+
+
+@pytest.mark.parametrize(
+    ("thing", "message"),
+    [
+        (1.0, "not float; only tensors take part in autograd: torch.as_tensor() makes one"),
+        (None, "not NoneType; only tensors take part"),
+        (torch.Tensor, "not _TensorMeta; only tensors take part"),
+        (torch.ones(2).numpy(), "not ndarray; only tensors take part"),
+        ([torch.ones(2)], "not list; describe the tensors in it one by one"),
+        ({"w": torch.ones(2)}, "not dict; describe the tensors in it one by one"),
+        (torch.nn.Linear(1, 1), "not Linear; describe its parameters one by one"),
+        ((leaf() * 2).grad_fn, "not MulBackward0; describe the tensor whose grad_fn it is"),
+    ],
+    ids=["number", "None", "class", "array", "list", "dict", "module", "node"],
+)
+def test_what_is_no_tensor_is_refused_with_a_cure(thing: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(f"tensor must be a torch.Tensor, {message}")):
+        describe_tensor(thing)
+
+
+def test_a_name_that_is_no_string_is_refused() -> None:
+    with pytest.raises(TypeError, match="name must be a str or None, not int; give the text"):
+        describe_tensor(leaf(), name=3)  # type: ignore[arg-type]

@@ -1,0 +1,157 @@
+"""A trace as a value: what follows from its nodes, and the forms that it takes."""
+
+import json
+import pickle
+import sys
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import pytest
+import torch
+
+from leafgrad import GraphTrace, trace_graph
+
+
+def example() -> GraphTrace:
+    x, y = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+    return trace_graph(x * x + torch.sin(2 * y), names={"x": x, "y": y})
+
+
+def test_what_follows_from_the_nodes_is_put_together_in_their_order() -> None:
+    trace = example()
+    assert [node.index for node in trace.roots] == [0]
+    assert [node.index for node in trace.leaves] == [2, 5]
+    assert [node.index for node in trace.sinks] == [2, 5]
+    assert len(trace.edges) == 7
+    assert [(saved.node, saved.name) for saved in trace.saved] == [
+        (1, "other"),
+        (1, "self"),
+        (3, "self"),
+        (4, "other"),
+    ]
+    assert (trace.depth, trace.is_freed) == (3, False)
+
+
+def test_traces_of_equal_graphs_are_equal() -> None:
+    assert example() == example()
+    assert example() != trace_graph(torch.ones(3, requires_grad=True))
+
+
+def test_a_trace_cannot_be_changed() -> None:
+    trace: Any = example()
+    with pytest.raises(FrozenInstanceError):
+        trace.nodes = ()
+    with pytest.raises(FrozenInstanceError):
+        trace.nodes[0].name = "other"
+
+
+def test_a_trace_can_be_pickled() -> None:
+    assert pickle.loads(pickle.dumps(example())) == example()
+
+
+def test_the_repr_of_a_trace_is_short() -> None:
+    assert repr(example()) == "<GraphTrace of 6 nodes, 2 of them leaves>"
+
+
+def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
+    x = torch.ones(2, requires_grad=True)
+    assert trace_graph(x.sin(), names={"x": x}).to_dict() == {
+        "nodes": [
+            {
+                "index": 0,
+                "name": "SinBackward0",
+                "shapes": [[2]],
+                "dtype": "float32",
+                "device": "cpu",
+                "edges": [{"source": 0, "target": 1, "input_nr": 0, "output_nr": 0}],
+                "saved": [
+                    {
+                        "node": 0,
+                        "name": "self",
+                        "state": "live",
+                        "shape": [2],
+                        "dtype": "float32",
+                        "nbytes": 8,
+                        "storage": 0,
+                        "is_parameter": False,
+                        "saved_version": 0,
+                        "current_version": 0,
+                    }
+                ],
+                "tensor_names": [],
+                "is_leaf": False,
+                "retains_grad": False,
+                "custom_function": None,
+                "leaf_name": None,
+                "is_freed": False,
+            },
+            {
+                "index": 1,
+                "name": "AccumulateGrad",
+                "shapes": [[2]],
+                "dtype": "float32",
+                "device": "cpu",
+                "edges": [],
+                "saved": [],
+                "tensor_names": ["x"],
+                "is_leaf": True,
+                "retains_grad": False,
+                "custom_function": None,
+                "leaf_name": "x",
+                "is_freed": False,
+            },
+        ],
+        "roots": [0],
+        "leaves": [1],
+        "sinks": [1],
+        "depth": 1,
+        "is_freed": False,
+    }
+
+
+class Copied(torch.autograd.Function):
+    @staticmethod
+    def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(_: Any, *gradients: Any) -> Any:
+        return gradients[0]
+
+
+def test_a_custom_function_is_a_dict_in_the_dict() -> None:
+    function: Any = Copied
+    node = trace_graph(function.apply(torch.ones(2, requires_grad=True))).to_dict()["nodes"][0]
+    assert node["custom_function"]["name"] == f"{__name__}.Copied"
+    assert sorted(node["custom_function"]) == ["file", "line", "name"]
+
+
+def test_json_is_the_dict_as_text() -> None:
+    assert json.loads(example().to_json()) == example().to_dict()
+    assert "\n" not in example().to_json()
+    assert example().to_json(indent=2).startswith('{\n  "nodes": [')
+
+
+def test_networkx_gets_a_multigraph_with_all_that_is_known() -> None:
+    trace = example()
+    graph = trace.to_networkx()
+    nx = pytest.importorskip("networkx")
+    assert isinstance(graph, nx.MultiDiGraph)
+    assert dict(graph.nodes(data=True)) == {
+        node["index"]: node for node in trace.to_dict()["nodes"]
+    }
+    assert list(graph.edges(data=True)) == [
+        (0, 1, {"input_nr": 0, "output_nr": 0}),
+        (0, 3, {"input_nr": 1, "output_nr": 0}),
+        (1, 2, {"input_nr": 0, "output_nr": 0}),
+        (1, 2, {"input_nr": 1, "output_nr": 0}),
+        (3, 4, {"input_nr": 0, "output_nr": 0}),
+        (4, 5, {"input_nr": 0, "output_nr": 0}),
+    ]
+    assert nx.dag_longest_path_length(nx.DiGraph(graph)) == trace.depth
+
+
+def test_without_networkx_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    with pytest.raises(ImportError, match=r"networkx must be installed .* or use to_dict\(\)"):
+        example().to_networkx()
