@@ -471,8 +471,9 @@ def test_a_backward_that_can_be_differentiated_once_is_refused_at_order_three() 
     outputs = applied(OnceSecond, x)
     second = higher_order_grad(outputs, x, 2, create_graph=False)
     torch.testing.assert_close(second, 6 * x.detach())
-    message = "marked @once_differentiable"
+    message = "a derivative of order 2 that is differentiated again"
     assert_refused(message, RuntimeError, outputs, x, 3)
+    assert_refused("marked @once_differentiable. With", RuntimeError, outputs, x, 2)
 
 
 def test_a_function_that_keeps_nothing_is_linear() -> None:
@@ -493,12 +494,52 @@ def test_a_compiled_model_is_told_to_use_the_original() -> None:
     compiled = torch.compile(model, backend="aot_eager")
     message = (
         "made by torch.compile, whose functions can be differentiated only once: compute outputs "
-        "with the original module or function, not with the compiled one. If a first derivative "
-        "without a graph is all that is needed, pass create_graph=False"
+        "with the original module or function, not with the compiled one. With create_graph=False "
+        "there is an answer up to order 1"
     )
     assert_refused(message, RuntimeError, compiled(points), points, (2, 0))
     first = higher_order_grad(compiled(points), points, (1, 0), create_graph=False)
     torch.testing.assert_close(first, higher_order_grad(model(points), points, (1, 0)))
+
+
+NORMALISATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "LayerNorm": lambda h: torch.nn.functional.layer_norm(h, (4,)),
+    "InstanceNorm": lambda h: torch.nn.functional.instance_norm(h.unsqueeze(1)).squeeze(1),
+}
+
+
+def features(x: Tensor) -> Tensor:
+    return torch.cat([x.sin(), x.exp(), x**2, x], dim=1)
+
+
+def written_out(h: Tensor) -> Tensor:
+    mean, variance = h.mean(1, keepdim=True), h.var(1, correction=0, keepdim=True)
+    return (h - mean) / (variance + 1e-5).sqrt()
+
+
+@pytest.mark.parametrize("name", NORMALISATIONS)
+def test_the_third_derivative_of_a_normalisation_is_refused(name: str) -> None:
+    x = column()
+    outputs = NORMALISATIONS[name](features(x))
+    second = higher_order_grad(outputs, x, 2, create_graph=False)
+    torch.testing.assert_close(second, higher_order_grad(written_out(features(x)), x, 2).detach())
+    message = "in which PyTorch takes mean and variance for constants: write the normalisation out"
+    assert_refused(message, RuntimeError, outputs, x, 3, create_graph=False)
+    assert_refused(message, RuntimeError, outputs, x, 2)
+
+
+@pytest.mark.parametrize("name", NORMALISATIONS)
+def test_the_third_derivative_of_a_normalisation_is_wrong_in_pytorch(name: str) -> None:
+    x = column()
+
+    def third(outputs: Tensor) -> Tensor:
+        for _ in range(3):
+            (outputs,) = torch.autograd.grad(outputs.sum(), x, create_graph=True)
+        return outputs.detach()
+
+    theirs = third(NORMALISATIONS[name](features(x))[:, 0])
+    right = third(written_out(features(x))[:, 0])
+    assert not torch.allclose(theirs, right, rtol=0.1)
 
 
 def test_a_node_that_is_not_known_is_refused() -> None:

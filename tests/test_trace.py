@@ -3,13 +3,13 @@
 import json
 import pickle
 import sys
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from typing import Any
 
 import pytest
 import torch
 
-from leafgrad import GraphTrace, trace_graph
+from leafgrad import GraphTrace, SavedTensor, trace_graph
 
 
 def example() -> GraphTrace:
@@ -35,6 +35,12 @@ def test_what_follows_from_the_nodes_is_put_together_in_their_order() -> None:
 def test_traces_of_equal_graphs_are_equal() -> None:
     assert example() == example()
     assert example() != trace_graph(torch.ones(3, requires_grad=True))
+
+
+def test_a_tensor_whose_saved_version_is_not_known_is_not_called_modified() -> None:
+    known = SavedTensor(node=0, name="result", state="live", saved_version=0, current_version=1)
+    assert known.is_modified
+    assert not replace(known, saved_version=None).is_modified
 
 
 def test_a_trace_cannot_be_changed() -> None:

@@ -353,7 +353,7 @@ def _with_version_of_own_output(node: Node, public: str, slots: list[Slot]) -> l
     unsure = [slot for slot in slots if slot.saved_version is None]
     agreeing = [slot for slot in slots if slot.saved_version == slot.current_version]
     match unsure:
-        case [Slot(state="live", current_version=int(current)) as own]:
+        case [Slot(current_version=int(current)) as own]:
             if len(agreeing) + 1 == len(slots):
                 version = _expected_version(lambda: getattr(node, public), current)
                 return [s._replace(saved_version=version) if s is own else s for s in slots]

@@ -31,8 +31,8 @@ def check_recorded(path: Iterable[Node], order: int) -> None:
         obstacle = _obstacle(node)
         if obstacle is not None:
             raise RuntimeError(
-                f"a derivative of order {order} that is differentiated again, for a higher order or "
-                "with create_graph=True, must carry its whole graph, but outputs was computed "
+                f"a derivative of order {order} that is differentiated again, for a higher order "
+                "or with create_graph=True, must carry its whole graph, but outputs was computed "
                 f"through {_autograd.node_name(node)}, {obstacle}. With create_graph=False there "
                 f"is an answer up to order {order}"
             )

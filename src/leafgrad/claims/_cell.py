@@ -1,6 +1,7 @@
 """Execute a `{code-cell}` and check what its page says of it."""
 
 import ast
+import contextlib
 import io
 import re
 import tokenize
@@ -42,8 +43,7 @@ def check_cell(cell: Cell, error: BaseException | None, watch: Watch) -> Iterato
     if cell.warns is not None:
         warned = [warning.message for warning in watch.warnings]
         yield _declared("warns", cell.warns, warned, cell.fence)
-    if not isinstance(error, SyntaxError):
-        yield from _check_pins(cell, watch.text())
+    yield from _check_pins(cell, watch.text())
 
 
 def declared_outputs(
@@ -96,9 +96,14 @@ def described(error: object) -> str:
 
 
 def pins(source: str) -> list[tuple[int, int, str]]:
-    """List the `#> text` comments of a cell: line and column from 0, and the text."""
-    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
-    comments = [token for token in tokens if token.type == tokenize.COMMENT]
+    """List the `#> text` comments of a cell: line and column from 0, and the text.
+
+    A cell that is no Python has none: it is red for that, and nothing it says is output.
+    """
+    comments = []
+    with contextlib.suppress(SyntaxError, tokenize.TokenError):
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            comments += [token] * (token.type == tokenize.COMMENT)
     return [
         (comment.start[0] - 1, comment.start[1], comment.string[2:].removeprefix(" ").rstrip())
         for comment in comments

@@ -12,8 +12,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from leafgrad.claims._build import current
+from leafgrad.claims._cell import unpinned
 from leafgrad.claims._ledger import ledger_of, word
-from leafgrad.claims._notebook import shown_source
 from leafgrad.claims._pending import take_pending
 
 MARKS = {"true": "✓", "false": "✗"}
@@ -58,7 +58,7 @@ class NestedCell(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Render the executed cell; one that was not executed is left for the census to find."""
-        source = shown_source("\n".join(self.content))
+        source = unpinned("\n".join(self.content))
         index = take_pending(self.env, self.name, source)
         if index is None:
             block = nodes.literal_block(source, source, language="python")

@@ -1,6 +1,5 @@
 """Page and records -> the executed notebook that MyST-NB renders."""
 
-import tokenize
 from collections.abc import Iterator
 from typing import Any
 
@@ -49,19 +48,11 @@ def _executed_cells(verdict: PageVerdict) -> dict[int, tuple[Cell, Record]]:
 
 def _code_cell(cell: Cell, record: Record, *tags: str) -> NotebookNode:
     code: NotebookNode = v4.new_code_cell(
-        source=shown_source(cell.source),
+        source=unpinned(cell.source),
         metadata={"judged": True, "tags": [*cell.tags, *tags]},
         outputs=[_output(output) for output in record.outputs],
     )
     return code
-
-
-def shown_source(source: str) -> str:
-    """Return the source of a cell as a reader sees it: without pins, if it can be read."""
-    try:
-        return unpinned(source)
-    except (SyntaxError, tokenize.TokenError):
-        return source
 
 
 def _output(output: dict[str, Any]) -> NotebookNode:

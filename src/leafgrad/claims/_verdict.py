@@ -90,7 +90,7 @@ def _merged(checks: Iterable[Check]) -> list[Check]:
 
 def _unreached(page: Page, records: Sequence[Record], checks: list[Check]) -> list[Check]:
     """Return a false check for each assert that no step evaluated, in cells that did not break."""
-    reached = {(check.line, check.text) for check in checks}
+    reached = {(check.line, check.text) for check in checks if check.kind == "assert"}
     return [
         Check(line=line, kind="assert", text=text, passed=False, found=_NEVER)
         for step, record in zip(page.steps, records, strict=False)

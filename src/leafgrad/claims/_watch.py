@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import io
+import json
 import os
 import sys
 import tempfile
@@ -46,7 +47,8 @@ class Watch:
     def show(self, value: object, output_type: str = "display_data") -> None:
         """Add `value` to the outputs in every form that a notebook could show it in."""
         data, metadata = self._formatter.format(value)  # type: ignore[no-untyped-call]
-        self.outputs.append({"output_type": output_type, "data": data, "metadata": metadata})
+        output = {"output_type": output_type, "data": data, "metadata": metadata}
+        self.outputs.append(json.loads(json.dumps(output, default=str)))
 
     def text(self) -> list[str]:
         """List the lines of text that were printed or shown."""

@@ -47,8 +47,9 @@ def _supervise(orders: Connection, messages: Connection) -> None:
     if job.sentinel in wait([job.sentinel, orders], seconds):
         job.join(seconds)
     code = job.exitcode
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(job.pid or 0, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(job.pid or 0, signal.SIGKILL)  # and all that it has started
+    job.kill()
     job.join()
     with contextlib.suppress(BrokenPipeError):
         orders.send(code)
