@@ -195,6 +195,17 @@ def test_the_result_has_the_dtype_of_inputs(dtype: torch.dtype) -> None:
     assert derivative.tolist() == [2.0] * 19
 
 
+def test_gradients_may_travel_in_less_precision() -> None:
+    x = column(1000)
+    outputs = (x.half() * 2).double()
+    assert higher_order_grad(outputs, x, 1).tolist() == [[2.0]] * 1000
+
+
+def test_tiny_derivatives_are_given_as_they_are() -> None:
+    x = torch.linspace(1, 2, 100).unsqueeze(1).requires_grad_()
+    torch.testing.assert_close(higher_order_grad(1e-30 * x**2, x, 1) * 1e30, 2 * x)
+
+
 def test_inputs_may_be_a_result_themselves() -> None:
     x = column().exp()
     assert_same(higher_order_grad(torch.log(x), x, 2), -1 / x**2)

@@ -256,13 +256,13 @@ STEPS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "residual": lambda h, _: h + h.tanh(),
     "linear": lambda h, _: h @ torch.linspace(-1, 1, 2 * h.shape[1]).to(h).view(-1, 2),
     "constant per row": lambda h, _: h * torch.linspace(1, 2, len(h)).to(h).unsqueeze(1),
-    "branch": lambda h, _: torch.where(h > 0.3, h**3, h),
-    "unbound and stacked": lambda h, _: torch.stack([part**2 for part in h.unbind(1)], dim=1),
-    "three axes": lambda h, _: (h.unsqueeze(2) * h.unsqueeze(1)).mean(1),
+    "branch": lambda h, _: torch.where(h > 0.3, h.sin(), h),
+    "unbound and stacked": lambda h, _: torch.stack([part**2 / 2 for part in h.unbind(1)], dim=1),
+    "three axes": lambda h, _: (h.unsqueeze(2) * h.unsqueeze(1)).mean(1).tanh(),
     "written in place": lambda h, _: (h * 1).index_fill_(1, torch.tensor([0]), 0.5).mul_(2),
     "written into a view": written_into_a_view,
     "nothing left": lambda h, _: h * 0,
-    "transposed": lambda h, _: (h.t().contiguous().exp() / 3).t(),
+    "transposed": lambda h, _: h.t().contiguous().atan().t(),
 }
 MIXERS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "centred": lambda h, _: h - h.mean(dim=0),

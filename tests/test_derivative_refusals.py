@@ -289,10 +289,10 @@ def test_any_two_rows_that_swap_are_found(first: int, second: int) -> None:
     assert_refused("each row of", RuntimeError, x[swapped(9, first, second)], x, 1)
 
 
-@pytest.mark.parametrize("distance", [2, 16, 32, 84, 7056, 7139])
+@pytest.mark.parametrize("distance", [2, 16, 32, 84, 168, 7056, 14112, 14200])
 def test_two_rows_that_swap_are_found_in_a_large_batch(distance: int) -> None:
-    x = torch.rand(7140, 1, requires_grad=True)
-    assert_refused("each row of", RuntimeError, x[swapped(7140, 0, distance)], x, 1)
+    x = torch.rand(14201, 1, requires_grad=True)
+    assert_refused("each row of", RuntimeError, x[swapped(14201, 0, distance)], x, 1)
 
 
 def test_rows_that_mix_with_a_derivative_of_zero_are_found() -> None:
@@ -303,9 +303,21 @@ def test_rows_that_mix_with_a_derivative_of_zero_are_found() -> None:
     assert_refused("each row of outputs", RuntimeError, outputs, x, 2)
 
 
+@pytest.mark.parametrize("reached", [0, 1])
+def test_one_row_that_mixes_with_a_derivative_of_zero_is_found(reached: int) -> None:
+    x = torch.zeros(2, 1, requires_grad=True)
+    into = torch.eye(2)[:, reached : reached + 1]
+    assert_refused("each row of outputs", RuntimeError, x + into * x[1 - reached] ** 2, x, 2)
+
+
+def test_rows_that_mix_at_a_distance_with_a_derivative_of_zero_are_found() -> None:
+    x = torch.zeros(40, 1, requires_grad=True)
+    assert_refused("each row of outputs", RuntimeError, x + x.roll(2, 0) ** 2, x, 2)
+
+
 def test_channels_that_cancel_out_do_not_hide_that_rows_mix() -> None:
     points = table(3)
-    other = points[[0, 2, 1], 0]
+    other = points[[2, 1, 0], 0]
     outputs = torch.stack([other, -other, points[:, 0]], dim=1)
     assert_refused("each row of outputs", RuntimeError, outputs, points, (1, 0))
 

@@ -3,9 +3,10 @@
 from leafgrad._derivative import higher_order_grad
 from leafgrad._graph import trace_graph
 from leafgrad._tensor import TensorDescription, TensorRole, describe_tensor
-from leafgrad._trace import GraphTrace, SavedTensor, TracedEdge, TracedNode
+from leafgrad._trace import CustomFunction, GraphTrace, SavedTensor, TracedEdge, TracedNode
 
 __all__ = [
+    "CustomFunction",
     "GraphTrace",
     "SavedTensor",
     "TensorDescription",

@@ -227,7 +227,7 @@ def next_functions(node: Node) -> Successors:
 def forward_outputs(node: Node) -> tuple[ForwardOutput, ...]:
     """Tell shape, dtype and device of each tensor that the node's operation made."""
     outputs = getattr(node, "_input_metadata")  # noqa: B009 (the class does not declare it)
-    return tuple(ForwardOutput(_output_shape(o), o.dtype, o.device) for o in outputs)
+    return tuple([ForwardOutput(_output_shape(o), o.dtype, o.device) for o in outputs])
 
 
 def _output_shape(output: Any) -> tuple[int | str, ...] | None:
@@ -285,9 +285,10 @@ def saved_slots(node: Node) -> tuple[Slot, ...]:
     A slot that never held a tensor is left out, and a custom function's slots are freed as one.
     Drop the slots when the facts are read: each of them keeps its tensor alive.
     """
-    kind = type(node) if forward_class(node) is None else torch._C._FunctionBase
-    slots = (slot for names in _slot_names(kind) for slot in _slots(node, *names))
-    return (*slots, *_kept_on_ctx(node))
+    custom = forward_class(node) is not None
+    names = _slot_names(torch._C._FunctionBase if custom else type(node))
+    slots = [slot for raw, public in names for slot in _slots(node, raw, public)]
+    return (*slots, *_kept_on_ctx(node)) if custom else tuple(slots)
 
 
 @functools.cache  # of PyTorch's own types only, as it keeps them alive
@@ -310,7 +311,9 @@ def _slots(node: Node, raw: str, public: str) -> list[Slot]:
     if isinstance(saved, tuple):
         named = [(f"{name}[{number}]", slot) for number, slot in enumerate(saved)]
     slots = [slot for name, saved in named if (slot := _slot(name, saved)) is not None]
-    return _with_version_of_own_output(node, public, slots)
+    if None in [slot.saved_version for slot in slots]:
+        return _with_version_of_own_output(node, public, slots)
+    return slots
 
 
 def _slot(name: str, saved: Any) -> Slot | None:
@@ -362,8 +365,7 @@ def _with_version_of_own_output(node: Node, public: str, slots: list[Slot]) -> l
 
 def _kept_on_ctx(node: Node) -> Iterator[Slot]:
     """Find the tensors that a custom function keeps as attributes of its ctx, never freed."""
-    attributes: dict[str, object] = getattr(node, "__dict__", {})
-    for name, kept in attributes.items():
+    for name, kept in vars(node).items():
         if isinstance(kept, torch.Tensor):
             yield Slot(f"ctx.{name}", "live", kept)
         elif isinstance(kept, list | tuple):

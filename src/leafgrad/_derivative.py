@@ -93,6 +93,8 @@ def higher_order_grad(
         derivative of a ReLU network is zero.
 
     Example:
+        >>> import torch
+        >>> from leafgrad import higher_order_grad
         >>> x = torch.tensor([[1.0], [2.0], [3.0]], requires_grad=True)
         >>> higher_order_grad(x**3, x, 2).tolist()
         [[6.0], [12.0], [18.0]]

@@ -106,8 +106,8 @@ class TracedNode:
     index: int
     name: str
     shapes: tuple[Shape | None, ...]
-    dtype: torch.dtype | None
-    device: torch.device | None
+    dtype: torch.dtype
+    device: torch.device
     edges: tuple[TracedEdge, ...]
     saved: tuple[SavedTensor, ...]
     tensor_names: tuple[str, ...]
