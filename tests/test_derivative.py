@@ -1,7 +1,10 @@
 """higher_order_grad gives the derivative of each row and channel, and leaves all else alone."""
 
+import contextlib
+import gc
 import math
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -343,6 +346,18 @@ def test_it_works_in_modes_that_record_nothing(mode: Callable[[], Any]) -> None:
     assert_same(results[0], 6 * x)
 
 
+def test_a_default_device_and_dtype_do_not_matter() -> None:
+    x = column()
+    dtype = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float16)
+    try:
+        with torch.device("meta"):
+            second = higher_order_grad(x**3, x, 2)
+    finally:
+        torch.set_default_dtype(dtype)
+    assert_same(second, 6 * x)
+
+
 def test_the_result_of_a_block_without_recording_may_be_evaluated_anew() -> None:
     with torch.inference_mode():
         x = torch.ones(2, 1)
@@ -444,6 +459,23 @@ def test_no_tensor_is_changed_and_no_random_number_drawn() -> None:
     assert [tensor._version for tensor in tensors] == versions
     assert all(map(torch.equal, tensors, before))
     assert torch.equal(torch.get_rng_state(), numbers)
+
+
+@pytest.mark.parametrize(
+    "outputs", [lambda h: h.sin(), lambda h: h * h.mean()], ids=["answered", "refused"]
+)
+def test_nothing_of_the_graph_is_kept_alive(outputs: Callable[[Tensor], Tensor]) -> None:
+    x = column()
+    inner = x.exp()
+    seen = weakref.ref(inner)
+    gc.disable()
+    try:
+        with contextlib.suppress(RuntimeError):
+            higher_order_grad(outputs(inner), x, 2, create_graph=False)
+        del inner
+        assert seen() is None
+    finally:
+        gc.enable()
 
 
 def test_results_share_no_memory() -> None:

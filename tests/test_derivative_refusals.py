@@ -47,6 +47,7 @@ def assert_refused(
         (column(), torch.ones(5, 1, dtype=torch.complex64), "inputs must be real, not"),
         (column(), torch.eye(5).to_sparse(), "inputs must be dense, not torch.sparse_coo"),
         (column().to_sparse(), column(), "outputs must be dense, not torch.sparse_coo"),
+        (torch.ones, torch.ones(5, 1, device="meta"), "inputs must hold data, which a tensor on"),
         (column() + 1j, column(), "outputs must be real, not torch.complex128"),
         (column().long(), column(), "outputs must be floating point, not torch.int64"),
         ([column()], column(), "outputs must be a tensor, or a function that computes one"),
@@ -57,6 +58,15 @@ def test_what_is_no_real_dense_tensor_is_a_type_error(
     outputs: Any, inputs: Any, message: str
 ) -> None:
     assert_refused(message, TypeError, outputs, inputs, 1)
+
+
+def test_a_tensor_inside_a_transform_is_refused() -> None:
+    def inside(x: Tensor) -> Tensor:
+        return higher_order_grad(x**2, x, 2)
+
+    message = "inputs must be a plain tensor, not one inside torch.func (vmap, level 1)"
+    with pytest.raises(RuntimeError, match=re.escape(message)):
+        torch.func.vmap(inside)(column())
 
 
 @pytest.mark.parametrize(
@@ -453,6 +463,41 @@ def test_a_function_that_does_not_record_its_backward_is_refused(
     assert_refused(message, RuntimeError, outputs, x, 2)
     assert_refused(message, RuntimeError, outputs, x, 1)
     assert_refused(message, RuntimeError, outputs, x, 2, create_graph=False)
+
+
+class HalfSilentProduct(torch.autograd.Function):
+    """Its backward leaves the graph with one factor; the other may be a function of that one."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.hidden = {"y": y}
+        return x**2 * y
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        x, y = ctx.saved_tensors[0].detach(), ctx.hidden["y"]
+        return 2 * x * y * gradients[0], x**2 * gradients[0]
+
+
+class HalfSilentOpenProduct(HalfSilentProduct):
+    """The same, and the other factor is saved as well."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(x, y)
+        ctx.hidden = {"y": y}
+        return x**2 * y
+
+
+@pytest.mark.parametrize("function", [HalfSilentProduct, HalfSilentOpenProduct])
+def test_what_is_recorded_of_another_input_does_not_count(
+    function: type[torch.autograd.Function],
+) -> None:
+    x = column()
+    outputs: Any = function
+    message = "does not record how it uses a tensor that it keeps"
+    assert_refused(message, RuntimeError, outputs.apply(x, x.tanh()), x, 2)
 
 
 def test_a_function_that_writes_into_a_view_is_refused_as_well() -> None:

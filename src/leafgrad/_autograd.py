@@ -474,7 +474,8 @@ def nodes_between(outputs: torch.Tensor, inputs: torch.Tensor) -> list[Node] | N
 
 def base(view: torch.Tensor) -> torch.Tensor | None:
     """Give the tensor that autograd tracks `view` as a view of, None where it is no view."""
-    return plain(view, "_base")
+    tracked: torch.Tensor | None = plain(view, "_base")
+    return tracked
 
 
 def is_own_formula(node: Node) -> bool:

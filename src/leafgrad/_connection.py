@@ -2,10 +2,32 @@
 
 from collections.abc import Iterator
 
+import torch
 from torch import Tensor
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
+
+
+def check_tensor(name: str, tensor: object) -> None:
+    """Raise where `tensor` is nothing that has a derivative, or that a derivative is taken of."""
+    if not isinstance(tensor, Tensor):
+        raise TypeError(f"{name} must be a tensor, not of type {type(tensor).__name__}")
+    if (transform := _autograd.functorch_wrapper(tensor)) is not None:
+        raise RuntimeError(
+            f"{name} must be a plain tensor, not one inside torch.func ({transform}): call "
+            "higher_order_grad outside of the transform, or nest torch.func.grad inside"
+        )
+    if tensor.is_meta:
+        raise TypeError(f"{name} must hold data, which a tensor on the meta device does not")
+    if tensor.is_complex():
+        raise TypeError(
+            f"{name} must be real, not {tensor.dtype}; take real and imaginary part one at a time"
+        )
+    if not tensor.is_floating_point():
+        raise TypeError(f"{name} must be floating point, not {tensor.dtype}; convert it first")
+    if tensor.layout is not torch.strided:
+        raise TypeError(f"{name} must be dense, not {tensor.layout}; convert it by to_dense()")
 
 
 def find_path(outputs: Tensor, inputs: Tensor, *, allow_unused: bool) -> list[Node] | None:

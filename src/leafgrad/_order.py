@@ -78,13 +78,12 @@ def successor(index: MultiIndex, column: int) -> MultiIndex:
 def plan(orders: Collection[MultiIndex]) -> list[MultiIndex]:
     """Choose the derivatives to differentiate on the way to all `orders`, lower ones first.
 
-    One reverse pass gives all columns at once, so u_x and u_y come together and u_xx and u_xxy
-    share u_xx. Pure derivatives leave no choice and go first; mixed ones then start from what
-    is there.
+    One reverse pass gives all columns at once, so u_x and u_y come together, and u_xx and u_xxy
+    share u_xx. The later an order, the more is there to start from.
     """
     known = {tuple(0 for _ in index) for index in orders}
     chosen: list[MultiIndex] = []
-    for order in sorted(orders, key=lambda index: (len(index) - index.count(0), sum(index))):
+    for order in sorted(orders):
         for index in reversed(list(_missing_on_the_way(order, known))):
             chosen.append(index)
             known.update(successor(index, column) for column in range(len(index)))

@@ -76,10 +76,14 @@ def _part_left_out(node: Node) -> str | None:
 
 
 def _hidden(node: Node) -> str | None:
-    """Say whether what was written into a view refuses to be differentiated again."""
-    starts = map(_autograd.edge, _autograd.backward_alone(node))
-    written = _edges(starts, _autograd.next_functions(node))
-    return f"which hides a custom function {_ONCE}" if _refuses(written) else None
+    """Say whether what wrote into a view refuses to be differentiated again."""
+    edges = map(_autograd.edge, _autograd.backward_alone(node))
+    recorded = _autograd.walk(edge[0] for edge in edges if edge is not None)
+    return (
+        f"which hides a custom function {_ONCE}"
+        if any(map(_autograd.is_refusal, recorded))
+        else None
+    )
 
 
 def _gap(node: Node) -> str | None:
@@ -87,7 +91,7 @@ def _gap(node: Node) -> str | None:
     kept = {_autograd.edge(tensor) for tensor in _autograd.kept_tensors(node)}
     starts = list(map(_autograd.edge, _autograd.backward_alone(node)))
     used = _edges(starts, {*kept, *_autograd.next_functions(node)})
-    if _refuses(used):
+    if any(_autograd.is_refusal(user) for user, _ in used):
         return f"a custom function {_ONCE}"
     if None in starts:
         return "a custom function whose backward records nothing: write it in recorded operations"
@@ -103,10 +107,6 @@ def _gap(node: Node) -> str | None:
             "write backward in recorded operations on saved tensors"
         )
     return None
-
-
-def _refuses(edges: Iterable[_autograd.Edge]) -> bool:
-    return any(_autograd.is_refusal(node) for node, _ in edges)
 
 
 def _edges(

@@ -57,7 +57,7 @@ class Reverse:
         """Differentiate each row; zeros where the graph of `channel` does not lead to inputs."""
         if not channel.requires_grad:
             return torch.zeros_like(self.inputs)
-        (gradient,) = torch.autograd.grad(
+        gradients: tuple[Tensor | None, ...] = torch.autograd.grad(
             channel,
             self.inputs,
             torch.ones_like(channel),
@@ -65,7 +65,7 @@ class Reverse:
             create_graph=create_graph,
             allow_unused=True,
         )
-        return torch.zeros_like(self.inputs) if gradient is None else gradient
+        return torch.zeros_like(self.inputs) if gradients[0] is None else gradients[0]
 
 
 @contextmanager

@@ -59,6 +59,7 @@ def _work(
     messages: Connection, function: Callable[..., Iterator[Any]], arguments: tuple[Any, ...]
 ) -> None:
     os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     failure = None
     try:
         for message in function(*arguments):
