@@ -153,11 +153,12 @@ def test_one_column_takes_a_multi_index_as_well() -> None:
     assert_same(higher_order_grad((x**3).squeeze(1), x, [(2,)])[0], 6 * x.squeeze(1))
 
 
-def test_as_many_channels_as_columns_are_told_apart_by_an_axis_more() -> None:
+def test_a_multi_index_tells_as_many_channels_as_columns_from_elements() -> None:
     points = table()
     velocity = network(channels=2)(points)
     assert velocity.shape == points.shape
-    both = higher_order_grad(velocity.unsqueeze(-1), points, (1, 1)).squeeze(-1)
+    (both,) = higher_order_grad(velocity, points, [(1, 1)])
+    assert_same(both, higher_order_grad(velocity, points, (1, 1)))
     for channel in (0, 1):
         alone = higher_order_grad(velocity[..., channel], points, (1, 1))
         assert_same(alone, both[..., channel])

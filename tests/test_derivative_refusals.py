@@ -344,8 +344,8 @@ def test_elements_that_mix_are_told_how_rows_are_meant() -> None:
     message = (
         "where inputs has the very shape of outputs, each element of outputs must depend on the "
         "same element of inputs only, but inputs[0, 0] reaches other elements as well; if "
-        "inputs of shape (5, 2) holds rows with as many columns as outputs has channels, tell "
-        "them apart by an axis more, as in outputs.unsqueeze(-1)"
+        "inputs of shape (5, 2) holds rows with as many columns as outputs has channels, order "
+        "must be a multi-index, with a count for each column"
     )
     assert_refused(message, RuntimeError, points.softmax(dim=1), points, 2)
 

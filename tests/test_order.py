@@ -67,11 +67,7 @@ COLUMNS_FOR_POINTS = (
     "; inputs of shape (5,) is one point, so for 5 points compute outputs from inputs of shape "
     "(5, 1)"
 )
-MULTI_INDEX_FOR_ELEMENTS = (
-    "order must be an int where inputs has the very shape of outputs, as each element then stands "
-    "for itself, not (2, 0); if these are rows with as many channels as columns, tell them apart "
-    "by an axis more, as in outputs.unsqueeze(-1)"
-)
+MULTI_INDEX_FOR_ELEMENTS = "order must be an int where inputs has no columns, not (2, 0)"
 
 
 @pytest.mark.parametrize(

@@ -17,15 +17,14 @@ class Axes:
     is_elementwise: bool
 
 
-def read_axes(outputs: Tensor, inputs: Tensor) -> Axes:
+def read_axes(outputs: Tensor, inputs: Tensor, *, by_column: bool) -> Axes:
     """Tell rows from columns and channels, or raise where the shapes do not fit together.
 
-    Equal shapes mean elementwise; with a last axis of one column, that is a batch of such rows.
+    Equal shapes mean elementwise, unless derivatives are asked for `by_column` or there is one.
     """
     batch, columns = inputs.shape[:-1], inputs.shape[-1:]
-    if columns == (1,) and outputs.shape == inputs.shape:
-        return Axes(batch=batch, columns=1, is_elementwise=False)
-    if outputs.shape == inputs.shape:
+    by_column = bool(columns) and (by_column or columns == (1,))
+    if outputs.shape == inputs.shape and not by_column:
         return Axes(batch=inputs.shape, columns=1, is_elementwise=True)
     if columns and outputs.shape[: len(batch)] == batch:
         return Axes(batch=batch, columns=columns[0], is_elementwise=False)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from leafgrad._axes import read_axes
 from leafgrad._connection import check_tensor, find_path
-from leafgrad._order import MultiIndex, parse_orders
+from leafgrad._order import MultiIndex, is_by_column, parse_orders
 from leafgrad._reverse import Reverse
 
 Order = TypeVar("Order", bound=int | MultiIndex)
@@ -62,9 +62,8 @@ def higher_order_grad(
             computes such a tensor, a module for instance: it is called with `inputs`, or with a
             copy that requires grad where `inputs` does not.
         inputs: The floating point tensor of shape ``(*batch, columns)`` that `outputs` was
-            computed from. If it has the very shape of `outputs`, it is differentiated
-            elementwise; rows with as many columns as channels are told apart by an axis more, as
-            in ``outputs.unsqueeze(-1)``.
+            computed from. If it has the very shape of `outputs`, an int as `order` means
+            elementwise, and a multi-index rows with as many channels as columns.
         order: How often to differentiate. An int where there is one column, or elementwise. Else
             a multi-index, a tuple with one count per column: ``(2, 0)`` is the second derivative
             in column 0, ``(1, 1)`` the mixed one. Or a list of these, which share what they have
@@ -120,7 +119,7 @@ def higher_order_grad(
         if not isinstance(outputs, Tensor):
             outputs, inputs = _evaluated(outputs, inputs)
         check_tensor("outputs", outputs)
-        axes = read_axes(outputs, inputs)
+        axes = read_axes(outputs, inputs, by_column=is_by_column(order))
         orders = parse_orders(order, axes)
         higher = [index for index in orders if any(index)]
         path = find_path(outputs, inputs, allow_unused=allow_unused) if higher else None

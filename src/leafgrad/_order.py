@@ -17,6 +17,13 @@ def parse_orders(order: object, axes: Axes) -> list[MultiIndex]:
     return [_parse(entry, axes, f"order[{place}]") for place, entry in enumerate(order)]
 
 
+def is_by_column(order: object) -> bool:
+    """Say whether an order, or one in a list of them, counts the columns one by one."""
+    return any(
+        isinstance(entry, tuple) for entry in (order if isinstance(order, list) else [order])
+    )
+
+
 def _parse(order: object, axes: Axes, name: str) -> MultiIndex:
     if isinstance(order, tuple):
         return _parse_multi_index(order, axes, name)
@@ -39,11 +46,7 @@ def _parse_multi_index(order: tuple[object, ...], axes: Axes, name: str) -> Mult
     if min(counts, default=0) < 0:
         raise ValueError(f"{name} must hold counts of 0 or more, not {order!r}")
     if axes.is_elementwise:
-        raise ValueError(
-            f"{name} must be an int where inputs has the very shape of outputs, as each element "
-            f"then stands for itself, not {order!r}; if these are rows with as many channels as "
-            "columns, tell them apart by an axis more, as in outputs.unsqueeze(-1)"
-        )
+        raise ValueError(f"{name} must be an int where inputs has no columns, not {order!r}")
     if len(counts) != axes.columns:
         raise ValueError(
             f"{name} must hold a count for each of the {axes.columns} columns of inputs, "

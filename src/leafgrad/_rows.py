@@ -37,7 +37,7 @@ def _dependent_elements(inputs: Tensor, element: list[int]) -> str:
         "where inputs has the very shape of outputs, each element of outputs must depend on the "
         f"same element of inputs only, but inputs{element} reaches other elements as well; if "
         f"inputs of shape {tuple(inputs.shape)} holds rows with as many columns as outputs has "
-        "channels, tell them apart by an axis more, as in outputs.unsqueeze(-1)"
+        "channels, order must be a multi-index, with a count for each column"
     )
 
 
