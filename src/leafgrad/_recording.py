@@ -16,7 +16,17 @@ _ONCE = "whose backward is marked @once_differentiable"
 
 
 def check_formulas(path: Iterable[Node]) -> None:
-    """Raise if an operator on `path` has no backward at all; what it gives looks like zeros."""
+    """Raise if something on `path` has no backward that can be run as often as is needed.
+
+    What an operator without a backward gives looks like zeros.
+    """
+    path = [*path]
+    if any(map(_autograd.is_compiled, path)):
+        raise RuntimeError(
+            "outputs must come from the original module or function, not from one that "
+            "torch.compile made, whose backward can be run, and differentiated, only once: "
+            "compute outputs with the original"
+        )
     if any(map(_autograd.lacks_formula, path)):
         raise RuntimeError(
             "outputs must be differentiable with respect to inputs, but was computed from it by an "
@@ -45,11 +55,6 @@ def _obstacle(node: Node) -> str | None:
         return _hidden(node)
     if _autograd.forward_class(node) is None:
         return "a node of which leafgrad cannot tell what its backward records"
-    if _autograd.is_compiled(node):
-        return (
-            "made by torch.compile, whose functions can be differentiated only once: compute "
-            "outputs with the original module or function, not with the compiled one"
-        )
     return _gap(node)
 
 
