@@ -1,0 +1,82 @@
+"""The one door: every private or undocumented part of PyTorch that leafgrad relies on.
+
+One fact a function, one test a fact in ``tests/autograd``, so that a PyTorch that moves shows here
+first.
+"""
+
+from leafgrad._autograd._formula import (
+    backward_alone,
+    is_compiled,
+    is_own_formula,
+    is_refusal,
+    is_training_batch_norm,
+    is_write_into_view,
+    kept_tensors,
+    lacks_formula,
+    uses_running_statistics,
+)
+from leafgrad._autograd._node import (
+    Successors,
+    forward_class,
+    forward_outputs,
+    leaf_variable,
+    next_functions,
+    node_name,
+)
+from leafgrad._autograd._path import Edge, edge, gradient_edge, has_accumulator, nodes_between
+from leafgrad._autograd._saved import Slot, saved_slots
+from leafgrad._autograd._tensor import (
+    base,
+    has_grad,
+    is_invalid_view,
+    is_parameter,
+    is_parameter_or_view,
+    is_view,
+    plain,
+    shape,
+    storage,
+    unobserved,
+    version,
+)
+from leafgrad._autograd._walk import grad_fn_name, walk
+from leafgrad._autograd._wrapper import functorch_wrapper, unwrapped
+
+__all__ = [
+    "Edge",
+    "Slot",
+    "Successors",
+    "backward_alone",
+    "base",
+    "edge",
+    "forward_class",
+    "forward_outputs",
+    "functorch_wrapper",
+    "grad_fn_name",
+    "gradient_edge",
+    "has_accumulator",
+    "has_grad",
+    "is_compiled",
+    "is_invalid_view",
+    "is_own_formula",
+    "is_parameter",
+    "is_parameter_or_view",
+    "is_refusal",
+    "is_training_batch_norm",
+    "is_view",
+    "is_write_into_view",
+    "kept_tensors",
+    "lacks_formula",
+    "leaf_variable",
+    "next_functions",
+    "node_name",
+    "nodes_between",
+    "plain",
+    "saved_slots",
+    "shape",
+    "storage",
+    "unobserved",
+    "unwrapped",
+    "uses_running_statistics",
+    "version",
+    "walk",
+]

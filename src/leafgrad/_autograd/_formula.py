@@ -1,0 +1,75 @@
+"""Whose formula a node runs in backward, and what that formula records when it is run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.autograd.graph import Node
+
+from leafgrad._autograd._node import forward_class, node_name
+from leafgrad._autograd._saved import slots_on_ctx
+
+
+def is_own_formula(node: Node) -> bool:
+    """Say whether the node's backward is one of PyTorch's own formulas for its operations.
+
+    Those have a Python type each; what is defined elsewhere in C++ shares one type.
+    """
+    others = ("CppFunction", "CopySlices")
+    return forward_class(node) is None and type(node).__name__ not in others
+
+
+def is_write_into_view(node: Node) -> bool:
+    """Say whether the node stands for a write into a view, of which it hides the formula."""
+    return node_name(node) == "CopySlices"
+
+
+def is_compiled(node: Node) -> bool:
+    """Say whether the node runs a backward that `torch.compile` made."""
+    return hasattr(forward_class(node), "_lazy_backward_info")
+
+
+def lacks_formula(node: Node) -> bool:
+    """Say whether the node stands for an operator without a backward, which gives no gradient."""
+    return node_name(node) == "WarnNotImplemented"
+
+
+def is_refusal(node: Node) -> bool:
+    """Say whether the node is the one that raises for ``@once_differentiable``."""
+    return node_name(node) == "Error"
+
+
+def is_training_batch_norm(node: Node) -> bool:
+    """Say whether the node normalises by statistics of the batch that it was given."""
+    return "BatchNorm" in node_name(node) and getattr(node, "_saved_training", False)
+
+
+def uses_running_statistics(node: Node) -> bool:
+    """Say whether the node is of a batch normalisation's second derivative, in eval mode."""
+    return not getattr(node, "_saved_train", True)
+
+
+def kept_tensors(node: Node) -> list[torch.Tensor]:
+    """Give the differentiable tensors that a custom function keeps, as its backward gets them."""
+    custom: Any = node
+    kept = [*custom.saved_tensors, *(slot.tensor for slot in slots_on_ctx(node))]
+    return [t for t in kept if t is not None and (t.is_floating_point() or t.is_complex())]
+
+
+def backward_alone(node: Node) -> list[torch.Tensor]:
+    """Run a node's backward by itself, on ones that require grad, past the engine and its hooks.
+
+    Gives the gradients of the inputs that need one, where the backward gives any.
+    """
+    run: Any = node
+    ones = [
+        torch.ones(output.shape, dtype=output.dtype, device=output.device, requires_grad=True)
+        for output in run._input_metadata
+    ]
+    custom = forward_class(node) is not None
+    gradients = run.apply(*ones) if custom else run(*ones)
+    gradients = gradients if isinstance(gradients, tuple) else (gradients,)
+    needed = run.needs_input_grad if custom else (True,) * len(gradients)
+    pairs = zip(gradients, needed, strict=False)  # a backward may give a few Nones more
+    return [gradient for gradient, is_needed in pairs if is_needed and gradient is not None]

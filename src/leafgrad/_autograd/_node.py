@@ -1,0 +1,55 @@
+"""What a node of the graph is: its name, its neighbours and its operation."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch.autograd.graph import Node
+
+from leafgrad._autograd._tensor import extent
+
+Successors = tuple[tuple[Node | None, int], ...]
+
+
+class ForwardOutput(NamedTuple):
+    """What a node knows of one tensor that its operation made."""
+
+    shape: tuple[int | str, ...] | None
+    dtype: torch.dtype
+    device: torch.device
+
+
+def node_name(node: Node) -> str:
+    """Name the node as PyTorch does, without the C++ namespace (``type(node)`` may lie)."""
+    return node.name().rpartition("::")[2]
+
+
+def next_functions(node: Node) -> Successors:
+    """Pair each forward input's node (None where it needed no gradient) with its output number."""
+    return node.next_functions
+
+
+def forward_outputs(node: Node) -> tuple[ForwardOutput, ...]:
+    """Tell shape, dtype and device of each tensor that the node's operation made."""
+    outputs = getattr(node, "_input_metadata")  # noqa: B009 (the class does not declare it)
+    return tuple([ForwardOutput(_output_shape(o), o.dtype, o.device) for o in outputs])
+
+
+def _output_shape(output: Any) -> tuple[int | str, ...] | None:
+    """Read the shape of a forward output, None where it was a strided nested tensor."""
+    try:
+        return tuple(map(extent, output.shape))
+    except RuntimeError:
+        return None
+
+
+def leaf_variable(node: Node) -> torch.Tensor | None:
+    """Give the leaf tensor that the node accumulates into, None for any other node."""
+    accumulate_grad: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
+    return node.variable if isinstance(node, accumulate_grad) else None
+
+
+def forward_class(node: Node) -> type[torch.autograd.Function] | None:
+    """Give the custom `torch.autograd.Function` that made the node, None for any other node."""
+    return getattr(type(node), "_forward_cls", None)

@@ -1,0 +1,85 @@
+"""Where the gradient of a tensor arrives, and the path that it takes there."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import Any
+
+import torch
+from torch.autograd.graph import Node
+
+from leafgrad._autograd._tensor import is_view, plain, unobserved
+from leafgrad._autograd._walk import walk
+
+Edge = tuple[Node, int]
+
+
+def gradient_edge(tensor: torch.Tensor) -> tuple[Node, int] | None:
+    """Find the node at which the tensor's gradient arrives, and which output of it this is.
+
+    None where no gradient can arrive. A leaf's node may be made for the occasion.
+    """
+    node = plain(tensor, "grad_fn")
+    if node is not None:
+        return node, plain(tensor, "output_nr")
+    leaf_node = _gradient_target(tensor) if plain(tensor, "requires_grad") else None
+    return None if leaf_node is None else (leaf_node, 0)
+
+
+def edge(tensor: torch.Tensor) -> Edge | None:
+    """Find the node at which the tensor's gradient arrives, None where no gradient can.
+
+    Uses a leaf in the caller's thread: `gradient_edge` leaves no trace, at many times the cost.
+    """
+    if (node := plain(tensor, "grad_fn")) is not None:
+        return node, plain(tensor, "output_nr")
+    with torch.enable_grad():
+        use = plain(tensor, "view_as")(tensor).grad_fn
+    node, output_nr = (None, 0) if use is None else use.next_functions[0]
+    return None if node is None else (node, output_nr)
+
+
+def has_accumulator(leaf: torch.Tensor) -> bool:
+    """Say whether a gradient has somewhere to go at a leaf that says that it requires grad.
+
+    A view says so as soon as its base does, with or without a flag of its own.
+    """
+    return not is_view(leaf) or _gradient_target(leaf) is not None
+
+
+def _gradient_target(leaf: torch.Tensor) -> Node | None:
+    """Find the node that a gradient of `leaf` goes to, by recording a use of it.
+
+    In a thread of its own: modes, hooks and sequence numbers of the caller's stay out of it.
+    """
+    found: list[Node | None] = []
+
+    def record() -> None:
+        with unobserved(), suppress(RuntimeError):  # nested tensors fail, after they were recorded
+            _Use.apply(leaf, found)  # type: ignore[no-untyped-call]
+
+    thread = threading.Thread(target=record)
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+class _Use(torch.autograd.Function):
+    """Uses a tensor without an operation on it, and shows where its gradient would go."""
+
+    @staticmethod
+    def forward(ctx: Any, _: torch.Tensor, found: list[Node | None]) -> None:
+        found.append(ctx.next_functions[0][0])
+
+
+def nodes_between(outputs: torch.Tensor, inputs: torch.Tensor) -> list[Node] | None:
+    """List the nodes on every path from `outputs` to `inputs`, None where there is no path."""
+    root, target = edge(outputs), edge(inputs)
+    if root is None or target is None:
+        return None
+    leading: set[Node] = set()
+    for node, successors in reversed(walk([root[0]]).items()):
+        if any(successor == target or successor[0] in leading for successor in successors):
+            leading.add(node)
+    return list(leading) if root[0] in leading or root == target else None

@@ -1,0 +1,108 @@
+"""What a tensor is, as PyTorch alone knows it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
+
+
+def unobserved() -> AbstractContextManager[None]:
+    """Keep ``__torch_function__`` of subclasses and modes from being called inside."""
+    return torch._C.DisableTorchFunction()
+
+
+def plain(tensor: torch.Tensor, name: str) -> Any:
+    """Read what `torch.Tensor` itself has under `name`, whatever a subclass put in its place."""
+    return getattr(torch.Tensor, name).__get__(tensor)
+
+
+def is_parameter(tensor: torch.Tensor) -> bool:
+    """Say whether `nn.Module` would take the tensor as a parameter (some carry a mark instead)."""
+    marked = "_is_param" in object.__getattribute__(tensor, "__dict__")
+    return issubclass(type(tensor), torch.nn.Parameter) or marked
+
+
+def is_parameter_or_view(tensor: torch.Tensor) -> bool:
+    """Say whether the tensor is a parameter or autograd's view of one."""
+    base = plain(tensor, "_base")
+    return is_parameter(tensor) or (base is not None and is_parameter(base))
+
+
+def is_view(tensor: torch.Tensor) -> bool:
+    """Say whether autograd tracks the tensor as a view of another (a detached one is not)."""
+    return bool(plain(tensor, "_is_view")())
+
+
+def base(view: torch.Tensor) -> torch.Tensor | None:
+    """Give the tensor that autograd tracks `view` as a view of, None where it is no view."""
+    tracked: torch.Tensor | None = plain(view, "_base")
+    return tracked
+
+
+def version(tensor: torch.Tensor) -> int | None:
+    """Count the writes into the tensor's memory, or give None for an inference tensor."""
+    return None if plain(tensor, "is_inference")() else plain(tensor, "_version")
+
+
+def storage(tensor: torch.Tensor) -> tuple[int, int] | None:
+    """Give the identity of the tensor's storage and its bytes, None where it has no single one.
+
+    The identity is good for as long as the storage lives.
+    """
+    try:
+        memory = plain(tensor, "untyped_storage")()
+    except NotImplementedError:
+        return None
+    return memory._cdata, memory.nbytes()
+
+
+def shape(tensor: torch.Tensor) -> tuple[int | str, ...] | None:
+    """Read the shape, with words for sizes that are not numbers; None for a lazy parameter."""
+    if issubclass(type(tensor), UninitializedTensorMixin):
+        return None
+    if plain(tensor, "is_nested") and plain(tensor, "layout") is torch.strided:
+        return tuple(_nested_extent(tensor, dim) for dim in range(plain(tensor, "dim")()))
+    return tuple(extent(size) for size in plain(tensor, "shape"))
+
+
+def extent(size: int | torch.SymInt) -> int | str:
+    """Turn a size into a value; asking a symbolic one for its number would fix it for good."""
+    if isinstance(size, int):
+        return size
+    return "ragged" if size.node.is_nested_int() else str(size)
+
+
+def _nested_extent(tensor: torch.Tensor, dim: int) -> int | str:
+    """Read one size of a strided nested tensor, which has no shape as a whole."""
+    try:
+        return extent(plain(tensor, "size")(dim))
+    except RuntimeError:
+        return "ragged"
+
+
+# CPython drops a warning unseen, before any filter is asked, when `__name__` of the code that
+# warns is None. So nobody's filters, registries or recorders are touched, in any thread.
+_read_without_warning = FunctionType(
+    (lambda attribute, tensor: attribute.__get__(tensor)).__code__, {"__name__": None}
+)
+
+
+def has_grad(tensor: torch.Tensor) -> bool:
+    """Say whether ``.grad`` holds a tensor, without the warning that reading it may give."""
+    return _read_without_warning(torch.Tensor.grad, tensor) is not None
+
+
+def is_invalid_view(tensor: torch.Tensor) -> bool:
+    """Say whether PyTorch refuses to place this view in the graph, after a write in place.
+
+    Asking makes PyTorch rebuild the node of a valid view that was written into, as any use would.
+    """
+    try:
+        plain(tensor, "is_leaf")
+    except RuntimeError:
+        return True
+    return False

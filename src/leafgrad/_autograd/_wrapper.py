@@ -1,0 +1,20 @@
+"""What `torch.func` wraps around a tensor."""
+
+from __future__ import annotations
+
+import torch
+
+
+def functorch_wrapper(tensor: torch.Tensor) -> str | None:
+    """Name the `torch.func` transform that wraps the tensor and its level, or give None."""
+    functorch = torch._C._functorch
+    if not functorch.is_functorch_wrapped_tensor(tensor):
+        return None
+    level = functorch.maybe_get_level(tensor)
+    running = {entry.level(): entry.key() for entry in functorch.get_interpreter_stack() or ()}
+    return f"{running[level].name.lower()}, level {level}" if level in running else "ended"
+
+
+def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
+    """Give the tensor inside a `torch.func` wrapper, one level deeper."""
+    return torch._C._functorch.get_unwrapped(tensor)

@@ -1,0 +1,22 @@
+"""What the tests of more than one file of the door look with."""
+
+from typing import Any
+
+import pytest
+from torch.overrides import TorchFunctionMode
+
+
+class WatchingMode(TorchFunctionMode):
+    """A mode that records every call that it is shown."""
+
+    def __init__(self) -> None:
+        self.calls: list[object] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.calls.append(func)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.fixture
+def watching_mode() -> WatchingMode:
+    return WatchingMode()

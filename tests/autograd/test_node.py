@@ -1,0 +1,76 @@
+"""One test a fact about what a node of the graph is."""
+
+import warnings
+from typing import Any
+
+import torch
+
+from leafgrad import _autograd
+
+
+def leaf(*shape: int) -> torch.Tensor:
+    return torch.ones(*shape, requires_grad=True)
+
+
+def recorded(tensor: torch.Tensor) -> Any:
+    """Give the node of a result."""
+    assert tensor.grad_fn is not None
+    return tensor.grad_fn
+
+
+def outcome_of(function: Any, *inputs: torch.Tensor) -> Any:
+    return function.apply(*inputs)
+
+
+class Doubled(torch.autograd.Function):
+    """A custom function with nothing to it."""
+
+    @staticmethod
+    def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
+        return 2 * x
+
+    @staticmethod
+    def backward(_: Any, *gradients: Any) -> Any:
+        return 2 * gradients[0]
+
+
+def test_a_node_knows_its_name_where_its_type_does_not() -> None:
+    node = recorded(torch._foreach_exp([leaf(2)])[0])
+    assert _autograd.node_name(node) == "ForeachExpBackward0"
+    assert type(node).__name__ == "CppFunction"
+
+
+def test_a_node_pairs_each_input_with_the_output_that_it_was() -> None:
+    x = leaf(3)
+    first, _, third = x.unbind()
+    unbind = recorded(first)
+    assert _autograd.next_functions(recorded(first * third)) == ((unbind, 0), (unbind, 2))
+    assert _autograd.next_functions(recorded(x * torch.ones(3)))[1] == (None, 0)
+
+
+def test_a_node_knows_what_its_operation_made() -> None:
+    node = recorded(torch.ones(2, 3, dtype=torch.complex64, requires_grad=True).unbind()[0])
+    cpu = torch.device("cpu")
+    assert _autograd.forward_outputs(node) == (((3,), torch.complex64, cpu),) * 2
+
+
+def test_a_node_knows_no_shape_of_a_strided_nested_tensor_and_words_of_a_ragged_one() -> None:
+    parts = [torch.ones(2, 3), torch.ones(4, 3)]
+    ragged = torch.nested.nested_tensor(parts, layout=torch.jagged, requires_grad=True)
+    with warnings.catch_warnings(action="ignore"):
+        strided = torch.nested.nested_tensor(parts, layout=torch.strided, requires_grad=True)
+    assert _autograd.forward_outputs(recorded(ragged * 2))[0].shape == (2, "ragged", 3)
+    assert _autograd.forward_outputs(recorded(strided * 2))[0].shape is None
+
+
+def test_only_an_accumulator_has_a_leaf_whatever_else_stands_on_a_ctx() -> None:
+    x = leaf(2)
+    doubled = recorded(outcome_of(Doubled, x))
+    doubled.variable = x
+    assert _autograd.leaf_variable(doubled) is None
+    assert _autograd.leaf_variable(doubled.next_functions[0][0]) is x
+
+
+def test_a_node_knows_the_custom_function_that_made_it() -> None:
+    assert _autograd.forward_class(recorded(outcome_of(Doubled, leaf(2)))) is Doubled
+    assert _autograd.forward_class(recorded(leaf(2) * 2)) is None

@@ -1,0 +1,190 @@
+"""One test a fact about what a node saved for backward."""
+
+import gc
+import weakref
+from typing import Any
+
+import pytest
+import torch
+
+from leafgrad import _autograd
+
+
+def leaf(*shape: int) -> torch.Tensor:
+    return torch.ones(*shape, requires_grad=True)
+
+
+def recorded(tensor: torch.Tensor) -> Any:
+    """Give the node of a result."""
+    assert tensor.grad_fn is not None
+    return tensor.grad_fn
+
+
+def outcome_of(function: Any, *inputs: torch.Tensor) -> Any:
+    return function.apply(*inputs)
+
+
+class Doubled(torch.autograd.Function):
+    """Keeps its input, nothing, and its output; and some of it on ctx."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        doubled = 2 * x
+        ctx.save_for_backward(x, None, doubled)
+        ctx.factor, ctx.mask, ctx.pair = 2, x > 0, [x.detach(), "two"]
+        return doubled
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return ctx.factor * gradients[0]
+
+
+def slot_states(tensor: torch.Tensor) -> dict[str, str]:
+    return {slot.name: slot.state for slot in _autograd.saved_slots(recorded(tensor))}
+
+
+def versions(tensor: torch.Tensor) -> dict[str, tuple[int | None, int | None]]:
+    slots = _autograd.saved_slots(recorded(tensor))
+    return {slot.name: (slot.saved_version, slot.current_version) for slot in slots}
+
+
+def refuse(*_: object) -> Any:
+    raise AssertionError("a hook was called")
+
+
+def test_a_saved_tensor_is_read_where_it_is() -> None:
+    x = leaf(2)
+    (slot,) = _autograd.saved_slots(recorded(x.sin()))
+    assert slot.name == "self"
+    assert slot.tensor is x
+    (own,) = _autograd.saved_slots(recorded(y := x.exp()))
+    assert own.name == "result"
+    assert own.tensor is not None
+    assert own.tensor.data_ptr() == y.data_ptr()
+
+
+def test_a_freed_slot_is_told_from_one_that_never_held_a_tensor() -> None:
+    y = torch.nn.functional.layer_norm(leaf(2), (2,))
+    before = slot_states(y)
+    y.sum().backward()
+    assert before == {"input": "live", "result1": "live", "result2": "live"}
+    assert slot_states(y) == {"input": "freed", "result1": "freed", "result2": "freed"}
+
+
+def test_a_hook_is_seen_and_not_called() -> None:
+    with torch.autograd.graph.saved_tensors_hooks(lambda _: None, refuse):
+        y = leaf(2).sin()
+    assert slot_states(y) == {"self": "packed"}
+
+
+def test_a_checkpoint_is_seen_and_not_run_again() -> None:
+    runs: list[None] = []
+
+    def block(x: torch.Tensor) -> torch.Tensor:
+        runs.append(None)
+        return x.sin()
+
+    y = torch.utils.checkpoint.checkpoint(block, leaf(2), use_reentrant=False)
+    assert slot_states(y) == {"self": "recompute"}
+    assert len(runs) == 1
+
+
+def test_a_list_of_saved_tensors_is_numbered() -> None:
+    y = torch._foreach_div([leaf(2), leaf(2)], [leaf(2), leaf(2)])[0]
+    names = ["other[0]", "other[1]", "self[0]", "self[1]"]
+    assert slot_states(y) == dict.fromkeys(names, "live")
+
+
+def test_a_custom_function_shows_what_it_saved_and_what_it_keeps_on_its_ctx() -> None:
+    x = leaf(2)
+    y = outcome_of(Doubled, x)
+    names = ["saved_tensors[0]", "saved_tensors[2]", "ctx.mask", "ctx.pair[0]"]
+    assert slot_states(y) == dict.fromkeys(names, "live")
+    assert _autograd.saved_slots(recorded(y))[0].tensor is x
+
+
+def test_a_custom_function_is_freed_as_one_but_for_what_is_on_its_ctx() -> None:
+    y = outcome_of(Doubled, leaf(2))
+    y.sum().backward()
+    assert slot_states(y) == {"saved_tensors": "freed", "ctx.mask": "live", "ctx.pair[0]": "live"}
+
+
+def test_a_write_in_place_shows_in_the_versions() -> None:
+    a = leaf(2) * 1
+    y = a.sin()
+    assert versions(y) == {"self": (0, 0)}
+    a.add_(1)
+    assert versions(y) == {"self": (0, 1)}
+    assert versions(a.cos()) == {"self": (1, 1)}
+
+
+def test_a_write_into_a_nodes_own_saved_output_shows_as_well() -> None:
+    y = leaf(2).exp()
+    node = recorded(y)
+    y.add_(1)
+    (slot,) = _autograd.saved_slots(node)
+    assert (slot.saved_version, slot.current_version) == (0, 1)
+    relu = torch.relu_(leaf(2) * 1)
+    assert versions(relu) == {"result": (1, 1)}
+
+
+class Kept(torch.autograd.Function):
+    """Keeps its two inputs and its two outputs."""
+
+    @staticmethod
+    def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        outputs = a * b, a + b
+        ctx.save_for_backward(a, *outputs)
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        return ctx.saved_tensors[0], None
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        pytest.param((), [(0, 0), (0, 0), (0, 0)], id="nothing"),
+        pytest.param((0,), [(0, 1), (0, 0), (0, 0)], id="the input"),
+        pytest.param((1,), [(0, 0), (0, 1), (0, 0)], id="an output"),
+        pytest.param((0, 1), [(0, 1), (None, 1), (0, 0)], id="the input and an output"),
+        pytest.param((1, 2), [(0, 0), (None, 1), (None, 1)], id="both outputs"),
+    ],
+)
+def test_a_saved_version_is_told_only_where_pytorch_lets_it_be_known(
+    written: tuple[int, ...], expected: list[tuple[int | None, int]]
+) -> None:
+    a = leaf(2) * 1
+    outputs = outcome_of(Kept, a, leaf(2))
+    node = recorded(outputs[0])
+    for number in written:
+        with torch.no_grad():
+            (a, *outputs)[number].add_(1)
+    found = [(slot.saved_version, slot.current_version) for slot in _autograd.saved_slots(node)]
+    assert found == expected
+
+
+def test_no_hook_is_called_to_learn_the_version_of_an_own_output() -> None:
+    outputs = outcome_of(Kept, leaf(2) * 1, leaf(2))
+    node = recorded(outputs[0])
+    node._raw_saved_tensors[0].register_hooks(lambda _: None, refuse)
+    node._raw_saved_tensors[2].register_hooks(lambda _: None, refuse)
+    with torch.no_grad():
+        outputs[0].add_(1)
+    slots = _autograd.saved_slots(node)
+    assert [slot.state for slot in slots] == ["packed", "live", "packed"]
+    assert slots[1].saved_version is None
+
+
+def test_reading_what_a_custom_function_saved_does_not_keep_its_class_alive() -> None:
+    def made() -> weakref.ref[type]:
+        class Passing(Doubled):
+            pass
+
+        assert _autograd.saved_slots(recorded(outcome_of(Passing, leaf(2))))
+        return weakref.ref(Passing)
+
+    passing = made()
+    gc.collect()
+    assert passing() is None

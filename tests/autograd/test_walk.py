@@ -1,0 +1,124 @@
+"""One test a fact about a walk over a graph, and about the graph that it leaves."""
+
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import torch
+
+from leafgrad import _autograd
+from leafgrad._autograd import _walk
+
+
+def leaf(*shape: int) -> torch.Tensor:
+    return torch.ones(*shape, requires_grad=True)
+
+
+def recorded(tensor: torch.Tensor) -> Any:
+    """Give the node of a result."""
+    assert tensor.grad_fn is not None
+    return tensor.grad_fn
+
+
+def test_a_node_is_named_as_pytorch_names_it() -> None:
+    assert _autograd.grad_fn_name(leaf(2) * 2) == "MulBackward0"
+    assert _autograd.grad_fn_name(leaf(2)) is None
+    written = torch.ones(2)
+    written[:1] = leaf(1)
+    assert _autograd.grad_fn_name(written) == "CopySlices"
+
+
+NAME_STEP_BY_STEP = """
+import threading
+import torch
+from leafgrad import _autograd
+from leafgrad._autograd import _walk
+
+class Custom(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x + 1
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+def build_name_and_free(stride):
+    steps = [torch.ones(1, requires_grad=True)]
+    for number in range(10_000):
+        x = steps[-1]
+        steps.append(Custom.apply(x) if number % 50 == 0 else x + x if number % 7 == 0 else x + 1)
+    for step in steps[::stride]:
+        _autograd.grad_fn_name(step)
+    del step, x, steps[:-1]
+    steps.pop()
+    print(stride, len(_walk._KeptSuccessors.waiting.queue))
+
+threading.stack_size(256 * 1024)
+for stride in (1, -1, 3):
+    thread = threading.Thread(target=build_name_and_free, args=(stride,))
+    thread.start()
+    thread.join()
+"""
+
+
+def test_a_deep_graph_whose_steps_were_named_can_be_freed_on_a_small_stack() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", NAME_STEP_BY_STEP], capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (0, "1 0\n-1 0\n3 0\n", "")
+
+
+def depth_of_the_stack() -> int:
+    return sum(1 for _ in traceback.walk_stack(None))
+
+
+class Falling:
+    """Stands for a node: notes how deep the stack is when it dies, and what it holds dies next."""
+
+    depths: ClassVar[list[int]] = []
+
+    def __init__(self, held: object) -> None:
+        self.held = held
+
+    def __del__(self) -> None:
+        self.depths.append(depth_of_the_stack())
+
+
+def test_successors_die_after_one_another_and_not_within_one_another() -> None:
+    chain: Any = None
+    for _ in range(20):
+        chain = Falling(_walk._KeptSuccessors(((chain, 0),)))
+    Falling.depths.clear()
+    del chain
+    assert len(Falling.depths) == 20
+    assert max(Falling.depths) <= depth_of_the_stack() + 2
+
+
+def test_a_walk_meets_every_node_once_and_before_its_successors() -> None:
+    x = leaf(2)
+    a = x.sin()
+    b = a * a + x.cos()
+    names = [_autograd.node_name(node) for node in _autograd.walk([recorded(b), recorded(a)])]
+    kinds = ["Add", "Mul", "Cos", "Sin"]
+    assert names == [*(f"{kind}Backward0" for kind in kinds), "AccumulateGrad"]
+
+
+def marks(tensor: torch.Tensor) -> list[object]:
+    nodes: Iterable[Any] = _autograd.walk([recorded(tensor)])
+    return [mark for node in nodes for mark in node.metadata]
+
+
+def test_a_walk_leaves_a_shallow_graph_as_it_is() -> None:
+    x = leaf(2)
+    for _ in range(_walk._LONGEST_FALL - 1):
+        x = x.sin()
+    assert marks(x) == []
+
+
+def test_a_walk_marks_one_node_in_every_so_many_of_a_deep_graph() -> None:
+    x = leaf(2)
+    for _ in range(3 * _walk._LONGEST_FALL):
+        x = x.sin()
+    assert marks(x) == [_walk._KEPT] * 3
