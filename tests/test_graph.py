@@ -25,7 +25,7 @@ def names(trace: GraphTrace) -> list[str]:
 
 
 def targets(trace: GraphTrace) -> list[tuple[int, int | None, int, int]]:
-    return [(e.source, e.target, e.input_nr, e.output_nr) for e in trace.edges]
+    return [(e.source, e.target, e.output_nr, e.input_nr) for e in trace.edges]
 
 
 # --- Nodes and edges

@@ -148,9 +148,9 @@ def test_networkx_gets_a_multigraph_with_all_that_is_known() -> None:
     }
     assert list(graph.edges(data=True)) == [
         (0, 1, {"input_nr": 0, "output_nr": 0}),
-        (0, 3, {"input_nr": 1, "output_nr": 0}),
+        (0, 3, {"input_nr": 0, "output_nr": 1}),
         (1, 2, {"input_nr": 0, "output_nr": 0}),
-        (1, 2, {"input_nr": 1, "output_nr": 0}),
+        (1, 2, {"input_nr": 0, "output_nr": 1}),
         (3, 4, {"input_nr": 0, "output_nr": 0}),
         (4, 5, {"input_nr": 0, "output_nr": 0}),
     ]

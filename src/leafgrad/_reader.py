@@ -55,7 +55,7 @@ class Reader:
         )
 
     def _edges(self, node: Node) -> Iterator[TracedEdge]:
-        for input_nr, (successor, output_nr) in enumerate(self.graph[node]):
+        for output_nr, (successor, input_nr) in enumerate(self.graph[node]):
             yield TracedEdge(
                 source=self.index[node],
                 target=None if successor is None else self.index[successor],

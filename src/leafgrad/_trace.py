@@ -18,8 +18,10 @@ class TracedEdge:
     Attributes:
         source: The index of the node that the edge leads from.
         target: The index of the node that it leads to; None where the input needed no gradient.
-        input_nr: Which input of the source's operation it is.
-        output_nr: Which output of the target's operation that input was.
+        input_nr: Which input of the target it arrives at, as in ``next_functions``: which output
+            of the target's operation the tensor was.
+        output_nr: Which output of the source it leaves from: which input of the source's
+            operation the tensor was.
     """
 
     source: int

@@ -95,7 +95,7 @@ def _output(node: "TracedNode", *, with_kind: bool) -> str:
 def _edge(edge: "TracedEdge", trace: "GraphTrace") -> str:
     if edge.target is None:
         return "none"
-    output = f" output {edge.output_nr}" * bool(edge.output_nr)
+    output = f" output {edge.input_nr}" * bool(edge.input_nr)
     name = trace.nodes[edge.target].leaf_name
     return f"{edge.target}{output}{'' if name is None else f' {name}'}"
 
