@@ -1,6 +1,8 @@
 """`python -m leafgrad.claims verify`: lines, exit status, and which pages it takes."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -101,6 +103,16 @@ def test_what_cannot_be_verified_ends_with_status_2_and_one_line(
     (folder / "pyproject.toml").write_text(toml)
     assert main(["verify", *paths]) == 2
     assert capsys.readouterr().err == f"error: {error}\n"
+
+
+def test_without_the_extra_the_cure_is_told() -> None:
+    without = "import sys; sys.modules['yaml'] = None; sys.argv = ['', 'verify']"
+    command = f"{without}; import runpy; runpy.run_module('leafgrad.claims', run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", command], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: install the extra, as in pip install 'leafgrad[claims]'")
 
 
 def test_a_page_that_cannot_be_read_is_red(
