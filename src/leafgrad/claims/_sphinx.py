@@ -15,6 +15,7 @@ from leafgrad.claims._directives import add_directives
 from leafgrad.claims._doctree import census, executed_examples
 from leafgrad.claims._ledger import ledger_json
 from leafgrad.claims._notebook import executed_notebook
+from leafgrad.claims._page import Problem
 from leafgrad.claims._pending import note_pending
 from leafgrad.claims._read import MYST_EXTENSIONS
 from leafgrad.claims._report import page_line
@@ -30,7 +31,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", _configure)
     app.connect("env-get-outdated", _every_page)
     app.connect("env-before-read-docs", _judge)
-    app.connect("env-check-consistency", _accuse)
     app.connect("build-finished", _finish)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -65,22 +65,24 @@ def _judge(app: Sphinx, env: BuildEnvironment, _docnames: list[str]) -> None:
     current.set(Build(env=env, config=config, site=site, paths=paths))
 
 
-def _accuse(app: Sphinx, env: BuildEnvironment) -> None:
+def _finish(app: Sphinx, error: Exception | None) -> None:
+    """Write the ledger, and tell what is not true at the very end, where it is read."""
+    if error is not None:
+        return
     build = current.get()
+    text = ledger_json(build.site, build.config)
+    Path(app.outdir, "claims.json").write_text(text, encoding="utf-8")
+    for path, problem in _problems(build):
+        _log.error(problem.message, location=f"{path}:{problem.line}", type="claims")
+        app.statuscode = 1
+
+
+def _problems(build: Build) -> list[tuple[str, Problem]]:
+    """Add what the census finds on the built pages to what the pages themselves told."""
     executed = executed_examples(build.site)
     problems = dict.fromkeys(build.site.problems)
     told = {(path, problem.snippet) for path, problem in problems if problem.snippet}
     for docname, path in build.paths.items():
-        found = census(env.get_doctree(docname), executed)
+        found = census(build.env.get_doctree(docname), executed)
         problems |= {(path, new): None for new in found if (path, new.snippet) not in told}
-    for path, problem in problems:
-        _log.error(problem.message, location=f"{path}:{problem.line}", type="claims")
-    if problems:
-        app.statuscode = 1
-
-
-def _finish(app: Sphinx, error: Exception | None) -> None:
-    if error is None:
-        build = current.get()
-        text = ledger_json(build.site, build.config)
-        Path(app.outdir, "claims.json").write_text(text, encoding="utf-8")
+    return list(problems)
