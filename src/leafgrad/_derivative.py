@@ -83,8 +83,8 @@ def higher_order_grad(
         ValueError: If the shapes do not fit together, or `order` does not fit the columns, or
             `method` is unknown.
         RuntimeError: If the graph holds no answer: there is none, it does not lead to `inputs`, it
-            mixes rows (as BatchNorm in training mode does), or a part of it can be
-            differentiated only so often (a compiled model and a function marked
+            mixes rows (as BatchNorm in training mode does), it comes from a compiled model, or a
+            part of it can be differentiated only so often (a function marked
             ``@once_differentiable`` once, LayerNorm twice). If the graph was freed, or a tensor
             that it needs was changed in place, this is PyTorch's own error.
 

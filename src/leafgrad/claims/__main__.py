@@ -11,10 +11,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         from leafgrad.claims._verify import verify  # noqa: PLC0415 - it needs the extra
-
-        return 0 if verify(options.paths, options.json) else 1
     except ModuleNotFoundError as error:
         return _failed(f"install the extra, as in pip install 'leafgrad[claims]': {error}")
+    try:
+        return 0 if verify(options.paths, options.json) else 1
     except (FileNotFoundError, ValueError) as error:
         return _failed(str(error))
 

@@ -98,7 +98,7 @@ def described(error: object) -> str:
 def pins(source: str) -> list[tuple[int, int, str]]:
     """List the `#> text` comments of a cell: line and column from 0, and the text.
 
-    A cell that is no Python has none: it is red for that, and nothing it says is output.
+    Of a cell that is no Python it has those up to where that shows: the cell is red in any case.
     """
     comments = []
     with contextlib.suppress(SyntaxError, tokenize.TokenError):

@@ -47,7 +47,7 @@ def _supervise(orders: Connection, messages: Connection) -> None:
     if job.sentinel in wait([job.sentinel, orders], seconds):
         job.join(seconds)
     code = job.exitcode
-    with contextlib.suppress(ProcessLookupError):
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: all are zombies
         os.killpg(job.pid or 0, signal.SIGKILL)  # and all that it has started
     job.kill()
     job.join()
