@@ -6,6 +6,8 @@ import hypothesis
 import pytest
 import torch
 
+collect_ignore = ["docs/_build", "docs/_extensions", "docs/conf.py"]  # of docs, the pages are tests
+
 hypothesis.settings.register_profile("leafgrad", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("leafgrad")
 

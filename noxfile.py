@@ -9,10 +9,15 @@ what else follows `--` goes to the session's own tool.
 """
 
 import argparse
+import datetime as dt
 import hashlib
+import json
 import os
 import shutil
+import sys
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
 
 import nox
 
@@ -22,6 +27,8 @@ nox.options.reuse_venv = "yes"
 
 PROJECT = Path("pyproject.toml")
 PINNED_TORCH = Path("constraints/torch.txt")
+VERSIONS = Path("docs/_versions")
+MUTANTS = Path("docs/_mutants.json")
 SITE = Path("docs/_build/html")
 LIBRARY = ("--include=src/leafgrad/*", "--omit=src/leafgrad/claims/*", "--fail-under=100")
 PROVER = ("--include=src/leafgrad/claims/*", "--fail-under=90")
@@ -80,6 +87,46 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def mutants(session: nox.Session) -> None:
+    """Break each claim's evidence and PyTorch beneath it; keep how often the claim noticed."""
+    options = install(session, "docs")
+    kept = () if options else ("--json", str(MUTANTS))  # a part of the claims is no ledger
+    session.run("python", "-m", "leafgrad.claims", "mutate", *kept, *options)
+
+
+@nox.session(default=False, venv_backend="none")
+def matrix(session: nox.Session) -> None:
+    """Fill a column for each VERSION of PyTorch that follows `--`, or for each that there is.
+
+    Each has an environment of its own, which is removed again unless `--keep` is said.
+    """
+    parser = argparse.ArgumentParser(prog="nox -s matrix --")
+    parser.add_argument("--keep", action="store_true", help="keep the environments, 5 GB each")
+    parser.add_argument("versions", nargs="*", metavar="VERSION")
+    chosen = parser.parse_args(session.posargs)
+    versions = chosen.versions or sorted(file.stem for file in VERSIONS.glob("*.json"))
+    red = [torch for torch in versions if not fill_column(session, torch, keep=chosen.keep)]
+    if red:
+        session.error(f"not everything is true on PyTorch {', '.join(red)}: see above")
+
+
+@nox.session(default=False)
+def column(session: nox.Session) -> None:
+    """Run the tests and judge the claims on one PyTorch, and keep what they found as data."""
+    options = install(session, "test", "docs")
+    results = Path(session.virtualenv.location)
+    tests, ledger = results / "tests.xml", results / "claims.json"
+    verify = ("python", "-m", "leafgrad.claims", "verify", "--json", str(ledger))
+    session.run("pytest", f"--junitxml={tests}", *options, success_codes=[0, 1])
+    if session.run(*verify, success_codes=[0, 1]) is None:
+        return  # --install-only
+    file, kept = what_was_found(tests, ledger)
+    session.log(f"the column: {file}")
+    if kept["tests"]["failed"] or kept["problems"]:
+        session.error(f"{kept['tests']['failed']} tests fail, {kept['problems']} lines are false")
+
+
+@nox.session(default=False)
 def serve(session: nox.Session) -> None:
     """Build the site and serve it on this machine."""
     options = install(session, "docs")
@@ -104,14 +151,57 @@ def build_site(session: nox.Session, *options: str) -> None:
     session.log(f"the site: {(SITE / 'index.html').resolve()}")
 
 
-def install(session: nox.Session, group: str, *, project: bool = True) -> list[str]:
-    """Install the group, with or without the project, and return the options left.
+def fill_column(session: nox.Session, torch: str, *, keep: bool) -> bool:
+    """Run `column` in an environment of its own; say whether everything is true there."""
+    folder = Path(".nox") / f"torch-{torch}"
+    is_lasting = keep or folder.exists()
+    lean = {"UV_NO_CACHE": "1", "PIP_NO_CACHE_DIR": "1"}  # a wheel in the cache is 5 GB as well
+    nox_column = (sys.executable, "-m", "nox", "-s", "column", "--envdir", str(folder))
+    try:
+        session.run(*nox_column, "--", "--torch", torch, env={} if is_lasting else lean)
+    except nox.command.CommandFailed:
+        return False
+    finally:
+        if not is_lasting:
+            shutil.rmtree(folder, ignore_errors=True)
+    return True
+
+
+def what_was_found(tests: Path, ledger: Path) -> tuple[Path, dict[str, Any]]:
+    """Write down, as the ledger reads it, what pytest and the prover have found."""
+    suite = ET.parse(tests).getroot()[0].attrib
+    judged = json.loads(ledger.read_text(encoding="utf-8"))
+    failed = int(suite["failures"]) + int(suite["errors"])
+    skipped = int(suite["skipped"])
+    claims = judged["claims"]
+    red = [*judged["problems"], *(line for claim in claims for line in claim["problems"])]
+    red = [line for line in red if VERSIONS.as_posix() not in line.get("page", "")]
+    kept = {
+        "torch": judged["torch"],
+        "python": judged["python"],
+        "date": dt.datetime.now(tz=dt.UTC).date().isoformat(),
+        "tests": {
+            "passed": int(suite["tests"]) - failed - skipped,
+            "failed": failed,
+            "skipped": skipped,
+        },
+        "problems": len(red),
+        "claims": {claim["id"]: f"{claim['verdict']} {claim['digest']}" for claim in claims},
+    }
+    file = VERSIONS / f"{judged['torch']}.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    return file, kept
+
+
+def install(session: nox.Session, *groups: str, project: bool = True) -> list[str]:
+    """Install the groups, with or without the project, and return the options left.
 
     An environment that holds the same already is left alone: this is what makes the second
     run of a session start at once.
     """
     torch, options = chosen_torch(session.posargs)
-    wanted = nox.project.dependency_groups(nox.project.load_toml(PROJECT), group)
+    wanted = nox.project.dependency_groups(nox.project.load_toml(PROJECT), *groups)
     if project:
         wanted = ("--editable", ".[claims]", *wanted, *torch)
     stamp = Path(session.virtualenv.location) / "installed.sha256"

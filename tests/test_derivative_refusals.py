@@ -586,7 +586,7 @@ def test_the_third_derivative_of_a_normalisation_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NORMALISATIONS)
-def test_the_third_derivative_of_a_normalisation_is_wrong_in_pytorch(name: str) -> None:
+def test_the_third_derivative_of_a_normalisation_is_wrong_in_pytorch_or_refused(name: str) -> None:
     x = column()
 
     def third(outputs: Tensor) -> Tensor:
@@ -594,9 +594,13 @@ def test_the_third_derivative_of_a_normalisation_is_wrong_in_pytorch(name: str) 
             (outputs,) = torch.autograd.grad(outputs.sum(), x, create_graph=True)
         return outputs.detach()
 
-    theirs = third(NORMALISATIONS[name](features(x))[:, 0])
     right = third(written_out(features(x))[:, 0])
-    assert not torch.allclose(theirs, right, rtol=0.1)
+    try:
+        theirs = third(NORMALISATIONS[name](features(x))[:, 0])
+        is_of_no_use = not torch.allclose(theirs, right, rtol=0.1)
+    except RuntimeError as refusal:
+        is_of_no_use = "does not support 3rd+ order derivatives" in str(refusal)
+    assert is_of_no_use
 
 
 def test_a_node_that_is_not_known_is_refused() -> None:

@@ -521,7 +521,7 @@ def test_an_inference_leaf_is_not_recorded_alone_nor_saved_and_its_clone_is_both
 DTYPES = sorted({d for d in vars(torch).values() if isinstance(d, torch.dtype)}, key=str)
 
 
-@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental")
+@pytest.mark.filterwarnings("ignore:(ComplexHalf|BComplex32) support is experimental")
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_it_knows_which_types_of_data_can_require_grad(dtype: torch.dtype) -> None:
     tensor = torch.empty(0, dtype=dtype, device="meta")

@@ -77,7 +77,8 @@ def test_an_operator_without_a_backward_is_known() -> None:
 
 def test_a_once_differentiable_backward_leads_to_a_refusal() -> None:
     x = torch.ones(2, requires_grad=True)
-    (gradient,) = _autograd.backward_alone(node_of(applied(CubeOnce, x)))
+    cube = applied(CubeOnce, x)
+    (gradient,) = _autograd.backward_alone(node_of(cube))
     assert _autograd.is_refusal(node_of(gradient))
     assert not _autograd.is_refusal(node_of(x.exp()))
 
@@ -104,7 +105,8 @@ def test_a_second_derivative_of_batch_norm_says_whose_statistics_it_uses() -> No
 
 def test_a_custom_function_keeps_saved_tensors_and_what_is_on_its_ctx() -> None:
     x = torch.ones(2, requires_grad=True)
-    assert [kept is x for kept in _autograd.kept_tensors(node_of(applied(Cube, x)))] == [True, True]
+    cube = applied(Cube, x)
+    assert [kept is x for kept in _autograd.kept_tensors(node_of(cube))] == [True, True]
 
 
 def test_a_backward_run_alone_records_and_fires_no_hook() -> None:

@@ -65,7 +65,8 @@ def test_a_node_knows_no_shape_of_a_strided_nested_tensor_and_words_of_a_ragged_
 
 def test_only_an_accumulator_has_a_leaf_whatever_else_stands_on_a_ctx() -> None:
     x = leaf(2)
-    doubled = recorded(outcome_of(Doubled, x))
+    result = outcome_of(Doubled, x)
+    doubled = recorded(result)
     doubled.variable = x
     assert _autograd.leaf_variable(doubled) is None
     assert _autograd.leaf_variable(doubled.next_functions[0][0]) is x

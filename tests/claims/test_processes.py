@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from leafgrad.claims._config import Config
-from leafgrad.claims._docstrings import find_docstrings
+from leafgrad.claims._executing._docstrings import find_docstrings
+from leafgrad.claims._executing._workers import Workers
+from leafgrad.claims._judging._site import prove
+from leafgrad.claims._judging._verdict import PageVerdict
 from leafgrad.claims._page import Problem
-from leafgrad.claims._site import prove
-from leafgrad.claims._verdict import PageVerdict
-from leafgrad.claims._workers import Workers
 
 PAGE = """\
 ```{{code-cell}} python
@@ -27,11 +27,32 @@ assert x == 2
 ```
 """
 
+GARBAGE = """\
+import os
+for line in range(3, 20):
+    try: os.write(line, b"....")
+    except OSError: pass
+os._exit(0)
+"""
+
 DEATHS = {
     "segfault": ("import ctypes; ctypes.string_at(0)", "its process died of SIGSEGV"),
     "exit": ("import os; os._exit(3)", "its process ended with exit code 3"),
     "exit-without-error": ("import os; os._exit(0)", "its process ended with exit code 0"),
     "kill": ("import os; os.kill(os.getpid(), 9)", "its process died of SIGKILL"),
+    "terminate": ("import os; os.kill(os.getpid(), 15)", "its process died of SIGTERM"),
+    "abort": ("import os; os.abort()", "its process died of SIGABRT"),
+    "alarm": ("import signal as s; s.alarm(1); s.pause()", "its process died of SIGALRM"),
+    "unnamed-signal": ("import os; os.kill(os.getpid(), 40)", "its process died of signal 40"),
+    "stack": (
+        "import sys; sys.setrecursionlimit(10**9); x = []\nfor _ in range(10**6): x = [x]\nrepr(x)",
+        "its process died of SIGSEGV",
+    ),
+    "supervisor": (
+        "import os, time; os.kill(os.getppid(), 9); time.sleep(1)",
+        "it killed the process that started it",
+    ),
+    "garbage-on-the-line": (GARBAGE, "its process ended with exit code 0"),
 }
 
 
@@ -50,6 +71,10 @@ LOOPS = {
     "sleep": "import time; time.sleep(1000)",
     "child": "import subprocess; subprocess.run(['sleep', '1000'])",
     "deaf": "import signal; signal.signal(signal.SIGTERM, lambda *_: 0)\nwhile True: pass",
+    "stopped": "import os; os.kill(os.getpid(), 19)",
+    "cut-off": "import os; os.closerange(3, 100)\nwhile True: pass",
+    "endless-repr": "class Endless:\n  def __repr__(self):\n    while True: pass\nEndless()",
+    "endless-print": "while True: print('again')",
 }
 
 
@@ -102,3 +127,40 @@ def test_a_module_that_cannot_be_preloaded_is_an_error(
         broken.run(find_docstrings, "leafgrad", tmp_path, seconds=30)
     message = "every module to preload must be importable: No module named 'no_such_module'\n"
     assert capfd.readouterr().err == message
+
+
+def test_a_run_whose_process_was_killed_is_an_error(tmp_path: Path) -> None:
+    with Workers([]) as killed:
+        assert killed.run(find_docstrings, "keyword", tmp_path, seconds=30).failure is None
+        killed._zygote.kill()
+        killed._zygote.wait()
+        with pytest.raises(RuntimeError, match=r"the process that executes pages is gone \(exit"):
+            killed.run(find_docstrings, "keyword", tmp_path, seconds=30)
+
+
+def test_a_module_that_forks_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    examples = '"""\n>>> 1 + 1\n2\n"""\n'
+    (tmp_path / "forks.py").write_text(f"{examples}\n__all__ = []\nimport os\n\nos.fork()\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with Workers([]) as workers:
+        outcome = workers.run(find_docstrings, "forks", tmp_path, seconds=30)
+    assert [page.path for page in outcome.messages] == ["forks.py"]
+    assert outcome.failure is None
+
+
+LONG = {
+    "error": "raise ValueError('x' * 10**7)",
+    "warning": "import warnings; warnings.warn('x' * 10**7)",
+    "stderr": "import sys; sys.stderr.write('x ' * 10**5);",
+    "behind": "import os; n = os.write(1, b'y' * 3_000_000)",
+    "thread": "import threading\ny = threading.Timer(0, int, ['x' * 9999])\ny.start(); y.join()",
+    "assert": "assert 'x' * 10**7 == 'y'",
+    "value": "'x' * 10**7",
+}
+
+
+@pytest.mark.parametrize("line", LONG.values(), ids=LONG)
+def test_a_red_line_stays_readable(line: str, judge: Callable[..., PageVerdict]) -> None:
+    (problem,) = judge(PAGE.format(line).replace("x == 2", "x == 1")).problems
+    assert problem.line == 7
+    assert 20 < len(problem.message) < 600

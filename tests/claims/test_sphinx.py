@@ -1,17 +1,16 @@
 """The Sphinx extension: what it judges, what it shows, and that nothing is taken from a cache."""
 
-import io
-import json
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from html import unescape
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sphinx.application import Sphinx
-from sphinx.util.docutils import docutils_namespace
+from sphinx.errors import ConfigError
 
-Build = Callable[..., tuple[int, str]]
+Building = Any
+"""The fixture `build`: a small site that builds itself."""
 
 TRUE = """\
 # Leaves
@@ -48,64 +47,42 @@ print(x.dim())  #> 1
 """
 
 
-@pytest.fixture
-def build(tmp_path: Path) -> Build:
-    def built(extensions: Sequence[str] = ("leafgrad.claims",), **pages: str) -> tuple[int, str]:
-        (tmp_path / "conf.py").write_text(
-            f"extensions = {list(extensions)}\nexclude_patterns = ['_*']\n"
-        )
-        (tmp_path / "pyproject.toml").write_text(PYPROJECT)
-        for name, text in pages.items():
-            (tmp_path / f"{name}.md").write_text(text)
-        warnings = io.StringIO()
-        with docutils_namespace():
-            out, trees = tmp_path / "_build" / "html", tmp_path / "_build" / "trees"
-            app = Sphinx(tmp_path, tmp_path, out, trees, "html", status=None, warning=warnings)
-            app.build()
-        return app.statuscode, re.sub(r"\x1b\[[0-9;]*m", "", warnings.getvalue())
-
-    return built
+DOCUMENTS = 'documents = { article = "An article" }\n'
 
 
-PYPROJECT = """\
-[tool.leafgrad.claims.documents]
-article = "An article"
-"""
-
-
-def _html(folder: Path, page: str = "index") -> str:
-    return (folder / "_build" / "html" / f"{page}.html").read_text()
-
-
-def test_a_true_site_is_green_and_shows_what_was_executed(build: Build, tmp_path: Path) -> None:
+def test_a_true_site_is_green_and_shows_what_was_executed(build: Building) -> None:
     ledger = "\n```{claims-ledger}\n```\n"
-    assert build(index=TRUE + ledger) == (0, "")
-    html = _html(tmp_path)
+    assert build(toml=DOCUMENTS, index=TRUE + ledger) == (0, "")
+    html = build.page()
     assert '<div class="claim claim-true docutils container" id="claim-leaf-made-here">' in html
     assert 'A tensor of rank <span class="value">1</span> is <strong>made</strong> here.' in html
-    assert "✓ leaf/made-here" in html
     text = re.sub("<[^>]*>", "", html)
+    assert text.count("✓ true leaf/made-here") == 2
     assert text.count("RuntimeError: grad can be implicitly created only for scalar outputs") == 1
     assert "#&gt;" not in html
     assert 'href="#claim-leaf-made-here"' in html
     assert "5 checks · An article L1" in html
 
 
-def test_the_ledger_says_of_each_claim_what_proves_it(build: Build, tmp_path: Path) -> None:
-    build(index=TRUE)
-    ledger = json.loads((tmp_path / "_build" / "html" / "claims.json").read_text())
+def test_the_ledger_says_of_each_claim_what_proves_it(build: Building) -> None:
+    build(toml=DOCUMENTS, index=TRUE)
+    ledger = build.ledger()
     (claim,) = ledger["claims"]
     evidence = [(found["line"], found["kind"], found["verdict"]) for found in claim.pop("evidence")]
     assert ledger["torch"].startswith("2.")
     assert ledger["documents"] == {"article": "An article"}
-    assert claim == {
-        "id": "leaf/made-here",
-        "statement": "A tensor of rank 1 is **made** here.",
-        "page": "index.md",
-        "line": 9,
-        "verdict": "true",
-        "sources": ["article L1"],
-    }
+    assert (
+        claim.items()
+        >= {
+            "id": "leaf/made-here",
+            "statement": "A tensor of rank 1 is **made** here.",
+            "page": "index.md",
+            "line": 9,
+            "verdict": "true",
+            "problems": [],
+            "sources": ["article L1"],
+        }.items()
+    )
     assert evidence == [
         (16, "assert", "true"),
         (17, "output", "true"),
@@ -115,19 +92,80 @@ def test_the_ledger_says_of_each_claim_what_proves_it(build: Build, tmp_path: Pa
     ]
 
 
-def test_every_red_line_of_every_page_is_told_in_one_build(build: Build, tmp_path: Path) -> None:
-    status, told = build(
-        index="# A\n\n```{toctree}\nb\n```\n\n{claim}`1 > 2`\n",
-        b="# B\n\n:::{claim} leaf/b\nNo evidence.\n:::\n\n```python\nx = 1\n```\n",
-    )
-    nothing = "nothing is checked between it and the next claim or heading"
+RED = {
+    "index": "# A\n\n```{toctree}\nb\n```\n\n{claim}`1 > 2`\n",
+    "b": """\
+# B
+
+```python
+x = 1
+```
+
+:::{claim} leaf/false
+One is two.
+:::
+
+{claim}`1 > 2` and {claim}`2 > 3`
+
+:::{claim} leaf/bare
+No evidence.
+:::
+
+## C
+
+:::{claim} leaf/true
+Two is two.
+:::
+
+{claim}`1 < 2`
+
+:::{claim} leaf/later
+:until: 1.0
+
+It was so once.
+:::
+
+{claim}`1 > 2`
+""",
+}
+
+
+def test_every_red_line_of_every_page_is_told_in_one_build(build: Building) -> None:
+    status, told = build(**RED)
     assert status == 1
-    assert told.splitlines() == [
-        f"b.md:3: ERROR: claim leaf/b has no evidence: {nothing} [claims]",
-        "b.md:7: ERROR: nobody executes this python snippet: make it a {code-cell} [claims]",
-        "index.md:7: ERROR: claim is FALSE: 1 > 2, where it is False [claims]",
+    assert re.sub(r", or say why not.*|: nothing is checked.*", "", told).splitlines() == [
+        "b.md:3: ERROR: nobody executes this python snippet: make it a {code-cell}",
+        "b.md:11: ERROR: leaf/false: claim is FALSE: 1 > 2, where it is False",
+        "b.md:11: ERROR: leaf/false: claim is FALSE: 2 > 3, where it is False",
+        '    not proven: "One is two."',
+        "b.md:13: ERROR: claim leaf/bare has no evidence",
+        '    not proven: "No evidence."',
+        "index.md:7: ERROR: claim is FALSE: 1 > 2, where it is False",
     ]
-    assert "✗ leaf/b" in _html(tmp_path, "b")
+    last = build.status.strip().splitlines()[-2]
+    assert last.startswith("2 pages, 4 claims, 5 checks: 5 problems (")
+
+
+def _text(html: str) -> str:
+    return unescape(" ".join(re.sub("<[^>]*>", " ", html).split()))
+
+
+def test_a_red_page_tells_the_reader_what_is_red(build: Building) -> None:
+    build(**RED)
+    html = build.page("b")
+    boxes = re.findall(r'<div class="claim claim-.*?</div>', html, re.DOTALL)
+    nothing = "nothing is checked between it and the next claim or heading"
+    found = [f"line 11: claim is FALSE: {text}, where it is False" for text in ("1 > 2", "2 > 3")]
+    assert [_text(box) for box in boxes] == [
+        f"One is two. ✗ false leaf/false {' '.join(found)}",
+        f"No evidence. ✗ false leaf/bare line 13: claim leaf/bare has no evidence: {nothing}",
+        "Two is two. ✓ true leaf/true",
+        "It was so once. – skipped: outside its version range leaf/later",
+    ]
+    (above,) = re.findall(r'<div class="error admonition.*?</div>', html, re.DOTALL)
+    assert _text(above).startswith("This page is not true line 3: nobody executes this python")
+    assert html.index("<h1>") < html.index(above) < html.index("One is two.")
+    assert "This page is not true" in build.page()
 
 
 UNREAD = {
@@ -140,30 +178,11 @@ UNREAD = {
 }
 
 
-@pytest.mark.parametrize("page", UNREAD.values(), ids=UNREAD)
-def test_what_only_the_built_page_shows_is_in_the_census(page: str, build: Build) -> None:
-    status, told = build(index=f"# Page\n\n{page}")
-    assert status == 1
-    assert re.search(r"^index.md:\d: ERROR: .*nobody (executes|evaluates)", told)
-
-
-def test_a_page_that_did_not_change_is_red_once_its_library_does(
-    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "lib"))
-    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    library = tmp_path / "lib" / "doubling.py"
-    library.parent.mkdir()
-    library.write_text("def double(x):\n    return 2 * x\n")
-    page = "# P\n\n```{code-cell} python\nfrom doubling import double\nassert double(2) == 4\n```\n"
-    assert build(index=page) == (0, "")
-    library.write_text("def double(x):\n    return 3 * x\n")
-    status, told = build(index=page)
-    assert status == 1
-    assert (
-        told == "index.md:5: ERROR: claim is FALSE: double(2) == 4, where double(2) is 6 [claims]\n"
-    )
-    assert build(index=page)[0] == 1
+def test_what_only_the_built_page_shows_is_in_the_census(build: Building) -> None:
+    pages = {name: f"# Page\n\n{page}" for name, page in UNREAD.items()}
+    status, told = build(index="# Site\n", **pages)
+    red = re.findall(r"^(\S+).md:\d: ERROR: .*nobody (?:executes|evaluates)", told, re.MULTILINE)
+    assert (status, sorted(set(red))) == (1, sorted(UNREAD))
 
 
 LIBRARY = '''\
@@ -201,30 +220,28 @@ class Twice:
 
 
 def test_docstring_examples_are_judged_in_the_same_run(
-    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    build: Building, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     (tmp_path / "doubling.py").write_text(LIBRARY)
-    listed = "[tool.leafgrad.claims]\ndocstrings = ['doubling']\n" + PYPROJECT
-    monkeypatch.setattr(f"{__name__}.PYPROJECT", listed)
-    status, told = build(index="# Page\n")
+    status, told = build(toml="docstrings = ['doubling']\n", index="# Page\n")
     assert status == 1
     wrong = "example is FALSE: double(2) -> 5, but it gives '4'"
-    assert told == f"doubling.py:10: ERROR: {wrong} [claims]\n"
+    assert told == f"doubling.py:10: ERROR: {wrong}\n"
 
 
 def test_a_docstring_that_a_page_shows_and_nobody_executes_is_red(
-    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    build: Building, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "shown.py").write_text(LIBRARY)
     page = "# Page\n\n```{eval-rst}\n.. autofunction:: shown.double\n```\n"
-    status, told = build(index=page, extensions=["leafgrad.claims", "sphinx.ext.autodoc"])
+    status, told = build(conf="extensions += ['sphinx.ext.autodoc']", index=page)
     assert status == 1
     assert "ERROR: nobody executes the examples of shown.double: name its module under" in told
 
 
-def test_a_page_that_stops_is_told_once_and_still_shown(build: Build, tmp_path: Path) -> None:
+def test_a_page_that_stops_is_told_once_and_still_shown(build: Building) -> None:
     cell = "```{code-cell} python\n@\n```\n\n"
     stops = cell.replace("@", "import os; os._exit(1)")
     page = "# Page\n\n" + stops + cell.replace("@", "x = 1  #> 1 +") + "- {value}`x`\n"
@@ -232,12 +249,38 @@ def test_a_page_that_stops_is_told_once_and_still_shown(build: Build, tmp_path: 
     assert status == 1
     assert told.startswith("index.md:4: ERROR: the page stopped here: its process ended with exit")
     assert len(told.splitlines()) == 1
-    assert "os._exit" in re.sub("<[^>]*>", "", _html(tmp_path))
+    assert "os._exit" in re.sub("<[^>]*>", "", build.page())
 
 
-def test_cells_in_tabs_and_quotes_keep_their_order(build: Build, tmp_path: Path) -> None:
+def test_cells_in_tabs_and_quotes_keep_their_order(build: Building) -> None:
     cell = "```{code-cell} python\nn = globals().get('n', 0) + 1\nprint(n)\n```"
     quoted = textwrap.indent(cell, "> ", lambda _: True)
     assert build(index=f"# Page\n\n{cell}\n\n{quoted}\n\n:::{{note}}\n{cell}\n:::\n") == (0, "")
-    shown = re.findall(r'<div class="cell_output.*?<span></span>(\d)', _html(tmp_path), re.DOTALL)
+    shown = re.findall(r'<div class="cell_output.*?<span></span>(\d)', build.page(), re.DOTALL)
     assert shown == ["1", "2", "3"]
+
+
+WRONG = {
+    "timeout = 0": "timeout in .* must be a number of seconds above 0",
+    "pages = ['gone']": "a page or folder of pages must exist: .*gone does not",
+    "preload = ['no_such_module']": "the process that executes pages is gone",
+}
+
+
+@pytest.mark.parametrize("toml", WRONG)
+def test_what_is_wrong_with_the_table_is_one_line(toml: str, build: Building) -> None:
+    with pytest.raises(ConfigError, match=f"^{WRONG[toml]}"):
+        build(toml=toml, index="# Page\n")
+
+
+def test_a_page_whose_front_matter_is_no_yaml_is_red(build: Building) -> None:
+    status, told = build(index="# Page\n\n```{toctree}\nb\n```\n", b="---\na: [\n---\n\n# B\n")
+    assert status == 1
+    assert "b.md:2: ERROR: front matter must be YAML" in told
+
+
+def test_a_ledger_that_is_not_ours_is_replaced(build: Building) -> None:
+    build.html.mkdir(parents=True)
+    (build.html / "claims.json").write_text("[")
+    assert build(index="# Page\n")[0] == 0
+    assert build.ledger()["built"] == ["index"]

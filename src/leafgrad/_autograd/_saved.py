@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -47,7 +48,7 @@ def _slot_names(kind: type) -> tuple[tuple[str, str], ...]:
 
 def _slots(node: Node, raw: str, public: str) -> list[Slot]:
     """Read the slots behind one attribute, which holds one of them or a tuple."""
-    name = public.removeprefix("_saved_")
+    name, unpack_all = public.removeprefix("_saved_"), partial(getattr, node, public)
     try:
         saved = getattr(node, raw)
     except RuntimeError:
@@ -56,56 +57,66 @@ def _slots(node: Node, raw: str, public: str) -> list[Slot]:
     if isinstance(saved, tuple):
         named = [(f"{name}[{number}]", slot) for number, slot in enumerate(saved)]
     slots = [slot for name, saved in named if (slot := _slot(name, saved)) is not None]
+    if not slots:  # there is nothing that a hook could unpack
+        return [Slot(name, "freed")] if _complaint(unpack_all) else []
     if None in [slot.saved_version for slot in slots]:
-        return _with_version_of_own_output(node, public, slots)
+        return _with_versions_of_the_node(slots, unpack_all)
     return slots
 
 
 def _slot(name: str, saved: Any) -> Slot | None:
-    """Read one slot, None where it never held a tensor."""
+    """Read one slot, None where it holds no tensor."""
     kept, hook = saved.data, saved.unpack_hook
     if hook is not None:
         recomputes = getattr(hook, "__module__", None) == "torch.utils.checkpoint"
         return Slot(name, "recompute" if recomputes else "packed")
-    if kept is not None:
-        current = plain(kept, "_version")
-        return Slot(name, "live", kept, _expected_version(saved.unpack, current), current)
+    if kept is None:
+        return None
+    current = plain(kept, "_version")
+    if current == 0:  # never written to, thus as it was saved
+        return Slot(name, "live", kept, 0, 0)
+    complaint = _complaint(lambda: saved.unpack())  # noqa: PLW0108 - it has no unpack before 2.12
+    return Slot(name, "live", kept, _expected_version(complaint, current), current)
+
+
+def _complaint(unpack: Callable[[], object]) -> str | None:
+    """Tell what PyTorch, or Python, has against unpacking."""
     try:
-        saved.unpack()
-    except RuntimeError:
-        return Slot(name, "freed")
+        unpack()
+    except (RuntimeError, AttributeError) as error:
+        return str(error)
     return None
 
 
 _EXPECTED = re.compile(r"is at version \d+; expected version (\d+)")
 
 
-def _expected_version(unpack: Callable[[], object], current: int) -> int | None:
+def _expected_version(complaint: str | None, current: int | None) -> int | None:
     """Tell which version of a tensor backward expects, None where the complaint is another."""
-    if current == 0:  # never written to, thus as it was saved
-        return 0
-    try:
-        unpack()
-    except RuntimeError as error:
-        expected = _EXPECTED.search(str(error))
-        return int(expected[1]) if expected else None
-    return current
+    if complaint is None:
+        return current
+    expected = _EXPECTED.search(complaint)
+    return int(expected[1]) if expected else None
 
 
-def _with_version_of_own_output(node: Node, public: str, slots: list[Slot]) -> list[Slot]:
-    """Fill in the version of a saved output of the node itself, which only the node can check.
+def _with_versions_of_the_node(slots: list[Slot], unpack_all: Callable[[], object]) -> list[Slot]:
+    """Fill in the versions that the node alone can check: of its own outputs, and before 2.12 all.
 
-    It checks all slots of the attribute and complains of one, so the answer is sure only where
-    one slot alone can be meant.
+    It checks all slots of the attribute, calling their hooks, and complains of one, so it is asked
+    where there is no hook, and a complaint is an answer where one slot alone can be meant.
     """
-    unsure = [slot for slot in slots if slot.saved_version is None]
-    agreeing = [slot for slot in slots if slot.saved_version == slot.current_version]
-    match unsure:
-        case [Slot(current_version=int(current)) as own]:
-            if len(agreeing) + 1 == len(slots):
-                version = _expected_version(lambda: getattr(node, public), current)
-                return [s._replace(saved_version=version) if s is own else s for s in slots]
-    return slots
+    sure = [slot for slot in slots if slot.saved_version is not None]
+    disagreeing = [slot for slot in sure if slot.saved_version != slot.current_version]
+    if disagreeing or any(slot.state != "live" for slot in slots):
+        return slots
+    complaint = _complaint(unpack_all)
+    if complaint is not None and len(slots) - len(sure) > 1:
+        return slots
+    told = [_expected_version(complaint, slot.current_version) for slot in slots]
+    return [
+        slot if slot.saved_version is not None else slot._replace(saved_version=version)
+        for slot, version in zip(slots, told, strict=True)
+    ]
 
 
 def slots_on_ctx(node: Node) -> Iterator[Slot]:

@@ -10,6 +10,6 @@ __all__ = ["setup"]
 
 def setup(app: "Sphinx") -> dict[str, Any]:
     """Set up the Sphinx extension."""
-    from leafgrad.claims._sphinx import setup as set_up  # noqa: PLC0415 - pages run without Sphinx
+    from leafgrad.claims._sphinx._extension import setup as set_up  # noqa: PLC0415 - pages run without Sphinx
 
     return set_up(app)

@@ -1,10 +1,13 @@
 """What is proven, as `[tool.leafgrad.claims]` in pyproject.toml says it for every front end."""
 
 import dataclasses
+import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+TABLE = "[tool.leafgrad.claims]"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -17,6 +20,9 @@ class Config:
     preload: tuple[str, ...] = ("torch",)
     timeout: float = 60.0
     documents: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    versions: str | None = None
+    mutants: str | None = None
+    blunt: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def files(self) -> list[Path]:
         """List the Markdown files of `pages`, without what a build left behind."""
@@ -26,17 +32,15 @@ class Config:
 def read_config(start: Path) -> Config:
     """Read the nearest pyproject.toml with the table, from `start` upwards."""
     for folder in (start.resolve(), *start.resolve().parents):
-        file = folder / "pyproject.toml"
-        if file.is_file():
-            tool = tomllib.loads(file.read_text(encoding="utf-8")).get("tool", {})
-            if "claims" in tool.get("leafgrad", {}):
-                return _checked(tool["leafgrad"]["claims"], folder)
+        table = _table(folder / "pyproject.toml")
+        if table is not None:
+            return _checked(table, folder)
     return Config(root=start.resolve())
 
 
 def find_pages(paths: Sequence[Path]) -> list[Path]:
-    """List the Markdown files among `paths` and in the folders among them."""
-    found: dict[Path, None] = {}
+    """List the Markdown files among `paths` and in the folders among them, each once."""
+    found: dict[Path, Path] = {}
     for path in paths:
         if not path.exists():
             message = f"a page or folder of pages must exist: {path} does not"
@@ -44,23 +48,79 @@ def find_pages(paths: Sequence[Path]) -> list[Path]:
         if path.is_file() and path.suffix != ".md":
             message = f"a page must be Markdown (.md), not {path}"
             raise ValueError(message)
-        inside = sorted(path.rglob("*.md")) if path.is_dir() else [path]
-        found.update(dict.fromkeys(file for file in inside if not _is_built(file, path)))
-    return list(found)
+        for file in sorted(_inside(path)) if path.is_dir() else [path]:
+            found.setdefault(file.resolve(), file)
+    return list(found.values())
 
 
-def _is_built(file: Path, folder: Path) -> bool:
-    if file == folder:
-        return False
-    return any(part.startswith(("_", ".")) for part in file.relative_to(folder).parts)
+def _inside(folder: Path) -> Iterator[Path]:
+    """Yield the Markdown files in a folder, but for what is hidden or built."""
+    for here, folders, files in os.walk(folder, onerror=_unreadable):
+        folders[:] = filter(_is_shown, folders)
+        yield from (Path(here, name) for name in files if name.endswith(".md") and _is_shown(name))
 
 
-def _checked(table: dict[str, Any], root: Path) -> Config:
-    known = {field.name for field in dataclasses.fields(Config)} - {"root"}
-    for key in sorted(set(table) - known):
-        message = f"[tool.leafgrad.claims] holds {', '.join(sorted(known))}, not {key!r}"
+def _is_shown(name: str) -> bool:
+    return not name.startswith(("_", "."))
+
+
+def _unreadable(error: OSError) -> NoReturn:
+    raise error
+
+
+def _table(file: Path) -> Any:
+    """Return the table of a pyproject.toml; None where there is none."""
+    text = file.read_bytes() if file.is_file() else b""
+    if b"leafgrad" not in text:  # whatever else is wrong with it, it is not ours
+        return None
+    try:
+        tool = tomllib.loads(text.decode())["tool"]
+        return tool["leafgrad"]["claims"]
+    except (KeyError, TypeError):
+        return None
+    except ValueError as error:
+        message = f"{file} must be TOML in UTF-8: {error}"
+        raise ValueError(message) from None
+
+
+def _checked(table: Any, root: Path) -> Config:
+    if not isinstance(table, dict):
+        message = f"{TABLE} must be a table, not {table!r}"
+        raise ValueError(message)  # noqa: TRY004 - the value is the user's, in a file
+    for key in sorted(set(table) - set(_RULES)):
+        message = f"{TABLE} holds {', '.join(sorted(_RULES))}, not {key!r}"
         raise ValueError(message)
+    for key, value in table.items():
+        rule, holds = _RULES[key]
+        if not holds(value):
+            message = f"{key} in {TABLE} must be {rule}, not {value!r}"
+            raise ValueError(message)
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in table.items()
     }
     return Config(root=root, **values)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _FOREVER
+
+
+_FOREVER = 1e6
+_RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "pages": ("a list of files and folders", _is_list),
+    "docstrings": ("a list of modules", _is_list),
+    "preload": ("a list of modules", _is_list),
+    "timeout": (f"a number of seconds above 0 and below {_FOREVER:,.0f}", _is_time),
+    "documents": ("a table of titles", _is_mapping),
+    "versions": ("a folder", lambda value: isinstance(value, str)),
+    "mutants": ("a file", lambda value: isinstance(value, str)),
+    "blunt": ("a table of reasons", lambda value: _is_mapping(value) and all(value.values())),
+}

@@ -1,6 +1,8 @@
 """A page, as values: what it executes, and the sentences that this proves."""
 
 import dataclasses
+import sys
+from pathlib import Path
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,12 +45,17 @@ class Inline:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A named sentence; what is executed before the next claim or heading is its evidence."""
+    """A named sentence; what is executed before the next claim or heading is its evidence.
+
+    It holds on the versions of torch from `since` on and before `until`.
+    """
 
     line: int
     id: str
     statement: str
     sources: tuple[str, ...] = ()
+    since: str | None = None
+    until: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,8 +65,24 @@ class Heading:
     line: int
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Escape:
+    """Something that looks as if it had to be proven, is not, and says why."""
+
+    line: int
+    because: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Include:
+    """Another file whose `>>>` examples stand on the page; it must be judged as well."""
+
+    line: int
+    file: Path
+
+
 Step = Cell | Doctest | Inline
-Item = Step | Claim | Heading
+Item = Step | Claim | Heading | Escape | Include
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,3 +102,19 @@ class Page:
     def claims(self) -> tuple[Claim, ...]:
         """The named sentences, in the order of the page."""
         return tuple(item for item in self.items if isinstance(item, Claim))
+
+    @property
+    def escapes(self) -> tuple[Escape, ...]:
+        """What is not proven and says why, in the order of the page."""
+        return tuple(item for item in self.items if isinstance(item, Escape))
+
+    @property
+    def includes(self) -> tuple[Include, ...]:
+        """The files whose examples the page shows, in the order of the page."""
+        return tuple(item for item in self.items if isinstance(item, Include))
+
+    def span(self, claim: Claim) -> range:
+        """Return the lines of a claim and its evidence: up to the next claim or heading."""
+        borders = (item.line for item in self.items if isinstance(item, Claim | Heading))
+        below = (line for line in borders if line > claim.line)
+        return range(claim.line, min(below, default=sys.maxsize))

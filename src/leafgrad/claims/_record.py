@@ -21,7 +21,8 @@ class Check:
 class Record:
     """One executed step: what it showed (notebook outputs), what it checked, what went wrong.
 
-    `broke` tells of a cell that an exception ended which it did not declare.
+    `broke` tells of a cell that an exception ended which it did not declare. The last step of a
+    page has a record of what came `after` it, when the page ended.
     """
 
     outputs: tuple[dict[str, Any], ...] = ()
@@ -29,3 +30,4 @@ class Record:
     problems: tuple[Problem, ...] = ()
     value: str | None = None
     broke: bool = False
+    after: "Record | None" = None

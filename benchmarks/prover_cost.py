@@ -1,0 +1,134 @@
+"""What proving a site costs beside the usual way: MyST-NB executing the same pages by force.
+
+Interleaved runs of one job each; CPU time (all child processes) and wall-clock time, medians.
+Sphinx alone, with nothing executed, is the floor of every build.
+"""
+
+import argparse
+import re
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SPHINX = [sys.executable, "-m", "sphinx", "-q", "-E", "-a", "--jobs=1"]
+VERIFY = [sys.executable, "-m", "leafgrad.claims", "verify"]
+USUAL = "MyST-NB, force mode"
+NOTEBOOK = "---\nfile_format: mystnb\nkernelspec:\n  name: python3\n---\n\n"
+PLAIN_SETTINGS = """
+extensions.remove("leafgrad.claims")
+extensions.append("myst_nb")
+nb_execution_mode = "{mode}"
+nb_execution_allow_errors = True  # one page writes a page of its own kind
+"""
+PLAIN = {
+    r"^:::\{claim\}.*$": ":::{note}",
+    r"^:(sources|since|until):.*\n": "",
+    r"^( *):raises:.*$": r"\1:tags: [raises-exception]",
+    r"^ *:warns:.*\n": "",
+    r"\{(claim|value)\}(`[^`]+`)": r"\2",
+    r"^```\{claims-ledger\}\n```$": "",
+}
+"""What only leafgrad.claims reads, and what says it to MyST-NB."""
+
+CELL = """
+```{{code-cell}} python
+x{0} = torch.arange({0}.0, {0}.0 + 3.0, requires_grad=True)
+(x{0} ** 2).sum().backward()
+assert torch.equal(x{0}.grad, 2 * x{0})
+```
+"""
+IMPORT = "\n```{code-cell} python\nimport torch\n```\n"
+
+Cost = tuple[float, float]
+
+
+def main() -> None:
+    """Print a table for each site."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    rounds = parser.parse_args().rounds
+    with tempfile.TemporaryDirectory() as folder:
+        small = small_site(Path(folder, "small"), pages=15, cells=6)
+        report("This site", ROOT / "docs", rounds)
+        report("15 pages of 6 cells, in Sphinx's own theme", small, rounds)
+
+
+def small_site(folder: Path, pages: int, cells: int) -> Path:
+    """Write pages of one import and some gradients each."""
+    folder.mkdir()
+    (folder / "conf.py").write_text('extensions = ["leafgrad.claims"]\n')
+    (folder / "pyproject.toml").write_text("[tool.leafgrad.claims]\npages = ['.']\n")
+    names = [f"page{number}" for number in range(1, pages)]
+    toctree = "\n```{toctree}\n" + "\n".join(names) + "\n```\n"
+    body = IMPORT + "".join(CELL.format(number) for number in range(1, cells))
+    (folder / "index.md").write_text(f"# Index\n{toctree}{body}")
+    for name in names:
+        (folder / f"{name}.md").write_text(f"# Page\n{body}")
+    return folder
+
+
+def report(title: str, docs: Path, rounds: int) -> None:
+    """Run every way to build `docs`, in turn; print the medians and their ratios to the usual."""
+    with tempfile.TemporaryDirectory() as folder:
+        ways = commands(docs, Path(folder))
+        taken = [[cost(command, docs) for command in ways.values()] for _ in range(rounds)]
+    costs = [
+        tuple(map(statistics.median, zip(*way, strict=True))) for way in zip(*taken, strict=True)
+    ]
+    medians = dict(zip(ways, costs, strict=True))
+    print(f"\n{title}\n{'':34}{'CPU':>8}{'ratio':>8}{'wall':>9}{'ratio':>8}")
+    for name, (cpu, wall) in medians.items():
+        ratios = cpu / medians[USUAL][0], wall / medians[USUAL][1]
+        print(f"{name:34}{cpu:6.1f} s{ratios[0]:8.3f}{wall:7.1f} s{ratios[1]:8.3f}")
+
+
+def commands(docs: Path, folder: Path) -> dict[str, list[str]]:
+    """Give the ways to build or judge `docs`."""
+    plain, off = (plain_copy(docs, folder / mode, mode) for mode in ("force", "off"))
+    return {
+        USUAL: [*SPHINX, str(plain), f"{folder}/usual"],
+        "Sphinx, nothing executed": [*SPHINX, str(off), f"{folder}/floor"],
+        "leafgrad.claims, the whole site": [*SPHINX, str(docs), f"{folder}/site"],
+        "leafgrad.claims, the verdict alone": [*VERIFY, str(docs)],
+    }
+
+
+def plain_copy(docs: Path, folder: Path, mode: str) -> Path:
+    """Write the pages into `folder` as the usual way knows them; return where they are."""
+    copied = Path(shutil.copytree(docs, folder / "docs", ignore=shutil.ignore_patterns("_build")))
+    for file in ("README.md", "CHANGELOG.md"):
+        shutil.copy(ROOT / file, folder)
+    with (copied / "conf.py").open("a") as settings:
+        settings.write(PLAIN_SETTINGS.format(mode=mode))
+    for page in copied.rglob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        for pattern, replacement in PLAIN.items():
+            text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
+        page.write_text(NOTEBOOK * ("{code-cell}" in text) + text, encoding="utf-8")
+    return copied
+
+
+def cost(command: list[str], folder: Path) -> Cost:
+    """Run a command; return the seconds of CPU that it and its children took, and of waiting."""
+    start, before = time.perf_counter(), cpu_of_children()
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    wall, cpu = time.perf_counter() - start, cpu_of_children() - before
+    if done.returncode:
+        sys.exit(f"failed: {' '.join(command)}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return cpu, wall
+
+
+def cpu_of_children() -> float:
+    """Return the seconds of CPU of all processes that ended and were waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""What was raised: in words, and by which line of the page."""
+
+import traceback
+
+
+def described(error: object) -> str:
+    """Return the line that Python prints last for `error`."""
+    message = _message(error)
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def line_of(error: BaseException | None, path: str) -> int | None:
+    """Return the line of the file `path` that raised `error`; None if no line of it did."""
+    if isinstance(error, SyntaxError) and error.filename == path:
+        return error.lineno
+    frames = traceback.extract_tb(error.__traceback__ if error is not None else None)
+    lines = [frame.lineno for frame in frames if frame.filename == path]
+    return lines[-1] if lines else None
+
+
+def _message(error: object) -> str:
+    try:
+        return str(error).strip()
+    except Exception as another:  # noqa: BLE001 - whatever the page made of its exceptions
+        return f"(its text cannot be told: it raises {type(another).__name__})"

@@ -1,0 +1,74 @@
+"""Standard output and standard error: what Python writes to them, and what goes behind its back."""
+
+import io
+import os
+import tempfile
+import textwrap
+from collections.abc import Callable, Iterator
+from typing import IO
+
+NAMES = {1: "standard output", 2: "standard error"}
+
+
+def text_stream(number: int, receive: Callable[[str], None]) -> io.TextIOWrapper:
+    """Make a stream for descriptor `number` that hands on what is written to it."""
+    raw = _Receiving(number, receive)
+    return io.TextIOWrapper(raw, "utf-8", newline="\n", write_through=True)
+
+
+class _Receiving(io.RawIOBase):
+    """The bytes beneath a text stream; it hands them on as text."""
+
+    def __init__(self, number: int, receive: Callable[[str], None]) -> None:
+        super().__init__()
+        self.name = f"<{NAMES[number]}>"
+        self._number, self._receive = number, receive
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._number
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]
+        self._receive(bytes(data).decode(errors="replace"))
+        return len(data)
+
+
+def brief(text: str) -> str:
+    """Return the first line of `text` and, if there are more, the last one, not too long."""
+    first, *_, last = text.splitlines() * 2
+    return textwrap.shorten(first if first == last else f"{first} ... {last}", 200)
+
+
+class Descriptors:
+    """Files that lie beneath descriptors 1 and 2 and keep what is written there."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._beneath = {number: _redirected(number) for number in NAMES}
+
+    def take(self) -> Iterator[str]:
+        """Yield a complaint about each that was written to or replaced, and put it right."""
+        for number, file in self._beneath.items():
+            file.seek(0)
+            text = file.read(self._limit).decode(errors="replace").strip()
+            file.truncate(0)
+            if text:
+                yield f"written to {NAMES[number]} behind Python's back: {brief(text)}"
+            if not _is_open(number, file):
+                os.dup2(file.fileno(), number)
+                yield f"descriptor {number}, {NAMES[number]}, was closed or led elsewhere"
+
+
+def _redirected(number: int) -> IO[bytes]:
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
+    os.dup2(file.fileno(), number)
+    return file
+
+
+def _is_open(number: int, file: IO[bytes]) -> bool:
+    try:
+        return os.path.sameopenfile(number, file.fileno())
+    except OSError:
+        return False

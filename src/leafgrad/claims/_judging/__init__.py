@@ -1,0 +1,1 @@
+"""Pages and records -> verdicts, and the ledger of them."""

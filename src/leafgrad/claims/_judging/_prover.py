@@ -1,0 +1,49 @@
+"""Judge pages one after the other, in processes forked from one that is started when needed."""
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from leafgrad.claims._config import Config
+from leafgrad.claims._executing._workers import Workers
+from leafgrad.claims._judging._site import SiteVerdict, page_name, prove_in, read_pages
+from leafgrad.claims._judging._verdict import PageVerdict
+from leafgrad.claims._page import Page
+
+Report = Callable[[PageVerdict], None]
+
+
+def _ignore(_verdict: PageVerdict) -> None:
+    pass
+
+
+class Prover(contextlib.ExitStack):
+    """A context that remembers which ids its pages took, and keeps what their processes import."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self._config = config
+        self._taken: dict[str, str] = {}
+
+    @functools.cached_property
+    def _workers(self) -> Workers:
+        return self.enter_context(Workers(self._config.preload))
+
+    def read(self, files: Sequence[Path]) -> list[Page]:
+        """Read pages, for the first time or again."""
+        again = {page_name(file, self._config.root) for file in files}
+        for claim, place in list(self._taken.items()):
+            if place.rpartition(":")[0] in again:
+                del self._taken[claim]
+        return read_pages(files, self._config, self._taken)
+
+    def judge(self, pages: Sequence[Page], report: Report = _ignore) -> SiteVerdict:
+        """Execute and judge pages; `report` each."""
+        config = dataclasses.replace(self._config, docstrings=(), versions=None)
+        return prove_in(self._workers, config, pages, report)
+
+    def judge_all(self, pages: Sequence[Page], report: Report) -> SiteVerdict:
+        """Execute and judge pages and all docstrings; `report` each."""
+        return prove_in(self._workers, self._config, pages, report)

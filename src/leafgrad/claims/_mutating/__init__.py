@@ -1,0 +1,1 @@
+"""Whether a claim can fail: its evidence changed, and PyTorch beneath it."""

@@ -1,0 +1,1 @@
+"""Markdown -> Page: what a page executes and claims, and what it must not leave unproven."""

@@ -1,0 +1,33 @@
+"""What stands in a paragraph: roles that are executed, results in code spans, comments."""
+
+import difflib
+from collections.abc import Iterator
+
+from markdown_it.token import Token
+
+from leafgrad.claims._page import Inline, Problem
+from leafgrad.claims._reading._html import comment_problems
+from leafgrad.claims._reading._stated import ROLES, by_hand, printed_tensor
+
+
+def read_inline(token: Token, line: int) -> Iterator[Inline | Problem]:
+    """Yield the expressions in the text of `token`, which begins on `line`."""
+    for child in token.children or ():
+        match child.type:
+            case "softbreak" | "hardbreak":
+                line += 1
+            case "myst_role":
+                yield from _role(child.meta["name"], child.content, line)
+            case "code_inline" | "text" if tensor := printed_tensor(child.content):
+                yield Problem(line, by_hand(tensor))
+            case "html_inline" if child.content.startswith("<!--"):
+                yield from comment_problems(child.content, line)
+
+
+def _role(name: str, source: str, line: int) -> Iterator[Inline | Problem]:
+    if name in ROLES:
+        yield Inline(line=line, role=name, source=source)
+    elif name == "eval" or name.startswith("glue"):
+        yield Problem(line, f"nobody evaluates {{{name}}}`{source}`: use {{value}}")
+    elif meant := difflib.get_close_matches(name.lower(), ROLES, n=1, cutoff=0.75):
+        yield Problem(line, f"nobody evaluates {{{name}}}`{source}`: is {{{meant[0]}}} meant?")

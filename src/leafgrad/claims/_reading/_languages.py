@@ -1,0 +1,70 @@
+"""What a fence says of itself by the language that it names."""
+
+import enum
+import re
+from pathlib import Path
+
+
+class Kind(enum.Enum):
+    """How much Python a snippet may look like before it is taken for Python."""
+
+    PYTHON = enum.auto()
+    """It says so itself."""
+    BARE = enum.auto()
+    """It names nothing, or nothing known, as a misspelt name is."""
+    TEXT = enum.auto()
+    """It says that it is text: a formula is no code then."""
+    PLAIN = enum.auto()
+    """Data, a terminal, a diagram: `name = value` is common there."""
+    FOREIGN = enum.auto()
+    """Another language, in which a call looks as it does in Python."""
+    MATHEMATICS = enum.auto()
+    """Nothing in it is code."""
+
+
+PYTHON = frozenset(
+    "python python2 python3 py py2 py3 pyi pycon pycon3 python-console python-repl ipython ipython2"
+    " ipython3 ipy ipythonconsole jupyter numpy sage cython pyx xonsh pyodide pytorch torch".split()
+)
+"""The languages under which a snippet says of itself that it is Python."""
+
+TEXT = frozenset("text txt plain plaintext none default output".split())
+"""The languages under which a snippet says that it is text."""
+
+_KINDS = {
+    Kind.PYTHON: PYTHON,
+    Kind.TEXT: TEXT,
+    Kind.PLAIN: frozenset(
+        "bash bat batch bib bibtex cfg cmake conf config console css csv d2 dif diff docker"
+        " dockerfile dot dotenv env fish git gitignore graphviz html http ini json json5 jsonc"
+        " jsonl log make makefile markdown md mermaid myst patch plantuml powershell properties"
+        " protobuf ps1 pwsh py2tb py3tb pytb requirements restructuredtext rst session sh shell"
+        " shell-session shellsession sql ssh-config svg terminal tex-diagram toml traceback tsv"
+        " udiff url vim xml yaml yml zsh".split()
+    ),
+    Kind.FOREIGN: frozenset(
+        "asm c c# c++ clojure cpp csharp cuda dart elixir erlang f# fortran fsharp glsl go groovy"
+        " haskell hs java javascript jl js jsx julia kotlin lean lisp llvm lua matlab mlir nim"
+        " objective-c ocaml octave perl php ptx r rb ruby rust rs scala scheme solidity swift ts"
+        " tsx typescript v wasm wolfram zig".split()
+    ),
+    Kind.MATHEMATICS: frozenset("amsmath katex latex math mathml tex".split()),
+}
+_KIND_OF = {language: kind for kind, languages in _KINDS.items() for language in languages}
+
+
+def language_of(info: str) -> str:
+    """Return the language that the words after a fence name, in lower case."""
+    match = re.match(r"[{.\s]*([\w.+#-]*)", info)
+    return match[1].lower().strip(".") if match else ""
+
+
+def kind_of(language: str) -> Kind:
+    """Return the kind of a language."""
+    return _KIND_OF.get(language.lower(), Kind.BARE)
+
+
+def language_of_file(file: Path) -> str:
+    """Return the language that the suffix of a file stands for."""
+    suffix = file.suffix.removeprefix(".").lower()
+    return "python" if suffix in {"py", "pyi", "pyw", "ipynb"} else suffix

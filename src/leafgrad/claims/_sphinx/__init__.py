@@ -1,0 +1,1 @@
+"""The Sphinx extension: judged pages as a site."""

@@ -1,0 +1,81 @@
+"""What a page shows of its verdict: a badge on each claim, and what was found where it is red.
+
+The verdict is complete only after all pages are read, so all this is filled in before writing.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from docutils import nodes
+from sphinx.transforms.post_transforms import SphinxPostTransform
+
+from leafgrad.claims._judging._report import RedLine, red_lines
+from leafgrad.claims._page import Problem
+from leafgrad.claims._sphinx._build import current
+
+BADGES = {
+    "true": "✓ true",
+    "false": "✗ false",
+    "skipped": "– skipped: outside its version range",
+}
+_BADGE, _BOX = "leafgrad_badge", "leafgrad_box"
+
+
+def badge(path: str, identifier: str) -> nodes.inline:
+    """Make a place for the badge of a claim of the page `path`."""
+    return nodes.inline("", "", classes=["claim-badge"], **{_BADGE: (path, identifier)})
+
+
+def claim_box(identifier: str) -> nodes.container:
+    """Make the box in which a claim stands; an empty `identifier` says that nobody judged it."""
+    return nodes.container(classes=["claim"], **{_BOX: identifier})
+
+
+def unjudged_claims(doctree: nodes.document) -> Iterator[Problem]:
+    """Yield a problem for each claim that is no part of its page as it was judged."""
+    for box in doctree.findall(nodes.container):
+        if box.get(_BOX) == "":
+            yield Problem(box.line or 1, "nobody judges this claim: put it on a page of Markdown")
+
+
+class ShowVerdicts(SphinxPostTransform):
+    """Fill in what the finished verdict says of a page."""
+
+    default_priority = 5  # before references are resolved
+
+    def run(self, **_options: Any) -> None:
+        """Fill the badges and boxes, and list above them what belongs to none."""
+        build, boxes = current.get(), set()
+        here = build.paths[self.env.docname]
+        red = [line for line in red_lines(build.site) if line.path == here]
+        for element in self.document.findall(nodes.Element):
+            if _BADGE in element:
+                verdict = build.verdict(*element[_BADGE])
+                element["classes"].append(f"claim-{verdict}")
+                element.append(nodes.Text(BADGES[verdict]))
+            elif _BOX in element:
+                identifier = element[_BOX]
+                boxes.add(identifier)
+                element["classes"].append(f"claim-{build.verdict(here, identifier)}")
+                _add_list(element, [line for line in red if line.claim == identifier])
+        self._add_above([line for line in red if line.claim not in boxes])
+
+    def _add_above(self, red: Sequence[RedLine]) -> None:
+        """Put an admonition under the title of the page."""
+        if red:
+            title = nodes.title("", "This page is not true")
+            above = nodes.admonition("", title, classes=["error"])
+            _add_list(above, red)
+            section = next(iter(self.document.findall(nodes.section)), None)
+            place = (self.document, 0) if section is None else (section, 1)
+            place[0].insert(place[1], above)
+
+
+def _add_list(element: nodes.Element, red: Iterable[RedLine]) -> None:
+    items = [nodes.list_item("", _paragraph(line)) for line in red]
+    if items:
+        element += nodes.bullet_list("", *items, classes=["claim-problems"])
+
+
+def _paragraph(line: RedLine) -> nodes.paragraph:
+    return nodes.paragraph("", f"line {line.line}: {line.found}")

@@ -1,0 +1,39 @@
+"""The build that is running: what its directives, its reader and its census look verdicts up in."""
+
+import dataclasses
+from collections.abc import Mapping
+from contextvars import ContextVar
+
+from sphinx.environment import BuildEnvironment
+
+from leafgrad.claims._config import Config
+from leafgrad.claims._judging._site import SiteVerdict
+from leafgrad.claims._judging._verdict import PageVerdict
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Build:
+    """One Sphinx build: its verdict, the seconds that took, and the path of each document."""
+
+    env: BuildEnvironment
+    config: Config
+    site: SiteVerdict
+    paths: Mapping[str, str]
+    seconds: float
+
+    def page(self, docname: str) -> PageVerdict:
+        """Return the verdict on a document."""
+        return next(page for page in self.site.pages if page.page.path == self.paths[docname])
+
+    def verdict(self, path: str, identifier: str) -> str:
+        """Return the word for a claim: `false` where the page `path` does not hold it."""
+        words = {
+            claim.word
+            for claim in self.site.claims
+            if (claim.path, claim.claim.id) == (path, identifier)
+        }
+        return words.pop() if len(words) == 1 else "false"
+
+
+current: ContextVar[Build] = ContextVar("current")
+"""MyST-NB hands a reader nothing but text: this tells it of which build and page."""

@@ -1,0 +1,148 @@
+"""The directives and roles of a page, as Sphinx renders them once the page is judged."""
+
+import itertools
+import operator
+from typing import Any
+
+from docutils import nodes
+from markdown_it.token import Token
+from markdown_it.tree import SyntaxTreeNode
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective, SphinxRole
+
+from leafgrad.claims._executing._cell import unpinned
+from leafgrad.claims._judging._ledger import ledger_of
+from leafgrad.claims._judging._remembered import mutants_killed
+from leafgrad.claims._sphinx._badges import badge, claim_box
+from leafgrad.claims._sphinx._build import current
+from leafgrad.claims._sphinx._columns import elsewhere, versions_table
+from leafgrad.claims._sphinx._pending import CLAIM, ESCAPE, take_pending
+from leafgrad.claims._sphinx._unproven import UnprovenDirective, escapes_list
+
+
+def add_directives(app: Sphinx) -> None:
+    """Add the directives and roles of a page, and `{code-cell}` inside containers."""
+    app.add_directive("claim", ClaimDirective)
+    app.add_directive("code-cell", NestedCell, override=True)
+    app.add_directive("claims-ledger", LedgerDirective)
+    app.add_directive(ESCAPE, UnprovenDirective)
+    app.add_role("claim", InlineRole())
+    app.add_role("value", InlineRole())
+
+
+class ClaimDirective(SphinxDirective):
+    """A named sentence that the ledger links to."""
+
+    required_arguments = 1
+    has_content = True
+    option_spec = {"since": str, "sources": str, "until": str}  # noqa: RUF012 - docutils declares it so
+
+    def run(self) -> list[nodes.Node]:
+        """Render the sentence, with its verdict and id under it."""
+        identifier = self.arguments[0]
+        judged = identifier if take_pending(self.env, CLAIM, identifier) else ""
+        label = claim_label(identifier)
+        box = claim_box(judged)
+        box["ids"].append(label)
+        self.set_source_info(box)
+        self.state.nested_parse(self.content, self.content_offset, box)
+        mark = badge(current.get().paths[self.env.docname], judged)
+        link = nodes.reference("", "", mark, nodes.Text(f" {identifier}"), refid=label)
+        box += nodes.paragraph("", "", link, classes=["claim-id"])
+        self.env.domains.standard_domain.anonlabels[label] = self.env.docname, label
+        return [box]
+
+
+class NestedCell(SphinxDirective):
+    """A cell inside a list, a tab or a dropdown, rendered as MyST-NB renders those outside."""
+
+    optional_arguments = 1
+    has_content = True
+    option_spec = {"raises": str, "warns": str, "tags": str}  # noqa: RUF012 - docutils declares it so
+
+    def run(self) -> list[nodes.Node]:
+        """Render the executed cell; one that was not executed is left for the census to find."""
+        source = unpinned("\n".join(self.content))
+        index = take_pending(self.env, self.name, source)
+        if index is None:
+            block = nodes.literal_block(source, source, language="python")
+            self.set_source_info(block)
+            return [block]
+        renderer = self.state.document["nb_renderer"].renderer
+        metadata = renderer.nb_client.notebook.cells[index].metadata
+        token = Token("nb_cell_code", "code", 0, content=source, map=[self.lineno, self.lineno])
+        token.meta = {"index": index, "metadata": metadata}
+        holder = nodes.container()
+        with renderer.current_node_context(holder):
+            renderer.render_nb_cell_code(SyntaxTreeNode([token]).children[0])
+        return list(holder.children)
+
+
+class InlineRole(SphinxRole):
+    """A checked expression, shown as code, or a value, put in its place."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        """Render the expression or its value; one not executed is left for the census to find."""
+        record = take_pending(self.env, self.name, self.text)
+        if self.name == "value" and record is not None and record.value is not None:
+            return [nodes.inline(self.rawtext, record.value, classes=["value"])], []
+        executed = "executed" if record is not None else "unexecuted"
+        return [nodes.literal(self.rawtext, self.text, classes=[self.name, executed])], []
+
+
+class LedgerDirective(SphinxDirective):
+    """The table of all claims."""
+
+    def run(self) -> list[nodes.Node]:
+        """List the claims page by page, each with its verdict, its evidence and its sources."""
+        build = current.get()
+        ledger = ledger_of(build.site, build.config)
+        checks = sum(len(claim["evidence"]) for claim in ledger["claims"])
+        total = f"{len(ledger['claims'])} claims, {checks} checks, torch {ledger['torch']}"
+        if ledger["mutants"] is not None:
+            total += f", {mutants_killed(ledger['mutants'])}"
+        shown: list[nodes.Node] = [nodes.paragraph("", total, classes=["claims-total"])]
+        shown += versions_table(ledger)
+        for path, claims in itertools.groupby(ledger["claims"], key=operator.itemgetter("page")):
+            entries = [self._entry(claim, ledger) for claim in claims]
+            shown += [
+                nodes.rubric("", path),
+                nodes.definition_list("", *entries, classes=["claims"]),
+            ]
+        return [*shown, *escapes_list(ledger["escapes"])]
+
+    def _entry(self, claim: dict[str, Any], ledger: dict[str, Any]) -> nodes.definition_list_item:
+        sentence, messages = self.parse_inline(claim["statement"], lineno=self.lineno)
+        count = len(claim["evidence"])
+        facts = [f"{count} check" + "s" * (count != 1)]
+        facts += [] if ledger["mutants"] is None else [mutants_killed(claim["mutants"])]
+        facts += elsewhere(claim)
+        facts += [_titled(source, ledger["documents"]) for source in claim["sources"]]
+        return nodes.definition_list_item(
+            "",
+            nodes.term("", "", _link(claim, self.env.docname)),
+            nodes.definition(
+                "",
+                nodes.paragraph("", "", *sentence, *messages),
+                nodes.paragraph("", " · ".join(facts), classes=["claim-sources"]),
+            ),
+        )
+
+
+def _link(claim: dict[str, Any], docname: str) -> nodes.Element:
+    text = nodes.inline("", "", badge(claim["page"], claim["id"]), nodes.Text(f" {claim['id']}"))
+    label = claim_label(claim["id"])
+    return pending_xref(
+        "", text, refdoc=docname, refdomain="std", reftype="ref", reftarget=label, refexplicit=True
+    )
+
+
+def _titled(source: str, documents: dict[str, str]) -> str:
+    key, _, lines = source.partition(" ")
+    return f"{documents.get(key, key)} {lines}".strip()
+
+
+def claim_label(identifier: str) -> str:
+    """Return the anchor of a claim."""
+    return nodes.make_id(f"claim-{identifier}")

@@ -1,0 +1,118 @@
+"""The Sphinx extension: pages are judged before they are read, and MyST-NB renders the records."""
+
+import dataclasses
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode
+from sphinx.application import Sphinx
+from sphinx.config import Config as SphinxConfig
+from sphinx.environment import BuildEnvironment
+from sphinx.errors import ConfigError
+from sphinx.util import logging
+
+from leafgrad.claims._config import find_pages, read_config
+from leafgrad.claims._github import annotations
+from leafgrad.claims._judging._report import excluded_line, page_line, red_lines, summary
+from leafgrad.claims._judging._site import page_name, prove
+from leafgrad.claims._page import Problem
+from leafgrad.claims._reading._read import MYST_EXTENSIONS
+from leafgrad.claims._sphinx._badges import ShowVerdicts, unjudged_claims
+from leafgrad.claims._sphinx._build import Build, current
+from leafgrad.claims._sphinx._directives import add_directives
+from leafgrad.claims._sphinx._doctree import census, executed_examples
+from leafgrad.claims._sphinx._links import dead_links
+from leafgrad.claims._sphinx._notebook import executed_notebook
+from leafgrad.claims._sphinx._pending import note_pending
+from leafgrad.claims._sphinx._publish import publish_ledger
+
+_log = logging.getLogger(__name__)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Set up MyST-NB as the renderer of what this extension has executed."""
+    app.setup_extension("myst_nb")
+    add_directives(app)
+    app.add_post_transform(ShowVerdicts)
+    app.connect("config-inited", _configure)
+    app.connect("env-get-outdated", _every_page)
+    app.connect("env-before-read-docs", _judge)
+    app.connect("env-check-consistency", _complete)
+    app.connect("build-finished", _tell)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def read_notebook(text: str) -> NotebookNode:
+    """Hand MyST-NB the page that it is reading, executed."""
+    build = current.get()
+    verdict = build.page(build.env.docname)
+    notebook = executed_notebook(text, verdict, vars(build.env)["myst_config"])
+    note_pending(build.env, verdict, notebook)
+    return notebook
+
+
+def _configure(_app: Sphinx, config: SphinxConfig) -> None:
+    config.nb_execution_mode = "off"
+    config.nb_custom_formats = {".md": [f"{__name__}.read_notebook", {}, False]}
+    config.myst_enable_extensions = {*config.myst_enable_extensions, *MYST_EXTENSIONS}
+
+
+def _every_page(_app: Sphinx, env: BuildEnvironment, *_changes: set[str]) -> set[str]:
+    """No verdict is older than the build: every page is read again, whatever has changed."""
+    return set(env.found_docs)
+
+
+def _judge(app: Sphinx, env: BuildEnvironment, _docnames: list[str]) -> None:
+    start = time.monotonic()
+    try:
+        config = read_config(Path(app.confdir))
+        files = {docname: Path(env.doc2path(docname)) for docname in sorted(env.found_docs)}
+        pages = [file for file in files.values() if file.suffix == ".md"]
+        judged = {file.resolve(): None for file in (*pages, *config.files())}
+        site = prove(config, list(judged), report=lambda page: _log.info(page_line(page)))
+        beside = [file for file in find_pages([Path(app.srcdir)]) if file.resolve() not in judged]
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ConfigError(str(error)) from error
+    excluded = tuple(page_name(file, config.root) for file in beside)
+    site = dataclasses.replace(site, built=tuple(files), excluded=excluded)
+    paths = {docname: page_name(file, config.root) for docname, file in files.items()}
+    seconds = time.monotonic() - start
+    current.set(Build(env=env, config=config, site=site, paths=paths, seconds=seconds))
+
+
+def _complete(app: Sphinx, env: BuildEnvironment) -> None:
+    """Add to the verdict, before any page is written, what only the pages as read show."""
+    build = current.get()
+    site = build.site.with_problems(_found_on_pages(build, env))
+    current.set(dataclasses.replace(build, site=site))
+    publish_ledger(app.builder, site, build.config)
+
+
+def _found_on_pages(build: Build, env: BuildEnvironment) -> Iterator[tuple[str, Problem]]:
+    executed = executed_examples(build.site)
+    told = {(path, problem.snippet) for path, problem in build.site.problems if problem.snippet}
+    for docname, path in build.paths.items():
+        doctree = env.get_doctree(docname)
+        for problem in census(doctree, executed):
+            if (path, problem.snippet) not in told:
+                yield path, problem
+        for problem in (*unjudged_claims(doctree), *dead_links(doctree, env)):
+            yield path, problem
+
+
+def _tell(app: Sphinx, error: Exception | None) -> None:
+    """Tell what is not true at the very end, where it is read."""
+    if error is not None:
+        return
+    build = current.get()
+    for told in filter(None, (summary(build.site, build.seconds), excluded_line(build.site))):
+        _log.info(told)
+    red = list(red_lines(build.site))
+    for line in red:
+        place = f"{line.path}:{line.line}"
+        _log.error(line.text, location=place, type=None)  # any type could be suppressed
+        app.statuscode = 1
+    for annotation in annotations(red, build.config.root):
+        print(annotation)
