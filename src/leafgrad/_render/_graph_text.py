@@ -18,7 +18,7 @@ MOST_IN_A_CELL = 4
 def text(trace: "GraphTrace") -> str:
     """Write every node on a line of its own where that fits, else sum them up."""
     body = _listing(trace) if len(trace.nodes) <= MOST_NODES else _summary(trace)
-    return "\n".join([*_header(trace), "", *body])
+    return "\n".join([*header(trace), "", *body])
 
 
 def html(trace: "GraphTrace") -> str:
@@ -27,7 +27,8 @@ def html(trace: "GraphTrace") -> str:
     return f'<pre style="{style}">{escape(text(trace))}</pre>'
 
 
-def _header(trace: "GraphTrace") -> Iterator[str]:
+def header(trace: "GraphTrace") -> Iterator[str]:
+    """Tell what is true of the whole graph, and what would keep a backward from working."""
     facts = [
         _count(len(trace.nodes), "node"),
         _count(sum(edge.target is not None for edge in trace.edges), "edge"),

@@ -1,0 +1,126 @@
+"""A traced graph as SVG."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from leafgrad._layout import Drawing, Link, Point, draw
+from leafgrad._render._picture import Picture, picture
+from leafgrad._render._svg_brackets import brackets
+from leafgrad._render._svg_legend import head, legend
+from leafgrad._render._svg_parts import Sketch, drawn, sketch
+from leafgrad._render._svg_style import CLASS, STYLE
+from leafgrad._render._words import description, title
+from leafgrad._render._xml import Markup, coordinate, element, path, text
+
+if TYPE_CHECKING:
+    from leafgrad._trace import GraphTrace
+
+MOST_PARTS = 3000
+MOST_FOR_LEGEND = 900.0
+MARGIN = 12.0
+HEAD = 6.0
+
+
+def svg(trace: "GraphTrace", *, fold: bool | None) -> str:
+    """Draw a graph, or refuse one that is too large to look at."""
+    shown = picture(trace, fold=fold)
+    if len(shown.parts) > MOST_PARTS:
+        raise ValueError(_too_large(trace, shown, fold=fold))
+    return drawing_of(trace, shown)
+
+
+def _too_large(trace: "GraphTrace", shown: Picture, *, fold: bool | None) -> str:
+    left = len(picture(trace, fold=True).parts) if fold is False else len(shown.parts)
+    elsewhere = "trace a part of the graph, from a tensor nearer to the leaves"
+    cure = f"fold=True leaves {left}" if left <= MOST_PARTS else elsewhere
+    return f"a picture must have at most {MOST_PARTS} boxes, not {len(shown.parts)}; {cure}"
+
+
+def drawing_of(trace: "GraphTrace", shown: Picture) -> Markup:
+    """Draw what was chosen to be shown."""
+    sketches = [*_sketches(trace, shown)]
+    links = [*_links(shown)]
+    drawing = draw([one.box() for one in sketches], links)
+    most_bytes = _most_bytes(sketches)
+    beside = brackets(shown, sketches, drawing)
+    middle, wide = (drawing.left + drawing.right) / 2, drawing.right - drawing.left
+    under = legend(trace, sketches, min(wide, MOST_FOR_LEGEND), most_bytes)
+    left = min(drawing.left - beside.width, middle - under.width / 2) - MARGIN
+    right = max(drawing.right, left + under.width + MARGIN, middle + under.width / 2) + MARGIN
+    height = drawing.height + 3 * MARGIN + under.height
+    return element(
+        "svg",
+        element("title", text(title(trace))),
+        element("desc", text(description(shown))),
+        element("style", Markup(STYLE)),
+        *_ways(drawing),
+        *_boxes(sketches, links, drawing, most_bytes),
+        beside.markup,
+        element("g", under.markup, transform=_moved(left + MARGIN, drawing.height + 2 * MARGIN)),
+        xmlns="http://www.w3.org/2000/svg",
+        class_=CLASS,
+        role="img",
+        width=right - left,
+        height=height,
+        viewBox=" ".join(map(coordinate, (left, -MARGIN, right - left, height))),
+    )
+
+
+def _moved(x: float, y: float) -> str:
+    return f"translate({coordinate(x)} {coordinate(y)})"
+
+
+def _sketches(trace: "GraphTrace", shown: Picture) -> Iterator[Sketch]:
+    arrivals = Counter(place for part in shown.parts for place, _ in part.ways)
+    kinds = {(node.dtype, node.device) for node in trace.nodes}
+    for place, part in enumerate(shown.parts):
+        yield sketch(part, with_kind=len(kinds) > 1, arrivals=arrivals[place])
+
+
+def _links(shown: Picture) -> Iterator[Link]:
+    for source, part in enumerate(shown.parts):
+        for target, output in part.ways:
+            outputs = shown.parts[target].outputs
+            rank = outputs.index(output) if outputs else 0
+            yield Link(source=source, target=target, output=rank)
+
+
+def _most_bytes(sketches: Sequence[Sketch]) -> int:
+    """Give what a full bar means: nothing where there is nothing to compare."""
+    nbytes = {one.nbytes for one in sketches} - {0}
+    return max(nbytes) if len(nbytes) > 1 else 0
+
+
+def _ways(drawing: Drawing) -> Iterator[Markup]:
+    """Draw the links, and a head wherever some arrive."""
+    heads = dict.fromkeys(way[-1] for way in drawing.paths)
+    links = (element("path", d=_curve(way)) for way in drawing.paths)
+    yield element("g", *links, class_="links")
+    yield element("g", *(head(x, y) for x, y in heads), class_="heads")
+
+
+def _curve(way: Sequence[Point]) -> str:
+    """Write a way as a path: straight down, or in a curve with upright ends."""
+    x, y = way[-1]
+    return path(way[0], *map(_step, pairwise([*way[:-1], (x, y - HEAD)])))
+
+
+def _step(ends: tuple[Point, Point]) -> str:
+    (x, y), (u, v) = ends
+    if x == u:
+        return f"V{coordinate(v)}"
+    half = coordinate((y + v) / 2)
+    return f"C{coordinate(x)} {half} {coordinate(u)} {half} {coordinate(u)} {coordinate(v)}"
+
+
+def _boxes(
+    sketches: Sequence[Sketch], links: Sequence[Link], drawing: Drawing, most_bytes: int
+) -> Iterator[Markup]:
+    ports: list[dict[int, float]] = [{} for _ in sketches]
+    for link, way in zip(links, drawing.paths, strict=True):
+        ports[link.target][link.output] = way[-1][0]
+    for one, place, at in zip(sketches, drawing.places, ports, strict=True):
+        arrive = [at[rank] for rank in range(len(one.part.outputs))]
+        yield drawn(one, place, ports=arrive, most_bytes=most_bytes)
