@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import torch
 
-from leafgrad._render import _graph_data, _graph_networkx, _graph_text
+from leafgrad._render import _graph_data, _graph_networkx, _graph_text, _svg
 
 Shape = tuple[int | str, ...]
 
@@ -232,6 +232,34 @@ class GraphTrace:
         """
         return _graph_data.as_json(self, indent=indent)
 
+    def to_svg(self, *, fold: bool | None = None) -> str:
+        """Draw the graph: the root at the top, arrows in the direction of the gradients.
+
+        The picture follows the theme of the page that it stands in, and that of the reader where
+        it stands alone. Its text can be selected and searched, and each box tells more about its
+        node when it is pointed at.
+
+        Args:
+            fold: Whether a leaf is shown within the box of the node that leads to it, and of parts
+                that are repeated, such as the blocks of a transformer, only one, with their
+                number. None folds graphs of more than 40 nodes.
+
+        Returns:
+            An ``<svg>`` element, for a file of its own or for a page.
+
+        Raises:
+            ValueError: If there would be more than 3,000 boxes.
+
+        Example:
+            >>> import torch
+            >>> from leafgrad import trace_graph
+            >>> x = torch.ones(3, requires_grad=True)
+            >>> picture = trace_graph(x * x, names={"x": x}).to_svg()
+            >>> picture[:4], "MulBackward0" in picture, "leaf (3,)" in picture
+            ('<svg', True, True)
+        """
+        return _svg.svg(self, fold=fold)
+
     def to_networkx(self) -> Any:
         """Give the graph to networkx.
 
@@ -259,4 +287,4 @@ class GraphTrace:
         return f"<GraphTrace of {len(self.nodes)} nodes, {len(self.leaves)} of them leaves>"
 
     def _repr_html_(self) -> str:
-        return _graph_text.html(self)
+        return _svg.html(self)

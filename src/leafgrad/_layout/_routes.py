@@ -117,7 +117,7 @@ class _Router:
         order = sorted(aims, key=aims.__getitem__)
         left = sum(aim < x for aim in aims.values())
         straight = sum(aim == x for aim in aims.values())
-        middle = left + (straight - 1) / 2
+        middle = left + (straight - 1) / 2 if straight else (len(order) - 1) / 2
         room = self.boxes[box].width / 2 - MARGIN - clear
         farthest = max(middle, len(order) - 1 - middle)
         step = min(APART, room / max(farthest, 1))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from leafgrad._trace import TracedNode
 
 MOST_NAMES = 2
-MOST_SHAPES = 3
+MOST_SHAPES = 2
 Style = Literal["name", "fact", "alarm", "leaf"]
 
 
@@ -59,6 +59,8 @@ def output(node: "TracedNode", *, with_kind: bool) -> str:
 
 def shapes(node: "TracedNode") -> str:
     """Write the shapes of a node's outputs."""
+    if len(node.shapes) > 1 and len({*node.shapes}) == 1:
+        return f"{len(node.shapes)} × {shape(node.shapes[0])}"
     left_out = len(node.shapes) - MOST_SHAPES
     more = [f"and {left_out} more"] * (left_out > 0)
     return ", ".join([*map(shape, node.shapes[:MOST_SHAPES]), *more])

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, zip_longest
 from math import inf
 
-MOST_PERIODS = 12
+MOST_PERIODS = 4
 LEAST_SHARE = 1 / 50
 LEAST_SAVING = 2
 DOUBLINGS = 3
@@ -88,17 +88,24 @@ def _best_run(knots: Sequence[Knot]) -> _Run | None:
     return None if best is None or best.saving < worth else _at_its_waist(knots, best)
 
 
-def _periods(knots: Sequence[Knot]) -> list[int]:
-    """Guess periods: the most frequent distances between places that look alike as far as 8 on."""
+def _periods(knots: Sequence[Knot]) -> set[int]:
+    """Guess periods: the most frequent distances between places that look alike for a while."""
     looks = _numbered([knot.label for knot in knots])
+    periods = {*_distances(looks)}
     for doubling in range(DOUBLINGS):
         looks = _numbered([*zip_longest(looks, looks[1 << doubling :])])
+        periods.update(_distances(looks))
+    return periods
+
+
+def _distances(looks: Sequence[int]) -> Iterator[int]:
+    """Yield the most frequent distances from a place to the next like it and the one after."""
     places = defaultdict[int, list[int]](list)
     for place, look in enumerate(looks):
         places[look].append(place)
     near = (b - a for alike in places.values() for a, b in pairwise(alike))
     far = (b - a for alike in places.values() for a, b in zip(alike, alike[2:], strict=False))
-    return [period for period, _ in Counter([*near, *far]).most_common(MOST_PERIODS)]
+    yield from (distance for distance, _ in Counter([*near, *far]).most_common(MOST_PERIODS))
 
 
 def _numbered(things: Sequence[Hashable]) -> list[int]:

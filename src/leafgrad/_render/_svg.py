@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from leafgrad._layout import Drawing, Link, Point, draw
+from leafgrad._render import _graph_text
 from leafgrad._render._picture import Picture, picture
 from leafgrad._render._svg_brackets import brackets
 from leafgrad._render._svg_legend import head, legend
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from leafgrad._trace import GraphTrace
 
 MOST_PARTS = 3000
+MOST_IN_NOTEBOOK = 200
 MOST_FOR_LEGEND = 900.0
 MARGIN = 12.0
 HEAD = 6.0
@@ -61,10 +63,26 @@ def drawing_of(trace: "GraphTrace", shown: Picture) -> Markup:
         element("g", under.markup, transform=_moved(left + MARGIN, drawing.height + 2 * MARGIN)),
         xmlns="http://www.w3.org/2000/svg",
         class_=CLASS,
+        style="max-width:none",  # a page that shrinks its pictures would make text too small
         role="img",
         width=right - left,
         height=height,
         viewBox=" ".join(map(coordinate, (left, -MARGIN, right - left, height))),
+    )
+
+
+def html(trace: "GraphTrace") -> str:
+    """Show a picture in a notebook, or the text where the picture would be too large."""
+    shown = picture(trace, fold=None)
+    if len(shown.parts) > MOST_IN_NOTEBOOK:
+        return _graph_text.html(trace)
+    return element(
+        "div",
+        drawing_of(trace, shown),
+        role="group",
+        aria_label=title(trace),
+        tabindex="0",  # for the keyboard, which scrolls what is wider than the page
+        style="overflow-x:auto",
     )
 
 

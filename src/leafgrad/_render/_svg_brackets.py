@@ -32,7 +32,7 @@ def brackets(shown: "Picture", sketches: Sequence[Sketch], drawing: Drawing) -> 
     }
     rows = [r for r in shown.repeats if r.in_a_row and len(r.numbers) > 1]
     rows.sort(key=lambda repeat: len(repeat.numbers))
-    markup = []
+    markup: list[Markup] = []
     for place, repeat in enumerate(rows):
         kept = [spans[number] for number in repeat.numbers if number in spans]
         top, bottom = min(top for top, _ in kept), max(bottom for _, bottom in kept)

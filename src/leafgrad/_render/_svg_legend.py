@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from leafgrad._render._graph_text import header
-from leafgrad._render._svg_parts import BAR, CORNER, Sketch, rect, stub
+from leafgrad._render._svg_parts import BAR, CORNER, Sketch, behind, rect, stub
 from leafgrad._render._svg_style import FACT_SIZE
 from leafgrad._render._units import size
 from leafgrad._render._widths import OF_LATIN, width
@@ -50,7 +50,7 @@ def legend(trace: "GraphTrace", sketches: Sequence[Sketch], wide: float, most: i
     columns = max(1, int(wide // column))
     markup = [_text(fact, 0, number * LINE) for number, fact in enumerate(facts)]
     for number, (sign, meaning) in enumerate(entries):
-        x, y = number % columns * column, (len(facts) + 0.5 + number // columns) * LINE
+        x, y = number % columns * column, (len(facts) + 0.4 + number // columns) * LINE
         markup += [*sign(x + SIGN / 2 - 4, y), _text(meaning, x + SIGN, y)]
     lines = len(facts) + 0.5 + math.ceil(len(entries) / columns)
     return Legend(markup=element("g", *markup), width=max(wide, column), height=lines * LINE)
@@ -97,8 +97,8 @@ def _root(x: float, y: float) -> Signs:
 
 def _copies(x: float, y: float) -> Signs:
     return (
-        rect("behind", x - 10, y - 4, 28, 12, CORNER),
         rect("box", x - 14, y - 8, 28, 12, CORNER),
+        behind(x - 14, y - 8, 28, 12),
     )
 
 

@@ -132,7 +132,7 @@ def _outlines(sketch: Sketch, left: float, top: float) -> Iterator[Markup]:
     wide, high = sketch.width, sketch.height
     corner = high / 2 if node.is_leaf else CORNER
     if sketch.part.copies > 1:
-        yield rect("behind", left + OUTLINE, top + OUTLINE, wide, high, corner)
+        yield behind(left, top, wide, high)
     classes = ["leaf" if node.is_leaf else "box"]
     classes += ["freed"] * node.is_freed
     classes += ["modified"] * any(saved.is_modified for saved in node.saved)
@@ -146,6 +146,12 @@ def _outlines(sketch: Sketch, left: float, top: float) -> Iterator[Markup]:
 def rect(class_: str, x: float, y: float, wide: float, high: float, corner: float) -> Markup:
     """Draw a rectangle."""
     return element("rect", class_=class_, x=x, y=y, width=wide, height=high, rx=corner)
+
+
+def behind(left: float, top: float, wide: float, high: float) -> Markup:
+    """Draw what shows of a box behind another, for something that stands for several."""
+    steps = f"h{OUTLINE:g}", f"v{high:g}", f"h{-wide:g}", f"v{-OUTLINE:g}"
+    return element("path", class_="behind", d=path((left + wide, top + OUTLINE), *steps))
 
 
 def _texts(sketch: Sketch, x: float, y: float) -> Iterator[Markup]:

@@ -17,10 +17,12 @@ def _within(*themes: str) -> str:
 DARK_PAGES = _within("[data-theme=dark]", "[data-jp-theme-light=false]", ".vscode-dark")
 LIGHT_PAGES = _within("[data-theme=light]", "[data-jp-theme-light=true]", ".vscode-light")
 
+OPEN_FONTS = '"DejaVu Sans Mono","Liberation Mono"'
+
 # What is no accent takes the colour of the text around it.
 STYLE = f"""
 .{CLASS}{{{LIGHT};
-font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mono","Liberation Mono",monospace;
+font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,{OPEN_FONTS},monospace;
 font-size:{FACT_SIZE}px;max-width:none;height:auto}}
 :root.{CLASS}{{color-scheme:light dark;color:CanvasText;background:Canvas}}
 @media(prefers-color-scheme:dark){{.{CLASS}{{{DARK}}}{LIGHT_PAGES}{{{LIGHT}}}}}
@@ -31,7 +33,7 @@ font-size:{FACT_SIZE}px;max-width:none;height:auto}}
 .{CLASS} .start{{text-anchor:start}}
 .{CLASS} .alarm{{fill:var(--lg-alarm);font-weight:bold}}
 .{CLASS} .box{{fill:currentColor;fill-opacity:.05;stroke:currentColor;stroke-opacity:.6}}
-.{CLASS} .behind{{fill:none;stroke:currentColor;stroke-opacity:.4}}
+.{CLASS} .behind{{fill:none;stroke:currentColor;stroke-opacity:.6;stroke-linejoin:round}}
 .{CLASS} .root{{fill:none;stroke:var(--lg-root);stroke-width:1.5}}
 .{CLASS} .leaf{{fill:var(--lg-leaf);fill-opacity:.12;stroke:var(--lg-leaf);stroke-width:1.5}}
 .{CLASS} .freed{{stroke:var(--lg-alarm);stroke-opacity:1;stroke-dasharray:5 3;stroke-width:1.5}}
@@ -39,6 +41,7 @@ font-size:{FACT_SIZE}px;max-width:none;height:auto}}
 .{CLASS} .bar{{fill:currentColor;fill-opacity:.55}}
 .{CLASS} .rail{{fill:currentColor;fill-opacity:.12}}
 .{CLASS} .links{{fill:none;stroke:currentColor;stroke-width:1.2;opacity:.6}}
-.{CLASS} .heads{{fill:currentColor;stroke:none;opacity:.8}}
+.{CLASS} .heads{{opacity:.8}}
+.{CLASS} .head{{fill:currentColor}}
 .{CLASS} .stub{{fill:none;stroke:currentColor;stroke-width:1.5}}
 """.replace("\n", "")
