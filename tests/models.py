@@ -50,7 +50,7 @@ def resnet() -> GraphTrace:
 
 
 def transformer() -> GraphTrace:
-    model = nn.Sequential(*(Block(8) for _ in range(12)))
+    model = nn.Sequential(nn.Linear(8, 8), *(Block(8) for _ in range(12)))
     return trace_graph(model(torch.ones(1, 4, 8)).mean(), names=model)
 
 

@@ -79,10 +79,11 @@ ARROWS = {
     "_reader": {"_autograd", "_trace"},
     "_trace": {"_render"},
     "_tensor": {"_autograd", "_render"},
-    "_render": set(),
+    "_render": {"_layout"},
+    "_layout": set(),
     "_autograd": set(),
 }
-WITHOUT_TORCH = {"_render"}
+WITHOUT_TORCH = {"_layout", "_render"}
 
 
 def part(module: Path) -> str:

@@ -1,7 +1,8 @@
 """What a drawing must not do, whatever it shows."""
 
+from bisect import bisect_left as bisect
 from collections.abc import Iterator, Sequence
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 from leafgrad._layout import Box, Drawing, Point
 
@@ -20,8 +21,9 @@ def rectangles(boxes: Sequence[Box], drawing: Drawing) -> list[tuple[float, floa
 def curve(path: Sequence[Point]) -> Iterator[Point]:
     """Points along a path as it is drawn: straight down, or a Bézier curve with upright ends."""
     for (x, y), (u, v) in pairwise(path):
-        for step in range(STEPS + 1):
-            t = step / STEPS
+        steps = STEPS if x != u else int((v - y) / 10) + 1
+        for step in range(steps + 1):
+            t = step / steps
             bent = t * t * (3 - 2 * t)
             down = 1.5 * t * (1 - t) * (1 - t) + 1.5 * t * t * (1 - t) + t * t * t
             yield x + (u - x) * bent, y + (v - y) * down
@@ -29,20 +31,26 @@ def curve(path: Sequence[Point]) -> Iterator[Point]:
 
 def overlaps(boxes: Sequence[Box], drawing: Drawing) -> list[tuple[int, int]]:
     """Pairs of boxes that share more than an edge."""
+    by_top = sorted(enumerate(rectangles(boxes, drawing)), key=lambda entry: entry[1][1])
     found = []
-    for (m, a), (n, b) in combinations(enumerate(rectangles(boxes, drawing)), 2):
-        apart = a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
-        found += [] if apart else [(m, n)]
+    for place, (m, a) in enumerate(by_top):
+        for n, b in by_top[place + 1 :]:
+            if b[1] >= a[3]:
+                break
+            found += [] if a[2] <= b[0] or b[2] <= a[0] else [(m, n)]
     return found
 
 
 def collisions(boxes: Sequence[Box], drawing: Drawing) -> list[tuple[int, int]]:
     """Links that pass the inside of a box."""
-    edges = rectangles(boxes, drawing)
-    return [
-        (number, box)
-        for number, path in enumerate(drawing.paths)
-        for x, y in curve(path)
-        for box, (left, top, right, bottom) in enumerate(edges)
-        if left + NEARLY < x < right - NEARLY and top + NEARLY < y < bottom - NEARLY
-    ]
+    edges = sorted(rectangles(boxes, drawing), key=lambda edge: edge[1])
+    tops = [edge[1] for edge in edges]
+    tallest = max(box.height for box in boxes)
+    found = []
+    for number, path in enumerate(drawing.paths):
+        for x, y in curve(path):
+            for box in range(bisect(tops, y - tallest), bisect(tops, y - NEARLY)):
+                left, _, right, bottom = edges[box]
+                if left + NEARLY < x < right - NEARLY and y < bottom - NEARLY:
+                    found.append((number, box))
+    return found

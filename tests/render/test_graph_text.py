@@ -9,6 +9,7 @@ from torch import nn
 from torch.autograd.graph import GradientEdge
 
 from leafgrad import trace_graph
+from leafgrad._render import _graph_text
 
 
 def leaf(*shape: int) -> torch.Tensor:
@@ -237,11 +238,10 @@ def test_a_strided_nested_tensor_reads_as_such() -> None:
     assert str(trace_graph(x)).splitlines()[-1] == "0  AccumulateGrad  nested"
 
 
-def test_in_a_notebook_it_is_the_text_in_the_colours_around_it() -> None:
+def test_as_html_it_is_in_the_colours_around_it() -> None:
     function: Any = type("Less<Than>", (torch.autograd.Function,), {})
     function.forward = staticmethod(lambda _, x: x + 1)
-    trace = trace_graph(function.apply(leaf(2)), names=None)
-    html = trace._repr_html_()
+    html = _graph_text.html(trace_graph(function.apply(leaf(2))))
     assert html.startswith('<pre style="color: inherit; background: none; ')
     assert "Less&lt;Than&gt;Backward" in html
     assert "<Than>" not in html

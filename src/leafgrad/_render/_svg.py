@@ -42,8 +42,8 @@ def _too_large(trace: "GraphTrace", shown: Picture, *, fold: bool | None) -> str
 
 def drawing_of(trace: "GraphTrace", shown: Picture) -> Markup:
     """Draw what was chosen to be shown."""
-    sketches = [*_sketches(trace, shown)]
-    links = [*_links(shown)]
+    sketches = sketches_of(trace, shown)
+    links = links_of(shown)
     drawing = draw([one.box() for one in sketches], links)
     most_bytes = _most_bytes(sketches)
     beside = brackets(shown, sketches, drawing)
@@ -60,7 +60,12 @@ def drawing_of(trace: "GraphTrace", shown: Picture) -> Markup:
         *_ways(drawing),
         *_boxes(sketches, links, drawing, most_bytes),
         beside.markup,
-        element("g", under.markup, transform=_moved(left + MARGIN, drawing.height + 2 * MARGIN)),
+        element(
+            "g",
+            under.markup,
+            class_="legend",
+            transform=_moved(left + MARGIN, drawing.height + 2 * MARGIN),
+        ),
         xmlns="http://www.w3.org/2000/svg",
         class_=CLASS,
         style="max-width:none",  # a page that shrinks its pictures would make text too small
@@ -90,19 +95,24 @@ def _moved(x: float, y: float) -> str:
     return f"translate({coordinate(x)} {coordinate(y)})"
 
 
-def _sketches(trace: "GraphTrace", shown: Picture) -> Iterator[Sketch]:
+def sketches_of(trace: "GraphTrace", shown: Picture) -> list[Sketch]:
+    """Write and measure every part."""
     arrivals = Counter(place for part in shown.parts for place, _ in part.ways)
     kinds = {(node.dtype, node.device) for node in trace.nodes}
-    for place, part in enumerate(shown.parts):
-        yield sketch(part, with_kind=len(kinds) > 1, arrivals=arrivals[place])
+    return [
+        sketch(part, with_kind=len(kinds) > 1, arrivals=arrivals[place])
+        for place, part in enumerate(shown.parts)
+    ]
 
 
-def _links(shown: Picture) -> Iterator[Link]:
-    for source, part in enumerate(shown.parts):
-        for target, output in part.ways:
-            outputs = shown.parts[target].outputs
-            rank = outputs.index(output) if outputs else 0
-            yield Link(source=source, target=target, output=rank)
+def links_of(shown: Picture) -> list[Link]:
+    """Link the parts, each output that is led to with a port of its own."""
+    ranks = [{output: rank for rank, output in enumerate(part.outputs)} for part in shown.parts]
+    return [
+        Link(source=source, target=target, output=ranks[target].get(output, 0))
+        for source, part in enumerate(shown.parts)
+        for target, output in part.ways
+    ]
 
 
 def _most_bytes(sketches: Sequence[Sketch]) -> int:

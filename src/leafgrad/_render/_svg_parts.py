@@ -112,7 +112,7 @@ def drawn(sketch: Sketch, place: Place, *, ports: Sequence[float], most_bytes: i
     y = top + PADDING + PORTS * bool(ports)
     return element(
         "g",
-        element("title", text(details(sketch.part))),
+        element("title", Markup("\n".join(map(text, details(sketch.part))))),
         *_outlines(sketch, left, top),
         *(
             element("text", text(output), class_="port", x=x, y=top + PORTS)

@@ -30,7 +30,7 @@ def _of_one(character: str) -> float:
 
 def shortened(text: str, most: float) -> str:
     """Take letters out of the middle until no more than `most` Latin ones would have room."""
-    if width(text, 1) <= most * OF_LATIN:
+    if len(text) <= 2 * most and width(text, 1) <= most * OF_LATIN:
         return text
     half = min(len(text) // 2, int(most))
     head, tail = text[:half], text[-half:]

@@ -32,9 +32,9 @@ def _sentence(part: "Part", picture: "Picture") -> str:
     ends += [f"the leaf {leaf.name or 'without a name'}" for leaf in part.leaves]
     ends += ["an input that needs no gradient" for edge in part.node.edges if edge.target is None]
     root = "The root " * part.is_root
-    times = f", {part.copies} times" * (part.copies > 1)
-    leads = f" leads to {' and '.join(ends)}" if ends else " ends here"
-    return f"{root}{_called(part)}{times},{leads}."
+    times = f", {part.copies} times," * (part.copies > 1)
+    sentence = f"{root}{_called(part)}{times} leads to {' and '.join(ends or ['nothing'])}."
+    return sentence[0].upper() + sentence[1:]
 
 
 def _called(part: "Part") -> str:
@@ -44,12 +44,8 @@ def _called(part: "Part") -> str:
     return f"{node.name} at node {node.index}"
 
 
-def details(part: "Part") -> str:
+def details(part: "Part") -> Iterator[str]:
     """Tell everything about a node, a line a fact."""
-    return "\n".join(_details(part))
-
-
-def _details(part: "Part") -> Iterator[str]:
     node = part.node
     times = f", the first of {part.copies} alike" * (part.copies > 1)
     yield f"node {node.index}: {node.name}{times}"
@@ -57,7 +53,7 @@ def _details(part: "Part") -> Iterator[str]:
     yield f"output {output(node, with_kind=True)}"
     yield from ["retains its gradient"] * bool(node.retains_grad)
     yield from _inputs(node)
-    yield from (f"{_saved(saved)}" for saved in node.saved)
+    yield from map(_saved, node.saved)
     if node.custom_function is not None:
         made = node.custom_function
         yield f"custom function {made.name}, {made.file or 'no file'}:{made.line or '?'}"
