@@ -10,7 +10,6 @@ from itertools import pairwise
 
 import torch
 from torch import nn
-from trace_cost import Block
 
 from leafgrad import GraphTrace, trace_graph
 from leafgrad._layout import Box, Link, draw
@@ -31,7 +30,8 @@ def of(trace: GraphTrace, *, fold: bool) -> Graph:
 
 def transformer(layers: int) -> GraphTrace:
     """Trace a stack of blocks."""
-    model = nn.Sequential(nn.Linear(16, 16), *(Block(16) for _ in range(layers)))
+    blocks = (nn.TransformerEncoderLayer(16, 4, batch_first=True) for _ in range(layers))
+    model = nn.Sequential(nn.Linear(16, 16), *blocks)
     return trace_graph(model(torch.ones(1, 4, 16)).mean(), names=model)
 
 
@@ -87,7 +87,7 @@ def main() -> None:
     graphs = {
         "chain": chain(10_000),
         "12-layer transformer, in full": of(transformer(12), fold=False),
-        "64-layer transformer, in full": of(transformer(64), fold=False),
+        "48-layer transformer, in full": of(transformer(48), fold=False),
         "40-step LSTM, leaves once": of(lstm(40), fold=False),
         "40-step LSTM, folded": of(lstm(40), fold=True),
     }
