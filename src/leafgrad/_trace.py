@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import torch
 
-from leafgrad._render import _graph_data, _graph_networkx, _graph_text, _svg
+from leafgrad._render import _graph_data, _graph_networkx, _graph_text, _page, _svg
 
 Shape = tuple[int | str, ...]
 
@@ -259,6 +259,28 @@ class GraphTrace:
             ('<svg', True, True)
         """
         return _svg.svg(self, fold=fold)
+
+    def to_html(self) -> str:
+        """Write a page to move about in: zoom, search, follow the paths of a node, fold and unfold.
+
+        Everything is in the one text, and the page asks no network. It works with mouse, keyboard
+        and touch, in the light and in the dark; the page itself says which key does what.
+
+        Returns:
+            A whole HTML document. It starts as `to_svg` would draw the graph, and shows it folded
+            only where it has more than 3,000 nodes.
+
+        Raises:
+            ValueError: If there would be more than 3,000 boxes even when it is folded.
+
+        Example:
+            >>> import torch
+            >>> from leafgrad import trace_graph
+            >>> x = torch.ones(3, requires_grad=True)
+            >>> trace_graph(x * x, names={"x": x}).to_html()[:15]
+            '<!doctype html>'
+        """
+        return _page.page(self)
 
     def to_networkx(self) -> Any:
         """Give the graph to networkx.

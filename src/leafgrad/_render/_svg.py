@@ -29,15 +29,16 @@ def svg(trace: "GraphTrace", *, fold: bool | None) -> str:
     """Draw a graph, or refuse one that is too large to look at."""
     shown = picture(trace, fold=fold)
     if len(shown.parts) > MOST_PARTS:
-        raise ValueError(_too_large(trace, shown, fold=fold))
+        least = len(picture(trace, fold=True).parts) if fold is False else len(shown.parts)
+        raise ValueError(too_large(len(shown.parts), least))
     return drawing_of(trace, shown)
 
 
-def _too_large(trace: "GraphTrace", shown: Picture, *, fold: bool | None) -> str:
-    left = len(picture(trace, fold=True).parts) if fold is False else len(shown.parts)
+def too_large(boxes: int, least: int) -> str:
+    """Say that a picture has too many boxes, and what to do; a fold leaves at least so many."""
     elsewhere = "trace a part of the graph, from a tensor nearer to the leaves"
-    cure = f"fold=True leaves {left}" if left <= MOST_PARTS else elsewhere
-    return f"a picture must have at most {MOST_PARTS} boxes, not {len(shown.parts)}; {cure}"
+    cure = f"fold=True leaves {least}" if least <= MOST_PARTS else elsewhere
+    return f"a picture must have at most {MOST_PARTS} boxes, not {boxes}; {cure}"
 
 
 def drawing_of(trace: "GraphTrace", shown: Picture) -> Markup:

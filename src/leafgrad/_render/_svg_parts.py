@@ -124,6 +124,7 @@ def drawn(sketch: Sketch, place: Place, *, ports: Sequence[float], most_bytes: i
             stub(left + sketch.width - STUB_APART * (number + 1), top + sketch.height)
             for number in range(sketch.stubs)
         ),
+        class_="part",
     )
 
 
