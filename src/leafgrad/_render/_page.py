@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 HINT = (
     "Point at a box or select it: arrow keys go along the graph, Shift and a click show the paths "
-    "between two, Escape lets go. + − 0 zoom, / searches, F folds."
+    "between two, Escape lets go. + − 0 zoom, / searches, f folds."
 )
 
 

@@ -52,14 +52,24 @@ let scale = 1;
 let selected = null;
 let found = [];
 
-function zoom(to, x = stage.clientWidth / 2, y = stage.clientHeight / 2) {
-  const wanted = Math.min(4, Math.max(0.05, to));
-  const left = (stage.scrollLeft + x) / scale;
-  const top = (stage.scrollTop + y) / scale;
-  scale = wanted;
+function center() {
+  const frame = stage.getBoundingClientRect();
+  return { clientX: frame.left + frame.width / 2, clientY: frame.top + frame.height / 2 };
+}
+
+// What is at the given point of the window stays there.
+function zoom(to, { clientX, clientY } = center()) {
+  const before = view.svg.getBoundingClientRect();
+  const right = (clientX - before.left) / before.width;
+  const down = (clientY - before.top) / before.height;
+  scale = Math.min(4, Math.max(0.05, to));
   view.svg.setAttribute("width", view.width * scale);
   view.svg.setAttribute("height", view.height * scale);
-  stage.scrollTo(left * scale - x, top * scale - y);
+  const after = view.svg.getBoundingClientRect();
+  stage.scrollBy(
+    after.left + right * after.width - clientX,
+    after.top + down * after.height - clientY,
+  );
 }
 
 const fit = () => zoom(Math.min(1, stage.clientWidth / view.width, stage.clientHeight / view.height));
@@ -200,9 +210,7 @@ stage.addEventListener(
   (event) => {
     if (!event.ctrlKey) return;
     event.preventDefault();
-    const frame = stage.getBoundingClientRect();
-    const to = scale * Math.exp(-event.deltaY / 300);
-    zoom(to, event.clientX - frame.left, event.clientY - frame.top);
+    zoom(scale * Math.exp(-event.deltaY / 300), event);
   },
   { passive: false },
 );
