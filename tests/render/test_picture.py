@@ -5,6 +5,7 @@ import torch
 
 from leafgrad import GraphTrace, trace_graph
 from leafgrad._render._picture import Part, Picture, picture
+from leafgrad._render._repeats import SEVERAL
 from tests.models import MODELS, polynomial, transformer, wide
 
 
@@ -84,6 +85,14 @@ def test_outputs_are_told_apart_where_there_are_several() -> None:
     rows = x.unbind()
     shown = picture(trace_graph(rows[3] * rows[1]), fold=False)
     assert [part.outputs for part in shown.parts] == [(), (1, 3), ()]
+
+
+def test_steps_that_take_one_output_each_are_folded_all_the_same() -> None:
+    x = torch.ones(50, 2, requires_grad=True)
+    shown = picture(trace_graph(torch.stack([row.sin() for row in x.exp().unbind()])), fold=True)
+    assert [part.node.name for part in shown.parts][1:3] == ["SinBackward0", "UnbindBackward0"]
+    assert [part.copies for part in shown.parts] == [1, 50, 1, 1]
+    assert shown.parts[2].outputs == (SEVERAL,)
 
 
 def marked(how: str) -> GraphTrace:

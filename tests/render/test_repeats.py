@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leafgrad._render._repeats import Knot, Repeat, folded
+from leafgrad._render._repeats import SEVERAL, Knot, Repeat, folded
 
 
 def knots(labels: str, *ways: tuple[int, int]) -> list[Knot]:
@@ -44,6 +44,15 @@ def test_equals_side_by_side_become_one_that_is_led_to_once() -> None:
     )
     assert shown(kept) == [((0,), [1]), ((1, 2, 3), [2]), ((4,), [])]
     assert repeats == [Repeat(numbers=(1,), copies=3, in_a_row=False)]
+
+
+def test_copies_may_lead_to_one_place_by_different_outputs() -> None:
+    ways = [((4, 7),), ((4, 5),), ((4, 6),), ()]
+    ends = [
+        Knot(label=letter, ways=way, twins=(0,)) for letter, way in zip("sssz", ways, strict=True)
+    ]
+    kept, _ = folded([Knot(label="r", ways=((1, 0), (2, 0), (3, 0)), twins=(0,)), *ends])
+    assert [knot.ways for knot in kept] == [((1, 0),), ((2, SEVERAL),), ()]
 
 
 def test_parallel_ways_within_a_copy_stay() -> None:

@@ -153,6 +153,10 @@ def unbound() -> GraphTrace:
     return trace_graph(rows[3] * rows[1])
 
 
+def stepped() -> GraphTrace:
+    return trace_graph(torch.stack([row.sin() for row in leaf(50, 2).exp().unbind()]))
+
+
 def saving() -> GraphTrace:
     return trace_graph(leaf(2, 3).sin().sum(0).exp())
 
@@ -176,11 +180,12 @@ def retained() -> GraphTrace:
         (packed, "box", "packed: self", "root: backward starts here"),
         (retained, "box", "retains grad", "root: backward starts here"),
         (unbound, "port", "4 × (2,)", "which output of the node"),
+        (stepped, "port", "*", "×n: n alike; * where they differ"),
         (saving, "bar", "saves self (24 B)", "bytes saved, 24 B if full"),
         (polynomial, "stub", "MulBackward0", "an input that needs no gradient"),
         (lone, "leaf", "leaf", "leaf: gradients add up in its .grad"),
-        (transformer, "behind", "GeluBackward0 ×12", "×n: n alike; * where names differ"),
-        (transformer, "stub", "×12 in a row", "×n: n alike; * where names differ"),
+        (transformer, "behind", "GeluBackward0 ×12", "×n: n alike; * where they differ"),
+        (transformer, "stub", "×12 in a row", "×n: n alike; * where they differ"),
     ],
 )
 def test_it_has_its_sign_its_line_and_its_place_in_the_legend(
@@ -197,7 +202,7 @@ def test_the_legend_explains_only_what_is_there() -> None:
         "root: backward starts here",
         "leaf: gradients add up in its .grad",
     ]
-    assert classes(lone().to_svg()) == {"links", "heads", "leaf", "root", "name"}
+    assert classes(lone().to_svg()) == {"links", "heads", "part", "leaf", "root", "name"}
 
 
 def test_the_ports_of_a_node_stand_where_the_links_to_them_arrive() -> None:

@@ -41,7 +41,8 @@ class Part:
         copies: How many it stands for.
         ways: The places of the parts that it leads to, each with the output that it means.
         leaves: The leaves that are shown within it.
-        outputs: The outputs that lead to it, where there are several.
+        outputs: Which of its outputs lead to it, where it has several; `SEVERAL` for a way that
+            stands for ways to more than one.
         is_root: Whether a backward starts there.
     """
 

@@ -10,6 +10,8 @@ MOST_PERIODS = 4
 LEAST_SHARE = 1 / 50
 LEAST_SAVING = 2
 DOUBLINGS = 3
+SEVERAL = -1
+"""The output of a way that stands for ways to several outputs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,10 +134,10 @@ def _common(knot: Knot, other: Knot, period: int) -> float:
     for (target, output), (target_of_other, output_of_other) in zip(
         knot.ways, other.ways, strict=True
     ):
-        if output != output_of_other or target_of_other - target not in (0, period):
-            return 0
         if target == target_of_other:
             common = min(common, target)
+        elif target + period != target_of_other or output != output_of_other:
+            return 0
     return common
 
 
@@ -177,12 +179,17 @@ def _fold(knots: Sequence[Knot], run: _Run) -> tuple[list[Knot], Repeat]:
 
 def _merged(alike: Sequence[Knot], run: _Run) -> Knot:
     """Let one stand for all, with the ways of the last, but for those within its own copy."""
-    ways = alike[-1].ways
     return Knot(
         label=(alike[0].label, len(alike)),
-        ways=tuple((to - run.saving if to < run.end else to, output) for to, output in ways),
+        ways=tuple(_merged_way(ways, run) for ways in zip(*(k.ways for k in alike), strict=True)),
         twins=tuple(twin for knot in alike for twin in knot.twins),
     )
+
+
+def _merged_way(ways: Sequence[tuple[int, int]], run: _Run) -> tuple[int, int]:
+    target, output = ways[-1]
+    is_one = len({output for _, output in ways}) == 1
+    return target - run.saving if target < run.end else target, output if is_one else SEVERAL
 
 
 def _ways(knot: Knot, run: _Run) -> Iterator[tuple[int, int]]:

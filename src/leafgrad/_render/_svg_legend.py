@@ -75,7 +75,7 @@ def _entries(
     if any(part.outputs for part in parts):
         yield _output, "which output of the node"
     if any(part.copies > 1 for part in parts):
-        yield _copies, "×n: n alike; * where names differ"
+        yield _copies, "×n: n alike; * where they differ"
     if most:
         yield _bar, f"bytes saved, {size(most)} if full"
     if any(part.node.is_freed for part in parts):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from leafgrad._layout import Box, Place
 from leafgrad._render._lines import Line, lines, own_bytes
+from leafgrad._render._repeats import SEVERAL
 from leafgrad._render._svg_style import FACT_SIZE, NAME_SIZE
 from leafgrad._render._widths import shortened, width
 from leafgrad._render._words import details
@@ -115,7 +116,7 @@ def drawn(sketch: Sketch, place: Place, *, ports: Sequence[float], most_bytes: i
         element("title", Markup("\n".join(map(text, details(sketch.part))))),
         *_outlines(sketch, left, top),
         *(
-            element("text", text(output), class_="port", x=x, y=top + PORTS)
+            element("text", text(_port(output)), class_="port", x=x, y=top + PORTS)
             for output, x in zip(sketch.part.outputs, ports, strict=True)
         ),
         *_texts(sketch, place.x, y),
@@ -126,6 +127,10 @@ def drawn(sketch: Sketch, place: Place, *, ports: Sequence[float], most_bytes: i
         ),
         class_="part",
     )
+
+
+def _port(output: int) -> str:
+    return "*" if output == SEVERAL else str(output)
 
 
 def _outlines(sketch: Sketch, left: float, top: float) -> Iterator[Markup]:
