@@ -62,7 +62,15 @@ def test_torch_is_the_only_dependency_at_run_time() -> None:
 # --- Imports go one way
 
 ARROWS = {
-    "__init__": {"_derivative", "_graph", "_tensor", "_trace"},
+    "__init__": {
+        "_derivative",
+        "_diff",
+        "_graph",
+        "_memory",
+        "_tensor",
+        "_trace",
+        "_traced",
+    },
     "_derivative": {"_axes", "_connection", "_order", "_reverse"},
     "_reverse": {"_autograd", "_axes", "_order", "_recording", "_rows"},
     "_rows": {"_autograd", "_axes"},
@@ -71,8 +79,11 @@ ARROWS = {
     "_connection": {"_autograd"},
     "_recording": {"_autograd"},
     "_graph": {"_autograd", "_reader", "_trace"},
-    "_reader": {"_autograd", "_trace"},
-    "_trace": {"_render"},
+    "_reader": {"_autograd", "_traced"},
+    "_trace": {"_diff", "_memory", "_render", "_traced"},
+    "_diff": {"_memory", "_render", "_traced"},
+    "_memory": {"_render", "_traced"},
+    "_traced": set(),
     "_tensor": {"_autograd", "_render"},
     "_render": set(),
     "_autograd": set(),

@@ -77,6 +77,7 @@ def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
                         "state": "live",
                         "shape": [2],
                         "dtype": "float32",
+                        "device": "cpu",
                         "nbytes": 8,
                         "storage": 0,
                         "is_parameter": False,
@@ -88,6 +89,8 @@ def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
                 "is_leaf": False,
                 "retains_grad": False,
                 "custom_function": None,
+                "module": None,
+                "source": None,
                 "leaf_name": None,
                 "is_freed": False,
             },
@@ -103,6 +106,8 @@ def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
                 "is_leaf": True,
                 "retains_grad": False,
                 "custom_function": None,
+                "module": None,
+                "source": None,
                 "leaf_name": "x",
                 "is_freed": False,
             },
@@ -113,6 +118,12 @@ def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
         "depth": 1,
         "is_freed": False,
     }
+
+
+def test_only_a_trace_can_be_compared_with_a_trace() -> None:
+    wrong: Any = torch.ones(2)
+    with pytest.raises(TypeError, match=r"^other must be a GraphTrace, not Tensor; trace_graph"):
+        example().diff(wrong)
 
 
 class Copied(torch.autograd.Function):

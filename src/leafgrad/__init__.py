@@ -1,14 +1,23 @@
 """See what PyTorch autograd sees: tensors, graphs and derivatives, explained and proven."""
 
 from leafgrad._derivative import higher_order_grad
+from leafgrad._diff import GraphDiff, KindChange
 from leafgrad._graph import trace_graph
+from leafgrad._memory import GraphMemory, KeptStorage, MemoryShare
 from leafgrad._tensor import TensorDescription, TensorRole, describe_tensor
-from leafgrad._trace import CustomFunction, GraphTrace, SavedTensor, TracedEdge, TracedNode
+from leafgrad._trace import GraphTrace
+from leafgrad._traced import CustomFunction, SavedTensor, Source, TracedEdge, TracedNode
 
 __all__ = [
     "CustomFunction",
+    "GraphDiff",
+    "GraphMemory",
     "GraphTrace",
+    "KeptStorage",
+    "KindChange",
+    "MemoryShare",
     "SavedTensor",
+    "Source",
     "TensorDescription",
     "TensorRole",
     "TracedEdge",

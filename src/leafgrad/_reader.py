@@ -9,7 +9,7 @@ import torch
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-from leafgrad._trace import CustomFunction, SavedTensor, TracedEdge, TracedNode
+from leafgrad._traced import CustomFunction, SavedTensor, TracedEdge, TracedNode
 
 
 class Reader:
@@ -68,17 +68,19 @@ class Reader:
             if slot.tensor is None:
                 yield SavedTensor(node=self.index[node], name=slot.name, state=slot.state)
             else:
-                yield self._live(self.index[node], slot, slot.tensor)
+                yield self._kept(self.index[node], slot, slot.tensor)
 
-    def _live(self, index: int, slot: _autograd.Slot, tensor: torch.Tensor) -> SavedTensor:
+    def _kept(self, index: int, slot: _autograd.Slot, tensor: torch.Tensor) -> SavedTensor:
         identity, nbytes = _autograd.storage(tensor) or (None, None)
         shared = identity in self.parameters
+        shown = slot.state != "packed"
         return SavedTensor(
             node=index,
             name=slot.name,
             state=slot.state,
-            shape=_autograd.shape(tensor),
-            dtype=_autograd.plain(tensor, "dtype"),
+            shape=_autograd.shape(tensor) if shown else None,
+            dtype=_autograd.plain(tensor, "dtype") if shown else None,
+            device=_autograd.plain(tensor, "device"),
             nbytes=nbytes,
             storage=None if identity is None else self.storages[identity],
             is_parameter=shared or _autograd.is_parameter_or_view(tensor),
