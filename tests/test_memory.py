@@ -156,8 +156,8 @@ kept for backward: 96 B without parameters
   tensors saved       4, together 288 B
   memory              224 B in 3 storages
   without parameters  96 B
-  largest kinds             64 B  ExpBackward0
-                            64 B  SinBackward0
+  largest kinds             64 B  SinBackward0
+                            64 B  ExpBackward0
                             32 B  MmBackward0
   - As long as one of the outputs lives, so do 6 nodes and the 224 B that they
     keep for backward. Where only a value is needed, keep output.detach() or

@@ -4,9 +4,10 @@ from leafgrad._derivative import higher_order_grad
 from leafgrad._diff import GraphDiff, KindChange
 from leafgrad._graph import trace_graph
 from leafgrad._memory import GraphMemory, KeptStorage, MemoryShare
+from leafgrad._record import Recording, record
 from leafgrad._tensor import TensorDescription, TensorRole, describe_tensor
 from leafgrad._trace import GraphTrace
-from leafgrad._traced import CustomFunction, SavedTensor, Source, TracedEdge, TracedNode
+from leafgrad._traced import CustomFunction, SavedTensor, Source, TracedEdge, TracedNode, Write
 
 __all__ = [
     "CustomFunction",
@@ -16,14 +17,17 @@ __all__ = [
     "KeptStorage",
     "KindChange",
     "MemoryShare",
+    "Recording",
     "SavedTensor",
     "Source",
     "TensorDescription",
     "TensorRole",
     "TracedEdge",
     "TracedNode",
+    "Write",
     "describe_tensor",
     "higher_order_grad",
+    "record",
     "trace_graph",
 ]
 

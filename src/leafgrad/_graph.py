@@ -7,12 +7,18 @@ import torch
 from torch.autograd.graph import GradientEdge, Node
 
 from leafgrad import _autograd
+from leafgrad._log import Log
+from leafgrad._origin import with_inferred_modules
 from leafgrad._reader import Reader
+from leafgrad._record import Recording
 from leafgrad._trace import GraphTrace
 
 
 def trace_graph(
-    outputs: Any, *, names: torch.nn.Module | Mapping[str, torch.Tensor] | None = None
+    outputs: Any,
+    *,
+    names: torch.nn.Module | Mapping[str, torch.Tensor] | None = None,
+    recording: Recording | None = None,
 ) -> GraphTrace:
     """Copy the autograd graph behind some outputs into values.
 
@@ -26,14 +32,19 @@ def trace_graph(
             of lists, tuples and dicts of them. Those that need no gradient have no graph, and are
             left out as long as another one has.
         names: What tensors are called: a module gives the names of its parameters and buffers, a
-            mapping leads from name to tensor. The name of a result is shown at its node.
+            mapping leads from name to tensor. The name of a result is shown at its node. Where
+            nothing was recorded, nodes between the uses of a module's parameters are taken to be
+            that module's.
+        recording: What `record` gave while the outputs were computed in this thread. It is asked
+            for, not found by itself, as nodes of different threads may have the same number: only
+            you know that it is about these.
 
     Returns:
         The graph as a value that keeps nothing alive.
 
     Raises:
         TypeError: If `outputs` holds anything else, or `names` is neither a module nor a mapping
-            from strings to tensors.
+            from strings to tensors, or `recording` is no recording.
         ValueError: If `outputs` holds nothing, or nothing that needs a gradient.
 
     Example:
@@ -55,15 +66,31 @@ def trace_graph(
     What a node tells is documented at ``torch.autograd.graph.Node``; where that is silent, it is
     what PyTorch was seen to do.
     """
+    log = _log_of(recording)
     with _autograd.unobserved():
         named = [(name, _inside_transforms(tensor)) for name, tensor in _named_tensors(names)]
         ends = [_inside_transforms(end) for end in _flatten(outputs)]
         roots = _roots(ends)
         graph = _autograd.walk(roots)
         unnamed = [(None, end) for end in ends if isinstance(end, torch.Tensor)]
-        nodes = Reader(graph, [*named, *unnamed]).nodes()
+        nodes = Reader(graph, [*named, *unnamed], log).nodes()
+    if recording is None and isinstance(names, torch.nn.Module):
+        nodes = with_inferred_modules(nodes)
     places = dict(zip(graph, nodes, strict=True))
     return GraphTrace(nodes=nodes, roots=tuple(places[root] for root in roots))
+
+
+def _log_of(recording: object) -> Log:
+    match recording:
+        case None:
+            return Log(0)
+        case Recording():
+            return recording.log
+        case _:
+            raise TypeError(
+                f"recording must be what record() gave, not {type(recording).__name__}; "
+                "name it as in `with record() as recording:`"
+            )
 
 
 End = torch.Tensor | GradientEdge

@@ -29,6 +29,43 @@ class TracedEdge:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """A line of code that recorded an operation or wrote into a tensor.
+
+    Attributes:
+        file: The file, as Python knows it.
+        line: The line.
+        function: The qualified name of the function that the line stands in.
+    """
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{PurePath(self.file).name}:{self.line} in {self.function}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Write:
+    """A write in place into a tensor's memory, as a recording saw it.
+
+    Attributes:
+        operation: The function that wrote, such as ``"add_"`` or ``"__setitem__"``.
+        version_before: The version of the memory before it.
+        version_after: The version after it.
+        through_view: Whether the tensor that it was called on is a view of another one.
+        source: The line of code, where it is known.
+    """
+
+    operation: str
+    version_before: int
+    version_after: int
+    through_view: bool
+    source: Source | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SavedTensor:
     """One tensor that a node keeps for backward, as far as it can be read without side effects.
 
@@ -52,6 +89,7 @@ class SavedTensor:
         is_parameter: Whether the storage is a parameter's.
         saved_version: The version at which it was saved; None where PyTorch does not tell.
         current_version: The version now.
+        writes: What wrote into it since it was saved, as far as a recording knows.
     """
 
     node: int
@@ -65,6 +103,7 @@ class SavedTensor:
     is_parameter: bool | None = None
     saved_version: int | None = None
     current_version: int | None = None
+    writes: tuple[Write, ...] = ()
 
     @property
     def is_on_ctx(self) -> bool:
@@ -93,24 +132,6 @@ class CustomFunction:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Source:
-    """A line of code that recorded an operation or wrote into a tensor.
-
-    Attributes:
-        file: The file, as Python knows it.
-        line: The line.
-        function: The qualified name of the function that the line stands in.
-    """
-
-    file: str
-    line: int
-    function: str
-
-    def __str__(self) -> str:
-        return f"{PurePath(self.file).name}:{self.line} in {self.function}"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class TracedNode:
     """One node of a traced graph: the backward of one operation, or a leaf.
 
@@ -128,8 +149,12 @@ class TracedNode:
         retains_grad: Whether a tensor of it retains its gradient, as far as tensors were at hand:
             among the outputs, the named ones and the leaves; None where none was.
         custom_function: The `torch.autograd.Function` behind it, with its file and line, or None.
-        module: The path of the module that recorded it, as in ``named_modules()``; None where it
-            is not known.
+        created: Its place among the nodes of the trace in the order in which the operations ran,
+            the oldest 0; None for a leaf, which no operation made.
+        module: The path of the module that recorded it, as in ``named_modules()``, where the
+            outermost has an empty one; None outside of all, and where it is not known.
+        is_module_inferred: Whether the module was not recorded but follows from whose parameters
+            were used around it.
         source: The line of code that recorded it; None where it is not known.
     """
 
@@ -144,7 +169,9 @@ class TracedNode:
     is_leaf: bool
     retains_grad: bool | None
     custom_function: CustomFunction | None
+    created: int | None = None
     module: str | None = None
+    is_module_inferred: bool = False
     source: Source | None = None
 
     @property

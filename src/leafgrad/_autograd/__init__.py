@@ -25,6 +25,7 @@ from leafgrad._autograd._node import (
 )
 from leafgrad._autograd._path import Edge, edge, gradient_edge, has_accumulator, nodes_between
 from leafgrad._autograd._saved import Slot, saved_slots
+from leafgrad._autograd._sequence import next_sequence_nr, sequence_nr
 from leafgrad._autograd._tensor import (
     base,
     has_grad,
@@ -68,10 +69,12 @@ __all__ = [
     "lacks_formula",
     "leaf_variable",
     "next_functions",
+    "next_sequence_nr",
     "node_name",
     "nodes_between",
     "plain",
     "saved_slots",
+    "sequence_nr",
     "shape",
     "storage",
     "unobserved",
