@@ -289,7 +289,7 @@ def test_a_write_is_seen_however_it_is_spelled(write: Any, operation: str) -> No
 def test_a_write_into_memory_that_two_arguments_share_is_one() -> None:
     h = torch.ones(2)
     with record() as recording:
-        h.add_(h[0])
+        h.add_(h)
     assert len(recording.writes) == 1
 
 
@@ -458,6 +458,20 @@ def test_compiled_code_runs_as_it_was_written() -> None:
     assert lines_of(trace) == {"Tanh": "y = compiled(x)"}
     assert torch.equal(y, plain)
     assert torch.equal(compiled(x), plain)
+
+
+def test_compiled_code_is_compiled_again_after_recordings_that_end_in_any_order() -> None:
+    compiled = torch.compile(lambda x: x.sin().cos(), backend="aot_eager")
+    first, second = record(), record()
+    first.__enter__()
+    second.__enter__()
+    inside = compiled(leaf(2))
+    with ExitStack() as ends:
+        ends.push(first)
+        ends.push(second)
+    after = compiled(leaf(2))
+    assert trace_graph(inside).nodes[0].name == "CosBackward0"
+    assert trace_graph(after).nodes[0].name == "CompiledFunctionBackward"
 
 
 # --- The recording itself

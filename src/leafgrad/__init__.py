@@ -1,7 +1,10 @@
 """See what PyTorch autograd sees: tensors, graphs and derivatives, explained and proven."""
 
+from leafgrad._cut import Cut, CutKind
 from leafgrad._derivative import higher_order_grad
 from leafgrad._diff import GraphDiff, KindChange
+from leafgrad._explain import explain_grad
+from leafgrad._explanation import GradCause, GradExplanation
 from leafgrad._graph import trace_graph
 from leafgrad._memory import GraphMemory, KeptStorage, MemoryShare
 from leafgrad._record import Recording, record
@@ -11,6 +14,10 @@ from leafgrad._traced import CustomFunction, SavedTensor, Source, TracedEdge, Tr
 
 __all__ = [
     "CustomFunction",
+    "Cut",
+    "CutKind",
+    "GradCause",
+    "GradExplanation",
     "GraphDiff",
     "GraphMemory",
     "GraphTrace",
@@ -26,6 +33,7 @@ __all__ = [
     "TracedNode",
     "Write",
     "describe_tensor",
+    "explain_grad",
     "higher_order_grad",
     "record",
     "trace_graph",

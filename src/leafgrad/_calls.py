@@ -11,6 +11,7 @@ from types import (
 )
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
@@ -31,6 +32,7 @@ class WatchedCalls(TorchFunctionMode):
         super().__init__()
         self.log = log
         self.writers: dict[object, bool] = {}
+        self.is_outermost = _autograd.function_modes() == 0
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
@@ -39,8 +41,6 @@ class WatchedCalls(TorchFunctionMode):
 
         This is most of what a recording costs, so it takes the short way where it can.
         """
-        if type(func) is _ATTRIBUTE:
-            return func(*args)
         before = _versions(args, kwargs) if self._may_write(func, kwargs) else None
         start = _autograd.next_sequence_nr()
         result = func(*args, **kwargs) if kwargs else func(*args)
@@ -49,7 +49,28 @@ class WatchedCalls(TorchFunctionMode):
             self.log.note_nodes(start, stop, inspect.currentframe())
         if before is not None:
             self._note_writes(func, before, inspect.currentframe())
+        made = args[0] if result is None and before else result
+        if not self._is_unharmed(made):
+            self._note_losses(func, args, kwargs, made)
         return result
+
+    def _is_unharmed(self, result: Any) -> bool:
+        """Say whether it is clear at a glance that the result has not lost a graph.
+
+        To ask a tensor shows the question to other modes and to subclasses, so they are not asked.
+        """
+        if type(result) is Tensor:
+            return self.is_outermost and result.requires_grad and not self.log.losses.touched
+        return result is None or type(result) in _NO_TENSORS
+
+    def _note_losses(
+        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, result: Any
+    ) -> None:
+        with _autograd.unobserved():
+            source = source_at(place_of(inspect.currentframe()))
+            name = name_of(func)
+            inputs = [*tensors_in(args, kwargs)]
+            self.log.losses.follow(name, inputs, [*tensors_in((result,))], source)
 
     def _may_write(self, func: Any, kwargs: Mapping[str, Any] | None) -> Any:
         """Say whether a call may write into its arguments."""
@@ -63,11 +84,22 @@ class WatchedCalls(TorchFunctionMode):
                 self.log.writes.append((storage, write))
 
 
+_NO_TENSORS = {torch.Size, bool, int, torch.dtype, torch.device, torch.layout}
+
+
+def name_of(func: Any) -> str:
+    """Name a function; the attribute that is read through one has a dot before it."""
+    name: str = func.__name__
+    return f".{func.__self__.__name__}" if type(func) is _ATTRIBUTE else name
+
+
 def may_write(func: Any) -> bool:
     """Say whether a function may write into its arguments without being told to by a keyword.
 
     An operator that PyTorch has no function of its own for may do anything.
     """
+    if type(func) is _ATTRIBUTE:
+        return False
     name = func.__name__
     if name.endswith("_") and not name.endswith("__"):
         return True
@@ -104,7 +136,7 @@ def _writes(func: Any, before: Versions, frame: FrameType | None) -> Iterator[tu
                     yield (
                         storage,
                         Write(
-                            operation=func.__name__,
+                            operation=name_of(func),
                             version_before=earlier,
                             version_after=later,
                             through_view=_autograd.is_view(tensor),

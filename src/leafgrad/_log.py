@@ -7,6 +7,7 @@ from types import CodeType, FrameType
 
 import torch
 
+from leafgrad._losses import Losses
 from leafgrad._traced import Source, Write
 
 Place = tuple[CodeType, int]
@@ -19,6 +20,7 @@ class Log:
         spans: The numbers that the nodes of a call got, first and behind the last, and its place.
         modules: From which number on which module was running, None outside of all.
         writes: Each write in place, and the identity of the storage.
+        losses: What lost its graph.
         numbered: Behind the last number that is accounted for.
     """
 
@@ -27,6 +29,7 @@ class Log:
         self.spans: list[tuple[int, int, Place | None]] = []
         self.modules: list[tuple[int, str | None]] = []
         self.writes: list[tuple[int, Write]] = []
+        self.losses = Losses()
         self.numbered = number
 
     def note_nodes(self, start: int, stop: int, frame: FrameType | None) -> None:

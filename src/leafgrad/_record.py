@@ -1,13 +1,11 @@
 """Recording where nodes come from, while they are made."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import torch
-
 from leafgrad import _autograd
+from leafgrad._as_written import as_written
 from leafgrad._calls import WatchedCalls
 from leafgrad._log import Log
 from leafgrad._modules import watched_modules
@@ -117,10 +115,7 @@ def record(*, lines: bool = True) -> Iterator[Recording]:
         raise TypeError(f"lines must be a bool, not {type(lines).__name__}; False is for less cost")
     log = Log(_autograd.next_sequence_nr())
     with ExitStack() as watching:
-        if (
-            "torch._dynamo" in sys.modules
-        ):  # otherwise nothing is compiled, and to load it takes long
-            watching.enter_context(torch.compiler.set_stance("force_eager"))
+        watching.enter_context(as_written())
         watching.enter_context(watched_modules(log))
         if lines:
             watching.enter_context(WatchedCalls(log))

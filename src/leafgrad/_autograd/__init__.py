@@ -26,8 +26,10 @@ from leafgrad._autograd._node import (
 from leafgrad._autograd._path import Edge, edge, gradient_edge, has_accumulator, nodes_between
 from leafgrad._autograd._saved import Slot, saved_slots
 from leafgrad._autograd._sequence import next_sequence_nr, sequence_nr
+from leafgrad._autograd._skeleton import Skeleton, number_of
 from leafgrad._autograd._tensor import (
     base,
+    function_modes,
     has_grad,
     is_invalid_view,
     is_parameter,
@@ -44,6 +46,7 @@ from leafgrad._autograd._wrapper import functorch_wrapper, unwrapped
 
 __all__ = [
     "Edge",
+    "Skeleton",
     "Slot",
     "Successors",
     "backward_alone",
@@ -51,6 +54,7 @@ __all__ = [
     "edge",
     "forward_class",
     "forward_outputs",
+    "function_modes",
     "functorch_wrapper",
     "grad_fn_name",
     "gradient_edge",
@@ -72,6 +76,7 @@ __all__ = [
     "next_sequence_nr",
     "node_name",
     "nodes_between",
+    "number_of",
     "plain",
     "saved_slots",
     "sequence_nr",
