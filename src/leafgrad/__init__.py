@@ -5,8 +5,10 @@ from leafgrad._derivative import higher_order_grad
 from leafgrad._diff import GraphDiff, KindChange
 from leafgrad._explain import explain_grad
 from leafgrad._explanation import GradCause, GradExplanation
+from leafgrad._findings import InPlaceConflict, OnceDifferentiable, Preflight
 from leafgrad._graph import trace_graph
 from leafgrad._memory import GraphMemory, KeptStorage, MemoryShare
+from leafgrad._preflight import preflight
 from leafgrad._record import Recording, record
 from leafgrad._tensor import TensorDescription, TensorRole, describe_tensor
 from leafgrad._trace import GraphTrace
@@ -21,9 +23,12 @@ __all__ = [
     "GraphDiff",
     "GraphMemory",
     "GraphTrace",
+    "InPlaceConflict",
     "KeptStorage",
     "KindChange",
     "MemoryShare",
+    "OnceDifferentiable",
+    "Preflight",
     "Recording",
     "SavedTensor",
     "Source",
@@ -35,6 +40,7 @@ __all__ = [
     "describe_tensor",
     "explain_grad",
     "higher_order_grad",
+    "preflight",
     "record",
     "trace_graph",
 ]

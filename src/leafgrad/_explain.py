@@ -77,13 +77,16 @@ class Backward:
             slots = (slot for node in graph for slot in _autograd.saved_slots(node))
             self.is_freed = any(slot.state == "freed" for slot in slots)
 
-    def explain(self, tensor: Tensor, name: str | None = None) -> GradExplanation:
-        """Explain one tensor."""
+    def explain(
+        self, tensor: Tensor, name: str | None = None, *, is_ahead: bool = False
+    ) -> GradExplanation:
+        """Explain one tensor, for a backward that is still ahead whatever ``.grad`` holds now."""
         facts = describe_tensor(tensor)
         with _autograd.unobserved():
             is_reached = self._reaches(tensor, facts)
             cuts = () if is_reached else self._cuts(tensor, facts)
-        cause = self._cause(facts, cuts, is_reached=is_reached)
+        is_filled = facts.has_grad and not is_ahead
+        cause = GradCause.FILLED if is_filled else self._cause(facts, cuts, is_reached=is_reached)
         return GradExplanation(
             name=name,
             cause=cause,
@@ -106,8 +109,6 @@ class Backward:
     def _cause(
         self, facts: TensorDescription, cuts: tuple[Cut, ...], *, is_reached: bool
     ) -> GradCause:
-        if facts.has_grad:
-            return GradCause.FILLED
         if facts.role in BY_ROLE:
             return BY_ROLE[facts.role]
         if facts.role is TensorRole.CONSTANT:

@@ -94,6 +94,11 @@ class GradExplanation:
     is_freed: bool
     cuts: tuple[Cut, ...]
 
+    @property
+    def will_be_filled(self) -> bool:
+        """Whether a backward from the outputs, if it succeeds, stores a gradient in ``.grad``."""
+        return self.is_reached and bool(self.is_leaf or self.retains_grad)
+
     def __str__(self) -> str:
         return card(self).to_text()
 

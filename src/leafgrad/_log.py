@@ -6,6 +6,7 @@ from pathlib import PurePath
 from types import CodeType, FrameType
 
 import torch
+from torch.autograd.function import FunctionCtx
 
 from leafgrad._losses import Losses
 from leafgrad._traced import Source, Write
@@ -94,16 +95,24 @@ def place_of(frame: FrameType | None) -> Place | None:
     return None
 
 
-_APPLY = torch.autograd.Function.apply.__func__.__code__  # type: ignore[attr-defined]
+_APPLY = getattr(getattr(torch.autograd.Function.apply, "__func__", None), "__code__", None)
 
 
 def _caller_of_custom_function(frame: FrameType | None) -> Place | None:
     """Find where a custom function that is running was called."""
     while frame is not None:
-        if frame.f_code is _APPLY:
-            return place_of(frame)
+        if frame.f_code is _APPLY or _is_forward_with_ctx(frame):
+            return place_of(frame.f_back)
         frame = frame.f_back
     return None
+
+
+def _is_forward_with_ctx(frame: FrameType) -> bool:
+    """Say whether a custom function of the combined style runs in the frame, itself."""
+    code = frame.f_code
+    if code.co_name != "forward" or not code.co_argcount:
+        return False
+    return isinstance(frame.f_locals[code.co_varnames[0]], FunctionCtx)
 
 
 def source_at(place: Place | None) -> Source | None:

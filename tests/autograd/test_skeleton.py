@@ -67,3 +67,12 @@ print("freed")
 def test_a_deep_graph_that_a_skeleton_was_made_of_can_be_freed() -> None:
     run = subprocess.run([sys.executable, "-c", DEEP], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stdout, run.stderr) == (0, "100001\nfreed\n", "")
+
+
+def test_a_skeleton_finds_each_dependent_once_however_many_paths_there_are() -> None:
+    x = leaf(2)
+    skeleton, y = _autograd.Skeleton(), x
+    for _ in range(60):
+        y = y * y
+    skeleton.add(y)
+    assert len(skeleton.depend_on(x)) == 61

@@ -41,6 +41,7 @@ from leafgrad._autograd._tensor import (
     unobserved,
     version,
 )
+from leafgrad._autograd._twice import is_marked_once_differentiable, is_once_differentiable
 from leafgrad._autograd._walk import grad_fn_name, walk
 from leafgrad._autograd._wrapper import functorch_wrapper, unwrapped
 
@@ -62,6 +63,8 @@ __all__ = [
     "has_grad",
     "is_compiled",
     "is_invalid_view",
+    "is_marked_once_differentiable",
+    "is_once_differentiable",
     "is_own_formula",
     "is_parameter",
     "is_parameter_or_view",
