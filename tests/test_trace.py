@@ -77,17 +77,23 @@ def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
                         "state": "live",
                         "shape": [2],
                         "dtype": "float32",
+                        "device": "cpu",
                         "nbytes": 8,
                         "storage": 0,
                         "is_parameter": False,
                         "saved_version": 0,
                         "current_version": 0,
+                        "writes": [],
                     }
                 ],
                 "tensor_names": [],
                 "is_leaf": False,
                 "retains_grad": False,
                 "custom_function": None,
+                "created": 0,
+                "module": None,
+                "is_module_inferred": False,
+                "source": None,
                 "leaf_name": None,
                 "is_freed": False,
             },
@@ -103,6 +109,10 @@ def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
                 "is_leaf": True,
                 "retains_grad": False,
                 "custom_function": None,
+                "created": None,
+                "module": None,
+                "is_module_inferred": False,
+                "source": None,
                 "leaf_name": "x",
                 "is_freed": False,
             },
@@ -113,6 +123,12 @@ def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
         "depth": 1,
         "is_freed": False,
     }
+
+
+def test_only_a_trace_can_be_compared_with_a_trace() -> None:
+    wrong: Any = torch.ones(2)
+    with pytest.raises(TypeError, match=r"^other must be a GraphTrace, not Tensor; trace_graph"):
+        example().diff(wrong)
 
 
 class Copied(torch.autograd.Function):

@@ -1,134 +1,13 @@
-"""A traced graph as values: nodes, edges and saved tensors that keep nothing alive."""
+"""A traced graph as a value that keeps nothing alive."""
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
-import torch
-
+from leafgrad._diff import GraphDiff, diff_of
+from leafgrad._memory import GraphMemory, memory_of
 from leafgrad._render import _graph_data, _graph_networkx, _graph_text, _page, _svg
-
-Shape = tuple[int | str, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TracedEdge:
-    """One input of a node's operation, and the node that the input's gradient goes on to.
-
-    Attributes:
-        source: The index of the node that the edge leads from.
-        target: The index of the node that it leads to; None where the input needed no gradient.
-        input_nr: Which input of the target it arrives at, as in ``next_functions``: which output
-            of the target's operation the tensor was.
-        output_nr: Which output of the source it leaves from: which input of the source's
-            operation the tensor was.
-    """
-
-    source: int
-    target: int | None
-    input_nr: int
-    output_nr: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SavedTensor:
-    """One tensor that a node keeps for backward, as far as it can be read without side effects.
-
-    Only what is ``"live"`` shows a tensor; otherwise the facts about it are None.
-
-    Attributes:
-        node: The index of the node that keeps it.
-        name: What the node calls it: ``"self"``, ``"result"``, ``"saved_tensors[0]"`` of a custom
-            function, ``"ctx.mask"`` for a tensor that one keeps as an attribute of its ``ctx``.
-        state: ``"live"``; ``"freed"``, as by a backward; ``"packed"`` by a hook of
-            `torch.autograd.graph.saved_tensors_hooks`; ``"recompute"`` where
-            `torch.utils.checkpoint` kept a stand-in.
-        shape: The sizes, with words where a size is no number.
-        dtype: The data type.
-        nbytes: The bytes of the storage that is kept alive, the whole of it even where the tensor
-            is a view of a part; None where there is no single storage (sparse tensors).
-        storage: A number that is equal for equal storages within one trace.
-        is_parameter: Whether the storage is a parameter's.
-        saved_version: The version at which it was saved; None where PyTorch does not tell.
-        current_version: The version now.
-    """
-
-    node: int
-    name: str
-    state: Literal["live", "freed", "packed", "recompute"]
-    shape: Shape | None = None
-    dtype: torch.dtype | None = None
-    nbytes: int | None = None
-    storage: int | None = None
-    is_parameter: bool | None = None
-    saved_version: int | None = None
-    current_version: int | None = None
-
-    @property
-    def is_modified(self) -> bool:
-        """Whether it was written in place since it was saved, so that backward will complain."""
-        return self.saved_version is not None and self.saved_version != self.current_version
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CustomFunction:
-    """The `torch.autograd.Function` that made a node.
-
-    Attributes:
-        name: Its qualified name, module first.
-        file: The file that its ``forward`` is written in, where there is one.
-        line: The line at which its ``forward`` starts.
-    """
-
-    name: str
-    file: str | None
-    line: int | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TracedNode:
-    """One node of a traced graph: the backward of one operation, or a leaf.
-
-    Attributes:
-        index: Its place in `GraphTrace.nodes`.
-        name: Its name in PyTorch, such as ``"MulBackward0"``.
-        shapes: The shapes of what its operation made, one an output; None for a strided nested
-            tensor. An output that takes part in no gradient may show as ``()``.
-        dtype: The data type of the first output.
-        device: Where the first output is.
-        edges: One `TracedEdge` for each tensor input of the operation, in order.
-        saved: What it keeps for backward.
-        tensor_names: The names given to its tensors.
-        is_leaf: Whether it accumulates into a leaf tensor.
-        retains_grad: Whether a tensor of it retains its gradient, as far as tensors were at hand:
-            among the outputs, the named ones and the leaves; None where none was.
-        custom_function: The `torch.autograd.Function` behind it, with its file and line, or None.
-    """
-
-    index: int
-    name: str
-    shapes: tuple[Shape | None, ...]
-    dtype: torch.dtype
-    device: torch.device
-    edges: tuple[TracedEdge, ...]
-    saved: tuple[SavedTensor, ...]
-    tensor_names: tuple[str, ...]
-    is_leaf: bool
-    retains_grad: bool | None
-    custom_function: CustomFunction | None
-
-    @property
-    def leaf_name(self) -> str | None:
-        """The name of the leaf tensor that it accumulates into, if that has one."""
-        return self.tensor_names[0] if self.is_leaf and self.tensor_names else None
-
-    @property
-    def is_freed(self) -> bool:
-        """Whether a saved tensor is gone, so that a backward through this node would fail.
-
-        PyTorch frees a custom function's node as a whole, even one that saved nothing.
-        """
-        return any(saved.state == "freed" for saved in self.saved)
+from leafgrad._traced import SavedTensor, TracedEdge, TracedNode
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -166,6 +45,11 @@ class GraphTrace:
         return tuple(saved for node in self.nodes for saved in node.saved)
 
     @cached_property
+    def memory(self) -> GraphMemory:
+        """What the graph keeps alive for backward, in all and by node, kind, module and line."""
+        return memory_of(self.nodes)
+
+    @cached_property
     def depth(self) -> int:
         """The number of edges on the longest path from a root."""
         depths = [0] * len(self.nodes)
@@ -178,6 +62,34 @@ class GraphTrace:
     def is_freed(self) -> bool:
         """Whether a saved tensor of any node is gone, so that a whole backward would fail."""
         return any(node.is_freed for node in self.nodes)
+
+    def diff(self, other: "GraphTrace") -> GraphDiff:
+        """Compare this trace with another one, as of the same model computed in another way.
+
+        Args:
+            other: The trace to go on to.
+
+        Returns:
+            Which nodes came and went from this trace to the other, and how many bytes are kept.
+
+        Raises:
+            TypeError: If `other` is not a `GraphTrace`.
+
+        Example:
+            >>> import torch
+            >>> from leafgrad import trace_graph
+            >>> x = torch.ones(3, requires_grad=True)
+            >>> print(trace_graph(x.sin().sin()).diff(trace_graph(x.sin())))
+            1 node went, 0 came; 24 B before, 12 B after, without parameters
+            <BLANKLINE>
+            node          before  after  bytes before  after
+            SinBackward0       2      1          24 B   12 B
+        """
+        if not isinstance(other, GraphTrace):
+            raise TypeError(
+                f"other must be a GraphTrace, not {type(other).__name__}; trace_graph() makes one"
+            )
+        return diff_of(self.nodes, other.nodes)
 
     def to_text(self) -> str:
         """Write the graph out for a terminal, which is what ``str()`` gives too.

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 from torch.autograd.graph import GradientEdge
 from torch.utils.checkpoint import checkpoint
 
-from leafgrad import GraphTrace, trace_graph
+from leafgrad import GraphTrace, record, trace_graph
 from tests.models import MODELS, lstm, pinn, polynomial, transformer, wide
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -113,6 +114,15 @@ def test_a_box_tells_more_when_it_is_pointed_at() -> None:
     ]
     assert power[1:4] == ["tensor h", "output (2,) float32 cpu", "retains its gradient"]
     assert doubled[-1].startswith(f"custom function {__name__}.Doubled, {__file__}:")
+
+
+def test_a_box_tells_the_module_and_the_line_behind_it() -> None:
+    model = nn.Sequential(nn.Tanh())
+    with record() as recording:
+        y = model(leaf(2))
+    trace = trace_graph(y, names=model, recording=recording)
+    title = [*ET.fromstring(trace.to_svg()).iter(f"{SVG}title")][1]
+    assert {"module 0", f"line {trace.nodes[0].source}"} < {*(title.text or "").splitlines()}
 
 
 def test_data_types_and_devices_are_told_where_they_differ() -> None:

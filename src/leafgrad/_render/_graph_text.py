@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from leafgrad._render._table import table
 
 if TYPE_CHECKING:
-    from leafgrad._trace import GraphTrace, SavedTensor, TracedEdge, TracedNode
+    from leafgrad._trace import GraphTrace
+    from leafgrad._traced import SavedTensor, TracedEdge, TracedNode
 
 MOST_NODES = 35
 MOST_KINDS = 20
@@ -102,7 +103,7 @@ def _edge(edge: "TracedEdge", trace: "GraphTrace") -> str:
 
 
 def _saved(saved: "SavedTensor", node: "TracedNode") -> str:
-    if saved.state != "live":
+    if saved.state in STATES:
         return f"{saved.name} {STATES[saved.state]}"
     dtype = f" {_short(saved.dtype)}" * (saved.dtype != node.dtype)
     versions = f"saved at version {saved.saved_version}, now {saved.current_version}"
@@ -110,7 +111,12 @@ def _saved(saved: "SavedTensor", node: "TracedNode") -> str:
     return f"{saved.name} {_shape(saved.shape)}{dtype}{modified}"
 
 
-STATES = {"freed": "freed", "packed": "packed by a hook", "recompute": "to be recomputed"}
+STATES = {
+    "freed": "freed",
+    "packed": "packed by a hook",
+    "offloaded": "offloaded",
+    "recompute": "to be recomputed",
+}
 
 
 def _leaves(trace: "GraphTrace") -> str:

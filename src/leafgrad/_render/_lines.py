@@ -8,7 +8,7 @@ from leafgrad._render._units import count, size
 
 if TYPE_CHECKING:
     from leafgrad._render._picture import FoldedLeaf, Part
-    from leafgrad._trace import TracedNode
+    from leafgrad._traced import TracedNode
 
 MOST_NAMES = 2
 MOST_SHAPES = 2

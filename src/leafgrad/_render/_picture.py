@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from leafgrad._render._repeats import Knot, Repeat, folded
 
 if TYPE_CHECKING:
-    from leafgrad._trace import GraphTrace, TracedEdge, TracedNode
+    from leafgrad._trace import GraphTrace
+    from leafgrad._traced import TracedEdge, TracedNode
 
 MOST_IN_FULL = 40
 Within = Mapping[int | None, "TracedNode"]

@@ -8,7 +8,8 @@ from leafgrad._render._units import count, size
 
 if TYPE_CHECKING:
     from leafgrad._render._picture import Part, Picture
-    from leafgrad._trace import GraphTrace, SavedTensor, TracedNode
+    from leafgrad._trace import GraphTrace
+    from leafgrad._traced import SavedTensor, TracedNode
 
 MOST_SENTENCES = 40
 
@@ -52,6 +53,8 @@ def details(part: "Part") -> Iterator[str]:
     yield from (f"tensor {name}" for name in node.tensor_names)
     yield f"output {output(node, with_kind=True)}"
     yield from ["retains its gradient"] * bool(node.retains_grad)
+    yield from [f"module {node.module}"] * bool(node.module)
+    yield from [f"line {node.source}"] * (node.source is not None)
     yield from _inputs(node)
     yield from map(_saved, node.saved)
     if node.custom_function is not None:
