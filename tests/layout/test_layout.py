@@ -19,7 +19,7 @@ def graphs(pick: st.DrawFn) -> Graph:
     boxes = tuple(
         Box(
             width=pick(st.integers(60, 200)),
-            height=pick(st.integers(20, 60)),
+            height=pick(st.integers(20, 300)),
             outputs=pick(st.sampled_from([0, 0, 3])),
             clear=pick(st.sampled_from([0, 15])),
         )

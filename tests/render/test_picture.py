@@ -1,7 +1,10 @@
 """What a picture shows: everything while that is little, else leaves within and repeats once."""
 
+from typing import Any
+
 import pytest
 import torch
+from torch.autograd.graph import get_gradient_edge
 
 from leafgrad import GraphTrace, trace_graph
 from leafgrad._render._picture import Part, Picture, picture
@@ -97,24 +100,24 @@ def test_steps_that_take_one_output_each_are_folded_all_the_same() -> None:
 
 def marked(how: str) -> GraphTrace:
     """Sines in a row, of which one in the middle is unlike the others."""
-    y = torch.ones(2, requires_grad=True)
-    for _ in range(30):
-        y = y.sin()
-    names = {} if how == "of another type" else {"here": y}
+    sines = [torch.ones(2, requires_grad=True).sin()]
+    for _ in range(60):
+        sines.append(sines[-1].sin())
+    outputs: list[Any] = [sines[-1].sum()]
+    names = {"here": sines[30]} if how == "named" else {}
+    if how == "a root":
+        outputs.append(get_gradient_edge(sines[30]))
     if how == "retained":
-        y.retain_grad()
-    if how == "of another type":
-        y = y.double()
-    for _ in range(30):
-        y = y.sin()
-    return trace_graph(y.sum(), names=names)
+        sines[30].retain_grad()
+        outputs += sines
+    return trace_graph(outputs, names=names)
 
 
-@pytest.mark.parametrize("how", ["named", "retained", "of another type"])
+@pytest.mark.parametrize("how", ["named", "a root", "retained"])
 def test_a_node_that_is_unlike_the_others_is_never_folded_away(how: str) -> None:
-    trace = marked(how)
-    shown = picture(trace, fold=True)
-    assert sum(part.copies > 1 for part in shown.parts) == 2
+    shown = picture(marked(how), fold=True)
+    assert [part.copies for part in shown.parts] == [1, 30, 1, 29, 1]
+    assert shown.parts[2].is_root is (how != "named")
 
 
 def test_unnamed_leaves_stay_unnamed() -> None:

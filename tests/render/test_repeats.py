@@ -67,10 +67,12 @@ def test_a_repeat_within_a_repeat_is_folded_too() -> None:
     assert [(repeat.copies, len(repeat.numbers)) for repeat in repeats] == [(5, 5), (3, 1)]
 
 
-def test_of_equal_cuts_the_one_that_least_leads_over_is_taken() -> None:
-    blocks = [(n + a, n + b) for n in (1, 4, 7, 10) for a, b in [(0, 1), (0, 2), (1, 2), (2, 3)]]
-    kept, (repeat,) = folded(knots("rabcabcabcabcz", (0, 1), *blocks))
-    assert (repeat.numbers, len(kept)) == ((1, 2, 3), 5)
+def test_copies_are_cut_where_least_leads_from_one_to_the_next() -> None:
+    diamond = [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4)]
+    diamonds = [(first + a, first + b) for first in (3, 7, 11, 15) for a, b in diamond]
+    kept, (repeat,) = folded(knots("rcdabcdabcdabcdabcdz", (0, 1), (1, 2), (2, 3), *diamonds))
+    assert (repeat.numbers, repeat.copies) == ((2, 3, 4, 5), 4)
+    assert [knot.twins[0] for knot in kept] == [0, 1, 2, 3, 4, 5, 18, 19]
 
 
 def test_what_is_worth_less_than_a_fiftieth_stays() -> None:

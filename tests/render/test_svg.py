@@ -64,6 +64,12 @@ def test_every_node_tells_its_name_shape_and_what_it_saves() -> None:
     assert "6 nodes, 6 edges, depth 3, all float32 on cpu, 4 tensors saved" in " ".join(written)
 
 
+def test_what_a_node_saves_of_parameters_is_not_counted() -> None:
+    model = nn.Linear(4, 3)
+    written = texts(trace_graph(model(leaf(5, 4)), names=model).to_svg())
+    assert "saves mat1, mat2 (80 B)" in written
+
+
 def test_a_leaf_within_a_node_tells_its_name_shape_and_uses() -> None:
     assert "weight_hh (12, 3), used 40×" in texts(lstm().to_svg())
     assert "x (2,), used 60×" in texts(wide().to_svg())

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -78,19 +78,19 @@ def picture(trace: "GraphTrace", *, fold: bool | None) -> Picture:
     within: dict[int | None, TracedNode] = {
         leaf.index: leaf for leaf in trace.leaves if folds and leaf.index not in roots
     }
-    knots = [*_knots(trace, within)]
+    knots = [*_knots(trace, within, roots)]
     knots, repeats = folded(knots) if folds else (knots, [])
     return Picture(parts=tuple(_parts(trace, knots, within)), repeats=tuple(repeats))
 
 
-def _knots(trace: "GraphTrace", within: Within) -> Iterator[Knot]:
+def _knots(trace: "GraphTrace", within: Within, roots: Container[int]) -> Iterator[Knot]:
     apart = [node for node in trace.nodes if node.index not in within]
     places = {node.index: place for place, node in enumerate(apart)}
     for node in apart:
         ways = (
             (places[edge.target], edge.input_nr) for edge in node.edges if edge.target in places
         )
-        label = _kind(node), *(_end(edge, within) for edge in node.edges)
+        label = node.index in roots, _kind(node), *(_end(edge, within) for edge in node.edges)
         yield Knot(label=label, ways=tuple(ways), twins=(node.index,))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from leafgrad._layout import Drawing, Link, Point, draw
 from leafgrad._render import _graph_text
+from leafgrad._render._lines import own_bytes
 from leafgrad._render._picture import Picture, picture
 from leafgrad._render._svg_brackets import brackets
 from leafgrad._render._svg_legend import head, legend
@@ -46,7 +47,7 @@ def drawing_of(trace: "GraphTrace", shown: Picture) -> Markup:
     sketches = sketches_of(trace, shown)
     links = links_of(shown)
     drawing = draw([one.box() for one in sketches], links)
-    most_bytes = _most_bytes(sketches)
+    most_bytes = max(one.nbytes for one in sketches)
     beside = brackets(shown, sketches, drawing)
     middle, wide = (drawing.left + drawing.right) / 2, drawing.right - drawing.left
     under = legend(trace, sketches, min(wide, MOST_FOR_LEGEND), most_bytes)
@@ -97,12 +98,14 @@ def _moved(x: float, y: float) -> str:
 
 
 def sketches_of(trace: "GraphTrace", shown: Picture) -> list[Sketch]:
-    """Write and measure every part."""
+    """Write and measure every part, with room for bars where there is something to compare."""
     arrivals = Counter(place for part in shown.parts for place, _ in part.ways)
     kinds = {(node.dtype, node.device) for node in trace.nodes}
+    nbytes = [own_bytes(part.node) for part in shown.parts]
+    bars = len({*nbytes} - {0}) > 1
     return [
-        sketch(part, with_kind=len(kinds) > 1, arrivals=arrivals[place])
-        for place, part in enumerate(shown.parts)
+        sketch(part, with_kind=len(kinds) > 1, arrivals=arrivals[place], nbytes=kept * bars)
+        for place, (part, kept) in enumerate(zip(shown.parts, nbytes, strict=True))
     ]
 
 
@@ -114,12 +117,6 @@ def links_of(shown: Picture) -> list[Link]:
         for source, part in enumerate(shown.parts)
         for target, output in part.ways
     ]
-
-
-def _most_bytes(sketches: Sequence[Sketch]) -> int:
-    """Give what a full bar means: nothing where there is nothing to compare."""
-    nbytes = {one.nbytes for one in sketches} - {0}
-    return max(nbytes) if len(nbytes) > 1 else 0
 
 
 def _ways(drawing: Drawing) -> Iterator[Markup]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from leafgrad._layout import Box, Place
-from leafgrad._render._lines import Line, lines, own_bytes
+from leafgrad._render._lines import Line, lines
 from leafgrad._render._repeats import SEVERAL
 from leafgrad._render._svg_style import FACT_SIZE, NAME_SIZE
 from leafgrad._render._widths import shortened, width
@@ -40,7 +40,7 @@ class Sketch:
         lines: What is written in it.
         width: How wide it is, without what is drawn around it.
         height: How high it is, without what is drawn around it.
-        nbytes: What it saved.
+        nbytes: What its bar shows that it saved; 0 for no bar.
         outline: How much is drawn around it.
     """
 
@@ -66,13 +66,12 @@ class Sketch:
         )
 
 
-def sketch(part: "Part", *, with_kind: bool, arrivals: int) -> Sketch:
-    """Write a part and measure it."""
+def sketch(part: "Part", *, with_kind: bool, arrivals: int, nbytes: int) -> Sketch:
+    """Write a part and measure it, with a bar for so many bytes if they are not 0."""
     written = tuple(
         Line(text=shortened(line.text, MOST_LETTERS), style=line.style)
         for line in lines(part, with_kind=with_kind)
     )
-    nbytes = own_bytes(part.node)
     for_links = LINK_APART * (2 + max(len(part.ways), arrivals)) + 2 * STUB_APART * MOST_STUBS
     return Sketch(
         part=part,
@@ -172,7 +171,7 @@ def _texts(sketch: Sketch, x: float, y: float) -> Iterator[Markup]:
 
 
 def _bar(sketch: Sketch, left: float, top: float, most_bytes: int) -> Iterator[Markup]:
-    if sketch.nbytes and most_bytes:
+    if sketch.nbytes:
         wide, y = sketch.width - 2 * PADDING, top + sketch.height - PADDING
         full = max(1.0, wide * sketch.nbytes / most_bytes)
         yield rect("rail", left + PADDING, y, wide, BAR, BAR / 2)
