@@ -4,7 +4,7 @@ import textwrap
 from dataclasses import dataclass
 from html import escape
 
-WIDTH = 79
+from leafgrad._render._table import WIDTH
 
 
 @dataclass(frozen=True, kw_only=True)
