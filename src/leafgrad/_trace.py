@@ -97,7 +97,7 @@ class GraphTrace:
         """Write the graph out for a terminal, which is what ``str()`` gives too.
 
         Returns:
-            At most 40 lines, none longer than 79 characters. A small graph has a line a node, and
+            At most 40 lines, none longer than 80 characters. A small graph has a line a node, and
             an edge to a node that has its own line names that by index. A big one is folded: by
             module where modules are known, else by what repeats itself, else by kind of node, and
             says so.

@@ -107,7 +107,7 @@ def modified() -> Any:
 
 MODIFIED = """
 3 nodes, 2 edges, depth 2, all float32 on cpu, 2 tensors saved
-modified: a saved tensor was written in place, so a backward through it fails
+modified: a saved tensor was written in place, so a backward that needs it fails
 
    node            output  leads to  saved
 0  SinBackward0    (2,)    1         self (2,) (saved at version 0, now 1)
@@ -202,7 +202,7 @@ the outermost      1      2      2     8 B  Relu, Sin
 outside            1      2                 Sum
 
 roots: 0 SumBackward0
-leaves: 25: layers.11.bias, layers.10.bias, layers.9.bias, layers.8.bias, an...
+leaves: 25: layers.11.bias, layers.10.bias, layers.9.bias, layers.8.bias, and...
 folded by module: 52 nodes; .nodes and .to_dict() have them all
 """
 
@@ -218,7 +218,7 @@ LEAFLESS = """
 nodes    times  each time
 0 to 35     36  UndefinedGrad
 
-roots: 0 UndefinedGrad, 1 UndefinedGrad, 2 UndefinedGrad, 3 UndefinedGrad, a...
+roots: 0 UndefinedGrad, 1 UndefinedGrad, 2 UndefinedGrad, 3 UndefinedGrad, an...
 leaves: 0
 folded by what repeats: 36 nodes; .nodes and .to_dict() have them all
 """
@@ -320,7 +320,7 @@ WIDE = [many_outputs, long_name, wide, recorded, modified, leafless]
 
 @pytest.mark.parametrize("traced", WIDE)
 def test_a_graph_fits_a_terminal_of_80_columns(traced: Callable[[], Any]) -> None:
-    assert max(map(len, str(traced()).splitlines())) < 80
+    assert max(map(len, str(traced()).splitlines())) <= 80
 
 
 @pytest.mark.parametrize(("nodes", "lines"), [(35, 39), (36, 10)])

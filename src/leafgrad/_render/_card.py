@@ -4,7 +4,7 @@ import textwrap
 from dataclasses import dataclass
 from html import escape
 
-from leafgrad._render._table import WIDTH
+WIDTH = 79
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,7 +41,7 @@ def _header(trace: "GraphTrace") -> Iterator[str]:
     if trace.is_freed:
         yield "freed: what some nodes saved is gone, so another backward through them fails"
     if any(saved.is_modified for saved in trace.saved):
-        yield "modified: a saved tensor was written in place, so a backward through it fails"
+        yield "modified: a saved tensor was written in place, so a backward that needs it fails"
 
 
 def _listing(trace: "GraphTrace") -> list[str]:

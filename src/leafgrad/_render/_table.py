@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-WIDTH = 79
+WIDTH = 80
 
 
 def clipped(line: str) -> str:
