@@ -169,8 +169,8 @@ module  times  nodes  saved  memory  made of
 
 roots: 0 AddmmBackward0
 leaves: 18: 8.bias, 7.bias, 6.bias, 5.bias, and 14 more
-folded by module (inferred from the parameters): 36 nodes; .nodes and
-.to_dict() have them all
+folded by module (inferred from the parameters): 36 nodes; .nodes and .to_dict()
+have them all
 """
 
 
