@@ -8,7 +8,7 @@ import torch
 from leafgrad import _autograd
 from leafgrad._ends import ends_in, inside_transforms, roots_of
 from leafgrad._log import Log
-from leafgrad._origin import with_inferred_modules
+from leafgrad._origin import with_inferred_modules, with_owners
 from leafgrad._reader import Reader
 from leafgrad._record import Recording
 from leafgrad._trace import GraphTrace
@@ -74,8 +74,8 @@ def trace_graph(
         graph = _autograd.walk(roots)
         unnamed = [(None, end) for end in ends if isinstance(end, torch.Tensor)]
         nodes = Reader(graph, [*named, *unnamed], log).nodes()
-    if recording is None and isinstance(names, torch.nn.Module):
-        nodes = with_inferred_modules(nodes)
+    if isinstance(names, torch.nn.Module):
+        nodes = with_inferred_modules(nodes) if recording is None else with_owners(nodes)
     places = dict(zip(graph, nodes, strict=True))
     return GraphTrace(nodes=nodes, roots=tuple(places[root] for root in roots))
 

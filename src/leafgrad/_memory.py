@@ -91,7 +91,7 @@ class GraphMemory:
 
     @property
     def why(self) -> tuple[str, ...]:
-        """Sentences: what a living output pins, and what of it backward cannot or need not find."""
+        """What a living output pins, and what backward will not find there, in sentences."""
         return card(self).sentences
 
     def __str__(self) -> str:
@@ -159,14 +159,17 @@ def _from_largest(shares: list[MemoryShare]) -> tuple[MemoryShare, ...]:
 
 
 def _share(name: str, saved: Sequence[SavedTensor]) -> MemoryShare:
-    storages = _storages(saved)
+    kept = {slot.storage: slot for slot in saved if slot.storage is not None}
+    parameters = {slot.storage for slot in saved if slot.is_parameter}
     return MemoryShare(
         name=name,
         nodes=tuple(dict.fromkeys(slot.node for slot in saved)),
         slots=len(saved),
         tensor_bytes=sum(map(_tensor_bytes, saved)),
-        storage_bytes=sum(storage.nbytes for storage in storages),
-        bytes_without_parameters=sum(s.nbytes for s in storages if not s.is_parameter),
+        storage_bytes=sum(slot.nbytes or 0 for slot in kept.values()),
+        bytes_without_parameters=sum(
+            slot.nbytes or 0 for storage, slot in kept.items() if storage not in parameters
+        ),
         hidden=sum(slot.nbytes is None and slot.state in {"live", "packed"} for slot in saved),
     )
 

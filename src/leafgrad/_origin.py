@@ -22,6 +22,14 @@ def with_inferred_modules(nodes: Nodes) -> Nodes:
     return tuple(_with_module(node, inferred.get(node.index)) for node in nodes)
 
 
+def with_owners(nodes: Nodes) -> Nodes:
+    """Say of each leaf with a name which module has it."""
+    return tuple(
+        replace(node, module=_owner(node)) if node.is_leaf and node.tensor_names else node
+        for node in nodes
+    )
+
+
 def _with_module(node: TracedNode, module: str | None) -> TracedNode:
     return replace(node, module=module, is_module_inferred=module is not None)
 

@@ -19,12 +19,7 @@ class Recording:
 
     Hand it to `trace_graph`, `preflight` or `explain_grad`. It can be read at any time, also while
     it grows, and keeps no tensor, node or module alive.
-
-    Attributes:
-        log: What leafgrad looks things up in.
     """
-
-    log: Log
 
     def __init__(self, log: Log) -> None:
         """Show what `log` holds."""

@@ -1,12 +1,14 @@
 """A traced graph as a value that keeps nothing alive."""
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from leafgrad._diff import GraphDiff, diff_of
+from leafgrad._load import nodes_and_roots
 from leafgrad._memory import GraphMemory, memory_of
-from leafgrad._render import _graph_data, _graph_networkx, _graph_text, _page, _svg
+from leafgrad._render import _dot, _graph_data, _graph_networkx, _graph_text, _mermaid, _page, _svg
 from leafgrad._traced import SavedTensor, TracedEdge, TracedNode
 
 
@@ -95,8 +97,10 @@ class GraphTrace:
         """Write the graph out for a terminal, which is what ``str()`` gives too.
 
         Returns:
-            One line a node for a small graph; at most 40 lines, with a count of each kind of node
-            instead, for a big one.
+            At most 40 lines, none longer than 80 characters. A small graph has a line a node, and
+            an edge to a node that has its own line names that by index. A big one is folded: by
+            module where modules are known, else by what repeats itself, else by kind of node, and
+            says so.
 
         Example:
             >>> import torch
@@ -115,8 +119,10 @@ class GraphTrace:
         """Give everything as JSON types.
 
         Returns:
-            ``nodes`` (each with its ``edges`` and ``saved``), ``roots``, ``leaves`` and ``sinks``
-            by index, ``depth`` and ``is_freed``; data types and devices by their names.
+            ``schema``, the number of this form, which changes when a field goes or changes its
+            meaning; ``nodes``, each with the attributes of `TracedNode` and so on inwards;
+            ``roots``, ``leaves`` and ``sinks`` by index, ``depth`` and ``is_freed``. Data types and
+            devices stand by their names.
 
         Example:
             >>> import torch
@@ -139,10 +145,75 @@ class GraphTrace:
         Example:
             >>> import torch
             >>> from leafgrad import trace_graph
-            >>> trace_graph(torch.ones(3, requires_grad=True).exp()).to_json()[:45]
-            '{"nodes": [{"index": 0, "name": "ExpBackward0'
+            >>> trace_graph(torch.ones(3, requires_grad=True).exp()).to_json()[:58]
+            '{"schema": 1, "nodes": [{"index": 0, "name": "ExpBackward0'
         """
         return _graph_data.as_json(self, indent=indent)
+
+    @classmethod
+    def from_json(cls, text: str) -> "GraphTrace":
+        """Read a graph that `to_json` has written.
+
+        Args:
+            text: The text.
+
+        Returns:
+            A graph that is equal to the one that was written.
+
+        Raises:
+            ValueError: If the text is no JSON, or holds something else or another schema.
+
+        Example:
+            >>> import torch
+            >>> from leafgrad import GraphTrace, trace_graph
+            >>> trace = trace_graph(torch.ones(3, requires_grad=True).exp())
+            >>> GraphTrace.from_json(trace.to_json()) == trace
+            True
+        """
+        nodes, roots = nodes_and_roots(json.loads(text))
+        return cls(nodes=nodes, roots=roots)
+
+    def to_dot(self) -> str:
+        r"""Write the graph in the language of Graphviz, roots on top.
+
+        Returns:
+            A digraph of all nodes, leaves with sharp corners, and of all edges that lead to a node.
+
+        Example:
+            >>> import torch
+            >>> from leafgrad import trace_graph
+            >>> x = torch.ones(3, requires_grad=True)
+            >>> print(trace_graph(x.exp(), names={"x": x}).to_dot())
+            digraph leafgrad {
+              node [shape=box, fontname="sans-serif"];
+              0 [label="ExpBackward0\n(3,)", style=rounded];
+              1 [label="AccumulateGrad\nx\n(3,)"];
+              0 -> 1;
+            }
+        """
+        return _dot.dot(self)
+
+    def to_mermaid(self) -> str:
+        """Write the graph as a Mermaid flowchart, roots on top.
+
+        Mermaid draws at most 500 edges and 50,000 characters unless it is told otherwise. A graph
+        beyond that is folded: by module as far down as it fits where modules are known, else by
+        kind of node. A comment says how, and each box how many nodes it stands for.
+
+        Returns:
+            The text of the flowchart, leaves with sharp corners.
+
+        Example:
+            >>> import torch
+            >>> from leafgrad import trace_graph
+            >>> x = torch.ones(3, requires_grad=True)
+            >>> print(trace_graph(x.exp(), names={"x": x}).to_mermaid())
+            flowchart TD
+              n0("ExpBackward0<br/>(3,)")
+              n1["AccumulateGrad<br/>x<br/>(3,)"]
+              n0 --> n1
+        """
+        return _mermaid.mermaid(self)
 
     def to_svg(self, *, fold: bool | None = None) -> str:
         """Draw the graph: the root at the top, arrows in the direction of the gradients.

@@ -60,7 +60,6 @@ def ctc() -> torch.Tensor:
 
 
 ONCE: dict[str, Callable[[], torch.Tensor]] = {
-    "CdistBackward0": lambda: torch.cdist(leaf(3, 4), leaf(2, 4)),
     "CtcLossBackward0": ctc,
     "MultiMarginLossBackward0": lambda: functional.multi_margin_loss(
         leaf(2, 3), torch.tensor([0, 1])
@@ -68,7 +67,6 @@ ONCE: dict[str, Callable[[], torch.Tensor]] = {
     "MultilabelMarginLossBackward0": lambda: functional.multilabel_margin_loss(
         leaf(2, 3), torch.tensor([[0, 1, -1], [1, -1, 0]])
     ),
-    "PdistBackward0": lambda: functional.pdist(leaf(3, 4)),
     "ScaledDotProductFlashAttentionForCpuBackward0": attention,
     "SegmentReduceBackward0": lambda: torch.segment_reduce(
         leaf(4), "sum", lengths=torch.tensor([2, 2])

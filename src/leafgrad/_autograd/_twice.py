@@ -25,11 +25,9 @@ def is_once_differentiable(node: Node) -> bool:
 
 
 _ONCE = {
-    "CdistBackward0",
     "CtcLossBackward0",
     "MultiMarginLossBackward0",
     "MultilabelMarginLossBackward0",
-    "PdistBackward0",
     "ScaledDotProductFlashAttentionForCpuBackward0",
     "SegmentReduceBackward0",
 }

@@ -10,9 +10,13 @@ if TYPE_CHECKING:
     from leafgrad._traced import TracedNode
 
 
+SCHEMA = 1  # grows when a field goes or changes its meaning
+
+
 def as_dict(trace: "GraphTrace") -> dict[str, Any]:
     """Give the nodes with all that is known of them, and the graph's own facts."""
     return {
+        "schema": SCHEMA,
         "nodes": [node_as_dict(node) for node in trace.nodes],
         "roots": [node.index for node in trace.roots],
         "leaves": [node.index for node in trace.leaves],

@@ -15,4 +15,5 @@ def size(nbytes: int) -> str:
 
 def count(number: int, noun: str) -> str:
     """Write a number before its noun, which gets a plural where it needs one."""
-    return f"{number} {noun}{'s' * (number != 1)}"
+    plural = "es" if noun.endswith("x") else "s"
+    return f"{number} {noun}{plural * (number != 1)}"
