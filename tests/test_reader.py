@@ -41,6 +41,7 @@ def test_a_saved_tensor_tells_its_facts() -> None:
         state="live",
         shape=(2, 3),
         dtype=torch.float64,
+        device=torch.device("cpu"),
         nbytes=48,
         storage=0,
         is_parameter=False,
@@ -91,10 +92,25 @@ def test_a_packed_tensor_is_not_unpacked(pack: Callable[[torch.Tensor], object])
     assert not trace_graph(y).is_freed
 
 
-def test_a_tensor_saved_on_the_cpu_is_packed() -> None:
-    with torch.autograd.graph.save_on_cpu():
+def test_a_packed_tensor_shows_its_memory_where_a_hook_made_one_tensor_of_it() -> None:
+    def halved(pack: Callable[[torch.Tensor], object]) -> SavedTensor:
+        with torch.autograd.graph.saved_tensors_hooks(pack, refuse):
+            y = leaf(4).exp()
+        return only(trace_graph(y))
+
+    alone, noted = halved(lambda t: t.half()), halved(lambda t: (t.half(), "was float32"))
+    assert (alone.nbytes, alone.storage, alone.shape, alone.dtype) == (8, 0, None, None)
+    assert alone == noted
+    assert halved(lambda t: [t.half(), t.half()]).nbytes is None
+
+
+@pytest.mark.parametrize("pin_memory", [False, True], ids=["plain", "pinned"])
+def test_an_offloaded_tensor_shows_the_copy_and_its_state(*, pin_memory: bool) -> None:
+    with torch.autograd.graph.save_on_cpu(pin_memory):
         y = leaf(2).exp()
-    assert states(trace_graph(y)) == {"result": "packed"}
+    saved = only(trace_graph(y))
+    assert (saved.state, saved.shape, saved.nbytes) == ("offloaded", (2,), 8)
+    assert saved.device == torch.device("cpu")
     y.sum().backward()
     assert states(trace_graph(y)) == {"result": "freed"}
 
@@ -247,6 +263,7 @@ def test_a_custom_function_shows_what_it_saved_and_what_it_keeps_on_its_ctx() ->
     assert states(trace_of(Separate)) == {"saved_tensors[0]": "live"}
     mask = trace_of(Scaled).saved[1]
     assert (mask.dtype, mask.saved_version, mask.is_modified) == (torch.bool, None, False)
+    assert [saved.is_on_ctx for saved in trace_of(Scaled).saved] == [False, True]
 
 
 # --- Retained gradients

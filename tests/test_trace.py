@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from leafgrad import GraphTrace, SavedTensor, trace_graph
+from leafgrad import GraphTrace, SavedTensor, record, trace_graph
 
 
 def example() -> GraphTrace:
@@ -62,6 +62,7 @@ def test_the_repr_of_a_trace_is_short() -> None:
 def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
     x = torch.ones(2, requires_grad=True)
     assert trace_graph(x.sin(), names={"x": x}).to_dict() == {
+        "schema": 1,
         "nodes": [
             {
                 "index": 0,
@@ -77,17 +78,23 @@ def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
                         "state": "live",
                         "shape": [2],
                         "dtype": "float32",
+                        "device": "cpu",
                         "nbytes": 8,
                         "storage": 0,
                         "is_parameter": False,
                         "saved_version": 0,
                         "current_version": 0,
+                        "writes": [],
                     }
                 ],
                 "tensor_names": [],
                 "is_leaf": False,
                 "retains_grad": False,
                 "custom_function": None,
+                "created": 0,
+                "module": None,
+                "is_module_inferred": False,
+                "source": None,
                 "leaf_name": None,
                 "is_freed": False,
             },
@@ -103,6 +110,10 @@ def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
                 "is_leaf": True,
                 "retains_grad": False,
                 "custom_function": None,
+                "created": None,
+                "module": None,
+                "is_module_inferred": False,
+                "source": None,
                 "leaf_name": "x",
                 "is_freed": False,
             },
@@ -113,6 +124,12 @@ def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
         "depth": 1,
         "is_freed": False,
     }
+
+
+def test_only_a_trace_can_be_compared_with_a_trace() -> None:
+    wrong: Any = torch.ones(2)
+    with pytest.raises(TypeError, match=r"^other must be a GraphTrace, not Tensor; trace_graph"):
+        example().diff(wrong)
 
 
 class Copied(torch.autograd.Function):
@@ -135,7 +152,7 @@ def test_a_custom_function_is_a_dict_in_the_dict() -> None:
 def test_json_is_the_dict_as_text() -> None:
     assert json.loads(example().to_json()) == example().to_dict()
     assert "\n" not in example().to_json()
-    assert example().to_json(indent=2).startswith('{\n  "nodes": [')
+    assert example().to_json(indent=2).startswith('{\n  "schema": 1,\n  "nodes": [')
 
 
 def test_networkx_gets_a_multigraph_with_all_that_is_known() -> None:
@@ -161,3 +178,53 @@ def test_without_networkx_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "networkx", None)
     with pytest.raises(ImportError, match=r"networkx must be installed .* or use to_dict\(\)"):
         example().to_networkx()
+
+
+class Keeping(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.mask = x > 0
+        return x.clone()
+
+    @staticmethod
+    def backward(_: Any, *gradients: Any) -> Any:
+        return gradients[0]
+
+
+def of_all_kinds() -> dict[str, GraphTrace]:
+    function: Any = Keeping
+    x = torch.ones(2, requires_grad=True)
+    with record() as recording:
+        h = torch.nn.Tanh()(x * 2)
+        y = h.sin()
+        h.mul_(2)
+    freed = x.exp()
+    freed.sum().backward()
+    ragged = torch.nested.nested_tensor([torch.ones(1)], layout=torch.jagged, requires_grad=True)
+    model = torch.nn.Linear(2, 2)
+    return {
+        "plain": example(),
+        "recorded": trace_graph(y, recording=recording),
+        "custom": trace_graph(function.apply(x)),
+        "freed": trace_graph(freed),
+        "ragged": trace_graph(ragged.sin()),
+        "inferred": trace_graph(model(torch.ones(1, 2)), names=model),
+        "several roots": trace_graph([x.exp(), x.sin()]),
+    }
+
+
+@pytest.mark.parametrize("kind", of_all_kinds())
+def test_a_trace_comes_back_from_json(kind: str) -> None:
+    trace = of_all_kinds()[kind]
+    assert GraphTrace.from_json(trace.to_json()) == trace
+
+
+@pytest.mark.parametrize("text", ['{"nodes": []}', '{"schema": 0}', "[]"])
+def test_json_of_something_else_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^the text must hold a graph of schema 1, not"):
+        GraphTrace.from_json(text)
+
+
+def test_text_that_is_no_json_is_refused_as_python_does() -> None:
+    with pytest.raises(json.JSONDecodeError):
+        GraphTrace.from_json("nodes")

@@ -4,16 +4,34 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from leafgrad._cut import Cut, CutKind
     from leafgrad._derivative import higher_order_grad
+    from leafgrad._diff import GraphDiff, KindChange
+    from leafgrad._explain import explain_grad
+    from leafgrad._explanation import GradCause, GradExplanation
+    from leafgrad._findings import InPlaceConflict, OnceDifferentiable, Preflight
     from leafgrad._graph import trace_graph
+    from leafgrad._memory import GraphMemory, KeptStorage, MemoryShare
+    from leafgrad._preflight import preflight
+    from leafgrad._record import Recording, record
     from leafgrad._tensor import TensorDescription, TensorRole, describe_tensor
-    from leafgrad._trace import CustomFunction, GraphTrace, SavedTensor, TracedEdge, TracedNode
+    from leafgrad._trace import GraphTrace
+    from leafgrad._traced import CustomFunction, SavedTensor, Source, TracedEdge, TracedNode, Write
 else:  # to a type checker, __getattr__ would say that every name exists
     _HOMES = {
+        "_cut": ["Cut", "CutKind"],
         "_derivative": ["higher_order_grad"],
+        "_diff": ["GraphDiff", "KindChange"],
+        "_explain": ["explain_grad"],
+        "_explanation": ["GradCause", "GradExplanation"],
+        "_findings": ["InPlaceConflict", "OnceDifferentiable", "Preflight"],
         "_graph": ["trace_graph"],
+        "_memory": ["GraphMemory", "KeptStorage", "MemoryShare"],
+        "_preflight": ["preflight"],
+        "_record": ["Recording", "record"],
         "_tensor": ["TensorDescription", "TensorRole", "describe_tensor"],
-        "_trace": ["CustomFunction", "GraphTrace", "SavedTensor", "TracedEdge", "TracedNode"],
+        "_trace": ["GraphTrace"],
+        "_traced": ["CustomFunction", "SavedTensor", "Source", "TracedEdge", "TracedNode", "Write"],
     }
 
     def __getattr__(name: str) -> Any:
@@ -27,14 +45,32 @@ else:  # to a type checker, __getattr__ would say that every name exists
 
 __all__ = [
     "CustomFunction",
+    "Cut",
+    "CutKind",
+    "GradCause",
+    "GradExplanation",
+    "GraphDiff",
+    "GraphMemory",
     "GraphTrace",
+    "InPlaceConflict",
+    "KeptStorage",
+    "KindChange",
+    "MemoryShare",
+    "OnceDifferentiable",
+    "Preflight",
+    "Recording",
     "SavedTensor",
+    "Source",
     "TensorDescription",
     "TensorRole",
     "TracedEdge",
     "TracedNode",
+    "Write",
     "describe_tensor",
+    "explain_grad",
     "higher_order_grad",
+    "preflight",
+    "record",
     "trace_graph",
 ]
 

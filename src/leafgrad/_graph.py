@@ -4,15 +4,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
-from torch.autograd.graph import GradientEdge, Node
 
 from leafgrad import _autograd
+from leafgrad._ends import ends_in, inside_transforms, roots_of
+from leafgrad._log import Log
+from leafgrad._origin import with_inferred_modules, with_owners
 from leafgrad._reader import Reader
+from leafgrad._record import Recording
 from leafgrad._trace import GraphTrace
 
 
 def trace_graph(
-    outputs: Any, *, names: torch.nn.Module | Mapping[str, torch.Tensor] | None = None
+    outputs: Any,
+    *,
+    names: torch.nn.Module | Mapping[str, torch.Tensor] | None = None,
+    recording: Recording | None = None,
 ) -> GraphTrace:
     """Copy the autograd graph behind some outputs into values.
 
@@ -26,14 +32,19 @@ def trace_graph(
             of lists, tuples and dicts of them. Those that need no gradient have no graph, and are
             left out as long as another one has.
         names: What tensors are called: a module gives the names of its parameters and buffers, a
-            mapping leads from name to tensor. The name of a result is shown at its node.
+            mapping leads from name to tensor. The name of a result is shown at its node. Where
+            nothing was recorded, nodes between the uses of a module's parameters are taken to be
+            that module's.
+        recording: What `record` gave while the outputs were computed in this thread. It is asked
+            for, not found by itself, as nodes of different threads may have the same number: only
+            you know that it is about these.
 
     Returns:
         The graph as a value that keeps nothing alive.
 
     Raises:
         TypeError: If `outputs` holds anything else, or `names` is neither a module nor a mapping
-            from strings to tensors.
+            from strings to tensors, or `recording` is no recording.
         ValueError: If `outputs` holds nothing, or nothing that needs a gradient.
 
     Example:
@@ -55,81 +66,34 @@ def trace_graph(
     What a node tells is documented at ``torch.autograd.graph.Node``; where that is silent, it is
     what PyTorch was seen to do.
     """
+    log = log_of(recording)
     with _autograd.unobserved():
-        named = [(name, _inside_transforms(tensor)) for name, tensor in _named_tensors(names)]
-        ends = [_inside_transforms(end) for end in _flatten(outputs)]
-        roots = _roots(ends)
+        named = [(name, inside_transforms(tensor)) for name, tensor in named_tensors(names)]
+        ends = [inside_transforms(end) for end in ends_in(outputs)]
+        roots = roots_of(ends)
         graph = _autograd.walk(roots)
         unnamed = [(None, end) for end in ends if isinstance(end, torch.Tensor)]
-        nodes = Reader(graph, [*named, *unnamed]).nodes()
+        nodes = Reader(graph, [*named, *unnamed], log).nodes()
+    if isinstance(names, torch.nn.Module):
+        nodes = with_inferred_modules(nodes) if recording is None else with_owners(nodes)
     places = dict(zip(graph, nodes, strict=True))
     return GraphTrace(nodes=nodes, roots=tuple(places[root] for root in roots))
 
 
-End = torch.Tensor | GradientEdge
-
-
-def _flatten(outputs: object) -> Iterator[End]:
-    """Yield the tensors and edges of a nest, in order."""
-    ahead = [("outputs", outputs)]
-    while ahead:
-        path, item = ahead.pop()
-        if isinstance(item, GradientEdge) and not isinstance(item.node, Node):
+def log_of(recording: object) -> Log:
+    match recording:
+        case None:
+            return Log(0)
+        case Recording():
+            return recording.log
+        case _:
             raise TypeError(
-                f"{path}.node must be a node, not {type(item.node).__name__}; "
-                "torch.autograd.graph.get_gradient_edge(tensor) gives an edge"
+                f"recording must be what record() gave, not {type(recording).__name__}; "
+                "name it as in `with record() as recording:`"
             )
-        if isinstance(item, torch.Tensor | GradientEdge):
-            yield item
-        elif isinstance(item, Mapping):
-            ahead.extend((f"{path}[{key!r}]", item[key]) for key in reversed([*item]))
-        elif isinstance(item, list | tuple):
-            ahead.extend((f"{path}[{i}]", item[i]) for i in reversed(range(len(item))))
-        else:
-            raise TypeError(_not_an_output(path, item))
 
 
-def _not_an_output(path: str, item: object) -> str:
-    cure = next((cure for kind, cure in CURES.items() if isinstance(item, kind)), ANY_CURE)
-    must = "must be a tensor, a GradientEdge, or a nest of lists, tuples and dicts of them"
-    return f"{path} {must}, not {type(item).__name__}; {cure}"
-
-
-CURES: dict[type, str] = {
-    type(None): "leave it out",
-    torch.nn.Module: "pass what a call of the module returns",
-    Node: "pass the tensor that the node made, or GradientEdge(node, 0)",
-}
-ANY_CURE = "pass what the forward computation made, before any .item() or .numpy()"
-
-
-def _inside_transforms(end: Any) -> Any:
-    """Look through wrappers of ``torch.func`` that need no gradient at their own level."""
-    if isinstance(end, GradientEdge):
-        return end
-    while _autograd.functorch_wrapper(end) and not _autograd.plain(end, "requires_grad"):
-        end = _autograd.unwrapped(end)
-    return end
-
-
-def _roots(ends: list[End]) -> list[Node]:
-    """Find the nodes that the outputs' gradients arrive at, each of them once."""
-    if not ends:
-        raise ValueError("outputs must hold at least one tensor, not none; pass a result")
-    edges = [
-        (end.node, end.output_nr) if isinstance(end, GradientEdge) else _autograd.gradient_edge(end)
-        for end in ends
-    ]
-    roots = list(dict.fromkeys(edge[0] for edge in edges if edge is not None))
-    if not roots:
-        raise ValueError(
-            "outputs must hold a tensor that needs a gradient, but none of them requires grad; "
-            "compute them from a tensor with requires_grad=True, outside no_grad() and detach()"
-        )
-    return roots
-
-
-def _named_tensors(names: object) -> Iterator[tuple[str, torch.Tensor]]:
+def named_tensors(names: object) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield what has a name; a view that PyTorch refuses to place in a graph has no use for it."""
     for name, tensor in _names_and_tensors(names):
         if not isinstance(name, str):

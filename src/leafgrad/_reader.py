@@ -4,12 +4,14 @@ import inspect
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
+from typing import Any
 
 import torch
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-from leafgrad._trace import CustomFunction, SavedTensor, TracedEdge, TracedNode
+from leafgrad._log import Log
+from leafgrad._traced import CustomFunction, SavedTensor, TracedEdge, TracedNode
 
 
 class Reader:
@@ -19,9 +21,17 @@ class Reader:
         self,
         graph: Mapping[Node, _autograd.Successors],
         tensors: Sequence[tuple[str | None, torch.Tensor]],
+        log: Log,
     ) -> None:
-        """Take a graph and the tensors at hand that may belong to it, with their names if any."""
+        """Take a graph, the tensors at hand that may belong to it, with their names if any, a log.
+
+        The log is empty where nothing was recorded.
+        """
         self.graph = graph
+        self.log = log
+        self.numbers = {node: _autograd.sequence_nr(node) for node in graph}
+        ordered = sorted(number for number in self.numbers.values() if number is not None)
+        self.created = {number: place for place, number in enumerate(ordered)}
         self.index = {node: number for number, node in enumerate(graph)}
         self.storages = defaultdict[int, int](count().__next__)
         leaves = [leaf for node in graph if (leaf := _autograd.leaf_variable(node)) is not None]
@@ -52,7 +62,18 @@ class Reader:
             is_leaf=leaf is not None,
             retains_grad=_retains_grad(at_hand),
             custom_function=_custom_function(node),
+            **self._origin(self.numbers[node]),
         )
+
+    def _origin(self, number: int | None) -> dict[str, Any]:
+        """Tell when the node was made and, if that was recorded, where."""
+        if number is None:
+            return {}
+        return {
+            "created": self.created[number],
+            "module": self.log.module_of(number),
+            "source": self.log.source_of(number),
+        }
 
     def _edges(self, node: Node) -> Iterator[TracedEdge]:
         for output_nr, (successor, input_nr) in enumerate(self.graph[node]):
@@ -68,22 +89,26 @@ class Reader:
             if slot.tensor is None:
                 yield SavedTensor(node=self.index[node], name=slot.name, state=slot.state)
             else:
-                yield self._live(self.index[node], slot, slot.tensor)
+                yield self._kept(self.index[node], slot, slot.tensor)
 
-    def _live(self, index: int, slot: _autograd.Slot, tensor: torch.Tensor) -> SavedTensor:
+    def _kept(self, index: int, slot: _autograd.Slot, tensor: torch.Tensor) -> SavedTensor:
         identity, nbytes = _autograd.storage(tensor) or (None, None)
         shared = identity in self.parameters
+        shown = slot.state != "packed"
+        versions = slot.saved_version, slot.current_version
         return SavedTensor(
             node=index,
             name=slot.name,
             state=slot.state,
-            shape=_autograd.shape(tensor),
-            dtype=_autograd.plain(tensor, "dtype"),
+            shape=_autograd.shape(tensor) if shown else None,
+            dtype=_autograd.plain(tensor, "dtype") if shown else None,
+            device=_autograd.plain(tensor, "device"),
             nbytes=nbytes,
             storage=None if identity is None else self.storages[identity],
             is_parameter=shared or _autograd.is_parameter_or_view(tensor),
             saved_version=slot.saved_version,
             current_version=slot.current_version,
+            writes=self.log.writes_between(identity, *versions),
         )
 
 

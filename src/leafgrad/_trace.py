@@ -1,134 +1,15 @@
-"""A traced graph as values: nodes, edges and saved tensors that keep nothing alive."""
+"""A traced graph as a value that keeps nothing alive."""
 
+import json
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
-import torch
-
-from leafgrad._render import _graph_data, _graph_networkx, _graph_text
-
-Shape = tuple[int | str, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TracedEdge:
-    """One input of a node's operation, and the node that the input's gradient goes on to.
-
-    Attributes:
-        source: The index of the node that the edge leads from.
-        target: The index of the node that it leads to; None where the input needed no gradient.
-        input_nr: Which input of the target it arrives at, as in ``next_functions``: which output
-            of the target's operation the tensor was.
-        output_nr: Which output of the source it leaves from: which input of the source's
-            operation the tensor was.
-    """
-
-    source: int
-    target: int | None
-    input_nr: int
-    output_nr: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SavedTensor:
-    """One tensor that a node keeps for backward, as far as it can be read without side effects.
-
-    Only what is ``"live"`` shows a tensor; otherwise the facts about it are None.
-
-    Attributes:
-        node: The index of the node that keeps it.
-        name: What the node calls it: ``"self"``, ``"result"``, ``"saved_tensors[0]"`` of a custom
-            function, ``"ctx.mask"`` for a tensor that one keeps as an attribute of its ``ctx``.
-        state: ``"live"``; ``"freed"``, as by a backward; ``"packed"`` by a hook of
-            `torch.autograd.graph.saved_tensors_hooks`; ``"recompute"`` where
-            `torch.utils.checkpoint` kept a stand-in.
-        shape: The sizes, with words where a size is no number.
-        dtype: The data type.
-        nbytes: The bytes of the storage that is kept alive, the whole of it even where the tensor
-            is a view of a part; None where there is no single storage (sparse tensors).
-        storage: A number that is equal for equal storages within one trace.
-        is_parameter: Whether the storage is a parameter's.
-        saved_version: The version at which it was saved; None where PyTorch does not tell.
-        current_version: The version now.
-    """
-
-    node: int
-    name: str
-    state: Literal["live", "freed", "packed", "recompute"]
-    shape: Shape | None = None
-    dtype: torch.dtype | None = None
-    nbytes: int | None = None
-    storage: int | None = None
-    is_parameter: bool | None = None
-    saved_version: int | None = None
-    current_version: int | None = None
-
-    @property
-    def is_modified(self) -> bool:
-        """Whether it was written in place since it was saved, so that backward will complain."""
-        return self.saved_version is not None and self.saved_version != self.current_version
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CustomFunction:
-    """The `torch.autograd.Function` that made a node.
-
-    Attributes:
-        name: Its qualified name, module first.
-        file: The file that its ``forward`` is written in, where there is one.
-        line: The line at which its ``forward`` starts.
-    """
-
-    name: str
-    file: str | None
-    line: int | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TracedNode:
-    """One node of a traced graph: the backward of one operation, or a leaf.
-
-    Attributes:
-        index: Its place in `GraphTrace.nodes`.
-        name: Its name in PyTorch, such as ``"MulBackward0"``.
-        shapes: The shapes of what its operation made, one an output; None for a strided nested
-            tensor. An output that takes part in no gradient may show as ``()``.
-        dtype: The data type of the first output.
-        device: Where the first output is.
-        edges: One `TracedEdge` for each tensor input of the operation, in order.
-        saved: What it keeps for backward.
-        tensor_names: The names given to its tensors.
-        is_leaf: Whether it accumulates into a leaf tensor.
-        retains_grad: Whether a tensor of it retains its gradient, as far as tensors were at hand:
-            among the outputs, the named ones and the leaves; None where none was.
-        custom_function: The `torch.autograd.Function` behind it, with its file and line, or None.
-    """
-
-    index: int
-    name: str
-    shapes: tuple[Shape | None, ...]
-    dtype: torch.dtype
-    device: torch.device
-    edges: tuple[TracedEdge, ...]
-    saved: tuple[SavedTensor, ...]
-    tensor_names: tuple[str, ...]
-    is_leaf: bool
-    retains_grad: bool | None
-    custom_function: CustomFunction | None
-
-    @property
-    def leaf_name(self) -> str | None:
-        """The name of the leaf tensor that it accumulates into, if that has one."""
-        return self.tensor_names[0] if self.is_leaf and self.tensor_names else None
-
-    @property
-    def is_freed(self) -> bool:
-        """Whether a saved tensor is gone, so that a backward through this node would fail.
-
-        PyTorch frees a custom function's node as a whole, even one that saved nothing.
-        """
-        return any(saved.state == "freed" for saved in self.saved)
+from leafgrad._diff import GraphDiff, diff_of
+from leafgrad._load import nodes_and_roots
+from leafgrad._memory import GraphMemory, memory_of
+from leafgrad._render import _dot, _graph_data, _graph_networkx, _graph_text, _mermaid, _page, _svg
+from leafgrad._traced import SavedTensor, TracedEdge, TracedNode
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -166,6 +47,11 @@ class GraphTrace:
         return tuple(saved for node in self.nodes for saved in node.saved)
 
     @cached_property
+    def memory(self) -> GraphMemory:
+        """What the graph keeps alive for backward, in all and by node, kind, module and line."""
+        return memory_of(self.nodes)
+
+    @cached_property
     def depth(self) -> int:
         """The number of edges on the longest path from a root."""
         depths = [0] * len(self.nodes)
@@ -179,12 +65,42 @@ class GraphTrace:
         """Whether a saved tensor of any node is gone, so that a whole backward would fail."""
         return any(node.is_freed for node in self.nodes)
 
+    def diff(self, other: "GraphTrace") -> GraphDiff:
+        """Compare this trace with another one, as of the same model computed in another way.
+
+        Args:
+            other: The trace to go on to.
+
+        Returns:
+            Which nodes came and went from this trace to the other, and how many bytes are kept.
+
+        Raises:
+            TypeError: If `other` is not a `GraphTrace`.
+
+        Example:
+            >>> import torch
+            >>> from leafgrad import trace_graph
+            >>> x = torch.ones(3, requires_grad=True)
+            >>> print(trace_graph(x.sin().sin()).diff(trace_graph(x.sin())))
+            1 node went, 0 came; 24 B before, 12 B after, without parameters
+            <BLANKLINE>
+            node          before  after  bytes before  after
+            SinBackward0       2      1          24 B   12 B
+        """
+        if not isinstance(other, GraphTrace):
+            raise TypeError(
+                f"other must be a GraphTrace, not {type(other).__name__}; trace_graph() makes one"
+            )
+        return diff_of(self.nodes, other.nodes)
+
     def to_text(self) -> str:
         """Write the graph out for a terminal, which is what ``str()`` gives too.
 
         Returns:
-            One line a node for a small graph; at most 40 lines, with a count of each kind of node
-            instead, for a big one.
+            At most 40 lines, none longer than 80 characters. A small graph has a line a node, and
+            an edge to a node that has its own line names that by index. A big one is folded: by
+            module where modules are known, else by what repeats itself, else by kind of node, and
+            says so.
 
         Example:
             >>> import torch
@@ -203,8 +119,10 @@ class GraphTrace:
         """Give everything as JSON types.
 
         Returns:
-            ``nodes`` (each with its ``edges`` and ``saved``), ``roots``, ``leaves`` and ``sinks``
-            by index, ``depth`` and ``is_freed``; data types and devices by their names.
+            ``schema``, the number of this form, which changes when a field goes or changes its
+            meaning; ``nodes``, each with the attributes of `TracedNode` and so on inwards;
+            ``roots``, ``leaves`` and ``sinks`` by index, ``depth`` and ``is_freed``. Data types and
+            devices stand by their names.
 
         Example:
             >>> import torch
@@ -227,10 +145,125 @@ class GraphTrace:
         Example:
             >>> import torch
             >>> from leafgrad import trace_graph
-            >>> trace_graph(torch.ones(3, requires_grad=True).exp()).to_json()[:45]
-            '{"nodes": [{"index": 0, "name": "ExpBackward0'
+            >>> trace_graph(torch.ones(3, requires_grad=True).exp()).to_json()[:58]
+            '{"schema": 1, "nodes": [{"index": 0, "name": "ExpBackward0'
         """
         return _graph_data.as_json(self, indent=indent)
+
+    @classmethod
+    def from_json(cls, text: str) -> "GraphTrace":
+        """Read a graph that `to_json` has written.
+
+        Args:
+            text: The text.
+
+        Returns:
+            A graph that is equal to the one that was written.
+
+        Raises:
+            ValueError: If the text is no JSON, or holds something else or another schema.
+
+        Example:
+            >>> import torch
+            >>> from leafgrad import GraphTrace, trace_graph
+            >>> trace = trace_graph(torch.ones(3, requires_grad=True).exp())
+            >>> GraphTrace.from_json(trace.to_json()) == trace
+            True
+        """
+        nodes, roots = nodes_and_roots(json.loads(text))
+        return cls(nodes=nodes, roots=roots)
+
+    def to_dot(self) -> str:
+        r"""Write the graph in the language of Graphviz, roots on top.
+
+        Returns:
+            A digraph of all nodes, leaves with sharp corners, and of all edges that lead to a node.
+
+        Example:
+            >>> import torch
+            >>> from leafgrad import trace_graph
+            >>> x = torch.ones(3, requires_grad=True)
+            >>> print(trace_graph(x.exp(), names={"x": x}).to_dot())
+            digraph leafgrad {
+              node [shape=box, fontname="sans-serif"];
+              0 [label="ExpBackward0\n(3,)", style=rounded];
+              1 [label="AccumulateGrad\nx\n(3,)"];
+              0 -> 1;
+            }
+        """
+        return _dot.dot(self)
+
+    def to_mermaid(self) -> str:
+        """Write the graph as a Mermaid flowchart, roots on top.
+
+        Mermaid draws at most 500 edges and 50,000 characters unless it is told otherwise. A graph
+        beyond that is folded: by module as far down as it fits where modules are known, else by
+        kind of node. A comment says how, and each box how many nodes it stands for.
+
+        Returns:
+            The text of the flowchart, leaves with sharp corners.
+
+        Example:
+            >>> import torch
+            >>> from leafgrad import trace_graph
+            >>> x = torch.ones(3, requires_grad=True)
+            >>> print(trace_graph(x.exp(), names={"x": x}).to_mermaid())
+            flowchart TD
+              n0("ExpBackward0<br/>(3,)")
+              n1["AccumulateGrad<br/>x<br/>(3,)"]
+              n0 --> n1
+        """
+        return _mermaid.mermaid(self)
+
+    def to_svg(self, *, fold: bool | None = None) -> str:
+        """Draw the graph: the root at the top, arrows in the direction of the gradients.
+
+        The picture follows the theme of the page that it stands in, and that of the reader where
+        it stands alone. Its text can be selected and searched, and each box tells more about its
+        node when it is pointed at.
+
+        Args:
+            fold: Whether a leaf is shown within the box of the node that leads to it, and of parts
+                that are repeated, such as the blocks of a transformer, only one, with their
+                number. None folds graphs of more than 40 nodes.
+
+        Returns:
+            An ``<svg>`` element, for a file of its own or for a page.
+
+        Raises:
+            ValueError: If there would be more than 3,000 boxes.
+
+        Example:
+            >>> import torch
+            >>> from leafgrad import trace_graph
+            >>> x = torch.ones(3, requires_grad=True)
+            >>> picture = trace_graph(x * x, names={"x": x}).to_svg()
+            >>> picture[:4], "MulBackward0" in picture, "leaf (3,)" in picture
+            ('<svg', True, True)
+        """
+        return _svg.svg(self, fold=fold)
+
+    def to_html(self) -> str:
+        """Write a page to move about in: zoom, search, follow the paths of a node, fold and unfold.
+
+        Everything is in the one text, and the page asks no network. It works with mouse, keyboard
+        and touch, in the light and in the dark; the page itself says which key does what.
+
+        Returns:
+            A whole HTML document. It starts as `to_svg` would draw the graph, and shows it folded
+            only where it has more than 3,000 nodes.
+
+        Raises:
+            ValueError: If there would be more than 3,000 boxes even when it is folded.
+
+        Example:
+            >>> import torch
+            >>> from leafgrad import trace_graph
+            >>> x = torch.ones(3, requires_grad=True)
+            >>> trace_graph(x * x, names={"x": x}).to_html()[:15]
+            '<!doctype html>'
+        """
+        return _page.page(self)
 
     def to_networkx(self) -> Any:
         """Give the graph to networkx.
@@ -259,4 +292,4 @@ class GraphTrace:
         return f"<GraphTrace of {len(self.nodes)} nodes, {len(self.leaves)} of them leaves>"
 
     def _repr_html_(self) -> str:
-        return _graph_text.html(self)
+        return _svg.html(self)

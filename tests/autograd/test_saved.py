@@ -88,6 +88,15 @@ def test_a_hook_is_seen_and_not_called() -> None:
     assert slot_states(y) == {"self": "packed"}
 
 
+def test_a_slot_moved_to_the_cpu_is_told_from_one_packed_by_any_hook() -> None:
+    with torch.autograd.graph.save_on_cpu():
+        y = leaf(2).exp()
+    (slot,) = _autograd.saved_slots(recorded(y))
+    assert slot.state == "offloaded"
+    assert slot.tensor is not None
+    assert slot.tensor.data_ptr() == y.data_ptr()
+
+
 def test_a_checkpoint_is_seen_and_not_run_again() -> None:
     runs: list[None] = []
 

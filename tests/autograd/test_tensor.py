@@ -220,3 +220,10 @@ def test_the_gradient_of_an_invalid_view_is_seen_as_well() -> None:
     with torch.no_grad():
         base.add_(1)
     assert [_autograd.has_grad(view) for view in (empty, filled)] == [False, True]
+
+
+def test_the_modes_that_see_calls_are_counted(watching_mode: Any) -> None:
+    before = _autograd.function_modes()
+    with watching_mode:
+        inside = _autograd.function_modes()
+    assert (before, inside) == (0, 1)

@@ -1,5 +1,7 @@
 """A traced graph as text, to the letter."""
 
+import random
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +10,8 @@ import torch
 from torch import nn
 from torch.autograd.graph import GradientEdge
 
-from leafgrad import trace_graph
+from leafgrad import record, trace_graph
+from leafgrad._render import _graph_text
 
 
 def leaf(*shape: int) -> torch.Tensor:
@@ -53,11 +56,11 @@ def unbound() -> Any:
 UNBOUND = """
 3 nodes, 6 edges, depth 2, all float32 on cpu, 0 tensors saved
 
-   node             output                              leads to
-0  StackBackward0   (5, 2)                              1 output 1, 1 output 2, 1 output 3, 1 output 4, and 1 more
-1  UnbindBackward0  (2,), (2,), (2,), (2,), and 2 more  2
+   node             output                  leads to
+0  StackBackward0   (5, 2)                  1 output 1, 1 output 2, and 3 more
+1  UnbindBackward0  (2,), (2,), and 4 more  2
 2  AccumulateGrad   (6, 2)
-"""  # noqa: E501
+"""
 
 
 def mixed() -> Any:
@@ -141,15 +144,16 @@ def long_chain() -> Any:
 
 
 LONG_CHAIN = """
-100001 nodes, 100000 edges, depth 100000, all float32 on cpu, 100000 tensors saved
+100001 nodes, 100000 edges, depth 100000, all float32 on cpu, 100000 tensors
+saved
 
-node             count   saved
-SinBackward0    100000  100000
-AccumulateGrad       1
+nodes        times   saved  each time
+0 to 99999  100000  100000  Sin
+100000           1          AccumulateGrad
 
 roots: 0 SinBackward0
 leaves: 1: x
-left out: the lines of 100001 nodes; .nodes and .to_dict() have them all
+folded by what repeats: 100001 nodes; .nodes and .to_dict() have them all
 """
 
 
@@ -161,14 +165,46 @@ def perceptron() -> Any:
 PERCEPTRON = """
 36 nodes, 35 edges, depth 10, all float32 on cpu, 17 tensors saved
 
-node            count  saved
-AccumulateGrad     18
-AddmmBackward0      9     17
-TBackward0          9
+module  times  nodes  saved  memory  made of
+*           9     36     17    72 B  T, Addmm
 
 roots: 0 AddmmBackward0
 leaves: 18: 8.bias, 7.bias, 6.bias, 5.bias, and 14 more
-left out: the lines of 36 nodes; .nodes and .to_dict() have them all
+folded by module (inferred from the parameters): 36 nodes; .nodes and .to_dict()
+have them all
+"""
+
+
+class Stack(nn.Module):
+    """Modules, numbered and named, with a part that no parameter is around."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(*[nn.Linear(2, 2) for _ in range(12)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.layers(x).relu().sin()
+        return result
+
+
+def recorded() -> Any:
+    model, x = Stack(), leaf(1, 2)
+    with record() as recording:
+        y = model(x).sum()
+    return trace_graph(y, names=model, recording=recording)
+
+
+RECORDED = """
+52 nodes, 51 edges, depth 16, all float32 on cpu, 26 tensors saved
+
+module         times  nodes  saved  memory  made of
+layers.*          12     48     24    96 B  T, Addmm
+the outermost      1      2      2     8 B  Relu, Sin
+outside            1      2                 Sum
+
+roots: 0 SumBackward0
+leaves: 25: layers.11.bias, layers.10.bias, layers.9.bias, layers.8.bias, and...
+folded by module: 52 nodes; .nodes and .to_dict() have them all
 """
 
 
@@ -180,12 +216,34 @@ def leafless() -> Any:
 LEAFLESS = """
 36 nodes, 0 edges, depth 0, all float32 on cpu, 0 tensors saved
 
-node           count
-UndefinedGrad     36
+nodes    times  each time
+0 to 35     36  UndefinedGrad
 
-roots: 0 UndefinedGrad, 1 UndefinedGrad, 2 UndefinedGrad, 3 UndefinedGrad, and 32 more
+roots: 0 UndefinedGrad, 1 UndefinedGrad, 2 UndefinedGrad, 3 UndefinedGrad, an...
 leaves: 0
-left out: the lines of 36 nodes; .nodes and .to_dict() have them all
+folded by what repeats: 36 nodes; .nodes and .to_dict() have them all
+"""
+
+
+def steps() -> Any:
+    x = leaf(2)
+    y = x
+    for _ in range(20):
+        y = y.sin() * y.cos()
+    return trace_graph(y.exp().log(), names={"x": x})
+
+
+STEPS = """
+63 nodes, 82 edges, depth 42, all float32 on cpu, 82 tensors saved
+
+nodes    times  saved  each time
+0 to 1       1      2  Log, Exp
+2 to 61     20     80  Mul, Sin, Cos
+62           1         AccumulateGrad
+
+roots: 0 LogBackward0
+leaves: 1: x
+folded by what repeats: 63 nodes; .nodes and .to_dict() have them all
 """
 
 
@@ -201,7 +259,9 @@ left out: the lines of 36 nodes; .nodes and .to_dict() have them all
         (packed_and_recomputed, PACKED_AND_RECOMPUTED),
         (long_chain, LONG_CHAIN),
         (perceptron, PERCEPTRON),
+        (recorded, RECORDED),
         (leafless, LEAFLESS),
+        (steps, STEPS),
     ],
 )
 def test_a_graph_reads(traced: Callable[[], Any], text: str) -> None:
@@ -219,9 +279,52 @@ def test_a_graph_of_many_kinds_of_nodes_fits_on_forty_lines() -> None:
     text = str(trace_graph([getattr(x, name)() for name in OPERATIONS for _ in range(2)]))
     assert len(text.splitlines()) <= 40
     assert "\nand 7 nodes of 4 other kinds\n" in text
+    assert text.splitlines()[-1].startswith("folded by kind: 47 nodes; ")
 
 
-@pytest.mark.parametrize(("nodes", "lines"), [(35, 39), (36, 12)])
+def test_a_graph_of_few_kinds_that_does_not_repeat_itself_is_counted() -> None:
+    y = leaf(2)
+    for name in random.Random(0).choices(OPERATIONS[:5], k=50):
+        y = getattr(y, name)()
+    lines = str(trace_graph(y)).splitlines()
+    assert lines[2].split() == ["node", "count", "saved"]
+    assert len(lines) == 3 + 6 + 4
+    assert lines[-1].startswith("folded by kind: ")
+
+
+def test_more_modules_than_fit_are_counted() -> None:
+    model = nn.Sequential(OrderedDict((f"layer_{i:c}", nn.Linear(1, 1)) for i in range(97, 123)))
+    text = str(trace_graph(model(torch.ones(1, 1)), names=model))
+    assert "\nand 2 other modules\n" in text
+    assert len(text.splitlines()) <= 40
+
+
+NAME = "a_name_that_is_longer_than_a_terminal_is_wide_" * 3
+
+
+def many_outputs() -> Any:
+    return trace_graph(torch.stack(leaf(30, 2).unbind()))
+
+
+def long_name() -> Any:
+    x = leaf(2)
+    return trace_graph(x.sin(), names={NAME: x})
+
+
+def wide() -> Any:
+    x, rows = leaf(2), leaf(30, 2).unbind()
+    return trace_graph([torch.stack([x * 2, *rows[:i]]) for i in range(1, 25)], names={NAME: x})
+
+
+WIDE = [many_outputs, long_name, wide, recorded, modified, leafless]
+
+
+@pytest.mark.parametrize("traced", WIDE)
+def test_a_graph_fits_a_terminal_of_80_columns(traced: Callable[[], Any]) -> None:
+    assert max(map(len, str(traced()).splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("nodes", "lines"), [(35, 39), (36, 10)])
 def test_a_graph_is_listed_as_long_as_it_fits_on_forty_lines(nodes: int, lines: int) -> None:
     x = leaf(2) * 1
     y = x.sin()
@@ -237,11 +340,10 @@ def test_a_strided_nested_tensor_reads_as_such() -> None:
     assert str(trace_graph(x)).splitlines()[-1] == "0  AccumulateGrad  nested"
 
 
-def test_in_a_notebook_it_is_the_text_in_the_colours_around_it() -> None:
+def test_as_html_it_is_in_the_colours_around_it() -> None:
     function: Any = type("Less<Than>", (torch.autograd.Function,), {})
     function.forward = staticmethod(lambda _, x: x + 1)
-    trace = trace_graph(function.apply(leaf(2)), names=None)
-    html = trace._repr_html_()
+    html = _graph_text.html(trace_graph(function.apply(leaf(2))))
     assert html.startswith('<pre style="color: inherit; background: none; ')
     assert "Less&lt;Than&gt;Backward" in html
     assert "<Than>" not in html

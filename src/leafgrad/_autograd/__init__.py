@@ -25,8 +25,11 @@ from leafgrad._autograd._node import (
 )
 from leafgrad._autograd._path import Edge, edge, gradient_edge, has_accumulator, nodes_between
 from leafgrad._autograd._saved import Slot, saved_slots
+from leafgrad._autograd._sequence import next_sequence_nr, sequence_nr
+from leafgrad._autograd._skeleton import Skeleton, number_of
 from leafgrad._autograd._tensor import (
     base,
+    function_modes,
     has_grad,
     is_invalid_view,
     is_parameter,
@@ -38,11 +41,13 @@ from leafgrad._autograd._tensor import (
     unobserved,
     version,
 )
+from leafgrad._autograd._twice import is_marked_once_differentiable, is_once_differentiable
 from leafgrad._autograd._walk import grad_fn_name, walk
 from leafgrad._autograd._wrapper import functorch_wrapper, unwrapped
 
 __all__ = [
     "Edge",
+    "Skeleton",
     "Slot",
     "Successors",
     "backward_alone",
@@ -50,6 +55,7 @@ __all__ = [
     "edge",
     "forward_class",
     "forward_outputs",
+    "function_modes",
     "functorch_wrapper",
     "grad_fn_name",
     "gradient_edge",
@@ -57,6 +63,8 @@ __all__ = [
     "has_grad",
     "is_compiled",
     "is_invalid_view",
+    "is_marked_once_differentiable",
+    "is_once_differentiable",
     "is_own_formula",
     "is_parameter",
     "is_parameter_or_view",
@@ -68,10 +76,13 @@ __all__ = [
     "lacks_formula",
     "leaf_variable",
     "next_functions",
+    "next_sequence_nr",
     "node_name",
     "nodes_between",
+    "number_of",
     "plain",
     "saved_slots",
+    "sequence_nr",
     "shape",
     "storage",
     "unobserved",

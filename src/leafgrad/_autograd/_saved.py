@@ -14,12 +14,18 @@ from torch.autograd.graph import Node
 from leafgrad._autograd._node import forward_class
 from leafgrad._autograd._tensor import plain
 
+State = Literal["live", "freed", "packed", "offloaded", "recompute"]
+
 
 class Slot(NamedTuple):
-    """What a node keeps in one place for backward; only a live slot shows its tensor."""
+    """What a node keeps in one place for backward.
+
+    A live slot shows its tensor, an offloaded one the copy, a packed one the tensor that a hook
+    made of it, if it did.
+    """
 
     name: str
-    state: Literal["live", "freed", "packed", "recompute"]
+    state: State
     tensor: torch.Tensor | None = None
     saved_version: int | None = None
     current_version: int | None = None
@@ -68,8 +74,7 @@ def _slot(name: str, saved: Any) -> Slot | None:
     """Read one slot, None where it holds no tensor."""
     kept, hook = saved.data, saved.unpack_hook
     if hook is not None:
-        recomputes = getattr(hook, "__module__", None) == "torch.utils.checkpoint"
-        return Slot(name, "recompute" if recomputes else "packed")
+        return Slot(name, _hooked_state(hook), _packed_tensor(kept))
     if kept is None:
         return None
     current = plain(kept, "_version")
@@ -86,6 +91,24 @@ def _complaint(unpack: Callable[[], object]) -> str | None:
     except (RuntimeError, AttributeError) as error:
         return str(error)
     return None
+
+
+def _hooked_state(unpack_hook: object) -> State:
+    """Tell the hooks that PyTorch brings along from anybody's, by where the hook is defined."""
+    module = getattr(unpack_hook, "__module__", None)
+    name = getattr(unpack_hook, "__qualname__", "")
+    if module == "torch.utils.checkpoint":
+        return "recompute"
+    if module == "torch.autograd.graph" and name.startswith("save_on_cpu."):
+        return "offloaded"
+    return "packed"
+
+
+def _packed_tensor(packed: object) -> torch.Tensor | None:
+    """Give the one tensor that a pack hook made, alone or with notes beside it, as in a tuple."""
+    parts = packed if isinstance(packed, list | tuple) else [packed]
+    tensors = [part for part in parts if isinstance(part, torch.Tensor)]
+    return tensors[0] if len(tensors) == 1 else None
 
 
 _EXPECTED = re.compile(r"is at version \d+; expected version (\d+)")

@@ -15,6 +15,12 @@ def unobserved() -> AbstractContextManager[None]:
     return torch._C.DisableTorchFunction()
 
 
+def function_modes() -> int:
+    """Count the modes that see the calls of this thread, as ``TorchFunctionMode`` lets one."""
+    modes: int = torch._C._len_torch_function_stack()
+    return modes
+
+
 def plain(tensor: torch.Tensor, name: str) -> Any:
     """Read what `torch.Tensor` itself has under `name`, whatever a subclass put in its place."""
     return getattr(torch.Tensor, name).__get__(tensor)

@@ -1,24 +1,26 @@
-"""A traced graph as text: a line a node, or a count of each kind of node when there are many."""
+"""A traced graph as text: a line a node, or folded where there are many."""
 
-from collections import Counter
+import textwrap
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from leafgrad._render._table import table
+from leafgrad._render._folds import folded
+from leafgrad._render._table import WIDTH, clipped, table
+from leafgrad._render._units import count
 
 if TYPE_CHECKING:
-    from leafgrad._trace import GraphTrace, SavedTensor, TracedEdge, TracedNode
+    from leafgrad._trace import GraphTrace
+    from leafgrad._traced import SavedTensor, TracedEdge, TracedNode
 
 MOST_NODES = 35
-MOST_KINDS = 20
 MOST_IN_A_CELL = 4
 
 
 def text(trace: "GraphTrace") -> str:
     """Write every node on a line of its own where that fits, else sum them up."""
     body = _listing(trace) if len(trace.nodes) <= MOST_NODES else _summary(trace)
-    return "\n".join([*_header(trace), "", *body])
+    return "\n".join([*header(trace), "", *body])
 
 
 def html(trace: "GraphTrace") -> str:
@@ -27,15 +29,16 @@ def html(trace: "GraphTrace") -> str:
     return f'<pre style="{style}">{escape(text(trace))}</pre>'
 
 
-def _header(trace: "GraphTrace") -> Iterator[str]:
+def header(trace: "GraphTrace") -> Iterator[str]:
+    """Tell what is true of the whole graph, and what would keep a backward from working."""
     facts = [
-        _count(len(trace.nodes), "node"),
-        _count(sum(edge.target is not None for edge in trace.edges), "edge"),
+        count(len(trace.nodes), "node"),
+        count(sum(edge.target is not None for edge in trace.edges), "edge"),
         f"depth {trace.depth}",
         *[f"all {_kind(trace.nodes[0])}"] * _is_uniform(trace),
-        f"{_count(len(trace.saved), 'tensor')} saved",
+        f"{count(len(trace.saved), 'tensor')} saved",
     ]
-    yield ", ".join(facts)
+    yield from textwrap.wrap(", ".join(facts), WIDTH)
     if trace.is_freed:
         yield "freed: what some nodes saved is gone, so another backward through them fails"
     if any(saved.is_modified for saved in trace.saved):
@@ -43,16 +46,26 @@ def _header(trace: "GraphTrace") -> Iterator[str]:
 
 
 def _listing(trace: "GraphTrace") -> list[str]:
+    """List the nodes, with as much of each in its cells as there is room for."""
+    lines = _rows(trace, MOST_IN_A_CELL)
+    for most in range(MOST_IN_A_CELL - 1, 0, -1):
+        if max(map(len, lines)) <= WIDTH:
+            break
+        lines = _rows(trace, most)
+    return [clipped(line) for line in lines]
+
+
+def _rows(trace: "GraphTrace", most: int) -> list[str]:
     mixed = not _is_uniform(trace)
     rows = [("", "node", "tensor", "output", "leads to", "saved")]
     rows += [
         (
             str(node.index),
             node.name,
-            _tensor(node),
-            _output(node, with_kind=mixed),
-            _cell([_edge(edge, trace) for edge in node.edges]),
-            _cell([_saved(saved, node) for saved in node.saved]),
+            _tensor(node, most),
+            _output(node, most, with_kind=mixed),
+            _cell([_edge(edge, trace) for edge in node.edges], most),
+            _cell([_saved(saved, node) for saved in node.saved], most),
         )
         for node in trace.nodes
     ]
@@ -60,19 +73,12 @@ def _listing(trace: "GraphTrace") -> list[str]:
 
 
 def _summary(trace: "GraphTrace") -> Iterator[str]:
-    counts = Counter(node.name for node in trace.nodes)
-    saved = Counter(trace.nodes[saved.node].name for saved in trace.saved)
-    shown = counts.most_common(MOST_KINDS)
-    rows = [("node", "count", "saved")]
-    rows += [(name, str(count), str(saved[name] or "")) for name, count in shown]
-    yield from table(rows, right=(1, 2))
-    if len(counts) > len(shown):
-        others = len(trace.nodes) - sum(count for _, count in shown)
-        yield f"and {_count(others, 'node')} of {_count(len(counts) - len(shown), 'other kind')}"
+    lines, told = folded(trace)
+    yield from map(clipped, lines)
     yield ""
-    yield f"roots: {_cell([f'{node.index} {node.name}' for node in trace.roots])}"
-    yield f"leaves: {_leaves(trace)}"
-    yield f"left out: the lines of {len(trace.nodes)} nodes; .nodes and .to_dict() have them all"
+    yield clipped(f"roots: {_cell([f'{node.index} {node.name}' for node in trace.roots])}")
+    yield clipped(f"leaves: {_leaves(trace)}")
+    yield from textwrap.wrap(f"{told}; .nodes and .to_dict() have them all", WIDTH)
 
 
 def _is_uniform(trace: "GraphTrace") -> bool:
@@ -83,12 +89,12 @@ def _kind(node: "TracedNode") -> str:
     return f"{_short(node.dtype)} on {node.device}"
 
 
-def _tensor(node: "TracedNode") -> str:
-    return _cell([*node.tensor_names, *["(retains grad)"] * bool(node.retains_grad)])
+def _tensor(node: "TracedNode", most: int) -> str:
+    return _cell([*node.tensor_names, *["(retains grad)"] * bool(node.retains_grad)], most)
 
 
-def _output(node: "TracedNode", *, with_kind: bool) -> str:
-    shapes = _cell([_shape(shape) for shape in node.shapes])
+def _output(node: "TracedNode", most: int, *, with_kind: bool) -> str:
+    shapes = _cell([_shape(shape) for shape in node.shapes], most)
     return f"{shapes} {_kind(node)}" if with_kind else shapes
 
 
@@ -101,7 +107,7 @@ def _edge(edge: "TracedEdge", trace: "GraphTrace") -> str:
 
 
 def _saved(saved: "SavedTensor", node: "TracedNode") -> str:
-    if saved.state != "live":
+    if saved.state in STATES:
         return f"{saved.name} {STATES[saved.state]}"
     dtype = f" {_short(saved.dtype)}" * (saved.dtype != node.dtype)
     versions = f"saved at version {saved.saved_version}, now {saved.current_version}"
@@ -109,7 +115,12 @@ def _saved(saved: "SavedTensor", node: "TracedNode") -> str:
     return f"{saved.name} {_shape(saved.shape)}{dtype}{modified}"
 
 
-STATES = {"freed": "freed", "packed": "packed by a hook", "recompute": "to be recomputed"}
+STATES = {
+    "freed": "freed",
+    "packed": "packed by a hook",
+    "offloaded": "offloaded",
+    "recompute": "to be recomputed",
+}
 
 
 def _leaves(trace: "GraphTrace") -> str:
@@ -117,9 +128,9 @@ def _leaves(trace: "GraphTrace") -> str:
     return f"{len(names)}{': ' * bool(names)}{_cell(names)}"
 
 
-def _cell(items: Sequence[str]) -> str:
-    more = [f"and {len(items) - MOST_IN_A_CELL} more"] * (len(items) > MOST_IN_A_CELL)
-    return ", ".join([*items[:MOST_IN_A_CELL], *more])
+def _cell(items: Sequence[str], most: int = MOST_IN_A_CELL) -> str:
+    more = [f"and {len(items) - most} more"] * (len(items) > most)
+    return ", ".join([*items[:most], *more])
 
 
 def _shape(shape: tuple[int | str, ...] | None) -> str:
@@ -127,10 +138,6 @@ def _shape(shape: tuple[int | str, ...] | None) -> str:
         return "nested"
     comma = "," * (len(shape) == 1)
     return f"({', '.join(map(str, shape))}{comma})"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def _short(name: object) -> str:

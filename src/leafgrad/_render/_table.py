@@ -2,6 +2,13 @@
 
 from collections.abc import Sequence
 
+WIDTH = 80
+
+
+def clipped(line: str) -> str:
+    """Cut a line that is too long for a terminal of 80 columns, and show that it was."""
+    return line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..."
+
 
 def table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> list[str]:
     """Align cells in columns, those numbered in `right` to the right; empty columns vanish.

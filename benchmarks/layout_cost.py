@@ -1,0 +1,107 @@
+"""What pictures cost: CPU time of the layout, beside Graphviz where it is there, and of it all."""
+
+import resource
+import shutil
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import torch
+from torch import nn
+
+from leafgrad import GraphTrace, trace_graph
+from leafgrad._layout import Box, Link, draw
+from leafgrad._render._picture import picture
+from leafgrad._render._svg import links_of, sketches_of
+
+ROUNDS = 5
+PATIENCE = 60.0
+
+Graph = tuple[Sequence[Box], Sequence[Link]]
+
+
+def of(trace: GraphTrace, *, fold: bool) -> Graph:
+    """Give the boxes and links of a picture."""
+    shown = picture(trace, fold=fold)
+    return [sketch.box() for sketch in sketches_of(trace, shown)], links_of(shown)
+
+
+def transformer(layers: int) -> GraphTrace:
+    """Trace a stack of blocks."""
+    blocks = (nn.TransformerEncoderLayer(16, 4, batch_first=True) for _ in range(layers))
+    model = nn.Sequential(nn.Linear(16, 16), *blocks)
+    return trace_graph(model(torch.ones(1, 4, 16)).mean(), names=model)
+
+
+def lstm(steps: int) -> GraphTrace:
+    """Trace a cell that is applied again and again."""
+    cell = nn.LSTMCell(4, 8)
+    state = torch.zeros(2, 8), torch.zeros(2, 8)
+    for _ in range(steps):
+        state = cell(torch.ones(2, 4), state)
+    return trace_graph(state[0].sum(), names=cell)
+
+
+def chain(count: int) -> Graph:
+    """Put boxes one under the other."""
+    links = [Link(source=a, target=b) for a, b in pairwise(range(count))]
+    return [Box(width=120, height=48)] * count, links
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Measure the median CPU time of a few rounds."""
+    times = []
+    for _ in range(ROUNDS):
+        start = time.process_time()
+        work()
+        times.append(time.process_time() - start)
+    return statistics.median(times)
+
+
+def with_dot(graph: Graph) -> float | None:
+    """Measure the CPU time of Graphviz; None where it is not there or takes more than a minute."""
+    if shutil.which("dot") is None:
+        return None
+    boxes, links = graph
+    size = "width={:.2f} height={:.2f}"
+    nodes = (f"{n} [{size.format(b.width / 72, b.height / 72)}]" for n, b in enumerate(boxes))
+    edges = (f"{link.source} -> {link.target}" for link in links)
+    source = "\n".join(["digraph { node [shape=box label=x]", *nodes, *edges, "}"])
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    try:
+        subprocess.run(
+            ["dot", "-Tplain"], input=source, capture_output=True, check=True, text=True,
+            timeout=PATIENCE,
+        )  # fmt: skip
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
+        return None
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main() -> None:
+    """Print a line a graph."""
+    torch.set_num_threads(1)
+    graphs = {
+        "chain": chain(10_000),
+        "12-layer transformer, in full": of(transformer(12), fold=False),
+        "48-layer transformer, in full": of(transformer(48), fold=False),
+        "40-step LSTM, leaves once": of(lstm(40), fold=False),
+        "40-step LSTM, folded": of(lstm(40), fold=True),
+    }
+    print(f"{'':30} {'boxes':>6} {'layout':>8} {'dot':>8} {'dot / layout':>12}")
+    for name, graph in graphs.items():
+        own = seconds(lambda graph=graph: draw(*graph))  # type: ignore[misc]
+        dot = with_dot(graph)
+        other = f"{'none':>8}" if dot is None else f"{dot:6.2f} s {dot / own:12.0f}"
+        print(f"{name:30} {len(graph[0]):6} {own:6.3f} s {other}")
+    trace = transformer(12)
+    for fold in (True, False):
+        whole = seconds(lambda fold=fold: trace.to_svg(fold=fold))  # type: ignore[misc]
+        print(f"12-layer transformer, {len(trace.nodes)} nodes, to_svg(fold={fold}): {whole:.3f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+"""The numbers that PyTorch gives to nodes, one after the other in each thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch.autograd.graph import Node
+
+_OF_NO_OPERATION = 2**64 - 1
+
+
+def sequence_nr(node: Node) -> int | None:
+    """Give the node's number, by which backward goes; None for a node that stands for a leaf."""
+    number: int = node._sequence_nr()
+    return None if number == _OF_NO_OPERATION else number
+
+
+# The number that the next node of this thread will get. As it is: a recording asks all the time.
+next_sequence_nr: Callable[[], int] = torch._C._autograd._get_sequence_nr

@@ -1,0 +1,67 @@
+"""Who leads to whom in graphs that may be gone, in numbers that outlive them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import torch
+from torch.autograd.graph import Node
+
+from leafgrad._autograd._node import leaf_variable, next_functions
+from leafgrad._autograd._sequence import sequence_nr
+from leafgrad._autograd._tensor import base, plain
+from leafgrad._autograd._walk import keep_successors
+
+
+def number_of(tensor: torch.Tensor) -> int:
+    """Give a number for the tensor's place in the graph: the node's, below 0 for a leaf."""
+    node = plain(_source(tensor), "grad_fn")
+    return ~id(_source(tensor)) if node is None else _number(node)
+
+
+def _source(tensor: torch.Tensor) -> torch.Tensor:
+    """Give the tensor itself, or what a view shows that was taken while nothing was recorded."""
+    shown = base(tensor)
+    return tensor if shown is None or plain(tensor, "grad_fn") is not None else shown
+
+
+def _number(node: Node) -> int:
+    """Number a node: a leaf's as the leaf itself."""
+    number = sequence_nr(node)
+    return ~id(leaf_variable(node)) if number is None else number
+
+
+class Skeleton:
+    """Grows by the graph behind a tensor, each node of which it looks at only once."""
+
+    def __init__(self) -> None:
+        self.successors: dict[int, tuple[int, ...]] = {}
+
+    def add(self, tensor: torch.Tensor) -> int:
+        """Copy what the tensor depends on, as far as it is new, and number the tensor."""
+        node = plain(_source(tensor), "grad_fn")
+        ahead = [] if node is None else [node]
+        while ahead:
+            node = ahead.pop()
+            number = _number(node)
+            if number not in self.successors:
+                successors = [after for after, _ in next_functions(node) if after is not None]
+                keep_successors(node, next_functions(node))
+                self.successors[number] = tuple(map(_number, successors))
+                ahead += successors
+        return number_of(tensor)
+
+    def depend_on(self, tensor: torch.Tensor) -> set[int]:
+        """Find all the numbers whose gradient would go on to the tensor's, its own included."""
+        predecessors = defaultdict[int, list[int]](list)
+        for number, successors in self.successors.items():
+            for successor in successors:
+                predecessors[successor].append(number)
+        found: set[int] = set()
+        ahead = [number_of(tensor)]
+        while ahead:
+            number = ahead.pop()
+            if number not in found:
+                found.add(number)
+                ahead += predecessors[number]
+        return found

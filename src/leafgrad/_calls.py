@@ -1,0 +1,146 @@
+"""Which line calls PyTorch, which numbers the nodes get, and what is written in place."""
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from types import (
+    BuiltinFunctionType,
+    FrameType,
+    FunctionType,
+    MethodDescriptorType,
+    WrapperDescriptorType,
+)
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from leafgrad import _autograd
+from leafgrad._log import Log, place_of, source_at
+from leafgrad._traced import Write
+
+Versions = list[tuple[Tensor, int | None]]
+
+_ATTRIBUTE = type(Tensor.shape.__get__)  # type: ignore[attr-defined]
+
+
+class WatchedCalls(TorchFunctionMode):
+    """Sees each call that this thread makes of a PyTorch function, and writes a log of them."""
+
+    def __init__(self, log: Log) -> None:
+        """Write into `log`."""
+        super().__init__()
+        self.log = log
+        self.writers: dict[object, bool] = {}
+        self.is_outermost = _autograd.function_modes() == 0
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        """Let the call go on as it is, and note what came of it.
+
+        This is most of what a recording costs, so it takes the short way where it can.
+        """
+        before = _versions(args, kwargs) if self._may_write(func, kwargs) else None
+        start = _autograd.next_sequence_nr()
+        result = func(*args, **kwargs) if kwargs else func(*args)
+        stop = _autograd.next_sequence_nr()
+        if stop != self.log.numbered:
+            self.log.note_nodes(start, stop, inspect.currentframe())
+        if before is not None:
+            self._note_writes(func, before, inspect.currentframe())
+        made = args[0] if result is None and before else result
+        if not self._is_unharmed(made):
+            self._note_losses(func, args, kwargs, made)
+        return result
+
+    def _is_unharmed(self, result: Any) -> bool:
+        """Say whether it is clear at a glance that the result has not lost a graph.
+
+        To ask a tensor shows the question to other modes and to subclasses, so they are not asked.
+        """
+        if type(result) is Tensor:
+            return self.is_outermost and result.requires_grad and not self.log.losses.touched
+        return result is None or type(result) in _NO_TENSORS
+
+    def _note_losses(
+        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, result: Any
+    ) -> None:
+        with _autograd.unobserved():
+            source = source_at(place_of(inspect.currentframe()))
+            name = name_of(func)
+            inputs = [*tensors_in(args, kwargs)]
+            self.log.losses.follow(name, inputs, [*tensors_in((result,))], source)
+
+    def _may_write(self, func: Any, kwargs: Mapping[str, Any] | None) -> Any:
+        """Say whether a call may write into its arguments."""
+        if func not in self.writers:
+            self.writers[func] = may_write(func)
+        return self.writers[func] or (kwargs and (kwargs.get("inplace") or "out" in kwargs))
+
+    def _note_writes(self, func: Any, before: Versions, frame: FrameType | None) -> None:
+        with _autograd.unobserved():
+            for storage, write in _writes(func, before, frame):
+                self.log.writes.append((storage, write))
+
+
+_NO_TENSORS = {torch.Size, bool, int, torch.dtype, torch.device, torch.layout}
+
+
+def name_of(func: Any) -> str:
+    """Name a function; the attribute that is read through one has a dot before it."""
+    name: str = func.__name__
+    return f".{func.__self__.__name__}" if type(func) is _ATTRIBUTE else name
+
+
+def may_write(func: Any) -> bool:
+    """Say whether a function may write into its arguments without being told to by a keyword.
+
+    An operator that PyTorch has no function of its own for may do anything.
+    """
+    if type(func) is _ATTRIBUTE:
+        return False
+    name = func.__name__
+    if name.endswith("_") and not name.endswith("__"):
+        return True
+    if isinstance(func, FunctionType):
+        return "max_norm" in func.__code__.co_varnames  # an embedding that keeps its norms small
+    is_writing_operator = name == "__setitem__" or name.startswith("__i")
+    return is_writing_operator or not isinstance(func, _PYTORCHS_OWN)
+
+
+_PYTORCHS_OWN = BuiltinFunctionType | MethodDescriptorType | WrapperDescriptorType
+
+
+def _versions(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Versions:
+    with _autograd.unobserved():
+        return [(tensor, _autograd.version(tensor)) for tensor in tensors_in(args, kwargs)]
+
+
+def tensors_in(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Iterator[Tensor]:
+    """Yield the tensors among the arguments of a call, also those in lists."""
+    for argument in (*args, *(kwargs or {}).values()):
+        if isinstance(argument, Tensor):
+            yield argument
+        elif isinstance(argument, list | tuple):
+            yield from (item for item in argument if isinstance(item, Tensor))
+
+
+def _writes(func: Any, before: Versions, frame: FrameType | None) -> Iterator[tuple[int, Write]]:
+    """Find what a call wrote into, each piece of memory once."""
+    seen: set[int] = set()
+    for tensor, version in before:
+        match version, _autograd.version(tensor), _autograd.storage(tensor):
+            case int(earlier), int(later), (int(storage), _) if later > earlier:
+                if storage not in seen:
+                    yield (
+                        storage,
+                        Write(
+                            operation=name_of(func),
+                            version_before=earlier,
+                            version_after=later,
+                            through_view=_autograd.is_view(tensor),
+                            source=source_at(place_of(frame)),
+                        ),
+                    )
+                seen.add(storage)

@@ -1,0 +1,48 @@
+"""Where a gradient's path ends: the enum of ways, and the value for one place."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from leafgrad._traced import Source
+
+
+class CutKind(StrEnum):
+    """How a result came to be without a graph; ``str()`` of it reads as prose.
+
+    Attributes:
+        DETACHED: By ``detach()``.
+        DATA: By ``.data``.
+        NO_GRAD: It was computed while gradients were switched off.
+        NOT_FLOATING: The result holds integers or truth values, which have no gradient.
+        NOT_DIFFERENTIABLE: The operation has no derivative.
+        PYTHON: The value became a number or a list of Python's.
+        NUMPY: The value became an array, of numpy or another library.
+
+    Example:
+        >>> from leafgrad import CutKind
+        >>> print(CutKind.DETACHED)
+        detached
+    """
+
+    DETACHED = "detached"
+    DATA = "taken as .data"
+    NO_GRAD = "computed without recording"
+    NOT_FLOATING = "turned into integers or truth values"
+    NOT_DIFFERENTIABLE = "put through an operation without a derivative"
+    PYTHON = "turned into a number of Python's"
+    NUMPY = "turned into an array outside PyTorch"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cut:
+    """A place at which something that depends on a tensor lost its graph.
+
+    Attributes:
+        kind: How.
+        operation: The function that was called, such as ``"detach"``.
+        source: The line of code, where it is known.
+    """
+
+    kind: CutKind
+    operation: str
+    source: Source | None

@@ -1,0 +1,122 @@
+"""Why a tensor has no gradient, as a value."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from leafgrad._cut import Cut
+from leafgrad._render._data import json_types
+from leafgrad._render._explanation import card
+
+
+class GradCause(StrEnum):
+    """Why ``.grad`` is what it is; ``str()`` of it reads as prose.
+
+    Attributes:
+        FILLED: It holds a gradient.
+        NOT_RUN: Nothing is wrong; backward was not run yet.
+        USED_UP: A backward went through the graph and freed it, and filled nothing or was cleared.
+        NOT_RETAINED: It is no leaf, and does not retain its gradient.
+        CONSTANT: It does not require grad.
+        FROZEN: It is a parameter that does not require grad.
+        INTEGER: Its type of numbers has no gradients.
+        NOT_REACHED: No path leads from the outputs to it, and nothing was recorded that says why.
+        UNUSED: What was recorded shows no use of it for the outputs.
+        WITHOUT_GRAPH: No output has a graph, and nothing was recorded that says why.
+        UNRECORDED_VIEW: It is a view that was taken while nothing was recorded.
+        INVALID_VIEW: It is a view that PyTorch refuses to use since a write in place.
+        WRAPPED: It lives inside a ``torch.func`` transform.
+        DETACHED: The path to it was cut by ``detach()``.
+        DATA: The path was cut by ``.data``.
+        NO_GRAD: The path was cut where gradients were switched off.
+        NOT_FLOATING: The path was cut by a result of integers or truth values.
+        NOT_DIFFERENTIABLE: The path was cut by an operation without a derivative.
+        PYTHON: The path was cut by a number or list of Python's.
+        NUMPY: The path was cut by an array outside PyTorch.
+
+    Example:
+        >>> import torch
+        >>> from leafgrad import GradCause, explain_grad
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> explain_grad(x, x.sum()).cause is GradCause.NOT_RUN
+        True
+    """
+
+    FILLED = "filled"
+    NOT_RUN = "backward not run yet"
+    USED_UP = "graph used up"
+    NOT_RETAINED = "not retained"
+    CONSTANT = "does not require grad"
+    FROZEN = "frozen"
+    INTEGER = "numbers without gradients"
+    NOT_REACHED = "not reached"
+    UNUSED = "unused"
+    WITHOUT_GRAPH = "outputs without a graph"
+    UNRECORDED_VIEW = "unrecorded view"
+    INVALID_VIEW = "invalid view"
+    WRAPPED = "wrapped by torch.func"
+    DETACHED = "cut by detach()"
+    DATA = "cut by .data"
+    NO_GRAD = "cut where nothing was recorded"
+    NOT_FLOATING = "cut by a result without gradients"
+    NOT_DIFFERENTIABLE = "cut by an operation without a derivative"
+    PYTHON = "cut by a number of Python's"
+    NUMPY = "cut by an array outside PyTorch"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GradExplanation:
+    """Why a tensor has no gradient, or will get none; `explain_grad` makes it.
+
+    Attributes:
+        name: The name of the tensor, or None.
+        cause: The cause.
+        because: One sentence that says what it comes from.
+        cure: One sentence that says what to do.
+        requires_grad: What ``tensor.requires_grad`` says.
+        is_leaf: What ``tensor.is_leaf`` says; None for an invalid view, where it raises.
+        retains_grad: What ``tensor.retains_grad`` says.
+        has_grad: Whether ``.grad`` holds a gradient now.
+        is_reached: Whether a path leads from the outputs to it.
+        is_freed: Whether a part of the outputs' graph was freed, as by a backward.
+        cuts: Where the path was cut, as far as a recording tells, the first one first.
+    """
+
+    name: str | None
+    cause: GradCause
+    because: str
+    cure: str
+    requires_grad: bool
+    is_leaf: bool | None
+    retains_grad: bool
+    has_grad: bool
+    is_reached: bool
+    is_freed: bool
+    cuts: tuple[Cut, ...]
+
+    @property
+    def will_be_filled(self) -> bool:
+        """Whether a backward from the outputs, if it succeeds, stores a gradient in ``.grad``."""
+        return self.is_reached and bool(self.is_leaf or self.retains_grad)
+
+    def __str__(self) -> str:
+        return card(self).to_text()
+
+    def _repr_html_(self) -> str:
+        return card(self).to_html()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give every field under its name, as JSON types only.
+
+        Returns:
+            The cause and the kinds of cuts as their texts.
+
+        Example:
+            >>> import torch
+            >>> from leafgrad import explain_grad
+            >>> x = torch.ones(2, requires_grad=True)
+            >>> explain_grad(x, x.sum()).to_dict()["cause"]
+            'backward not run yet'
+        """
+        fields: dict[str, Any] = json_types(self)
+        return fields

@@ -1,0 +1,71 @@
+"""Traced graphs out of JSON types."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from leafgrad._render._graph_data import SCHEMA
+from leafgrad._traced import (
+    CustomFunction,
+    SavedTensor,
+    Shape,
+    Source,
+    TracedEdge,
+    TracedNode,
+    Write,
+)
+
+Nodes = tuple[TracedNode, ...]
+
+
+def nodes_and_roots(data: Any) -> tuple[Nodes, Nodes]:
+    """Rebuild the nodes, and tell which of them are roots; the rest follows from them."""
+    schema = data.get("schema") if isinstance(data, Mapping) else None
+    if schema != SCHEMA:
+        raise ValueError(
+            f"the text must hold a graph of schema {SCHEMA}, not {schema}; "
+            "write it with to_json() of this version of leafgrad"
+        )
+    nodes = tuple(map(_node, data["nodes"]))
+    return nodes, tuple(nodes[index] for index in data["roots"])
+
+
+def _node(data: Mapping[str, Any]) -> TracedNode:
+    custom = data["custom_function"]
+    return TracedNode(
+        **{name: data[name] for name in _PLAIN},
+        shapes=tuple(map(_shape, data["shapes"])),
+        dtype=getattr(torch, data["dtype"]),
+        device=torch.device(data["device"]),
+        edges=tuple(TracedEdge(**edge) for edge in data["edges"]),
+        saved=tuple(map(_saved, data["saved"])),
+        tensor_names=tuple(data["tensor_names"]),
+        custom_function=custom and CustomFunction(**custom),
+        source=_source(data["source"]),
+    )
+
+
+_PLAIN = ("index", "name", "is_leaf", "retains_grad", "created", "module", "is_module_inferred")
+
+
+def _saved(data: Mapping[str, Any]) -> SavedTensor:
+    special = {
+        "shape": _shape(data["shape"]),
+        "dtype": data["dtype"] and getattr(torch, data["dtype"]),
+        "device": data["device"] and torch.device(data["device"]),
+        "writes": tuple(map(_write, data["writes"])),
+    }
+    return SavedTensor(**{**data, **special})
+
+
+def _write(data: Mapping[str, Any]) -> Write:
+    return Write(**{**data, "source": _source(data["source"])})
+
+
+def _source(data: Mapping[str, Any] | None) -> Source | None:
+    return None if data is None else Source(**data)
+
+
+def _shape(sizes: list[int | str] | None) -> Shape | None:
+    return None if sizes is None else tuple(sizes)

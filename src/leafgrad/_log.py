@@ -1,0 +1,125 @@
+"""What a recording writes down while code runs: numbers and code, never a tensor or a node."""
+
+import os
+from bisect import bisect_right
+from pathlib import PurePath
+from types import CodeType, FrameType
+
+import torch
+from torch.autograd.function import FunctionCtx
+
+from leafgrad._losses import Losses
+from leafgrad._traced import Source, Write
+
+Place = tuple[CodeType, int]
+
+
+class Log:
+    """Everything that one recording sees in its thread, as it comes.
+
+    Attributes:
+        spans: The numbers that the nodes of a call got, first and behind the last, and its place.
+        modules: From which number on which module was running, None outside of all.
+        writes: Each write in place, and the identity of the storage.
+        losses: What lost its graph.
+        numbered: Behind the last number that is accounted for.
+    """
+
+    def __init__(self, number: int) -> None:
+        """Start before the node with this number."""
+        self.spans: list[tuple[int, int, Place | None]] = []
+        self.modules: list[tuple[int, str | None]] = []
+        self.writes: list[tuple[int, Write]] = []
+        self.losses = Losses()
+        self.numbered = number
+
+    def note_nodes(self, start: int, stop: int, frame: FrameType | None) -> None:
+        """Note that a call from `frame` made nodes with these numbers.
+
+        Numbers in between belong to custom functions, which nothing announces.
+        """
+        if self.numbered < start:
+            self.spans.append((self.numbered, start, _caller_of_custom_function(frame)))
+        if start < stop:
+            self.spans.append((start, stop, place_of(frame)))
+        self.numbered = stop
+
+    def sources(self) -> tuple[Source, ...]:
+        """List the lines that made nodes, in the order in which they first did."""
+        places = dict.fromkeys(place for _, _, place in self.spans)
+        found = dict.fromkeys(source_at(place) for place in places)
+        return tuple(source for source in found if source is not None)
+
+    def source_of(self, number: int) -> Source | None:
+        """Tell which line made the node with this number."""
+        after = bisect_right(self.spans, number, key=lambda span: span[0])
+        start, stop, place = self.spans[after - 1] if after else (0, 0, None)
+        return source_at(place) if start <= number < stop else None
+
+    def module_of(self, number: int) -> str | None:
+        """Tell which module was running when the node with this number was made."""
+        after = bisect_right(self.modules, number, key=lambda event: event[0])
+        return self.modules[after - 1][1] if after else None
+
+    def writes_between(
+        self, storage: int | None, saved: int | None, current: int | None
+    ) -> tuple[Write, ...]:
+        """List the writes that led from one version of a storage to another, the first one first.
+
+        The search begins with the newest: an older storage may have had the same identity.
+        """
+        found: list[Write] = []
+        if storage is None or saved is None or saved == current:
+            return ()
+        for written, write in reversed(self.writes):
+            if written == storage and saved < write.version_after == current:
+                found.append(write)
+                current = write.version_before
+        return tuple(reversed(found))
+
+
+_skipped: dict[str, bool] = {}
+_NOT_THE_USERS = tuple(f"{PurePath(file).parent}{os.sep}" for file in (torch.__file__, __file__))
+
+
+def place_of(frame: FrameType | None) -> Place | None:
+    """Find the innermost place outside PyTorch and leafgrad; `source_at` reads it later."""
+    while frame is not None:
+        code = frame.f_code
+        skipped = _skipped.get(code.co_filename)
+        if skipped is None:
+            skipped = _skipped[code.co_filename] = code.co_filename.startswith(_NOT_THE_USERS)
+        if not skipped:
+            return code, frame.f_lasti
+        frame = frame.f_back
+    return None
+
+
+_APPLY = getattr(getattr(torch.autograd.Function.apply, "__func__", None), "__code__", None)
+
+
+def _caller_of_custom_function(frame: FrameType | None) -> Place | None:
+    """Find where a custom function that is running was called."""
+    while frame is not None:
+        if frame.f_code is _APPLY or _is_forward_with_ctx(frame):
+            return place_of(frame.f_back)
+        frame = frame.f_back
+    return None
+
+
+def _is_forward_with_ctx(frame: FrameType) -> bool:
+    """Say whether a custom function of the combined style runs in the frame, itself."""
+    code = frame.f_code
+    if code.co_name != "forward" or not code.co_argcount:
+        return False
+    return isinstance(frame.f_locals[code.co_varnames[0]], FunctionCtx)
+
+
+def source_at(place: Place | None) -> Source | None:
+    """Read file, line and function of a place."""
+    if place is None:
+        return None
+    code, instruction = place
+    lines = (line for start, stop, line in code.co_lines() if start <= instruction < stop)
+    line = next(lines, None) or code.co_firstlineno
+    return Source(file=code.co_filename, line=line, function=code.co_qualname)

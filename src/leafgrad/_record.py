@@ -1,0 +1,117 @@
+"""Recording where nodes come from, while they are made."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from leafgrad import _autograd
+from leafgrad._as_written import as_written
+from leafgrad._calls import WatchedCalls
+from leafgrad._log import Log
+from leafgrad._modules import watched_modules
+from leafgrad._render._data import json_types
+from leafgrad._render._recording import html, text
+from leafgrad._traced import Source, Write
+
+
+class Recording:
+    """What `record` saw: where nodes come from, and what was written in place.
+
+    Hand it to `trace_graph`, `preflight` or `explain_grad`. It can be read at any time, also while
+    it grows, and keeps no tensor, node or module alive.
+    """
+
+    def __init__(self, log: Log) -> None:
+        """Show what `log` holds."""
+        self.log = log
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes it knows the line of."""
+        return sum(stop - start for start, stop, place in self.log.spans if place)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Every line that made a node, in the order in which they first did."""
+        return self.log.sources()
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The path of every module that ran, in the order in which they first did."""
+        paths = dict.fromkeys(path for _, path in self.log.modules)
+        return tuple(path for path in paths if path is not None)
+
+    @property
+    def writes(self) -> tuple[Write, ...]:
+        """Every write in place, in order."""
+        return tuple(write for _, write in self.log.writes)
+
+    def __str__(self) -> str:
+        return text(self)
+
+    def _repr_html_(self) -> str:
+        return html(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give what it saw, as JSON types only.
+
+        Returns:
+            ``node_count``, ``sources``, ``modules`` and ``writes``.
+
+        Example:
+            >>> import torch
+            >>> from leafgrad import record
+            >>> with record() as recording:
+            ...     y = torch.ones(2, requires_grad=True).exp().relu_()
+            >>> recording.to_dict()["writes"][0]["operation"]
+            'relu_'
+        """
+        names = "node_count", "sources", "modules", "writes"
+        return {name: json_types(getattr(self, name)) for name in names}
+
+
+@contextmanager
+def record(*, lines: bool = True) -> Iterator[Recording]:
+    """Record which module and which line of code makes each node, and what is written in place.
+
+    A node has a number that is its own within its thread, and what is written down is which numbers
+    were given when: no tensor and no node is held, and tracing is as safe as ever. What other
+    threads do is left alone. Recordings can be nested, and an exception passes through; at the end
+    nothing stays behind. Two things differ inside: what `torch.compile` made runs as it was
+    written, since compiled code has no lines (PyTorch warns that a module of this kind meets
+    hooks); and a warning that PyTorch gives points to leafgrad, as to any
+    `torch.overrides.TorchFunctionMode`.
+
+    PyTorch 2.15 can call a hook on each new node (``node_creation_hook``). It is not used: it shows
+    every node to Python, which makes the graph of some 100,000 operations in a chain fatal to free.
+
+    Args:
+        lines: Whether to record lines and writes; False records modules only, for less.
+
+    Yields:
+        The recording, to be handed to `trace_graph`.
+
+    Raises:
+        TypeError: If `lines` is not a bool.
+
+    Example:
+        >>> import torch
+        >>> from leafgrad import record, trace_graph
+        >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Tanh())
+        >>> with record() as recording:
+        ...     y = model(torch.ones(1, 2))
+        >>> trace = trace_graph(y, recording=recording)
+        >>> [(node.name, node.module) for node in trace.nodes[:2]]
+        [('TanhBackward0', '1'), ('AddmmBackward0', '0')]
+        >>> trace.nodes[0].source.line
+        2
+    """
+    if not isinstance(lines, bool):
+        raise TypeError(f"lines must be a bool, not {type(lines).__name__}; False is for less cost")
+    log = Log(_autograd.next_sequence_nr())
+    with ExitStack() as watching:
+        watching.enter_context(as_written())
+        watching.enter_context(watched_modules(log))
+        if lines:
+            watching.enter_context(WatchedCalls(log))
+        yield Recording(log)

@@ -1,0 +1,37 @@
+"""A traced graph in the language of Graphviz."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from leafgrad._render._labels import label
+
+if TYPE_CHECKING:
+    from leafgrad._trace import GraphTrace
+    from leafgrad._traced import TracedEdge, TracedNode
+
+
+def dot(trace: "GraphTrace") -> str:
+    """Write every node and every edge that leads somewhere; roots are on top."""
+    return "\n".join(["digraph leafgrad {", *_lines(trace), "}"])
+
+
+def _lines(trace: "GraphTrace") -> Iterator[str]:
+    yield '  node [shape=box, fontname="sans-serif"];'
+    for node in trace.nodes:
+        yield f"  {node.index} [{_attributes(node)}];"
+    for edge in trace.edges:
+        if edge.target is not None:
+            yield f"  {edge.source} -> {edge.target}{_edge_label(edge)};"
+
+
+def _attributes(node: "TracedNode") -> str:
+    text = "\\n".join(map(_escaped, label(node)))
+    return f'label="{text}"' + ", style=rounded" * (not node.is_leaf)
+
+
+def _edge_label(edge: "TracedEdge") -> str:
+    return f' [label="output {edge.input_nr}"]' * bool(edge.input_nr)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

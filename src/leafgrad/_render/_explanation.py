@@ -1,0 +1,24 @@
+"""Why a tensor has no gradient, as a card."""
+
+from typing import TYPE_CHECKING
+
+from leafgrad._render._card import Card
+
+if TYPE_CHECKING:
+    from leafgrad._explanation import GradExplanation
+
+
+def card(explanation: "GradExplanation") -> Card:
+    """Put the facts into rows, and cause and cure into sentences."""
+    e = explanation
+    rows = (
+        (".grad", "filled" if e.has_grad else "None"),
+        ("requires_grad", str(e.requires_grad)),
+        ("is_leaf", "not known" if e.is_leaf is None else str(e.is_leaf)),
+        ("retains_grad", str(e.retains_grad)),
+        ("reached from outputs", str(e.is_reached)),
+        ("graph freed", str(e.is_freed)),
+        *(("cut", f"{cut.kind} by {cut.operation}, {cut.source}") for cut in e.cuts),
+    )
+    title = f"gradient of {e.name or 'tensor'}: {e.cause}"
+    return Card(title=title, rows=rows, sentences=(e.because, e.cure))

@@ -1,0 +1,114 @@
+"""What a picture writes into the box of a node."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from leafgrad._render._units import count, size
+
+if TYPE_CHECKING:
+    from leafgrad._render._picture import FoldedLeaf, Part
+    from leafgrad._traced import TracedNode
+
+MOST_NAMES = 2
+MOST_SHAPES = 2
+Style = Literal["name", "fact", "alarm", "leaf"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """One line of text.
+
+    Attributes:
+        text: The text.
+        style: What it is: the node's name, a fact, something that keeps backward from working, or
+            a leaf that is shown within the node.
+    """
+
+    text: str
+    style: Style = "fact"
+
+
+def lines(part: "Part", *, with_kind: bool) -> Iterator[Line]:
+    """Write what a part is, what it made, what it saved and which leaves it leads to."""
+    node = part.node
+    times = f" ×{part.copies}" * (part.copies > 1)
+    if node.is_leaf:
+        yield Line(text=f"{node.leaf_name or 'leaf'}{times}", style="name")
+        yield Line(text=f"{'leaf ' * bool(node.leaf_name)}{output(node, with_kind=with_kind)}")
+    else:
+        yield Line(text=f"{node.name}{times}", style="name")
+        named = f"{', '.join(node.tensor_names)} " * bool(node.tensor_names)
+        yield Line(text=f"{named}{output(node, with_kind=with_kind)}")
+        yield from [Line(text="retains grad")] * bool(node.retains_grad)
+    yield from saved_lines(node)
+    yield from (Line(text=leaf_text(leaf), style="leaf") for leaf in part.leaves)
+
+
+def leaf_text(leaf: "FoldedLeaf") -> str:
+    """Write a leaf's name, shape and, where there are several, the number of its uses."""
+    uses = f", used {leaf.uses}×" * (leaf.uses > 1)
+    return f"{leaf.name or 'leaf'} {shapes(leaf.node)}{uses}"
+
+
+def output(node: "TracedNode", *, with_kind: bool) -> str:
+    """Write what a node's operation made."""
+    kind = f" {short(node.dtype)} {node.device}"
+    return f"{shapes(node)}{kind * with_kind}"
+
+
+def shapes(node: "TracedNode") -> str:
+    """Write the shapes of a node's outputs."""
+    if len(node.shapes) > 1 and len({*node.shapes}) == 1:
+        return f"{len(node.shapes)} × {shape(node.shapes[0])}"
+    left_out = len(node.shapes) - MOST_SHAPES
+    more = [f"and {left_out} more"] * (left_out > 0)
+    return ", ".join([*map(shape, node.shapes[:MOST_SHAPES]), *more])
+
+
+def shape(sizes: tuple[int | str, ...] | None) -> str:
+    """Write one shape as Python writes a tuple."""
+    if sizes is None:
+        return "nested"
+    return f"({', '.join(map(str, sizes))}{',' * (len(sizes) == 1)})"
+
+
+def saved_lines(node: "TracedNode") -> Iterator[Line]:
+    """Write what a node saved, a line for each state that it is in."""
+    modified = [saved.name for saved in node.saved if saved.is_modified]
+    states = {state: [s.name for s in node.saved if s.state == state] for state in STATES}
+    for state, names in states.items():
+        if names:
+            memory = f" ({size(nbytes)})" if state == "live" and (nbytes := own_bytes(node)) else ""
+            style: Style = "alarm" if state == "freed" else "fact"
+            yield Line(text=f"{STATES[state]} {_listed(names)}{memory}", style=style)
+    if modified:
+        yield Line(text=f"modified: {_listed(modified)}", style="alarm")
+
+
+STATES = {
+    "live": "saves",
+    "packed": "packed:",
+    "offloaded": "offloaded:",
+    "recompute": "recomputes",
+    "freed": "freed:",
+}
+
+
+def own_bytes(node: "TracedNode") -> int:
+    """Add up the storages that a node keeps, but for those of parameters, which live anyway."""
+    storages = {
+        saved.storage: saved.nbytes
+        for saved in node.saved
+        if saved.nbytes is not None and not saved.is_parameter
+    }
+    return sum(storages.values())
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names) if len(names) <= MOST_NAMES else count(len(names), "tensor")
+
+
+def short(name: object) -> str:
+    """Leave out that a data type is PyTorch's."""
+    return str(name).removeprefix("torch.")

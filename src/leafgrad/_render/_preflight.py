@@ -1,0 +1,82 @@
+"""What a backward would fail at or leave out, as a card."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from leafgrad._render._card import Card
+from leafgrad._render._units import count
+
+if TYPE_CHECKING:
+    from leafgrad._findings import InPlaceConflict, Preflight
+    from leafgrad._traced import TracedNode, Write
+
+MOST_SENTENCES = 5
+
+
+def card(found: "Preflight") -> Card:
+    """Put the counts into rows, and what matters of each finding into a sentence."""
+    rows = (
+        ("in-place conflicts", str(len(found.conflicts))),
+        ("freed nodes", str(len(found.freed))),
+        ("refusing nodes", str(len(found.refusing))),
+        ("without gradient", str(len(found.without_gradient))),
+        ("differentiable only once", str(len(found.once_differentiable))),
+    )
+    return Card(
+        title=f"preflight: {_verdict(found)}", rows=rows, sentences=tuple(_sentences(found))
+    )
+
+
+def _verdict(found: "Preflight") -> str:
+    if found.first_failure is not None:
+        return f"backward will fail at {found.first_failure.name}"
+    return "backward may fail" if found.may_fail else "nothing that backward would fail at"
+
+
+def _sentences(found: "Preflight") -> Iterator[str]:
+    yield from _first([_conflict(conflict) for conflict in found.conflicts], "conflict")
+    if found.freed:
+        yield _freed(found.freed)
+    for node in found.refusing[:1]:
+        yield f"{_made(node)} stands for a derivative that does not exist, and raises."
+    unfilled = [f"{e.name}: {e.because} {e.cure}" for e in found.without_gradient]
+    yield from _first(unfilled, "tensor without gradient")
+    once = [
+        f"{_made(one.node)} stands in the way of a second derivative: {one.reason}."
+        for one in found.once_differentiable
+    ]
+    yield from _first(once, "node")
+
+
+def _first(sentences: Sequence[str], noun: str) -> Iterator[str]:
+    yield from sentences[:MOST_SENTENCES]
+    if len(sentences) > MOST_SENTENCES:
+        yield f"And {count(len(sentences) - MOST_SENTENCES, f'other {noun}')}."
+
+
+def _conflict(conflict: "InPlaceConflict") -> str:
+    saved = conflict.saved
+    version = "a version that is not told" if saved.saved_version is None else saved.saved_version
+    then = f"saved {saved.name} at version {version}"
+    now = f"it is at version {saved.current_version} now"
+    writes = "; ".join(map(_write, saved.writes)) or "written by code that was not recorded"
+    doubt = "" if conflict.is_certain else " Backward fails if it looks at that."
+    return f"{_made(conflict.node)} {then}, and {now}: {writes}.{doubt}"
+
+
+def _write(write: "Write") -> str:
+    through = " through a view" * write.through_view
+    place = "" if write.source is None else f" in {write.source}"
+    return f"written by {write.operation}{through}{place}"
+
+
+def _freed(freed: "Sequence[TracedNode]") -> str:
+    others = f", the first of {len(freed)}," * (len(freed) > 1)
+    return (
+        f"What {_made(freed[0])} saved{others} was freed by an earlier backward: compute the "
+        "outputs again, or pass retain_graph=True to that one."
+    )
+
+
+def _made(node: "TracedNode") -> str:
+    return node.name if node.source is None else f"{node.name} ({node.source})"

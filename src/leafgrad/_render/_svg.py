@@ -1,0 +1,152 @@
+"""A traced graph as SVG."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from leafgrad._layout import Drawing, Link, Point, draw
+from leafgrad._render import _graph_text
+from leafgrad._render._lines import own_bytes
+from leafgrad._render._picture import Picture, picture
+from leafgrad._render._svg_brackets import brackets
+from leafgrad._render._svg_legend import head, legend
+from leafgrad._render._svg_parts import Sketch, drawn, sketch
+from leafgrad._render._svg_style import CLASS, STYLE
+from leafgrad._render._words import description, title
+from leafgrad._render._xml import Markup, coordinate, element, path, text
+
+if TYPE_CHECKING:
+    from leafgrad._trace import GraphTrace
+
+MOST_PARTS = 3000
+MOST_IN_NOTEBOOK = 200
+MOST_FOR_LEGEND = 900.0
+MARGIN = 12.0
+HEAD = 6.0
+
+
+def svg(trace: "GraphTrace", *, fold: bool | None) -> str:
+    """Draw a graph, or refuse one that is too large to look at."""
+    shown = picture(trace, fold=fold)
+    if len(shown.parts) > MOST_PARTS:
+        least = len(picture(trace, fold=True).parts) if fold is False else len(shown.parts)
+        raise ValueError(too_large(len(shown.parts), least))
+    return drawing_of(trace, shown)
+
+
+def too_large(boxes: int, least: int) -> str:
+    """Say that a picture has too many boxes, and what to do; a fold leaves at least so many."""
+    elsewhere = "trace a part of the graph, from a tensor nearer to the leaves"
+    cure = f"fold=True leaves {least}" if least <= MOST_PARTS else elsewhere
+    return f"a picture must have at most {MOST_PARTS} boxes, not {boxes}; {cure}"
+
+
+def drawing_of(trace: "GraphTrace", shown: Picture) -> Markup:
+    """Draw what was chosen to be shown."""
+    sketches = sketches_of(trace, shown)
+    links = links_of(shown)
+    drawing = draw([one.box() for one in sketches], links)
+    most_bytes = max(one.nbytes for one in sketches)
+    beside = brackets(shown, sketches, drawing)
+    middle, wide = (drawing.left + drawing.right) / 2, drawing.right - drawing.left
+    under = legend(trace, sketches, min(wide, MOST_FOR_LEGEND), most_bytes)
+    left = min(drawing.left - beside.width, middle - under.width / 2) - MARGIN
+    right = max(drawing.right, left + under.width + MARGIN, middle + under.width / 2) + MARGIN
+    height = drawing.height + 3 * MARGIN + under.height
+    return element(
+        "svg",
+        element("title", text(title(trace))),
+        element("desc", text(description(shown))),
+        element("style", Markup(STYLE)),
+        *_ways(drawing),
+        *_boxes(sketches, links, drawing, most_bytes),
+        beside.markup,
+        element(
+            "g",
+            under.markup,
+            class_="legend",
+            transform=_moved(left + MARGIN, drawing.height + 2 * MARGIN),
+        ),
+        xmlns="http://www.w3.org/2000/svg",
+        class_=CLASS,
+        style="max-width:none",  # a page that shrinks its pictures would make text too small
+        role="img",
+        width=right - left,
+        height=height,
+        viewBox=" ".join(map(coordinate, (left, -MARGIN, right - left, height))),
+    )
+
+
+def html(trace: "GraphTrace") -> str:
+    """Show a picture in a notebook, or the text where the picture would be too large."""
+    shown = picture(trace, fold=None)
+    if len(shown.parts) > MOST_IN_NOTEBOOK:
+        return _graph_text.html(trace)
+    return element(
+        "div",
+        drawing_of(trace, shown),
+        role="group",
+        aria_label=title(trace),
+        tabindex="0",  # for the keyboard, which scrolls what is wider than the page
+        style="overflow-x:auto",
+    )
+
+
+def _moved(x: float, y: float) -> str:
+    return f"translate({coordinate(x)} {coordinate(y)})"
+
+
+def sketches_of(trace: "GraphTrace", shown: Picture) -> list[Sketch]:
+    """Write and measure every part, with room for bars where there is something to compare."""
+    arrivals = Counter(place for part in shown.parts for place, _ in part.ways)
+    kinds = {(node.dtype, node.device) for node in trace.nodes}
+    nbytes = [own_bytes(part.node) for part in shown.parts]
+    bars = len({*nbytes} - {0}) > 1
+    return [
+        sketch(part, with_kind=len(kinds) > 1, arrivals=arrivals[place], nbytes=kept * bars)
+        for place, (part, kept) in enumerate(zip(shown.parts, nbytes, strict=True))
+    ]
+
+
+def links_of(shown: Picture) -> list[Link]:
+    """Link the parts, each output that is led to with a port of its own."""
+    ranks = [{output: rank for rank, output in enumerate(part.outputs)} for part in shown.parts]
+    return [
+        Link(source=source, target=target, output=ranks[target].get(output, 0))
+        for source, part in enumerate(shown.parts)
+        for target, output in part.ways
+    ]
+
+
+def _ways(drawing: Drawing) -> Iterator[Markup]:
+    """Draw the links, and a head wherever some arrive."""
+    heads = dict.fromkeys(way[-1] for way in drawing.paths)
+    links = (element("path", d=_curve(way)) for way in drawing.paths)
+    yield element("g", *links, class_="links")
+    yield element("g", *(head(x, y) for x, y in heads), class_="heads")
+
+
+def _curve(way: Sequence[Point]) -> str:
+    """Write a way as a path: straight down, or in a curve with upright ends."""
+    x, y = way[-1]
+    return path(way[0], *map(_step, pairwise([*way[:-1], (x, y - HEAD)])))
+
+
+def _step(ends: tuple[Point, Point]) -> str:
+    (x, y), (u, v) = ends
+    if x == u:
+        return f"V{coordinate(v)}"
+    half = coordinate((y + v) / 2)
+    return f"C{coordinate(x)} {half} {coordinate(u)} {half} {coordinate(u)} {coordinate(v)}"
+
+
+def _boxes(
+    sketches: Sequence[Sketch], links: Sequence[Link], drawing: Drawing, most_bytes: int
+) -> Iterator[Markup]:
+    ports: list[dict[int, float]] = [{} for _ in sketches]
+    for link, way in zip(links, drawing.paths, strict=True):
+        ports[link.target][link.output] = way[-1][0]
+    for one, place, at in zip(sketches, drawing.places, ports, strict=True):
+        arrive = [at[rank] for rank in range(len(one.part.outputs))]
+        yield drawn(one, place, ports=arrive, most_bytes=most_bytes)

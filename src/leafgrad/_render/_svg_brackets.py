@@ -1,0 +1,51 @@
+"""Brackets beside a picture: which of its rows stand for several that follow each other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from leafgrad._layout import Drawing
+from leafgrad._render._svg_parts import Sketch
+from leafgrad._render._xml import Markup, coordinate, element, path, text
+
+if TYPE_CHECKING:
+    from leafgrad._render._picture import Picture
+
+GAP = 14.0
+TICK = 6.0
+APART = 28.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Brackets:
+    """What stands to the left of a picture, and how much room it takes."""
+
+    markup: Markup
+    width: float
+
+
+def brackets(shown: "Picture", sketches: Sequence[Sketch], drawing: Drawing) -> Brackets:
+    """Draw a bracket for each stretch that is repeated in a row, the shortest nearest."""
+    spans = {
+        part.node.index: (place.top, place.top + one.box().height)
+        for part, one, place in zip(shown.parts, sketches, drawing.places, strict=True)
+    }
+    rows = [r for r in shown.repeats if r.in_a_row and len(r.numbers) > 1]
+    rows.sort(key=lambda repeat: len(repeat.numbers))
+    markup: list[Markup] = []
+    for place, repeat in enumerate(rows):
+        kept = [spans[number] for number in repeat.numbers if number in spans]
+        top, bottom = min(top for top, _ in kept), max(bottom for _, bottom in kept)
+        x = drawing.left - GAP - place * APART
+        markup += _bracket(f"×{repeat.copies} in a row", x, top, bottom)
+    return Brackets(markup=element("g", *markup), width=GAP * bool(rows) + APART * len(rows))
+
+
+def _bracket(words: str, x: float, top: float, bottom: float) -> tuple[Markup, Markup]:
+    line = path((x, top), f"h{-TICK:g}", f"V{coordinate(bottom)}", f"h{TICK:g}")
+    middle, beside = coordinate((top + bottom) / 2), coordinate(x - TICK - 5)
+    turned = f"translate({beside} {middle}) rotate(-90)"
+    return (
+        element("path", class_="stub", d=line),
+        element("text", text(words), class_="name", transform=turned),
+    )

@@ -1,0 +1,127 @@
+"""What stands under a picture: the facts of the whole graph, and what its signs mean."""
+
+import math
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from leafgrad._render._graph_text import header
+from leafgrad._render._svg_parts import BAR, CORNER, Sketch, behind, rect, stub
+from leafgrad._render._svg_style import FACT_SIZE
+from leafgrad._render._units import size
+from leafgrad._render._widths import OF_LATIN, width
+from leafgrad._render._xml import Markup, element, path, text
+
+if TYPE_CHECKING:
+    from leafgrad._trace import GraphTrace
+
+SIGN = 40.0
+LINE = 20.0
+LEAST_WIDTH = 330.0
+"""As wide as a phone shows without scrolling."""
+
+Signs = tuple[Markup, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Legend:
+    """What stands under a picture, from (0, 0) on, and how much room it takes."""
+
+    markup: Markup
+    width: float
+    height: float
+
+
+def legend(trace: "GraphTrace", sketches: Sequence[Sketch], wide: float, most: int) -> Legend:
+    """Lay out what is true of the graph, then those signs that the picture uses.
+
+    Args:
+        trace: The graph.
+        sketches: The parts that are drawn.
+        wide: How wide the picture is.
+        most: What a full bar of saved bytes means; 0 for no bars.
+    """
+    wide = max(wide, LEAST_WIDTH)
+    letters = int(wide / FACT_SIZE / OF_LATIN)
+    facts = [line for fact in header(trace) for line in textwrap.wrap(fact, letters)]
+    entries = [*_entries(sketches, most)]
+    column = SIGN + max(width(meaning, FACT_SIZE) for _, meaning in entries)
+    columns = max(1, int(wide // column))
+    markup = [_text(fact, 0, number * LINE) for number, fact in enumerate(facts)]
+    for number, (sign, meaning) in enumerate(entries):
+        x, y = number % columns * column, (len(facts) + 0.4 + number // columns) * LINE
+        markup += [*sign(x + SIGN / 2 - 4, y), _text(meaning, x + SIGN, y)]
+    lines = len(facts) + 0.5 + math.ceil(len(entries) / columns)
+    return Legend(markup=element("g", *markup), width=max(wide, column), height=lines * LINE)
+
+
+def _text(content: str, x: float, y: float) -> Markup:
+    return element("text", text(content), class_="start", x=x, y=y + 4)
+
+
+def _entries(
+    sketches: Sequence[Sketch], most: int
+) -> Iterator[tuple[Callable[[float, float], Signs], str]]:
+    parts = [sketch.part for sketch in sketches]
+    saved = [saved for part in parts for saved in part.node.saved]
+    yield _root, "root: backward starts here"
+    if any(part.ways for part in parts):
+        yield _arrow, "the way of the gradients"
+    if any(part.node.is_leaf or part.leaves for part in parts):
+        yield _box("leaf", 8.0), "leaf: gradients add up in its .grad"
+    if any(sketch.stubs for sketch in sketches):
+        yield _stub, "an input that needs no gradient"
+    if any(part.outputs for part in parts):
+        yield _output, "which output of the node"
+    if any(part.copies > 1 for part in parts):
+        yield _copies, "×n: n alike; * where they differ"
+    if most:
+        yield _bar, f"bytes saved, {size(most)} if full"
+    if any(part.node.is_freed for part in parts):
+        yield _box("box freed", CORNER), "freed: another backward fails"
+    if any(one.is_modified for one in saved):
+        yield _box("box modified", CORNER), "modified in place: backward fails"
+
+
+def _box(class_: str, corner: float) -> Callable[[float, float], Signs]:
+    def sign(x: float, y: float) -> Signs:
+        return (rect(class_, x - 14, y - 7, 28, 14, corner),)
+
+    return sign
+
+
+def _root(x: float, y: float) -> Signs:
+    return rect("box", x - 13, y - 6, 26, 12, CORNER), rect("root", x - 16, y - 9, 32, 18, 8)
+
+
+def _copies(x: float, y: float) -> Signs:
+    return (
+        rect("box", x - 14, y - 8, 28, 12, CORNER),
+        behind(x - 14, y - 8, 28, 12),
+    )
+
+
+def _arrow(x: float, y: float) -> Signs:
+    line = element("path", class_="stub", d=path((x, y - 8), "v10"))
+    return line, head(x, y + 8)
+
+
+def head(x: float, y: float) -> Markup:
+    """Draw the head of an arrow that points down at a place."""
+    return element("path", class_="head", d=path((x, y), "l-3.5 -7h7z"))
+
+
+def _stub(x: float, y: float) -> Signs:
+    return (stub(x, y - 4),)
+
+
+def _output(x: float, y: float) -> Signs:
+    return (element("text", text("0 1 2"), class_="port", x=x, y=y + 3),)
+
+
+def _bar(x: float, y: float) -> Signs:
+    return (
+        rect("rail", x - 14, y - BAR / 2, 28, BAR, BAR / 2),
+        rect("bar", x - 14, y - BAR / 2, 20, BAR, BAR / 2),
+    )

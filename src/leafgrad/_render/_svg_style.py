@@ -1,0 +1,47 @@
+"""How pictures look: one stylesheet, right in the light and in the dark."""
+
+CLASS = "leafgrad-graph"
+NAME_SIZE = 12.0
+FACT_SIZE = 11.0
+PORT_SIZE = 9.0
+
+LIGHT = "--lg-leaf:#1a7f37;--lg-root:#0b57d0;--lg-alarm:#b3261e"
+DARK = "--lg-leaf:#56d364;--lg-root:#8ab4f8;--lg-alarm:#ff8a80"
+
+
+def _within(*themes: str) -> str:
+    return ",".join(f"{theme} .{CLASS}" for theme in themes)
+
+
+# furo and pydata, JupyterLab, Visual Studio Code
+DARK_PAGES = _within("[data-theme=dark]", "[data-jp-theme-light=false]", ".vscode-dark")
+LIGHT_PAGES = _within("[data-theme=light]", "[data-jp-theme-light=true]", ".vscode-light")
+
+OPEN_FONTS = '"DejaVu Sans Mono","Liberation Mono"'
+
+# What is no accent takes the colour of the text around it.
+STYLE = f"""
+.{CLASS}{{{LIGHT};
+font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,{OPEN_FONTS},monospace;
+font-size:{FACT_SIZE}px;max-width:none;height:auto}}
+:root.{CLASS}{{color-scheme:light dark;color:CanvasText;background:Canvas}}
+@media(prefers-color-scheme:dark){{.{CLASS}{{{DARK}}}{LIGHT_PAGES}{{{LIGHT}}}}}
+{DARK_PAGES}{{{DARK}}}
+.{CLASS} text{{fill:currentColor;text-anchor:middle;white-space:pre;unicode-bidi:isolate}}
+.{CLASS} .name{{font-size:{NAME_SIZE}px;font-weight:bold}}
+.{CLASS} .port{{font-size:{PORT_SIZE}px}}
+.{CLASS} .start{{text-anchor:start}}
+.{CLASS} .alarm{{fill:var(--lg-alarm);font-weight:bold}}
+.{CLASS} .box{{fill:currentColor;fill-opacity:.05;stroke:currentColor;stroke-opacity:.6}}
+.{CLASS} .behind{{fill:none;stroke:currentColor;stroke-opacity:.6;stroke-linejoin:round}}
+.{CLASS} .root{{fill:none;stroke:var(--lg-root);stroke-width:1.5}}
+.{CLASS} .leaf{{fill:var(--lg-leaf);fill-opacity:.12;stroke:var(--lg-leaf);stroke-width:1.5}}
+.{CLASS} .freed{{stroke:var(--lg-alarm);stroke-opacity:1;stroke-dasharray:5 3;stroke-width:1.5}}
+.{CLASS} .modified{{stroke:var(--lg-alarm);stroke-opacity:1;stroke-width:3}}
+.{CLASS} .bar{{fill:currentColor;fill-opacity:.55}}
+.{CLASS} .rail{{fill:currentColor;fill-opacity:.12}}
+.{CLASS} .links{{fill:none;stroke:currentColor;stroke-width:1.2;opacity:.6}}
+.{CLASS} .heads{{opacity:.8}}
+.{CLASS} .head{{fill:currentColor}}
+.{CLASS} .stub{{fill:none;stroke:currentColor;stroke-width:1.5}}
+""".replace("\n", "")

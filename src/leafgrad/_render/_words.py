@@ -1,0 +1,80 @@
+"""What a picture says to those who do not see it, and to those who point at a part of it."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from leafgrad._render._lines import STATES, output, shape, short
+from leafgrad._render._units import count, size
+
+if TYPE_CHECKING:
+    from leafgrad._render._picture import Part, Picture
+    from leafgrad._trace import GraphTrace
+    from leafgrad._traced import SavedTensor, TracedNode
+
+MOST_SENTENCES = 40
+
+
+def title(trace: "GraphTrace") -> str:
+    """Name a picture."""
+    return f"Autograd graph of {count(len(trace.nodes), 'node')}"
+
+
+def description(picture: "Picture") -> str:
+    """Tell a small picture in sentences, part by part, and of a large one where it starts."""
+    parts = picture.parts
+    if len(parts) > MOST_SENTENCES:
+        starts = [_called(part) for part in parts if part.is_root]
+        return f"Backward starts at {', '.join(starts)}. {len(parts)} boxes are drawn."
+    return " ".join(_sentence(part, picture) for part in parts)
+
+
+def _sentence(part: "Part", picture: "Picture") -> str:
+    ends = [_called(picture.parts[place]) for place, _ in part.ways]
+    ends += [f"the leaf {leaf.name or 'without a name'}" for leaf in part.leaves]
+    ends += ["an input that needs no gradient" for edge in part.node.edges if edge.target is None]
+    root = "The root " * part.is_root
+    times = f", {part.copies} times," * (part.copies > 1)
+    sentence = f"{root}{_called(part)}{times} leads to {' and '.join(ends or ['nothing'])}."
+    return sentence[0].upper() + sentence[1:]
+
+
+def _called(part: "Part") -> str:
+    node = part.node
+    if node.is_leaf:
+        return f"the leaf {node.leaf_name or f'at node {node.index}'}"
+    return f"{node.name} at node {node.index}"
+
+
+def details(part: "Part") -> Iterator[str]:
+    """Tell everything about a node, a line a fact."""
+    node = part.node
+    times = f", the first of {part.copies} alike" * (part.copies > 1)
+    yield f"node {node.index}: {node.name}{times}"
+    yield from (f"tensor {name}" for name in node.tensor_names)
+    yield f"output {output(node, with_kind=True)}"
+    yield from ["retains its gradient"] * bool(node.retains_grad)
+    yield from [f"module {node.module}"] * bool(node.module)
+    yield from [f"line {node.source}"] * (node.source is not None)
+    yield from _inputs(node)
+    yield from map(_saved, node.saved)
+    if node.custom_function is not None:
+        made = node.custom_function
+        yield f"custom function {made.name}, {made.file or 'no file'}:{made.line or '?'}"
+
+
+def _inputs(node: "TracedNode") -> Iterator[str]:
+    for edge in node.edges:
+        if edge.target is None:
+            yield f"input {edge.output_nr} needs no gradient"
+        else:
+            yield f"input {edge.output_nr} is output {edge.input_nr} of node {edge.target}"
+
+
+def _saved(saved: "SavedTensor") -> str:
+    if saved.state != "live":
+        return f"{STATES[saved.state]} {saved.name}"
+    memory = "" if saved.nbytes is None else f", {size(saved.nbytes)}"
+    versions = f", saved at version {saved.saved_version}, now {saved.current_version}"
+    whose = ", of a parameter" * bool(saved.is_parameter)
+    tensor = f"{shape(saved.shape)} {short(saved.dtype)}{memory}{whose}"
+    return f"saves {saved.name} {tensor}{versions * saved.is_modified}"

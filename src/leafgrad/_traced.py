@@ -1,0 +1,200 @@
+"""The parts of a traced graph as values: nodes, edges and what nodes keep for backward."""
+
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Literal
+
+import torch
+
+Shape = tuple[int | str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TracedEdge:
+    """One input of a node's operation, and the node that the input's gradient goes on to.
+
+    Attributes:
+        source: The index of the node that the edge leads from.
+        target: The index of the node that it leads to; None where the input needed no gradient.
+        input_nr: Which input of the target it arrives at, as in ``next_functions``: which output
+            of the target's operation the tensor was.
+        output_nr: Which output of the source it leaves from: which input of the source's
+            operation the tensor was.
+    """
+
+    source: int
+    target: int | None
+    input_nr: int
+    output_nr: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """A line of code that recorded an operation or wrote into a tensor.
+
+    Attributes:
+        file: The file, as Python knows it.
+        line: The line.
+        function: The qualified name of the function that the line stands in.
+    """
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{PurePath(self.file).name}:{self.line} in {self.function}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Write:
+    """A write in place into a tensor's memory, as a recording saw it.
+
+    Attributes:
+        operation: The function that wrote, such as ``"add_"`` or ``"__setitem__"``.
+        version_before: The version of the memory before it.
+        version_after: The version after it.
+        through_view: Whether the tensor that it was called on is a view of another one.
+        source: The line of code, where it is known.
+    """
+
+    operation: str
+    version_before: int
+    version_after: int
+    through_view: bool
+    source: Source | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SavedTensor:
+    """One tensor that a node keeps for backward, as far as it can be read without side effects.
+
+    Only what is ``"live"`` or ``"offloaded"`` shows a tensor; the facts about others are None. What
+    is ``"packed"`` shows its memory all the same where the hook made one tensor of it.
+
+    Attributes:
+        node: The index of the node that keeps it.
+        name: What the node calls it: ``"self"``, ``"result"``, ``"saved_tensors[0]"`` of a custom
+            function, ``"ctx.mask"`` for a tensor that one keeps as an attribute of its ``ctx``.
+        state: ``"live"``; ``"freed"``, as by a backward; ``"packed"`` by a hook of
+            `torch.autograd.graph.saved_tensors_hooks`; ``"offloaded"`` by
+            `torch.autograd.graph.save_on_cpu`; ``"recompute"`` where `torch.utils.checkpoint` kept
+            a stand-in.
+        shape: The sizes, with words where a size is no number.
+        dtype: The data type.
+        device: Where the memory is.
+        nbytes: The bytes of the storage that is kept alive, the whole of it even where the tensor
+            is a view of a part; None where there is no single storage (sparse tensors).
+        storage: A number that is equal for equal storages within one trace.
+        is_parameter: Whether the storage is a parameter's.
+        saved_version: The version at which it was saved; None where PyTorch does not tell.
+        current_version: The version now.
+        writes: What wrote into it since it was saved, as far as a recording knows.
+    """
+
+    node: int
+    name: str
+    state: Literal["live", "freed", "packed", "offloaded", "recompute"]
+    shape: Shape | None = None
+    dtype: torch.dtype | None = None
+    device: torch.device | None = None
+    nbytes: int | None = None
+    storage: int | None = None
+    is_parameter: bool | None = None
+    saved_version: int | None = None
+    current_version: int | None = None
+    writes: tuple[Write, ...] = ()
+
+    @property
+    def is_on_ctx(self) -> bool:
+        """Whether a custom function keeps it as an attribute, which no backward ever frees."""
+        return self.name.startswith("ctx.")
+
+    @property
+    def is_modified(self) -> bool:
+        """Whether it was written in place since it was saved, so that backward will complain."""
+        return self.saved_version is not None and self.saved_version != self.current_version
+
+    @property
+    def may_be_modified(self) -> bool:
+        """Whether it was written in place at some time, and PyTorch does not tell if since then."""
+        return bool(self.current_version) and self.saved_version is None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CustomFunction:
+    """The `torch.autograd.Function` that made a node.
+
+    Attributes:
+        name: Its qualified name, module first.
+        file: The file that its ``forward`` is written in, where there is one.
+        line: The line at which its ``forward`` starts.
+    """
+
+    name: str
+    file: str | None
+    line: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TracedNode:
+    """One node of a traced graph: the backward of one operation, or a leaf.
+
+    Attributes:
+        index: Its place in `GraphTrace.nodes`.
+        name: Its name in PyTorch, such as ``"MulBackward0"``.
+        shapes: The shapes of what its operation made, one an output; None for a strided nested
+            tensor. An output that takes part in no gradient may show as ``()``.
+        dtype: The data type of the first output.
+        device: Where the first output is.
+        edges: One `TracedEdge` for each tensor input of the operation, in order.
+        saved: What it keeps for backward.
+        tensor_names: The names given to its tensors.
+        is_leaf: Whether it accumulates into a leaf tensor.
+        retains_grad: Whether a tensor of it retains its gradient, as far as tensors were at hand:
+            among the outputs, the named ones and the leaves; None where none was.
+        custom_function: The `torch.autograd.Function` behind it, with its file and line, or None.
+        created: Its place among the nodes of the trace in the order in which the operations ran,
+            the oldest 0; None for a leaf, which no operation made.
+        module: The path of the module that recorded it, as in ``named_modules()``, where the
+            outermost has an empty one; None outside of all, and where it is not known.
+        is_module_inferred: Whether the module was not recorded but follows from whose parameters
+            were used around it.
+        source: The line of code that recorded it; None where it is not known.
+    """
+
+    index: int
+    name: str
+    shapes: tuple[Shape | None, ...]
+    dtype: torch.dtype
+    device: torch.device
+    edges: tuple[TracedEdge, ...]
+    saved: tuple[SavedTensor, ...]
+    tensor_names: tuple[str, ...]
+    is_leaf: bool
+    retains_grad: bool | None
+    custom_function: CustomFunction | None
+    created: int | None = None
+    module: str | None = None
+    is_module_inferred: bool = False
+    source: Source | None = None
+
+    @property
+    def leaf_name(self) -> str | None:
+        """The name of the leaf tensor that it accumulates into, if that has one."""
+        return self.tensor_names[0] if self.is_leaf and self.tensor_names else None
+
+    @property
+    def recomputes(self) -> bool:
+        """Whether backward will run code of the forward again, as `torch.utils.checkpoint` does."""
+        name = self.custom_function.name if self.custom_function else None
+        by_hook = any(saved.state == "recompute" for saved in self.saved)
+        return by_hook or name == "torch.utils.checkpoint.CheckpointFunction"
+
+    @property
+    def is_freed(self) -> bool:
+        """Whether a saved tensor is gone, so that a backward through this node would fail.
+
+        PyTorch frees a custom function's node as a whole, even one that saved nothing.
+        """
+        return any(saved.state == "freed" for saved in self.saved)

@@ -1,0 +1,139 @@
+"""A page in headless Chromium with real pointers and keys, over the DevTools protocol."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from tests.browser import CHROMIUM, SWITCHES
+
+SHIFT, CONTROL = 8, 2
+PATIENCE = 30.0
+
+
+class Browser:
+    """Sends commands down a pipe and reads what comes back."""
+
+    def __init__(self, write: int, read: int) -> None:
+        self.write = write
+        self.read = os.fdopen(read, "rb")
+        self.numbers = count(1)
+        self.events: list[dict[str, Any]] = []
+
+    def send(self, method: str, session: str | None = None, **params: Any) -> Any:
+        number = next(self.numbers)
+        message = {"id": number, "method": method, "params": params}
+        message |= {"sessionId": session} if session else {}
+        os.write(self.write, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._receive()
+            if answer.get("id") == number:
+                assert "error" not in answer, answer
+                return answer["result"]
+            self.events.append(answer)
+
+    def _receive(self) -> Any:
+        letters = bytearray()
+        while (letter := self.read.read(1)) != b"\0":
+            assert letter, "Chromium is gone"
+            letters += letter
+        return json.loads(letters)
+
+
+@contextmanager
+def chromium(folder: Path) -> Iterator[Browser]:
+    """Start Chromium with pipes in place of a port."""
+    (to_it, ours), (from_it, its) = os.pipe(), os.pipe()
+    command = [
+        "bash",
+        "-c",
+        f'exec "$@" 3<&{to_it} 4>&{its}',
+        "bash",
+        CHROMIUM,
+        *SWITCHES,
+        f"--user-data-dir={folder}",
+        "--remote-debugging-pipe",
+    ]
+    process = subprocess.Popen(
+        command, pass_fds=(to_it, its), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    os.close(to_it)
+    os.close(its)
+    browser = Browser(ours, from_it)
+    try:
+        yield browser
+    finally:
+        browser.send("Browser.close")
+        process.wait(PATIENCE)
+        browser.read.close()
+        os.close(ours)
+
+
+class Page:
+    """One page, as someone sits before it."""
+
+    def __init__(self, browser: Browser, uri: str, width: int = 1000, height: int = 700) -> None:
+        self.browser = browser
+        target = browser.send("Target.createTarget", url="about:blank")["targetId"]
+        self.session = browser.send("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.send("Emulation.setDeviceMetricsOverride", **size)
+        self.send("Network.enable")
+        self.send("Runtime.enable")
+        self.send("Page.navigate", url=uri)
+        self.until("document.readyState === 'complete' && location.href !== 'about:blank'")
+
+    def send(self, method: str, **params: Any) -> Any:
+        return self.browser.send(method, self.session, **params)
+
+    def ask(self, question: str) -> Any:
+        """Give what a JavaScript expression says."""
+        result = self.send("Runtime.evaluate", expression=question, returnByValue=True)
+        assert "exceptionDetails" not in result, result
+        return result["result"].get("value")
+
+    def until(self, condition: str) -> None:
+        """Wait for something to be so."""
+        end = time.monotonic() + PATIENCE
+        while not self.ask(condition):
+            assert time.monotonic() < end, condition
+            time.sleep(0.02)
+
+    def middle(self, element: str) -> tuple[float, float]:
+        """Find the middle of an element, which is a JavaScript expression."""
+        x, y = self.ask(
+            f"(box => [box.left + box.width / 2, box.top + 4])({element}.getBoundingClientRect())"
+        )
+        return x, y
+
+    def mouse(self, kind: str, at: tuple[float, float], **more: Any) -> None:
+        self.send("Input.dispatchMouseEvent", type=kind, x=at[0], y=at[1], **more)
+
+    def click(self, at: tuple[float, float], modifiers: int = 0) -> None:
+        left = {"button": "left", "clickCount": 1, "modifiers": modifiers}
+        self.mouse("mouseMoved", at)
+        self.mouse("mousePressed", at, **left)
+        self.mouse("mouseReleased", at, **left)
+
+    def drag(self, start: tuple[float, float], end: tuple[float, float]) -> None:
+        self.mouse("mousePressed", start, button="left", clickCount=1)
+        self.mouse("mouseMoved", end, button="left", buttons=1)
+        self.mouse("mouseReleased", end, button="left", clickCount=1)
+
+    def tap(self, at: tuple[float, float]) -> None:
+        self.send("Emulation.setTouchEmulationEnabled", enabled=True)
+        point = {"x": at[0], "y": at[1]}
+        self.send("Input.dispatchTouchEvent", type="touchStart", touchPoints=[point])
+        self.send("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+    def key(self, key: str) -> None:
+        text = {"text": key} if len(key) == 1 else {}
+        self.send("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
+        self.send("Input.dispatchKeyEvent", type="keyUp", key=key)

@@ -1,0 +1,56 @@
+"""What a drawing must not do, whatever it shows."""
+
+from bisect import bisect_left as bisect
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from leafgrad._layout import Box, Drawing, Point
+
+NEARLY = 1e-6
+STEPS = 12
+
+
+def rectangles(boxes: Sequence[Box], drawing: Drawing) -> list[tuple[float, float, float, float]]:
+    """The left, upper, right and lower edge of each box."""
+    return [
+        (place.x - box.width / 2, place.top, place.x + box.width / 2, place.top + box.height)
+        for box, place in zip(boxes, drawing.places, strict=True)
+    ]
+
+
+def curve(path: Sequence[Point]) -> Iterator[Point]:
+    """Points along a path as it is drawn: straight down, or a Bézier curve with upright ends."""
+    for (x, y), (u, v) in pairwise(path):
+        steps = STEPS if x != u else int((v - y) / 10) + 1
+        for step in range(steps + 1):
+            t = step / steps
+            bent = t * t * (3 - 2 * t)
+            down = 1.5 * t * (1 - t) * (1 - t) + 1.5 * t * t * (1 - t) + t * t * t
+            yield x + (u - x) * bent, y + (v - y) * down
+
+
+def overlaps(boxes: Sequence[Box], drawing: Drawing) -> list[tuple[int, int]]:
+    """Pairs of boxes that share more than an edge."""
+    by_top = sorted(enumerate(rectangles(boxes, drawing)), key=lambda entry: entry[1][1])
+    found = []
+    for place, (m, a) in enumerate(by_top):
+        for n, b in by_top[place + 1 :]:
+            if b[1] >= a[3]:
+                break
+            found += [] if a[2] <= b[0] or b[2] <= a[0] else [(m, n)]
+    return found
+
+
+def collisions(boxes: Sequence[Box], drawing: Drawing) -> list[tuple[int, int]]:
+    """Links that pass the inside of a box."""
+    edges = sorted(rectangles(boxes, drawing), key=lambda edge: edge[1])
+    tops = [edge[1] for edge in edges]
+    tallest = max(box.height for box in boxes)
+    found = []
+    for number, path in enumerate(drawing.paths):
+        for x, y in curve(path):
+            for box in range(bisect(tops, y - tallest), bisect(tops, y - NEARLY)):
+                left, _, right, bottom = edges[box]
+                if left + NEARLY < x < right - NEARLY and y < bottom - NEARLY:
+                    found.append((number, box))
+    return found

@@ -1,0 +1,125 @@
+"""What a picture shows: everything while that is little, else leaves within and repeats once."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch.autograd.graph import get_gradient_edge
+
+from leafgrad import GraphTrace, trace_graph
+from leafgrad._render._picture import Part, Picture, picture
+from leafgrad._render._repeats import SEVERAL
+from tests.models import MODELS, polynomial, transformer, wide
+
+
+def names(shown: Picture) -> list[str]:
+    return [part.node.name for part in shown.parts]
+
+
+def leaves(part: Part) -> list[tuple[str | None, int]]:
+    return [(leaf.name, leaf.uses) for leaf in part.leaves]
+
+
+def chain(steps: int) -> GraphTrace:
+    y = torch.ones(2, requires_grad=True)
+    for _ in range(steps):
+        y = y.sin()
+    return trace_graph(y.sum())
+
+
+def test_in_full_every_node_and_every_edge_is_there() -> None:
+    trace = polynomial()
+    shown = picture(trace, fold=False)
+    assert [part.node for part in shown.parts] == list(trace.nodes)
+    assert [part.ways for part in shown.parts] == [
+        ((1, 0), (3, 0)),
+        ((2, 0), (2, 0)),
+        (),
+        ((4, 0),),
+        ((5, 0),),
+        (),
+    ]
+    assert [part.is_root for part in shown.parts] == [True] + 5 * [False]
+
+
+def test_folded_the_leaves_are_within_the_nodes_that_lead_to_them_once_for_each_use() -> None:
+    shown = picture(polynomial(), fold=True)
+    assert names(shown) == ["AddBackward0", "MulBackward0", "SinBackward0", "MulBackward0"]
+    assert [leaves(part) for part in shown.parts] == [[], [("x", 2), ("x", 2)], [], [("y", 1)]]
+
+
+def test_a_leaf_that_is_the_root_stays_apart() -> None:
+    shown = picture(trace_graph(torch.ones(2, requires_grad=True)), fold=True)
+    assert [part.is_root and part.node.is_leaf for part in shown.parts] == [True]
+
+
+@pytest.mark.parametrize(("steps", "boxes"), [(38, 40), (39, 3)])
+def test_more_than_forty_nodes_are_folded_unless_one_says_so(steps: int, boxes: int) -> None:
+    assert len(picture(chain(steps), fold=None).parts) == boxes
+    assert len(picture(chain(steps), fold=False).parts) == steps + 2
+
+
+def test_the_blocks_of_a_transformer_are_shown_once_with_stars_for_their_numbers() -> None:
+    shown = picture(transformer(), fold=True)
+    assert {repeat.copies for repeat in shown.repeats if repeat.in_a_row} == {12}
+    within = {name for part in shown.parts for name, _ in leaves(part)}
+    assert {"*.norms.0.weight", "*.perceptron.2.bias"} <= within
+    assert not any(name and name.startswith("11.") for name in within)
+
+
+def test_equals_side_by_side_are_shown_once() -> None:
+    shown = picture(wide(), fold=True)
+    assert [(part.node.name, part.copies) for part in shown.parts] == [
+        ("StackBackward0", 1),
+        ("SinBackward0", 60),
+    ]
+    assert leaves(shown.parts[1]) == [("x", 60)]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_each_part_leads_to_later_ones(name: str) -> None:
+    for fold in (False, True):
+        for place, part in enumerate(picture(MODELS[name](), fold=fold).parts):
+            assert all(target > place for target, _ in part.ways)
+
+
+def test_outputs_are_told_apart_where_there_are_several() -> None:
+    x = torch.ones(4, 2, requires_grad=True)
+    rows = x.unbind()
+    shown = picture(trace_graph(rows[3] * rows[1]), fold=False)
+    assert [part.outputs for part in shown.parts] == [(), (1, 3), ()]
+
+
+def test_steps_that_take_one_output_each_are_folded_all_the_same() -> None:
+    x = torch.ones(50, 2, requires_grad=True)
+    shown = picture(trace_graph(torch.stack([row.sin() for row in x.exp().unbind()])), fold=True)
+    assert [part.node.name for part in shown.parts][1:3] == ["SinBackward0", "UnbindBackward0"]
+    assert [part.copies for part in shown.parts] == [1, 50, 1, 1]
+    assert shown.parts[2].outputs == (SEVERAL,)
+
+
+def marked(how: str) -> GraphTrace:
+    """Sines in a row, of which one in the middle is unlike the others."""
+    sines = [torch.ones(2, requires_grad=True).sin()]
+    for _ in range(60):
+        sines.append(sines[-1].sin())
+    outputs: list[Any] = [sines[-1].sum()]
+    names = {"here": sines[30]} if how == "named" else {}
+    if how == "a root":
+        outputs.append(get_gradient_edge(sines[30]))
+    if how == "retained":
+        sines[30].retain_grad()
+        outputs += sines
+    return trace_graph(outputs, names=names)
+
+
+@pytest.mark.parametrize("how", ["named", "a root", "retained"])
+def test_a_node_that_is_unlike_the_others_is_never_folded_away(how: str) -> None:
+    shown = picture(marked(how), fold=True)
+    assert [part.copies for part in shown.parts] == [1, 30, 1, 29, 1]
+    assert shown.parts[2].is_root is (how != "named")
+
+
+def test_unnamed_leaves_stay_unnamed() -> None:
+    shown = picture(trace_graph(torch.ones(2, requires_grad=True).exp()), fold=True)
+    assert leaves(shown.parts[0]) == [(None, 1)]

@@ -1,0 +1,346 @@
+"""Pictures as SVG: what they say, what they refuse, and that no name becomes markup."""
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.autograd.graph import GradientEdge
+from torch.utils.checkpoint import checkpoint
+
+from leafgrad import GraphTrace, record, trace_graph
+from tests.models import MODELS, lstm, pinn, polynomial, transformer, wide
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def leaf(*shape: int) -> torch.Tensor:
+    return torch.ones(*shape, requires_grad=True)
+
+
+def texts(picture: str) -> list[str]:
+    """What can be read in a picture, its title and descriptions left out."""
+    return [text.text or "" for text in ET.fromstring(picture).iter(f"{SVG}text")]
+
+
+def classes(picture: str) -> set[str]:
+    """The kinds of signs in a picture, but for those of its legend."""
+    signs = [*ET.fromstring(picture)][:-1]
+    found = (element.get("class", "") for sign in signs for element in sign.iter())
+    return {name for names in found for name in names.split()}
+
+
+def meanings(picture: str) -> list[str]:
+    """What the legend says, without the facts of the graph."""
+    legend = [*ET.fromstring(picture)][-1]
+    said = [text.text or "" for text in legend.iter(f"{SVG}text") if text.get("class") == "start"]
+    return said[next(n for n, text in enumerate(said) if text.startswith("root")) :]
+
+
+# --- What it says
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("fold", [True, False, None])
+def test_a_picture_is_well_formed_and_has_a_title_and_a_description(
+    name: str, *, fold: bool | None
+) -> None:
+    picture = ET.fromstring(MODELS[name]().to_svg(fold=fold))
+    assert picture.get("role") == "img"
+    title, description, style, *_ = picture
+    assert (title.tag, description.tag, style.tag) == (f"{SVG}title", f"{SVG}desc", f"{SVG}style")
+    assert re.fullmatch(r"Autograd graph of \d+ nodes", title.text or "")
+    assert description.text
+
+
+def test_every_node_tells_its_name_shape_and_what_it_saves() -> None:
+    written = texts(polynomial().to_svg())
+    assert written[:2] == ["AddBackward0", "(3,)"]
+    assert written[2:5] == ["MulBackward0", "(3,)", "saves other, self (12 B)"]
+    assert written[5:7] == ["x", "leaf (3,)"]
+    assert "6 nodes, 6 edges, depth 3, all float32 on cpu, 4 tensors saved" in " ".join(written)
+
+
+def test_what_a_node_saves_of_parameters_is_not_counted() -> None:
+    model = nn.Linear(4, 3)
+    written = texts(trace_graph(model(leaf(5, 4)), names=model).to_svg())
+    assert "saves mat1, mat2 (80 B)" in written
+
+
+def test_a_leaf_within_a_node_tells_its_name_shape_and_uses() -> None:
+    assert "weight_hh (12, 3), used 40×" in texts(lstm().to_svg())
+    assert "x (2,), used 60×" in texts(wide().to_svg())
+    assert "leaf (2,)" in texts(trace_graph(leaf(2).exp()).to_svg(fold=True))
+
+
+def test_the_description_tells_a_small_graph_in_sentences() -> None:
+    description = ET.fromstring(polynomial().to_svg())[1].text
+    assert description == (
+        "The root AddBackward0 at node 0 leads to MulBackward0 at node 1 and SinBackward0 at "
+        "node 3. MulBackward0 at node 1 leads to the leaf x and the leaf x. "
+        "The leaf x leads to nothing. "
+        "SinBackward0 at node 3 leads to MulBackward0 at node 4. MulBackward0 at node 4 leads to "
+        "the leaf y and an input that needs no gradient. The leaf y leads to nothing."
+    )
+    assert "60 times" in (ET.fromstring(wide().to_svg())[1].text or "")
+
+
+def test_the_description_of_a_large_graph_tells_where_it_starts() -> None:
+    description = ET.fromstring(pinn().to_svg(fold=False))[1].text
+    assert description == "Backward starts at MeanBackward0 at node 0. 44 boxes are drawn."
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(_: Any, *gradients: Any) -> Any:
+        return gradients[0] * 2
+
+
+def test_a_box_tells_more_when_it_is_pointed_at() -> None:
+    function: Any = Doubled
+    h = function.apply(leaf(2)).exp()
+    h.retain_grad()
+    picture = trace_graph(h * torch.ones(2), names={"h": h}).to_svg()
+    product, power, doubled, _ = [
+        (box.text or "").splitlines() for box in ET.fromstring(picture).iter(f"{SVG}title")
+    ][1:]
+    assert product == [
+        "node 0: MulBackward0",
+        "output (2,) float32 cpu",
+        "input 0 is output 0 of node 1",
+        "input 1 needs no gradient",
+        "saves other (2,) float32, 8 B",
+    ]
+    assert power[1:4] == ["tensor h", "output (2,) float32 cpu", "retains its gradient"]
+    assert doubled[-1].startswith(f"custom function {__name__}.Doubled, {__file__}:")
+
+
+def test_a_box_tells_the_module_and_the_line_behind_it() -> None:
+    model = nn.Sequential(nn.Tanh())
+    with record() as recording:
+        y = model(leaf(2))
+    trace = trace_graph(y, names=model, recording=recording)
+    title = [*ET.fromstring(trace.to_svg()).iter(f"{SVG}title")][1]
+    assert {"module 0", f"line {trace.nodes[0].source}"} < {*(title.text or "").splitlines()}
+
+
+def test_data_types_and_devices_are_told_where_they_differ() -> None:
+    x = torch.ones(2, dtype=torch.complex64, requires_grad=True)
+    written = texts(trace_graph(x.abs()).to_svg())
+    assert {"(2,) float32 cpu", "leaf (2,) complex64 cpu"} & {*written} == {"(2,) float32 cpu"}
+    assert "(2,) complex64 cpu" in written
+
+
+# --- What is drawn as what it is
+
+
+def modified() -> GraphTrace:
+    h = leaf(2) * 1
+    y = h.sin()
+    h.add_(1)
+    return trace_graph(y)
+
+
+def freed() -> GraphTrace:
+    y = leaf(2).sin()
+    y.sum().backward()
+    return trace_graph(y)
+
+
+def recomputed() -> GraphTrace:
+    function: Any = checkpoint
+    return trace_graph(function(torch.exp, leaf(2), use_reentrant=False))
+
+
+def packed() -> GraphTrace:
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
+        return trace_graph(leaf(2).sin())
+
+
+def unbound() -> GraphTrace:
+    rows = leaf(4, 2).unbind()
+    return trace_graph(rows[3] * rows[1])
+
+
+def stepped() -> GraphTrace:
+    return trace_graph(torch.stack([row.sin() for row in leaf(50, 2).exp().unbind()]))
+
+
+def saving() -> GraphTrace:
+    return trace_graph(leaf(2, 3).sin().sum(0).exp())
+
+
+def lone() -> GraphTrace:
+    return trace_graph(leaf(2))
+
+
+def retained() -> GraphTrace:
+    y = leaf(2).exp()
+    y.retain_grad()
+    return trace_graph(y)
+
+
+@pytest.mark.parametrize(
+    ("graph", "sign", "line", "meaning"),
+    [
+        (modified, "modified", "modified: self", "modified in place: backward fails"),
+        (freed, "freed", "freed: self", "freed: another backward fails"),
+        (recomputed, "box", "recomputes result", "root: backward starts here"),
+        (packed, "box", "packed: self", "root: backward starts here"),
+        (retained, "box", "retains grad", "root: backward starts here"),
+        (unbound, "port", "4 × (2,)", "which output of the node"),
+        (stepped, "port", "*", "×n: n alike; * where they differ"),
+        (saving, "bar", "saves self (24 B)", "bytes saved, 24 B if full"),
+        (polynomial, "stub", "MulBackward0", "an input that needs no gradient"),
+        (lone, "leaf", "leaf", "leaf: gradients add up in its .grad"),
+        (transformer, "behind", "GeluBackward0 ×12", "×n: n alike; * where they differ"),
+        (transformer, "stub", "×12 in a row", "×n: n alike; * where they differ"),
+    ],
+)
+def test_it_has_its_sign_its_line_and_its_place_in_the_legend(
+    graph: Callable[[], GraphTrace], sign: str, line: str, meaning: str
+) -> None:
+    picture = graph().to_svg()
+    assert sign in classes(picture)
+    assert line in texts(picture)
+    assert meaning in meanings(picture)
+
+
+def test_the_legend_explains_only_what_is_there() -> None:
+    assert meanings(lone().to_svg()) == [
+        "root: backward starts here",
+        "leaf: gradients add up in its .grad",
+    ]
+    assert classes(lone().to_svg()) == {"links", "heads", "part", "leaf", "root", "name"}
+
+
+def test_the_ports_of_a_node_stand_where_the_links_to_them_arrive() -> None:
+    root = ET.fromstring(unbound().to_svg())
+    ports = {text.text: text.get("x") for text in root.iter(f"{SVG}text") if text.get("y")}
+    heads = [path.get("d", "") for path in root.iter(f"{SVG}path") if path.get("class") == "head"]
+    assert {f"M{ports[number]}" for number in ("1", "3")} <= {d.split()[0] for d in heads}
+
+
+def test_brackets_of_repeats_within_repeats_stand_side_by_side() -> None:
+    x = leaf(2).tan()
+    for _ in range(10):
+        for _ in range(5):
+            x = x.sin().cos()
+        x = x.exp()
+    root = ET.fromstring(trace_graph(x.sum()).to_svg())
+    turned = [text for text in root.iter(f"{SVG}text") if "rotate" in text.get("transform", "")]
+    assert [text.text for text in turned] == ["×5 in a row", "×10 in a row"]
+    near, far = (float(text.get("transform", "")[10:].split()[0]) for text in turned)
+    assert far < near < -100
+
+
+# --- Names are text, whatever is in them
+
+NASTY = [
+    "<script>alert(1)</script>",
+    '"><svg onload="alert(1)">',
+    "'a' & b < c ]]> --> <!--",
+    "</style></svg><b>",
+    "\u202eevil\u2066",
+    "\x00\x1b[31m\ufffe\ud800",
+    "שלום العربية",
+    "重み 🔥 e\u0301",
+    "a" * 10_000,
+    "",
+]
+
+
+@pytest.mark.parametrize("name", NASTY, ids=map(ascii, range(len(NASTY))))
+def test_no_name_becomes_markup_or_turns_the_text_around(name: str) -> None:
+    x = leaf(2)
+    picture = trace_graph(x.exp(), names={name: x}).to_svg()
+    picture.encode()
+    assert {element.tag.removeprefix(SVG) for element in ET.fromstring(picture).iter()} == {
+        "svg", "title", "desc", "style", "g", "rect", "path", "text"
+    }  # fmt: skip
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x00-\x09\x0b-\x1f]", picture)
+    written = "".join(texts(picture))
+    assert "…" in written if len(name) > 100 else name[:5].strip("\u202e\x00\x1b[") in written
+
+
+def test_a_name_of_ten_thousand_letters_keeps_its_ends() -> None:
+    x = leaf(2)
+    picture = trace_graph(x.exp(), names={"a" + "b" * 10_000 + "c": x}).to_svg()
+    assert any(re.fullmatch("ab+…b+c", text) for text in texts(picture))
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.full((2,), torch.nan),
+        torch.ones(0, 3),
+        torch.ones(2, dtype=torch.complex128),
+        torch.ones(2, dtype=torch.bfloat16),
+    ],
+    ids=["nan", "empty", "complex", "bfloat16"],
+)
+def test_uncommon_tensors_are_drawn(tensor: torch.Tensor) -> None:
+    tensor.requires_grad_()
+    assert "MulBackward0" in texts(trace_graph((tensor * tensor).sum()).to_svg())
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_a_strided_nested_tensor_is_drawn() -> None:
+    x = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], requires_grad=True)
+    assert "nested" in texts(trace_graph(x).to_svg())
+
+
+def test_a_graph_without_a_leaf_is_drawn() -> None:
+    undefined: Any = torch._C._functions
+    assert meanings(trace_graph(GradientEdge(undefined.UndefinedGrad(), 0)).to_svg()) == [
+        "root: backward starts here"
+    ]
+
+
+# --- What is too large
+
+
+def chain(steps: int) -> GraphTrace:
+    y = leaf(2)
+    for _ in range(steps):
+        y = y.sin()
+    return trace_graph(y.sum())
+
+
+def test_more_boxes_than_one_can_look_at_are_refused_with_the_fold_that_works() -> None:
+    message = r"at most 3000 boxes, not 3001; fold=True leaves 3"
+    with pytest.raises(ValueError, match=message):
+        chain(2999).to_svg(fold=False)
+    assert "×2998" in chain(2999).to_svg()
+
+
+def test_what_no_fold_makes_small_enough_is_refused_with_another_cure() -> None:
+    x = leaf(2)
+    y = x
+    for step in range(3001):
+        y = y.sin() if (step * step) % 7 < step % 4 else y.cos() * (step % 5 or x)
+    message = r"at most 3000 boxes, not \d+; trace a part of the graph, from a tensor nearer"
+    with pytest.raises(ValueError, match=message):
+        trace_graph([y, *(x.new_ones(n, requires_grad=True) for n in range(3001))]).to_svg()
+
+
+# --- In a notebook
+
+
+def test_a_notebook_shows_the_picture_in_a_frame_that_scrolls() -> None:
+    trace = polynomial()
+    html = trace._repr_html_()
+    assert html.startswith('<div role="group" aria-label="Autograd graph of 6 nodes" tabindex="0"')
+    assert trace.to_svg() in html
+
+
+def test_a_notebook_shows_the_text_of_a_graph_that_would_be_too_large() -> None:
+    trace = trace_graph([leaf(n) for n in range(201)])
+    assert trace._repr_html_().startswith("<pre")

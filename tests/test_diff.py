@@ -1,0 +1,94 @@
+"""What came and went between two traces."""
+
+import json
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from leafgrad import GraphDiff, KindChange, trace_graph
+
+
+def leaf(*shape: int) -> torch.Tensor:
+    return torch.ones(*shape, requires_grad=True)
+
+
+def names(nodes: Any) -> list[str]:
+    return [node.name for node in nodes]
+
+
+def diff(before: torch.Tensor, after: torch.Tensor) -> GraphDiff:
+    return trace_graph(before).diff(trace_graph(after))
+
+
+def test_equal_graphs_differ_in_nothing() -> None:
+    change = diff(leaf(2).exp(), leaf(2).exp())
+    assert (change.came, change.went, change.kinds, change.nbytes) == ((), (), (), 0)
+    assert str(change) == "0 nodes went, 0 came; 8 B before, 8 B after, without parameters"
+
+
+def test_a_node_has_a_counterpart_only_if_there_is_one_for_each() -> None:
+    change = diff(leaf(2).exp().exp().sin(), leaf(2).exp().sin())
+    assert (names(change.went), names(change.came)) == (["ExpBackward0"], [])
+    assert [node.index for node in change.went] == [2]
+    back = diff(leaf(2).exp().sin(), leaf(2).exp().exp().sin())
+    assert (names(back.went), names(back.came)) == ([], ["ExpBackward0"])
+
+
+def test_nodes_of_other_shapes_are_others() -> None:
+    change = diff(leaf(2).exp(), leaf(3).exp())
+    assert names(change.went) == names(change.came) == ["ExpBackward0", "AccumulateGrad"]
+    assert change.nbytes == 4
+
+
+def test_autocast_brings_casts_and_halves_what_is_kept() -> None:
+    layers = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh())
+    x = torch.ones(4, 8)
+    plain = layers(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        cast = layers(x)
+    change = diff(plain, cast)
+    assert set(names(change.came)) == {"ToCopyBackward0"}
+    assert change.went == ()
+    tanh = next(kind for kind in change.kinds if kind.name == "TanhBackward0")
+    assert (tanh.nodes_before, tanh.nodes_after) == (2, 2)
+    assert (tanh.bytes_before, tanh.bytes_after) == (2 * 4 * 8 * 4, 2 * 4 * 8 * 2)
+
+
+def test_a_checkpoint_keeps_the_nodes_and_lets_the_bytes_go() -> None:
+    def block(x: torch.Tensor) -> torch.Tensor:
+        return x.exp().sin()
+
+    x = leaf(2)
+    change = diff(block(x), checkpoint(block, x, use_reentrant=False))
+    assert (change.came, change.went, change.nbytes) == ((), (), -8)
+    assert change.kinds[0] == KindChange(
+        name="SinBackward0", nodes_before=1, nodes_after=1, bytes_before=8, bytes_after=0
+    )
+
+
+def test_the_text_lists_what_changed_and_counts_the_rest() -> None:
+    x = leaf(1)
+    operations = ["exp", "sin", "cos", "tan", "log", "sqrt", "sinh", "cosh", "tanh", "abs", "erf"]
+    operations += ["erfc", "expm1", "log1p", "log2", "log10", "rsqrt", "sigmoid", "asin", "acos"]
+    y = x
+    for operation in [*operations, "atan", "square"]:
+        y = getattr(y, operation)()
+    lines = str(diff(y, x)).splitlines()
+    assert lines[0].startswith("22 nodes went, 0 came; ")
+    assert lines[2].split() == ["node", "before", "after", "bytes", "before", "after"]
+    assert len(lines) == 3 + 20 + 1
+    assert lines[-1] == "and 2 other kinds"
+
+
+def test_a_notebook_gets_the_text() -> None:
+    change = diff(leaf(2).exp(), leaf(2).sin())
+    assert "1 node went, 1 came" in change._repr_html_()
+
+
+def test_the_dict_holds_json_types_only() -> None:
+    data = diff(leaf(2).exp(), leaf(2).sin()).to_dict()
+    assert json.loads(json.dumps(data)) == data
+    assert data["nbytes"] == 0
+    assert data["before"]["total"]["slots"] == 1

@@ -1,0 +1,37 @@
+"""Where code stands, and which writes led from one version to another."""
+
+import inspect
+
+from leafgrad import Write
+from leafgrad._log import Log, place_of, source_at
+
+
+def write(before: int) -> Write:
+    return Write(
+        operation="add_",
+        version_before=before,
+        version_after=before + 1,
+        through_view=False,
+        source=None,
+    )
+
+
+def test_the_writes_between_two_versions_are_those_of_the_storage_that_lives() -> None:
+    log = Log(0)
+    log.writes = [(7, write(0)), (7, write(1)), (8, write(1)), (7, write(0)), (7, write(1))]
+    assert log.writes_between(7, 0, 2) == (write(0), write(1))
+    assert log.writes_between(7, 1, 2) == (write(1),)
+    assert log.writes_between(7, 0, 1) == (write(0),)
+    assert log.writes_between(7, 1, 1) == log.writes_between(None, 0, 1) == ()
+
+
+def test_code_that_nobody_called_has_no_place() -> None:
+    assert place_of(None) is None
+    assert source_at(None) is None
+
+
+def test_a_place_is_the_line_that_runs() -> None:
+    source = source_at(place_of(inspect.currentframe()))
+    assert source is not None
+    assert source.file == __file__
+    assert source.function == test_a_place_is_the_line_that_runs.__name__

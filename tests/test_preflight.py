@@ -1,0 +1,419 @@
+"""What a backward will fail at, compared with what it then fails at."""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.autograd.function import once_differentiable
+
+from leafgrad import GradCause, Preflight, Source, preflight, record
+
+LINES = Path(__file__).read_text("utf-8").splitlines()
+
+
+def leaf(*shape: int) -> torch.Tensor:
+    return torch.ones(*shape, requires_grad=True)
+
+
+def line(source: Source | None) -> str | None:
+    return None if source is None else LINES[source.line - 1].strip()
+
+
+def failure_of(outputs: torch.Tensor) -> str | None:
+    """Run backward; give what it complains of."""
+    try:
+        outputs.sum().backward()
+    except RuntimeError as error:
+        return str(error)
+    return None
+
+
+# --- Writes in place
+
+
+def test_nothing_is_found_where_nothing_is_wrong() -> None:
+    y = leaf(2).exp().sin().sum()
+    found = preflight(y)
+    assert (found.will_fail, found.may_fail, found.first_failure) == (False, False, None)
+    assert failure_of(y) is None
+
+
+def test_a_conflict_names_node_versions_and_both_lines_also_through_a_view() -> None:
+    x = leaf(2, 2)
+    with record() as recording:
+        h = x * 2
+        y = h.sin().sum()
+        row = h[0]
+        row.add_(1)
+    (conflict,) = preflight(y, recording=recording).conflicts
+    assert conflict.node.name == "SinBackward0"
+    assert line(conflict.node.source) == "y = h.sin().sum()"
+    assert (conflict.saved.name, conflict.saved.saved_version) == ("self", 0)
+    (write,) = conflict.saved.writes
+    assert (line(write.source), write.through_view) == ("row.add_(1)", True)
+    assert conflict.is_certain
+    message = failure_of(y)
+    assert message is not None
+    assert "is at version 1; expected version 0" in message
+
+
+def test_a_step_of_the_optimizer_before_backward_is_found() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with record() as recording:
+        first, second = model(torch.ones(1, 2)).sum(), model(torch.ones(1, 2)).sum()
+        first.backward()
+        optimizer.step()
+    found = preflight(second, names=model, recording=recording)
+    assert [conflict.node.name for conflict in found.conflicts] == ["AddmmBackward0"]
+    assert {line(write.source) for c in found.conflicts for write in c.saved.writes} == {
+        "optimizer.step()"
+    }
+    assert "expected version" in (failure_of(second) or "")
+
+
+class Keeping(torch.autograd.Function):
+    """Saves its input and one or two outputs, and looks at them or not."""
+
+    looks = True
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        outputs = x * 2, x * 3
+        ctx.save_for_backward(x, *outputs)
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        if Keeping.looks:
+            assert ctx.saved_tensors
+        return 2 * gradients[0] + 3 * gradients[1]
+
+
+@pytest.mark.parametrize("looks", [True, False], ids=["looks", "does not look"])
+@pytest.mark.parametrize("written", ["input", "outputs"])
+def test_a_custom_function_may_fail(*, looks: bool, written: str) -> None:
+    function: Any = Keeping
+    x = leaf(2) * 1
+    a, b = function.apply(x)
+    with torch.no_grad():
+        for tensor in [x] if written == "input" else [a, b]:
+            tensor.add_(1)
+    y = a.sum() + b.sum()
+    found = preflight(y)
+    assert (found.will_fail, found.may_fail) == (False, True)
+    assert not any(conflict.is_certain for conflict in found.conflicts)
+    assert "Backward fails if it looks at that." in str(found).replace("\n    ", " ")
+    Keeping.looks = looks
+    message = failure_of(y)
+    assert (message is not None) == looks
+
+
+def test_a_custom_function_that_is_freed_may_fail() -> None:
+    function: Any = Keeping
+    a, _ = function.apply(leaf(2))
+    a.sum().backward()
+    found = preflight(a)
+    assert (found.will_fail, found.may_fail, len(found.freed)) == (False, True, 1)
+
+
+# --- What is gone
+
+
+def test_the_first_freed_node_is_the_one_that_backward_comes_to_first() -> None:
+    x = leaf(2)
+    trunk = x.exp().sin()
+    trunk.sum().backward()
+    y = (trunk.cos() + x.tan()).sum()
+    found = preflight(y)
+    assert [node.name for node in found.freed] == ["SinBackward0", "ExpBackward0"]
+    assert found.first_failure == found.freed[0]
+    assert "second time" in (failure_of(y) or "")
+
+
+@pytest.mark.parametrize("doubly", [True, False])
+def test_a_derivative_that_does_not_exist_refuses(*, doubly: bool) -> None:
+    x = leaf(2, 3)
+    y = nn.functional.multi_margin_loss(x, torch.tensor([0, 1]))
+    if doubly:
+        (gradient,) = torch.autograd.grad(y, x, create_graph=True)
+        y = (gradient**2).sum()
+    found = preflight(y)
+    assert [node.name for node in found.refusing] == ["NotImplemented"] * doubly
+    assert found.will_fail == doubly == (failure_of(y) is not None)
+
+
+# --- What will get no gradient
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.used = nn.Linear(2, 2)
+        self.frozen = nn.Linear(2, 2).requires_grad_(False)
+        self.cut = nn.Linear(2, 2)
+        self.unused = nn.Linear(2, 2)
+        self.register_buffer("counter", torch.zeros(2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.frozen(self.used(x)) + self.cut(x).detach()
+        return result
+
+
+def test_each_parameter_without_gradient_is_explained() -> None:
+    model = Model()
+    with record() as recording:
+        y = model(torch.ones(1, 2)).sum()
+    found = preflight(y, names=model, recording=recording)
+    assert {e.name: e.cause for e in found.without_gradient} == {
+        "frozen.weight": GradCause.FROZEN,
+        "frozen.bias": GradCause.FROZEN,
+        "cut.weight": GradCause.DETACHED,
+        "cut.bias": GradCause.DETACHED,
+        "unused.weight": GradCause.UNUSED,
+        "unused.bias": GradCause.UNUSED,
+    }
+    y.backward()
+    filled = {name for name, p in model.named_parameters() if p.grad is not None}
+    assert filled == {"used.weight", "used.bias"}
+
+
+def test_a_gradient_of_an_earlier_backward_does_not_count() -> None:
+    x, y = leaf(2), leaf(2)
+    (x * y).sum().backward()
+    found = preflight(x.exp().sum(), names={"x": x, "y": y})
+    assert [(e.name, e.cause) for e in found.without_gradient] == [("y", GradCause.NOT_REACHED)]
+
+
+def test_what_is_no_leaf_gets_one_if_it_retains_it() -> None:
+    x = leaf(2)
+    kept, passed = x * 2, x * 3
+    kept.retain_grad()
+    found = preflight((kept * passed).sum(), names={"kept": kept, "passed": passed})
+    assert [(e.name, e.cause) for e in found.without_gradient] == [
+        ("passed", GradCause.NOT_RETAINED)
+    ]
+
+
+# --- What cannot be differentiated twice
+
+
+class Once(torch.autograd.Function):
+    @staticmethod
+    def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
+        return 2 * x
+
+    @staticmethod
+    @once_differentiable
+    def backward(_: Any, *gradients: Any) -> Any:
+        return 2 * gradients[0]
+
+
+def once() -> torch.Tensor:
+    function: Any = Once
+    result: torch.Tensor = function.apply(leaf(2).exp())
+    return result
+
+
+def without_formula() -> torch.Tensor:
+    return nn.functional.multi_margin_loss(leaf(2, 3), torch.tensor([0, 1]))
+
+
+def compiled() -> torch.Tensor:
+    sine: Any = torch.compile(torch.sin, backend="aot_eager")
+    result: torch.Tensor = sine(leaf(2))
+    return result
+
+
+@pytest.mark.parametrize(
+    ("compute", "reason"),
+    [
+        (once, "its backward is marked @once_differentiable"),
+        (without_formula, "PyTorch has no formula for the derivative"),
+        (compiled, "torch.compile made its backward"),
+    ],
+    ids=["marked", "no formula", "compiled"],
+)
+def test_what_stands_in_the_way_of_a_second_derivative_is_told(
+    compute: Callable[[], torch.Tensor], reason: str
+) -> None:
+    y = compute()
+    found = preflight(y)
+    assert [one.reason.startswith(reason) for one in found.once_differentiable] == [True]
+    assert reason in str(found).replace("\n    ", " ")
+    assert not found.will_fail
+    assert failure_of(y) is None
+
+
+# --- It agrees with backward
+
+Step = tuple[str, int, int]
+UNARY = ["sin", "exp", "sigmoid", "tanh", "relu", "clone", "square", "abs"]
+BINARY = ["mul", "add", "sub", "div", "maximum"]
+IN_PLACE = ["add_", "mul_", "sigmoid_", "zero_", "exp_", "relu_"]
+OTHER = ["view", "row", "unbind", "leaf_", "detach_write", "backward", "mul_other_"]
+
+
+def run(program: list[Step]) -> torch.Tensor:
+    """Run a program; what PyTorch refuses at once is left out, as a user would."""
+    tensors = [torch.full((2, 2), 0.5, requires_grad=True) for _ in range(2)]
+    tensors.append(tensors[0] * tensors[1])
+    for name, first, second in program:
+        with suppress(RuntimeError):
+            step(name, tensors, tensors[first % len(tensors)], tensors[second % len(tensors)])
+    usable = [tensor for tensor in tensors[2:] if not is_refused(tensor)]
+    return torch.stack([tensor.sum() for tensor in usable[-3:]]).sum()
+
+
+def is_refused(tensor: torch.Tensor) -> bool:
+    with suppress(RuntimeError):
+        return tensor.sum() is None
+    return True
+
+
+def step(name: str, tensors: list[torch.Tensor], a: torch.Tensor, b: torch.Tensor) -> None:
+    if name in UNARY:
+        tensors.append(getattr(a, name)())
+    elif name in BINARY:
+        tensors.append(getattr(a, name)(b))
+    elif name in IN_PLACE:
+        getattr(a, name)(*[0.5] * (name in {"add_", "mul_"}))
+    elif name == "mul_other_":
+        a.mul_(b)
+    elif name == "view":
+        tensors.append(a.view(2, 2))
+    elif name == "row":
+        a[0].mul_(2)
+    elif name == "unbind":
+        tensors.append(torch.stack(a.unbind()))
+    elif name == "leaf_":
+        with torch.no_grad():
+            tensors[0].add_(1)
+    elif name == "detach_write":
+        a.detach().add_(1)
+    else:
+        a.sum().backward()
+
+
+def steps() -> st.SearchStrategy[list[Step]]:
+    names = st.sampled_from(UNARY + BINARY + IN_PLACE + OTHER)
+    number = st.integers(0, 9)
+    return st.lists(st.tuples(names, number, number), min_size=3, max_size=14)
+
+
+@settings(max_examples=300)
+@given(program=steps())
+def test_it_agrees_with_what_backward_then_does(program: list[Step]) -> None:
+    found = preflight(run(program))
+    assert found.will_fail == found.may_fail
+    message = failure_of(run(program))
+    assert found.will_fail == (message is not None), message
+    if message is not None:
+        assert is_about(message, found)
+
+
+def is_about(message: str, found: Preflight) -> bool:
+    """Say whether backward complained of the node that was to fail first."""
+    first = found.first_failure
+    versions = [
+        f"is at version {c.saved.current_version}; expected version {c.saved.saved_version}"
+        for c in found.conflicts
+        if c.node == first
+    ]
+    freed = ["second time"] * (first in found.freed)
+    return any(text in message for text in versions + freed)
+
+
+# --- The forms
+
+
+def test_the_text_says_what_fails_and_what_to_do() -> None:
+    x, unused = leaf(2), leaf(2)
+    y = x.exp().sin()
+    y.sum().backward()
+    assert f"{preflight(y, names={'unused': unused})}\n" == CARD
+
+
+CARD = """\
+preflight: backward will fail at SinBackward0
+  in-place conflicts        0
+  freed nodes               2
+  refusing nodes            0
+  without gradient          1
+  differentiable only once  0
+  - What SinBackward0 saved, the first of 2, was freed by an earlier backward:
+    compute the outputs again, or pass retain_graph=True to that one.
+  - unused: No path of the graph leads from the outputs to it: it was not used
+    for them, or something on the way has lost its graph. If it should have
+    been used, compute the outputs inside record() and hand the recording over
+    to see where the path is cut.
+"""
+
+
+def test_one_freed_node_is_not_the_first_of_many() -> None:
+    y = leaf(2).sin()
+    y.sum().backward()
+    assert "What SinBackward0 saved was freed" in str(preflight(y))
+
+
+def test_a_write_of_unknown_origin_and_many_conflicts_are_told_shortly() -> None:
+    h = leaf(2) * 1
+    y = torch.stack([h.sin() for _ in range(8)]).sum()
+    h.add_(1)
+    text = str(preflight(y)).replace("\n    ", " ")
+    assert text.count("written by code that was not recorded") == 5
+    assert "And 3 other conflicts." in text
+
+
+def test_a_refusing_node_is_told() -> None:
+    x = leaf(2, 3)
+    y = nn.functional.multi_margin_loss(x, torch.tensor([0, 1]))
+    (gradient,) = torch.autograd.grad(y, x, create_graph=True)
+    text = str(preflight(gradient))
+    assert text.startswith("preflight: backward will fail at NotImplemented")
+    assert "NotImplemented stands for a derivative that does not exist" in text
+
+
+def test_a_write_by_code_without_a_file_is_told() -> None:
+    h = leaf(2) * 1
+    y = h.sin()
+    with record() as recording:
+        exec("h.add_(1)", {"h": h})
+    text = str(preflight(y, recording=recording)).replace("\n    ", " ")
+    assert "written by add_ in <string>:1 in <module>" in text
+
+
+def test_a_notebook_gets_the_card_as_html() -> None:
+    assert "nothing that backward would fail at" in preflight(leaf(2).exp())._repr_html_()
+
+
+def test_the_dict_holds_json_types_only() -> None:
+    h = leaf(2) * 1
+    y = h.sin()
+    h.add_(1)
+    data = preflight(y).to_dict()
+    assert json.loads(json.dumps(data)) == data
+    assert (data["will_fail"], data["conflicts"][0]["node"]["name"]) == (True, "SinBackward0")
+
+
+def test_looking_ahead_changes_nothing() -> None:
+    x = leaf(2)
+    y = x.exp().sum()
+    number = torch._C._autograd._get_sequence_nr()
+    preflight(y, names={"x": x})
+    assert torch._C._autograd._get_sequence_nr() == number
+    assert x.grad is None
+    y.backward()
+
+
+def test_other_names_are_refused() -> None:
+    wrong: Any = [leaf(2)]
+    with pytest.raises(TypeError, match=r"^names must be a module or a mapping"):
+        preflight(leaf(2).exp(), names=wrong)

@@ -1,0 +1,532 @@
+"""Where nodes come from, as a recording saw it."""
+
+import gc
+import json
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.modules.module import register_module_forward_pre_hook
+from torch.overrides import TorchFunctionMode
+from torch.utils.checkpoint import checkpoint
+
+from leafgrad import GraphTrace, Recording, TracedNode, record, trace_graph
+
+LINES = Path(__file__).read_text("utf-8").splitlines()
+
+
+def leaf(*shape: int) -> torch.Tensor:
+    return torch.ones(*shape, requires_grad=True)
+
+
+def line_of(node: TracedNode) -> str | None:
+    return None if node.source is None else LINES[node.source.line - 1].strip()
+
+
+def lines_of(trace: GraphTrace) -> dict[str, str | None]:
+    """Map the short name of each operation onto the text of the line that made it."""
+    return {
+        node.name.removesuffix("Backward0"): line_of(node)
+        for node in trace.nodes
+        if not node.is_leaf
+    }
+
+
+def modules_of(trace: GraphTrace) -> list[tuple[str, str | None]]:
+    return [(n.name.removesuffix("Backward0"), n.module) for n in trace.nodes if not n.is_leaf]
+
+
+# --- Lines
+
+
+def test_each_node_knows_the_line_and_the_function_that_made_it() -> None:
+    x = leaf(2)
+    with record() as recording:
+        a = x.sin()
+        b = a + a.cos()
+    trace = trace_graph(b, recording=recording)
+    assert lines_of(trace) == {
+        "Add": "b = a + a.cos()",
+        "Cos": "b = a + a.cos()",
+        "Sin": "a = x.sin()",
+    }
+    source = trace.nodes[0].source
+    assert source is not None
+    assert source.file == __file__
+    assert source.function == test_each_node_knows_the_line_and_the_function_that_made_it.__name__
+    assert str(source) == f"test_record.py:{source.line} in {source.function}"
+
+
+def test_the_line_is_the_users_also_where_pytorch_calls_pytorch() -> None:
+    linear = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
+    with record() as recording:
+        y = linear(torch.ones(1, 2))
+    assert set(lines_of(trace_graph(y, recording=recording)).values()) == {
+        "y = linear(torch.ones(1, 2))"
+    }
+
+
+def test_an_operation_of_many_nodes_has_one_line_for_all() -> None:
+    x = leaf(3, 3)
+    with record() as recording:
+        y = torch.einsum("ij,jk->ik", x, x)
+    trace = trace_graph(y, recording=recording)
+    assert len(trace.nodes) > 3
+    assert set(lines_of(trace).values()) == {'y = torch.einsum("ij,jk->ik", x, x)'}
+
+
+def test_what_was_made_before_and_after_has_no_line() -> None:
+    x = leaf(2).exp()
+    with record() as recording:
+        y = x.sin()
+    z = y.cos()
+    assert lines_of(trace_graph(z, recording=recording)) == {
+        "Cos": None,
+        "Sin": "y = x.sin()",
+        "Exp": None,
+    }
+
+
+def test_the_gradient_of_a_gradient_has_the_line_that_asked_for_it() -> None:
+    x = leaf(2)
+    with record() as recording:
+        y = x.sin().sum()
+        (gradient,) = torch.autograd.grad(y, x, create_graph=True)
+    lines = lines_of(trace_graph(gradient, recording=recording))
+    assert lines["Mul"] == "(gradient,) = torch.autograd.grad(y, x, create_graph=True)"
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
+        return helper(x)
+
+    @staticmethod
+    def backward(_: Any, *gradients: Any) -> Any:
+        return 2 * gradients[0]
+
+
+def helper(x: torch.Tensor) -> torch.Tensor:
+    return 2 * x
+
+
+class Silent(torch.autograd.Function):
+    """Calls nothing of PyTorch's."""
+
+    made = torch.ones(2)
+
+    @staticmethod
+    def forward(_: Any, __: torch.Tensor) -> torch.Tensor:
+        return Silent.made
+
+    @staticmethod
+    def backward(_: Any, *gradients: Any) -> Any:
+        return gradients[0]
+
+
+def test_a_custom_function_has_the_line_of_its_call_if_it_calls_pytorch_itself() -> None:
+    x = leaf(2)
+    functions: Any = Doubled.apply, Silent.apply
+    doubled, silent = functions
+    with record() as recording:
+        a = x.sin()
+        b = doubled(a)
+        c = silent(b)
+        d = c.cos()
+    lines = lines_of(trace_graph(d, recording=recording))
+    assert lines["DoubledBackward"] == "b = doubled(a)"
+    assert lines["SilentBackward"] is None
+    assert (lines["Sin"], lines["Cos"]) == ("a = x.sin()", "d = c.cos()")
+
+
+def test_code_without_a_file_has_a_place_as_well() -> None:
+    namespace: dict[str, Any] = {"x": leaf(2)}
+    with record() as recording:
+        exec("y = x.sin()", namespace)
+    source = trace_graph(namespace["y"], recording=recording).nodes[0].source
+    assert (str(source), recording.sources) == ("<string>:1 in <module>", (source,))
+
+
+def test_without_lines_only_modules_are_recorded() -> None:
+    with record(lines=False) as recording:
+        y = nn.Sequential(nn.Tanh())(leaf(2)).relu_()
+    trace = trace_graph(y, recording=recording)
+    assert modules_of(trace) == [("Relu", None), ("Tanh", "0")]
+    assert lines_of(trace) == {"Relu": None, "Tanh": None}
+    assert recording.writes == ()
+
+
+# --- Modules
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x.sin()
+        y = y + self.inner(y)
+        y = nn.Sigmoid()(y)
+        result: torch.Tensor = y.cos()
+        return result
+
+
+def test_each_node_knows_its_module_also_between_and_behind_calls_of_others() -> None:
+    x = leaf(1, 2)
+    with record() as recording:
+        y = Block()(x.exp()).tan()
+    assert modules_of(trace_graph(y, recording=recording)) == [
+        ("Tan", None),
+        ("Cos", ""),
+        ("Sigmoid", "Sigmoid"),
+        ("Add", ""),
+        ("Tanh", "inner.1"),
+        ("Addmm", "inner.0"),
+        ("Sin", ""),
+        ("Exp", None),
+        ("T", "inner.0"),
+    ]
+    assert recording.modules == ("", "inner", "inner.0", "inner.1", "Sigmoid")
+
+
+class Failing(nn.Module):
+    def forward(self, _: torch.Tensor) -> torch.Tensor:
+        raise ValueError("on purpose")
+
+
+class Catching(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.failing = Failing()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        try:
+            self.failing(x)
+        except ValueError:
+            return x.sin()
+        raise AssertionError
+
+
+def test_a_module_that_fails_has_ended() -> None:
+    with record() as recording:
+        y = Catching()(leaf(2)).cos()
+    assert modules_of(trace_graph(y, recording=recording)) == [("Cos", None), ("Sin", "")]
+
+
+def test_a_module_that_never_began_does_not_end() -> None:
+    def refuse(module: nn.Module, _: Any) -> None:
+        if isinstance(module, Failing):
+            raise ValueError("not this one")  # noqa: TRY004 (what the module raises itself)
+
+    earlier = register_module_forward_pre_hook(refuse)
+    try:
+        with record() as recording:
+            y = Catching()(leaf(2)).cos()
+    finally:
+        earlier.remove()
+    assert modules_of(trace_graph(y, recording=recording)) == [("Cos", None), ("Sin", "")]
+
+
+# --- Writes
+
+
+def test_a_write_is_seen_with_its_line_and_whether_it_went_through_a_view() -> None:
+    h = leaf(2, 2) * 1
+    with record() as recording:
+        y = h.sin()
+        h[0].add_(1)
+        h.mul_(2)
+    trace = trace_graph(y, recording=recording)
+    saved = trace.saved[0]
+    assert (saved.saved_version, saved.current_version) == (0, 2)
+    assert [(write.operation, write.through_view) for write in saved.writes] == [
+        ("add_", True),
+        ("mul_", False),
+    ]
+    sources = [write.source for write in saved.writes]
+    assert [LINES[source.line - 1].strip() for source in sources if source] == [
+        "h[0].add_(1)",
+        "h.mul_(2)",
+    ]
+    assert recording.writes == saved.writes
+
+
+@pytest.mark.parametrize(
+    ("write", "operation"),
+    [
+        (lambda h: h.add_(1), "add_"),
+        (lambda h: h.__setitem__(0, 1.0), "__setitem__"),
+        (lambda h: h.__iadd__(1), "add_"),
+        (lambda h: torch.exp(torch.ones(2), out=h), "exp"),
+        (lambda h: torch._foreach_add_([h], 1), "_foreach_add_"),
+        (lambda h: nn.functional.relu(h, inplace=True), "relu"),
+        (lambda h: nn.functional.dropout(h, 0.5, True, True), "dropout"),
+        (lambda h: torch.ops.aten.mul_(h, 2), "mul_"),
+        (lambda h: nn.functional.embedding(torch.tensor(0), h[None], max_norm=1), "embedding"),
+        (nn.init.zeros_, "zero_"),
+    ],
+    ids=[
+        "method", "item", "operator", "out", "foreach", "inplace", "inplace by place",
+        "operator of the dispatcher", "norm kept", "initialisation",
+    ],
+)  # fmt: skip
+def test_a_write_is_seen_however_it_is_spelled(write: Any, operation: str) -> None:
+    h = torch.ones(2)
+    with record() as recording, torch.no_grad():
+        write(h)
+    assert {seen.operation.startswith(operation) for seen in recording.writes} == {True}
+
+
+def test_a_write_into_memory_that_two_arguments_share_is_one() -> None:
+    h = torch.ones(2)
+    with record() as recording:
+        h.add_(h)
+    assert len(recording.writes) == 1
+
+
+def test_an_inference_tensor_counts_no_writes() -> None:
+    with torch.inference_mode(), record() as recording:
+        torch.ones(2).add_(1)
+    assert recording.writes == ()
+
+
+def test_a_write_into_what_has_no_storage_is_left_out() -> None:
+    sparse = torch.eye(2).to_sparse()
+    with record() as recording:
+        sparse.mul_(2)
+    assert recording.writes == ()
+
+
+# --- What it leaves alone
+
+
+def test_an_exception_passes_through_and_nothing_stays_behind() -> None:
+    def hooks() -> tuple[int, int]:
+        module = torch.nn.modules.module
+        return len(module._global_forward_hooks), len(module._global_forward_pre_hooks)
+
+    before = hooks()
+    with pytest.raises(ValueError, match="on purpose"), record() as recording:
+        Failing()(leaf(2).sin())
+    assert hooks() == before
+    assert torch.overrides._get_current_function_mode_stack() == []
+    assert recording.node_count == 1
+
+
+def test_recordings_can_be_nested() -> None:
+    x = leaf(2)
+    with record() as outer:
+        a = x.sin()
+        with record() as inner:
+            b = a.cos()
+            b.mul_(2)
+        c = b.exp()
+    assert lines_of(trace_graph(c, recording=outer)) == {
+        "Exp": "c = b.exp()",
+        "Mul": "b.mul_(2)",
+        "Cos": "b = a.cos()",
+        "Sin": "a = x.sin()",
+    }
+    assert lines_of(trace_graph(c, recording=inner))["Sin"] is None
+    assert len(outer.writes) == len(inner.writes) == 1
+
+
+def test_each_thread_has_a_recording_of_its_own() -> None:
+    barrier, traces = threading.Barrier(2), {}
+
+    def work(name: str) -> None:
+        with record() as recording:
+            barrier.wait()
+            module = nn.Sequential(nn.Tanh() if name == "one" else nn.Sigmoid())
+            y = module(leaf(2))
+            barrier.wait()
+        traces[name] = trace_graph(y, recording=recording), recording
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in ("one", "two")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for name, kind in (("one", "Tanh"), ("two", "Sigmoid")):
+        trace, recording = traces[name]
+        assert modules_of(trace) == [(kind, "0")]
+        assert (recording.node_count, recording.modules) == (1, ("", "0"))
+
+
+class Counting(TorchFunctionMode):
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.calls.append(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_mode_around_it_sees_what_it_would_see_without() -> None:
+    def work() -> None:
+        x = torch.ones(2)
+        x.add_(1)
+        nn.functional.relu(x, inplace=True)
+
+    with Counting() as plain:
+        work()
+    with Counting() as counting, record():
+        work()
+    assert counting.calls == plain.calls
+
+
+class Loud(torch.Tensor):
+    """A subclass that reports what it is asked."""
+
+    calls: list[str]
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        cls.calls.append(func.__name__)
+        inherited: Any = super().__torch_function__
+        return inherited(func, types, args, kwargs)
+
+
+def test_a_subclass_sees_what_it_would_see_without() -> None:
+    def calls() -> list[str]:
+        Loud.calls = []
+        x = torch.ones(2).as_subclass(Loud)
+        x.add_(1)
+        x.sin()
+        return Loud.calls
+
+    plain = calls()
+    with record():
+        assert calls() == plain
+
+
+def test_values_gradients_and_random_numbers_are_the_same() -> None:
+    def run() -> tuple[torch.Tensor, torch.Tensor | None]:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(), nn.Tanh())
+        y = model(torch.ones(2, 4)).sum()
+        y.backward()
+        return y, next(model.parameters()).grad
+
+    plain = run()
+    with record():
+        recorded = run()
+    assert torch.equal(plain[0], recorded[0])
+    assert plain[1] is not None
+    assert recorded[1] is not None
+    assert torch.equal(plain[1], recorded[1])
+
+
+def test_a_recording_keeps_no_tensor_node_or_module_alive() -> None:
+    model, x = nn.Sequential(nn.Linear(2, 2), nn.Tanh()), leaf(1, 2)
+    with record() as recording:
+        y = model(x)
+        y.mul_(2)
+    references: list[Any] = [weakref.ref(thing) for thing in (model, x, y, y.untyped_storage())]
+    del model, x, y
+    gc.collect()
+    assert [reference() for reference in references] == [None] * 4
+    assert recording.node_count == 4
+
+
+def test_a_checkpointed_block_is_recorded_when_it_runs_and_when_it_runs_again() -> None:
+    block = nn.Sequential(nn.Tanh())
+    with record() as recording:
+        y = checkpoint(block, leaf(2), use_reentrant=False)
+        y.sum().backward()
+    assert modules_of(trace_graph(y, recording=recording)) == [("Tanh", "0")]
+
+
+def test_compiled_code_runs_as_it_was_written() -> None:
+    compiled: Any = nn.Sequential(nn.Tanh())
+    compiled.compile(backend="eager")
+    x = leaf(2)
+    plain = compiled(x)
+    with record() as recording:
+        y = compiled(x)
+    trace = trace_graph(y, recording=recording)
+    assert modules_of(trace) == [("Tanh", "0")]
+    assert lines_of(trace) == {"Tanh": "y = compiled(x)"}
+    assert torch.equal(y, plain)
+    assert torch.equal(compiled(x), plain)
+
+
+def test_compiled_code_is_compiled_again_after_recordings_that_end_in_any_order() -> None:
+    compiled = torch.compile(lambda x: x.sin().cos(), backend="aot_eager")
+    first, second = record(), record()
+    first.__enter__()
+    second.__enter__()
+    inside = compiled(leaf(2))
+    with ExitStack() as ends:
+        ends.push(first)
+        ends.push(second)
+    after = compiled(leaf(2))
+    assert trace_graph(inside).nodes[0].name == "CosBackward0"
+    assert trace_graph(after).nodes[0].name == "CompiledFunctionBackward"
+
+
+# --- The recording itself
+
+
+@contextmanager
+def entered(times: int) -> Iterator[Recording]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(record()) for _ in range(times)][-1]
+
+
+def test_a_recording_can_be_read_while_it_grows() -> None:
+    with entered(1) as recording:
+        y = leaf(2).sin()
+        early = trace_graph(y, recording=recording)
+        y = y.cos()
+    assert early.nodes[0].source is not None
+    assert str(recording) == "recording of 2 nodes from 2 lines, 0 modules and 0 writes in place"
+    assert recording._repr_html_() == f"<p>{recording}</p>"
+
+
+def test_the_dict_holds_json_types_only() -> None:
+    with record() as recording:
+        nn.Tanh()(leaf(2)).mul_(2)
+    data = recording.to_dict()
+    assert json.loads(json.dumps(data)) == data
+    assert (data["node_count"], data["modules"]) == (2, [""])
+
+
+def test_only_a_bool_says_whether_lines_are_recorded() -> None:
+    wrong: Any = 1
+    with (
+        pytest.raises(TypeError, match=r"^lines must be a bool, not int; False is for"),
+        record(lines=wrong),
+    ):
+        pass
+
+
+def test_only_a_recording_can_be_asked() -> None:
+    wrong: Any = record()
+    with pytest.raises(TypeError, match=r"^recording must be what record\(\) gave, not _Gen"):
+        trace_graph(leaf(2).sin(), recording=wrong)
+
+
+WITHOUT_THE_COMPILER = """
+import sys, torch
+from leafgrad import record
+with record() as recording:
+    torch.ones(2, requires_grad=True).sin()
+print(recording.node_count, "torch._dynamo" in sys.modules)
+"""
+
+
+def test_a_recording_does_not_load_the_compiler() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", WITHOUT_THE_COMPILER], capture_output=True, text=True, check=False
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (0, "1 False\n", "")
