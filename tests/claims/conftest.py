@@ -3,6 +3,7 @@
 import io
 import json
 import re
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,14 @@ COLOUR = r"\x1b\[[0-9;]*m"
 def workers() -> Iterator[Workers]:
     with Workers(["torch"]) as running:
         yield running
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let what a test starts be interrupted, also where a shell started pytest in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -292,6 +292,7 @@ def _wait(happens: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_control_c_ends_everything_at_once(folder: Path) -> None:
     pid = folder / "pid"
     with _verify(folder, subprocess.DEVNULL) as running:

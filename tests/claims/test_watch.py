@@ -163,6 +163,7 @@ def test_environments_builds_and_hidden_files_are_passed_over(tmp_path: Path) ->
     assert stamps([tmp_path / "nowhere"], [tmp_path / "nothing.md"]) == {}
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_control_c_ends_it_in_peace_and_leaves_no_process(project: Project) -> None:
     hangs = "```{code-cell} python\nimport os, time\nopen('pid', 'w').write(str(os.getpid()));\n"
     project.write("docs/c.md", hangs + "time.sleep(600)\n```\n")

@@ -17,6 +17,8 @@ from leafgrad.claims._mutating._world import World, watch
 from leafgrad.claims._page import Cell, Claim, Page, Step
 from leafgrad.claims._record import Check, Record
 
+Ran = tuple[Step, Record]
+
 
 def mutate_page(
     page: Page, directory: Path, claims: Collection[str], seconds: float, tally: Path
@@ -30,27 +32,32 @@ def mutate_page(
     remember_lines(page)
     room = Room(page.path)
     waiting = list(page.steps)
+    above: list[Ran] = []
     for claim in page.claims:
         if claim.id in claims:
             span = page.span(claim)
             while waiting[0].line < span.start:
-                room.run(waiting.pop(0))
+                above.append((waiting[0], room.run(waiting.pop(0))))
             steps = [step for step in waiting if step.line in span]
             del waiting[: len(steps)]
-            evidence = _Evidence(path=page.path, claim=claim, room=room, limit=seconds, tally=tally)
+            evidence = _Evidence(
+                path=page.path, above=above, claim=claim, room=room, limit=seconds, tally=tally
+            )
             yield dataclasses.replace(evidence.mutated(steps), digest=digest(page, claim))
+            above += evidence.done
 
 
 @dataclasses.dataclass(kw_only=True)
 class _Evidence:
-    """A claim, and the steps of its evidence that were executed already, with their records."""
+    """A claim, what was executed above it and, of its evidence, what was executed already."""
 
     path: str
+    above: Sequence[Ran]
     claim: Claim
     room: Room
     limit: float
     tally: Path
-    done: list[tuple[Step, Record]] = dataclasses.field(default_factory=list)
+    done: list[Ran] = dataclasses.field(default_factory=list)
 
     def mutated(self, steps: Sequence[Step]) -> MutatedClaim:
         """Execute `steps`, and before each of them all that changes it, in copies."""
@@ -116,9 +123,10 @@ class _Evidence:
                 return "check" if any(_fails(record) for _, record in done) else "crash"
         return ALIVE if self._is_true(done) else "crash"
 
-    def _is_true(self, done: Sequence[tuple[Step, Record]]) -> bool:
-        steps, records = zip(*done, strict=True)
-        page = Page(path=self.path, items=(self.claim, *steps))
+    def _is_true(self, done: Sequence[Ran]) -> bool:
+        above, steps = ([step for step, _ in ran] for ran in (self.above, done))
+        records = [record for _, record in (*self.above, *done)]
+        page = Page(path=self.path, items=(*above, self.claim, *steps))
         return judge(page, records, failure=None, seconds=0.0).claims[0].is_true
 
 
