@@ -299,6 +299,13 @@ def test_an_inference_tensor_counts_no_writes() -> None:
     assert recording.writes == ()
 
 
+def test_a_call_by_keywords_alone_goes_on_as_it_is() -> None:
+    h, zero = torch.ones(2), torch._foreach_zero_
+    with record() as recording:
+        assert zero(self=[h]) is None or torch.equal(h, torch.zeros(2))
+    assert [write.operation for write in recording.writes] == ["_foreach_zero_"]
+
+
 def test_a_write_into_what_has_no_storage_is_left_out() -> None:
     sparse = torch.eye(2).to_sparse()
     with record() as recording:

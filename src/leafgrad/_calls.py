@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from leafgrad import _autograd
 from leafgrad._log import Log, place_of, source_at
-from leafgrad._traced import Write
+from leafgrad._traced import Source, Write
 
 Versions = list[tuple[Tensor, int | None]]
 
@@ -49,7 +49,7 @@ class WatchedCalls(TorchFunctionMode):
             self.log.note_nodes(start, stop, inspect.currentframe())
         if before is not None:
             self._note_writes(func, before, inspect.currentframe())
-        made = args[0] if result is None and before else result
+        made = args[0] if result is None and before and args else result
         if not self._is_unharmed(made):
             self._note_losses(func, args, kwargs, made)
         return result
@@ -59,6 +59,8 @@ class WatchedCalls(TorchFunctionMode):
 
         To ask a tensor shows the question to other modes and to subclasses, so they are not asked.
         """
+        if type(result) is tuple and result:
+            return all(map(self._is_unharmed, result))
         if type(result) is Tensor:
             return self.is_outermost and result.requires_grad and not self.log.losses.touched
         return result is None or type(result) in _NO_TENSORS
@@ -66,22 +68,25 @@ class WatchedCalls(TorchFunctionMode):
     def _note_losses(
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, result: Any
     ) -> None:
+        inputs, outputs = [*tensors_in(args, kwargs)], [*tensors_in((result,))]
         with _autograd.unobserved():
-            source = source_at(place_of(inspect.currentframe()))
-            name = name_of(func)
-            inputs = [*tensors_in(args, kwargs)]
-            self.log.losses.follow(name, inputs, [*tensors_in((result,))], source)
+            self.log.losses.follow(name_of(func), inputs, outputs, _current_source)
 
     def _may_write(self, func: Any, kwargs: Mapping[str, Any] | None) -> Any:
         """Say whether a call may write into its arguments."""
-        if func not in self.writers:
-            self.writers[func] = may_write(func)
-        return self.writers[func] or (kwargs and (kwargs.get("inplace") or "out" in kwargs))
+        writes = self.writers.get(func)
+        if writes is None:
+            writes = self.writers[func] = may_write(func)
+        return writes or (kwargs and (kwargs.get("inplace") or "out" in kwargs))
 
     def _note_writes(self, func: Any, before: Versions, frame: FrameType | None) -> None:
         with _autograd.unobserved():
             for storage, write in _writes(func, before, frame):
                 self.log.writes.append((storage, write))
+
+
+def _current_source() -> Source | None:
+    return source_at(place_of(inspect.currentframe()))
 
 
 _NO_TENSORS = {torch.Size, bool, int, torch.dtype, torch.device, torch.layout}

@@ -1,7 +1,7 @@
 """What falls out of the graph while code runs, and what is computed from that."""
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -37,11 +37,17 @@ class Losses:
         return cuts if reference is not None and reference() is tensor else frozenset()
 
     def follow(
-        self, name: str, inputs: Sequence[Tensor], outputs: Iterable[Tensor], source: Source | None
+        self,
+        name: str,
+        inputs: Sequence[Tensor],
+        outputs: Iterable[Tensor],
+        source: Callable[[], Source | None],
     ) -> None:
-        """Note what a call made of which tensors."""
-        before = frozenset[int]().union(*map(self.cuts_before, inputs))
+        """Note what a call made of which tensors; where it stands is asked only if it matters."""
         graphs = [tensor for tensor in inputs if _autograd.plain(tensor, "requires_grad")]
+        if not graphs and not self.touched:
+            return
+        before = frozenset[int]().union(*map(self.cuts_before, inputs))
         if name in LEAVING and (graphs or before):
             self._cut(LEAVING[name], name, graphs, source, before)
         for output in outputs:
@@ -54,13 +60,14 @@ class Losses:
         kind: CutKind,
         name: str,
         graphs: Iterable[Tensor],
-        source: Source | None,
+        source: Callable[[], Source | None],
         before: Iterable[int] = (),
     ) -> int:
         """Note a cut, which stands for those that came before it as well."""
         numbers = {self.skeleton.add(tensor) for tensor in graphs}
-        numbers.update(*(self.cuts[cut][1] for cut in before))
-        self.cuts.append((Cut(kind=kind, operation=name, source=source), frozenset(numbers)))
+        numbers.update(*(self.cuts[earlier][1] for earlier in before))
+        cut = Cut(kind=kind, operation=name, source=source())
+        self.cuts.append((cut, frozenset(numbers)))
         return len(self.cuts) - 1
 
     def _touch(self, tensor: Tensor, cuts: frozenset[int]) -> None:
