@@ -422,6 +422,15 @@ def test_the_dict_holds_json_types_only() -> None:
     assert fields["cuts"][0]["kind"] == "detached"
 
 
+def test_what_will_be_filled_is_what_backward_fills() -> None:
+    x, w = leaf(2), leaf(2)
+    h = x * 2
+    loss = h.sum()
+    assert [explain_grad(t, loss).will_be_filled for t in (x, w, h)] == [True, False, False]
+    h.retain_grad()
+    assert explain_grad(h, loss).will_be_filled
+
+
 def test_inspecting_changes_nothing() -> None:
     x = leaf(2)
     y = x.exp()
