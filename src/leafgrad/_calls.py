@@ -42,6 +42,8 @@ class WatchedCalls(TorchFunctionMode):
         This is most of what a recording costs, so it takes the short way where it can.
         """
         before = _versions(args, kwargs) if self._may_write(func, kwargs) else None
+        if before is not None and func.__name__ == "detach_":
+            self._note_losses(func, args, kwargs, args)
         start = _autograd.next_sequence_nr()
         result = func(*args, **kwargs) if kwargs else func(*args)
         stop = _autograd.next_sequence_nr()

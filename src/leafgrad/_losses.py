@@ -14,7 +14,11 @@ LEAVING = {
     **dict.fromkeys(["item", "tolist", "__float__", "__int__", "__complex__"], CutKind.PYTHON),
     **dict.fromkeys(["numpy", "__array__", "__dlpack__"], CutKind.NUMPY),
 }
-BY_NAME = {"detach": CutKind.DETACHED, ".data": CutKind.DATA}
+BY_NAME = {
+    "detach": CutKind.DETACHED,
+    "detach_": CutKind.DETACHED,
+    ".data": CutKind.DATA,
+}
 
 
 class Losses:
@@ -82,9 +86,11 @@ class Losses:
 def _kind(name: str, output: Tensor) -> CutKind | None:
     """Tell how an output lost the graph of what it was made from, None where it did not.
 
-    What takes only its shape from its inputs has nothing to lose.
+    What takes only its shape from its inputs has nothing to lose. ``detach_()`` is followed while
+    its tensor still has the graph that it loses.
     """
-    if _autograd.plain(output, "requires_grad") or _takes_shape_only(name):
+    has_graph = _autograd.plain(output, "requires_grad") and name != "detach_"
+    if has_graph or _takes_shape_only(name):
         return None
     if name in BY_NAME:
         return BY_NAME[name]
