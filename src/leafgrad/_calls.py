@@ -42,7 +42,7 @@ class WatchedCalls(TorchFunctionMode):
         This is most of what a recording costs, so it takes the short way where it can.
         """
         before = _versions(args, kwargs) if self._may_write(func, kwargs) else None
-        if before is not None and func.__name__ == "detach_":
+        if before is not None and name_of(func) == "detach_":
             self._note_losses(func, args, kwargs, args)
         start = _autograd.next_sequence_nr()
         result = func(*args, **kwargs) if kwargs else func(*args)
@@ -95,9 +95,14 @@ _NO_TENSORS = {torch.Size, bool, int, torch.dtype, torch.device, torch.layout}
 
 
 def name_of(func: Any) -> str:
-    """Name a function; the attribute that is read through one has a dot before it."""
-    name: str = func.__name__
-    return f".{func.__self__.__name__}" if type(func) is _ATTRIBUTE else name
+    """Name a function; an attribute that is read has a dot before it.
+
+    What stands in for a function, such as a partial one, may have the name of its type alone.
+    """
+    if type(func) is _ATTRIBUTE:
+        return f".{func.__self__.__name__}"
+    name: str = getattr(func, "__name__", type(func).__name__)
+    return name
 
 
 def may_write(func: Any) -> bool:
@@ -107,7 +112,7 @@ def may_write(func: Any) -> bool:
     """
     if type(func) is _ATTRIBUTE:
         return False
-    name = func.__name__
+    name = name_of(func)
     if name.endswith("_") and not name.endswith("__"):
         return True
     if isinstance(func, FunctionType):
