@@ -1,5 +1,6 @@
 """Where nodes come from, as a recording saw it."""
 
+import functools
 import gc
 import json
 import subprocess
@@ -297,6 +298,20 @@ def test_an_inference_tensor_counts_no_writes() -> None:
     with torch.inference_mode(), record() as recording:
         torch.ones(2).add_(1)
     assert recording.writes == ()
+
+
+def test_a_call_by_keywords_alone_goes_on_as_it_is() -> None:
+    h, zero = torch.ones(2), torch._foreach_zero_
+    with record() as recording:
+        assert zero(self=[h]) is None or torch.equal(h, torch.zeros(2))
+    assert [write.operation for write in recording.writes] == ["_foreach_zero_"]
+
+
+def test_a_function_without_a_name_has_that_of_its_type() -> None:
+    nameless, h = functools.partial(torch.add, alpha=2), torch.ones(2)
+    with record() as recording:
+        torch.overrides.handle_torch_function(nameless, (h,), h, h, out=h)
+    assert [write.operation for write in recording.writes] == ["partial"]
 
 
 def test_a_write_into_what_has_no_storage_is_left_out() -> None:

@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from leafgrad import _autograd
 from leafgrad._log import Log, place_of, source_at
-from leafgrad._traced import Write
+from leafgrad._traced import Source, Write
 
 Versions = list[tuple[Tensor, int | None]]
 
@@ -42,6 +42,8 @@ class WatchedCalls(TorchFunctionMode):
         This is most of what a recording costs, so it takes the short way where it can.
         """
         before = _versions(args, kwargs) if self._may_write(func, kwargs) else None
+        if before is not None and name_of(func) == "detach_":
+            self._note_losses(func, args, kwargs, args)
         start = _autograd.next_sequence_nr()
         result = func(*args, **kwargs) if kwargs else func(*args)
         stop = _autograd.next_sequence_nr()
@@ -49,7 +51,7 @@ class WatchedCalls(TorchFunctionMode):
             self.log.note_nodes(start, stop, inspect.currentframe())
         if before is not None:
             self._note_writes(func, before, inspect.currentframe())
-        made = args[0] if result is None and before else result
+        made = args[0] if result is None and before and args else result
         if not self._is_unharmed(made):
             self._note_losses(func, args, kwargs, made)
         return result
@@ -59,6 +61,8 @@ class WatchedCalls(TorchFunctionMode):
 
         To ask a tensor shows the question to other modes and to subclasses, so they are not asked.
         """
+        if type(result) is tuple and result:
+            return all(map(self._is_unharmed, result))
         if type(result) is Tensor:
             return self.is_outermost and result.requires_grad and not self.log.losses.touched
         return result is None or type(result) in _NO_TENSORS
@@ -66,17 +70,16 @@ class WatchedCalls(TorchFunctionMode):
     def _note_losses(
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, result: Any
     ) -> None:
+        inputs, outputs = [*tensors_in(args, kwargs)], [*tensors_in((result,))]
         with _autograd.unobserved():
-            source = source_at(place_of(inspect.currentframe()))
-            name = name_of(func)
-            inputs = [*tensors_in(args, kwargs)]
-            self.log.losses.follow(name, inputs, [*tensors_in((result,))], source)
+            self.log.losses.follow(name_of(func), inputs, outputs, _current_source)
 
     def _may_write(self, func: Any, kwargs: Mapping[str, Any] | None) -> Any:
         """Say whether a call may write into its arguments."""
-        if func not in self.writers:
-            self.writers[func] = may_write(func)
-        return self.writers[func] or (kwargs and (kwargs.get("inplace") or "out" in kwargs))
+        writes = self.writers.get(func)
+        if writes is None:
+            writes = self.writers[func] = may_write(func)
+        return writes or (kwargs and (kwargs.get("inplace") or "out" in kwargs))
 
     def _note_writes(self, func: Any, before: Versions, frame: FrameType | None) -> None:
         with _autograd.unobserved():
@@ -84,13 +87,22 @@ class WatchedCalls(TorchFunctionMode):
                 self.log.writes.append((storage, write))
 
 
+def _current_source() -> Source | None:
+    return source_at(place_of(inspect.currentframe()))
+
+
 _NO_TENSORS = {torch.Size, bool, int, torch.dtype, torch.device, torch.layout}
 
 
 def name_of(func: Any) -> str:
-    """Name a function; the attribute that is read through one has a dot before it."""
-    name: str = func.__name__
-    return f".{func.__self__.__name__}" if type(func) is _ATTRIBUTE else name
+    """Name a function; an attribute that is read has a dot before it.
+
+    What stands in for a function, such as a partial one, may have the name of its type alone.
+    """
+    if type(func) is _ATTRIBUTE:
+        return f".{func.__self__.__name__}"
+    name: str = getattr(func, "__name__", type(func).__name__)
+    return name
 
 
 def may_write(func: Any) -> bool:
@@ -100,7 +112,7 @@ def may_write(func: Any) -> bool:
     """
     if type(func) is _ATTRIBUTE:
         return False
-    name = func.__name__
+    name = name_of(func)
     if name.endswith("_") and not name.endswith("__"):
         return True
     if isinstance(func, FunctionType):

@@ -1,7 +1,7 @@
 """What falls out of the graph while code runs, and what is computed from that."""
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -14,7 +14,11 @@ LEAVING = {
     **dict.fromkeys(["item", "tolist", "__float__", "__int__", "__complex__"], CutKind.PYTHON),
     **dict.fromkeys(["numpy", "__array__", "__dlpack__"], CutKind.NUMPY),
 }
-BY_NAME = {"detach": CutKind.DETACHED, ".data": CutKind.DATA}
+BY_NAME = {
+    "detach": CutKind.DETACHED,
+    "detach_": CutKind.DETACHED,
+    ".data": CutKind.DATA,
+}
 
 
 class Losses:
@@ -37,11 +41,17 @@ class Losses:
         return cuts if reference is not None and reference() is tensor else frozenset()
 
     def follow(
-        self, name: str, inputs: Sequence[Tensor], outputs: Iterable[Tensor], source: Source | None
+        self,
+        name: str,
+        inputs: Sequence[Tensor],
+        outputs: Iterable[Tensor],
+        source: Callable[[], Source | None],
     ) -> None:
-        """Note what a call made of which tensors."""
-        before = frozenset[int]().union(*map(self.cuts_before, inputs))
+        """Note what a call made of which tensors; where it stands is asked only if it matters."""
         graphs = [tensor for tensor in inputs if _autograd.plain(tensor, "requires_grad")]
+        if not graphs and not self.touched:
+            return
+        before = frozenset[int]().union(*map(self.cuts_before, inputs))
         if name in LEAVING and (graphs or before):
             self._cut(LEAVING[name], name, graphs, source, before)
         for output in outputs:
@@ -54,13 +64,14 @@ class Losses:
         kind: CutKind,
         name: str,
         graphs: Iterable[Tensor],
-        source: Source | None,
+        source: Callable[[], Source | None],
         before: Iterable[int] = (),
     ) -> int:
         """Note a cut, which stands for those that came before it as well."""
         numbers = {self.skeleton.add(tensor) for tensor in graphs}
-        numbers.update(*(self.cuts[cut][1] for cut in before))
-        self.cuts.append((Cut(kind=kind, operation=name, source=source), frozenset(numbers)))
+        numbers.update(*(self.cuts[earlier][1] for earlier in before))
+        cut = Cut(kind=kind, operation=name, source=source())
+        self.cuts.append((cut, frozenset(numbers)))
         return len(self.cuts) - 1
 
     def _touch(self, tensor: Tensor, cuts: frozenset[int]) -> None:
@@ -75,9 +86,11 @@ class Losses:
 def _kind(name: str, output: Tensor) -> CutKind | None:
     """Tell how an output lost the graph of what it was made from, None where it did not.
 
-    What takes only its shape from its inputs has nothing to lose.
+    What takes only its shape from its inputs has nothing to lose. ``detach_()`` is followed while
+    its tensor still has the graph that it loses.
     """
-    if _autograd.plain(output, "requires_grad") or _takes_shape_only(name):
+    has_graph = _autograd.plain(output, "requires_grad") and name != "detach_"
+    if has_graph or _takes_shape_only(name):
         return None
     if name in BY_NAME:
         return BY_NAME[name]

@@ -82,6 +82,9 @@ def record(*, lines: bool = True) -> Iterator[Recording]:
     hooks); and a warning that PyTorch gives points to leafgrad, as to any
     `torch.overrides.TorchFunctionMode`.
 
+    No line is known of what TorchScript runs, and of a custom function that calls no PyTorch
+    function itself; `TracedNode.custom_function` tells where that one is written.
+
     PyTorch 2.15 can call a hook on each new node (``node_creation_hook``). It is not used: it shows
     every node to Python, which makes the graph of some 100,000 operations in a chain fatal to free.
 
