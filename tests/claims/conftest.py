@@ -31,7 +31,7 @@ def workers() -> Iterator[Workers]:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Let what a test starts be interrupted, also where a shell started pytest in the background."""
+    """Let what a test starts be interrupted, even if a shell has told pytest to ignore that."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
