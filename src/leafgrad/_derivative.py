@@ -5,15 +5,18 @@ from typing import Any, Literal, TypeVar, overload
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import Node
 
 from leafgrad._axes import read_axes
 from leafgrad._connection import check_tensor, find_path
 from leafgrad._order import MultiIndex, is_by_column, parse_orders
 from leafgrad._reverse import Reverse
+from leafgrad._taylor import Refusal, Taylor
 
 Order = TypeVar("Order", bound=int | MultiIndex)
 Function = Callable[[Tensor], Tensor]
-Method = Literal["auto", "reverse"]
+Method = Literal["auto", "taylor", "reverse"]
+_METHODS = ("auto", "taylor", "reverse")
 
 
 @overload
@@ -112,8 +115,8 @@ def higher_order_grad(
         >>> u_xx.tolist(), u_xy.tolist()
         ([4.0, 8.0], [2.0, 6.0])
     """
-    if method not in ("auto", "reverse"):
-        raise ValueError(f'method must be "auto" or "reverse", not {method!r}')
+    if method not in _METHODS:
+        raise ValueError(f'method must be "auto", "taylor" or "reverse", not {method!r}')
     check_tensor("inputs", inputs)
     with torch.inference_mode(mode=False):  # which turns recording on as well
         if not isinstance(outputs, Tensor):
@@ -127,11 +130,32 @@ def higher_order_grad(
             found = {index: inputs.new_zeros(outputs.shape) for index in higher}
         else:
             reverse = Reverse(inputs=inputs, axes=axes, orders=higher, create_graph=create_graph)
-            found = reverse.differentiate(outputs, path)
+            found = _differentiated(outputs, path, reverse, method)
     results = [found.get(index, outputs) for index in orders]
     if not create_graph:
         results = [result.detach() for result in results]
     return tuple(results) if isinstance(order, list) else results[0]
+
+
+def _differentiated(
+    outputs: Tensor, path: list[Node], reverse: Reverse, method: Method
+) -> dict[MultiIndex, Tensor]:
+    """Use Taylor mode where it has rules for the whole path, else nested reverse mode."""
+    if method == "reverse":
+        return reverse.differentiate(outputs, path)
+    taylor = Taylor(
+        inputs=reverse.inputs,
+        batch=len(reverse.axes.batch),
+        create_graph=reverse.create_graph,
+    )
+    try:
+        return taylor.derivatives(outputs, path, reverse.orders)
+    except Refusal as refusal:
+        if method == "auto":
+            return reverse.differentiate(outputs, path)
+        raise RuntimeError(
+            f'method must be "auto" or "reverse" for these outputs, not "taylor": {refusal}'
+        ) from None
 
 
 def _evaluated(function: Function, inputs: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,50 @@
+"""What a node kept of its forward operation: the arguments and tensors that backward needs."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch.autograd.graph import Node
+
+
+def kept(node: Node, name: str) -> Any:
+    """Give what the node saved under a name, as backward would get it.
+
+    A tensor comes with the graph that it was saved with. PyTorch raises where the graph was freed,
+    or the tensor was changed in place, and calls the hooks for saved tensors.
+    """
+    value = getattr(node, f"_saved_{name}")
+    return _signed(value) if isinstance(value, int | tuple) else value
+
+
+def _signed(value: Any) -> Any:
+    """Undo that PyTorch shows a negative number, such as an axis, as an unsigned one."""
+    if isinstance(value, tuple):
+        return tuple(map(_signed, value))
+    return value - (1 << 64) if isinstance(value, int) and value >= 1 << 63 else value
+
+
+def is_recomputed(node: Node, name: str) -> bool:
+    """Say whether unpacking what the node saved would run a checkpointed function once more."""
+    hook = getattr(getattr(node, f"_raw_saved_{name}", None), "unpack_hook", None)
+    return getattr(hook, "__module__", None) == "torch.utils.checkpoint"
+
+
+class TensorType(NamedTuple):
+    """What a node knows of one tensor that its operation made."""
+
+    shape: torch.Size
+    dtype: torch.dtype
+    device: torch.device
+
+
+def output_types(node: Node) -> list[TensorType]:
+    """Give shape, dtype and device of each tensor that the node's operation made."""
+    outputs = getattr(node, "_input_metadata")  # noqa: B009 (the class does not declare it)
+    return [TensorType(output.shape, output.dtype, output.device) for output in outputs]
+
+
+def keeps(node: Node, name: str) -> bool:
+    """Say whether nodes of this kind have something saved under a name."""
+    return hasattr(type(node), f"_saved_{name}")

@@ -1,0 +1,12 @@
+"""Taylor mode: derivatives of any order by one walk forward along the recorded graph.
+
+A truncated Taylor series runs from the inputs to the outputs, through one small rule per kind of
+node. It lives in a truncated algebra, of one direction, of several columns or of the Laplacian,
+and no rule knows which.
+"""
+
+from leafgrad._taylor._refusal import Refusal
+from leafgrad._taylor._rules import taylor_rule
+from leafgrad._taylor._taylor import Taylor
+
+__all__ = ["Refusal", "Taylor", "taylor_rule"]

@@ -1,0 +1,311 @@
+"""Rules for functions of each element by itself: activations, powers, comparisons."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from leafgrad._taylor import _jet
+from leafgrad._taylor._jet import Jet, integral, multiply, where
+from leafgrad._taylor._refusal import Refusal
+from leafgrad._taylor._series import Series
+from leafgrad._taylor._step import Rule, Step
+
+# --- Smooth functions of one tensor
+
+
+def _sin(step: Step, x: Series) -> Series:
+    value = step.tensor("self")
+    sine, cosine = _jet.sin_cos_of(x)
+    return sine.scaled(value.cos()) + cosine.scaled(value.sin())
+
+
+def _cos(step: Step, x: Series) -> Series:
+    value = step.tensor("self")
+    sine, cosine = _jet.sin_cos_of(x)
+    return cosine.scaled(value.cos()) - sine.scaled(value.sin())
+
+
+def _tan(step: Step, x: Series) -> Series:
+    # By sin(h) / (cos(h) - t sin(h)), in units of 1 + t**2.
+    result = step.tensor("result")
+    sine, cosine = _jet.sin_cos_of(x)
+    inverse = _jet.inverse_of(cosine - sine.scaled(result))
+    return sine.plus_product(sine, inverse).scaled(1 + result**2)
+
+
+def _sinh(step: Step, x: Series) -> Series:
+    value = step.tensor("self")
+    even, odd = _hyperbolic(x)
+    return even.scaled(value.sinh()) + odd.scaled(value.cosh())
+
+
+def _cosh(step: Step, x: Series) -> Series:
+    value = step.tensor("self")
+    even, odd = _hyperbolic(x)
+    return even.scaled(value.cosh()) + odd.scaled(value.sinh())
+
+
+def _hyperbolic(x: Series) -> tuple[Series, Series]:
+    """Give ``cosh(x) - 1`` and ``sinh(x)``."""
+    up, down = _jet.exp_of(x), _jet.exp_of(-x)
+    return (up + down).scaled(0.5), (up - down).scaled(0.5)
+
+
+def _exp2(step: Step, x: Series) -> Series:
+    return _jet.exp_of(x.scaled(math.log(2))).scaled(step.tensor("result"))
+
+
+def _log_to_base(base: float) -> Rule:
+    def rule(step: Step, x: Series) -> Series:
+        return _jet.log_of(x.scaled(1 / step.tensor("self"))).scaled(1 / math.log(base))
+
+    return rule
+
+
+def _power_of_number(step: Step, exponent: Series) -> Series:
+    base = torch.as_tensor(step.saved("self"), dtype=step.results[0].dtype, device=exponent.stack.device)
+    return _jet.exp_of(exponent.scaled(base.log())).scaled(step.tensor("result"))
+
+
+def _power_of_tensor(step: Step, base: Series | None, exponent: Series | None) -> Series | None:
+    value = step.tensor("self")
+    logarithm = Jet(value.log(), None)
+    if base is not None:
+        logarithm = Jet(logarithm.value, _jet.log_of(base.scaled(1 / value)))
+    return _exp_times(multiply(step.jet("exponent", exponent), logarithm), step.tensor("result"))
+
+
+def _exp_times(above: Series | None, value: Tensor) -> Series | None:
+    return None if above is None else _jet.exp_of(above).scaled(value)
+
+
+# --- Functions whose series follows from that of their slope
+
+
+def _with_slope(slope: Callable[[Jet], Jet]) -> Rule:
+    return lambda step, x: integral(slope(step.jet("self", x)), x)
+
+
+def _bell(x: Jet) -> Jet:
+    return _jet.exp(-(x * x))
+
+
+def _softplus(step: Step, x: Series) -> Series | None:
+    beta = step.saved("beta")
+    inner = step.jet("self", x) * beta
+    curved = integral(_jet.sigmoid(inner), x)
+    return where(inner.value > step.saved("threshold"), x, curved)
+
+
+def _atan2(step: Step, y: Series | None, x: Series | None) -> Series | None:
+    up, right = step.jet("self", y), step.jet("other", x)
+    inverse = _jet.reciprocal(up * up + right * right)
+    by_y = None if y is None else integral(right * inverse, y)
+    by_x = None if x is None else integral(-up * inverse, x)
+    return _jet.add(by_y, by_x)
+
+
+# --- Activations that are products
+
+
+def _silu(step: Step, x: Series) -> Series | None:
+    jet = step.jet("self", x)
+    return multiply(jet, _jet.sigmoid(jet))
+
+
+def _mish(step: Step, x: Series) -> Series | None:
+    jet = step.jet("self", x)
+    softplus = integral(_jet.sigmoid(jet), x)
+    gate = torch.tanh(torch.nn.functional.softplus(jet.value))
+    return multiply(jet, Jet(gate, _jet.tanh_from(gate, softplus)))
+
+
+def _gelu(step: Step, x: Series) -> Series | None:
+    jet = step.jet("self", x)
+    gate = _tanh_gate if step.saved("approximate") == "tanh" else _normal_gate
+    return multiply(jet, gate(jet, x))
+
+
+def _normal_gate(jet: Jet, x: Series) -> Jet:
+    """Give the distribution function of the normal distribution."""
+    value = torch.special.erfc(jet.value * -math.sqrt(0.5)) / 2
+    return Jet(value, integral(_bell(jet * math.sqrt(0.5)) * math.sqrt(0.5 / math.pi), x))
+
+
+def _tanh_gate(jet: Jet, _: Series) -> Jet:
+    return _jet.sigmoid((jet + jet * jet * jet * 0.044715) * math.sqrt(8 / math.pi))
+
+
+def _glu(step: Step, x: Series) -> Series | None:
+    dim, value = step.saved("dim"), step.tensor("self")
+    middle = value.shape[dim] // 2
+    one, two = value.split(middle, dim)
+    left, right = x.narrowed(dim, 0, middle), x.narrowed(dim, middle, middle)
+    return multiply(Jet(one, left), _jet.sigmoid(Jet(two, right)))
+
+
+# --- Functions in pieces: the slope at a kink is that of PyTorch's formula
+
+
+def _slope(factor: Callable[[Step], Tensor]) -> Rule:
+    """Make the rule of a function that is straight around each element."""
+    return lambda step, x: x.scaled(factor(step))
+
+
+def _mask(keep: Callable[[Step], Tensor]) -> Rule:
+    """Make the rule of a function that moves as its argument does, or not at all."""
+    return lambda step, x: x.masked(keep(step))
+
+
+def _clamp(step: Step, x: Series | None, *limits: Series | None) -> Series | None:
+    if x is None or any(limit is not None for limit in limits):
+        raise Refusal("its limits depend on inputs")
+    low, high = step.saved("min"), step.saved("max")
+    value = step.tensor("self")
+    inside = torch.ones_like(value, dtype=torch.bool)
+    for limit, sign in ((low, 1), (high, -1)):
+        if limit is not None:
+            inside = inside & (sign * value >= sign * limit)
+    return x.masked(inside)
+
+
+def _clamp_one(name: str, sign: int) -> Rule:
+    def rule(step: Step, x: Series | None, limit: Series | None = None) -> Series | None:
+        if x is None or limit is not None:
+            raise Refusal("its limit depends on inputs")
+        return x.masked(sign * step.tensor("self") >= sign * step.saved(name))
+
+    return rule
+
+
+def _inside(step: Step, low: float, high: float) -> Tensor:
+    value = step.tensor("self")
+    return (value > low) & (value < high)
+
+
+def _elu(step: Step, x: Series) -> Series | None:
+    return _elu_with(step, x, step.saved("scale"), step.saved("input_scale"))
+
+
+def _celu(step: Step, x: Series) -> Series | None:
+    return _elu_with(step, x, 1, 1 / step.saved("alpha"))
+
+
+def _elu_with(step: Step, x: Series, scale: float, input_scale: float) -> Series | None:
+    value = step.tensor("self")
+    # An exponential that is not used must not overflow, or its gradient is not a number.
+    falling = (value.clamp(max=0) * input_scale).exp() * (scale * step.saved("alpha"))
+    curved = _jet.exp_of(x.scaled(input_scale)).scaled(falling)
+    return where(value > 0, x.scaled(scale), curved)
+
+
+def _hardswish(step: Step, x: Series) -> Series | None:
+    jet = step.jet("self", x)
+    curved = multiply(jet, (jet + 3) / 6)
+    inside = _inside(step, -3, 3)
+    return where(inside, curved, x.masked(jet.value >= 3))  # noqa: PLR2004
+
+
+def _extreme(sign: int) -> Rule:
+    """Make the rule of `maximum` or `minimum`, where equal ones get half each."""
+
+    def rule(step: Step, x: Series | None, y: Series | None) -> Series | None:
+        one, two = step.tensor("self"), step.tensor("other")
+        share = ((sign * one > sign * two).to(one) + (sign * one >= sign * two).to(one)) / 2
+        left = None if x is None else x.scaled(share)
+        right = None if y is None else y.scaled(1 - share)
+        return _jet.add(left, right)
+
+    return rule
+
+
+def _masked_fill(step: Step, x: Series | None, fill: Series | None = None) -> Series | None:
+    return where(step.tensor("mask"), fill, x)
+
+
+def _prelu(step: Step, x: Series | None, weight: Series | None) -> Series | None:
+    jet = step.jet("self", x)
+    falling = multiply(jet, step.jet("weight", weight))
+    return where(jet.value > 0, x, falling)
+
+
+def _straight(*_: Any) -> None:
+    """Give no series at all, for a function in steps."""
+
+
+RULES: dict[str, Rule] = {
+    "TanhBackward0": lambda step, x: _jet.tanh_from(step.tensor("result"), x),
+    "SigmoidBackward0": lambda step, x: _jet.sigmoid_from(step.tensor("result"), x),
+    "SinBackward0": _sin,
+    "CosBackward0": _cos,
+    "TanBackward0": _tan,
+    "SinhBackward0": _sinh,
+    "CoshBackward0": _cosh,
+    "ExpBackward0": lambda step, x: _jet.exp_of(x).scaled(step.tensor("result")),
+    "Expm1Backward0": lambda step, x: _jet.exp_of(x).scaled(step.tensor("result") + 1),
+    "Exp2Backward0": _exp2,
+    "LogBackward0": _log_to_base(math.e),
+    "Log2Backward0": _log_to_base(2),
+    "Log10Backward0": _log_to_base(10),
+    "Log1PBackward0": lambda step, x: _jet.log_of(x.scaled(1 / (1 + step.tensor("self")))),
+    "SqrtBackward0": lambda step, x: _jet.sqrt_from(step.tensor("result"), x),
+    "RsqrtBackward0": lambda step, x: _jet.rsqrt_from(step.tensor("result"), x),
+    "ReciprocalBackward0": lambda step, x: _jet.reciprocal_from(step.tensor("result"), x),
+    "PowBackward0": lambda step, x: _jet.power(step.jet("self", x), step.saved("exponent")),
+    "PowBackward1": _power_of_tensor,
+    "PowBackward2": _power_of_number,
+    "AsinBackward0": _with_slope(lambda x: _jet.rsqrt(1 - x * x)),
+    "AcosBackward0": _with_slope(lambda x: -_jet.rsqrt(1 - x * x)),
+    "AtanBackward0": _with_slope(lambda x: _jet.reciprocal(1 + x * x)),
+    "AsinhBackward0": _with_slope(lambda x: _jet.rsqrt(1 + x * x)),
+    "AcoshBackward0": _with_slope(lambda x: _jet.rsqrt(x * x - 1)),
+    "AtanhBackward0": _with_slope(lambda x: _jet.reciprocal(1 - x * x)),
+    "ErfBackward0": _with_slope(lambda x: _bell(x) * (2 / math.sqrt(math.pi))),
+    "ErfcBackward0": _with_slope(lambda x: _bell(x) * (-2 / math.sqrt(math.pi))),
+    "LogSigmoidBackward0": _with_slope(lambda x: _jet.sigmoid(-x)),
+    "SoftplusBackward0": _softplus,
+    "Atan2Backward0": _atan2,
+    "SiluBackward0": _silu,
+    "MishBackward0": _mish,
+    "GeluBackward0": _gelu,
+    "GluBackward0": _glu,
+    "ReluBackward0": _mask(lambda step: step.tensor("result") > 0),
+    "ThresholdBackward0": _mask(lambda step: step.tensor("self") > step.saved("threshold")),
+    "LeakyReluBackward0": lambda step, x: where(
+        step.tensor("self") > 0, x, x.scaled(step.saved("negative_slope"))
+    ),
+    "AbsBackward0": _slope(lambda step: step.tensor("self").sgn()),
+    "ClampBackward0": _clamp,
+    "ClampBackward1": _clamp,
+    "ClampMinBackward0": _clamp_one("min", 1),
+    "ClampMinBackward1": _clamp_one("min", 1),
+    "ClampMaxBackward0": _clamp_one("max", -1),
+    "ClampMaxBackward1": _clamp_one("max", -1),
+    "HardtanhBackward0": _mask(
+        lambda step: _inside(step, step.saved("min_val"), step.saved("max_val"))
+    ),
+    "HardsigmoidBackward0": lambda step, x: x.scaled(1 / 6).masked(_inside(step, -3, 3)),
+    "HardswishBackward0": _hardswish,
+    "HardshrinkBackward0": _mask(lambda step: step.tensor("self").abs() > step.saved("lambd")),
+    "SoftshrinkBackward0": _mask(lambda step: step.tensor("self").abs() > step.saved("lambd")),
+    "EluBackward0": _elu,
+    "CeluBackward0": _celu,
+    "PreluKernelBackward0": _prelu,
+    "WhereBackward0": lambda step, x, y: where(step.tensor("condition"), x, y),
+    "MaskedFillBackward0": _masked_fill,
+    "MaskedFillBackward1": _masked_fill,
+    "MaximumBackward0": _extreme(1),
+    "MinimumBackward0": _extreme(-1),
+    "FloorBackward0": _straight,
+    "CeilBackward0": _straight,
+    "RoundBackward0": _straight,
+    "RoundBackward1": _straight,
+    "TruncBackward0": _straight,
+    "SignBackward0": _straight,
+    "FracBackward0": lambda _, x: x,
+}

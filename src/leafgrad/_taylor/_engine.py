@@ -1,0 +1,68 @@
+"""The walk: a series goes from the inputs to the outputs, node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from torch.autograd.graph import Node
+
+from leafgrad import _autograd
+from leafgrad._taylor._jet import Jet
+from leafgrad._taylor._refusal import Refusal
+from leafgrad._taylor._rules import rule_of
+from leafgrad._taylor._series import Series
+from leafgrad._taylor._step import Result, Step
+
+
+def replay(
+    path: Sequence[Node], start: _autograd.Edge, series: Series, end: _autograd.Edge
+) -> Series | None:
+    """Take a series along the path, from where gradients arrive at the inputs; None is zero."""
+    known: dict[_autograd.Edge, Series] = {start: series}
+    steps = [Step(node) for node in path]
+    last = {edge: step for step in steps for edge in step.successors}
+    for step in steps:
+        inputs = [None if node is None else known.get((node, nr)) for node, nr in step.successors]
+        for number, result in enumerate(_results(step, inputs)):
+            if result is not None:
+                known[step.node, number] = result
+        for edge in step.successors:
+            if last[edge] is step and edge != end:
+                known.pop(edge, None)  # type: ignore[call-overload]
+    return known.get(end)
+
+
+def _results(step: Step, inputs: Sequence[Series | None]) -> Iterable[Series | None]:
+    """Apply the rule of the node, if anything arrives there."""
+    if all(series is None for series in inputs):
+        return ()
+    rule = rule_of(step.node)
+    if rule is None:
+        raise Refusal(f"there is no rule for {_described(step)}")
+    if any(result.dtype.is_complex for result in step.results):
+        raise Refusal(f"{_described(step)} is complex")
+    try:
+        results = _as_tuple(rule(step, *inputs))
+    except Refusal as refusal:
+        raise Refusal(f"there is no answer for {_described(step)}: {refusal}") from None
+    pairs = zip(results, step.results, strict=False)
+    return [_fitted(series, result) for series, result in pairs]
+
+
+def _as_tuple(results: Result) -> Sequence[Series | None]:
+    if isinstance(results, Jet):
+        return (results.series,)
+    return (results,) if results is None or isinstance(results, Series) else results
+
+
+def _fitted(series: Series | None, result: _autograd.TensorType) -> Series | None:
+    """Give a series the shape and dtype of the operation's result."""
+    if series is None:
+        return None
+    wide = series.broadcast(result.shape)
+    return wide if wide.stack.dtype == result.dtype else wide.changed(wide.stack.to(result.dtype))
+
+
+def _described(step: Step) -> str:
+    """Name the node, and where its formula is, if it is a custom one."""
+    return _autograd.node_name(step.node)

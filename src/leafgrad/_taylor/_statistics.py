@@ -1,0 +1,180 @@
+"""Rules for norms, variances, softmax and normalisations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from leafgrad._taylor import _jet
+from leafgrad._taylor._refusal import Refusal
+from leafgrad._taylor._series import Series
+from leafgrad._taylor._step import Rule, Step
+
+
+def _dims(dim: int | Sequence[int] | None, x: Series) -> list[int]:
+    """Count axes from the end; none means all."""
+    dims = [dim] if isinstance(dim, int) else dim or range(x.ndim)
+    return [dim - x.ndim if dim >= 0 else dim for dim in dims]
+
+
+def _mean(x: Series, dims: Sequence[int], *, keepdim: bool = True) -> Series:
+    count = math.prod(x.shape[dim] for dim in dims)
+    return x.summed(dims, keepdim=keepdim).scaled(1 / count)
+
+
+# --- Norms and variances
+
+
+def _norm(step: Step, x: Series, kind: str, dims: Sequence[int], *, keepdim: bool) -> Series:
+    if step.saved(kind) != 2:  # noqa: PLR2004
+        raise Refusal("its norm is not the Euclidean one")
+    total = _jet.square(step.tensor("self"), x).summed(dims, keepdim=keepdim)
+    return _jet.sqrt_from(step.tensor("result"), total)
+
+
+def _norm_along(kind: str) -> Rule:
+    def rule(step: Step, x: Series) -> Series:
+        dims, keepdim = _dims(step.saved("dim"), x), step.saved("keepdim")
+        return _norm(step, x, kind, dims, keepdim=keepdim)
+
+    return rule
+
+
+def _norm_of_all(step: Step, x: Series) -> Series:
+    return _norm(step, x, "p", range(x.ndim), keepdim=False)
+
+
+def _variance(step: Step, x: Series) -> Series:
+    dims, keepdim, correction = map(step.saved, ("dim", "keepdim", "correction"))
+    dims = _dims(dims, x)
+    count = math.prod(x.shape[dim] for dim in dims) - (1 if correction is None else correction)
+    centred = _centred(step.tensor("self"), dims)
+    return _jet.square(centred, x - _mean(x, dims)).summed(dims, keepdim=keepdim).scaled(1 / count)
+
+
+def _centred(value: Tensor, dims: Sequence[int]) -> Tensor:
+    return value - value.mean(list(dims), keepdim=True)
+
+
+def _variance_and_mean(step: Step, x: Series) -> list[Series]:
+    mean = _mean(x, _dims(step.saved("dim"), x), keepdim=step.saved("keepdim"))
+    return [_variance(step, x), mean]
+
+
+def _deviation(step: Step, x: Series) -> Series:
+    return _jet.sqrt_from(step.tensor("result"), _variance(step, x))
+
+
+# --- Softmax and its logarithm
+
+
+def _softmax(step: Step, x: Series) -> Series:
+    result = step.tensor("result")
+    terms = _jet.exp_of(x).scaled(result)
+    inverse = _jet.inverse_of(terms.summed(_dims(step.saved("dim"), x), keepdim=True))
+    return (terms + inverse.scaled(result)).plus_product(terms, inverse)
+
+
+def _log_softmax(step: Step, x: Series) -> Series:
+    dims = _dims(step.saved("dim"), x)
+    return x - _log_of_sum(x, step.tensor("result").exp(), dims, keepdim=True)
+
+
+def _log_sum_exp(step: Step, x: Series) -> Series:
+    dims, result = _dims(step.saved("dim"), x), step.tensor("result")
+    alone = [1 if n - x.ndim in dims else size for n, size in enumerate(x.shape)]
+    weights = (step.tensor("self") - result.reshape(alone)).exp()
+    return _log_of_sum(x, weights, dims, keepdim=step.saved("keepdim"))
+
+
+def _log_of_sum(x: Series, weights: Tensor, dims: Sequence[int], *, keepdim: bool) -> Series:
+    return _jet.log_of(_jet.exp_of(x).scaled(weights).summed(dims, keepdim=keepdim))
+
+
+# --- Normalisations
+
+
+def _layer_norm(step: Step, x: Series | None, *constants: Series | None) -> Series:
+    x = _alone(x, constants)
+    dims = list(range(-len(step.saved("normalized_shape")), 0))
+    normal = _normalised(step.tensor("input"), x, dims, step.tensor("result2"))
+    return _weighted(normal, step.saved("weight"))
+
+
+def _group_norm(step: Step, x: Series | None, *constants: Series | None) -> Series:
+    x = _alone(x, constants)
+    count, groups = step.saved("N"), step.saved("group")
+    wide = (count, groups, x.shape[1] // groups, *x.shape[2:])
+    dims = list(range(2 - len(wide), 0))
+    value, scale = step.tensor("input").reshape(wide), step.tensor("result2")
+    scale = scale.reshape(count, groups, *[1] * len(dims))
+    normal = _normalised(value, x.viewed(wide), dims, scale).viewed(x.shape)
+    weight = step.saved("weight")
+    return _weighted(normal, None if weight is None else _per_channel(weight, x))
+
+
+def _rms_norm(step: Step, x: Series | None, *constants: Series | None) -> Series:
+    x = _alone(x, constants)
+    dims = list(range(-len(step.saved("normalized_shape")), 0))
+    normal = _scaled_to_one(step.tensor("input"), x, dims, step.tensor("result1"))
+    return _weighted(normal, step.saved("weight"))
+
+
+def _batch_norm(step: Step, x: Series | None, *constants: Series | None) -> Series:
+    x = _alone(x, constants)
+    if step.saved("training"):
+        raise Refusal("it normalises by statistics of the batch")
+    scale = (step.tensor("running_var") + step.saved("eps")).rsqrt()
+    weight = step.saved("weight")
+    return x.scaled(_per_channel(scale if weight is None else scale * weight, x))
+
+
+def _alone(x: Series | None, constants: Sequence[Series | None]) -> Series:
+    if x is None or any(constant is not None for constant in constants):
+        raise Refusal("its weight or bias depends on inputs")
+    return x
+
+
+def _per_channel(weight: Tensor, x: Series) -> Tensor:
+    """Lay a number per channel along the second axis."""
+    return weight.reshape(-1, *[1] * (x.ndim - 2))
+
+
+def _weighted(x: Series | None, weight: Tensor | None) -> Series | None:
+    return x if x is None or weight is None else x.scaled(weight)
+
+
+def _normalised(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) -> Series | None:
+    """Subtract the mean, and divide by the root of the variance; `scale` is what was used."""
+    return _scaled_to_one(_centred(value, dims), x - _mean(x, dims), dims, scale)
+
+
+def _scaled_to_one(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) -> Series | None:
+    """Divide by the root of the mean square.
+
+    The saved `scale` has no graph, or one that PyTorch does not differentiate to the end, so only
+    what was added under the root is read off from it.
+    """
+    square = value.square().mean(list(dims), keepdim=True)
+    eps = (scale.detach() ** -2 - square).detach()
+    mean_square = _jet.Jet(square + eps, _mean(_jet.square(value, x), dims))
+    return _jet.multiply(_jet.Jet(value, x), _jet.rsqrt(mean_square))
+
+
+RULES: dict[str, Rule] = {
+    "LinalgVectorNormBackward0": _norm_along("ord"),
+    "NormBackward0": _norm_of_all,
+    "NormBackward1": _norm_along("p"),
+    "VarBackward0": _variance,
+    "StdBackward0": _deviation,
+    "VarMeanBackward0": _variance_and_mean,
+    "SoftmaxBackward0": _softmax,
+    "LogSoftmaxBackward0": _log_softmax,
+    "LogsumexpBackward0": _log_sum_exp,
+    "NativeLayerNormBackward0": _layer_norm,
+    "NativeGroupNormBackward0": _group_norm,
+    "NativeBatchNormBackward0": _batch_norm,
+    "FusedRmsNormBackward0": _rms_norm,
+}
