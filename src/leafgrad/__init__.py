@@ -2,19 +2,25 @@
 
 from leafgrad._derivative import higher_order_grad
 from leafgrad._graph import trace_graph
+from leafgrad._laplacian import laplacian
+from leafgrad._taylor import Jet, Series, taylor_rule
 from leafgrad._tensor import TensorDescription, TensorRole, describe_tensor
 from leafgrad._trace import CustomFunction, GraphTrace, SavedTensor, TracedEdge, TracedNode
 
 __all__ = [
     "CustomFunction",
     "GraphTrace",
+    "Jet",
     "SavedTensor",
+    "Series",
     "TensorDescription",
     "TensorRole",
     "TracedEdge",
     "TracedNode",
     "describe_tensor",
     "higher_order_grad",
+    "laplacian",
+    "taylor_rule",
     "trace_graph",
 ]
 

@@ -1,22 +1,17 @@
 """Derivatives of any order: an answer per row and channel that is right, or an error."""
 
-from collections.abc import Callable
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import Node
 
 from leafgrad._axes import read_axes
 from leafgrad._connection import check_tensor, find_path
+from leafgrad._evaluation import Function, evaluated
+from leafgrad._method import Method, Question, check_method
 from leafgrad._order import MultiIndex, is_by_column, parse_orders
-from leafgrad._reverse import Reverse
-from leafgrad._taylor import Refusal, Taylor
 
 Order = TypeVar("Order", bound=int | MultiIndex)
-Function = Callable[[Tensor], Tensor]
-Method = Literal["auto", "taylor", "reverse"]
-_METHODS = ("auto", "taylor", "reverse")
 
 
 @overload
@@ -115,12 +110,11 @@ def higher_order_grad(
         >>> u_xx.tolist(), u_xy.tolist()
         ([4.0, 8.0], [2.0, 6.0])
     """
-    if method not in _METHODS:
-        raise ValueError(f'method must be "auto", "taylor" or "reverse", not {method!r}')
+    check_method(method)
     check_tensor("inputs", inputs)
     with torch.inference_mode(mode=False):  # which turns recording on as well
         if not isinstance(outputs, Tensor):
-            outputs, inputs = _evaluated(outputs, inputs)
+            outputs, inputs = evaluated(outputs, inputs)
         check_tensor("outputs", outputs)
         axes = read_axes(outputs, inputs, by_column=is_by_column(order))
         orders = parse_orders(order, axes)
@@ -129,41 +123,16 @@ def higher_order_grad(
         if path is None or not outputs.numel():
             found = {index: inputs.new_zeros(outputs.shape) for index in higher}
         else:
-            reverse = Reverse(inputs=inputs, axes=axes, orders=higher, create_graph=create_graph)
-            found = _differentiated(outputs, path, reverse, method)
+            question = Question(
+                outputs=outputs,
+                inputs=inputs,
+                axes=axes,
+                path=path,
+                create_graph=create_graph,
+                method=method,
+            )
+            found = question.derivatives(higher)
     results = [found.get(index, outputs) for index in orders]
     if not create_graph:
         results = [result.detach() for result in results]
     return tuple(results) if isinstance(order, list) else results[0]
-
-
-def _differentiated(
-    outputs: Tensor, path: list[Node], reverse: Reverse, method: Method
-) -> dict[MultiIndex, Tensor]:
-    """Use Taylor mode where it has rules for the whole path, else nested reverse mode."""
-    if method == "reverse":
-        return reverse.differentiate(outputs, path)
-    taylor = Taylor(
-        inputs=reverse.inputs,
-        batch=len(reverse.axes.batch),
-        create_graph=reverse.create_graph,
-    )
-    try:
-        return taylor.derivatives(outputs, path, reverse.orders)
-    except Refusal as refusal:
-        if method == "auto":
-            return reverse.differentiate(outputs, path)
-        raise RuntimeError(
-            f'method must be "auto" or "reverse" for these outputs, not "taylor": {refusal}'
-        ) from None
-
-
-def _evaluated(function: Function, inputs: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute outputs from `inputs`, or from a copy that requires grad where `inputs` does not."""
-    if not callable(function):
-        raise TypeError(
-            "outputs must be a tensor, or a function that computes one from inputs, not of type "
-            f"{type(function).__name__}"
-        )
-    leaf = inputs if inputs.requires_grad else inputs.clone().detach().requires_grad_()
-    return function(leaf), leaf

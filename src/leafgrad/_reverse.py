@@ -24,11 +24,14 @@ class Reverse:
     orders: list[MultiIndex]
     create_graph: bool
 
-    def differentiate(self, outputs: Tensor, path: list[Node]) -> dict[MultiIndex, Tensor]:
+    def differentiate(
+        self, outputs: Tensor, path: list[Node], *, are_rows_apart: bool
+    ) -> dict[MultiIndex, Tensor]:
         """Compute the derivatives, channel by channel; `path` is what leads to `inputs`."""
         check_formulas(path)
         with _retained_gradients_kept(outputs, self.inputs):
-            check_rows(outputs, self.inputs, self.axes, path)
+            if not are_rows_apart:
+                check_rows(outputs, self.inputs, self.axes, path)
             channels = outputs.reshape(*self.axes.batch, -1).unbind(-1)
             partials = [self._partials(channel) for channel in channels]
         return {

@@ -5,8 +5,11 @@ node. It lives in a truncated algebra, of one direction, of several columns or o
 and no rule knows which.
 """
 
+from leafgrad._taylor._functions import OWN_FUNCTIONS
+from leafgrad._taylor._jet import Jet
 from leafgrad._taylor._refusal import Refusal
 from leafgrad._taylor._rules import taylor_rule
+from leafgrad._taylor._series import Series
 from leafgrad._taylor._taylor import Taylor
 
-__all__ = ["Refusal", "Taylor", "taylor_rule"]
+__all__ = ["OWN_FUNCTIONS", "Jet", "Refusal", "Series", "Taylor", "taylor_rule"]

@@ -43,7 +43,7 @@ def _multiply(step: Step, x: Series | None, y: Series | None) -> Series | None:
 def _divide(step: Step, x: Series | None, y: Series | None) -> Series | None:
     divisor = step.tensor("other")
     if y is None:
-        return None if x is None else x.scaled(1 / divisor)
+        return None if x is None else x.divided(divisor)
     return multiply(step.jet("self", x), reciprocal(Jet(divisor, y)))
 
 

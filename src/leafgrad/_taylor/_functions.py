@@ -309,3 +309,9 @@ class _Root(Function):
         plan = ctx.plan
         slope = inverse(plan.full, out)
         return None, through(plan, slope, gradients[0]) / 2
+
+
+# Their backward is recorded whole, whatever constants they keep.
+OWN_FUNCTIONS: frozenset[type[Function]] = frozenset(
+    {_Contract, _Bend, _BendSlope, _Exp, _SinCos, _Inverse, _Root}
+)

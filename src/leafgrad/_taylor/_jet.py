@@ -99,6 +99,8 @@ def exp_of(h: Series) -> Series:
 
 def sin_cos_of(h: Series) -> tuple[Series, Series]:
     """Give ``sin(h)`` and ``cos(h) - 1``."""
+    if not h.indices:
+        return h, h
     both = h.function(_functions.sin_cos)
     sine, cosine = both.stack.unbind(0)
     return both.changed(sine), both.changed(cosine)

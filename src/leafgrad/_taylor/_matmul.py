@@ -24,7 +24,7 @@ def _times_constant(x: Series, matrix: Tensor) -> Series:
         axes = (*x.axes[:-1], ())
         return x.changed(rows @ matrix, shape=shape, axes=axes)
     product = rows.reshape(-1, rows.shape[-1]) @ matrix
-    return x.changed(product.view(*rows.shape[:-1], -1), shape=shape, axes=(*x.axes[:-1], ()))
+    return x.changed(product.view(*rows.shape[:-1], matrix.shape[-1]), shape=shape, axes=(*x.axes[:-1], ()))
 
 
 def _constant_times(matrix: Tensor, x: Series) -> Series:

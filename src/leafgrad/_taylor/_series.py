@@ -83,6 +83,14 @@ class Series:
         wide = self.broadcast(torch.broadcast_shapes(self.shape, factor.shape))
         return wide.changed(wide.stack * factor)
 
+    def divided(self, divisor: Tensor) -> Series:
+        """Divide by something that does not depend on the inputs.
+
+        The inverse of a number that PyTorch made a tensor of would be rounded to single precision.
+        """
+        wide = self.broadcast(torch.broadcast_shapes(self.shape, divisor.shape))
+        return wide.changed(wide.stack / divisor)
+
     def masked(self, keep: Tensor) -> Series:
         """Put zeros where `keep` is false, whatever was there."""
         wide = self.broadcast(torch.broadcast_shapes(self.shape, keep.shape))
@@ -181,6 +189,8 @@ class Series:
 
     def function(self, solve: Callable[[Recursion, Tensor], Tensor]) -> Series:
         """Apply an elementwise function that is solved for by a recursion."""
+        if not self.indices:
+            return self
         plan = recursion(self.algebra, self.indices)
         return self.changed(solve(plan, self.stack), indices=plan.indices)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -20,6 +20,7 @@ from leafgrad._taylor._algebra import (
     basis_of,
     closure,
     monomials,
+    powers,
     squares,
 )
 from leafgrad._taylor._engine import replay
@@ -29,75 +30,83 @@ from leafgrad._taylor._series import Series
 
 @dataclass(frozen=True, kw_only=True)
 class Taylor:
-    """What is to be differentiated with respect to `inputs`; `batch` axes of it count rows."""
+    """What is to be differentiated with respect to `inputs`, whose first axes count rows."""
 
+    outputs: Tensor
     inputs: Tensor
     batch: int
+    path: Sequence[Node]
     create_graph: bool
 
-    def derivatives(
-        self, outputs: Tensor, path: Sequence[Node], orders: Sequence[MultiIndex]
-    ) -> dict[MultiIndex, Tensor]:
+    def derivatives(self, orders: Collection[MultiIndex]) -> dict[MultiIndex, Tensor]:
         """Give the derivatives of all `orders`, or raise a `Refusal`."""
         indices = closure(orders)
-        basis = basis_of(indices)
-        columns = range(len(basis[0]))
-        units = [tuple(int(n == column) for n in columns) for column in columns]
-        used = {basis.index(unit): column for column, unit in enumerate(units) if unit in indices}
-        used = dict(sorted(used.items()))
-        with self._recorded():
-            found = self._replayed(outputs, path, monomials(indices), used)
-            coefficients = _coefficients(found)
+        place = {index: number for number, index in enumerate(basis_of(indices))}
+        moved = {number: index.index(1) for index, number in place.items() if sum(index) == 1}
+        with self._mode():
+            found = self._coefficients(monomials(indices), moved)
             return {
-                order: self._scaled(
-                    coefficients.get(basis.index(order)),
-                    math.prod(float(n) for count in order for n in range(1, count + 1)),
-                    outputs,
-                )
-                for order in orders
+                order: self._result(found.get(place[order]), _factorial(order)) for order in orders
             }
 
-    def laplacian(self, outputs: Tensor, path: Sequence[Node], dims: Sequence[int]) -> Tensor:
+    def laplacian(self, dims: Sequence[int]) -> Tensor:
         """Give the sum of the second derivatives in these columns, or raise a `Refusal`."""
-        with self._recorded():
-            used = dict(enumerate(dims))
-            found = self._replayed(outputs, path, squares(len(dims)), used)
-            return self._scaled(_coefficients(found).get(len(dims)), 2, outputs)
+        with self._mode():
+            found = self._coefficients(squares(len(dims)), dict(enumerate(dims)))
+            return self._result(found.get(len(dims)), 2)
 
-    def _recorded(self) -> nullcontext[None] | torch.no_grad:
-        return nullcontext() if self.create_graph else torch.no_grad()
+    def keeps_rows_apart(self) -> bool:
+        """Say whether the walk alone, without any coefficient, proves that rows are independent."""
+        with self._mode(), torch.no_grad():
+            try:
+                self._coefficients(powers(1), {})
+            except Refusal:
+                return False
+        return True
 
-    def _replayed(
-        self, outputs: Tensor, path: Sequence[Node], algebra: Algebra, used: dict[int, int]
-    ) -> Series | None:
-        start, end = _autograd.edge(self.inputs), _autograd.edge(outputs)
-        found = replay(path, start, self._seed(algebra, used), end)
-        if found is not None and found.axes != _batch.rows_of(outputs.shape, self.batch):
+    @contextmanager
+    def _mode(self) -> Iterator[None]:
+        """Record if the result is to be differentiated, and compute in the dtypes of the graph."""
+        device = self.inputs.device.type
+        with ExitStack() as modes:
+            if not self.create_graph:
+                modes.enter_context(torch.no_grad())
+            if torch.is_autocast_enabled(device):
+                modes.enter_context(torch.autocast(device, enabled=False))
+            yield
+
+    def _coefficients(self, algebra: Algebra, moved: dict[int, int]) -> dict[int, Tensor]:
+        """Replay the graph with each index of `moved` moving one column of the inputs."""
+        start, end = _autograd.edge(self.inputs), _autograd.edge(self.outputs)
+        assert start is not None
+        assert end is not None
+        found = replay(self.path, start, self._seed(algebra, moved), end)
+        if found is None:
+            return {}
+        if found.axes != _batch.rows_of(self.outputs.shape, self.batch):
             raise Refusal("the rows of outputs are not those of inputs")
-        return found
+        return dict(zip(found.indices, found.stack.unbind(0), strict=True))
 
-    def _seed(self, algebra: Algebra, used: dict[int, int]) -> Series:
-        """Give the series of the inputs: each index of first order moves one column."""
-        shape, kind = self.inputs.shape, {"dtype": self.inputs.dtype, "device": self.inputs.device}
-        columns = shape[self.batch :]
-        stack = torch.zeros(len(used), *[1] * self.batch, *(columns or [1]), **kind)
-        for place, column in enumerate(used.values()):
-            stack[place, ..., column : column + 1] = 1
+    def _seed(self, algebra: Algebra, moved: dict[int, int]) -> Series:
+        """Give the series of the inputs, which has the same coefficients in all rows."""
+        columns = self.inputs.shape[self.batch :]
+        unit = torch.eye(columns.numel(), dtype=self.inputs.dtype, device=self.inputs.device)
         return Series(
             algebra=algebra,
-            indices=tuple(used),
-            stack=stack.reshape(-1, *[1] * self.batch, *columns),
-            shape=tuple(shape),
-            axes=_batch.rows_of(shape, self.batch),
+            indices=tuple(sorted(moved)),
+            stack=unit[[moved[index] for index in sorted(moved)]].reshape(
+                len(moved), *[1] * self.batch, *columns
+            ),
+            shape=tuple(self.inputs.shape),
+            axes=_batch.rows_of(self.inputs.shape, self.batch),
         )
 
-    def _scaled(self, coefficient: Tensor | None, factor: float, outputs: Tensor) -> Tensor:
+    def _result(self, coefficient: Tensor | None, factor: float) -> Tensor:
         if coefficient is None:
-            return self.inputs.new_zeros(outputs.shape)
-        return (coefficient.expand(outputs.shape) * factor).to(self.inputs.dtype)
+            return self.inputs.new_zeros(self.outputs.shape)
+        return (coefficient.expand(self.outputs.shape) * factor).to(self.inputs.dtype)
 
 
-def _coefficients(series: Series | None) -> dict[int, Tensor]:
-    if series is None:
-        return {}
-    return dict(zip(series.indices, series.stack.unbind(0), strict=True))
+def _factorial(order: MultiIndex) -> float:
+    """Multiply the factorials, which is infinite rather than an error where they are too large."""
+    return math.prod(float(n) for count in order for n in range(1, count + 1))
