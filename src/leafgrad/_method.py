@@ -36,7 +36,7 @@ class Question:
     def derivatives(self, orders: list[MultiIndex]) -> dict[MultiIndex, Tensor]:
         """Give the derivatives of all `orders`, none of which is of order 0."""
         if self.method == "auto" and self._is_for_one_pass(orders):
-            return self._reverse(orders, are_rows_apart=self._taylor.keeps_rows_apart())
+            return self._reverse(orders, is_proven=True)
         return self._answered(
             lambda: self._taylor.derivatives(orders), lambda: self._reverse(orders)
         )
@@ -71,19 +71,23 @@ class Question:
         )
 
     def _reverse(
-        self, orders: list[MultiIndex], *, are_rows_apart: bool = False
+        self, orders: list[MultiIndex], *, is_proven: bool = False
     ) -> dict[MultiIndex, Tensor]:
         reverse = Reverse(
-            inputs=self.inputs, axes=self.axes, orders=orders, create_graph=self.create_graph
+            inputs=self.inputs,
+            axes=self.axes,
+            orders=orders,
+            create_graph=self.create_graph,
+            is_proven=is_proven,
         )
-        return reverse.differentiate(self.outputs, self.path, are_rows_apart=are_rows_apart)
+        return reverse.differentiate(self.outputs, self.path)
 
     def _is_for_one_pass(self, orders: Sequence[MultiIndex]) -> bool:
-        """Say whether a reverse pass per channel is cheaper than a series per column."""
-        columns = {index.index(1) for index in orders if sum(index) == 1}
+        """Say whether a reverse pass per channel is cheaper than a series per column, and safe."""
+        if any(sum(index) > 1 for index in orders):
+            return False
         channels = self.outputs.numel() // self.axes.batch.numel()
-        is_first_order = all(sum(index) == 1 for index in orders)
-        return is_first_order and channels <= len(columns)
+        return channels <= len(set(orders)) and self._taylor.proves_rows_apart()
 
 
 def _no_rule(refusal: Refusal) -> str:

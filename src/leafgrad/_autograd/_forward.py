@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import torch
 from torch.autograd.graph import Node
@@ -27,22 +28,23 @@ def _signed(value: Any) -> Any:
 
 def is_recomputed(node: Node, name: str) -> bool:
     """Say whether unpacking what the node saved would run a checkpointed function once more."""
-    hook = getattr(getattr(node, f"_raw_saved_{name}", None), "unpack_hook", None)
-    return getattr(hook, "__module__", None) == "torch.utils.checkpoint"
+    slot = getattr(node, f"_raw_saved_{name}", None)
+    hook = None if slot is None or isinstance(slot, tuple) else slot.unpack_hook
+    return hook is not None and hook.__module__ == "torch.utils.checkpoint"
 
 
-class TensorType(NamedTuple):
+class TensorType(Protocol):
     """What a node knows of one tensor that its operation made."""
 
-    shape: torch.Size
+    shape: Sequence[int]
     dtype: torch.dtype
     device: torch.device
 
 
-def output_types(node: Node) -> list[TensorType]:
+def output_types(node: Node) -> Sequence[TensorType]:
     """Give shape, dtype and device of each tensor that the node's operation made."""
-    outputs = getattr(node, "_input_metadata")  # noqa: B009 (the class does not declare it)
-    return [TensorType(output.shape, output.dtype, output.device) for output in outputs]
+    types: Sequence[TensorType] = getattr(node, "_input_metadata")  # noqa: B009 (not declared)
+    return types
 
 
 def keeps(node: Node, name: str) -> bool:

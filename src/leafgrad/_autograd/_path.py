@@ -83,6 +83,8 @@ def nodes_between(outputs: torch.Tensor, inputs: torch.Tensor) -> list[Node] | N
         return None
     leading: dict[Node, None] = {}
     for node, successors in reversed(walk([root[0]]).items()):
-        if any(successor == target or successor[0] in leading for successor in successors):
-            leading[node] = None
+        for successor in successors:
+            if successor[0] in leading or successor == target:
+                leading[node] = None
+                break
     return list(leading) if root[0] in leading or root == target else None

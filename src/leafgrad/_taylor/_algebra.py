@@ -276,6 +276,11 @@ class Recursion:
         """Whether the argument has the first coefficients of the solution."""
         return self.seeds == tuple(range(len(self.seeds)))
 
+    @cached_property
+    def is_first_order(self) -> bool:
+        """Whether all coefficients of the argument have degree 1."""
+        return all(self.algebra.degrees[self.indices[place]] == 1 for place in self.seeds)
+
     def start(self, solution: Tensor, argument: Tensor) -> Tensor:
         """Write the argument, each coefficient times its degree, to where the solution has it."""
         scaled = self.weighted(argument)
@@ -284,7 +289,7 @@ class Recursion:
 
     def weighted(self, argument: Tensor) -> Tensor:
         """Multiply each coefficient of the argument by its degree."""
-        if self.algebra.degrees[self.indices[self.seeds[-1]]] > 1:
+        if not self.is_first_order:
             at = tuple(self.indices[place] for place in self.seeds)
             ndim, dtype, device = argument.dim() - 1, argument.dtype, argument.device
             return argument * self.algebra.degrees_at(at, ndim, dtype, device)

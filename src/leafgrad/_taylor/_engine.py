@@ -22,10 +22,11 @@ def replay(
     steps = [Step(node) for node in path]
     last = {edge: step for step in steps for edge in step.successors}
     for step in steps:
-        inputs = [None if node is None else known.get((node, nr)) for node, nr in step.successors]
-        for number, result in enumerate(_results(step, inputs)):
-            if result is not None:
-                known[step.node, number] = result
+        inputs = [known.get(edge) for edge in step.successors]  # type: ignore[call-overload]
+        if any(series is not None for series in inputs):
+            for number, result in enumerate(_results(step, inputs)):
+                if result is not None:
+                    known[step.node, number] = result
         for edge in step.successors:
             if last[edge] is step and edge != end:
                 known.pop(edge, None)  # type: ignore[call-overload]
@@ -33,20 +34,15 @@ def replay(
 
 
 def _results(step: Step, inputs: Sequence[Series | None]) -> Iterable[Series | None]:
-    """Apply the rule of the node, if anything arrives there."""
-    if all(series is None for series in inputs):
-        return ()
-    rule = rule_of(step.node)
+    """Apply the rule of the node."""
+    rule = rule_of(step.node, step.name)
     if rule is None:
         raise Refusal(f"there is no rule for {_described(step)}")
-    if any(result.dtype.is_complex for result in step.results):
-        raise Refusal(f"{_described(step)} is complex")
     try:
         results = _as_tuple(rule(step, *inputs))
     except Refusal as refusal:
         raise Refusal(f"there is no answer for {_described(step)}: {refusal}") from None
-    pairs = zip(results, step.results, strict=False)
-    return [_fitted(series, result) for series, result in pairs]
+    return map(_fitted, results, step.results)
 
 
 def _as_tuple(results: Result) -> Sequence[Series | None]:
@@ -59,8 +55,12 @@ def _fitted(series: Series | None, result: _autograd.TensorType) -> Series | Non
     """Give a series the shape and dtype of the operation's result."""
     if series is None:
         return None
-    wide = series.broadcast(result.shape)
-    return wide if wide.stack.dtype == result.dtype else wide.changed(wide.stack.to(result.dtype))
+    if result.dtype.is_complex:
+        raise Refusal("there is no answer for complex numbers")
+    series = series.broadcast(tuple(result.shape))
+    if series.stack.dtype != result.dtype:
+        series = series.changed(series.stack.to(result.dtype))
+    return series
 
 
 def _described(step: Step) -> str:

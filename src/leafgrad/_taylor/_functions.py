@@ -62,7 +62,10 @@ def _contracted(
     else:
         out = start.new_empty(start.shape)
     for place in plan.untouched(slot):
-        out[place] = 0 if start is None else start[place]
+        if start is None:
+            out[place].zero_()
+        else:
+            out[place].copy_(start[place])
     accumulate(out, first, second, plan.table(slot), start=start)
     return out
 
@@ -156,7 +159,7 @@ def _solve_bend(
     plan: Recursion, slope: Tensor, bend: Tensor, argument: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Give q and r - 1."""
-    from_squares = slope * -2  # as half of the squares is added up
+    falling = slope.neg()
     q = slope.new_empty(plan.size, *slope.shape)
     r = torch.empty_like(q)
     weighted = plan.start(q, argument)
@@ -164,12 +167,12 @@ def _solve_bend(
         ours, known = q[level.span], r[level.span]
         if level.degree > 1:
             ours.div_(level.degree)
-            known.mul_(from_squares).addcmul_(ours, bend)
+            known.mul_(falling).addcmul_(ours, bend)
         else:
             torch.mul(ours, bend, out=known)
         accumulate(q, weighted, r, level.chain)
-        accumulate(r, q, q, level.mixed)
-        accumulate(r, q, q, level.equal, weight=0.5)
+        accumulate(r, q, q, level.mixed, weight=2)
+        accumulate(r, q, q, level.equal)
     return q, r
 
 

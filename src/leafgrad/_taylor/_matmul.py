@@ -18,13 +18,9 @@ from leafgrad._taylor._step import Rule, Step
 def _times_constant(x: Series, matrix: Tensor) -> Series:
     """Multiply rows by a matrix, those of all coefficients at once."""
     _batch.free(x.axes, [-1])
-    rows = x.full(-1)
+    axes = (*x.axes[:-1], ())
     shape = (*x.shape[:-1], matrix.shape[-1])
-    if matrix.dim() > 2:  # noqa: PLR2004
-        axes = (*x.axes[:-1], ())
-        return x.changed(rows @ matrix, shape=shape, axes=axes)
-    product = rows.reshape(-1, rows.shape[-1]) @ matrix
-    return x.changed(product.view(*rows.shape[:-1], matrix.shape[-1]), shape=shape, axes=(*x.axes[:-1], ()))
+    return x.changed(x.full(-1) @ matrix, shape=shape, axes=axes)
 
 
 def _constant_times(matrix: Tensor, x: Series) -> Series:

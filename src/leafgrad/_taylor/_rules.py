@@ -34,7 +34,9 @@ def taylor_rule(function: type[torch.autograd.Function]) -> Callable[[AnyRule], 
     return register
 
 
-def rule_of(node: Node) -> Rule | None:
-    """Find the rule for a node, None where there is none."""
-    function = _autograd.forward_class(node)
-    return RULES.get(_autograd.node_name(node)) if function is None else _CUSTOM.get(function)
+def rule_of(node: Node, name: str) -> Rule | None:
+    """Find the rule for a node of that name, None where there is none."""
+    rule = RULES.get(name)
+    if rule is None and (function := _autograd.forward_class(node)) is not None:
+        return _CUSTOM.get(function)
+    return rule

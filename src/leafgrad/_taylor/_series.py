@@ -52,7 +52,10 @@ class Series:
 
     def full(self, *dims: int) -> Tensor:
         """Give the stack with these axes, or all, at their full size."""
-        wanted = list(self.stack.shape[1:])
+        sizes = self.stack.shape[1:]
+        if sizes == self.shape:
+            return self.stack
+        wanted = list(sizes)
         for dim in dims or range(self.ndim):
             wanted[dim] = self.shape[dim]
         return self.stack.expand(-1, *wanted)
@@ -64,9 +67,9 @@ class Series:
             self.stack
         )
 
-    def broadcast(self, shape: Sequence[int]) -> Series:
+    def broadcast(self, shape: tuple[int, ...]) -> Series:
         """Count as a tensor of another shape that this one is broadcast to."""
-        if tuple(shape) == self.shape:
+        if shape == self.shape:
             return self
         axes = _batch.aligned(self.axes, len(shape))
         return self.changed(self.aligned(len(shape)), shape=shape, axes=axes)

@@ -49,7 +49,7 @@ def _expanded(step: Step, x: Series) -> Series:
 
 def _repeated(step: Step, x: Series) -> Series:
     repeats = step.saved("repeats")
-    wide = x.broadcast([1] * (len(repeats) - x.ndim) + list(x.shape))
+    wide = x.broadcast((*[1] * (len(repeats) - x.ndim), *x.shape))
     _batch.free(wide.axes, [dim for dim, count in enumerate(repeats) if count != 1])
     return wide.changed(wide.full().repeat(1, *repeats), shape=step.shape)
 

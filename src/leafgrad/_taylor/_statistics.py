@@ -154,12 +154,12 @@ def _normalised(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) ->
 def _scaled_to_one(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) -> Series | None:
     """Divide by the root of the mean square.
 
-    The saved `scale` has no graph, or one that PyTorch does not differentiate to the end, so only
-    what was added under the root is read off from it.
+    The saved `scale` gives the root its value, with what was added under it, but no graph that
+    PyTorch would differentiate to the end; that of the mean square takes its place.
     """
     square = value.square().mean(list(dims), keepdim=True)
-    eps = (scale.detach() ** -2 - square).detach()
-    mean_square = _jet.Jet(square + eps, _mean(_jet.square(value, x), dims))
+    moved = square - square.detach() + scale.detach() ** -2
+    mean_square = _jet.Jet(moved, _mean(_jet.square(value, x), dims))
     return _jet.multiply(_jet.Jet(value, x), _jet.rsqrt(mean_square))
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from torch import Tensor
@@ -19,31 +17,21 @@ Result = Series | Jet | None | Sequence[Series | None]
 Rule = Callable[..., Result]  # of a step and a series, or None, for each input
 
 
-@dataclass(eq=False)
 class Step:
     """A node on the path."""
 
-    node: Node
+    __slots__ = ("name", "node", "results", "successors")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.name = node.name()
+        self.results = _autograd.output_types(node)
+        self.successors = _autograd.next_functions(node)
 
     @property
-    def name(self) -> str:
-        """The name that PyTorch gives the node."""
-        return _autograd.node_name(self.node)
-
-    @property
-    def shape(self) -> torch.Size:
+    def shape(self) -> tuple[int, ...]:
         """The shape of the operation's first result."""
-        return self.results[0].shape
-
-    @cached_property
-    def results(self) -> list[_autograd.TensorType]:
-        """Shape, dtype and device of each result."""
-        return _autograd.output_types(self.node)
-
-    @cached_property
-    def successors(self) -> _autograd.Successors:
-        """The node and output that each input comes from."""
-        return _autograd.next_functions(self.node)
+        return tuple(self.results[0].shape)
 
     def saved(self, name: str) -> Any:
         """Give what the node saved, a tensor with its graph or an argument."""

@@ -55,8 +55,13 @@ class Taylor:
             found = self._coefficients(squares(len(dims)), dict(enumerate(dims)))
             return self._result(found.get(len(dims)), 2)
 
-    def keeps_rows_apart(self) -> bool:
-        """Say whether the walk alone, without any coefficient, proves that rows are independent."""
+    def proves_rows_apart(self) -> bool:
+        """Say whether the walk alone, without any coefficient, proves that rows are independent.
+
+        Only where PyTorch's own formulas are on the way, which record themselves.
+        """
+        if any(map(_autograd.forward_class, self.path)):
+            return False
         with self._mode(), torch.no_grad():
             try:
                 self._coefficients(powers(1), {})
