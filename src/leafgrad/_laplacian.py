@@ -85,8 +85,8 @@ def _columns(dims: Sequence[int] | None, axes: Axes) -> list[int]:
     columns = list(range(axes.columns)) if dims is None else list(dims)
     if not columns:
         raise ValueError(f"dims must name at least one column, not {dims!r}")
-    known = all(isinstance(column, int) and 0 <= column < axes.columns for column in columns)
-    if not known or len(set(columns)) < len(columns):
+    are_known = set(columns) <= set(range(axes.columns))
+    if not are_known or len(set(columns)) < len(columns):
         raise ValueError(
             f"dims must name columns from 0 to {axes.columns - 1}, each once, not {dims!r}"
         )

@@ -47,9 +47,7 @@ def _divide(step: Step, x: Series | None, y: Series | None) -> Series | None:
     return multiply(step.jet("self", x), reciprocal(Jet(divisor, y)))
 
 
-def _addcmul(
-    step: Step, z: Series | None, x: Series | None, y: Series | None
-) -> Series | None:
+def _addcmul(step: Step, z: Series | None, x: Series | None, y: Series | None) -> Series | None:
     return _sum(z, _product(step, ("tensor1", x), ("tensor2", y)), step.saved("value"))
 
 

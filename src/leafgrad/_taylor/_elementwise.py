@@ -68,7 +68,9 @@ def _log_to_base(base: float) -> Rule:
 
 
 def _power_of_number(step: Step, exponent: Series) -> Series:
-    base = torch.as_tensor(step.saved("self"), dtype=step.results[0].dtype, device=exponent.stack.device)
+    base = torch.as_tensor(
+        step.saved("self"), dtype=step.results[0].dtype, device=exponent.stack.device
+    )
     return _jet.exp_of(exponent.scaled(base.log())).scaled(step.tensor("result"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Sequence
 
 from torch.autograd.graph import Node
@@ -15,21 +16,21 @@ from leafgrad._taylor._step import Result, Step
 
 
 def replay(
-    path: Sequence[Node], start: _autograd.Edge, series: Series, end: _autograd.Edge
+    path: Sequence[Node], start: _autograd.Edge | None, series: Series, end: _autograd.Edge | None
 ) -> Series | None:
     """Take a series along the path, from where gradients arrive at the inputs; None is zero."""
-    known: dict[_autograd.Edge, Series] = {start: series}
+    known: dict[object, Series] = {start: series}
     steps = [Step(node) for node in path]
     last = {edge: step for step in steps for edge in step.successors}
     for step in steps:
-        inputs = [known.get(edge) for edge in step.successors]  # type: ignore[call-overload]
+        inputs = [known.get(edge) for edge in step.successors]
         if any(series is not None for series in inputs):
             for number, result in enumerate(_results(step, inputs)):
                 if result is not None:
                     known[step.node, number] = result
         for edge in step.successors:
             if last[edge] is step and edge != end:
-                known.pop(edge, None)  # type: ignore[call-overload]
+                known.pop(edge, None)
     return known.get(end)
 
 
@@ -64,5 +65,8 @@ def _fitted(series: Series | None, result: _autograd.TensorType) -> Series | Non
 
 
 def _described(step: Step) -> str:
-    """Name the node, and where its formula is, if it is a custom one."""
-    return _autograd.node_name(step.node)
+    """Name the node, and where its function is defined, if it is a custom one."""
+    function = _autograd.forward_class(step.node)
+    code = getattr(inspect.unwrap(function.forward), "__code__", None) if function else None
+    name = _autograd.node_name(step.node)
+    return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code else name

@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-
 from torch import Tensor
 
-from leafgrad._taylor import _functions
+from leafgrad._taylor import _bend, _solutions
 from leafgrad._taylor._series import Number, Series
 
 
@@ -94,26 +93,26 @@ def compose(series: Series, coefficients: Sequence[Tensor | Number]) -> Series:
 
 def exp_of(h: Series) -> Series:
     """Give ``exp(h) - 1``."""
-    return h.function(_functions.exp)
+    return h.function(_solutions.exp)
 
 
 def sin_cos_of(h: Series) -> tuple[Series, Series]:
     """Give ``sin(h)`` and ``cos(h) - 1``."""
     if not h.indices:
         return h, h
-    both = h.function(_functions.sin_cos)
+    both = h.function(_solutions.sin_cos)
     sine, cosine = both.stack.unbind(0)
     return both.changed(sine), both.changed(cosine)
 
 
 def inverse_of(h: Series) -> Series:
     """Give ``1 / (1 + h) - 1``."""
-    return h.function(_functions.inverse)
+    return h.function(_solutions.inverse)
 
 
 def root_of(h: Series) -> Series:
     """Give ``sqrt(1 + h) - 1``."""
-    return h.function(_functions.root)
+    return h.function(_solutions.root)
 
 
 def log_of(h: Series) -> Series:
@@ -168,7 +167,7 @@ def rsqrt_from(result: Tensor, series: Series) -> Series:
 
 def tanh_from(result: Tensor, series: Series) -> Series:
     """Give the series of tanh, whose value is `result`."""
-    return series.function(lambda plan, stack: _functions.tanh(plan, result, stack))
+    return series.function(lambda plan, stack: _bend.tanh(plan, result, stack))
 
 
 def sigmoid(x: Jet) -> Jet:
@@ -179,7 +178,7 @@ def sigmoid(x: Jet) -> Jet:
 
 def sigmoid_from(result: Tensor, series: Series) -> Series:
     """Give the series of the logistic function, whose value is `result`."""
-    return series.function(lambda plan, stack: _functions.sigmoid(plan, result, stack))
+    return series.function(lambda plan, stack: _bend.sigmoid(plan, result, stack))
 
 
 def power(x: Jet, exponent: Number) -> Series | None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor
 
 from leafgrad._taylor import _batch
-from leafgrad._taylor._algebra import contraction
 from leafgrad._taylor._jet import Jet, add
+from leafgrad._taylor._plans import contraction
 from leafgrad._taylor._refusal import Refusal
 from leafgrad._taylor._series import Series
 from leafgrad._taylor._step import Rule, Step
@@ -50,9 +48,9 @@ def _mixed(x: Series, y: Series, linear: Series) -> Series | None:
     products = []
     for place in range(plan.sizes[2]):
         pairs = [(a, b) for a, b, c in plan.triples if c == place]
-        products.append(_joined([left[a] for a, _ in pairs], -1) @ _joined(
-            [right[b] for _, b in pairs], -2
-        ))
+        products.append(
+            _joined([left[a] for a, _ in pairs], -1) @ _joined([right[b] for _, b in pairs], -2)
+        )
     indices = x.algebra.with_products(x.indices, y.indices)
     return linear.changed(torch.stack(products), indices=indices)
 
@@ -81,9 +79,7 @@ def _of(step: Step, names: tuple[str, str], x: Series | None, y: Series | None) 
 def _added(names: tuple[str, str]) -> Rule:
     """Make the rule of ``beta * bias + alpha * (one @ two)``."""
 
-    def rule(
-        step: Step, bias: Series | None, x: Series | None, y: Series | None
-    ) -> Series | None:
+    def rule(step: Step, bias: Series | None, x: Series | None, y: Series | None) -> Series | None:
         product = _of(step, names, x, y)
         if product is not None:
             product = product.scaled(step.saved("alpha"))

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from leafgrad._taylor import _batch, _functions
-from leafgrad._taylor._algebra import Algebra, Indices, Recursion, contraction, recursion
+from leafgrad._taylor import _batch
+from leafgrad._taylor._algebra import Algebra, Indices
+from leafgrad._taylor._contract import contract
+from leafgrad._taylor._plans import Recursion, contraction, recursion
 
 Number = float | int
 
@@ -63,8 +65,10 @@ class Series:
     def aligned(self, ndim: int) -> Tensor:
         """Give the stack with as many axes behind its first as a tensor with `ndim` axes."""
         missing = ndim - self.ndim
-        return self.stack.reshape(-1, *[1] * missing, *self.stack.shape[1:]) if missing > 0 else (
-            self.stack
+        return (
+            self.stack.reshape(-1, *[1] * missing, *self.stack.shape[1:])
+            if missing > 0
+            else (self.stack)
         )
 
     def broadcast(self, shape: tuple[int, ...]) -> Series:
@@ -109,9 +113,7 @@ class Series:
             return torch.cat([self.stack, zeros])
         place = {index: number for number, index in enumerate(self.indices)}
         zero = torch.zeros_like(self.stack[0])
-        return torch.stack(
-            [self.stack[place[i]] if i in place else zero for i in indices]
-        )
+        return torch.stack([self.stack[place[i]] if i in place else zero for i in indices])
 
     def __add__(self, other: Series) -> Series:
         one, two = together(self, other)
@@ -137,7 +139,7 @@ class Series:
         start = self.spread(indices)
         shapes = [tensor.shape[1:] for tensor in (start, one.stack, two.stack)]
         start = start.expand(-1, *torch.broadcast_shapes(*shapes))
-        stack = _functions.contract(plan, 2, one.stack, two.stack, start)
+        stack = contract(plan, 2, one.stack, two.stack, start)
         return one.changed(stack, axes=axes, indices=indices)
 
     def mapped(self, linear: Callable[[Tensor], Tensor], axes: _batch.Axes) -> Series:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,7 +12,6 @@ from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._taylor import _batch
-from leafgrad._taylor._jet import add
 from leafgrad._taylor._refusal import Refusal
 from leafgrad._taylor._series import Series
 from leafgrad._taylor._step import Rule, Step
@@ -62,13 +62,13 @@ def _sliced(step: Step, x: Series) -> Series:
     if step.shape == x.shape:
         return x
     _batch.free(x.axes, [dim])
-    part = (slice(step.saved("start"), step.saved("end"), step.saved("step")),)
-    stack = x.full(dim)[(..., *part, *[slice(None)] * (-dim - 1))]
-    return x.changed(stack, shape=step.shape)
+    part = slice(*map(step.saved, ("start", "end", "step")))
+    taken = x.full(dim).movedim(dim, 0)[part].movedim(0, dim)
+    return x.changed(taken, shape=step.shape)
 
 
 def _selected(step: Step, x: Series) -> Series:
-    return _without(x, step.saved("dim"), lambda full, dim: full.select(dim, step.saved("index")))
+    return _without(x, step.saved("dim"), partial(_place, step.saved("index")))
 
 
 def _without(x: Series, dim: int, take: Callable[[Tensor, int], Tensor]) -> Series:
@@ -82,8 +82,12 @@ def _without(x: Series, dim: int, take: Callable[[Tensor, int], Tensor]) -> Seri
 
 def _unbound(step: Step, x: Series) -> list[Series]:
     dim = _from_end(step.saved("dim"), x)
-    parts = x.full(dim).unbind(dim)
-    return [_without(x, dim, lambda _, __, part=part: part) for part in parts]
+    places = range(x.shape[dim])
+    return [_without(x, dim, partial(_place, number)) for number in places]
+
+
+def _place(number: int, full: Tensor, dim: int) -> Tensor:
+    return full.select(dim, number)
 
 
 def _split(step: Step, x: Series) -> list[Series]:

@@ -142,16 +142,16 @@ def _per_channel(weight: Tensor, x: Series) -> Tensor:
     return weight.reshape(-1, *[1] * (x.ndim - 2))
 
 
-def _weighted(x: Series | None, weight: Tensor | None) -> Series | None:
-    return x if x is None or weight is None else x.scaled(weight)
+def _weighted(x: Series, weight: Tensor | None) -> Series:
+    return x if weight is None else x.scaled(weight)
 
 
-def _normalised(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) -> Series | None:
+def _normalised(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) -> Series:
     """Subtract the mean, and divide by the root of the variance; `scale` is what was used."""
     return _scaled_to_one(_centred(value, dims), x - _mean(x, dims), dims, scale)
 
 
-def _scaled_to_one(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) -> Series | None:
+def _scaled_to_one(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) -> Series:
     """Divide by the root of the mean square.
 
     The saved `scale` gives the root its value, with what was added under it, but no graph that
@@ -159,8 +159,10 @@ def _scaled_to_one(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor)
     """
     square = value.square().mean(list(dims), keepdim=True)
     moved = square - square.detach() + scale.detach() ** -2
-    mean_square = _jet.Jet(moved, _mean(_jet.square(value, x), dims))
-    return _jet.multiply(_jet.Jet(value, x), _jet.rsqrt(mean_square))
+    mean_square = _mean(_jet.square(value, x), dims)
+    root = moved.rsqrt()
+    inverse = _jet.rsqrt_from(root, mean_square)
+    return (x.scaled(root) + inverse.scaled(value)).plus_product(x, inverse)
 
 
 RULES: dict[str, Rule] = {

@@ -34,16 +34,14 @@ class Step:
         return tuple(self.results[0].shape)
 
     def saved(self, name: str) -> Any:
-        """Give what the node saved, a tensor with its graph or an argument."""
-        if _autograd.is_recomputed(self.node, name):
-            raise Refusal("what it saved would be computed anew for each look, by checkpoint")
+        """Give an argument of the operation that the node saved."""
         return _autograd.kept(self.node, name)
 
     def tensor(self, name: str) -> Tensor:
-        """Give a tensor that the node saved."""
-        tensor = self.saved(name)
-        if not isinstance(tensor, Tensor):
-            raise Refusal(f"it did not save {name}")
+        """Give a tensor that the node saved, with its graph."""
+        if _autograd.is_recomputed(self.node, name):
+            raise Refusal("what it saved would be computed anew for each look, by checkpoint")
+        tensor: Tensor = _autograd.kept(self.node, name)
         return tensor
 
     def jet(self, name: str, series: Series | None) -> Jet:

@@ -15,7 +15,6 @@ from leafgrad import _autograd
 from leafgrad._taylor import _batch
 from leafgrad._taylor._algebra import (
     Algebra,
-    Indices,
     MultiIndex,
     basis_of,
     closure,
@@ -83,8 +82,6 @@ class Taylor:
     def _coefficients(self, algebra: Algebra, moved: dict[int, int]) -> dict[int, Tensor]:
         """Replay the graph with each index of `moved` moving one column of the inputs."""
         start, end = _autograd.edge(self.inputs), _autograd.edge(self.outputs)
-        assert start is not None
-        assert end is not None
         found = replay(self.path, start, self._seed(algebra, moved), end)
         if found is None:
             return {}
