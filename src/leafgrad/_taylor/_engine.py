@@ -56,8 +56,8 @@ def _fitted(series: Series | None, result: _autograd.TensorType) -> Series | Non
     """Give a series the shape and dtype of the operation's result."""
     if series is None:
         return None
-    if result.dtype.is_complex:
-        raise Refusal("there is no answer for complex numbers")
+    if result.dtype.is_complex or 0 in result.shape:
+        raise Refusal("there is no answer for complex numbers, nor for a tensor without elements")
     series = series.broadcast(tuple(result.shape))
     if series.stack.dtype != result.dtype:
         series = series.changed(series.stack.to(result.dtype))

@@ -88,12 +88,6 @@ def _added(names: tuple[str, str]) -> Rule:
     return rule
 
 
-def _linear(step: Step, x: Series | None, weight: Series | None, *bias: Series | None) -> Series:
-    if x is None or weight is not None or any(bias):
-        raise Refusal("its weight depends on inputs")
-    return _times_constant(x, step.tensor("weight").mT)
-
-
 def _matrix_times_vector(step: Step, x: Series | None, y: Series | None) -> Series | None:
     return _column(step, ("self", "vec"), x, y)
 
@@ -138,7 +132,6 @@ RULES: dict[str, Rule] = {
     "BmmBackward0": _multiplied(("self", "mat2")),
     "AddmmBackward0": _added(("mat1", "mat2")),
     "BaddbmmBackward0": _added(("batch1", "batch2")),
-    "LinearBackward0": _linear,
     "MvBackward0": _matrix_times_vector,
     "AddmvBackward0": _added_vector,
     "ConvolutionBackward0": _convolved,

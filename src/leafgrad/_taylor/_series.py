@@ -12,6 +12,7 @@ from leafgrad._taylor import _batch
 from leafgrad._taylor._algebra import Algebra, Indices
 from leafgrad._taylor._contract import contract
 from leafgrad._taylor._plans import Recursion, contraction, recursion
+from leafgrad._taylor._refusal import Refusal
 
 Number = float | int
 
@@ -34,6 +35,12 @@ class Series:
     def ndim(self) -> int:
         """The number of axes of the tensor, without the one of the stack."""
         return len(self.shape)
+
+    def from_end(self, dim: int) -> int:
+        """Count an axis from the end, where the stack has it as well."""
+        if not self.shape:
+            raise Refusal("it counts an axis of a number, which has none")
+        return dim - self.ndim if dim >= 0 else dim
 
     def changed(
         self,
@@ -142,11 +149,6 @@ class Series:
         stack = contract(plan, 2, one.stack, two.stack, start)
         return one.changed(stack, axes=axes, indices=indices)
 
-    def mapped(self, linear: Callable[[Tensor], Tensor], axes: _batch.Axes) -> Series:
-        """Apply a linear function of the tensor, counting its axes from the end, to each."""
-        stack = linear(self.stack)
-        return self.changed(stack, shape=stack.shape[1:], axes=axes)
-
     def narrowed(self, dim: int, start: int, length: int) -> Series:
         """Take a part of an axis."""
         if (start, length) == (0, self.shape[dim]):
@@ -154,12 +156,21 @@ class Series:
         _batch.free(self.axes, [dim])
         shape = list(self.shape)
         shape[dim] = length
-        dim -= self.ndim if dim >= 0 else 0
+        dim = self.from_end(dim)
         return self.changed(self.full(dim).narrow(dim, start, length), shape=shape)
+
+    def selected(self, dim: int, place: int) -> Series:
+        """Take one place of an axis, which is gone then."""
+        dim = self.from_end(dim)
+        _batch.free(self.axes, [dim])
+        axes, shape = list(self.axes), list(self.shape)
+        del axes[dim], shape[dim]
+        stack = self.full(dim).select(dim, place)
+        return self.changed(stack, shape=shape, axes=tuple(axes))
 
     def summed(self, dims: Sequence[int], *, keepdim: bool) -> Series:
         """Add up along some axes."""
-        dims = [dim - self.ndim if dim >= 0 else dim for dim in dims]
+        dims = [self.from_end(dim) for dim in dims]
         _batch.free(self.axes, dims)
         total = self.full(*dims).sum(dims, keepdim=keepdim) if dims else self.stack
         gone = set() if keepdim else {dim + self.ndim for dim in dims}

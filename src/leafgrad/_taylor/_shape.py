@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -17,14 +16,9 @@ from leafgrad._taylor._series import Series
 from leafgrad._taylor._step import Rule, Step
 
 
-def _from_end(dim: int, x: Series) -> int:
-    """Count an axis from the end, where the stack of coefficients has it as well."""
-    return dim - x.ndim if dim >= 0 else dim
-
-
 def _within(change: Callable[[Tensor, int], Tensor], step: Step, x: Series) -> Series:
     """Change the order along one axis, which must not be one of the batch."""
-    dim = _from_end(step.saved("dim"), x)
+    dim = x.from_end(step.saved("dim"))
     _batch.free(x.axes, [dim])
     return x.changed(change(x.full(dim), dim), shape=step.shape)
 
@@ -58,7 +52,7 @@ def _repeated(step: Step, x: Series) -> Series:
 
 
 def _sliced(step: Step, x: Series) -> Series:
-    dim = _from_end(step.saved("dim"), x)
+    dim = x.from_end(step.saved("dim"))
     if step.shape == x.shape:
         return x
     _batch.free(x.axes, [dim])
@@ -68,35 +62,21 @@ def _sliced(step: Step, x: Series) -> Series:
 
 
 def _selected(step: Step, x: Series) -> Series:
-    return _without(x, step.saved("dim"), partial(_place, step.saved("index")))
-
-
-def _without(x: Series, dim: int, take: Callable[[Tensor, int], Tensor]) -> Series:
-    """Take one place of an axis, which is gone then."""
-    dim = _from_end(dim, x)
-    _batch.free(x.axes, [dim])
-    axes, shape = list(x.axes), list(x.shape)
-    del axes[dim], shape[dim]
-    return x.changed(take(x.full(dim), dim), shape=shape, axes=tuple(axes))
+    return x.selected(step.saved("dim"), step.saved("index"))
 
 
 def _unbound(step: Step, x: Series) -> list[Series]:
-    dim = _from_end(step.saved("dim"), x)
-    places = range(x.shape[dim])
-    return [_without(x, dim, partial(_place, number)) for number in places]
-
-
-def _place(number: int, full: Tensor, dim: int) -> Tensor:
-    return full.select(dim, number)
+    dim = x.from_end(step.saved("dim"))
+    return [x.selected(dim, place) for place in range(x.shape[dim])]
 
 
 def _split(step: Step, x: Series) -> list[Series]:
-    dim, size = _from_end(step.saved("dim"), x), step.saved("split_size")
+    dim, size = x.from_end(step.saved("dim")), step.saved("split_size")
     return _split_by(x, dim, [min(size, x.shape[dim] - n) for n in range(0, x.shape[dim], size)])
 
 
 def _split_with_sizes(step: Step, x: Series) -> list[Series]:
-    return _split_by(x, _from_end(step.saved("dim"), x), step.saved("split_sizes"))
+    return _split_by(x, x.from_end(step.saved("dim")), step.saved("split_sizes"))
 
 
 def _split_by(x: Series, dim: int, sizes: Sequence[int]) -> list[Series]:
@@ -105,7 +85,7 @@ def _split_by(x: Series, dim: int, sizes: Sequence[int]) -> list[Series]:
 
 
 def _diagonal(step: Step, x: Series) -> Series:
-    one, two = (_from_end(step.saved(name), x) for name in ("dim1", "dim2"))
+    one, two = (x.from_end(step.saved(name)) for name in ("dim1", "dim2"))
     _batch.free(x.axes, [one, two])
     gone = {one, two}
     axes = tuple(axis for n, axis in enumerate(x.axes) if n - x.ndim not in gone)
@@ -133,7 +113,7 @@ def _only(dims: list[int]) -> list[int]:
 
 def _taken(step: Step, x: Series, dim: int, index: Tensor) -> Series:
     """Take the places of an axis that the index holds, whatever its shape."""
-    dim = _from_end(dim, x)
+    dim = x.from_end(dim)
     _batch.free(x.axes, [dim])
     before, after = x.axes[:dim], x.axes[x.ndim + dim + 1 :]
     stack = x.full(dim).index_select(dim, index.reshape(-1) % x.shape[dim])
@@ -147,7 +127,7 @@ def _gathered(step: Step, x: Series) -> Series:
 
 
 def _gather(x: Series, dim: int, index: Tensor) -> Series:
-    dim = _from_end(dim, x)
+    dim = x.from_end(dim)
     _batch.free(x.axes, [dim])
     others = [n - x.ndim for n in range(x.ndim) if n - x.ndim != dim]
     if any(index.shape[n] != x.shape[n] for n in others):
@@ -161,10 +141,10 @@ def _ordered(step: Step, x: Series) -> list[Series | None]:
 
 
 def _extreme_along(step: Step, x: Series) -> list[Series | None]:
-    dim, index = _from_end(step.saved("dim"), x), step.tensor("indices")
+    dim, index = x.from_end(step.saved("dim")), step.tensor("indices")
     if step.saved("keepdim"):
         return [_gather(x, dim, index), None]
-    return [_without(_gather(x, dim, index.unsqueeze(dim)), dim, Tensor.squeeze), None]
+    return [_gather(x, dim, index.unsqueeze(dim)).selected(dim, 0), None]
 
 
 def _extreme(step: Step, x: Series) -> Series:
@@ -251,7 +231,7 @@ def _stacked(step: Step, *parts: Series | None) -> Series:
 def _dims(step: Step, x: Series) -> list[int]:
     dims = step.saved("dim")
     dims = [dims] if isinstance(dims, int) else dims
-    return [_from_end(dim, x) for dim in dims or range(x.ndim)]
+    return [x.from_end(dim) for dim in dims or range(x.ndim)]
 
 
 def _summed(step: Step, x: Series) -> Series:
@@ -268,13 +248,13 @@ def _averaged(step: Step, x: Series) -> Series:
 
 
 def _flipped(step: Step, x: Series) -> Series:
-    dims = [_from_end(dim, x) for dim in step.saved("dims")]
+    dims = [x.from_end(dim) for dim in step.saved("dims")]
     _batch.free(x.axes, dims)
     return x.changed(x.full(*dims).flip(dims))
 
 
 def _rolled(step: Step, x: Series) -> Series:
-    dims = [_from_end(dim, x) for dim in step.saved("dims")] or list(range(-x.ndim, 0))
+    dims = [x.from_end(dim) for dim in step.saved("dims")] or list(range(-x.ndim, 0))
     _batch.free(x.axes, dims)
     if not step.saved("dims"):
         flat = x.full().flatten(1).roll(step.saved("shifts"), 1)
@@ -312,11 +292,9 @@ RULES: dict[str, Rule] = {
     "SqueezeBackward0": _viewed,
     "SqueezeBackward1": _viewed,
     "SqueezeBackward2": _viewed,
-    "SqueezeBackward3": _viewed,
     "SqueezeBackward4": _viewed,
     "SqueezeBackward5": _viewed,
     "UnsqueezeBackward0": _viewed,
-    "UnsqueezeBackward1": _viewed,
     "ExpandBackward0": _expanded,
     "RepeatBackward0": _repeated,
     "TBackward0": lambda _, x: x.permuted(range(x.ndim)[::-1]),

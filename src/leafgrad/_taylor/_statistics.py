@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial, reduce
 
 from torch import Tensor
 
@@ -16,7 +17,7 @@ from leafgrad._taylor._step import Rule, Step
 def _dims(dim: int | Sequence[int] | None, x: Series) -> list[int]:
     """Count axes from the end; none means all."""
     dims = [dim] if isinstance(dim, int) else dim or range(x.ndim)
-    return [dim - x.ndim if dim >= 0 else dim for dim in dims]
+    return [x.from_end(dim) for dim in dims]
 
 
 def _mean(x: Series, dims: Sequence[int], *, keepdim: bool = True) -> Series:
@@ -67,6 +68,33 @@ def _deviation(step: Step, x: Series) -> Series:
     return _jet.sqrt_from(step.tensor("result"), _variance(step, x))
 
 
+# --- Products along an axis
+
+
+def _product_of_all(step: Step, x: Series) -> Series | None:
+    flat = x.viewed((math.prod(x.shape),))
+    return _product(_jet.Jet(step.tensor("self").reshape(-1), flat), -1)
+
+
+def _product_along(step: Step, x: Series) -> Series | None:
+    dim, keepdim = x.from_end(step.saved("dim")), step.saved("keepdim")
+    series = _product(step.jet("self", x), dim)
+    if series is None or not keepdim:
+        return series
+    return series.viewed(step.shape)
+
+
+def _product(x: _jet.Jet, dim: int) -> Series | None:
+    """Multiply the places of an axis one by one."""
+    places = range(x.value.shape[dim])
+    parts = [x.to(x.value.select(dim, n), partial(_place, n, dim)) for n in places]
+    return reduce(_jet.Jet.__mul__, parts).series
+
+
+def _place(number: int, dim: int, x: Series) -> Series:
+    return x.selected(dim, number)
+
+
 # --- Softmax and its logarithm
 
 
@@ -113,13 +141,6 @@ def _group_norm(step: Step, x: Series | None, *constants: Series | None) -> Seri
     normal = _normalised(value, x.viewed(wide), dims, scale).viewed(x.shape)
     weight = step.saved("weight")
     return _weighted(normal, None if weight is None else _per_channel(weight, x))
-
-
-def _rms_norm(step: Step, x: Series | None, *constants: Series | None) -> Series:
-    x = _alone(x, constants)
-    dims = list(range(-len(step.saved("normalized_shape")), 0))
-    normal = _scaled_to_one(step.tensor("input"), x, dims, step.tensor("result1"))
-    return _weighted(normal, step.saved("weight"))
 
 
 def _batch_norm(step: Step, x: Series | None, *constants: Series | None) -> Series:
@@ -172,11 +193,12 @@ RULES: dict[str, Rule] = {
     "VarBackward0": _variance,
     "StdBackward0": _deviation,
     "VarMeanBackward0": _variance_and_mean,
+    "ProdBackward0": _product_of_all,
+    "ProdBackward1": _product_along,
     "SoftmaxBackward0": _softmax,
     "LogSoftmaxBackward0": _log_softmax,
     "LogsumexpBackward0": _log_sum_exp,
     "NativeLayerNormBackward0": _layer_norm,
     "NativeGroupNormBackward0": _group_norm,
     "NativeBatchNormBackward0": _batch_norm,
-    "FusedRmsNormBackward0": _rms_norm,
 }
