@@ -16,6 +16,7 @@ from torch.profiler import ProfilerActivity, profile
 from leafgrad import higher_order_grad, laplacian
 
 Derivative = Callable[[Tensor, Tensor], Tensor]
+LARGE = 20_000  # rows times order, or columns, from where three rounds must do
 
 
 def network(columns: int, width: int, depth: int) -> nn.Sequential:
@@ -106,12 +107,12 @@ def main() -> None:
             inputs = torch.linspace(-1, 1, rows).unsqueeze(1).requires_grad_()
             for order in options.orders:
                 ways = nested(order), lambda u, x, n=order: higher_order_grad(u, x, n)
-                rounds = options.rounds if order * rows < 20_000 else 3
+                rounds = options.rounds if order * rows < LARGE else 3
                 compare(f"{depth}x{width} rows {rows} order {order}", model, inputs, ways, rounds)
         for columns in options.dims:
             model = network(columns, 64, 5)
             inputs = torch.rand(rows, columns, requires_grad=True)
-            rounds = options.rounds if columns * rows < 20_000 else 3
+            rounds = options.rounds if columns * rows < LARGE else 3
             name = f"5x64 rows {rows} Laplacian {columns}"
             compare(name, model, inputs, (nested_laplacian, laplacian), rounds)
 

@@ -62,14 +62,18 @@ def test_torch_is_the_only_dependency_at_run_time() -> None:
 # --- Imports go one way
 
 ARROWS = {
-    "__init__": {"_derivative", "_graph", "_tensor", "_trace"},
-    "_derivative": {"_axes", "_connection", "_order", "_reverse"},
+    "__init__": {"_derivative", "_graph", "_laplacian", "_taylor", "_tensor", "_trace"},
+    "_derivative": {"_axes", "_connection", "_evaluation", "_method", "_order"},
+    "_laplacian": {"_axes", "_connection", "_evaluation", "_method"},
+    "_evaluation": set(),
+    "_method": {"_axes", "_order", "_reverse", "_taylor"},
+    "_taylor": {"_autograd"},
     "_reverse": {"_autograd", "_axes", "_order", "_recording", "_rows"},
     "_rows": {"_autograd", "_axes"},
     "_order": {"_axes"},
     "_axes": set(),
     "_connection": {"_autograd"},
-    "_recording": {"_autograd"},
+    "_recording": {"_autograd", "_taylor"},
     "_graph": {"_autograd", "_reader", "_trace"},
     "_reader": {"_autograd", "_trace"},
     "_trace": {"_render"},

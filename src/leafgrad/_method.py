@@ -91,7 +91,4 @@ class Question:
 
 
 def _no_rule(refusal: Refusal) -> str:
-    return (
-        f'method must be "auto" or "reverse" here, not "taylor", which has no answer: {refusal}; '
-        "for a custom function, register a rule by leafgrad.taylor_rule"
-    )
+    return f'method must be "auto" or "reverse" here, not "taylor": {refusal}'

@@ -27,6 +27,10 @@ def constant_channels(x: Tensor) -> Tensor:
     return torch.ones(len(x), 2, dtype=x.dtype)
 
 
+def power_of(exponent: float) -> Callable[[Tensor], Tensor]:
+    return lambda h: h**exponent
+
+
 CASES: dict[str, list[Function]] = {
     # --- Smooth functions of each element
     "TanhBackward0": [elementwise(torch.tanh)],
@@ -46,9 +50,7 @@ CASES: dict[str, list[Function]] = {
     "SqrtBackward0": [elementwise(torch.sqrt)],
     "RsqrtBackward0": [elementwise(torch.rsqrt)],
     "ReciprocalBackward0": [elementwise(torch.reciprocal)],
-    "PowBackward0": [
-        elementwise(lambda h, p=p: h**p) for p in (0, 1, 2, 3, 5, -1, -2, 2.5, 0.5, -0.3)
-    ],
+    "PowBackward0": [elementwise(power_of(p)) for p in (0, 1, 2, 3, 5, -1, -2, 2.5, 0.5, -0.3)],
     "PowBackward1": [
         elementwise(lambda h: torch.pow(h, 1.05 + h)),
         lambda x, w: torch.pow(w * x, torch.tensor([2.0, 1.3], dtype=x.dtype)),
@@ -215,9 +217,7 @@ CASES: dict[str, list[Function]] = {
     ],
     "UnsafeViewBackward0": [lambda x, w: (x.sin()[:, None] @ (w * MATRIX)).tanh()],
     "ReshapeAliasBackward0": [
-        lambda x, w: torch.ops.aten._reshape_alias(  # noqa: SLF001
-            (w * x).sin(), [len(x), 1, 2], [2, 2, 1]
-        )
+        lambda x, w: torch.ops.aten._reshape_alias((w * x).sin(), [len(x), 1, 2], [2, 2, 1])
     ],
     "SqueezeBackward0": [lambda x, w: (w * x).sin()[:, None].squeeze()],
     "SqueezeBackward1": [lambda x, w: (w * x).sin()[:, None].squeeze(1)],

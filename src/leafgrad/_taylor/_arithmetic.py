@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leafgrad._taylor._jet import Jet, add, multiply, reciprocal
+from leafgrad._taylor._jet import Jet, add, multiply
 from leafgrad._taylor._series import Number, Series
 from leafgrad._taylor._step import Rule, Step
 
@@ -44,7 +44,7 @@ def _divide(step: Step, x: Series | None, y: Series | None) -> Series | None:
     divisor = step.tensor("other")
     if y is None:
         return None if x is None else x.divided(divisor)
-    return multiply(step.jet("self", x), reciprocal(Jet(divisor, y)))
+    return multiply(step.jet("self", x), Jet(divisor, y).reciprocal())
 
 
 def _addcmul(step: Step, z: Series | None, x: Series | None, y: Series | None) -> Series | None:

@@ -18,18 +18,6 @@ from leafgrad._taylor._step import Rule, Step
 # --- Smooth functions of one tensor
 
 
-def _sin(step: Step, x: Series) -> Series:
-    value = step.tensor("self")
-    sine, cosine = _jet.sin_cos_of(x)
-    return sine.scaled(value.cos()) + cosine.scaled(value.sin())
-
-
-def _cos(step: Step, x: Series) -> Series:
-    value = step.tensor("self")
-    sine, cosine = _jet.sin_cos_of(x)
-    return cosine.scaled(value.cos()) - sine.scaled(value.sin())
-
-
 def _tan(step: Step, x: Series) -> Series:
     # By sin(h) / (cos(h) - t sin(h)), in units of 1 + t**2.
     result = step.tensor("result")
@@ -94,19 +82,19 @@ def _with_slope(slope: Callable[[Jet], Jet]) -> Rule:
 
 
 def _bell(x: Jet) -> Jet:
-    return _jet.exp(-(x * x))
+    return (-(x * x)).exp()
 
 
 def _softplus(step: Step, x: Series) -> Series | None:
     beta = step.saved("beta")
     inner = step.jet("self", x) * beta
-    curved = integral(_jet.sigmoid(inner), x)
+    curved = integral(inner.sigmoid(), x)
     return where(inner.value > step.saved("threshold"), x, curved)
 
 
 def _atan2(step: Step, y: Series | None, x: Series | None) -> Series | None:
     up, right = step.jet("self", y), step.jet("other", x)
-    inverse = _jet.reciprocal(up * up + right * right)
+    inverse = (up * up + right * right).reciprocal()
     by_y = None if y is None else integral(right * inverse, y)
     by_x = None if x is None else integral(-up * inverse, x)
     return _jet.add(by_y, by_x)
@@ -117,12 +105,12 @@ def _atan2(step: Step, y: Series | None, x: Series | None) -> Series | None:
 
 def _silu(step: Step, x: Series) -> Series | None:
     jet = step.jet("self", x)
-    return multiply(jet, _jet.sigmoid(jet))
+    return multiply(jet, jet.sigmoid())
 
 
 def _mish(step: Step, x: Series) -> Series | None:
     jet = step.jet("self", x)
-    softplus = integral(_jet.sigmoid(jet), x)
+    softplus = integral(jet.sigmoid(), x)
     gate = torch.tanh(torch.nn.functional.softplus(jet.value))
     return multiply(jet, Jet(gate, _jet.tanh_from(gate, softplus)))
 
@@ -140,7 +128,7 @@ def _normal_gate(jet: Jet, x: Series) -> Jet:
 
 
 def _tanh_gate(jet: Jet, _: Series) -> Jet:
-    return _jet.sigmoid((jet + jet * jet * jet * 0.044715) * math.sqrt(8 / math.pi))
+    return ((jet + jet * jet * jet * 0.044715) * math.sqrt(8 / math.pi)).sigmoid()
 
 
 def _glu(step: Step, x: Series) -> Series | None:
@@ -148,7 +136,7 @@ def _glu(step: Step, x: Series) -> Series | None:
     middle = value.shape[dim] // 2
     one, two = value.split(middle, dim)
     left, right = x.narrowed(dim, 0, middle), x.narrowed(dim, middle, middle)
-    return multiply(Jet(one, left), _jet.sigmoid(Jet(two, right)))
+    return multiply(Jet(one, left), Jet(two, right).sigmoid())
 
 
 # --- Functions in pieces: the slope at a kink is that of PyTorch's formula
@@ -243,8 +231,8 @@ def _straight(*_: Any) -> None:
 RULES: dict[str, Rule] = {
     "TanhBackward0": lambda step, x: _jet.tanh_from(step.tensor("result"), x),
     "SigmoidBackward0": lambda step, x: _jet.sigmoid_from(step.tensor("result"), x),
-    "SinBackward0": _sin,
-    "CosBackward0": _cos,
+    "SinBackward0": lambda step, x: _jet.sin_from(step.tensor("self"), x),
+    "CosBackward0": lambda step, x: _jet.cos_from(step.tensor("self"), x),
     "TanBackward0": _tan,
     "SinhBackward0": _sinh,
     "CoshBackward0": _cosh,
@@ -261,15 +249,15 @@ RULES: dict[str, Rule] = {
     "PowBackward0": lambda step, x: _jet.power(step.jet("self", x), step.saved("exponent")),
     "PowBackward1": _power_of_tensor,
     "PowBackward2": _power_of_number,
-    "AsinBackward0": _with_slope(lambda x: _jet.rsqrt(1 - x * x)),
-    "AcosBackward0": _with_slope(lambda x: -_jet.rsqrt(1 - x * x)),
-    "AtanBackward0": _with_slope(lambda x: _jet.reciprocal(1 + x * x)),
-    "AsinhBackward0": _with_slope(lambda x: _jet.rsqrt(1 + x * x)),
-    "AcoshBackward0": _with_slope(lambda x: _jet.rsqrt(x * x - 1)),
-    "AtanhBackward0": _with_slope(lambda x: _jet.reciprocal(1 - x * x)),
+    "AsinBackward0": _with_slope(lambda x: (1 - x * x).rsqrt()),
+    "AcosBackward0": _with_slope(lambda x: -(1 - x * x).rsqrt()),
+    "AtanBackward0": _with_slope(lambda x: (1 + x * x).reciprocal()),
+    "AsinhBackward0": _with_slope(lambda x: (1 + x * x).rsqrt()),
+    "AcoshBackward0": _with_slope(lambda x: (x * x - 1).rsqrt()),
+    "AtanhBackward0": _with_slope(lambda x: (1 - x * x).reciprocal()),
     "ErfBackward0": _with_slope(lambda x: _bell(x) * (2 / math.sqrt(math.pi))),
     "ErfcBackward0": _with_slope(lambda x: _bell(x) * (-2 / math.sqrt(math.pi))),
-    "LogSigmoidBackward0": _with_slope(lambda x: _jet.sigmoid(-x)),
+    "LogSigmoidBackward0": _with_slope(lambda x: (-x).sigmoid()),
     "SoftplusBackward0": _softplus,
     "Atan2Backward0": _atan2,
     "SiluBackward0": _silu,

@@ -38,12 +38,13 @@ def _results(step: Step, inputs: Sequence[Series | None]) -> Iterable[Series | N
     """Apply the rule of the node."""
     rule = rule_of(step.node, step.name)
     if rule is None:
-        raise Refusal(f"there is no rule for {_described(step)}")
+        raise Refusal(f"outputs was computed through {_described(step.node)}")
     try:
         results = _as_tuple(rule(step, *inputs))
+        return list(map(_fitted, results, step.results))
     except Refusal as refusal:
-        raise Refusal(f"there is no answer for {_described(step)}: {refusal}") from None
-    return map(_fitted, results, step.results)
+        name = _autograd.node_name(step.node)
+        raise Refusal(f"outputs was computed through {name}, and {refusal}") from None
 
 
 def _as_tuple(results: Result) -> Sequence[Series | None]:
@@ -56,17 +57,21 @@ def _fitted(series: Series | None, result: _autograd.TensorType) -> Series | Non
     """Give a series the shape and dtype of the operation's result."""
     if series is None:
         return None
-    if result.dtype.is_complex or 0 in result.shape:
-        raise Refusal("there is no answer for complex numbers, nor for a tensor without elements")
+    if result.dtype.is_complex:
+        raise Refusal("its result is complex")
+    if 0 in result.shape:
+        raise Refusal("its result has no elements")
     series = series.broadcast(tuple(result.shape))
     if series.stack.dtype != result.dtype:
         series = series.changed(series.stack.to(result.dtype))
     return series
 
 
-def _described(step: Step) -> str:
-    """Name the node, and where its function is defined, if it is a custom one."""
-    function = _autograd.forward_class(step.node)
-    code = getattr(inspect.unwrap(function.forward), "__code__", None) if function else None
-    name = _autograd.node_name(step.node)
-    return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code else name
+def _described(node: Node) -> str:
+    """Name a node that has no rule, and say where its function is if it may be given one."""
+    name, function = _autograd.node_name(node), _autograd.forward_class(node)
+    if function is None:
+        return f"{name}, which has no rule"
+    code = getattr(inspect.unwrap(function.forward), "__code__", None)
+    where = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
+    return f"{name}{where}, which has no rule: register one by leafgrad.taylor_rule"

@@ -15,7 +15,22 @@ from leafgrad._taylor._series import Number, Series
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Jet:
-    """A tensor on the path: its value, and its series, None where this is zero."""
+    """A tensor as Taylor mode sees it: its value, and its series, None where this is zero.
+
+    Jets are added, multiplied, divided and raised to powers as tensors are, with each other, with
+    tensors that do not depend on inputs and with numbers, and so are `exp` and the like applied.
+
+    Attributes:
+        value: The tensor itself, with its graph.
+        series: What it owes to inputs.
+
+    Example:
+        >>> import torch
+        >>> from leafgrad import Jet
+        >>> jet = Jet(torch.tensor([0.0, 1.0]), None)
+        >>> (2 * jet.exp() - 1).value
+        tensor([1.0000, 4.4366])
+    """
 
     value: Tensor
     series: Series | None
@@ -49,13 +64,58 @@ class Jet:
     __rmul__ = __mul__
 
     def __truediv__(self, other: Jet | Tensor | Number) -> Jet:
-        return self * (reciprocal(other) if isinstance(other, Jet) else 1 / other)
+        return self * (other.reciprocal() if isinstance(other, Jet) else 1 / other)
 
     def __rtruediv__(self, other: Tensor | Number) -> Jet:
-        return reciprocal(self) * other
+        return self.reciprocal() * other
 
     def __pow__(self, exponent: Number) -> Jet:
         return Jet(self.value**exponent, power(self, exponent))
+
+    def exp(self) -> Jet:
+        """Give the exponential."""
+        value = self.value.exp()
+        return self.to(value, lambda series: exp_of(series).scaled(value))
+
+    def log(self) -> Jet:
+        """Give the natural logarithm."""
+        value = self.value
+        return self.to(value.log(), lambda series: log_of(series.scaled(1 / value)))
+
+    def sin(self) -> Jet:
+        """Give the sine."""
+        value = self.value
+        return self.to(value.sin(), lambda series: sin_from(value, series))
+
+    def cos(self) -> Jet:
+        """Give the cosine."""
+        value = self.value
+        return self.to(value.cos(), lambda series: cos_from(value, series))
+
+    def tanh(self) -> Jet:
+        """Give the hyperbolic tangent."""
+        value = self.value.tanh()
+        return self.to(value, lambda series: tanh_from(value, series))
+
+    def sigmoid(self) -> Jet:
+        """Give the logistic function."""
+        value = self.value.sigmoid()
+        return self.to(value, lambda series: sigmoid_from(value, series))
+
+    def sqrt(self) -> Jet:
+        """Give the square root."""
+        value = self.value.sqrt()
+        return self.to(value, lambda series: sqrt_from(value, series))
+
+    def rsqrt(self) -> Jet:
+        """Give the inverse of the square root."""
+        value = self.value.rsqrt()
+        return self.to(value, lambda series: rsqrt_from(value, series))
+
+    def reciprocal(self) -> Jet:
+        """Give the inverse."""
+        value = self.value.reciprocal()
+        return self.to(value, lambda series: reciprocal_from(value, series))
 
 
 def add(one: Series | None, two: Series | None) -> Series | None:
@@ -129,19 +189,19 @@ def integral(slope: Jet, x: Series) -> Series:
     return total.unweighted()
 
 
-# --- Functions of jets
+# --- Functions whose value is known
 
 
-def exp(x: Jet) -> Jet:
-    """Give the exponential."""
-    value = x.value.exp()
-    return x.to(value, lambda series: exp_of(series).scaled(value))
+def sin_from(argument: Tensor, series: Series) -> Series:
+    """Give the series of the sine of what has the value `argument`."""
+    sine, cosine = sin_cos_of(series)
+    return sine.scaled(argument.cos()) + cosine.scaled(argument.sin())
 
 
-def reciprocal(x: Jet) -> Jet:
-    """Give ``1 / x``."""
-    value = x.value.reciprocal()
-    return x.to(value, lambda series: reciprocal_from(value, series))
+def cos_from(argument: Tensor, series: Series) -> Series:
+    """Give the series of the cosine of what has the value `argument`."""
+    sine, cosine = sin_cos_of(series)
+    return cosine.scaled(argument.cos()) - sine.scaled(argument.sin())
 
 
 def reciprocal_from(result: Tensor, series: Series) -> Series:
@@ -154,12 +214,6 @@ def sqrt_from(result: Tensor, series: Series) -> Series:
     return root_of(series.scaled(result**-2)).scaled(result)
 
 
-def rsqrt(x: Jet) -> Jet:
-    """Give the inverse of the square root."""
-    value = x.value.rsqrt()
-    return x.to(value, lambda series: rsqrt_from(value, series))
-
-
 def rsqrt_from(result: Tensor, series: Series) -> Series:
     """Give the series of ``1 / sqrt(x)``, whose value is `result`."""
     return inverse_of(root_of(series.scaled(result**2))).scaled(result)
@@ -168,12 +222,6 @@ def rsqrt_from(result: Tensor, series: Series) -> Series:
 def tanh_from(result: Tensor, series: Series) -> Series:
     """Give the series of tanh, whose value is `result`."""
     return series.function(lambda plan, stack: _bend.tanh(plan, result, stack))
-
-
-def sigmoid(x: Jet) -> Jet:
-    """Give the logistic function."""
-    value = x.value.sigmoid()
-    return x.to(value, lambda series: sigmoid_from(value, series))
 
 
 def sigmoid_from(result: Tensor, series: Series) -> Series:
@@ -191,7 +239,7 @@ def power(x: Jet, exponent: Number) -> Series | None:
         return None
     if not float(exponent).is_integer():
         return compose(x.series, _binomials(x.value, exponent, x.series.algebra.order))
-    return _whole_power(reciprocal(x) if exponent < 0 else x, abs(int(exponent))).series
+    return _whole_power(x.reciprocal() if exponent < 0 else x, abs(int(exponent))).series
 
 
 def _binomials(value: Tensor, exponent: Number, order: int) -> list[Tensor]:

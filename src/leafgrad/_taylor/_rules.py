@@ -10,7 +10,7 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._taylor import _arithmetic, _elementwise, _matmul, _shape, _statistics
-from leafgrad._taylor._step import Rule
+from leafgrad._taylor._step import Result, Rule
 
 RULES: dict[str, Rule] = {
     **_arithmetic.RULES,
@@ -19,16 +19,50 @@ RULES: dict[str, Rule] = {
     **_shape.RULES,
     **_statistics.RULES,
 }
+CustomRule = TypeVar("CustomRule", bound=Callable[..., Result])
 _CUSTOM: dict[type[torch.autograd.Function], Rule] = {}
 
-AnyRule = TypeVar("AnyRule", bound=Rule)
 
+def taylor_rule(function: type[torch.autograd.Function]) -> Callable[[CustomRule], CustomRule]:
+    """Register how Taylor mode passes through a custom `torch.autograd.Function`.
 
-def taylor_rule(function: type[torch.autograd.Function]) -> Callable[[AnyRule], AnyRule]:
-    """Register how series pass through a custom function."""
+    Without a rule, `higher_order_grad` uses nested reverse mode for outputs that were computed
+    with the function. With one, its backward is not called, so it may be differentiable once only.
 
-    def register(rule: AnyRule) -> AnyRule:
-        _CUSTOM[function] = rule
+    The decorated function is called with the function's ``ctx``, as its backward is, and with a
+    `Series` for each tensor that the function was applied to, None where a tensor does not depend
+    on inputs. It gives a `Jet` or a `Series`, or None for zero; or a list of these, one for each
+    output. It should take values from ``ctx.saved_tensors``, which come with their graph.
+
+    Args:
+        function: The class that was applied.
+
+    Returns:
+        A decorator that gives the decorated function back.
+
+    Example:
+        >>> import torch
+        >>> from leafgrad import Jet, higher_order_grad, taylor_rule
+        >>> class Cube(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x**3
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, gradient):
+        ...         return 3 * ctx.saved_tensors[0] ** 2 * gradient
+        >>> @taylor_rule(Cube)
+        ... def cube(ctx, x):
+        ...     (value,) = ctx.saved_tensors
+        ...     return Jet(value, x) ** 3
+        >>> x = torch.tensor([[1.0], [2.0]], requires_grad=True)
+        >>> higher_order_grad(Cube.apply(x), x, 2, method="taylor").tolist()
+        [[6.0], [12.0]]
+    """
+
+    def register(rule: CustomRule) -> CustomRule:
+        _CUSTOM[function] = lambda step, *inputs: rule(step.node, *inputs)
         return rule
 
     return register

@@ -19,10 +19,11 @@ Number = float | int
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Series:
-    """The coefficients of a tensor of some `shape` at all orders above 0, in one stack.
+    """What a tensor owes to inputs, as Taylor mode carries it: see `taylor_rule`.
 
-    Only coefficients that may differ from zero are there: `indices` says which of the algebra's
-    basis. Along an axis on which all entries are alike, the stack may have size 1.
+    The coefficients of a tensor of some `shape` at all orders above 0, in one stack. Only those
+    that may differ from zero are there: `indices` says which of the algebra's basis. Along an axis
+    on which all entries are alike, the stack may have size 1.
     """
 
     algebra: Algebra

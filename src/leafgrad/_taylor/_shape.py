@@ -131,7 +131,7 @@ def _gather(x: Series, dim: int, index: Tensor) -> Series:
     _batch.free(x.axes, [dim])
     others = [n - x.ndim for n in range(x.ndim) if n - x.ndim != dim]
     if any(index.shape[n] != x.shape[n] for n in others):
-        raise Refusal("it takes elements of a part of the batch")
+        raise Refusal("it takes elements of a part of the other axes")
     stack = x.full().gather(dim, index.expand(len(x.indices), *index.shape))
     return x.changed(stack, shape=index.shape)
 
