@@ -5,6 +5,7 @@ what comes out, in the two columns, are compared with those of nested reverse mo
 input has rows and the output has as many, each row is moved by itself as well.
 """
 
+import argparse
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from torch.testing._internal.common_methods_invocations import op_db
 from leafgrad import higher_order_grad
 
 SAMPLES = 4
+CHANNELS = 3  # of each output, as reverse mode takes them one by one
 ORDERS = [(1, 0), (2, 0), (1, 1), (0, 3)]
 OUTCOMES = ("rule", "rule alone", "fallback", "refused", "differs")  # from best to worst
 LEFT_OUT = "left out"
@@ -79,8 +81,10 @@ def _outcome(number: int, case: Case, points: Tensor) -> str:
     batch = points.shape[:-1]
     if not output.requires_grad or output.shape[: len(batch)] != batch or not output.numel():
         return LEFT_OUT
-    ours = _derivatives(case.outputs()[number], points, "taylor")
-    theirs = _derivatives(case.outputs()[number], points, "reverse")
+    ours, theirs = (
+        _derivatives(case.outputs()[number].reshape(*batch, -1)[..., :CHANNELS], points, method)
+        for method in ("taylor", "reverse")
+    )
     if ours is None:
         return "refused" if theirs is None else "fallback"
     if theirs is None:
@@ -114,7 +118,11 @@ def operators() -> list[Any]:
 def main() -> None:
     """Print what becomes of the cases of each operator, and how many operators fare how."""
     counts = Counter[str]()
-    for operator in operators():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--first", default="", help="the operator to begin with")
+    first = parser.parse_args().first
+    names = [operator.name for operator in operators()]
+    for operator in operators()[names.index(first) if first else 0 :]:
         found = Counter(map(outcome, cases(operator)))
         counts[kind := _kind(found)] += 1
         name = f"{operator.name} {operator.variant_test_name}".strip()

@@ -112,6 +112,17 @@ def test_rows_that_only_seem_to_mix_are_left_to_reverse_mode(name: str) -> None:
     assert_same(answer, higher_order_grad(outputs, x, (2, 0), method="reverse"))
 
 
+def test_rows_that_meet_other_rows_of_a_batch_of_two_axes_are_refused() -> None:
+    x = points(3, 3)
+    assert_refused("MulBackward0, and it may carry something", x * x.transpose(0, 1), x)
+
+
+def test_what_no_series_reaches_is_zero_whatever_comes_after() -> None:
+    x = points(3)
+    result = higher_order_grad(torch.lgamma(x.floor()) + x, x, [(1, 0), (2, 0)], method="taylor")
+    assert result[1].tolist() == [[0.0, 0.0]] * 3
+
+
 def test_rows_that_change_places_at_the_end_are_refused() -> None:
     x = points(3, 3)
     assert_refused("the rows of outputs are not those of inputs", x.transpose(0, 1).sin(), x)

@@ -33,23 +33,30 @@ def power_of(exponent: float) -> Callable[[Tensor], Tensor]:
 
 CASES: dict[str, list[Function]] = {
     # --- Smooth functions of each element
-    "TanhBackward0": [elementwise(torch.tanh)],
+    "TanhBackward0": [
+        elementwise(torch.tanh),
+        lambda x, w: (w * x[:, 0] * x[:, 1]).tanh(),
+        lambda x, w: (w * x[:, 1]).tanh(),
+    ],
     "SigmoidBackward0": [elementwise(torch.sigmoid)],
-    "SinBackward0": [elementwise(torch.sin)],
+    "SinBackward0": [elementwise(torch.sin), lambda x, w: (w * x[:, 0] * x[:, 1]).sin()],
     "CosBackward0": [elementwise(torch.cos)],
     "TanBackward0": [elementwise(lambda h: torch.tan(h / 2))],
     "SinhBackward0": [elementwise(torch.sinh)],
     "CoshBackward0": [elementwise(torch.cosh)],
-    "ExpBackward0": [elementwise(torch.exp)],
+    "ExpBackward0": [elementwise(torch.exp), lambda x, w: (w * x[:, 0] * x[:, 1]).exp()],
     "Expm1Backward0": [elementwise(torch.expm1)],
     "Exp2Backward0": [elementwise(torch.exp2)],
     "LogBackward0": [elementwise(torch.log)],
     "Log2Backward0": [elementwise(torch.log2)],
     "Log10Backward0": [elementwise(torch.log10)],
     "Log1PBackward0": [elementwise(torch.log1p)],
-    "SqrtBackward0": [elementwise(torch.sqrt)],
+    "SqrtBackward0": [elementwise(torch.sqrt), lambda x, w: (w * x[:, 0] * x[:, 1]).sqrt()],
     "RsqrtBackward0": [elementwise(torch.rsqrt)],
-    "ReciprocalBackward0": [elementwise(torch.reciprocal)],
+    "ReciprocalBackward0": [
+        elementwise(torch.reciprocal),
+        lambda x, w: (w * x[:, 0] * x[:, 1]).reciprocal(),
+    ],
     "PowBackward0": [elementwise(power_of(p)) for p in (0, 1, 2, 3, 5, -1, -2, 2.5, 0.5, -0.3)],
     "PowBackward1": [
         elementwise(lambda h: torch.pow(h, 1.05 + h)),
@@ -325,6 +332,12 @@ CASES: dict[str, list[Function]] = {
 
 # With one point alone, whose axes are all those of its columns.
 OF_A_POINT: dict[str, list[Function]] = {
+    "MulBackward0": [lambda x, w: w * x.sum() * x.sin()],
+    "MvBackward0": [
+        lambda x, w: torch.mv(w * MATRIX.t(), x.sin()).tanh(),
+        lambda x, w: torch.mv(w * x.sin()[:, None] * x, x.exp()),
+    ],
+    "SplitBackward0": [lambda x, w: (w * x).split(2)[0].sin()],
     "SumBackward0": [lambda x, w: (w * x).sin().sum()],
     "MeanBackward0": [lambda x, w: (w * x).sin().mean()],
     "MaxBackward1": [lambda x, w: (w * x).sin().max()],

@@ -64,7 +64,11 @@ class Jet:
     __rmul__ = __mul__
 
     def __truediv__(self, other: Jet | Tensor | Number) -> Jet:
-        return self * (other.reciprocal() if isinstance(other, Jet) else 1 / other)
+        if isinstance(other, Jet):
+            return self * other.reciprocal()
+        if isinstance(other, Tensor):
+            return self.to(self.value / other, lambda series: series.divided(other))
+        return self * (1 / other)
 
     def __rtruediv__(self, other: Tensor | Number) -> Jet:
         return self.reciprocal() * other

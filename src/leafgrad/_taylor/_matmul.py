@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from leafgrad._taylor import _batch
-from leafgrad._taylor._jet import Jet, add
+from leafgrad._taylor._jet import add
 from leafgrad._taylor._plans import contraction
 from leafgrad._taylor._refusal import Refusal
 from leafgrad._taylor._series import Series
@@ -28,14 +28,10 @@ def _constant_times(matrix: Tensor, x: Series) -> Series:
     return x.changed(matrix @ x.full(-2), shape=shape, axes=axes)
 
 
-def _product(one: Jet, two: Jet) -> Series | None:
+def _product(one: Tensor, x: Series, two: Tensor, y: Series) -> Series:
     """Multiply matrices, with or without axes of a batch in front, that both have a series."""
-    left = None if one.series is None else _times_constant(one.series, two.value)
-    right = None if two.series is None else _constant_times(one.value, two.series)
-    linear = add(left, right)
-    if linear is None or one.series is None or two.series is None:
-        return linear
-    mixed = _mixed(one.series, two.series, linear)
+    linear = _times_constant(x, two) + _constant_times(one, y)
+    mixed = _mixed(x, y, linear)
     return linear if mixed is None else linear + mixed
 
 
@@ -73,7 +69,7 @@ def _of(step: Step, names: tuple[str, str], x: Series | None, y: Series | None) 
         return None if x is None else _times_constant(x, step.tensor(names[1]))
     if x is None:
         return _constant_times(step.tensor(names[0]), y)
-    return _product(step.jet(names[0], x), step.jet(names[1], y))
+    return _product(step.tensor(names[0]), x, step.tensor(names[1]), y)
 
 
 def _added(names: tuple[str, str]) -> Rule:
@@ -103,7 +99,7 @@ def _column(
         product = _constant_times(step.tensor(names[0]), column)
     else:
         vector = step.tensor(names[1]).unsqueeze(-1)
-        product = _product(step.jet(names[0], x), Jet(vector, column))
+        product = _product(step.tensor(names[0]), x, vector, column)
     return None if product is None else product.viewed(product.shape[:-1])
 
 

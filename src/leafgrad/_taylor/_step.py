@@ -24,7 +24,7 @@ class Step:
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.name = node.name()
+        self.name = _autograd.node_name(node)
         self.results = _autograd.output_types(node)
         self.successors = _autograd.next_functions(node)
 
