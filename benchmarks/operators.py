@@ -40,7 +40,7 @@ class Case:
             torch.manual_seed(0)
             results = self.operator(moved, *self.sample.args, **self.sample.kwargs)
         results = results if isinstance(results, list | tuple) else [results]
-        return [r for r in results if isinstance(r, Tensor) and r.dtype == torch.float64]
+        return [result for result in results if _is_plain(result)]
 
     def moved(self, tensor: Any) -> Any:
         """Add what two directions move the tensor by, or each tensor of a list."""
@@ -51,6 +51,11 @@ class Case:
         rows = self.points.reshape(*self.points.shape[:-1], *[1] * (tensor.dim() - 1), 2)
         shifts = rows.unbind(-1) if self.points.dim() > 1 else self.points.unbind(-1)
         return tensor.detach() + sum(s * d for s, d in zip(shifts, directions, strict=True))
+
+
+def _is_plain(result: Any) -> bool:
+    is_tensor = isinstance(result, Tensor) and result.dtype == torch.float64
+    return is_tensor and result.layout is torch.strided and not result.is_nested
 
 
 def cases(operator: Any) -> Iterator[Case]:

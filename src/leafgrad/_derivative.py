@@ -52,7 +52,7 @@ def higher_order_grad(
     The result has the shape of `outputs`: columns of `inputs` are not summed into one another, nor
     are channels of `outputs`. It is right, or an error says what is wrong and what to do; zeros
     are given only where the graph proves them. Arguments mean what they mean in
-    `torch.autograd.grad`, which does the differentiating.
+    `torch.autograd.grad`.
 
     Args:
         outputs: What to differentiate: a floating point tensor of shape ``(*batch, *channels)``.
@@ -69,7 +69,11 @@ def higher_order_grad(
         create_graph: Record the result, so that it can be differentiated further, with respect
             to the parameters of a model for instance. The graph of `outputs` is kept either way.
         allow_unused: Give zeros, not an error, where `outputs` was not computed from `inputs`.
-        method: ``"reverse"`` nests reverse passes; ``"auto"`` does so as well, for now.
+        method: ``"taylor"`` carries truncated Taylor series along the recorded graph, once for
+            all orders, which costs little more per order; it has a rule for most of PyTorch's
+            operations, and `taylor_rule` adds one's own. ``"reverse"`` nests reverse passes, which
+            costs about three times more per order. ``"auto"`` takes Taylor mode where it has an
+            answer and is cheaper, and else reverse mode.
 
     Returns:
         A tensor with the shape of `outputs` and the dtype of `inputs`, or a tuple of them for a
@@ -81,18 +85,22 @@ def higher_order_grad(
         ValueError: If the shapes do not fit together, or `order` does not fit the columns, or
             `method` is unknown.
         RuntimeError: If the graph holds no answer: there is none, it does not lead to `inputs`, it
-            mixes rows (as BatchNorm in training mode does), it comes from a compiled model, or a
-            part of it can be differentiated only so often (a function marked
-            ``@once_differentiable`` once, LayerNorm twice). If the graph was freed, or a tensor
-            that it needs was changed in place, this is PyTorch's own error.
+            mixes rows (as BatchNorm in training mode does), it comes from a compiled model, or
+            Taylor mode has no rule and a part of the graph can be differentiated only so often (a
+            function marked ``@once_differentiable`` once). If the graph was freed, or a tensor that
+            it needs was changed in place, this is PyTorch's own error. If `method` is
+            ``"taylor"`` and there is no rule for an operation.
 
     Note:
-        The ``.grad`` of leaves, of `inputs` and of `outputs` stays as it is. But as those of
-        `torch.autograd.grad`, the passes call the hooks of tensors and modules in between, and
-        add to the ``.grad`` of a tensor there that has ``retain_grad()``: NaN, as NaN is sent
-        through the graph, in about four passes more, to see that none of it gets from row to
-        row. That check waits for the device once. The backward of a custom function on the way
-        is called once more, to see that it records itself.
+        The ``.grad`` of leaves, of `inputs` and of `outputs` stays as it is. Taylor mode proves
+        from the graph alone that rows are independent, and calls no backward: what a hook, or a
+        backward of one's own with a registered rule, would make of gradients is not seen. Reverse
+        mode passes through them, as `torch.autograd.grad` does, and adds to the ``.grad`` of a
+        tensor in between that has ``retain_grad()``. Where nothing else proves that rows are
+        independent, that is NaN, as NaN is sent through the graph, in about four passes more, to
+        see that none of it gets from row to row. That check waits for the device once. The
+        backward of a custom function on the way is called once more, to see that it records
+        itself.
 
         At a kink, such as that of ReLU at zero, the derivative is what PyTorch's formula says,
         and so it is where a formula divides zero by zero. The second derivative of a ReLU network

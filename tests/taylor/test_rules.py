@@ -338,6 +338,10 @@ OF_A_POINT: dict[str, list[Function]] = {
         lambda x, w: torch.mv(w * x.sin()[:, None] * x, x.exp()),
     ],
     "SplitBackward0": [lambda x, w: (w * x).split(2)[0].sin()],
+    "DotBackward0": [
+        lambda x, w: torch.dot((w * x).sin(), x.exp()),
+        lambda x, w: torch.dot(x.sin(), w.expand(2)),
+    ],
     "SumBackward0": [lambda x, w: (w * x).sin().sum()],
     "MeanBackward0": [lambda x, w: (w * x).sin().mean()],
     "MaxBackward1": [lambda x, w: (w * x).sin().max()],

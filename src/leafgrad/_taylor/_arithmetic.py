@@ -27,7 +27,7 @@ def _rsub(step: Step, x: Series | None, y: Series | None = None) -> Series | Non
 Factor = tuple[str, Series | None]  # the name under which its value was saved
 
 
-def _product(step: Step, one: Factor, two: Factor) -> Series | None:
+def product_of(step: Step, one: Factor, two: Factor) -> Series | None:
     """Multiply two tensors, of which PyTorch keeps only what the other's gradient needs."""
     (left, x), (right, y) = one, two
     if x is None or y is None:
@@ -37,7 +37,7 @@ def _product(step: Step, one: Factor, two: Factor) -> Series | None:
 
 
 def _multiply(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    return _product(step, ("self", x), ("other", y))
+    return product_of(step, ("self", x), ("other", y))
 
 
 def _divide(step: Step, x: Series | None, y: Series | None) -> Series | None:
@@ -48,7 +48,7 @@ def _divide(step: Step, x: Series | None, y: Series | None) -> Series | None:
 
 
 def _addcmul(step: Step, z: Series | None, x: Series | None, y: Series | None) -> Series | None:
-    return _sum(z, _product(step, ("tensor1", x), ("tensor2", y)), step.saved("value"))
+    return _sum(z, product_of(step, ("tensor1", x), ("tensor2", y)), step.saved("value"))
 
 
 def _lerp(step: Step, start: Series | None, end: Series | None) -> Series | None:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from leafgrad._taylor import _batch
+from leafgrad._taylor._arithmetic import product_of
 from leafgrad._taylor._jet import add
 from leafgrad._taylor._plans import contraction
 from leafgrad._taylor._refusal import Refusal
@@ -112,6 +113,11 @@ def _added_vector(
     return add(None if bias is None else bias.scaled(step.saved("beta")), product)
 
 
+def _dot(step: Step, x: Series | None, y: Series | None) -> Series | None:
+    products = product_of(step, ("self", x), ("tensor", y))
+    return None if products is None else products.summed([0], keepdim=False)
+
+
 def _convolved(step: Step, x: Series | None, *constants: Series | None) -> Series:
     if x is None or any(constant is not None for constant in constants):
         raise Refusal("its weight depends on inputs")
@@ -130,5 +136,6 @@ RULES: dict[str, Rule] = {
     "BaddbmmBackward0": _added(("batch1", "batch2")),
     "MvBackward0": _matrix_times_vector,
     "AddmvBackward0": _added_vector,
+    "DotBackward0": _dot,
     "ConvolutionBackward0": _convolved,
 }

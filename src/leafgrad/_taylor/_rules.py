@@ -9,13 +9,25 @@ import torch
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-from leafgrad._taylor import _arithmetic, _elementwise, _matmul, _shape, _statistics
+from leafgrad._taylor import (
+    _arithmetic,
+    _elementwise,
+    _joints,
+    _matmul,
+    _pieces,
+    _places,
+    _shape,
+    _statistics,
+)
 from leafgrad._taylor._step import Result, Rule
 
 RULES: dict[str, Rule] = {
     **_arithmetic.RULES,
     **_elementwise.RULES,
+    **_joints.RULES,
     **_matmul.RULES,
+    **_pieces.RULES,
+    **_places.RULES,
     **_shape.RULES,
     **_statistics.RULES,
 }

@@ -9,9 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from leafgrad import _autograd
 from leafgrad._taylor import _batch
-from leafgrad._taylor._refusal import Refusal
 from leafgrad._taylor._series import Series
 from leafgrad._taylor._step import Rule, Step
 
@@ -93,153 +91,15 @@ def _diagonal(step: Step, x: Series) -> Series:
     return x.changed(stack, shape=step.shape, axes=(*axes, ()))
 
 
-# --- Parts by number
-
-
-def _indexed(step: Step, x: Series) -> Series:
-    indices = step.saved("indices")
-    (dim,) = _only([n for n, index in enumerate(indices) if index is not None])
-    index = indices[dim]
-    if index.dtype == torch.bool:
-        raise Refusal("it takes the elements that a mask shows")
-    return _taken(step, x, dim, index)
-
-
-def _only(dims: list[int]) -> list[int]:
-    if len(dims) > 1:
-        raise Refusal("it takes elements by numbers along more than one axis")
-    return dims
-
-
-def _taken(step: Step, x: Series, dim: int, index: Tensor) -> Series:
-    """Take the places of an axis that the index holds, whatever its shape."""
-    dim = x.from_end(dim)
-    _batch.free(x.axes, [dim])
-    before, after = x.axes[:dim], x.axes[x.ndim + dim + 1 :]
-    stack = x.full(dim).index_select(dim, index.reshape(-1) % x.shape[dim])
-    shape = (*stack.shape[:dim], *index.shape, *stack.shape[stack.dim() + dim + 1 :])
-    axes = before + ((),) * index.dim() + after
-    return x.changed(stack.reshape(shape), shape=step.shape, axes=axes)
-
-
-def _gathered(step: Step, x: Series) -> Series:
-    return _gather(x, step.saved("dim"), step.tensor("index"))
-
-
-def _gather(x: Series, dim: int, index: Tensor) -> Series:
-    dim = x.from_end(dim)
-    _batch.free(x.axes, [dim])
-    others = [n - x.ndim for n in range(x.ndim) if n - x.ndim != dim]
-    if any(index.shape[n] != x.shape[n] for n in others):
-        raise Refusal("it takes elements of a part of the other axes")
-    stack = x.full().gather(dim, index.expand(len(x.indices), *index.shape))
-    return x.changed(stack, shape=index.shape)
-
-
-def _ordered(step: Step, x: Series) -> list[Series | None]:
-    return [_gather(x, step.saved("dim"), step.tensor("indices")), None]
-
-
-def _extreme_along(step: Step, x: Series) -> list[Series | None]:
-    dim, index = x.from_end(step.saved("dim")), step.tensor("indices")
-    if step.saved("keepdim"):
-        return [_gather(x, dim, index), None]
-    return [_gather(x, dim, index.unsqueeze(dim)).selected(dim, 0), None]
-
-
-def _extreme(step: Step, x: Series) -> Series:
-    """Share the largest or smallest among all that are equal, as PyTorch does."""
-    value, result = step.tensor("self"), step.tensor("result")
-    dims = _dims(step, x) if _autograd.keeps(step.node, "dim") else range(x.ndim)
-    keepdim = step.saved("keepdim") if _autograd.keeps(step.node, "keepdim") else False
-    if not keepdim:
-        for dim in sorted(dim % x.ndim for dim in dims):
-            result = result.unsqueeze(dim)
-    is_extreme = (value == result).to(value.dtype)
-    share = is_extreme / is_extreme.sum(list(dims), keepdim=True)
-    return x.scaled(share).summed(list(dims), keepdim=keepdim)
-
-
-# --- Joints
-
-
-def _joined(step: Step, *parts: Series | None) -> Series:
-    present = _present(parts)
-    dim = step.saved("dim")
-    dim -= len(step.shape) if dim >= 0 else 0
-    sizes = _sizes(step, dim, parts)
-    return _catenated(present[0], parts, sizes, dim)
-
-
-def _present(parts: Sequence[Series | None]) -> list[Series]:
-    return [part for part in parts if part is not None]
-
-
-def _sizes(step: Step, dim: int, parts: Sequence[Series | None]) -> list[int]:
-    """Give the size of each part along the axis, where at most one of them is not known."""
-    sizes = [None if part is None else part.shape[dim] for part in parts]
-    for number, (size, edge) in enumerate(zip(sizes, step.successors, strict=True)):
-        if size is None and edge[0] is not None:
-            sizes[number] = _autograd.output_types(edge[0])[edge[1]].shape[dim]
-    known = [size for size in sizes if size is not None]
-    if len(known) + 1 < len(sizes):
-        raise Refusal("it joins several constants, whose sizes it does not keep")
-    rest = step.shape[dim] - sum(known)
-    return [rest if size is None else size for size in sizes]
-
-
-def _catenated(
-    first: Series, parts: Sequence[Series | None], sizes: Sequence[int], dim: int
-) -> Series:
-    present = _present(parts)
-    axes = _batch.merged([part.axes for part in present])
-    _batch.free(axes, [dim])
-    indices = tuple(sorted({index for part in present for index in part.indices}))
-    spread = [part.changed(part.spread(indices), indices=indices) for part in present]
-    common = list(torch.broadcast_shapes(*[_open(part, dim) for part in spread]))
-    stacks = iter(part.stack for part in spread)
-    blocks = []
-    for part, size in zip(parts, sizes, strict=True):
-        common[dim] = size
-        whole = first.stack.new_zeros(()) if part is None else next(stacks)
-        blocks.append(whole.expand(len(indices), *common[1:]))
-    shape = list(first.shape)
-    shape[dim] = sum(sizes)
-    return first.changed(torch.cat(blocks, dim), shape=shape, axes=axes, indices=indices)
-
-
-def _open(part: Series, dim: int) -> list[int]:
-    """Give the shape of the stack, with size 1 along the axis that is joined."""
-    shape = list(part.stack.shape)
-    shape[dim] = 1
-    return shape
-
-
-def _stacked(step: Step, *parts: Series | None) -> Series:
-    dim = step.saved("dim")
-    dim -= len(step.shape) if dim >= 0 else 0
-    present = _present(parts)
-    shape = list(present[0].shape)
-    shape.insert(len(shape) + 1 + dim, 1)
-    raised = [None if part is None else part.viewed(shape) for part in parts]
-    return _catenated(_present(raised)[0], raised, [1] * len(parts), dim)
-
-
 # --- Sums
 
 
-def _dims(step: Step, x: Series) -> list[int]:
-    dims = step.saved("dim")
-    dims = [dims] if isinstance(dims, int) else dims
-    return [x.from_end(dim) for dim in dims or range(x.ndim)]
-
-
 def _summed(step: Step, x: Series) -> Series:
-    return x.summed(_dims(step, x), keepdim=step.saved("keepdim"))
+    return x.summed(step.dims(x), keepdim=step.saved("keepdim"))
 
 
 def _averaged(step: Step, x: Series) -> Series:
-    dims = _dims(step, x)
+    dims = step.dims(x)
     count = math.prod(x.shape[dim] for dim in dims)
     return x.summed(dims, keepdim=step.saved("keepdim")).scaled(1 / count)
 
@@ -306,22 +166,6 @@ RULES: dict[str, Rule] = {
     "SplitBackward0": _split,
     "SplitWithSizesBackward0": _split_with_sizes,
     "DiagonalBackward0": _diagonal,
-    "IndexBackward0": _indexed,
-    "IndexSelectBackward0": lambda step, x: _taken(
-        step, x, step.saved("dim"), step.tensor("index")
-    ),
-    "GatherBackward0": _gathered,
-    "SortBackward0": _ordered,
-    "SortBackward1": _ordered,
-    "TopkBackward0": _ordered,
-    "MaxBackward0": _extreme_along,
-    "MinBackward0": _extreme_along,
-    "AmaxBackward0": _extreme,
-    "AminBackward0": _extreme,
-    "MaxBackward1": _extreme,
-    "MinBackward1": _extreme,
-    "CatBackward0": _joined,
-    "StackBackward0": _stacked,
     "SumBackward0": lambda _, x: x.summed(range(x.ndim), keepdim=False),
     "SumBackward1": _summed,
     "MeanBackward0": lambda _, x: x.summed(range(x.ndim), keepdim=False).scaled(

@@ -14,12 +14,6 @@ from leafgrad._taylor._series import Series
 from leafgrad._taylor._step import Rule, Step
 
 
-def _dims(dim: int | Sequence[int] | None, x: Series) -> list[int]:
-    """Count axes from the end; none means all."""
-    dims = [dim] if isinstance(dim, int) else dim or range(x.ndim)
-    return [x.from_end(dim) for dim in dims]
-
-
 def _mean(x: Series, dims: Sequence[int], *, keepdim: bool = True) -> Series:
     count = math.prod(x.shape[dim] for dim in dims)
     return x.summed(dims, keepdim=keepdim).scaled(1 / count)
@@ -37,7 +31,7 @@ def _norm(step: Step, x: Series, kind: str, dims: Sequence[int], *, keepdim: boo
 
 def _norm_along(kind: str) -> Rule:
     def rule(step: Step, x: Series) -> Series:
-        dims, keepdim = _dims(step.saved("dim"), x), step.saved("keepdim")
+        dims, keepdim = step.dims(x), step.saved("keepdim")
         return _norm(step, x, kind, dims, keepdim=keepdim)
 
     return rule
@@ -48,8 +42,7 @@ def _norm_of_all(step: Step, x: Series) -> Series:
 
 
 def _variance(step: Step, x: Series) -> Series:
-    dims, keepdim, correction = map(step.saved, ("dim", "keepdim", "correction"))
-    dims = _dims(dims, x)
+    dims, keepdim, correction = step.dims(x), step.saved("keepdim"), step.saved("correction")
     count = math.prod(x.shape[dim] for dim in dims) - (1 if correction is None else correction)
     centred = _centred(step.tensor("self"), dims)
     return _jet.square(centred, x - _mean(x, dims)).summed(dims, keepdim=keepdim).scaled(1 / count)
@@ -60,7 +53,7 @@ def _centred(value: Tensor, dims: Sequence[int]) -> Tensor:
 
 
 def _variance_and_mean(step: Step, x: Series) -> list[Series]:
-    mean = _mean(x, _dims(step.saved("dim"), x), keepdim=step.saved("keepdim"))
+    mean = _mean(x, step.dims(x), keepdim=step.saved("keepdim"))
     return [_variance(step, x), mean]
 
 
@@ -101,17 +94,17 @@ def _place(number: int, dim: int, x: Series) -> Series:
 def _softmax(step: Step, x: Series) -> Series:
     result = step.tensor("result")
     terms = _jet.exp_of(x).scaled(result)
-    inverse = _jet.inverse_of(terms.summed(_dims(step.saved("dim"), x), keepdim=True))
+    inverse = _jet.inverse_of(terms.summed(step.dims(x), keepdim=True))
     return (terms + inverse.scaled(result)).plus_product(terms, inverse)
 
 
 def _log_softmax(step: Step, x: Series) -> Series:
-    dims = _dims(step.saved("dim"), x)
+    dims = step.dims(x)
     return x - _log_of_sum(x, step.tensor("result").exp(), dims, keepdim=True)
 
 
 def _log_sum_exp(step: Step, x: Series) -> Series:
-    dims, result = _dims(step.saved("dim"), x), step.tensor("result")
+    dims, result = step.dims(x), step.tensor("result")
     alone = [1 if n - x.ndim in dims else size for n, size in enumerate(x.shape)]
     weights = (step.tensor("self") - result.reshape(alone)).exp()
     return _log_of_sum(x, weights, dims, keepdim=step.saved("keepdim"))

@@ -47,3 +47,9 @@ class Step:
     def jet(self, name: str, series: Series | None) -> Jet:
         """Give a tensor that the node saved, with its series."""
         return Jet(self.tensor(name), series)
+
+    def dims(self, x: Series) -> list[int]:
+        """Give the saved axes, counted from the end; none means all."""
+        dims = self.saved("dim")
+        dims = [dims] if isinstance(dims, int) else dims
+        return [x.from_end(dim) for dim in dims or range(x.ndim)]
