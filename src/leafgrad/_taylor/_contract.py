@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from leafgrad._taylor._plans import Contraction, Recursion
-from leafgrad._taylor._strips import Rows, accumulate, accumulate_on
+from leafgrad._taylor._strips import accumulate, accumulate_on
 
 
 def contract(
@@ -55,20 +55,17 @@ class _Contract(Function):
 def _contracted(
     plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None
 ) -> Tensor:
-    left, right, table = Rows(first), Rows(second), plan.table(slot)
     if start is None:
         shape = torch.broadcast_shapes(first.shape[1:], second.shape[1:])
         out = first.new_empty(plan.sizes[slot], *shape)
-        sums = Rows(out)
         for place in plan.untouched(slot):
-            sums[place].zero_()
-        accumulate(sums, left, right, table)
+            out[place].zero_()
+        accumulate(out, first, second, plan.table(slot))
     else:
         out = start.new_empty(start.shape)
-        sums, base = Rows(out), Rows(start)
         for place in plan.untouched(slot):
-            sums[place].copy_(base[place])
-        accumulate_on(base, sums, left, right, table)
+            out[place].copy_(start[place])
+        accumulate_on(start, out, first, second, plan.table(slot))
     return out
 
 

@@ -82,7 +82,7 @@ def span(places: tuple[int, ...]) -> slice | int:
 
 
 class Rows:
-    """Stacked coefficients that are taken one by one, or in runs."""
+    """Stacked coefficients that are taken apart once, for those who take them one by one often."""
 
     __slots__ = ("rows", "stack")
 
@@ -94,10 +94,13 @@ class Rows:
         return self.rows[place] if isinstance(place, int) else self.stack[place]
 
 
+Stack = Rows | Tensor
+
+
 def accumulate(
-    out: Rows,
-    left: Rows,
-    right: Rows,
+    out: Stack,
+    left: Stack,
+    right: Stack,
     table: tuple[Strip, ...],
     *,
     weight: float = 1,
@@ -114,7 +117,7 @@ def accumulate(
 
 
 def accumulate_on(
-    start: Rows, out: Rows, left: Rows, right: Rows, table: tuple[Strip, ...]
+    start: Stack, out: Stack, left: Stack, right: Stack, table: tuple[Strip, ...]
 ) -> None:
     """Add products of coefficients to what `start` has, in `out`."""
     for strip in table:
@@ -126,7 +129,7 @@ def accumulate_on(
 
 
 def add_products(
-    out: Rows, left: Rows, right: Rows, table: tuple[Strip, ...], weight: float
+    out: Stack, left: Stack, right: Stack, table: tuple[Strip, ...], weight: float
 ) -> None:
     """Add products of coefficients, times `weight`, in place, to zeros or what was there."""
     for strip in table:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -26,6 +27,8 @@ from leafgrad._taylor._engine import replay
 from leafgrad._taylor._refusal import Refusal
 from leafgrad._taylor._series import Series
 
+Moved = tuple[tuple[int, int], ...]  # an index of first order, and the column that it moves
+
 
 @dataclass(frozen=True, kw_only=True)
 class Taylor:
@@ -39,11 +42,9 @@ class Taylor:
 
     def derivatives(self, orders: Collection[MultiIndex]) -> dict[MultiIndex, Tensor]:
         """Give the derivatives of all `orders`, or raise a `Refusal`."""
-        indices = closure(orders)
-        place = {index: number for number, index in enumerate(basis_of(indices))}
-        moved = {number: index.index(1) for index, number in place.items() if sum(index) == 1}
+        algebra, place, moved = _plan(frozenset(orders))
         with self._mode():
-            found = self._coefficients(monomials(indices), moved)
+            found = self._coefficients(algebra, moved)
             return {
                 order: self._result(found.get(place[order]), _factorial(order)) for order in orders
             }
@@ -51,7 +52,7 @@ class Taylor:
     def laplacian(self, dims: Sequence[int]) -> Tensor:
         """Give the sum of the second derivatives in these columns, or raise a `Refusal`."""
         with self._mode():
-            found = self._coefficients(squares(len(dims)), dict(enumerate(dims)))
+            found = self._coefficients(squares(len(dims)), tuple(enumerate(dims)))
             return self._result(found.get(len(dims)), 2)
 
     def proves_rows_apart(self) -> bool:
@@ -63,7 +64,7 @@ class Taylor:
             return False
         with self._mode(), torch.no_grad():
             try:
-                self._coefficients(powers(1), {})
+                self._coefficients(powers(1), ())
             except Refusal:
                 return False
         return True
@@ -72,14 +73,14 @@ class Taylor:
     def _mode(self) -> Iterator[None]:
         """Record if the result is to be differentiated, and compute in the dtypes of the graph."""
         device = self.inputs.device.type
-        with ExitStack() as modes:
-            if not self.create_graph:
-                modes.enter_context(torch.no_grad())
-            if torch.is_autocast_enabled(device):
-                modes.enter_context(torch.autocast(device, enabled=False))
+        is_cast = torch.is_autocast_enabled(device)
+        with (
+            torch.set_grad_enabled(self.create_graph),
+            torch.autocast(device, enabled=False) if is_cast else nullcontext(),
+        ):
             yield
 
-    def _coefficients(self, algebra: Algebra, moved: dict[int, int]) -> dict[int, Tensor]:
+    def _coefficients(self, algebra: Algebra, moved: Moved) -> dict[int, Tensor]:
         """Replay the graph with each index of `moved` moving one column of the inputs."""
         start, end = _autograd.edge(self.inputs), _autograd.edge(self.outputs)
         found = replay(self.path, start, self._seed(algebra, moved), end)
@@ -89,16 +90,14 @@ class Taylor:
             raise Refusal("the rows of outputs are not those of inputs")
         return dict(zip(found.indices, found.stack.unbind(0), strict=True))
 
-    def _seed(self, algebra: Algebra, moved: dict[int, int]) -> Series:
+    def _seed(self, algebra: Algebra, moved: Moved) -> Series:
         """Give the series of the inputs, which has the same coefficients in all rows."""
         columns = self.inputs.shape[self.batch :]
-        unit = torch.eye(columns.numel(), dtype=self.inputs.dtype, device=self.inputs.device)
+        units = _units(columns.numel(), moved, self.inputs.dtype, self.inputs.device)
         return Series(
             algebra=algebra,
-            indices=tuple(sorted(moved)),
-            stack=unit[[moved[index] for index in sorted(moved)]].reshape(
-                len(moved), *[1] * self.batch, *columns
-            ),
+            indices=tuple(index for index, _ in moved),
+            stack=units.reshape(len(moved), *[1] * self.batch, *columns),
             shape=tuple(self.inputs.shape),
             axes=_batch.rows_of(self.inputs.shape, self.batch),
         )
@@ -107,6 +106,23 @@ class Taylor:
         if coefficient is None:
             return self.inputs.new_zeros(self.outputs.shape)
         return (coefficient.expand(self.outputs.shape) * factor).to(self.inputs.dtype)
+
+
+@lru_cache(maxsize=256)
+def _plan(orders: frozenset[MultiIndex]) -> tuple[Algebra, dict[MultiIndex, int], Moved]:
+    """Give the algebra of these orders, where each is in it, and which columns move."""
+    indices = closure(orders)
+    place = {index: number for number, index in enumerate(basis_of(indices))}
+    moved = [(place[index], index.index(1)) for index in indices if sum(index) == 1]
+    return monomials(indices), place, tuple(sorted(moved))
+
+
+@lru_cache(maxsize=256)
+def _units(columns: int, moved: Moved, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Give the unit vectors of the columns that move."""
+    with torch.inference_mode(mode=False):
+        unit = torch.eye(columns, dtype=dtype, device=device)
+        return unit[[column for _, column in moved]]
 
 
 def _factorial(order: MultiIndex) -> float:
