@@ -523,6 +523,23 @@ def test_derivatives_up_to_the_tenth_are_as_exact_as_float64_allows(
         assert worst < limit
 
 
+@pytest.mark.parametrize("method", ["taylor", "reverse"])
+def test_the_norm_of_nothing_but_zeros_has_the_first_derivative_only(method: Any) -> None:
+    x = torch.zeros(3, 2, dtype=torch.float64, requires_grad=True)
+    outputs = torch.linalg.vector_norm(x, dim=1)
+    first, second = higher_order_grad(outputs, x, [(1, 0), (2, 0)], method=method)
+    assert first.tolist() == [0.0] * 3
+    assert second.isnan().all()
+
+
+def test_softmax_is_exact_where_it_is_saturated() -> None:
+    x = torch.tensor([[300.0, 1.0]], dtype=torch.float64, requires_grad=True)
+    outputs = (x**2).softmax(1), (x**2).log_softmax(1)[:, 0], (x**2).logsumexp(1)
+    for output, expected in zip(outputs, ([0.0, 0.0], 0.0, 0.0), strict=True):
+        third = higher_order_grad(output, x, (3, 0), method="taylor")
+        assert third.tolist() == [expected]
+
+
 @pytest.mark.parametrize("value", [30.0, -30.0, 400.0])
 def test_what_is_saturated_has_derivatives_and_gradients_without_nan(value: float) -> None:
     x = torch.full((1, 1), value, dtype=torch.float64, requires_grad=True)

@@ -213,13 +213,14 @@ class Series:
 
     def weighted(self) -> Series:
         """Multiply each coefficient by its degree: a derivation, as a derivative is."""
-        return self.changed(self.stack * self._degrees())
+        return self.changed(self.stack * self.degrees())
 
     def unweighted(self) -> Series:
         """Undo `weighted`."""
-        return self.changed(self.stack / self._degrees())
+        return self.changed(self.stack / self.degrees())
 
-    def _degrees(self) -> Tensor:
+    def degrees(self) -> Tensor:
+        """Give the degree of each coefficient, as a tensor that the stack is multiplied with."""
         kind = self.stack.dtype, self.stack.device
         return self.algebra.degrees_at(self.indices, self.stack.dim() - 1, *kind)
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from functools import partial, reduce
 
+import torch
 from torch import Tensor
 
 from leafgrad._taylor import _jet
@@ -26,7 +27,11 @@ def _norm(step: Step, x: Series, kind: str, dims: Sequence[int], *, keepdim: boo
     if step.saved(kind) != 2:  # noqa: PLR2004
         raise Refusal("its norm is not the Euclidean one")
     total = _jet.square(step.tensor("self"), x).summed(dims, keepdim=keepdim)
-    return _jet.sqrt_from(step.tensor("result"), total)
+    result = step.tensor("result")
+    series = _jet.sqrt_from(result, total)
+    # At zero, PyTorch's formula gives zero for the first derivative, and there is no second.
+    keep = (result != 0) | (series.degrees() > 1)
+    return series.changed(torch.where(keep, series.stack, 0))
 
 
 def _norm_along(kind: str) -> Rule:
@@ -92,15 +97,14 @@ def _place(number: int, dim: int, x: Series) -> Series:
 
 
 def _softmax(step: Step, x: Series) -> Series:
-    result = step.tensor("result")
-    terms = _jet.exp_of(x).scaled(result)
-    inverse = _jet.inverse_of(terms.summed(step.dims(x), keepdim=True))
+    result, dims = step.tensor("result"), step.dims(x)
+    terms = _jet.exp_of(x - _weighted_mean(x, result, dims)).scaled(result)
+    inverse = _jet.inverse_of(terms.summed(dims, keepdim=True))
     return (terms + inverse.scaled(result)).plus_product(terms, inverse)
 
 
 def _log_softmax(step: Step, x: Series) -> Series:
-    dims = step.dims(x)
-    return x - _log_of_sum(x, step.tensor("result").exp(), dims, keepdim=True)
+    return x - _log_of_sum(x, step.tensor("result").exp(), step.dims(x), keepdim=True)
 
 
 def _log_sum_exp(step: Step, x: Series) -> Series:
@@ -111,7 +115,16 @@ def _log_sum_exp(step: Step, x: Series) -> Series:
 
 
 def _log_of_sum(x: Series, weights: Tensor, dims: Sequence[int], *, keepdim: bool) -> Series:
-    return _jet.log_of(_jet.exp_of(x).scaled(weights).summed(dims, keepdim=keepdim))
+    """Give the logarithm of the sum of exponentials, whose shares are the `weights`."""
+    mean = _weighted_mean(x, weights, dims)
+    terms = _jet.exp_of(x - mean).scaled(weights)
+    total = mean + _jet.log_of(terms.summed(dims, keepdim=True))
+    return total if keepdim else total.summed(dims, keepdim=False)
+
+
+def _weighted_mean(x: Series, weights: Tensor, dims: Sequence[int]) -> Series:
+    """Give what is taken off before exponentials are: where one has all weight, it is exact."""
+    return x.scaled(weights).summed(dims, keepdim=True)
 
 
 # --- Normalisations
