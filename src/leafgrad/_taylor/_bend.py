@@ -77,9 +77,8 @@ def _solve_bend(
     """Give q and r - 1."""
     stack_q = slope.new_empty(plan.size, *slope.shape)
     stack_r = torch.empty_like(stack_q)
-    weighted = Rows(plan.start(stack_q, argument))
-    q, r = Rows(stack_q), Rows(stack_r)
-    falling = slope.neg()
+    weighted, q, r = map(Rows, (plan.start(stack_q, argument), stack_q, stack_r))
+    falling = slope.neg() if len(plan.levels) > 1 else slope
     for level in plan.levels:
         ours, known = q[level.span], r[level.span]
         if level.degree > 1:

@@ -79,9 +79,10 @@ def dot(first: Tensor, second: Tensor) -> Tensor:
     """Add up the products of corresponding coefficients."""
     if torch.is_grad_enabled():
         return (first * second).sum(0)
-    total = first[0] * second[0]
-    for a, b in zip(first[1:], second[1:], strict=True):
-        total.addcmul_(a, b)
+    (left, *lefts), (right, *rights) = first.unbind(0), second.unbind(0)
+    total = left * right
+    for one, other in zip(lefts, rights, strict=True):
+        total.addcmul_(one, other)
     return total
 
 

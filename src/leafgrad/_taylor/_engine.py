@@ -57,13 +57,15 @@ def _fitted(series: Series | None, result: _autograd.TensorType) -> Series | Non
     """Give a series the shape and dtype of the operation's result."""
     if series is None:
         return None
-    if result.dtype.is_complex:
+    dtype = result.dtype
+    if dtype.is_complex:
         raise Refusal("its result is complex")
-    if 0 in result.shape:
+    shape = tuple(result.shape)
+    if 0 in shape:
         raise Refusal("its result has no elements")
-    series = series.broadcast(tuple(result.shape))
-    if series.stack.dtype != result.dtype:
-        series = series.changed(series.stack.to(result.dtype))
+    series = series.broadcast(shape)
+    if series.stack.dtype != dtype:
+        series = series.changed(series.stack.to(dtype))
     return series
 
 
