@@ -348,6 +348,15 @@ def test_a_derivative_in_taylor_mode_can_be_differentiated_on() -> None:
     )
 
 
+def test_a_sum_with_something_more_precise_is_carried_on_in_its_precision() -> None:
+    x = points(3).detach().float().requires_grad_()
+    outputs = (x + MATRIX[:, 0]).sin()
+    assert outputs.dtype == torch.float64
+    ours = higher_order_grad(outputs, x, (2, 0), method="taylor")
+    assert ours.dtype == torch.float32
+    torch.testing.assert_close(ours[:, 0], -outputs.float()[:, 0])
+
+
 # --- Orders
 
 

@@ -35,24 +35,14 @@ def aligned(axes: Axes, ndim: int) -> Axes:
 
 
 def merged(operands: Iterable[Axes]) -> Axes:
-    """Lay out what is computed elementwise from tensors that are broadcast against each other."""
+    """Lay out what is computed elementwise from tensors that were broadcast against each other.
+
+    Each of them has each axis of the batch once, so where they differ, rows meet other rows.
+    """
     first, *others = operands
-    if all(other == first for other in others):
-        return first
-    ndim = max(map(len, (first, *others)))
-    columns = zip(*(aligned(axes, ndim) for axes in (first, *others)), strict=True)
-    found = [{axis for axis in column if axis} for column in columns]
-    if any(len(axes) > 1 for axes in found):
+    if any(other != first for other in others):
         raise Refusal(_MIXED)
-    return once(tuple(next(iter(axes), ()) for axes in found))
-
-
-def once(axes: Axes) -> Axes:
-    """Give the axes back where each axis of the batch is there once; else rows meet."""
-    numbers = [number for axis in axes for number, _ in axis if number is not None]
-    if len(set(numbers)) < len(numbers):
-        raise Refusal(_MIXED)
-    return axes
+    return first
 
 
 def free(axes: Axes, dims: Iterable[int]) -> None:

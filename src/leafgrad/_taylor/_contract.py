@@ -71,7 +71,7 @@ def _contracted(
 
 def through(plan: Recursion, slope: Tensor, gradient: Tensor) -> Tensor:
     """Send a gradient back through a function whose derivative is the series ``1 + slope``."""
-    own = gradient[: len(plan.seeds)] if plan.is_prefix else gradient[list(plan.seeds)]
+    own = gradient.narrow(0, 0, len(plan.argument))
     return contract(plan.products, 0, slope, gradient, start=own)
 
 

@@ -64,15 +64,17 @@ class Level:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Recursion:
-    """How to solve a differential equation for a function of a series, degree by degree."""
+    """How to solve a differential equation for a function of a series, degree by degree.
 
+    A series has all coefficients up to some degree, so those of the argument come first.
+    """
+
+    algebra: Algebra
+    argument: Indices
     indices: Indices  # of the solution
-    seeds: Indices  # where in the solution the coefficients of the argument lie
     levels: tuple[Level, ...]
     products: Contraction  # argument times solution
     square: Contraction  # solution times solution
-
-    algebra: Algebra
 
     @cached_property
     def size(self) -> int:
@@ -80,35 +82,26 @@ class Recursion:
         return len(self.indices)
 
     @cached_property
-    def is_prefix(self) -> bool:
-        """Whether the argument has the first coefficients of the solution."""
-        return self.seeds == tuple(range(len(self.seeds)))
-
-    @cached_property
     def is_first_order(self) -> bool:
         """Whether all coefficients of the argument have degree 1."""
-        return all(self.algebra.degrees[self.indices[place]] == 1 for place in self.seeds)
+        return all(self.algebra.degrees[index] == 1 for index in self.argument)
 
     def start(self, solution: Tensor, argument: Tensor) -> Tensor:
         """Write the argument, each coefficient times its degree, to where the solution has it."""
-        scaled = self.weighted(argument)
-        self.place(solution, scaled)
-        return scaled
+        weighted = self.weighted(argument)
+        self.place(solution, weighted)
+        return weighted
 
     def weighted(self, argument: Tensor) -> Tensor:
         """Multiply each coefficient of the argument by its degree."""
-        if not self.is_first_order:
-            at = tuple(self.indices[place] for place in self.seeds)
-            ndim, dtype, device = argument.dim() - 1, argument.dtype, argument.device
-            return argument * self.algebra.degrees_at(at, ndim, dtype, device)
-        return argument
+        if self.is_first_order:
+            return argument
+        ndim, dtype, device = argument.dim() - 1, argument.dtype, argument.device
+        return argument * self.algebra.degrees_at(self.argument, ndim, dtype, device)
 
     def place(self, solution: Tensor, argument: Tensor) -> None:
         """Write the argument to where the solution has its coefficients."""
-        if self.is_prefix:
-            solution.narrow(0, 0, len(self.seeds)).copy_(argument)
-        else:
-            solution[list(self.seeds)] = argument.expand(-1, *solution.shape[1:])
+        solution.narrow(0, 0, len(self.argument)).copy_(argument)
 
     @cached_property
     def full(self) -> Recursion:
@@ -120,11 +113,9 @@ class Recursion:
 def recursion(algebra: Algebra, argument: Indices) -> Recursion:
     """Plan the recursion for an elementwise function of a series with these indices."""
     indices = algebra.generated(argument)
-    place = {index: number for number, index in enumerate(indices)}
     products = contraction(algebra, argument, indices, indices)
     square = contraction(algebra, indices, indices, indices)
-    seeds = tuple(place[index] for index in argument)
-    written, squared = set(seeds), set[int]()
+    written, squared = set(range(len(argument))), set[int]()
     levels = []
     for degree in sorted({algebra.degrees[index] for index in indices}):
         at = [n for n, index in enumerate(indices) if algebra.degrees[index] == degree]
@@ -142,10 +133,10 @@ def recursion(algebra: Algebra, argument: Indices) -> Recursion:
             )
         )
     return Recursion(
+        algebra=algebra,
+        argument=argument,
         indices=indices,
-        seeds=seeds,
         levels=tuple(levels),
         products=products,
         square=square,
-        algebra=algebra,
     )
