@@ -80,13 +80,13 @@ def test_shapes_that_do_not_fit_are_named(
     assert_refused(message, ValueError, x.sum() * torch.ones(outputs), x, 1)
 
 
-@pytest.mark.parametrize("method", ["taylor", "forward", None])
+@pytest.mark.parametrize("method", ["Taylor", "forward", None])
 def test_an_unknown_method_is_told_the_known_ones(method: Any) -> None:
-    message = f'method must be "auto" or "reverse", not {method!r}'
+    message = f'method must be "auto", "taylor" or "reverse", not {method!r}'
     assert_refused(message, ValueError, torch.exp, column(), 1, method=method)
 
 
-@pytest.mark.parametrize("method", ["auto", "reverse"])
+@pytest.mark.parametrize("method", ["auto", "taylor", "reverse"])
 def test_each_known_method_answers(method: Any) -> None:
     x = column()
     assert higher_order_grad(3 * x, x, 1, method=method).tolist() == [[3.0]] * 5
@@ -575,14 +575,20 @@ def written_out(h: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("name", NORMALISATIONS)
-def test_the_third_derivative_of_a_normalisation_is_refused(name: str) -> None:
+def test_the_third_derivative_of_a_normalisation_in_reverse_mode_is_refused(name: str) -> None:
     x = column()
     outputs = NORMALISATIONS[name](features(x))
-    second = higher_order_grad(outputs, x, 2, create_graph=False)
+    second = higher_order_grad(outputs, x, 2, create_graph=False, method="reverse")
     torch.testing.assert_close(second, higher_order_grad(written_out(features(x)), x, 2).detach())
     message = "in which PyTorch takes mean and variance for constants: write the normalisation out"
-    assert_refused(message, RuntimeError, outputs, x, 3, create_graph=False)
-    assert_refused(message, RuntimeError, outputs, x, 2)
+    assert_refused(message, RuntimeError, outputs, x, 3, create_graph=False, method="reverse")
+    assert_refused(message, RuntimeError, outputs, x, 2, method="reverse")
+
+
+def test_the_third_derivative_of_layer_norm_is_right_in_taylor_mode() -> None:
+    x = column()
+    third = higher_order_grad(NORMALISATIONS["LayerNorm"](features(x)), x, 3)
+    torch.testing.assert_close(third, higher_order_grad(written_out(features(x)), x, 3))
 
 
 @pytest.mark.parametrize("name", NORMALISATIONS)

@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from leafgrad._explanation import GradCause, GradExplanation
     from leafgrad._findings import InPlaceConflict, OnceDifferentiable, Preflight
     from leafgrad._graph import trace_graph
+    from leafgrad._laplacian import laplacian
     from leafgrad._memory import GraphMemory, KeptStorage, MemoryShare
     from leafgrad._preflight import preflight
     from leafgrad._record import Recording, record
+    from leafgrad._taylor import Jet, Series, taylor_rule
     from leafgrad._tensor import TensorDescription, TensorRole, describe_tensor
     from leafgrad._trace import GraphTrace
     from leafgrad._traced import CustomFunction, SavedTensor, Source, TracedEdge, TracedNode, Write
@@ -26,9 +28,11 @@ else:  # to a type checker, __getattr__ would say that every name exists
         "_explanation": ["GradCause", "GradExplanation"],
         "_findings": ["InPlaceConflict", "OnceDifferentiable", "Preflight"],
         "_graph": ["trace_graph"],
+        "_laplacian": ["laplacian"],
         "_memory": ["GraphMemory", "KeptStorage", "MemoryShare"],
         "_preflight": ["preflight"],
         "_record": ["Recording", "record"],
+        "_taylor": ["Jet", "Series", "taylor_rule"],
         "_tensor": ["TensorDescription", "TensorRole", "describe_tensor"],
         "_trace": ["GraphTrace"],
         "_traced": ["CustomFunction", "SavedTensor", "Source", "TracedEdge", "TracedNode", "Write"],
@@ -53,6 +57,7 @@ __all__ = [
     "GraphMemory",
     "GraphTrace",
     "InPlaceConflict",
+    "Jet",
     "KeptStorage",
     "KindChange",
     "MemoryShare",
@@ -60,6 +65,7 @@ __all__ = [
     "Preflight",
     "Recording",
     "SavedTensor",
+    "Series",
     "Source",
     "TensorDescription",
     "TensorRole",
@@ -69,8 +75,10 @@ __all__ = [
     "describe_tensor",
     "explain_grad",
     "higher_order_grad",
+    "laplacian",
     "preflight",
     "record",
+    "taylor_rule",
     "trace_graph",
 ]
 

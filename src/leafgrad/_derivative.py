@@ -1,19 +1,17 @@
 """Derivatives of any order: an answer per row and channel that is right, or an error."""
 
-from collections.abc import Callable
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import torch
 from torch import Tensor
 
 from leafgrad._axes import read_axes
 from leafgrad._connection import check_tensor, find_path
+from leafgrad._evaluation import Function, evaluated
+from leafgrad._method import Method, Question, check_method
 from leafgrad._order import MultiIndex, is_by_column, parse_orders
-from leafgrad._reverse import Reverse
 
 Order = TypeVar("Order", bound=int | MultiIndex)
-Function = Callable[[Tensor], Tensor]
-Method = Literal["auto", "reverse"]
 
 
 @overload
@@ -54,7 +52,7 @@ def higher_order_grad(
     The result has the shape of `outputs`: columns of `inputs` are not summed into one another, nor
     are channels of `outputs`. It is right, or an error says what is wrong and what to do; zeros
     are given only where the graph proves them. Arguments mean what they mean in
-    `torch.autograd.grad`, which does the differentiating.
+    `torch.autograd.grad`.
 
     Args:
         outputs: What to differentiate: a floating point tensor of shape ``(*batch, *channels)``.
@@ -71,7 +69,11 @@ def higher_order_grad(
         create_graph: Record the result, so that it can be differentiated further, with respect
             to the parameters of a model for instance. The graph of `outputs` is kept either way.
         allow_unused: Give zeros, not an error, where `outputs` was not computed from `inputs`.
-        method: ``"reverse"`` nests reverse passes; ``"auto"`` does so as well, for now.
+        method: ``"taylor"`` carries truncated Taylor series along the recorded graph, once for
+            all orders, which costs little more per order; it has a rule for most of PyTorch's
+            operations, and `taylor_rule` adds one's own. ``"reverse"`` nests reverse passes, which
+            costs about three times more per order. ``"auto"`` takes Taylor mode where it has an
+            answer and is cheaper, and else reverse mode.
 
     Returns:
         A tensor with the shape of `outputs` and the dtype of `inputs`, or a tuple of them for a
@@ -83,18 +85,22 @@ def higher_order_grad(
         ValueError: If the shapes do not fit together, or `order` does not fit the columns, or
             `method` is unknown.
         RuntimeError: If the graph holds no answer: there is none, it does not lead to `inputs`, it
-            mixes rows (as BatchNorm in training mode does), it comes from a compiled model, or a
-            part of it can be differentiated only so often (a function marked
-            ``@once_differentiable`` once, LayerNorm twice). If the graph was freed, or a tensor
-            that it needs was changed in place, this is PyTorch's own error.
+            mixes rows (as BatchNorm in training mode does), it comes from a compiled model, or
+            Taylor mode has no rule and a part of the graph can be differentiated only so often (a
+            function marked ``@once_differentiable`` once). If the graph was freed, or a tensor that
+            it needs was changed in place, this is PyTorch's own error. If `method` is
+            ``"taylor"`` and there is no rule for an operation.
 
     Note:
-        The ``.grad`` of leaves, of `inputs` and of `outputs` stays as it is. But as those of
-        `torch.autograd.grad`, the passes call the hooks of tensors and modules in between, and
-        add to the ``.grad`` of a tensor there that has ``retain_grad()``: NaN, as NaN is sent
-        through the graph, in about four passes more, to see that none of it gets from row to
-        row. That check waits for the device once. The backward of a custom function on the way
-        is called once more, to see that it records itself.
+        The ``.grad`` of leaves, of `inputs` and of `outputs` stays as it is. Taylor mode proves
+        from the graph alone that rows are independent, and calls no backward: what a hook, or a
+        backward of one's own with a registered rule, would make of gradients is not seen. Reverse
+        mode passes through them, as `torch.autograd.grad` does, and adds to the ``.grad`` of a
+        tensor in between that has ``retain_grad()``. Where nothing else proves that rows are
+        independent, that is NaN, as NaN is sent through the graph, in about four passes more, to
+        see that none of it gets from row to row. That check waits for the device once. The
+        backward of a custom function on the way is called once more, to see that it records
+        itself.
 
         At a kink, such as that of ReLU at zero, the derivative is what PyTorch's formula says,
         and so it is where a formula divides zero by zero. The second derivative of a ReLU network
@@ -112,12 +118,11 @@ def higher_order_grad(
         >>> u_xx.tolist(), u_xy.tolist()
         ([4.0, 8.0], [2.0, 6.0])
     """
-    if method not in ("auto", "reverse"):
-        raise ValueError(f'method must be "auto" or "reverse", not {method!r}')
+    check_method(method)
     check_tensor("inputs", inputs)
     with torch.inference_mode(mode=False):  # which turns recording on as well
         if not isinstance(outputs, Tensor):
-            outputs, inputs = _evaluated(outputs, inputs)
+            outputs, inputs = evaluated(outputs, inputs)
         check_tensor("outputs", outputs)
         axes = read_axes(outputs, inputs, by_column=is_by_column(order))
         orders = parse_orders(order, axes)
@@ -126,20 +131,16 @@ def higher_order_grad(
         if path is None or not outputs.numel():
             found = {index: inputs.new_zeros(outputs.shape) for index in higher}
         else:
-            reverse = Reverse(inputs=inputs, axes=axes, orders=higher, create_graph=create_graph)
-            found = reverse.differentiate(outputs, path)
+            question = Question(
+                outputs=outputs,
+                inputs=inputs,
+                axes=axes,
+                path=path,
+                create_graph=create_graph,
+                method=method,
+            )
+            found = question.derivatives(higher)
     results = [found.get(index, outputs) for index in orders]
     if not create_graph:
         results = [result.detach() for result in results]
     return tuple(results) if isinstance(order, list) else results[0]
-
-
-def _evaluated(function: Function, inputs: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute outputs from `inputs`, or from a copy that requires grad where `inputs` does not."""
-    if not callable(function):
-        raise TypeError(
-            "outputs must be a tensor, or a function that computes one from inputs, not of type "
-            f"{type(function).__name__}"
-        )
-    leaf = inputs if inputs.requires_grad else inputs.clone().detach().requires_grad_()
-    return function(leaf), leaf

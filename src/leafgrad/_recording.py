@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
+from leafgrad._taylor import OWN_FUNCTIONS
 
 _ONCE = "whose backward is marked @once_differentiable"
 
@@ -53,7 +54,10 @@ def _obstacle(node: Node) -> str | None:
         return _part_left_out(node)
     if _autograd.is_write_into_view(node):
         return _hidden(node)
-    if _autograd.forward_class(node) is None:
+    function = _autograd.forward_class(node)
+    if function in OWN_FUNCTIONS:
+        return None
+    if function is None:
         return "a node of which leafgrad cannot tell what its backward records"
     return _gap(node)
 

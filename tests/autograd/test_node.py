@@ -40,6 +40,21 @@ def test_a_node_knows_its_name_where_its_type_does_not() -> None:
     assert type(node).__name__ == "CppFunction"
 
 
+class Named(Doubled):
+    """A custom function that uses the attribute that a node's name is under."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.name = "doubled"
+        return 2 * x
+
+
+def test_a_custom_function_may_keep_a_name_of_its_own() -> None:
+    node = recorded(outcome_of(Named, leaf(2)))
+    assert node.name == "doubled"
+    assert _autograd.node_name(node) == "NamedBackward"
+
+
 def test_a_node_pairs_each_input_with_the_output_that_it_was() -> None:
     x = leaf(3)
     first, _, third = x.unbind()

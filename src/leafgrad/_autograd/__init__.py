@@ -15,6 +15,7 @@ from leafgrad._autograd._formula import (
     lacks_formula,
     uses_running_statistics,
 )
+from leafgrad._autograd._forward import TensorType, is_recomputed, keeps, kept, output_types
 from leafgrad._autograd._node import (
     Successors,
     forward_class,
@@ -50,6 +51,7 @@ __all__ = [
     "Skeleton",
     "Slot",
     "Successors",
+    "TensorType",
     "backward_alone",
     "base",
     "edge",
@@ -68,10 +70,13 @@ __all__ = [
     "is_own_formula",
     "is_parameter",
     "is_parameter_or_view",
+    "is_recomputed",
     "is_refusal",
     "is_training_batch_norm",
     "is_view",
     "is_write_into_view",
+    "keeps",
+    "kept",
     "kept_tensors",
     "lacks_formula",
     "leaf_variable",
@@ -80,6 +85,7 @@ __all__ = [
     "node_name",
     "nodes_between",
     "number_of",
+    "output_types",
     "plain",
     "saved_slots",
     "sequence_nr",

@@ -21,8 +21,11 @@ class ForwardOutput(NamedTuple):
 
 
 def node_name(node: Node) -> str:
-    """Name the node as PyTorch does, without the C++ namespace (``type(node)`` may lie)."""
-    return node.name().rpartition("::")[2]
+    """Name the node as PyTorch does, without the C++ namespace (``type(node)`` may lie).
+
+    A custom function may keep something under the attribute `name` of its ctx.
+    """
+    return type(node).name(node).rpartition("::")[2]
 
 
 def next_functions(node: Node) -> Successors:

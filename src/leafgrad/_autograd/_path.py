@@ -74,12 +74,17 @@ class _Use(torch.autograd.Function):
 
 
 def nodes_between(outputs: torch.Tensor, inputs: torch.Tensor) -> list[Node] | None:
-    """List the nodes on every path from `outputs` to `inputs`, None where there is no path."""
+    """List the nodes on every path from `outputs` to `inputs`, None where there is no path.
+
+    In the order of the operations: what a node's inputs come from stands before it.
+    """
     root, target = edge(outputs), edge(inputs)
     if root is None or target is None:
         return None
-    leading: set[Node] = set()
+    leading: dict[Node, None] = {}
     for node, successors in reversed(walk([root[0]]).items()):
-        if any(successor == target or successor[0] in leading for successor in successors):
-            leading.add(node)
+        for successor in successors:
+            if successor[0] in leading or successor == target:
+                leading[node] = None
+                break
     return list(leading) if root[0] in leading or root == target else None

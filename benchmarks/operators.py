@@ -1,0 +1,144 @@
+"""What becomes of each of PyTorch's operators: run this for the counts.
+
+Each sample input of an operator is moved along two directions at once, and the derivatives of
+what comes out, in the two columns, are compared with those of nested reverse mode. Where the
+input has rows and the output has as many, each row is moved by itself as well.
+"""
+
+import argparse
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.testing._internal.common_methods_invocations import op_db
+
+from leafgrad import higher_order_grad
+
+SAMPLES = 4
+CHANNELS = 3  # of each output, as reverse mode takes them one by one
+ORDERS = [(1, 0), (2, 0), (1, 1), (0, 3)]
+OUTCOMES = ("rule", "rule alone", "fallback", "refused", "differs")  # from best to worst
+LEFT_OUT = "left out"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """An operator's sample, as a function of points with two columns."""
+
+    operator: Any
+    sample: Any
+    points: Tensor
+
+    def outputs(self) -> list[Tensor]:
+        """Evaluate the operator where the points move its input."""
+        moved = self.moved(self.sample.input)
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            results = self.operator(moved, *self.sample.args, **self.sample.kwargs)
+        results = results if isinstance(results, list | tuple) else [results]
+        return [result for result in results if _is_plain(result)]
+
+    def moved(self, tensor: Any) -> Any:
+        """Add what two directions move the tensor by, or each tensor of a list."""
+        if not isinstance(tensor, Tensor):
+            return [self.moved(item) for item in tensor]
+        number = torch.arange(tensor.numel(), dtype=tensor.dtype).reshape(tensor.shape)
+        directions = (number * 1.3).sin(), (number * 0.7 + 1).cos()
+        rows = self.points.reshape(*self.points.shape[:-1], *[1] * (tensor.dim() - 1), 2)
+        shifts = rows.unbind(-1) if self.points.dim() > 1 else self.points.unbind(-1)
+        return tensor.detach() + sum(s * d for s, d in zip(shifts, directions, strict=True))
+
+
+def _is_plain(result: Any) -> bool:
+    is_tensor = isinstance(result, Tensor) and result.dtype == torch.float64
+    return is_tensor and result.layout is torch.strided and not result.is_nested
+
+
+def cases(operator: Any) -> Iterator[Case]:
+    """Yield an operator's samples, unbatched, and with rows where there are any."""
+    for sample in islice(operator.sample_inputs("cpu", torch.float64), SAMPLES):
+        yield Case(operator=operator, sample=sample, points=torch.zeros(2, dtype=torch.float64))
+        if isinstance(sample.input, Tensor) and sample.input.dim() and sample.input.shape[0] > 1:
+            points = torch.zeros(sample.input.shape[0], 2, dtype=torch.float64)
+            yield Case(operator=operator, sample=sample, points=points)
+
+
+def outcome(case: Case) -> str:
+    """Say what becomes of a case."""
+    points = case.points.requires_grad_()
+    found = {_outcome(number, case, points) for number in range(_count(case))}
+    return next((kind for kind in reversed(OUTCOMES) if kind in found), LEFT_OUT)
+
+
+def _count(case: Case) -> int:
+    try:
+        return len(case.outputs())
+    except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError):
+        return 0
+
+
+def _outcome(number: int, case: Case, points: Tensor) -> str:
+    output = case.outputs()[number]
+    batch = points.shape[:-1]
+    if not output.requires_grad or output.shape[: len(batch)] != batch or not output.numel():
+        return LEFT_OUT
+    ours, theirs = (
+        _derivatives(case.outputs()[number].reshape(*batch, -1)[..., :CHANNELS], points, method)
+        for method in ("taylor", "reverse")
+    )
+    if ours is None:
+        return "refused" if theirs is None else "fallback"
+    if theirs is None:
+        return "rule alone"
+    return "rule" if all(map(_is_close, ours, theirs)) else "differs"
+
+
+def _derivatives(output: Tensor, points: Tensor, method: Any) -> tuple[Tensor, ...] | None:
+    try:
+        return higher_order_grad(
+            output, points, ORDERS, method=method, create_graph=False, allow_unused=True
+        )
+    except (RuntimeError, NotImplementedError):
+        return None
+
+
+def _is_close(one: Tensor, two: Tensor) -> bool:
+    scale = 1 + two[two.isfinite()].abs().amax() if two.isfinite().any() else 1
+    return torch.allclose(one / scale, two / scale, rtol=1e-10, atol=1e-10, equal_nan=True)
+
+
+def operators() -> list[Any]:
+    """Give the operators that are differentiable in float64."""
+    return [
+        operator
+        for operator in op_db
+        if operator.supports_autograd and torch.float64 in operator.dtypes
+    ]
+
+
+def main() -> None:
+    """Print what becomes of the cases of each operator, and how many operators fare how."""
+    counts = Counter[str]()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--first", default="", help="the operator to begin with")
+    first = parser.parse_args().first
+    names = [operator.name for operator in operators()]
+    for operator in operators()[names.index(first) if first else 0 :]:
+        found = Counter(map(outcome, cases(operator)))
+        counts[kind := _kind(found)] += 1
+        name = f"{operator.name} {operator.variant_test_name}".strip()
+        print(f"{kind:10} {name:50} {dict(found)}", flush=True)
+    print(dict(counts))
+
+
+def _kind(found: Counter[str]) -> str:
+    """Name the worst that happens to an operator, where anything can be told of it."""
+    return next((kind for kind in reversed(OUTCOMES) if found[kind]), LEFT_OUT)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""What a node kept of its forward operation: the arguments and tensors that backward needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import torch
+from torch.autograd.graph import Node
+
+
+def kept(node: Node, name: str) -> Any:
+    """Give what the node saved under a name, as backward would get it.
+
+    A tensor comes with the graph that it was saved with. PyTorch raises where the graph was freed,
+    or the tensor was changed in place, and calls the hooks for saved tensors.
+    """
+    value = getattr(node, f"_saved_{name}")
+    return _signed(value) if isinstance(value, int | tuple) else value
+
+
+def _signed(value: Any) -> Any:
+    """Undo that PyTorch shows a negative number, such as an axis, as an unsigned one."""
+    if isinstance(value, tuple):
+        return tuple(map(_signed, value))
+    return value - (1 << 64) if isinstance(value, int) and value >= 1 << 63 else value
+
+
+def is_recomputed(node: Node, name: str) -> bool:
+    """Say whether unpacking what the node saved would run a checkpointed function once more."""
+    slot = getattr(node, f"_raw_saved_{name}", None)
+    hook = None if slot is None or isinstance(slot, tuple) else slot.unpack_hook
+    return hook is not None and hook.__module__ == "torch.utils.checkpoint"
+
+
+class TensorType(Protocol):
+    """What a node knows of one tensor that its operation made."""
+
+    shape: Sequence[int]
+    dtype: torch.dtype
+    device: torch.device
+
+
+def output_types(node: Node) -> Sequence[TensorType]:
+    """Give shape, dtype and device of each tensor that the node's operation made."""
+    types: Sequence[TensorType] = getattr(node, "_input_metadata")  # noqa: B009 (not declared)
+    return types
+
+
+def keeps(node: Node, name: str) -> bool:
+    """Say whether nodes of this kind have something saved under a name."""
+    return hasattr(type(node), f"_saved_{name}")

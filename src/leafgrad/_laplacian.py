@@ -1,0 +1,93 @@
+"""The Laplacian: the second derivatives in several columns, added up in one pass."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from leafgrad._axes import Axes, read_axes
+from leafgrad._connection import check_tensor, find_path
+from leafgrad._evaluation import Function, evaluated
+from leafgrad._method import Method, Question, check_method
+
+
+def laplacian(
+    outputs: Tensor | Function,
+    inputs: Tensor,
+    *,
+    dims: Sequence[int] | None = None,
+    create_graph: bool = True,
+    method: Method = "auto",
+) -> Tensor:
+    """Add up the second derivatives of each row and channel of `outputs` in columns of `inputs`.
+
+    This is what `higher_order_grad` gives for ``(2, 0, ...)``, ``(0, 2, ...)`` and so on, added
+    up, but in one pass that carries the sum and no second derivative by itself: about half of the
+    work of a reverse pass per column, and a fraction of the memory.
+
+    Args:
+        outputs: What to differentiate: a floating point tensor of shape ``(*batch, *channels)``,
+            or a function that computes one, as for `higher_order_grad`.
+        inputs: The floating point tensor of shape ``(*batch, columns)`` that `outputs` was
+            computed from.
+        dims: The columns to add up, such as those of space where there is one for time as well.
+            All of them if not given.
+        create_graph: Record the result, so that it can be differentiated further.
+        method: As for `higher_order_grad`.
+
+    Returns:
+        A tensor with the shape of `outputs` and the dtype of `inputs`: a number for each row and
+        channel.
+
+    Raises:
+        TypeError: As `higher_order_grad` does.
+        ValueError: If the shapes do not fit together, or `dims` is empty, names a column twice or
+            one that is not there, or `method` is unknown.
+        RuntimeError: As `higher_order_grad` does.
+
+    Example:
+        >>> import torch
+        >>> from leafgrad import laplacian
+        >>> points = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        >>> x, y = points.unbind(-1)
+        >>> laplacian(x**3 * y, points).tolist()
+        [12.0, 72.0]
+        >>> laplacian(x**3 + y**2, points, dims=[1]).tolist()
+        [2.0, 2.0]
+    """
+    check_method(method)
+    check_tensor("inputs", inputs)
+    with torch.inference_mode(mode=False):  # which turns recording on as well
+        if not isinstance(outputs, Tensor):
+            outputs, inputs = evaluated(outputs, inputs)
+        check_tensor("outputs", outputs)
+        axes = read_axes(outputs, inputs, by_column=True)
+        columns = _columns(dims, axes)
+        path = find_path(outputs, inputs, allow_unused=False) or []
+        if not outputs.numel():
+            return inputs.new_zeros(outputs.shape)
+        question = Question(
+            outputs=outputs,
+            inputs=inputs,
+            axes=axes,
+            path=path,
+            create_graph=create_graph,
+            method=method,
+        )
+        result = question.laplacian(columns)
+    return result if create_graph else result.detach()
+
+
+def _columns(dims: Sequence[int] | None, axes: Axes) -> list[int]:
+    """Give the columns to add up, or raise where `dims` does not name them."""
+    if axes.is_elementwise:
+        raise ValueError("inputs must have columns in its last axis, but has no axes")
+    columns = list(range(axes.columns)) if dims is None else list(dims)
+    if not columns:
+        raise ValueError(f"dims must name at least one column, not {dims!r}")
+    are_known = set(columns) <= set(range(axes.columns))
+    if not are_known or len(set(columns)) < len(columns):
+        raise ValueError(
+            f"dims must name columns from 0 to {axes.columns - 1}, each once, not {dims!r}"
+        )
+    return columns

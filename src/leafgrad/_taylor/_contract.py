@@ -1,0 +1,99 @@
+"""Products of stacked coefficients as one function, whose derivatives are such products again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from leafgrad._taylor._plans import Contraction, Recursion
+from leafgrad._taylor._strips import accumulate, accumulate_on
+
+
+def contract(
+    plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None = None
+) -> Tensor:
+    """Add up products of two stacks of coefficients for the third, in `slot`, on top of `start`."""
+    if not torch.is_grad_enabled():
+        return _contracted(plan, slot, first, second, start)
+    result: Tensor = applied(_Contract, plan, slot, first, second, start)
+    return result
+
+
+def applied(function: type[Function], *arguments: Any) -> Any:
+    """Apply a function that records itself."""
+    return function.apply(*arguments)
+
+
+class _Contract(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None
+    ) -> Tensor:
+        ctx.save_for_backward(first, second)
+        ctx.plan, ctx.slot = plan, slot
+        return _contracted(plan, slot, first, second, start)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        first, second = ctx.saved_tensors
+        (gradient,) = gradients
+        low, high = (slot for slot in range(3) if slot != ctx.slot)
+        _, _, needs_first, needs_second, needs_start = ctx.needs_input_grad
+        to_first = to_second = None
+        if needs_first:
+            pair = (gradient, second) if ctx.slot < high else (second, gradient)
+            to_first = summed_to(contract(ctx.plan, low, *pair), first.shape)
+        if needs_second:
+            pair = (gradient, first) if ctx.slot < low else (first, gradient)
+            to_second = summed_to(contract(ctx.plan, high, *pair), second.shape)
+        return None, None, to_first, to_second, gradient if needs_start else None
+
+
+def _contracted(
+    plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None
+) -> Tensor:
+    if start is None:
+        shape = torch.broadcast_shapes(first.shape[1:], second.shape[1:])
+        out = first.new_empty(plan.sizes[slot], *shape)
+        for place in plan.untouched(slot):
+            out[place].zero_()
+        accumulate(out, first, second, plan.table(slot))
+    else:
+        out = start.new_empty(start.shape)
+        for place in plan.untouched(slot):
+            out[place].copy_(start[place])
+        accumulate_on(start, out, first, second, plan.table(slot))
+    return out
+
+
+def through(plan: Recursion, slope: Tensor, gradient: Tensor) -> Tensor:
+    """Send a gradient back through a function whose derivative is the series ``1 + slope``."""
+    own = gradient.narrow(0, 0, len(plan.argument))
+    return contract(plan.products, 0, slope, gradient, start=own)
+
+
+def dot(first: Tensor, second: Tensor) -> Tensor:
+    """Add up the products of corresponding coefficients."""
+    if torch.is_grad_enabled():
+        return (first * second).sum(0)
+    (left, *lefts), (right, *rights) = first.unbind(0), second.unbind(0)
+    total = left * right
+    for one, other in zip(lefts, rights, strict=True):
+        total.addcmul_(one, other)
+    return total
+
+
+def summed_to(ours: Tensor, shape: torch.Size) -> Tensor:
+    """Add up along axes that were broadcast."""
+    return ours if ours.shape == shape else ours.sum_to_size(shape)
+
+
+def scaled(ours: Tensor, factor: Tensor) -> Tensor:
+    """Multiply something that nobody else needs."""
+    return ours * factor if torch.is_grad_enabled() else ours.mul_(factor)
+
+
+FUNCTIONS: tuple[type[Function], ...] = (_Contract,)

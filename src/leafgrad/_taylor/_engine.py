@@ -1,0 +1,79 @@
+"""The walk: a series goes from the inputs to the outputs, node by node."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Sequence
+
+from torch.autograd.graph import Node
+
+from leafgrad import _autograd
+from leafgrad._taylor._jet import Jet
+from leafgrad._taylor._refusal import Refusal
+from leafgrad._taylor._rules import rule_of
+from leafgrad._taylor._series import Series
+from leafgrad._taylor._step import Result, Step
+
+
+def replay(
+    path: Sequence[Node], start: _autograd.Edge | None, series: Series, end: _autograd.Edge | None
+) -> Series | None:
+    """Take a series along the path, from where gradients arrive at the inputs; None is zero."""
+    known: dict[object, Series] = {start: series}
+    steps = [Step(node) for node in path]
+    last = {edge: step for step in steps for edge in step.successors}
+    for step in steps:
+        inputs = [known.get(edge) for edge in step.successors]
+        if any(series is not None for series in inputs):
+            for number, result in enumerate(_results(step, inputs)):
+                if result is not None:
+                    known[step.node, number] = result
+        for edge in step.successors:
+            if last[edge] is step and edge != end:
+                known.pop(edge, None)
+    return known.get(end)
+
+
+def _results(step: Step, inputs: Sequence[Series | None]) -> Iterable[Series | None]:
+    """Apply the rule of the node."""
+    rule = rule_of(step.node, step.name)
+    if rule is None:
+        raise Refusal(f"outputs was computed through {_described(step.node)}")
+    try:
+        results = _as_tuple(rule(step, *inputs))
+        return list(map(_fitted, results, step.results))
+    except Refusal as refusal:
+        name = _autograd.node_name(step.node)
+        raise Refusal(f"outputs was computed through {name}, and {refusal}") from None
+
+
+def _as_tuple(results: Result) -> Sequence[Series | None]:
+    if isinstance(results, Jet):
+        return (results.series,)
+    return (results,) if results is None or isinstance(results, Series) else results
+
+
+def _fitted(series: Series | None, result: _autograd.TensorType) -> Series | None:
+    """Give a series the shape and dtype of the operation's result."""
+    if series is None:
+        return None
+    dtype = result.dtype
+    if dtype.is_complex:
+        raise Refusal("its result is complex")
+    shape = tuple(result.shape)
+    if 0 in shape:
+        raise Refusal("its result has no elements")
+    series = series.broadcast(shape)
+    if series.stack.dtype != dtype:
+        series = series.changed(series.stack.to(dtype))
+    return series
+
+
+def _described(node: Node) -> str:
+    """Name a node that has no rule, and say where its function is if it may be given one."""
+    name, function = _autograd.node_name(node), _autograd.forward_class(node)
+    if function is None:
+        return f"{name}, which has no rule"
+    code = getattr(inspect.unwrap(function.forward), "__code__", None)
+    where = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
+    return f"{name}{where}, which has no rule: register one by leafgrad.taylor_rule"

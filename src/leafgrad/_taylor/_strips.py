@@ -1,0 +1,136 @@
+"""How a table of products runs over stacked coefficients, in as few operations as there can be."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Strip:
+    """Products of coefficients that one operation on stacked coefficients can add up.
+
+    Either one coefficient meets a run of others, or each of three places is one coefficient.
+    """
+
+    out: slice | int
+    left: slice | int
+    right: slice | int
+    is_first: bool  # nothing was written to `out` before
+
+
+Triple = tuple[int, int, int]  # places of the two factors and of their product, in three stacks
+
+
+def strips(triples: Collection[Triple], written: set[int]) -> tuple[Strip, ...]:
+    """Join triples (left, right, out) to strips, in order; `written` tells what `out` holds."""
+    by_left = list(_runs(triples, fixed=0, moving=1))
+    by_right = list(_runs(triples, fixed=1, moving=0))
+    runs = min(by_left, by_right, key=len)
+    found = []
+    for run in runs:
+        for part in _parts(run, written):
+            places = list(zip(*part, strict=True))
+            found.append(
+                Strip(
+                    left=span(places[0]),
+                    right=span(places[1]),
+                    out=span(places[2]),
+                    is_first=places[2][0] not in written,
+                )
+            )
+            written.update(places[2])
+    return tuple(found)
+
+
+def _runs(triples: Collection[Triple], *, fixed: int, moving: int) -> Iterator[list[Triple]]:
+    """Yield runs in which one factor stays, and the other and the product go on by one."""
+    run: list[Triple] = []
+    for triple in sorted(triples, key=lambda t: (t[fixed], t[moving])):
+        goes_on = run and triple == _next(run[-1], fixed)
+        if run and not goes_on:
+            yield run
+            run = []
+        run.append(triple)
+    if run:
+        yield run
+
+
+def _next(triple: Triple, fixed: int) -> Triple:
+    left, right, out = triple
+    return (left, right + 1, out + 1) if fixed == 0 else (left + 1, right, out + 1)
+
+
+def _parts(run: list[Triple], written: set[int]) -> Iterator[list[Triple]]:
+    """Split a run where it goes over from what is written to what is not, or back."""
+    part = run[:1]
+    for triple in run[1:]:
+        if (triple[2] in written) != (part[-1][2] in written):
+            yield part
+            part = []
+        part.append(triple)
+    yield part
+
+
+def span(places: tuple[int, ...]) -> slice | int:
+    """Give the places of a run as a slice, or as a number where it is one place."""
+    first, last = places[0], places[-1]
+    return slice(first, last + 1) if last > first else first
+
+
+class Rows:
+    """Stacked coefficients that are taken apart once, for those who take them one by one often."""
+
+    __slots__ = ("rows", "stack")
+
+    def __init__(self, stack: Tensor) -> None:
+        self.stack = stack
+        self.rows = stack.unbind(0)
+
+    def __getitem__(self, place: slice | int) -> Tensor:
+        return self.rows[place] if isinstance(place, int) else self.stack[place]
+
+
+Stack = Rows | Tensor
+
+
+def accumulate(
+    out: Stack,
+    left: Stack,
+    right: Stack,
+    table: tuple[Strip, ...],
+    *,
+    weight: float = 1,
+) -> None:
+    """Add products of coefficients, times `weight`, in place; what is new needs no zeros."""
+    for strip in table:
+        target, one, other = out[strip.out], left[strip.left], right[strip.right]
+        if not strip.is_first:
+            target.addcmul_(one, other, value=weight)
+        elif weight == 1:
+            torch.mul(one, other, out=target)
+        else:
+            torch.mul(one, other, out=target).mul_(weight)
+
+
+def accumulate_on(
+    start: Stack, out: Stack, left: Stack, right: Stack, table: tuple[Strip, ...]
+) -> None:
+    """Add products of coefficients to what `start` has, in `out`."""
+    for strip in table:
+        target, one, other = out[strip.out], left[strip.left], right[strip.right]
+        if strip.is_first:
+            torch.addcmul(start[strip.out], one, other, out=target)
+        else:
+            target.addcmul_(one, other)
+
+
+def add_products(
+    out: Stack, left: Stack, right: Stack, table: tuple[Strip, ...], weight: float
+) -> None:
+    """Add products of coefficients, times `weight`, in place, to zeros or what was there."""
+    for strip in table:
+        out[strip.out].addcmul_(left[strip.left], right[strip.right], value=weight)

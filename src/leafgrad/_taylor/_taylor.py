@@ -1,0 +1,130 @@
+"""Derivatives of a tensor in its graph, from one walk along the path."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import Node
+
+from leafgrad import _autograd
+from leafgrad._taylor import _batch
+from leafgrad._taylor._algebra import (
+    Algebra,
+    MultiIndex,
+    basis_of,
+    closure,
+    monomials,
+    powers,
+    squares,
+)
+from leafgrad._taylor._engine import replay
+from leafgrad._taylor._refusal import Refusal
+from leafgrad._taylor._series import Series
+
+Moved = tuple[tuple[int, int], ...]  # an index of first order, and the column that it moves
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taylor:
+    """What is to be differentiated with respect to `inputs`, whose first axes count rows."""
+
+    outputs: Tensor
+    inputs: Tensor
+    batch: int
+    path: Sequence[Node]
+    create_graph: bool
+
+    def derivatives(self, orders: Collection[MultiIndex]) -> dict[MultiIndex, Tensor]:
+        """Give the derivatives of all `orders`, or raise a `Refusal`."""
+        algebra, place, moved = _plan(frozenset(orders))
+        with self._mode():
+            found = self._coefficients(algebra, moved)
+            return {
+                order: self._result(found.get(place[order]), _factorial(order)) for order in orders
+            }
+
+    def laplacian(self, dims: Sequence[int]) -> Tensor:
+        """Give the sum of the second derivatives in these columns, or raise a `Refusal`."""
+        with self._mode():
+            found = self._coefficients(squares(len(dims)), tuple(enumerate(dims)))
+            return self._result(found.get(len(dims)), 2)
+
+    def proves_rows_apart(self) -> bool:
+        """Say whether the walk alone, without any coefficient, proves that rows are independent.
+
+        Only where PyTorch's own formulas are on the way, which record themselves.
+        """
+        if any(map(_autograd.forward_class, self.path)):
+            return False
+        with self._mode(), torch.no_grad():
+            try:
+                self._coefficients(powers(1), ())
+            except Refusal:
+                return False
+        return True
+
+    @contextmanager
+    def _mode(self) -> Iterator[None]:
+        """Record if the result is to be differentiated, and compute in the dtypes of the graph."""
+        device = self.inputs.device.type
+        is_cast = torch.is_autocast_enabled(device)
+        with (
+            torch.set_grad_enabled(self.create_graph),
+            torch.autocast(device, enabled=False) if is_cast else nullcontext(),
+        ):
+            yield
+
+    def _coefficients(self, algebra: Algebra, moved: Moved) -> dict[int, Tensor]:
+        """Replay the graph with each index of `moved` moving one column of the inputs."""
+        start, end = _autograd.edge(self.inputs), _autograd.edge(self.outputs)
+        found = replay(self.path, start, self._seed(algebra, moved), end)
+        if found is None:
+            return {}
+        if found.axes != _batch.rows_of(self.outputs.shape, self.batch):
+            raise Refusal("the rows of outputs are not those of inputs")
+        return dict(zip(found.indices, found.stack.unbind(0), strict=True))
+
+    def _seed(self, algebra: Algebra, moved: Moved) -> Series:
+        """Give the series of the inputs, which has the same coefficients in all rows."""
+        columns = self.inputs.shape[self.batch :]
+        units = _units(columns.numel(), moved, self.inputs.dtype, self.inputs.device)
+        return Series(
+            algebra=algebra,
+            indices=tuple(index for index, _ in moved),
+            stack=units.reshape(len(moved), *[1] * self.batch, *columns),
+            shape=tuple(self.inputs.shape),
+            axes=_batch.rows_of(self.inputs.shape, self.batch),
+        )
+
+    def _result(self, coefficient: Tensor | None, factor: float) -> Tensor:
+        if coefficient is None:
+            return self.inputs.new_zeros(self.outputs.shape)
+        return (coefficient.expand(self.outputs.shape) * factor).to(self.inputs.dtype)
+
+
+@lru_cache(maxsize=256)
+def _plan(orders: frozenset[MultiIndex]) -> tuple[Algebra, dict[MultiIndex, int], Moved]:
+    """Give the algebra of these orders, where each is in it, and which columns move."""
+    indices = closure(orders)
+    place = {index: number for number, index in enumerate(basis_of(indices))}
+    moved = [(place[index], index.index(1)) for index in indices if sum(index) == 1]
+    return monomials(indices), place, tuple(sorted(moved))
+
+
+@lru_cache(maxsize=256)
+def _units(columns: int, moved: Moved, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Give the unit vectors of the columns that move."""
+    with torch.inference_mode(mode=False):
+        unit = torch.eye(columns, dtype=dtype, device=device)
+        return unit[[column for _, column in moved]]
+
+
+def _factorial(order: MultiIndex) -> float:
+    """Multiply the factorials, which is infinite rather than an error where they are too large."""
+    return math.prod(float(n) for count in order for n in range(1, count + 1))

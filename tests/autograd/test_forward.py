@@ -1,0 +1,76 @@
+"""One test a fact about what a node kept of its forward operation."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from leafgrad import _autograd
+
+
+def leaf(*shape: int) -> torch.Tensor:
+    return torch.ones(*shape, requires_grad=True)
+
+
+def node_of(tensor: torch.Tensor) -> Any:
+    assert tensor.grad_fn is not None
+    return tensor.grad_fn
+
+
+def test_a_saved_result_is_connected_to_its_own_node() -> None:
+    result = leaf(2).tanh()
+    kept = _autograd.kept(node_of(result), "result")
+    assert kept.grad_fn is result.grad_fn
+    assert torch.equal(kept, result)
+
+
+def test_a_saved_input_comes_with_its_graph() -> None:
+    inner = leaf(2) * 2
+    assert _autograd.kept(node_of(inner.sin()), "self") is inner
+
+
+def test_a_negative_argument_is_negative() -> None:
+    x = leaf(2, 3)
+    assert _autograd.kept(node_of(x.softmax(-1)), "dim") == -1
+    assert _autograd.kept(node_of(x.sum((-1, 0))), "dim") == (-1, 0)
+    assert _autograd.kept(node_of(x.sum(0, keepdim=True)), "keepdim") is True
+
+
+def test_a_change_in_place_and_a_freed_graph_are_refused_by_pytorch() -> None:
+    inner = leaf(2) * 2
+    outer = inner.sin()
+    inner.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        _autograd.kept(node_of(outer), "self")
+    freed = leaf(2).exp()
+    freed.sum().backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        _autograd.kept(node_of(freed), "result")
+
+
+def test_what_checkpoint_would_recompute_is_told_without_doing_so() -> None:
+    calls = []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        return x.sin()
+
+    node = node_of(checkpoint(function, leaf(2), use_reentrant=False))
+    assert _autograd.is_recomputed(node, "self")
+    assert len(calls) == 1
+    assert not _autograd.is_recomputed(node_of(leaf(2).sin()), "self")
+    assert not _autograd.is_recomputed(node_of(leaf(2).sin()), "other")
+
+
+def test_the_type_of_each_result_is_known() -> None:
+    parts = leaf(4, 3).double().split([1, 3])
+    types = _autograd.output_types(node_of(parts[0]))
+    assert [tuple(kind.shape) for kind in types] == [(1, 3), (3, 3)]
+    assert {(kind.dtype, kind.device.type) for kind in types} == {(torch.float64, "cpu")}
+
+
+def test_a_kind_of_node_keeps_some_arguments_and_not_others() -> None:
+    node = node_of(leaf(2, 3).amax(1))
+    assert _autograd.keeps(node, "keepdim")
+    assert not _autograd.keeps(node_of(leaf(2).max()), "keepdim")

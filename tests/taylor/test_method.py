@@ -1,0 +1,376 @@
+"""Which method answers: what Taylor mode proves of rows, refuses and leaves to nested reverse."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.autograd.graph import save_on_cpu
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from leafgrad import Jet, Series, higher_order_grad, taylor_rule
+
+
+def points(*batch: int) -> Tensor:
+    number = torch.arange(torch.Size(batch).numel() * 2, dtype=torch.float64)
+    return ((number * 1.7).sin() / 2 + 1).reshape(*batch, 2).requires_grad_()
+
+
+def assert_same(ours: Tensor, theirs: Tensor) -> None:
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+def assert_refused(message: str, outputs: Tensor, inputs: Tensor) -> None:
+    with pytest.raises(RuntimeError, match=re.escape(message)):
+        higher_order_grad(outputs, inputs, (2, 0), method="taylor")
+
+
+# --- Rows that the walk proves to stay apart
+
+
+MATRIX = torch.linspace(-1, 1, 8, dtype=torch.float64).view(2, 4)
+APART: dict[str, Callable[[Tensor], Tensor]] = {
+    "layers": lambda x: (x @ MATRIX).tanh() @ MATRIX.t(),
+    "flattened and back": lambda x: (x.reshape(-1, 2) @ MATRIX).tanh().reshape(*x.shape[:-1], 4),
+    "flattened with channels and back": lambda x: (
+        (x @ MATRIX).reshape(-1).sin().reshape(*x.shape[:-1], 2, 2)
+    ),
+    "moved and back": lambda x: x.movedim(-1, 0).sin().movedim(0, -1),
+    "attention within rows": lambda x: (
+        (x[..., None] @ x[..., None, :]).softmax(-1) @ x[..., None]
+    ).squeeze(-1),
+    "constant per row": lambda x: x.sin() * torch.arange(x.shape[0]).view(-1, *[1] * (x.dim() - 1)),
+    "all of the rows": lambda x: x[:].sin(),
+    "columns joined": lambda x: torch.cat([x.unbind(-1)[1][..., None], x**2], -1).exp(),
+}
+
+
+@pytest.mark.parametrize("batch", [(1,), (5,), (3, 4), (2, 1, 3)], ids=str)
+@pytest.mark.parametrize("function", APART.values(), ids=APART)
+def test_rows_are_proven_to_stay_apart(
+    function: Callable[[Tensor], Tensor], batch: tuple[int, ...]
+) -> None:
+    x = points(*batch)
+    orders = [(1, 0), (2, 0), (1, 2)]
+    ours = higher_order_grad(function(x), x, orders, method="taylor")
+    theirs = higher_order_grad(function(x), x, orders, method="reverse")
+    for one, other in zip(ours, theirs, strict=True):
+        assert_same(one, other)
+
+
+MIXED: dict[str, Callable[[Tensor], Tensor]] = {
+    "mean": lambda x: x - x.mean(0),
+    "sum of squares": lambda x: x + x.square().sum(0),
+    "norm": lambda x: x / x.norm(),
+    "maximum": lambda x: x / x.max(),
+    "sort": lambda x: x.sort(0).values,
+    "flip": lambda x: x.flip(0),
+    "roll": lambda x: x.roll(1, 0),
+    "roll of all": lambda x: x.roll(2),
+    "swap": lambda x: x[[1, 0, 2, 3]],
+    "gather": lambda x: x.gather(0, torch.zeros(4, 2, dtype=torch.int64)),
+    "running sum": lambda x: x.cumsum(0),
+    "first row": lambda x: x * x[0],
+    "first rows": lambda x: x * x[:1],
+    "chunks": lambda x: torch.cat(x.split(2)),
+    "swapped chunks": lambda x: torch.cat(x.split(2)[::-1]),
+    "unbound": lambda x: torch.stack(x.unbind()[::-1]),
+    "softmax": lambda x: x.softmax(0),
+    "all pairs": lambda x: x @ x.t() @ x,
+    "all differences": lambda x: (x[:, None] - x[None]).square().sum(1),
+    "from the left": lambda x: torch.ones(4, 4, dtype=x.dtype) @ x,
+    "diagonal": lambda x: (x[:, :1] * x[:, 1:].t()).diagonal()[:, None],
+    "repeated": lambda x: x.repeat(2, 1)[:4],
+    "padded": lambda x: functional.pad(x, (0, 0, 1, 0))[:4],
+    "reshaped": lambda x: x.reshape(2, 4).sin().reshape(4, 2).flip(1),
+    "transposed": lambda x: x.reshape(2, 2, 2).transpose(0, 1).reshape(4, 2),
+    "two axes at once": lambda x: x.t().reshape(4, 2),
+    "convolution": lambda x: functional.conv1d(
+        x.t()[None], torch.ones(2, 2, 3, dtype=x.dtype), padding=1
+    )[0].t(),
+    "batch norm": lambda x: functional.batch_norm(x, None, None, training=True),
+}
+
+
+@pytest.mark.parametrize("function", MIXED.values(), ids=MIXED)
+def test_rows_that_may_mix_are_not_answered_in_taylor_mode(
+    function: Callable[[Tensor], Tensor],
+) -> None:
+    x = points(4)
+    assert_refused('not "taylor": outputs was computed through', function(x), x)
+
+
+@pytest.mark.parametrize("name", ["chunks", "reshaped"])
+def test_rows_that_only_seem_to_mix_are_left_to_reverse_mode(name: str) -> None:
+    x = points(4)
+    outputs = MIXED[name](x.sin())
+    answer = higher_order_grad(outputs, x, (2, 0))
+    assert_same(answer, higher_order_grad(outputs, x, (2, 0), method="reverse"))
+
+
+def test_rows_that_meet_other_rows_of_a_batch_of_two_axes_are_refused() -> None:
+    x = points(3, 3)
+    assert_refused("MulBackward0, and it may carry something", x * x.transpose(0, 1), x)
+
+
+def test_what_no_series_reaches_is_zero_whatever_comes_after() -> None:
+    x = points(3)
+    result = higher_order_grad(torch.lgamma(x.floor()) + x, x, [(1, 0), (2, 0)], method="taylor")
+    assert result[1].tolist() == [[0.0, 0.0]] * 3
+
+
+def test_rows_that_change_places_at_the_end_are_refused() -> None:
+    x = points(3, 3)
+    assert_refused("the rows of outputs are not those of inputs", x.transpose(0, 1).sin(), x)
+
+
+def test_first_order_is_proven_without_any_coefficient() -> None:
+    x = points(4)
+    calls: list[Tensor] = []
+    inner = x.sin()
+    inner.register_hook(calls.append)
+    higher_order_grad(inner.exp()[:, 0], x, (1, 0))
+    assert len(calls) == 1  # and none for a check of the rows
+
+
+# --- What no rule is known for
+
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return 3 * ctx.saved_tensors[0] ** 2 * gradients[0]
+
+
+class KnownCube(Cube):
+    """The same, with a rule."""
+
+
+class SumAndDifference(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        del ctx
+        return x + y, x - y
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        del ctx
+        plus, minus = gradients
+        return plus + minus, plus - minus
+
+
+@taylor_rule(KnownCube)
+def known_cube(ctx: Any, x: Series) -> Jet:
+    (value,) = ctx.saved_tensors
+    return Jet(value, x) ** 3
+
+
+@taylor_rule(SumAndDifference)
+def sum_and_difference(_: Any, x: Series, y: Series | None) -> list[Series | None]:
+    return [x if y is None else x + y, x if y is None else x - y]
+
+
+def applied(function: Any, *inputs: Tensor) -> Any:
+    return function.apply(*inputs)
+
+
+def test_a_custom_function_is_named_with_its_line() -> None:
+    x = points(3)
+    line = Cube.forward.__code__.co_firstlineno
+    assert_refused(f"CubeBackward ({__file__}:{line}), which has no rule", applied(Cube, x), x)
+    assert_refused("register one by leafgrad.taylor_rule", applied(Cube, x), x)
+
+
+def test_a_rule_of_ones_own_makes_a_once_differentiable_function_differentiable() -> None:
+    x = points(3)
+    outputs = applied(KnownCube, x.sin()).sum(1)
+    answer = higher_order_grad(outputs, x, [(1, 0), (3, 0)])
+    written_out = (x.sin() ** 3).sum(1)
+    for one, other in zip(answer, higher_order_grad(written_out, x, [(1, 0), (3, 0)]), strict=True):
+        assert_same(one, other)
+    assert_same(
+        torch.autograd.grad(answer[1].sum(), x)[0],
+        torch.autograd.grad(higher_order_grad(written_out, x, (3, 0)).sum(), x)[0],
+    )
+
+
+def test_a_rule_of_ones_own_may_have_several_inputs_and_outputs() -> None:
+    x, y = points(3), points(3).detach()
+    for other in (y, y.clone().requires_grad_(), x.cos()):
+        plus, minus = applied(SumAndDifference, x.sin(), other)
+        expected = (x.sin() + other) * (x.sin() - other) ** 2
+        assert_same(
+            higher_order_grad((plus * minus**2).sum(1), x, (3, 0), method="taylor"),
+            higher_order_grad(expected.sum(1), x, (3, 0), method="reverse"),
+        )
+
+
+def written_into(x: Tensor) -> Tensor:
+    copy = x.clone()
+    copy[:, 0] = x[:, 1].cos()
+    return copy
+
+
+REFUSED: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
+    "no rule": ("LgammaBackward0, which has no rule", torch.lgamma),
+    "a write into a view": ("CopySlices, which has no rule", written_into),
+    "complex": ("its result is complex", lambda x: (x * 1j).abs()),
+    "no elements": ("its result has no elements", lambda x: x + x[:, :0].sum(1, keepdim=True)),
+    "limits": ("its limits depend on inputs", lambda x: x.clamp(x - 1, x + 1)),
+    "a limit": ("its limit depends on inputs", lambda x: x.clamp_min(x - 1)),
+    "a constant's limit": (
+        "its limit depends on inputs",
+        lambda x: torch.clamp_min(torch.ones(2, dtype=x.dtype), x),
+    ),
+    "a mask": ("the elements that a mask shows", lambda x: x[x > 0].reshape(x.shape)),
+    "two axes": ("along more than one axis", lambda x: x[[0, 1, 2], [0, 1, 1]]),
+    "constants joined": (
+        "joins several constants",
+        lambda x: torch.cat([torch.ones(3, 1), x, torch.ones(3, 2)], 1),
+    ),
+    "another norm": ("not the Euclidean", lambda x: torch.linalg.vector_norm(x, 3, dim=1)),
+    "training": (
+        "statistics of the batch",
+        lambda x: functional.batch_norm(x, None, None, training=True),
+    ),
+}
+REFUSED_OF_A_POINT: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
+    "a part": (
+        "a part of the other axes",
+        lambda x: x.expand(2, 2).gather(1, torch.ones(1, 1, dtype=torch.int64)),
+    ),
+    "a weight": (
+        "its weight or bias depends on inputs",
+        lambda x: functional.layer_norm(x, (2,), x),
+    ),
+    "a kernel": (
+        "its weight depends on inputs",
+        lambda x: functional.conv1d(x[None, None], x[None, None]),
+    ),
+}
+
+
+@pytest.mark.parametrize(("message", "function"), REFUSED.values(), ids=REFUSED)
+def test_what_has_no_answer_in_taylor_mode_says_why(
+    message: str, function: Callable[[Tensor], Tensor]
+) -> None:
+    x = points(3)
+    assert_refused(message, function(x), x)
+
+
+@pytest.mark.parametrize(
+    ("message", "function"), REFUSED_OF_A_POINT.values(), ids=REFUSED_OF_A_POINT
+)
+def test_what_has_no_answer_for_a_point_says_why(
+    message: str, function: Callable[[Tensor], Tensor]
+) -> None:
+    x = points()
+    assert_refused(message, function(x), x)
+
+
+def test_an_axis_of_a_number_is_left_to_reverse_mode() -> None:
+    a = torch.tensor(2.0, requires_grad=True)
+    with pytest.raises(RuntimeError, match="an axis of a number, which has none"):
+        higher_order_grad(a.exp().cumsum(0), a, 2, method="taylor")
+    assert higher_order_grad(a.exp().cumsum(0), a, 2).item() == pytest.approx(torch.exp(a).item())
+
+
+def test_checkpointed_steps_are_left_to_reverse_mode() -> None:
+    x = points(3)
+    outputs = checkpoint(lambda x: (x @ MATRIX).tanh(), x, use_reentrant=False)
+    assert_refused("by checkpoint", outputs, x)
+    assert_same(
+        higher_order_grad(outputs, x, (2, 0)), higher_order_grad((x @ MATRIX).tanh(), x, (2, 0))
+    )
+
+
+# --- Surroundings
+
+
+def test_tensors_saved_elsewhere_are_fetched() -> None:
+    x = points(3)
+    with save_on_cpu():
+        outputs = (x @ MATRIX).tanh()
+    expected = higher_order_grad((x @ MATRIX).tanh(), x, (2, 1))
+    assert_same(higher_order_grad(outputs, x, (2, 1), method="taylor"), expected)
+
+
+def test_no_hook_runs_and_no_gradient_changes() -> None:
+    x = points(3)
+    inner = x.sin()
+    inner.retain_grad()
+    calls: list[Tensor] = []
+    inner.register_hook(calls.append)
+    higher_order_grad(inner.exp(), x, (2, 0), method="taylor")
+    assert not calls
+    assert inner.grad is None
+    assert x.grad is None
+
+
+def test_nothing_is_recorded_without_create_graph() -> None:
+    x = points(3)
+    w = torch.ones(2, 4, dtype=torch.float64, requires_grad=True)
+    result = higher_order_grad((x @ w).tanh(), x, (2, 0), create_graph=False, method="taylor")
+    assert result.grad_fn is None
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_autocast_gives_what_it_gives_in_reverse_mode(*, inside: bool) -> None:
+    x = points(4).detach().float().requires_grad_()
+    w = MATRIX.float().requires_grad_()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        outputs = (x @ w).tanh().sum(1)
+        if inside:
+            ours = higher_order_grad(outputs, x, (2, 0), method="taylor")
+    if not inside:
+        ours = higher_order_grad(outputs, x, (2, 0), method="taylor")
+    assert ours.dtype == torch.float32
+    theirs = higher_order_grad((x @ w).tanh().sum(1), x, (2, 0))
+    torch.testing.assert_close(ours, theirs, rtol=0.1, atol=0.1)
+
+
+def test_a_derivative_in_taylor_mode_can_be_differentiated_on() -> None:
+    x = points(3)
+    second = higher_order_grad((x @ MATRIX).tanh(), x, (2, 0), method="taylor")
+    assert_same(
+        higher_order_grad(second, x, (0, 1)),
+        higher_order_grad((x @ MATRIX).tanh(), x, (2, 1), method="reverse"),
+    )
+
+
+def test_a_sum_with_something_more_precise_is_carried_on_in_its_precision() -> None:
+    x = points(3).detach().float().requires_grad_()
+    outputs = (x + MATRIX[:, 0]).sin()
+    assert outputs.dtype == torch.float64
+    ours = higher_order_grad(outputs, x, (2, 0), method="taylor")
+    assert ours.dtype == torch.float32
+    torch.testing.assert_close(ours[:, 0], -outputs.float()[:, 0])
+
+
+# --- Orders
+
+
+def test_an_order_beyond_floating_point_is_infinite_or_zero() -> None:
+    x = torch.full((1, 1), 0.5, dtype=torch.float64, requires_grad=True)
+    assert higher_order_grad(x**3, x, 200).item() == 0
+    assert higher_order_grad(1 / x, x, 180).item() == float("inf")
+
+
+def test_high_orders_and_many_mixed_ones_are_answered() -> None:
+    x = points(2)
+    outputs = (x[:, 0] + 2 * x[:, 1]).exp()
+    orders = [(p, q) for p in range(9) for q in range(9)]
+    for (_, q), derivative in zip(orders, higher_order_grad(outputs, x, orders), strict=True):
+        torch.testing.assert_close(derivative, 2**q * outputs, rtol=1e-12, atol=0)
+    y = torch.full((1, 1), 0.3, dtype=torch.float64, requires_grad=True)
+    torch.testing.assert_close(higher_order_grad(y.exp(), y, 60), y.exp(), rtol=1e-12, atol=0)

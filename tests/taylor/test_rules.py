@@ -1,0 +1,557 @@
+"""The rule of each kind of node gives what nested reverse mode gives, and so do its derivatives."""
+
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from leafgrad import _autograd, higher_order_grad, laplacian
+from leafgrad._taylor._rules import RULES
+
+Function = Callable[[Tensor, Tensor], Tensor]
+
+CONSTANT = torch.linspace(-1, 1, 8, dtype=torch.float64)
+MATRIX = CONSTANT.view(2, 4)
+
+
+def elementwise(function: Callable[[Tensor], Tensor]) -> Function:
+    """Apply a function to what depends on inputs and parameter, and is not linear."""
+    return lambda x, w: function(w * x + 0.1 * x * x)
+
+
+def constant_channels(x: Tensor) -> Tensor:
+    return torch.ones(len(x), 2, dtype=x.dtype)
+
+
+def power_of(exponent: float) -> Callable[[Tensor], Tensor]:
+    return lambda h: h**exponent
+
+
+CASES: dict[str, list[Function]] = {
+    # --- Smooth functions of each element
+    "TanhBackward0": [
+        elementwise(torch.tanh),
+        lambda x, w: (w * x[:, 0] * x[:, 1]).tanh(),
+        lambda x, w: (w * x[:, 1]).tanh(),
+    ],
+    "SigmoidBackward0": [elementwise(torch.sigmoid)],
+    "SinBackward0": [elementwise(torch.sin), lambda x, w: (w * x[:, 0] * x[:, 1]).sin()],
+    "CosBackward0": [elementwise(torch.cos)],
+    "TanBackward0": [elementwise(lambda h: torch.tan(h / 2))],
+    "SinhBackward0": [elementwise(torch.sinh)],
+    "CoshBackward0": [elementwise(torch.cosh)],
+    "ExpBackward0": [elementwise(torch.exp), lambda x, w: (w * x[:, 0] * x[:, 1]).exp()],
+    "Expm1Backward0": [elementwise(torch.expm1)],
+    "Exp2Backward0": [elementwise(torch.exp2)],
+    "LogBackward0": [elementwise(torch.log)],
+    "Log2Backward0": [elementwise(torch.log2)],
+    "Log10Backward0": [elementwise(torch.log10)],
+    "Log1PBackward0": [elementwise(torch.log1p)],
+    "SqrtBackward0": [elementwise(torch.sqrt), lambda x, w: (w * x[:, 0] * x[:, 1]).sqrt()],
+    "RsqrtBackward0": [elementwise(torch.rsqrt)],
+    "ReciprocalBackward0": [
+        elementwise(torch.reciprocal),
+        lambda x, w: (w * x[:, 0] * x[:, 1]).reciprocal(),
+    ],
+    "PowBackward0": [elementwise(power_of(p)) for p in (0, 1, 2, 3, 5, -1, -2, 2.5, 0.5, -0.3)],
+    "PowBackward1": [
+        elementwise(lambda h: torch.pow(h, 1.05 + h)),
+        lambda x, w: torch.pow(w * x, torch.tensor([2.0, 1.3], dtype=x.dtype)),
+        lambda x, w: torch.pow(w.expand(2), x),
+    ],
+    "PowBackward2": [elementwise(lambda h: torch.pow(1.7, h))],
+    "AsinBackward0": [elementwise(lambda h: torch.asin(h / 4))],
+    "AcosBackward0": [elementwise(lambda h: torch.acos(h / 4))],
+    "AtanBackward0": [elementwise(torch.atan)],
+    "AsinhBackward0": [elementwise(torch.asinh)],
+    "AcoshBackward0": [elementwise(lambda h: torch.acosh(1.5 + h))],
+    "AtanhBackward0": [elementwise(lambda h: torch.atanh(h / 4))],
+    "ErfBackward0": [elementwise(torch.erf)],
+    "ErfcBackward0": [elementwise(torch.erfc)],
+    "LogSigmoidBackward0": [elementwise(functional.logsigmoid)],
+    "SoftplusBackward0": [elementwise(lambda h: functional.softplus(h, beta=2, threshold=3))],
+    "Atan2Backward0": [
+        lambda x, w: torch.atan2(w * x[:, 0], x[:, 1]),
+        lambda x, w: torch.atan2(w * x[:, 0], w),
+        lambda x, w: torch.atan2(w, x[:, 1]),
+    ],
+    "SiluBackward0": [elementwise(functional.silu)],
+    "MishBackward0": [elementwise(functional.mish)],
+    "GeluBackward0": [
+        elementwise(functional.gelu),
+        elementwise(lambda h: functional.gelu(h, approximate="tanh")),
+    ],
+    "GluBackward0": [elementwise(functional.glu)],
+    # --- Functions in pieces
+    "ReluBackward0": [elementwise(lambda h: torch.relu(h.sin() - 0.8))],
+    "ThresholdBackward0": [elementwise(lambda h: functional.threshold(h.sin(), 0.8, 0.3))],
+    "LeakyReluBackward0": [elementwise(lambda h: functional.leaky_relu(h.sin() - 0.8, 0.3))],
+    "AbsBackward0": [elementwise(lambda h: (h.sin() - 0.8).abs())],
+    "ClampBackward0": [
+        elementwise(lambda h: h.sin().clamp(torch.tensor(0.7), torch.tensor(0.9))),
+    ],
+    "ClampBackward1": [
+        elementwise(lambda h: h.sin().clamp(0.7, 0.9)),
+        elementwise(lambda h: h.sin().clamp(None, 0.9)),
+        elementwise(lambda h: h.sin().clamp(0.7)),
+    ],
+    "ClampMinBackward0": [elementwise(lambda h: h.sin().clamp_min(0.8))],
+    "ClampMinBackward1": [elementwise(lambda h: h.sin().clamp_min(torch.tensor(0.8)))],
+    "ClampMaxBackward0": [elementwise(lambda h: h.sin().clamp_max(0.8))],
+    "ClampMaxBackward1": [elementwise(lambda h: h.sin().clamp_max(torch.tensor(0.8)))],
+    "HardtanhBackward0": [elementwise(lambda h: functional.hardtanh(h.sin(), -0.8, 0.8))],
+    "HardswishBackward0": [elementwise(lambda h: functional.hardswish(6 * h.sin() - 2))],
+    "HardshrinkBackward0": [elementwise(lambda h: functional.hardshrink(h.sin(), 0.8))],
+    "SoftshrinkBackward0": [elementwise(lambda h: functional.softshrink(h.sin(), 0.8))],
+    "EluBackward0": [
+        elementwise(lambda h: functional.elu(h.sin() - 0.8, 1.3)),
+        elementwise(lambda h: functional.selu(h.sin() - 0.8)),
+    ],
+    "CeluBackward0": [elementwise(lambda h: functional.celu(h.sin() - 0.8, 2))],
+    "PreluKernelBackward0": [lambda x, w: functional.prelu(x.sin() - 0.8, w.reshape(1))],
+    "WhereBackward0": [
+        lambda x, w: torch.where(x > 1, (w * x).sin(), x**3),
+        lambda x, w: torch.where(x > 1, w, x**3),
+        lambda x, w: torch.where(x > 1, x**3 * w, 0.5),
+    ],
+    "MaskedFillBackward0": [lambda x, w: (w * x).sin().masked_fill(x > 1, 0.5)],
+    "MaskedFillBackward1": [
+        lambda x, w: (w * x).sin().masked_fill(x > 1, torch.tensor(0.5, dtype=x.dtype))
+    ],
+    "MaximumBackward0": [
+        lambda x, w: torch.maximum((w * x).sin(), x**3),
+        lambda x, w: torch.maximum(w * x, w * x) ** 2,
+        lambda x, w: torch.maximum(w * x, CONSTANT[-2:]) ** 2,
+        lambda x, w: torch.maximum(CONSTANT[-2:], w * x) ** 2,
+    ],
+    "MinimumBackward0": [lambda x, w: torch.minimum((w * x).sin(), x**3)],
+    "FloorBackward0": [elementwise(lambda h: h.floor() * h.sin())],
+    "CeilBackward0": [elementwise(lambda h: h.ceil() * h.sin())],
+    "RoundBackward0": [elementwise(lambda h: h.round() * h.sin())],
+    "RoundBackward1": [elementwise(lambda h: h.round(decimals=1) * h.sin())],
+    "TruncBackward0": [elementwise(lambda h: h.trunc() * h.sin())],
+    "SignBackward0": [elementwise(lambda h: h.sign() * h.sin())],
+    "FracBackward0": [elementwise(lambda h: h.sin().frac())],
+    # --- Arithmetic
+    "AddBackward0": [
+        lambda x, w: torch.add(x.sin(), w * x**2, alpha=0.3),
+        lambda x, w: w + x.sin(),
+        lambda x, w: x.sin() + w,
+        lambda x, _: x.sin() + 1.5,
+    ],
+    "AddBackward1": [elementwise(lambda h: functional.rms_norm(h, (2,)) + h)],
+    "SubBackward0": [
+        lambda x, w: torch.sub(x.sin(), w * x**2, alpha=0.3),
+        lambda x, w: w - x.sin(),
+        lambda x, _: x.sin() - 1.5,
+    ],
+    "SubBackward1": [lambda x, w: torch.ops.aten.sub.Scalar((w * x).sin(), 0.5, 2)],
+    "RsubBackward0": [
+        lambda x, w: torch.rsub(x.sin(), w * x**2, alpha=0.3),
+        lambda x, w: torch.rsub(w, x.sin()),
+    ],
+    "RsubBackward1": [lambda x, w: 1.5 - (w * x).sin()],
+    "NegBackward0": [elementwise(lambda h: -(h.sin()))],
+    "MulBackward0": [
+        lambda x, w: (w * x).sin() * x.exp(),
+        lambda x, w: x[:, :1] * (w * x).sin(),
+        lambda x, w: w * x.sin(),
+        lambda x, w: x.sin() * w * 1.5,
+        lambda x, _: x[:, 0] * x[:, 1],
+    ],
+    "MulBackward1": [lambda x, w: torch.ops.aten.mul.Scalar((w * x).sin(), 1.5)],
+    "DivBackward0": [
+        lambda x, w: (w * x).sin() / x.exp(),
+        lambda x, w: w / x,
+        lambda x, w: x.sin() / w,
+        lambda x, _: x.sin() / 2.1,
+    ],
+    "DivBackward1": [lambda x, w: torch.ops.aten.div.Scalar((w * x).sin(), 1.5)],
+    "AddcmulBackward0": [
+        lambda x, w: torch.addcmul(x.sin(), w * x, x.exp(), value=0.3),
+        lambda x, w: torch.addcmul(x.sin(), w, w),
+        lambda x, w: torch.addcmul(w, x, w.expand(2), value=2),
+    ],
+    "LerpBackward0": [
+        lambda x, w: torch.lerp(x.sin(), w * x**2, 0.3),
+        lambda x, w: torch.lerp(w.expand(2), x.sin(), 0.3),
+    ],
+    # --- Products of matrices
+    "MmBackward0": [
+        lambda x, w: (x.sin() @ (w * MATRIX)).tanh(),
+        lambda x, w: (w * MATRIX.t() @ x.t().sin()).t().tanh(),
+    ],
+    "AddmmBackward0": [
+        lambda x, w: torch.addmm(w, x.sin(), MATRIX, beta=0.5, alpha=2).tanh(),
+        lambda x, w: torch.addmm((w * x).sin(), x @ MATRIX, MATRIX.t()),
+        lambda x, w: torch.addmm(x.sin(), w.expand(len(x), 3), torch.ones(3, 2, dtype=x.dtype)),
+    ],
+    "BmmBackward0": [
+        lambda x, w: (w * x).sin()[:, :, None] @ x.exp()[:, None, :],
+        lambda x, w: (x.sin()[:, :, None] @ w.expand(len(x), 1, 3)).tanh(),
+        lambda x, w: (w.expand(len(x), 3, 1) @ x.sin()[:, None, :]).tanh(),
+    ],
+    "BaddbmmBackward0": [
+        lambda x, w: torch.baddbmm(w, (w * x).sin()[:, :, None], x[:, None, :], beta=2, alpha=3)
+    ],
+    "MvBackward0": [
+        lambda x, w: ((x.sin() @ MATRIX) @ (w * CONSTANT[:4])).tanh(),
+    ],
+    "AddmvBackward0": [
+        lambda x, w: torch.addmv((w * x[:, 0]).sin(), x.exp(), CONSTANT[:2], beta=2, alpha=3),
+        lambda x, w: torch.addmv(x[:, 0].sin(), w.expand(len(x), 2), CONSTANT[:2]),
+    ],
+    "ConvolutionBackward0": [
+        lambda x, w: functional.conv1d((x.sin() @ MATRIX)[:, None], w.expand(2, 1, 3), padding=1),
+        lambda x, w: functional.conv_transpose1d(
+            (w * x).sin()[:, None], CONSTANT.view(1, 4, 2), CONSTANT[:4], stride=2
+        ),
+    ],
+    # --- Views
+    "AliasBackward0": [lambda x, w: torch.ops.aten.alias((w * x).sin())],
+    "CloneBackward0": [lambda x, w: (w * x).sin().clone()],
+    "ToCopyBackward0": [lambda x, w: (w * x).sin().to(torch.float64, copy=True)],
+    "ViewBackward0": [
+        lambda x, w: (w * x).sin().view(-1, 1, 2),
+        lambda x, w: ((x[:, None] @ MATRIX).view(-1, 2, 2) * w).sin().view(-1, 4),
+        lambda x, w: (
+            (x.expand(2, *x.shape).transpose(0, 1) * w).reshape(-1, 2).sin().view(len(x), 4)
+        ),
+    ],
+    "UnsafeViewBackward0": [lambda x, w: (x.sin()[:, None] @ (w * MATRIX)).tanh()],
+    "ReshapeAliasBackward0": [
+        lambda x, w: torch.ops.aten._reshape_alias((w * x).sin(), [len(x), 1, 2], [2, 2, 1])
+    ],
+    "SqueezeBackward0": [lambda x, w: (w * x).sin()[:, None].squeeze()],
+    "SqueezeBackward1": [lambda x, w: (w * x).sin()[:, None].squeeze(1)],
+    "SqueezeBackward2": [lambda x, w: (w * x).sin()[:, None, :, None].squeeze((1, 3))],
+    "SqueezeBackward5": [
+        lambda x, w: torch.func.vmap(lambda row: (w * row).sin() @ MATRIX)(x).tanh()
+    ],
+    "UnsqueezeBackward0": [lambda x, w: (w * x).sin().unsqueeze(1)],
+    "ExpandBackward0": [lambda x, w: (w * x).sin()[:, None].expand(-1, 3, 2)],
+    "RepeatBackward0": [lambda x, w: (w * x).sin().repeat(1, 3)],
+    "TBackward0": [lambda x, w: (w * x).t().sin().t()],
+    "TransposeBackward0": [lambda x, w: (w * x)[:, None].transpose(1, 2).sin()],
+    "PermuteBackward0": [lambda x, w: (w * x)[:, None].permute(1, 2, 0).sin().permute(2, 1, 0)],
+    # --- Parts
+    "SliceBackward0": [
+        lambda x, w: (w * x).sin()[:, 1:],
+        lambda x, w: (x.sin() @ (w * MATRIX))[:, ::2].tanh(),
+        lambda x, w: (x.sin() @ (w * MATRIX))[:, -3:-1].tanh(),
+    ],
+    "SelectBackward0": [lambda x, w: (w * x).sin()[:, 1], lambda x, w: (w * x).sin()[..., -2]],
+    "UnbindBackward0": [lambda x, w: (w * x).sin().unbind(1)[1] * x.unbind(1)[0]],
+    "SplitBackward0": [lambda x, w: (x.sin() @ (w * MATRIX)).split(3, 1)[1].tanh()],
+    "SplitWithSizesBackward0": [lambda x, w: (x.sin() @ (w * MATRIX)).split([1, 3], 1)[1].tanh()],
+    "DiagonalBackward0": [lambda x, w: ((w * x).sin()[:, :, None] * x[:, None]).diagonal(1, 1, 2)],
+    "IndexBackward0": [
+        lambda x, w: (w * x).sin()[:, [1, 0, 1]],
+        lambda x, w: (w * x).sin()[:, torch.tensor([[1, 0], [-1, 1]])],
+    ],
+    "IndexSelectBackward0": [lambda x, w: (w * x).sin().index_select(1, torch.tensor([1, 0, 1]))],
+    "GatherBackward0": [
+        lambda x, w: (w * x).sin().gather(1, torch.ones(len(x), 3, dtype=torch.int64))
+    ],
+    "SortBackward0": [lambda x, w: (w * x).sin().sort(1).values],
+    "SortBackward1": [lambda x, w: (w * x).sin().sort(dim=1, stable=True).values],
+    "TopkBackward0": [lambda x, w: (w * x).sin().topk(1, 1).values],
+    "MaxBackward0": [
+        lambda x, w: (w * x).sin().max(1).values,
+        lambda x, w: (w * x).sin().max(1, keepdim=True).values,
+    ],
+    "MinBackward0": [lambda x, w: (w * x).sin().min(1).values],
+    "AmaxBackward0": [
+        lambda x, w: (w * x).sin().amax(1),
+        lambda x, w: (w * x).sin()[:, [0, 1, 0, 1]].amax(1, keepdim=True),
+    ],
+    "AminBackward0": [lambda x, w: (w * x).sin().amin(1)],
+    # --- Joints
+    "CatBackward0": [
+        lambda x, w: torch.cat([(w * x).sin(), x**2, x[:, :1]], 1),
+        lambda x, w: torch.cat([constant_channels(x), (w * x).sin()], 1) ** 2,
+        lambda x, w: torch.cat([w.expand(len(x), 2), (w * x).sin(), constant_channels(x)], -1),
+        lambda x, w: torch.cat([x[:, :1] ** 2, x[:, 1:] * w], 1).sum(1).sin(),
+    ],
+    "StackBackward0": [
+        lambda x, w: torch.stack([(w * x).sin(), constant_channels(x), x**2], 1),
+        lambda x, w: torch.stack([(w * x).sin(), x**2], -1),
+    ],
+    # --- Sums
+    "SumBackward1": [
+        lambda x, w: (w * x).sin().sum(1),
+        lambda x, w: (w * x).sin().sum(-1, keepdim=True),
+    ],
+    "MeanBackward1": [lambda x, w: (w * x).sin().mean(1)],
+    "CumsumBackward0": [lambda x, w: (w * x).sin().cumsum(1)],
+    "FlipBackward0": [lambda x, w: (w * x).sin().flip(1)],
+    "RollBackward0": [lambda x, w: (w * x).sin().roll(1, 1)],
+    "TrilBackward0": [lambda x, w: ((w * x).sin()[:, :, None] * x[:, None]).tril()],
+    "TriuBackward0": [lambda x, w: ((w * x).sin()[:, :, None] * x[:, None]).triu(1)],
+    "ConstantPadNdBackward0": [lambda x, w: functional.pad((w * x).sin(), (1, 2), value=0.3)],
+    # --- Statistics
+    "LinalgVectorNormBackward0": [
+        lambda x, w: torch.linalg.vector_norm(w * x.exp(), dim=1),
+        lambda x, w: torch.linalg.vector_norm(w * x.exp(), dim=1, keepdim=True),
+    ],
+    "NormBackward1": [lambda x, w: torch.ops.aten.norm.ScalarOpt_dim(w * x.exp(), 2, [1])],
+    "ProdBackward1": [
+        lambda x, w: ((w * x).sin() @ MATRIX).prod(1),
+        lambda x, w: (w * x).sin().prod(1, keepdim=True),
+    ],
+    "VarBackward0": [
+        lambda x, w: (w * x.exp() @ MATRIX).var(1),
+        lambda x, w: (w * x.exp() @ MATRIX).var(1, correction=0, keepdim=True),
+    ],
+    "StdBackward0": [lambda x, w: (w * x.exp() @ MATRIX).std(1)],
+    "VarMeanBackward0": [
+        lambda x, w: torch.stack(torch.var_mean(w * x.exp() @ MATRIX, 1), 1),
+        lambda x, w: torch.cat(torch.var_mean(w * x.exp() @ MATRIX, 1, keepdim=True), 1),
+    ],
+    "SoftmaxBackward0": [lambda x, w: (w * x.exp()).softmax(1)],
+    "LogSoftmaxBackward0": [lambda x, w: (w * x.exp()).log_softmax(-1)],
+    "LogsumexpBackward0": [
+        lambda x, w: (w * x.exp()).logsumexp(1),
+        lambda x, w: (w * x.exp()).logsumexp(1, keepdim=True),
+    ],
+    "NativeGroupNormBackward0": [
+        lambda x, w: functional.group_norm(x.exp() @ MATRIX, 2, w.expand(4), w.expand(4), 0.1),
+        lambda x, w: functional.group_norm(w * x.exp() @ MATRIX, 2, eps=0.1),
+    ],
+    "NativeBatchNormBackward0": [
+        lambda x, w: functional.batch_norm(
+            x.sin(), CONSTANT[:2].exp(), CONSTANT[2:4].exp(), w.repeat(2), w.repeat(2)
+        ),
+        lambda x, w: functional.batch_norm(w * x.sin(), CONSTANT[:2], CONSTANT[2:4].exp()),
+    ],
+}
+
+# With one point alone, whose axes are all those of its columns.
+OF_A_POINT: dict[str, list[Function]] = {
+    "MulBackward0": [lambda x, w: w * x.sum() * x.sin()],
+    "MvBackward0": [
+        lambda x, w: torch.mv(w * MATRIX.t(), x.sin()).tanh(),
+        lambda x, w: torch.mv(w * x.sin()[:, None] * x, x.exp()),
+    ],
+    "SplitBackward0": [lambda x, w: (w * x).split(2)[0].sin()],
+    "DotBackward0": [
+        lambda x, w: torch.dot((w * x).sin(), x.exp()),
+        lambda x, w: torch.dot(x.sin(), w.expand(2)),
+    ],
+    "SumBackward0": [lambda x, w: (w * x).sin().sum()],
+    "MeanBackward0": [lambda x, w: (w * x).sin().mean()],
+    "MaxBackward1": [lambda x, w: (w * x).sin().max()],
+    "MinBackward1": [lambda x, w: (w * x).sin().min()],
+    "ProdBackward0": [lambda x, w: (w * x).sin().prod()],
+    "NormBackward0": [lambda x, w: torch.ops.aten.norm.Scalar(w * x.exp(), 2)],
+    "VarBackward0": [lambda x, w: (w * x.exp() @ MATRIX).var()],
+    "RollBackward0": [lambda x, w: (w * x).sin().roll(1)],
+    "SqueezeBackward4": [lambda x, w: functional.linear(x.sin(), w * MATRIX.t()).tanh()],
+    "UnbindBackward0": [lambda x, w: (w * x).sin().unbind()[0] * x[1]],
+}
+# What PyTorch cannot differentiate as often, or not rightly, beside the same written out.
+WRITTEN_OUT: dict[str, list[tuple[Function, Function]]] = {
+    "NativeLayerNormBackward0": [
+        (
+            lambda x, w: functional.layer_norm(w * x.exp() @ MATRIX, (4,)),
+            lambda x, w: normalised(w * x.exp() @ MATRIX),
+        ),
+        (
+            lambda x, w: functional.layer_norm(x.exp() @ MATRIX, (4,), w.expand(4), w.expand(4)),
+            lambda x, w: w * normalised(x.exp() @ MATRIX) + w,
+        ),
+    ],
+    "HardsigmoidBackward0": [
+        (
+            lambda x, w: functional.hardsigmoid(w * x.sin()),
+            lambda x, w: (w * x.sin() + 3) / 6,
+        ),
+        (lambda x, w: functional.hardsigmoid(5 + w * x.sin()), lambda x, w: 0 * w * x.sin()),
+    ],
+}
+ORDERS = [(1, 0), (0, 2), (1, 1), (2, 1)]
+
+
+def normalised(h: Tensor) -> Tensor:
+    mean, variance = h.mean(1, keepdim=True), h.var(1, correction=0, keepdim=True)
+    return (h - mean) / (variance + 1e-5).sqrt()
+
+
+def rows(*shape: int) -> Tensor:
+    number = torch.arange(torch.Size(shape).numel(), dtype=torch.float64)
+    return ((number * 1.7).sin() / 2 + 1).reshape(shape).requires_grad_()
+
+
+def parameter() -> Tensor:
+    return torch.tensor(0.9, dtype=torch.float64, requires_grad=True)
+
+
+def by_name(cases: dict[str, list[Any]]) -> list[Any]:
+    return [
+        pytest.param(name, case, id=f"{name}-{number}")
+        for name, functions in cases.items()
+        for number, case in enumerate(functions)
+    ]
+
+
+def names_between(outputs: Tensor, inputs: Tensor) -> set[str]:
+    return set(map(_autograd.node_name, _autograd.nodes_between(outputs, inputs) or ()))
+
+
+def gradients(results: tuple[Tensor, ...], sources: list[Tensor]) -> tuple[Tensor, ...]:
+    """Differentiate the sum of squares of what carries a graph."""
+    total = sum((result.square().sum() for result in results), torch.zeros(()))
+    if not total.requires_grad:
+        return tuple(torch.zeros_like(source) for source in sources)
+    return torch.autograd.grad(
+        total, sources, create_graph=True, allow_unused=True, materialize_grads=True
+    )
+
+
+def assert_same(ours: tuple[Tensor, ...], theirs: tuple[Tensor, ...]) -> None:
+    for one, other in zip(ours, theirs, strict=True):
+        scale = 1 + other.detach().abs().amax()
+        torch.testing.assert_close(one / scale, other / scale, rtol=0, atol=1e-12)
+
+
+def assert_same_thrice(
+    ours: tuple[Tensor, ...], theirs: tuple[Tensor, ...], sources: list[Tensor]
+) -> None:
+    """Compare values, gradients, and gradients of gradients."""
+    for _ in range(3):
+        assert_same(ours, theirs)
+        ours, theirs = gradients(ours, sources), gradients(theirs, sources)
+
+
+def test_each_rule_has_a_case() -> None:
+    assert set(RULES) == {*CASES, *OF_A_POINT, *WRITTEN_OUT}
+
+
+@pytest.mark.parametrize(("name", "function"), by_name(CASES))
+def test_a_rule_gives_what_nested_reverse_mode_gives(name: str, function: Function) -> None:
+    x, w = rows(3, 2), parameter()
+    outputs = function(x, w)
+    assert name in names_between(outputs, x)
+    ours = higher_order_grad(outputs, x, ORDERS, method="taylor")
+    theirs = higher_order_grad(outputs, x, ORDERS, method="reverse")
+    assert_same_thrice(ours, theirs, [w, x])
+
+
+@pytest.mark.parametrize(("name", "function"), by_name(OF_A_POINT))
+def test_a_rule_gives_what_nested_reverse_mode_gives_for_a_point(
+    name: str, function: Function
+) -> None:
+    x, w = rows(2), parameter()
+    outputs = function(x, w)
+    assert name in names_between(outputs, x)
+    ours = higher_order_grad(outputs, x, ORDERS, method="taylor")
+    theirs = higher_order_grad(outputs, x, ORDERS, method="reverse")
+    assert_same_thrice(ours, theirs, [w, x])
+
+
+@pytest.mark.parametrize(("name", "pair"), by_name(WRITTEN_OUT))
+def test_a_rule_gives_what_its_function_written_out_gives(
+    name: str, pair: tuple[Function, Function]
+) -> None:
+    x, w = rows(3, 2), parameter()
+    outputs, written_out = (function(x, w) for function in pair)
+    assert name in names_between(outputs, x)
+    ours = higher_order_grad(outputs, x, ORDERS, method="taylor")
+    theirs = higher_order_grad(written_out, x, ORDERS, method="reverse")
+    assert_same_thrice(ours, theirs, [w, x])
+
+
+@pytest.mark.parametrize(("name", "function"), by_name(CASES))
+def test_a_rule_carries_laplacians_as_well(name: str, function: Function) -> None:
+    x, w = rows(3, 2), parameter()
+    outputs = function(x, w)
+    assert name in names_between(outputs, x)
+    ours = laplacian(outputs, x, method="taylor")
+    theirs = laplacian(outputs, x, method="reverse")
+    assert_same((ours, *gradients((ours,), [w, x])), (theirs, *gradients((theirs,), [w, x])))
+
+
+# --- Closed forms
+
+
+EXACT: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Any], Any]]] = {
+    "tanh": (torch.tanh, mpmath.tanh),
+    "sin": (lambda x: torch.sin(3 * x), lambda x: mpmath.sin(3 * x)),
+    "cos": (torch.cos, mpmath.cos),
+    "exp": (lambda x: torch.exp(-2 * x), lambda x: mpmath.exp(-2 * x)),
+    "polynomial": (lambda x: x**11 - 4 * x**5 + x, lambda x: x**11 - 4 * x**5 + x),
+    "product": (lambda x: x**3 * x.exp(), lambda x: x**3 * mpmath.exp(x)),
+    "reciprocal": (lambda x: 1 / (2 + x), lambda x: 1 / (2 + x)),
+    "log": (lambda x: torch.log(2 + x), lambda x: mpmath.log(2 + x)),
+    "erf": (torch.erf, mpmath.erf),
+    "atan": (torch.atan, mpmath.atan),
+    "power": (lambda x: (2 + x) ** 1.3, lambda x: (2 + x) ** mpmath.mpf(1.3)),
+}
+# Their rounded value, which is all that PyTorch saves, moves the tenth derivative by more.
+NEARLY_EXACT = {
+    "logistic": (torch.sigmoid, lambda x: 1 / (1 + mpmath.exp(-x))),
+    "root": (lambda x: torch.sqrt(2 + x), lambda x: mpmath.sqrt(2 + x)),
+}
+
+
+@pytest.mark.parametrize(
+    ("functions", "limit"),
+    [
+        *[pytest.param(functions, 1e-15, id=name) for name, functions in EXACT.items()],
+        *[pytest.param(functions, 4e-15, id=name) for name, functions in NEARLY_EXACT.items()],
+    ],
+)
+def test_derivatives_up_to_the_tenth_are_as_exact_as_float64_allows(
+    functions: tuple[Callable[[Tensor], Tensor], Callable[[Any], Any]], limit: float
+) -> None:
+    x = torch.linspace(-1.5, 1.4, 9, dtype=torch.float64).unsqueeze(1).requires_grad_()
+    ours, exact = functions
+    orders = list(range(1, 11))
+    derivatives = higher_order_grad(ours(x), x, orders, create_graph=False, method="taylor")
+    with mpmath.workdps(60):
+        expected = [
+            [[float(mpmath.diff(exact, mpmath.mpf(point), order))] for point in x[:, 0].tolist()]
+            for order in orders
+        ]
+    for derivative, values in zip(derivatives, expected, strict=True):
+        reference = torch.tensor(values, dtype=torch.float64)
+        worst = (derivative - reference).abs().amax() / reference.abs().amax()
+        assert worst < limit
+
+
+@pytest.mark.parametrize("method", ["taylor", "reverse"])
+def test_the_norm_of_nothing_but_zeros_has_the_first_derivative_only(method: Any) -> None:
+    x = torch.zeros(3, 2, dtype=torch.float64, requires_grad=True)
+    outputs = torch.linalg.vector_norm(x, dim=1)
+    first, second = higher_order_grad(outputs, x, [(1, 0), (2, 0)], method=method)
+    assert first.tolist() == [0.0] * 3
+    assert second.isnan().all()
+
+
+def test_softmax_is_exact_where_it_is_saturated() -> None:
+    x = torch.tensor([[300.0, 1.0]], dtype=torch.float64, requires_grad=True)
+    outputs = (x**2).softmax(1), (x**2).log_softmax(1)[:, 0], (x**2).logsumexp(1)
+    for output, expected in zip(outputs, ([0.0, 0.0], 0.0, 0.0), strict=True):
+        third = higher_order_grad(output, x, (3, 0), method="taylor")
+        assert third.tolist() == [expected]
+
+
+@pytest.mark.parametrize("value", [30.0, -30.0, 400.0])
+def test_what_is_saturated_has_derivatives_and_gradients_without_nan(value: float) -> None:
+    x = torch.full((1, 1), value, dtype=torch.float64, requires_grad=True)
+    for function in (torch.tanh, torch.sigmoid, functional.softplus, functional.elu):
+        (third,) = higher_order_grad(function(x), x, [3], method="taylor")
+        assert abs(third.item()) < 1e-12
+        assert torch.autograd.grad(third, x, allow_unused=True, materialize_grads=True)[
+            0
+        ].isfinite()
+
+
+def test_the_logistic_function_is_exact_where_it_is_tiny() -> None:
+    x = torch.full((1, 1), -40.0, dtype=torch.float64, requires_grad=True)
+    fourth = higher_order_grad(torch.sigmoid(x), x, 4, method="taylor")
+    torch.testing.assert_close(fourth, torch.exp(x.detach()), rtol=1e-14, atol=0)
