@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 SPHINX = [sys.executable, "-m", "sphinx", "-q", "-E", "-a", "--jobs=1"]
-VERIFY = [sys.executable, "-m", "leafgrad.claims", "verify"]
+PROVER = [sys.executable, "-m", "leafgrad.claims"]
 USUAL = "MyST-NB, force mode"
 NOTEBOOK = "---\nfile_format: mystnb\nkernelspec:\n  name: python3\n---\n\n"
 PLAIN_SETTINGS = """
@@ -36,7 +36,11 @@ PLAIN = {
 }
 """What only leafgrad.claims reads, and what says it to MyST-NB."""
 
-CELL = """
+CLAIM = """
+:::{{claim}} {1}/gradient-{0}
+The gradient of the squares is twice as large as what is squared.
+:::
+
 ```{{code-cell}} python
 x{0} = torch.arange({0}.0, {0}.0 + 3.0, requires_grad=True)
 (x{0} ** 2).sum().backward()
@@ -57,6 +61,8 @@ def main() -> None:
         small = small_site(Path(folder, "small"), pages=15, cells=6)
         report("This site", ROOT / "docs", rounds)
         report("15 pages of 6 cells, in Sphinx's own theme", small, rounds)
+        saved = statistics.median(seconds_to_verdict(small, saves=4 * rounds + 1))
+        print(f"\nwatch, from the saving of a page to its verdict: {saved:.2f} s")
 
 
 def small_site(folder: Path, pages: int, cells: int) -> Path:
@@ -64,12 +70,12 @@ def small_site(folder: Path, pages: int, cells: int) -> Path:
     folder.mkdir()
     (folder / "conf.py").write_text('extensions = ["leafgrad.claims"]\n')
     (folder / "pyproject.toml").write_text("[tool.leafgrad.claims]\npages = ['.']\n")
-    names = [f"page{number}" for number in range(1, pages)]
-    toctree = "\n```{toctree}\n" + "\n".join(names) + "\n```\n"
-    body = IMPORT + "".join(CELL.format(number) for number in range(1, cells))
-    (folder / "index.md").write_text(f"# Index\n{toctree}{body}")
+    names = ["index", *(f"page{number}" for number in range(1, pages))]
+    toctree = "\n```{toctree}\n" + "\n".join(names[1:]) + "\n```\n"
     for name in names:
-        (folder / f"{name}.md").write_text(f"# Page\n{body}")
+        body = "".join(CLAIM.format(number, name) for number in range(1, cells))
+        start = toctree if name == "index" else ""
+        (folder / f"{name}.md").write_text(f"# {name}\n{start}{IMPORT}{body}")
     return folder
 
 
@@ -95,8 +101,27 @@ def commands(docs: Path, folder: Path) -> dict[str, list[str]]:
         USUAL: [*SPHINX, str(plain), f"{folder}/usual"],
         "Sphinx, nothing executed": [*SPHINX, str(off), f"{folder}/floor"],
         "leafgrad.claims, the whole site": [*SPHINX, str(docs), f"{folder}/site"],
-        "leafgrad.claims, the verdict alone": [*VERIFY, str(docs)],
+        "leafgrad.claims, the verdict alone": [*PROVER, "verify", str(docs)],
+        "leafgrad.claims, all mutants": [*PROVER, "mutate", str(docs)],
     }
+
+
+def seconds_to_verdict(docs: Path, saves: int) -> list[float]:
+    """Save a page that is being watched, again and again; return how long each verdict takes."""
+    page, seconds = docs / "page1.md", []
+    with subprocess.Popen(
+        [*PROVER, "watch"], stdout=subprocess.PIPE, text=True, cwd=docs
+    ) as watching:
+        lines = watching.stdout or ()
+        next(line for line in lines if "all true" in line)
+        for _ in range(saves):
+            time.sleep(0.5)
+            page.write_text(page.read_text() + "\n")
+            start = time.perf_counter()
+            next(line for line in lines if page.name in line)
+            seconds.append(time.perf_counter() - start)
+        watching.terminate()
+    return seconds
 
 
 def plain_copy(docs: Path, folder: Path, mode: str) -> Path:
