@@ -82,11 +82,12 @@ def _solve_bend(
     for level in plan.levels:
         ours, known = q[level.span], r[level.span]
         if level.degree > 1:
-            ours.div_(level.degree)
+            if not plan.is_short:
+                ours.div_(level.degree)
             known.mul_(falling).addcmul_(ours, bend)
         else:
             torch.mul(ours, bend, out=known)
-        accumulate(q, weighted, r, level.chain)
+        accumulate(q, weighted, r, level.chain, weight=plan.weight)
         accumulate(r, q, q, level.mixed, weight=2)
         accumulate(r, q, q, level.equal)
     return stack_q, stack_r

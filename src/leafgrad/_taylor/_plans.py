@@ -86,6 +86,20 @@ class Recursion:
         """Whether all coefficients of the argument have degree 1."""
         return all(self.algebra.degrees[index] == 1 for index in self.argument)
 
+    @cached_property
+    def is_short(self) -> bool:
+        """Whether there is no degree above 2, where one weight does for all products."""
+        return self.levels[-1].degree <= 2  # noqa: PLR2004
+
+    @property
+    def weight(self) -> float:
+        """What products of the argument and the solution are weighted with."""
+        return 0.5 if self.is_short else 1
+
+    def divisor(self, level: Level) -> int:
+        """By what the sum of such products, as `start` began it, is to be divided."""
+        return 1 if self.is_short else level.degree
+
     def start(self, solution: Tensor, argument: Tensor) -> Tensor:
         """Write the argument, each coefficient times its degree, to where the solution has it."""
         weighted = self.weighted(argument)
@@ -94,7 +108,7 @@ class Recursion:
 
     def weighted(self, argument: Tensor) -> Tensor:
         """Multiply each coefficient of the argument by its degree."""
-        if self.is_first_order:
+        if self.is_short or self.is_first_order:
             return argument
         ndim, dtype, device = argument.dim() - 1, argument.dtype, argument.device
         return argument * self.algebra.degrees_at(self.argument, ndim, dtype, device)

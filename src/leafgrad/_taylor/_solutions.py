@@ -29,8 +29,8 @@ class _Exp(Function):
         out = argument.new_empty(plan.size, *argument.shape[1:])
         weighted, rows = Rows(plan.start(out, argument)), Rows(out)
         for level in plan.levels:
-            rows[level.span].div_(level.degree)
-            accumulate(rows, weighted, rows, level.chain)
+            rows[level.span].div_(plan.divisor(level))
+            accumulate(rows, weighted, rows, level.chain, weight=plan.weight)
         ctx.save_for_backward(out)
         ctx.plan = plan
         return out
@@ -54,9 +54,9 @@ class _SinCos(Function):
         weighted = Rows(plan.start(both[0], argument))
         sine, cosine = map(Rows, both.unbind(0))
         for level in plan.levels:
-            both[:, level.span].div_(level.degree)
-            add_products(sine, weighted, cosine, level.chain, 1)
-            add_products(cosine, weighted, sine, level.chain, -1)
+            both[:, level.span].div_(plan.divisor(level))
+            add_products(sine, weighted, cosine, level.chain, plan.weight)
+            add_products(cosine, weighted, sine, level.chain, -plan.weight)
         ctx.save_for_backward(both)
         ctx.plan = plan
         return both
