@@ -50,7 +50,8 @@ class Named(Doubled):
 
 
 def test_a_custom_function_may_keep_a_name_of_its_own() -> None:
-    node = recorded(outcome_of(Named, leaf(2)))
+    result = outcome_of(Named, leaf(2))
+    node = recorded(result)
     assert node.name == "doubled"
     assert _autograd.node_name(node) == "NamedBackward"
 

@@ -55,5 +55,6 @@ class Doubled(torch.autograd.Function):
 
 def test_a_custom_function_has_its_number_before_its_forward_runs() -> None:
     function: Any = Doubled
-    node = recorded(function.apply(leaf(2)))
+    result = function.apply(leaf(2))
+    node = recorded(result)
     assert _autograd.sequence_nr(node) == Doubled.seen - 1 == _autograd.next_sequence_nr() - 1
