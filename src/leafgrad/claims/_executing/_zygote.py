@@ -52,12 +52,17 @@ def _supervise(orders: Connection, messages: Connection) -> None:
         _work(messages, function, arguments)
     messages.close()
     ended, ending = Pipe(duplex=False)
-    Thread(target=lambda: ending.send(os.waitpid(job, 0)[1]), daemon=True).start()
+    waiting = Thread(target=lambda: ending.send(os.waitpid(job, 0)[1]))
+    waiting.start()
     has_ended = ended in wait([ended, orders], seconds)
+    if not has_ended:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(job, signal.SIGKILL)  # it may not have made its group yet
     with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: all are zombies
-        os.killpg(job, signal.SIGKILL)  # the job, and all that it has started
+        os.killpg(job, signal.SIGKILL)  # and all that it has started
     with contextlib.suppress(BrokenPipeError):
         orders.send(os.waitstatus_to_exitcode(ended.recv()) if has_ended else None)
+    waiting.join()  # as long as the other end of its pipe is open
 
 
 def _work(
