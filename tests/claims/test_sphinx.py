@@ -150,6 +150,19 @@ def _text(html: str) -> str:
     return unescape(" ".join(re.sub("<[^>]*>", " ", html).split()))
 
 
+def test_on_github_every_red_line_is_an_annotation_too(
+    build: Building, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(build.folder.parent))
+    build(index="# A\n\n{claim}`1 > 2`\n\n```python\nx = 1\n```\n")
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("::")]
+    place = f"::error file={build.folder.name}/index.md,line="
+    assert said[0] == f"{place}3,title=not true::claim is FALSE: 1 > 2, where it is False"
+    assert said[1].startswith(f"{place}5,title=not true::")
+    assert len(said) == 2
+
+
 def test_a_red_page_tells_the_reader_what_is_red(build: Building) -> None:
     build(**RED)
     html = build.page("b")
