@@ -24,6 +24,8 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "mathml",
+    "notebooks",
+    "page_checks",
     "scrollable",
     "value_classes",
 ]
