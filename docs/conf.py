@@ -1,5 +1,6 @@
 """The site: pages proven while they are built, and no request that leaves the reader's machine."""
 
+import os
 import sys
 import warnings
 from importlib.metadata import version as installed_version
@@ -20,9 +21,11 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.intersphinx",
+    "notfound.extension",
     "sphinx_autodoc_typehints",
     "sphinx_copybutton",
     "sphinx_design",
+    "code_links",
     "mathml",
     "notebooks",
     "page_checks",
@@ -55,6 +58,10 @@ intersphinx_mapping = {
     "torch": ("https://docs.pytorch.org/docs/stable", "_inventories/torch.txt"),
 }
 intersphinx_disabled_reftypes = ["std:*"]
+
+# The page for addresses that do not exist stands at each of them, so its links begin at the root.
+if repository := os.environ.get("GITHUB_REPOSITORY", "").partition("/")[2]:
+    notfound_urls_prefix = f"/{repository}/"  # under which GitHub publishes it
 
 html_theme = "furo"
 html_title = "leafgrad"

@@ -14,6 +14,7 @@ HEAD = """\
 BODY = """\
 <h1 id="here">A</h1><a href="#here">1</a> <a href="b/c%20d.html#there">2</a>
 <a href="https://a.b/c">3</a> <a href="mailto:a@b.c">4</a> <a href="_notebooks/a.ipynb">5</a>
+<a href="/of/a.html">6</a>
 <img src="data:image/png;base64,AA" alt="A curve"><svg><path d="M0 0"/></svg>
 """
 
@@ -34,7 +35,9 @@ def site(tmp_path: Path) -> Path:
 
 
 def told(site: Path) -> list[str]:
-    return [f"{file.relative_to(site)}: {problem}" for file, problem in Site(site).problems()]
+    return [
+        f"{file.relative_to(site)}: {problem}" for file, problem in Site(site, "/of/").problems()
+    ]
 
 
 def test_nothing_is_wrong_with_a_whole_site(site: Path) -> None:
@@ -48,6 +51,7 @@ BROKEN = {
     '<p style="background: url(https://a.b/c)">': "nothing may be fetched from another site: https://a.b/c",
     '<a href="gone.html">A</a>': "a link must lead to a file of the site, not to gone.html",
     '<script src="gone.js"></script>': "a link must lead to a file of the site, not to gone.js",
+    '<a href="/of/gone.html">A</a>': "a link must lead to a file of the site, not to /of/gone.html",
     '<a href="#gone">A</a>': "a link must lead to a place of its page, not to #gone",
     '<a href="b/c%20d.html#x">A</a>': "a link must lead to a place of its page, "
     "not to b/c%20d.html#x",

@@ -59,8 +59,9 @@ class Page(HTMLParser):
 class Site:
     """A written site, each file of which is read once."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, root: str = "/") -> None:
         self._folder = folder
+        self._root = root
         self._page = cache(lambda file: Page(file.read_text(encoding="utf-8")))
         self._size = cache(lambda file: _compressed(file.read_bytes()))
 
@@ -91,7 +92,7 @@ class Site:
         parts = urlsplit(target)
         if parts.scheme or parts.netloc:
             return None
-        there = (file.parent / unquote(parts.path)).resolve() if parts.path else file
+        there = self._led(file, unquote(parts.path))
         if not there.is_file():
             return "file of the site"
         if parts.fragment and there.suffix == ".html":
@@ -99,12 +100,18 @@ class Site:
             return None if unquote(parts.fragment) in anchors else "place of its page"
         return None
 
+    def _led(self, file: Path, path: str) -> Path:
+        """Return the file at `path`, which stands on the page `file` or begins at the root."""
+        if path.startswith(self._root):
+            return self._folder / path.removeprefix(self._root)
+        return (file.parent / path).resolve() if path else file
+
     def _weight(self, file: Path) -> int:
         """Count the bytes of a page and of its styles and scripts, each compressed."""
         text = PICTURE.sub("", file.read_text(encoding="utf-8"))
         fetched = dict.fromkeys(target.partition("?")[0] for target in self._page(file).fetched)
-        beside = [file.parent / target for target in fetched if target.endswith((".css", ".js"))]
-        parts = {part.resolve() for part in beside if part.is_file()}
+        beside = [self._led(file, target) for target in fetched if target.endswith((".css", ".js"))]
+        parts = {part for part in beside if part.is_file()}
         return _compressed(text.encode()) + sum(map(self._size, parts))
 
 
@@ -119,7 +126,7 @@ def _compressed(data: bytes) -> int:
 def check(app: Sphinx, error: Exception | None) -> None:
     """Warn of each problem of the finished site."""
     if error is None and app.builder.format == "html":
-        for file, problem in Site(Path(app.outdir)).problems():
+        for file, problem in Site(Path(app.outdir), app.config.notfound_urls_prefix).problems():
             logger.warning("%s", problem, location=file.relative_to(app.outdir).as_posix())
 
 

@@ -64,6 +64,21 @@ def test_a_true_site_is_green_and_shows_what_was_executed(build: Building) -> No
     assert "5 checks · An article L1" in html
 
 
+def test_the_badge_of_a_claim_leads_to_the_ledger_and_back(build: Building) -> None:
+    index = TRUE + "\n```{toctree}\nledger\n```\n"
+    ledger = "# Ledger\n\n```{claims-ledger}\n```\n"
+    assert build(toml=DOCUMENTS, index=index, ledger=ledger) == (0, "")
+    label = "ledger-index-md-leaf-made-here"
+    assert f'href="ledger.html#{label}">✓ true</a>' in build.page()
+    assert f'<dt id="{label}">' in build.page("ledger")
+    assert 'href="index.html#claim-leaf-made-here"' in build.page("ledger")
+
+
+def test_without_a_ledger_a_badge_leads_nowhere(build: Building) -> None:
+    assert build(toml=DOCUMENTS, index=TRUE) == (0, "")
+    assert '<span class="claim-badge claim-true">✓ true</span>' in build.page()
+
+
 def test_the_ledger_says_of_each_claim_what_proves_it(build: Building) -> None:
     build(toml=DOCUMENTS, index=TRUE)
     ledger = build.ledger()
