@@ -35,6 +35,7 @@ extensions = [
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3
+nb_render_markdown_format = "myst"  # so that a cell can make a table
 myst_html_meta = {
     "description lang=en": "What PyTorch autograd sees: a tutorial whose every claim is executed"
     " and verified, and a library that inspects tensors, graphs and derivatives.",
