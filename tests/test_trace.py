@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from leafgrad import GraphTrace, SavedTensor, record, trace_graph
 
@@ -206,6 +207,7 @@ def of_all_kinds() -> dict[str, GraphTrace]:
         "plain": example(),
         "recorded": trace_graph(y, recording=recording),
         "custom": trace_graph(function.apply(x)),
+        "custom of PyTorch": trace_graph(checkpoint(torch.sin, x, use_reentrant=True)),
         "freed": trace_graph(freed),
         "ragged": trace_graph(ragged.sin()),
         "inferred": trace_graph(model(torch.ones(1, 2)), names=model),
