@@ -75,7 +75,8 @@ class SavedTensor:
     Attributes:
         node: The index of the node that keeps it.
         name: What the node calls it: ``"self"``, ``"result"``, ``"saved_tensors[0]"`` of a custom
-            function, ``"ctx.mask"`` for a tensor that one keeps as an attribute of its ``ctx``.
+            function, ``"ctx.mask"`` for a tensor that one keeps as an attribute of its ``ctx``,
+            ``"primals_1"`` or ``"exp"`` as the code calls it that `torch.compile` made.
         state: ``"live"``; ``"freed"``, as by a backward; ``"packed"`` by a hook of
             `torch.autograd.graph.saved_tensors_hooks`; ``"offloaded"`` by
             `torch.autograd.graph.save_on_cpu`; ``"recompute"`` where `torch.utils.checkpoint` kept

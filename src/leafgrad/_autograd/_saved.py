@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch.autograd.graph import Node
 
+from leafgrad._autograd._compiled import names_in_compiled_code
 from leafgrad._autograd._node import forward_class
 from leafgrad._autograd._tensor import plain
 
@@ -40,7 +41,15 @@ def saved_slots(node: Node) -> tuple[Slot, ...]:
     custom = forward_class(node) is not None
     names = _slot_names(torch._C._FunctionBase if custom else type(node))
     slots = [slot for raw, public in names for slot in _slots(node, raw, public)]
-    return (*slots, *slots_on_ctx(node)) if custom else tuple(slots)
+    return (*_as_compiled(node, slots), *slots_on_ctx(node)) if custom else tuple(slots)
+
+
+def _as_compiled(node: Node, slots: list[Slot]) -> Iterator[Slot]:
+    """Give the slots of a compiled function the names that its code has for them."""
+    known = enumerate(names_in_compiled_code(node))
+    names = {f"saved_tensors[{number}]": name for number, name in known}
+    for slot in slots:
+        yield slot._replace(name=names.get(slot.name, slot.name))
 
 
 @functools.cache  # of PyTorch's own types only, as it keeps them alive
