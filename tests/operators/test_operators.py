@@ -114,6 +114,7 @@ def assert_same_memory(sample: Sample, trace: GraphTrace) -> None:
     assert all(saved.is_on_ctx or saved.shape == () for saved in unseen)
     seen = Counter(one.facts for one in packed) + facts_of(unseen)
     assert seen == facts_of(trace.saved)
+    assert not any(node.hides_saved for node in trace.nodes)
     assert [node.name for node in hooked.nodes] == [node.name for node in trace.nodes]
     references = [weakref.ref(output) for output in outputs if not output.is_leaf]
     del outputs
