@@ -6,6 +6,7 @@ first.
 
 from leafgrad._autograd._formula import (
     backward_alone,
+    hides_saved,
     is_compiled,
     is_own_formula,
     is_refusal,
@@ -63,6 +64,7 @@ __all__ = [
     "gradient_edge",
     "has_accumulator",
     "has_grad",
+    "hides_saved",
     "is_compiled",
     "is_invalid_view",
     "is_marked_once_differentiable",
