@@ -73,12 +73,13 @@ def _slots(node: Node, raw: str, public: str) -> list[Slot]:
     if isinstance(saved, tuple):
         named = [(f"{name}[{number}]", slot) for number, slot in enumerate(saved)]
     slots = [slot for name, saved in named if (slot := _slot(name, saved)) is not None]
-    again = [slot for _, saved in named for slot in _given_to_block(saved)]
+    is_block = any(slot.state == "recompute" for slot in slots)
+    given = [slot for _, saved in named for slot in _given_to_block(saved)] if is_block else []
     if not slots:  # there is nothing that a hook could unpack
         return [Slot(name, "freed")] if _complaint(unpack_all) else []
     if None in [slot.saved_version for slot in slots]:
         slots = _with_versions_of_the_node(slots, unpack_all)
-    return [*slots, *again]
+    return [*slots, *given]
 
 
 def _slot(name: str, saved: Any) -> Slot | None:
@@ -95,22 +96,21 @@ def _slot(name: str, saved: Any) -> Slot | None:
     return Slot(name, "live", kept, _expected_version(complaint, current), current)
 
 
-def _given_to_block(saved: Any) -> Iterator[Slot]:
+def _given_to_block(saved: Any) -> list[Slot]:
     """Read what a checkpointed block, of which this is a slot, will be given once more.
 
     A block within another one may be given what that one will compute again.
     """
-    ahead = [saved]
+    slots, ahead = [], [saved]
     while ahead:
         saved = ahead.pop()
         hook = saved.unpack_hook
         if hook is None or _hooked_state(hook) != "recompute":
             continue
         for place, kept in given_to_block(hook, saved.data):
-            slot = _slot(f"checkpoint.inputs[{place}]", kept)
-            if slot is not None:
-                yield slot
+            slots.append(_slot(f"checkpoint.inputs[{place}]", kept))
             ahead.append(kept)
+    return [slot for slot in slots if slot is not None]
 
 
 def _complaint(unpack: Callable[[], object]) -> str | None:
