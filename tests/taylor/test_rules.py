@@ -1,6 +1,6 @@
 """The rule of each kind of node gives what nested reverse mode gives, and so do its derivatives."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import mpmath
@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from leafgrad import _autograd, higher_order_grad, laplacian
 from leafgrad._taylor._rules import RULES
+from tests.taylor.oracle import assert_same, assert_same_thrice, gradients, rows
 
 Function = Callable[[Tensor, Tensor], Tensor]
 
@@ -29,6 +30,39 @@ def constant_channels(x: Tensor) -> Tensor:
 
 def power_of(exponent: float) -> Callable[[Tensor], Tensor]:
     return lambda h: h**exponent
+
+
+# Minus infinity for what comes later; and a mask of the same kind with other numbers besides.
+LATER = torch.zeros(3, 3, dtype=torch.float64).masked_fill(
+    torch.ones(3, 3, dtype=torch.bool).triu(1), -torch.inf
+)
+MASK = LATER + torch.linspace(-1, 1, 9, dtype=torch.float64).view(3, 3)
+
+
+def attended(x: Tensor, w: Tensor, moving: str, heads: int) -> Iterator[Any]:
+    """Make query, key and value of two heads with three tokens each, or of fewer they share."""
+    for name in "qkv":
+        count = 2 if name == "q" else heads
+        h = x if name in moving else x.detach()
+        tokens = torch.linspace(-1, 1, 12 * count, dtype=x.dtype).view(2, -1) * ord(name) / 50
+        yield (w * h @ tokens).sin().view(-1, count, 3, 2)
+
+
+def attention(moving: str = "qkv", heads: int = 2, **options: Any) -> Function:
+    return lambda x, w: functional.scaled_dot_product_attention(
+        *attended(x, w, moving, heads), **options
+    ).flatten(1)
+
+
+def attention_written_out(
+    moving: str = "qkv", heads: int = 2, scale: float = 0.5**0.5, mask: Tensor | float = 0.0
+) -> Function:
+    def function(x: Tensor, w: Tensor) -> Tensor:
+        q, k, v = attended(x, w, moving, heads)
+        result: Tensor = ((scale * q @ k.mT + mask).softmax(-1) @ v).flatten(1)
+        return result
+
+    return function
 
 
 CASES: dict[str, list[Function]] = {
@@ -61,6 +95,8 @@ CASES: dict[str, list[Function]] = {
     "PowBackward1": [
         elementwise(lambda h: torch.pow(h, 1.05 + h)),
         lambda x, w: torch.pow(w * x, torch.tensor([2.0, 1.3], dtype=x.dtype)),
+        lambda x, w: torch.pow(w * (x - 1.5), torch.tensor([2.0, 3.0], dtype=x.dtype)),
+        lambda x, w: torch.pow(x, (2 * w).expand(2)),
         lambda x, w: torch.pow(w.expand(2), x),
     ],
     "PowBackward2": [elementwise(lambda h: torch.pow(1.7, h))],
@@ -195,6 +231,15 @@ CASES: dict[str, list[Function]] = {
         lambda x, w: (x.sin()[:, :, None] @ w.expand(len(x), 1, 3)).tanh(),
         lambda x, w: (w.expand(len(x), 3, 1) @ x.sin()[:, None, :]).tanh(),
     ],
+    "TrilinearBackward0": [
+        lambda x, w: functional.bilinear((w * x).sin(), x.exp(), CONSTANT.view(2, 2, 2)),
+        lambda x, w: functional.bilinear(x.sin(), w * constant_channels(x), CONSTANT.view(2, 2, 2)),
+        lambda x, w: functional.bilinear(
+            constant_channels(x), x.sin(), w * CONSTANT.view(2, 2, 2), w.expand(2)
+        ),
+        lambda x, _: functional.bilinear(x.sin(), constant_channels(x), CONSTANT.view(2, 2, 2)),
+        lambda x, _: functional.bilinear(constant_channels(x), x.sin(), CONSTANT.view(2, 2, 2)),
+    ],
     "BaddbmmBackward0": [
         lambda x, w: torch.baddbmm(w, (w * x).sin()[:, :, None], x[:, None, :], beta=2, alpha=3)
     ],
@@ -313,6 +358,7 @@ CASES: dict[str, list[Function]] = {
         lambda x, w: torch.cat(torch.var_mean(w * x.exp() @ MATRIX, 1, keepdim=True), 1),
     ],
     "SoftmaxBackward0": [lambda x, w: (w * x.exp()).softmax(1)],
+    "SafeSoftmaxBackward0": [lambda x, w: torch._safe_softmax(w * x.exp(), 1)],
     "LogSoftmaxBackward0": [lambda x, w: (w * x.exp()).log_softmax(-1)],
     "LogsumexpBackward0": [
         lambda x, w: (w * x.exp()).logsumexp(1),
@@ -357,13 +403,38 @@ OF_A_POINT: dict[str, list[Function]] = {
 WRITTEN_OUT: dict[str, list[tuple[Function, Function]]] = {
     "NativeLayerNormBackward0": [
         (
-            lambda x, w: functional.layer_norm(w * x.exp() @ MATRIX, (4,)),
-            lambda x, w: normalised(w * x.exp() @ MATRIX),
+            lambda x, w: functional.layer_norm((w * x.exp() @ MATRIX).sin(), (4,)),
+            lambda x, w: normalised((w * x.exp() @ MATRIX).sin()),
         ),
         (
-            lambda x, w: functional.layer_norm(x.exp() @ MATRIX, (4,), w.expand(4), w.expand(4)),
-            lambda x, w: w * normalised(x.exp() @ MATRIX) + w,
+            lambda x, w: functional.layer_norm(
+                (x.exp() @ MATRIX).sin(), (4,), w.expand(4), w.expand(4)
+            ),
+            lambda x, w: w * normalised((x.exp() @ MATRIX).sin()) + w,
         ),
+    ],
+    "NativeBatchNormBackward0": [
+        (
+            lambda x, w: functional.instance_norm((w * x.exp() @ MATRIX).sin()[:, None])[:, 0],
+            lambda x, w: normalised((w * x.exp() @ MATRIX).sin()),
+        ),
+        (
+            lambda x, w: functional.instance_norm(
+                (x.exp() @ MATRIX).sin().view(-1, 1, 4), weight=w.expand(1), bias=w.expand(1)
+            )[:, 0],
+            lambda x, w: w * normalised((x.exp() @ MATRIX).sin()) + w,
+        ),
+    ],
+    "ScaledDotProductFlashAttentionForCpuBackward0": [
+        (attention(), attention_written_out()),
+        (attention(scale=0.3), attention_written_out(scale=0.3)),
+        (attention(is_causal=True), attention_written_out(mask=LATER)),
+        (attention(attn_mask=MASK), attention_written_out(mask=MASK)),
+        (attention(attn_mask=MASK > -2), attention_written_out(mask=LATER)),
+        (attention(heads=1, enable_gqa=True), attention_written_out(heads=1)),
+        (attention(moving="q"), attention_written_out(moving="q")),
+        (attention(moving="k"), attention_written_out(moving="k")),
+        (attention(moving="v"), attention_written_out(moving="v")),
     ],
     "HardsigmoidBackward0": [
         (
@@ -379,11 +450,6 @@ ORDERS = [(1, 0), (0, 2), (1, 1), (2, 1)]
 def normalised(h: Tensor) -> Tensor:
     mean, variance = h.mean(1, keepdim=True), h.var(1, correction=0, keepdim=True)
     return (h - mean) / (variance + 1e-5).sqrt()
-
-
-def rows(*shape: int) -> Tensor:
-    number = torch.arange(torch.Size(shape).numel(), dtype=torch.float64)
-    return ((number * 1.7).sin() / 2 + 1).reshape(shape).requires_grad_()
 
 
 def parameter() -> Tensor:
@@ -402,33 +468,14 @@ def names_between(outputs: Tensor, inputs: Tensor) -> set[str]:
     return set(map(_autograd.node_name, _autograd.nodes_between(outputs, inputs) or ()))
 
 
-def gradients(results: tuple[Tensor, ...], sources: list[Tensor]) -> tuple[Tensor, ...]:
-    """Differentiate the sum of squares of what carries a graph."""
-    total = sum((result.square().sum() for result in results), torch.zeros(()))
-    if not total.requires_grad:
-        return tuple(torch.zeros_like(source) for source in sources)
-    return torch.autograd.grad(
-        total, sources, create_graph=True, allow_unused=True, materialize_grads=True
-    )
-
-
-def assert_same(ours: tuple[Tensor, ...], theirs: tuple[Tensor, ...]) -> None:
-    for one, other in zip(ours, theirs, strict=True):
-        scale = 1 + other.detach().abs().amax()
-        torch.testing.assert_close(one / scale, other / scale, rtol=0, atol=1e-12)
-
-
-def assert_same_thrice(
-    ours: tuple[Tensor, ...], theirs: tuple[Tensor, ...], sources: list[Tensor]
-) -> None:
-    """Compare values, gradients, and gradients of gradients."""
-    for _ in range(3):
-        assert_same(ours, theirs)
-        ours, theirs = gradients(ours, sources), gradients(theirs, sources)
+# The same operation where the CPU does not compute it.
+ELSEWHERE = {
+    f"ScaledDotProduct{kind}AttentionBackward0" for kind in ("Flash", "Efficient", "Cudnn")
+}
 
 
 def test_each_rule_has_a_case() -> None:
-    assert set(RULES) == {*CASES, *OF_A_POINT, *WRITTEN_OUT}
+    assert set(RULES) - ELSEWHERE == {*CASES, *OF_A_POINT, *WRITTEN_OUT}
 
 
 @pytest.mark.parametrize(("name", "function"), by_name(CASES))
@@ -473,6 +520,34 @@ def test_a_rule_carries_laplacians_as_well(name: str, function: Function) -> Non
     ours = laplacian(outputs, x, method="taylor")
     theirs = laplacian(outputs, x, method="reverse")
     assert_same((ours, *gradients((ours,), [w, x])), (theirs, *gradients((theirs,), [w, x])))
+
+
+# --- High orders
+
+
+# Nested reverse mode divides by the factors, and is no more exact than this itself.
+LIMITS = {"ProdBackward0": 1e-11, "ProdBackward1": 1e-11}
+
+
+PAIRS = {
+    name: [*[(function, function) for function in CASES.get(name, [])], *WRITTEN_OUT.get(name, [])]
+    for name in {**CASES, **WRITTEN_OUT}
+}
+
+
+@pytest.mark.parametrize(("name", "functions"), by_name(PAIRS))
+def test_orders_up_to_eight_are_those_of_nested_reverse_mode(
+    name: str, functions: tuple[Function, Function]
+) -> None:
+    x, w = rows(3, 2), parameter()
+    orders = [(order, 0) for order in range(1, 9)]
+    outputs, others = (function(x, w).reshape(3, -1)[:, :1] for function in functions)
+    ours = higher_order_grad(outputs, x, orders, create_graph=False, method="taylor")
+    theirs = higher_order_grad(others, x, orders, create_graph=False, method="reverse")
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(
+            one, other, rtol=0, atol=LIMITS.get(name, 1e-12) * other.abs().amax().item()
+        )
 
 
 # --- Closed forms
@@ -530,6 +605,20 @@ def test_the_norm_of_nothing_but_zeros_has_the_first_derivative_only(method: Any
     first, second = higher_order_grad(outputs, x, [(1, 0), (2, 0)], method=method)
     assert first.tolist() == [0.0] * 3
     assert second.isnan().all()
+
+
+def test_a_whole_power_that_is_a_tensor_is_exact_at_zero_too() -> None:
+    x = torch.zeros(1, 1, dtype=torch.float64, requires_grad=True)
+    outputs = torch.pow(x, torch.tensor([[0.0, 1.0, 2.0, 3.0]], dtype=x.dtype))
+    derivatives = higher_order_grad(outputs, x, [1, 2, 3, 4], method="taylor")
+    assert [row[0] for row in map(Tensor.tolist, derivatives)] == [
+        [0.0, 1.0, 0.0, 0.0],
+        [0.0, 0.0, 2.0, 0.0],
+        [0.0, 0.0, 0.0, 6.0],
+        [0.0, 0.0, 0.0, 0.0],
+    ]
+    (gradient,) = torch.autograd.grad(derivatives[1].sum(), x)
+    assert gradient.item() == 6.0
 
 
 def test_softmax_is_exact_where_it_is_saturated() -> None:

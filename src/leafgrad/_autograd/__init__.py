@@ -15,7 +15,14 @@ from leafgrad._autograd._formula import (
     lacks_formula,
     uses_running_statistics,
 )
-from leafgrad._autograd._forward import TensorType, is_recomputed, keeps, kept, output_types
+from leafgrad._autograd._forward import (
+    TensorType,
+    in_backward,
+    is_recomputed,
+    keeps,
+    kept,
+    output_types,
+)
 from leafgrad._autograd._node import (
     Successors,
     forward_class,
@@ -63,6 +70,7 @@ __all__ = [
     "gradient_edge",
     "has_accumulator",
     "has_grad",
+    "in_backward",
     "is_compiled",
     "is_invalid_view",
     "is_marked_once_differentiable",

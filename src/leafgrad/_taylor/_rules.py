@@ -11,6 +11,7 @@ from torch.autograd.graph import Node
 from leafgrad import _autograd
 from leafgrad._taylor import (
     _arithmetic,
+    _attention,
     _elementwise,
     _joints,
     _matmul,
@@ -23,6 +24,7 @@ from leafgrad._taylor._step import Result, Rule
 
 RULES: dict[str, Rule] = {
     **_arithmetic.RULES,
+    **_attention.RULES,
     **_elementwise.RULES,
     **_joints.RULES,
     **_matmul.RULES,
