@@ -22,11 +22,11 @@ def gradients(results: Sequence[Tensor], sources: Sequence[Tensor]) -> tuple[Ten
     )
 
 
-def assert_same(ours: Sequence[Tensor], theirs: Sequence[Tensor], limit: float = 1e-12) -> None:
+def assert_same(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> None:
     """Compare to a part of the largest entry, or of one where all are smaller."""
     for one, other in zip(ours, theirs, strict=True):
         scale = 1 + other.detach().abs().amax()
-        torch.testing.assert_close(one / scale, other / scale, rtol=0, atol=limit)
+        torch.testing.assert_close(one / scale, other / scale, rtol=0, atol=1e-12)
 
 
 def assert_same_thrice(
