@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import mpmath
 import pytest
 import torch
 from torch import Tensor
@@ -550,52 +549,7 @@ def test_orders_up_to_eight_are_those_of_nested_reverse_mode(
         )
 
 
-# --- Closed forms
-
-
-EXACT: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Any], Any]]] = {
-    "tanh": (torch.tanh, mpmath.tanh),
-    "sin": (lambda x: torch.sin(3 * x), lambda x: mpmath.sin(3 * x)),
-    "cos": (torch.cos, mpmath.cos),
-    "exp": (lambda x: torch.exp(-2 * x), lambda x: mpmath.exp(-2 * x)),
-    "polynomial": (lambda x: x**11 - 4 * x**5 + x, lambda x: x**11 - 4 * x**5 + x),
-    "product": (lambda x: x**3 * x.exp(), lambda x: x**3 * mpmath.exp(x)),
-    "reciprocal": (lambda x: 1 / (2 + x), lambda x: 1 / (2 + x)),
-    "log": (lambda x: torch.log(2 + x), lambda x: mpmath.log(2 + x)),
-    "erf": (torch.erf, mpmath.erf),
-    "atan": (torch.atan, mpmath.atan),
-    "power": (lambda x: (2 + x) ** 1.3, lambda x: (2 + x) ** mpmath.mpf(1.3)),
-}
-# Their rounded value, which is all that PyTorch saves, moves the tenth derivative by more.
-NEARLY_EXACT = {
-    "logistic": (torch.sigmoid, lambda x: 1 / (1 + mpmath.exp(-x))),
-    "root": (lambda x: torch.sqrt(2 + x), lambda x: mpmath.sqrt(2 + x)),
-}
-
-
-@pytest.mark.parametrize(
-    ("functions", "limit"),
-    [
-        *[pytest.param(functions, 1e-15, id=name) for name, functions in EXACT.items()],
-        *[pytest.param(functions, 4e-15, id=name) for name, functions in NEARLY_EXACT.items()],
-    ],
-)
-def test_derivatives_up_to_the_tenth_are_as_exact_as_float64_allows(
-    functions: tuple[Callable[[Tensor], Tensor], Callable[[Any], Any]], limit: float
-) -> None:
-    x = torch.linspace(-1.5, 1.4, 9, dtype=torch.float64).unsqueeze(1).requires_grad_()
-    ours, exact = functions
-    orders = list(range(1, 11))
-    derivatives = higher_order_grad(ours(x), x, orders, create_graph=False, method="taylor")
-    with mpmath.workdps(60):
-        expected = [
-            [[float(mpmath.diff(exact, mpmath.mpf(point), order))] for point in x[:, 0].tolist()]
-            for order in orders
-        ]
-    for derivative, values in zip(derivatives, expected, strict=True):
-        reference = torch.tensor(values, dtype=torch.float64)
-        worst = (derivative - reference).abs().amax() / reference.abs().amax()
-        assert worst < limit
+# --- Edges
 
 
 @pytest.mark.parametrize("method", ["taylor", "reverse"])
