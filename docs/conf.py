@@ -1,5 +1,6 @@
 """The site: pages proven while they are built, and no request that leaves the reader's machine."""
 
+import os
 import sys
 import warnings
 from importlib.metadata import version as installed_version
@@ -20,16 +21,21 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.intersphinx",
+    "notfound.extension",
     "sphinx_autodoc_typehints",
     "sphinx_copybutton",
     "sphinx_design",
+    "code_links",
     "mathml",
+    "notebooks",
+    "page_checks",
     "scrollable",
     "value_classes",
 ]
 exclude_patterns = ["_build"]
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3
+nb_render_markdown_format = "myst"  # so that a cell can make a table
 myst_html_meta = {
     "description lang=en": "What PyTorch autograd sees: a tutorial whose every claim is executed"
     " and verified, and a library that inspects tensors, graphs and derivatives.",
@@ -53,6 +59,10 @@ intersphinx_mapping = {
     "torch": ("https://docs.pytorch.org/docs/stable", "_inventories/torch.txt"),
 }
 intersphinx_disabled_reftypes = ["std:*"]
+
+# The page for addresses that do not exist stands at each of them, so its links begin at the root.
+if repository := os.environ.get("GITHUB_REPOSITORY", "").partition("/")[2]:
+    notfound_urls_prefix = f"/{repository}/"  # under which GitHub publishes it
 
 html_theme = "furo"
 html_title = "leafgrad"

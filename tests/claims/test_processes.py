@@ -117,16 +117,29 @@ def test_a_job_that_raises_tells_what_it_raised(workers: Workers, tmp_path: Path
     assert outcome.failure == "ModuleNotFoundError: No module named 'no_such_module'"
 
 
-def test_a_module_that_cannot_be_preloaded_is_an_error(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+UNFIT = {
+    "1 / 0": "ZeroDivisionError: division by zero",
+    "import no_such_module": "ModuleNotFoundError: No module named 'no_such_module'",
+    "import sys; sys.exit(3)": "SystemExit: 3",
+}
+
+
+@pytest.mark.parametrize(("source", "reason"), UNFIT.items())
+def test_a_module_that_cannot_be_preloaded_is_an_error_in_one_line(
+    source: str,
+    reason: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    (tmp_path / "unfit.py").write_text(source)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with (
-        Workers(["no_such_module"]) as broken,
+        Workers(["unfit"]) as broken,
         pytest.raises(RuntimeError, match=r"the process that executes pages is gone \(exit code 1"),
     ):
         broken.run(find_docstrings, "leafgrad", tmp_path, seconds=30)
-    message = "every module to preload must be importable: No module named 'no_such_module'\n"
-    assert capfd.readouterr().err == message
+    assert capfd.readouterr().err == f"every module to preload must be importable: {reason}\n"
 
 
 def test_a_run_whose_process_was_killed_is_an_error(tmp_path: Path) -> None:

@@ -64,6 +64,21 @@ def test_a_true_site_is_green_and_shows_what_was_executed(build: Building) -> No
     assert "5 checks · An article L1" in html
 
 
+def test_the_badge_of_a_claim_leads_to_the_ledger_and_back(build: Building) -> None:
+    index = TRUE + "\n```{toctree}\nledger\n```\n"
+    ledger = "# Ledger\n\n```{claims-ledger}\n```\n"
+    assert build(toml=DOCUMENTS, index=index, ledger=ledger) == (0, "")
+    label = "ledger-index-md-leaf-made-here"
+    assert f'href="ledger.html#{label}">✓ true</a>' in build.page()
+    assert f'<dt id="{label}">' in build.page("ledger")
+    assert 'href="index.html#claim-leaf-made-here"' in build.page("ledger")
+
+
+def test_without_a_ledger_a_badge_leads_nowhere(build: Building) -> None:
+    assert build(toml=DOCUMENTS, index=TRUE) == (0, "")
+    assert '<span class="claim-badge claim-true">✓ true</span>' in build.page()
+
+
 def test_the_ledger_says_of_each_claim_what_proves_it(build: Building) -> None:
     build(toml=DOCUMENTS, index=TRUE)
     ledger = build.ledger()
@@ -148,6 +163,19 @@ def test_every_red_line_of_every_page_is_told_in_one_build(build: Building) -> N
 
 def _text(html: str) -> str:
     return unescape(" ".join(re.sub("<[^>]*>", " ", html).split()))
+
+
+def test_on_github_every_red_line_is_an_annotation_too(
+    build: Building, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(build.folder.parent))
+    build(index="# A\n\n{claim}`1 > 2`\n\n```python\nx = 1\n```\n")
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("::")]
+    place = f"::error file={build.folder.name}/index.md,line="
+    assert said[0] == f"{place}3,title=not true::claim is FALSE: 1 > 2, where it is False"
+    assert said[1].startswith(f"{place}5,title=not true::")
+    assert len(said) == 2
 
 
 def test_a_red_page_tells_the_reader_what_is_red(build: Building) -> None:

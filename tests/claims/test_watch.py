@@ -98,6 +98,26 @@ def test_a_page_comes_and_goes(project: Project) -> None:
     assert gone == ["gone   docs/c.md"]
 
 
+def test_a_page_that_waited_for_an_id_is_judged_when_it_is_free(project: Project) -> None:
+    b = project.folder / "docs" / "b.md"
+    _, twice, renamed, again, alone = project.told(
+        lambda: b.write_text(PAGE.format("a", 2)),
+        lambda: project.write("docs/a.md", PAGE.format("other", 2)),
+        lambda: project.write("docs/a.md", PAGE.format("a", 2)),
+        b.unlink,
+    )
+    assert twice[:2] == [
+        "false  docs/b.md",
+        "docs/b.md:3: claim a/two stands at docs/a.md:3 already",
+    ]
+    assert renamed == ["true   docs/a.md", "true   docs/b.md"]
+    assert again[:2] == [
+        "false  docs/a.md",
+        "docs/a.md:3: claim a/two stands at docs/b.md:3 already",
+    ]
+    assert alone == ["gone   docs/b.md", "true   docs/a.md"]
+
+
 def test_an_editor_may_save_by_renaming(project: Project) -> None:
     def save() -> None:
         project.write("docs/a.md~", PAGE.format("a", 2))

@@ -467,10 +467,25 @@ def names_between(outputs: Tensor, inputs: Tensor) -> set[str]:
     return set(map(_autograd.node_name, _autograd.nodes_between(outputs, inputs) or ()))
 
 
-# The same operation where the CPU does not compute it.
+# The same operation where the CPU does not compute it, and what its rule reads there.
 ELSEWHERE = {
-    f"ScaledDotProduct{kind}AttentionBackward0" for kind in ("Flash", "Efficient", "Cudnn")
+    f"ScaledDotProduct{kind}Backward0"
+    for kind in (
+        "FlashAttention",
+        "EfficientAttention",
+        "CudnnAttention",
+        "FusedAttentionOverrideable",
+    )
 }
+
+
+@pytest.mark.parametrize("name", sorted(ELSEWHERE))
+def test_attention_keeps_the_same_elsewhere(name: str) -> None:
+    kept = dir(getattr(torch._C._functions, name))
+    names = {"query", "key", "value", "dropout_p", "is_causal", "scale"}
+    assert {f"_saved_{each}" for each in names} <= set(kept)
+    is_masked = not name.startswith("ScaledDotProductFlash")
+    assert ("_saved_attn_bias" in kept) == is_masked
 
 
 def test_each_rule_has_a_case() -> None:

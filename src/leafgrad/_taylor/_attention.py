@@ -74,4 +74,5 @@ RULES: dict[str, Rule] = {
     "ScaledDotProductFlashAttentionBackward0": _attention,
     "ScaledDotProductEfficientAttentionBackward0": _attention,
     "ScaledDotProductCudnnAttentionBackward0": _attention,
+    "ScaledDotProductFusedAttentionOverrideableBackward0": _attention,
 }

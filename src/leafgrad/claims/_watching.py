@@ -75,8 +75,7 @@ class Watcher:
         self._pages = pages
         if self._prover is None or [file for file in others if self._is_changed(file)]:
             self._judge_all(files)
-        elif saved & pages:
-            read = self._prover.read(sorted(saved & pages))
+        elif read := self._prover.read(sorted(saved & pages), gone):
             tell_red(self._prover.judge(read, tell_page), self._config)
 
     def _files(self) -> list[Path]:
@@ -89,7 +88,7 @@ class Watcher:
         start = time.monotonic()
         self._forget()
         self._prover = Prover(self._config)
-        site = self._prover.judge_all(self._prover.read(files), tell_page)
+        site = self._prover.judge_all(self._prover.read([*map(Path.resolve, files)]), tell_page)
         tell_red(site, self._config)
         print(summary(site, time.monotonic() - start), flush=True)
 

@@ -103,8 +103,8 @@ def _main(descriptor: str, *preload: str) -> None:
         for module in (*_ALWAYS, *preload):
             try:
                 importlib.import_module(module)
-            except ImportError as error:
-                sys.exit(f"every module to preload must be importable: {error}")
+            except BaseException as error:  # noqa: BLE001 - whatever a module does, one line says it
+                sys.exit(f"every module to preload must be importable: {described(error)}")
     gc.freeze()
     sys.dont_write_bytecode = True
     serve(socket.socket(fileno=int(descriptor)))

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from leafgrad.claims._config import Config
@@ -26,18 +26,35 @@ class Prover(contextlib.ExitStack):
         super().__init__()
         self._config = config
         self._taken: dict[str, str] = {}
+        self._ids: dict[Path, frozenset[str]] = {}
 
     @functools.cached_property
     def _workers(self) -> Workers:
         return self.enter_context(Workers(self._config.preload))
 
-    def read(self, files: Sequence[Path]) -> list[Page]:
-        """Read pages, for the first time or again."""
-        again = {page_name(file, self._config.root) for file in files}
-        for claim, place in list(self._taken.items()):
-            if place.rpartition(":")[0] in again:
-                del self._taken[claim]
-        return read_pages(files, self._config, self._taken)
+    def read(self, files: Collection[Path], gone: Collection[Path] = ()) -> list[Page]:
+        """Read pages, for the first time or again, and those that an id is free for again."""
+        freed = self._free([*files, *gone])
+        pages = self._read(files)
+        freed -= self._taken.keys()
+        waiting = [file for file, ids in self._ids.items() if file not in files and ids & freed]
+        return [*pages, *self._read(waiting)]
+
+    def _free(self, files: Sequence[Path]) -> set[str]:
+        """Forget all that is known of some pages; return the ids that they had taken."""
+        names = {page_name(file, self._config.root) for file in files}
+        ids = {taken for taken, place in self._taken.items() if place.rpartition(":")[0] in names}
+        for identifier in ids:
+            del self._taken[identifier]
+        for file in files:
+            self._ids.pop(file, None)
+        return ids
+
+    def _read(self, files: Collection[Path]) -> list[Page]:
+        pages = read_pages(list(files), self._config, self._taken)
+        for file, page in zip(files, pages, strict=True):
+            self._ids[file] = frozenset(claim.id for claim in page.claims)
+        return pages
 
     def judge(self, pages: Sequence[Page], report: Report = _ignore) -> SiteVerdict:
         """Execute and judge pages; `report` each."""

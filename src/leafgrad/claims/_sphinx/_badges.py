@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from docutils import nodes
+from sphinx.addnodes import pending_xref
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 from leafgrad.claims._judging._report import RedLine, red_lines
@@ -24,6 +25,11 @@ _BADGE, _BOX = "leafgrad_badge", "leafgrad_box"
 def badge(path: str, identifier: str) -> nodes.inline:
     """Make a place for the badge of a claim of the page `path`."""
     return nodes.inline("", "", classes=["claim-badge"], **{_BADGE: (path, identifier)})
+
+
+def entry_label(path: str, identifier: str) -> str:
+    """Return the anchor of what the ledger says of a claim of the page `path`."""
+    return nodes.make_id(f"ledger-{path}-{identifier}")
 
 
 def claim_box(identifier: str) -> nodes.container:
@@ -52,13 +58,22 @@ class ShowVerdicts(SphinxPostTransform):
             if _BADGE in element:
                 verdict = build.verdict(*element[_BADGE])
                 element["classes"].append(f"claim-{verdict}")
-                element.append(nodes.Text(BADGES[verdict]))
+                element.append(self._to_ledger(BADGES[verdict], element))
             elif _BOX in element:
                 identifier = element[_BOX]
                 boxes.add(identifier)
                 element["classes"].append(f"claim-{build.verdict(here, identifier)}")
                 _add_list(element, [line for line in red if line.claim == identifier])
         self._add_above([line for line in red if line.claim not in boxes])
+
+    def _to_ledger(self, text: str, badge: nodes.Element) -> nodes.Node:
+        """Let the badge of a page lead to the ledger, if the site has one; those there lead back."""
+        label = entry_label(*badge[_BADGE])
+        ledger, _ = self.env.domains.standard_domain.anonlabels.get(label, (None, None))
+        if ledger is None or isinstance(badge.parent, (nodes.reference, pending_xref)):
+            return nodes.Text(text)
+        place = self.app.builder.get_relative_uri(self.env.docname, ledger)
+        return nodes.reference("", text, refuri=f"{place}#{label}", internal=True)
 
     def _add_above(self, red: Sequence[RedLine]) -> None:
         """Put an admonition under the title of the page."""

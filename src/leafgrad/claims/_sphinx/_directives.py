@@ -14,7 +14,7 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 from leafgrad.claims._executing._cell import unpinned
 from leafgrad.claims._judging._ledger import ledger_of
 from leafgrad.claims._judging._remembered import mutants_killed
-from leafgrad.claims._sphinx._badges import badge, claim_box
+from leafgrad.claims._sphinx._badges import badge, claim_box, entry_label
 from leafgrad.claims._sphinx._build import current
 from leafgrad.claims._sphinx._columns import elsewhere, versions_table
 from leafgrad.claims._sphinx._pending import CLAIM, ESCAPE, take_pending
@@ -48,8 +48,8 @@ class ClaimDirective(SphinxDirective):
         self.set_source_info(box)
         self.state.nested_parse(self.content, self.content_offset, box)
         mark = badge(current.get().paths[self.env.docname], judged)
-        link = nodes.reference("", "", mark, nodes.Text(f" {identifier}"), refid=label)
-        box += nodes.paragraph("", "", link, classes=["claim-id"])
+        link = nodes.reference("", identifier, refid=label)
+        box += nodes.paragraph("", "", mark, nodes.Text(" "), link, classes=["claim-id"])
         self.env.domains.standard_domain.anonlabels[label] = self.env.docname, label
         return [box]
 
@@ -119,9 +119,11 @@ class LedgerDirective(SphinxDirective):
         facts += [] if ledger["mutants"] is None else [mutants_killed(claim["mutants"])]
         facts += elsewhere(claim)
         facts += [_titled(source, ledger["documents"]) for source in claim["sources"]]
+        label = entry_label(claim["page"], claim["id"])
+        self.env.domains.standard_domain.anonlabels[label] = self.env.docname, label
         return nodes.definition_list_item(
             "",
-            nodes.term("", "", _link(claim, self.env.docname)),
+            nodes.term("", "", _link(claim, self.env.docname), ids=[label]),
             nodes.definition(
                 "",
                 nodes.paragraph("", "", *sentence, *messages),

@@ -1,0 +1,123 @@
+"""Give each page that executes cells as a notebook to download, which runs by itself.
+
+What only the site knows is put in Markdown's own words: a claim becomes a quotation, a link leads
+to another of these notebooks or is left out.
+"""
+
+import posixpath
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from docutils import nodes
+from myst_nb.core.read import read_myst_markdown_notebook
+from myst_parser.config.main import MdParserConfig
+from nbformat import NotebookNode
+from sphinx.application import Sphinx
+from sphinx.util.osutil import relative_uri
+from sphinx.util.typing import ExtensionMetadata
+
+FOLDER = "_notebooks"
+CLAIM = re.compile(
+    r"^:::\{claim\} (\S+)\n(?::\w+:[^\n]*\n)*\n*(.*?)\n*^:::$", re.MULTILINE | re.DOTALL
+)
+PIN = re.compile(r"^ *#> .*\n?|  #> .*", re.MULTILINE)
+CODE_ROLE = re.compile(r"\{(?:claim|value)\}(`+[^`]+`+)")
+TEXT_ROLE = re.compile(r"\{[\w:-]+\}`([^`<]+?)(?: <[^`>]*>)?`")
+LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
+SHOWN = re.compile(r"^```\{code-cell\} python\n(?!:tags: \[remove-input\])", re.MULTILINE)
+"""A cell that the site does not show is its own business; a page of such only has no notebook."""
+NEEDS = """\
+*The page “{title}” of leafgrad's site, as a notebook. It needs PyTorch and leafgrad {release}.*
+*Run it from top to bottom: the cells that are to raise say so, and all that is asserted holds.*"""
+
+
+def as_notebook(text: str, page: str, pages: Collection[str], release: str) -> NotebookNode:
+    """Read the Markdown of `page` as a notebook that needs nothing of the site but `pages`."""
+    config = MdParserConfig(enable_extensions={"colon_fence", "dollarmath"})
+    read = read_myst_markdown_notebook(text, config)
+    title = re.search(r"^# (.*)", text, re.MULTILINE)
+    cells = [_needs(title[1] if title else page, release)]
+    for cell in read.cells:
+        if cell.cell_type == "markdown":
+            cells.append(_text(cell, page, pages))
+        elif "remove-input" not in cell.metadata.get("tags", []):
+            cells.append(_code(cell))
+    metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+    notebook: NotebookNode = nbformat.v4.new_notebook(cells=cells, metadata=metadata)
+    for number, cell in enumerate(cells):
+        cell.id = f"cell-{number}"  # the same in every build
+    return notebook
+
+
+def _needs(title: str, release: str) -> NotebookNode:
+    cell: NotebookNode = nbformat.v4.new_markdown_cell(NEEDS.format(title=title, release=release))
+    return cell
+
+
+def _code(cell: NotebookNode) -> NotebookNode:
+    raises = cell.metadata.get("raises")
+    told = f"# This raises {raises}\n" if raises else ""
+    tags = [*cell.metadata.get("tags", []), *(["raises-exception"] if raises else [])]
+    source = told + PIN.sub("", cell.source).rstrip()
+    code: NotebookNode = nbformat.v4.new_code_cell(source, metadata={"tags": tags} if tags else {})
+    return code
+
+
+def _text(cell: NotebookNode, page: str, pages: Collection[str]) -> NotebookNode:
+    def led(found: re.Match[str]) -> str:
+        target, _, anchor = found[2].partition("#")
+        name = posixpath.normpath(posixpath.join(posixpath.dirname(page), target)).removesuffix(
+            ".md"
+        )
+        if "://" in target:
+            return found[0]
+        if name not in pages:
+            return found[1]
+        path = relative_uri(page, name) or posixpath.basename(name)
+        return f"[{found[1]}]({path}.ipynb{'#' + anchor if anchor else ''})"
+
+    text = CLAIM.sub(_quoted, cell.source)
+    text = TEXT_ROLE.sub(r"\1", CODE_ROLE.sub(r"\1", text))
+    told: NotebookNode = nbformat.v4.new_markdown_cell(LINK.sub(led, text))
+    return told
+
+
+def _quoted(claim: re.Match[str]) -> str:
+    sentence = " ".join(claim[2].split())
+    return f"> {sentence}\n>\n> *claim {claim[1]}*"
+
+
+def link(
+    _app: Sphinx,
+    page: str,
+    _template: str,
+    context: dict[str, Any],
+    _tree: nodes.document | None,
+) -> None:
+    """Link under each page that shows a cell to its notebook."""
+    if '<div class="cell_input' in context.get("body", ""):
+        file = context["pathto"](f"{FOLDER}/{page}.ipynb", resource=True)
+        words = "Download this page as a notebook"
+        context["body"] += f'<p class="notebook"><a download href="{file}">{words}</a></p>'
+
+
+def write(app: Sphinx, error: Exception | None) -> None:
+    """Write the notebooks of a site that is built."""
+    if error is not None:
+        return
+    texts = {name: app.env.doc2path(name).read_text("utf-8") for name in app.env.found_docs}
+    pages = {name: text for name, text in texts.items() if SHOWN.search(text)}
+    for page, text in pages.items():
+        file = Path(app.outdir, FOLDER, f"{page}.ipynb")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        nbformat.write(as_notebook(text, page, pages, app.config.release), file)
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Link on each page as it is written, and write the notebooks at the end."""
+    app.connect("html-page-context", link)
+    app.connect("build-finished", write)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

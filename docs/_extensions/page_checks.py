@@ -1,0 +1,136 @@
+"""What holds of every page that was written, or the build warns: it is whole, light and offline.
+
+- Nothing on it is fetched from another site.
+- Each of its links to the site leads to a file, and to a place in it.
+- Each of its pictures has words beside it.
+- With its styles and scripts it is light, compressed and without its pictures.
+"""
+
+import gzip
+import re
+from collections.abc import Iterator
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from sphinx.application import Sphinx
+from sphinx.util import logging
+from sphinx.util.typing import ExtensionMetadata
+
+logger = logging.getLogger(__name__)
+
+LIGHT = 60_000
+"""Bytes of a page with its styles and scripts, each compressed by gzip."""
+LISTS = {"genindex.html", "ledger.html", "search.html"}
+"""Pages that list the whole site, and grow with it."""
+FETCHED = {"img": "src", "script": "src", "iframe": "src", "source": "src", "video": "src"}
+FETCHED_LINKS = {"icon", "stylesheet", "preload", "modulepreload", "prefetch", "manifest"}
+IN_STYLES = re.compile(r"""(?:url\(|@import)\s*["']?([^"')\s;]+)""")
+PICTURE = re.compile(r"<svg\b.*?</svg>|data:image/[^\"']*", re.DOTALL)
+
+
+class Page(HTMLParser):
+    """What a page fetches, what it links to, where it can be linked at, and what has no words."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.fetched: list[str] = []
+        self.links: list[str] = []
+        self.anchors: set[str] = set()
+        self.silent: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note what matters of one element."""
+        given = {name: value or "" for name, value in attrs}
+        self.anchors.update(given[name] for name in ("id", "name") if name in given)
+        if tag == "a" and "href" in given:
+            self.links.append(given["href"])
+        elif tag == "link" and FETCHED_LINKS & {*given.get("rel", "").split()}:
+            self.fetched.append(given["href"])
+        elif tag in FETCHED and FETCHED[tag] in given:
+            self.fetched.append(given[FETCHED[tag]])
+        if tag == "img" and not given.get("alt"):
+            self.silent.append(given.get("src", "")[:60])
+        self.fetched += IN_STYLES.findall(given.get("style", ""))
+
+
+class Site:
+    """A written site, each file of which is read once."""
+
+    def __init__(self, folder: Path, root: str = "/") -> None:
+        self._folder = folder
+        self._root = root
+        self._page = cache(lambda file: Page(file.read_text(encoding="utf-8")))
+        self._size = cache(lambda file: _compressed(file.read_bytes()))
+
+    def problems(self) -> Iterator[tuple[Path, str]]:
+        """Yield what is wrong, file by file."""
+        for style in sorted(self._folder.rglob("*.css")):
+            for target in filter(_is_elsewhere, IN_STYLES.findall(style.read_text("utf-8"))):
+                yield style, f"a style must stand on this site, not at {target}"
+        for file in sorted(self._folder.rglob("*.html")):
+            if not file.is_relative_to(self._folder / "_static"):
+                yield from ((file, problem) for problem in self._problems(file))
+
+    def _problems(self, file: Path) -> Iterator[str]:
+        page = self._page(file)
+        for target in filter(_is_elsewhere, page.fetched):
+            yield f"nothing may be fetched from another site: {target}"
+        for source in page.silent:
+            yield f"a picture must have an alternative text: {source}"
+        for target in dict.fromkeys((*page.links, *page.fetched)):
+            if missing := self._missing(file, target):
+                yield f"a link must lead to a {missing}, not to {target}"
+        weight = self._weight(file)
+        if weight > LIGHT and file.name not in LISTS:
+            yield f"a page must have at most {LIGHT:,} bytes compressed, not {weight:,}"
+
+    def _missing(self, file: Path, target: str) -> str | None:
+        """Say what is missing where a link on the page `file` leads."""
+        parts = urlsplit(target)
+        if parts.scheme or parts.netloc:
+            return None
+        there = self._led(file, unquote(parts.path))
+        if not there.is_file():
+            return "file of the site"
+        if parts.fragment and there.suffix == ".html":
+            anchors = self._page(there).anchors
+            return None if unquote(parts.fragment) in anchors else "place of its page"
+        return None
+
+    def _led(self, file: Path, path: str) -> Path:
+        """Return the file at `path`, which stands on the page `file` or begins at the root."""
+        if path.startswith(self._root):
+            return self._folder / path.removeprefix(self._root)
+        return (file.parent / path).resolve() if path else file
+
+    def _weight(self, file: Path) -> int:
+        """Count the bytes of a page and of its styles and scripts, each compressed."""
+        text = PICTURE.sub("", file.read_text(encoding="utf-8"))
+        fetched = dict.fromkeys(target.partition("?")[0] for target in self._page(file).fetched)
+        beside = [self._led(file, target) for target in fetched if target.endswith((".css", ".js"))]
+        parts = {part for part in beside if part.is_file()}
+        return _compressed(text.encode()) + sum(map(self._size, parts))
+
+
+def _is_elsewhere(target: str) -> bool:
+    return urlsplit(target).scheme not in {"", "data"} or target.startswith("//")
+
+
+def _compressed(data: bytes) -> int:
+    return len(gzip.compress(data, mtime=0))
+
+
+def check(app: Sphinx, error: Exception | None) -> None:
+    """Warn of each problem of the finished site."""
+    if error is None and app.builder.format == "html":
+        for file, problem in Site(Path(app.outdir), app.config.notfound_urls_prefix).problems():
+            logger.warning("%s", problem, location=file.relative_to(app.outdir).as_posix())
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Look at the site when all of it is written, and the notebooks are."""
+    app.connect("build-finished", check, priority=900)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,63 @@
+"""Which names in highlighted code lead somewhere, and where."""
+
+from pathlib import Path
+
+import pytest
+from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace
+
+CONF = """
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.intersphinx", "code_links"]
+intersphinx_mapping = {"torch": ("https://a.b/c", "torch.txt")}
+"""
+INVENTORY = """\
+# Sphinx inventory version 1
+# Project: PyTorch
+# Version: stable
+torch.nn.Linear class generated/torch.nn.Linear.html
+"""
+HEAD = "A\n=\n\n.. function:: leafgrad.trace_graph\n\n.. code-block:: python\n\n   "
+TORCH = (
+    'href="https://a.b/c/generated/torch.nn.Linear.html#torch.nn.Linear" title="torch.nn.Linear"'
+)
+OURS = 'href="#leafgrad.trace_graph" title="leafgrad.trace_graph"'
+
+
+@pytest.fixture
+def links(tmp_path: Path) -> "Links":
+    return Links(tmp_path)
+
+
+class Links:
+    """`links(code)` gives the links of a page that shows `code`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        for name, text in {"conf.py": CONF, "torch.txt": INVENTORY}.items():
+            (folder / name).write_text(text)
+
+    def __call__(self, code: str) -> list[str]:
+        (self._folder / "index.rst").write_text(HEAD + code)
+        out = self._folder / "_build"
+        with docutils_namespace():
+            Sphinx(self._folder, self._folder, out, out, "html", status=None).build()
+        parts = (out / "index.html").read_text().split('<a class="code-link" ')
+        return [part.partition(">")[0] for part in parts[1:]]
+
+
+CASES = {
+    "torch": ("y = torch.nn.Linear(1, 2)", [TORCH]),
+    "unknown to the inventory": ("y = torch.nn.Other(1)", []),
+    "of something else": ("y = my.torch_nn.Linear(1)", []),
+    "imported": ("from leafgrad import trace_graph", [OURS]),
+    "called": ("from leafgrad import trace_graph\n   trace_graph(y)", [OURS, OURS]),
+    "not imported": ("trace_graph(y)", []),
+    "not public": ("from leafgrad import Trace\n   Trace()", []),
+    "an attribute": ("import leafgrad\n   y.trace_graph(y)", []),
+    "another thing of that name": ("import leafgrad\n   trace_graph = 1", []),
+}
+
+
+@pytest.mark.parametrize(("code", "expected"), CASES.values(), ids=CASES)
+def test_a_name_leads_to_what_documents_it(code: str, expected: list[str], links: Links) -> None:
+    assert links(code) == expected

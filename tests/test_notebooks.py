@@ -1,0 +1,96 @@
+"""The notebook of a page runs by itself, in a process that knows nothing of the site."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat import NotebookNode
+from notebooks import SHOWN, as_notebook
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGES = {
+    file.relative_to(DOCS).with_suffix("").as_posix(): text
+    for file in sorted(DOCS.rglob("*.md"))
+    if SHOWN.search(text := file.read_text(encoding="utf-8"))
+}
+RUN = """
+import nbformat, os, sys, torch, torch._dynamo, torch.func
+from IPython.core.interactiveshell import InteractiveShell
+
+shell = InteractiveShell.instance(history_length=0)
+for file in sys.argv[1:]:
+    if os.fork() == 0:
+        for cell in nbformat.read(file, as_version=4).cells:
+            if cell.cell_type == "code":
+                raised = not shell.run_cell(cell.source).success
+                if raised != ("raises-exception" in cell.metadata.get("tags", [])):
+                    open(file + ".failed", "w").write(cell.source)
+        os._exit(0)
+    os.wait()
+"""
+PAGE = """\
+# A page
+
+See [another](b.md#here), [what no notebook is](../glossary.md) and [the web](https://a.b/c.md).
+
+:::{claim} a/one
+:sources: article L1
+
+One is **one**,
+a {term}`number <numbers>` and {claim}`1 == 1`.
+:::
+
+```{code-cell} python
+:raises: "ZeroDivisionError: by zero"
+
+print(1)  #> 1
+#> 2
+1 / 0
+```
+
+```{code-cell} python
+:tags: [hide-cell]
+
+x = "#> kept"
+```
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run the notebooks of all pages, each in a process of its own that has only imported torch."""
+    folder = tmp_path_factory.mktemp("notebooks")
+    files = [folder / f"{page.replace('/', '-')}.ipynb" for page in PAGES]
+    for file, (page, text) in zip(files, PAGES.items(), strict=True):
+        notebook = as_notebook(text, page, PAGES, "0.1.0")
+        nbformat.validate(notebook)
+        nbformat.write(notebook, file)
+    run = [sys.executable, "-c", RUN, *map(str, files)]
+    subprocess.run(run, capture_output=True, check=True, cwd=folder)
+    return folder
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_notebook_runs_by_itself(page: str, folder: Path) -> None:
+    assert not (failed := folder / f"{page.replace('/', '-')}.ipynb.failed").exists(), (
+        failed.read_text()
+    )
+
+
+def sources(notebook: NotebookNode, kind: str) -> list[str]:
+    return [cell.source for cell in notebook.cells if cell.cell_type == kind]
+
+
+def test_a_notebook_has_no_words_of_the_site() -> None:
+    notebook = as_notebook(PAGE, "tutorial/a", {"tutorial/a", "tutorial/b"}, "0.1.0")
+    assert sources(notebook, "markdown")[1] == (
+        "# A page\n\n"
+        "See [another](b.ipynb#here), what no notebook is and [the web](https://a.b/c.md).\n\n"
+        "> One is **one**, a number and `1 == 1`.\n>\n> *claim a/one*"
+    )
+    assert sources(notebook, "code") == [
+        "# This raises ZeroDivisionError: by zero\nprint(1)\n1 / 0",
+        'x = "#> kept"',
+    ]
