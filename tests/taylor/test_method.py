@@ -232,6 +232,7 @@ REFUSED: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
         "its limit depends on inputs",
         lambda x: torch.clamp_min(torch.ones(2, dtype=x.dtype), x),
     ),
+    "a divisor": ("its divisor depends on inputs", lambda x: x.remainder(x + 1)),
     "a mask": ("the elements that a mask shows", lambda x: x[x > 0].reshape(x.shape)),
     "two axes": ("along more than one axis", lambda x: x[[0, 1, 2], [0, 1, 1]]),
     "constants joined": (
@@ -252,6 +253,10 @@ REFUSED_OF_A_POINT: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
     "a weight": (
         "its weight or bias depends on inputs",
         lambda x: functional.layer_norm(x, (2,), x),
+    ),
+    "a bilinear weight": (
+        "its weight depends on inputs",
+        lambda x: functional.bilinear(x[None], x[None], x[None, :, None] * x),
     ),
     "a kernel": (
         "its weight depends on inputs",

@@ -27,6 +27,11 @@ def constant_channels(x: Tensor) -> Tensor:
     return torch.ones(len(x), 2, dtype=x.dtype)
 
 
+def vectors(x: Tensor) -> Tensor:
+    """Make vectors of three entries of points with two."""
+    return torch.cat([x, x.prod(-1, keepdim=True)], -1)
+
+
 def power_of(exponent: float) -> Callable[[Tensor], Tensor]:
     return lambda h: h**exponent
 
@@ -215,6 +220,52 @@ CASES: dict[str, list[Function]] = {
         lambda x, w: torch.lerp(x.sin(), w * x**2, 0.3),
         lambda x, w: torch.lerp(w.expand(2), x.sin(), 0.3),
     ],
+    # --- Compounds
+    "HypotBackward0": [
+        lambda x, w: torch.hypot(w * x.sin(), x.exp()),
+        lambda x, w: torch.hypot(w, x.exp()),
+        lambda x, w: torch.hypot(x.exp(), w),
+    ],
+    "LogaddexpBackward0": [
+        lambda x, w: torch.logaddexp(w * x.sin(), x**2),
+        lambda x, w: torch.logaddexp(w, x**2),
+        lambda x, w: torch.logaddexp(x**2, w),
+        lambda x, w: torch.logaddexp(w * x, w * x),
+    ],
+    "RemainderBackward0": [elementwise(lambda h: h.sin().remainder(0.3) ** 2)],
+    "RemainderBackward1": [
+        elementwise(lambda h: h.sin().remainder(torch.tensor(0.3, dtype=h.dtype)) ** 2)
+    ],
+    "FmodBackward0": [elementwise(lambda h: h.sin().fmod(0.3) ** 2)],
+    "FmodBackward1": [elementwise(lambda h: h.sin().fmod(torch.tensor(0.3, dtype=h.dtype)) ** 2)],
+    "DivBackward2": [
+        lambda x, w: x.sin() + torch.div(w * x.exp(), x, rounding_mode="floor"),
+        lambda x, w: torch.div(w * x.exp(), x, rounding_mode=None),
+    ],
+    "DivBackward3": [
+        lambda x, w: x.sin() + torch.ops.aten.div.Scalar_mode(w * x, 0.3, rounding_mode="trunc"),
+        lambda x, w: torch.ops.aten.div.Scalar_mode((w * x).sin(), 0.3, rounding_mode=None),
+    ],
+    "AddcdivBackward0": [
+        lambda x, w: torch.addcdiv(x.sin(), w * x, 2 + x, value=0.3),
+        lambda x, w: torch.addcdiv(w, w * x.sin(), w),
+        lambda x, w: torch.addcdiv(x.sin(), w, w),
+        lambda x, w: torch.addcdiv(w, w, 2 + x),
+    ],
+    "LinalgCrossBackward0": [
+        lambda x, w: torch.linalg.cross(vectors(w * x.sin()), vectors(x.exp())),
+        lambda x, w: torch.linalg.cross(vectors(w * x.sin()), w * CONSTANT[None, :3]),
+        lambda x, w: torch.linalg.cross(w * CONSTANT[None, :3], vectors(x.exp())),
+        lambda x, w: torch.linalg.cross(
+            vectors(x)[..., None], vectors(w * x.sin())[..., None], dim=1
+        ),
+    ],
+    "DiagEmbedBackward0": [
+        lambda x, w: (w * x).sin().diag_embed(),
+        lambda x, w: (x.sin() @ (w * MATRIX)).diag_embed(-1, 2, 1).sin(),
+    ],
+    "Deg2RadBackward0": [elementwise(lambda h: h.sin().deg2rad())],
+    "Rad2DegBackward0": [elementwise(lambda h: h.sin().rad2deg())],
     # --- Products of matrices
     "MmBackward0": [
         lambda x, w: (x.sin() @ (w * MATRIX)).tanh(),
