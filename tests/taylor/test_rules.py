@@ -101,6 +101,7 @@ CASES: dict[str, list[Function]] = {
         lambda x, w: torch.pow(w * x, torch.tensor([2.0, 1.3], dtype=x.dtype)),
         lambda x, w: torch.pow(w * (x - 1.5), torch.tensor([2.0, 3.0], dtype=x.dtype)),
         lambda x, w: torch.pow(x, (2 * w).expand(2)),
+        lambda x, w: torch.pow(w * x, torch.tensor([40, 3])) / 1e3,
         lambda x, w: torch.pow(w.expand(2), x),
     ],
     "PowBackward2": [elementwise(lambda h: torch.pow(1.7, h))],
@@ -478,6 +479,7 @@ WRITTEN_OUT: dict[str, list[tuple[Function, Function]]] = {
     "ScaledDotProductFlashAttentionForCpuBackward0": [
         (attention(), attention_written_out()),
         (attention(scale=0.3), attention_written_out(scale=0.3)),
+        (attention(scale=0.0), attention_written_out(scale=0.0)),
         (attention(is_causal=True), attention_written_out(mask=LATER)),
         (attention(attn_mask=MASK), attention_written_out(mask=MASK)),
         (attention(attn_mask=MASK > -2), attention_written_out(mask=LATER)),
@@ -639,6 +641,17 @@ def test_a_whole_power_that_is_a_tensor_is_exact_at_zero_too() -> None:
     ]
     (gradient,) = torch.autograd.grad(derivatives[1].sum(), x)
     assert gradient.item() == 6.0
+
+
+def test_what_may_attend_to_nothing_has_derivatives_of_zero() -> None:
+    x, w = rows(3, 2), parameter()
+    mask = torch.full((3, 3), -torch.inf, dtype=torch.float64).masked_fill(LATER == 0, 0)
+    mask[1] = -torch.inf
+    outputs = attention(attn_mask=mask)(x, w).view(3, 2, 3, 2)
+    derivative = higher_order_grad(outputs, x, (2, 0), method="taylor")
+    assert derivative.select(2, 1).abs().max() == 0
+    assert derivative.select(2, 2).abs().min() > 0
+    assert torch.autograd.grad(derivative.sum(), w)[0].isfinite()
 
 
 def test_softmax_is_exact_where_it_is_saturated() -> None:

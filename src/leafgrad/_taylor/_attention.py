@@ -23,7 +23,8 @@ def _attention(
     refuse_if(step.saved("dropout_p") != 0, "it drops some of its weights, and does not keep which")
     query = step.jet("query", q)
     key, value = (_for_all_heads(step.jet(*of), query) for of in (("key", k), ("value", v)))
-    scale = step.saved("scale") or 1 / math.sqrt(query.value.shape[-1])
+    scale = step.saved("scale")
+    scale = query.value.shape[-1] ** -0.5 if scale is None else scale
     turned = key.to(key.value.mT, _turned) * scale
     scores = Jet(query.value @ turned.value, product_of_matrices(query, turned))
     scores = _masked(step, scores, mask)

@@ -63,7 +63,8 @@ def _power_of_number(step: Step, exponent: Series) -> Series:
 def _power_of_tensor(step: Step, base: Series | None, exponent: Series | None) -> Series | None:
     value = step.tensor("self")
     if base is not None and exponent is None:
-        return _jet.compose(base, _binomials(value, step.tensor("exponent"), base.algebra.order))
+        constant = step.tensor("exponent").to(step.results[0].dtype)
+        return _jet.compose(base, _binomials(value, constant, base.algebra.order))
     logarithm = Jet(value.log(), None)
     if base is not None:
         logarithm = Jet(logarithm.value, _jet.log_of(base.scaled(1 / value)))

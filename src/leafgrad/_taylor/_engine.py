@@ -33,6 +33,7 @@ def replay(
             for number, result in enumerate(_results(step, inputs)):
                 if result is not None:
                     known[step.node, number] = result
+            step.seen.clear()
         for edge in step.successors:
             if last[edge] is step and edge != end:
                 known.pop(edge, None)
