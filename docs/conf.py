@@ -24,7 +24,6 @@ extensions = [
     "notfound.extension",
     "sphinx_autodoc_typehints",
     "sphinx_copybutton",
-    "sphinx_design",
     "code_links",
     "mathml",
     "notebooks",

@@ -47,6 +47,7 @@ class Links:
 
 CASES = {
     "torch": ("y = torch.nn.Linear(1, 2)", [TORCH]),
+    "nn": ("y = nn.Linear(1, 2)", [TORCH]),
     "unknown to the inventory": ("y = torch.nn.Other(1)", []),
     "of something else": ("y = my.torch_nn.Linear(1)", []),
     "imported": ("from leafgrad import trace_graph", [OURS]),

@@ -111,7 +111,8 @@ def offloaded() -> torch.Tensor:
 
 
 def recomputed() -> torch.Tensor:
-    result: torch.Tensor = checkpoint(lambda x: x.exp().sin(), leaf(4), use_reentrant=False)
+    x = leaf(4)  # given as no argument, which would be kept
+    result: torch.Tensor = checkpoint(lambda: x.exp().sin(), use_reentrant=False)
     return result
 
 
@@ -141,6 +142,12 @@ def test_a_state_is_recognised_and_told(
     assert by_name(kept.states) == states
     assert kept.total.hidden == hidden
     assert any(sentence in why for why in kept.why)
+
+
+def test_nodes_that_do_not_show_what_they_keep_are_counted() -> None:
+    kept = memory(torch._foreach_exp([leaf(2), leaf(2)])[0].sin())
+    assert (kept.hiding, kept.total.slots, kept.total.hidden) == ((1,), 1, 0)
+    assert "Of 1 node, PyTorch does not show what is kept" in kept.why[-1]
 
 
 # --- The forms

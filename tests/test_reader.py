@@ -136,7 +136,8 @@ def test_a_checkpointed_block_is_not_run_again(
     trace = trace_graph(y)
     assert len(runs) == 1
     assert [node.name for node in trace.nodes] == [*nodes, "AccumulateGrad"]
-    assert states(trace) == saved
+    computed = {n: state for n, state in states(trace).items() if not n.startswith("checkpoint.")}
+    assert computed == saved
 
 
 def test_a_write_in_place_shows_at_the_tensor_that_backward_will_miss() -> None:

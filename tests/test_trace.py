@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 from leafgrad import GraphTrace, SavedTensor, record, trace_graph
 
@@ -95,6 +96,7 @@ def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
                 "module": None,
                 "is_module_inferred": False,
                 "source": None,
+                "hides_saved": False,
                 "leaf_name": None,
                 "is_freed": False,
             },
@@ -114,6 +116,7 @@ def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
                 "module": None,
                 "is_module_inferred": False,
                 "source": None,
+                "hides_saved": False,
                 "leaf_name": "x",
                 "is_freed": False,
             },
@@ -206,7 +209,9 @@ def of_all_kinds() -> dict[str, GraphTrace]:
         "plain": example(),
         "recorded": trace_graph(y, recording=recording),
         "custom": trace_graph(function.apply(x)),
+        "custom of PyTorch": trace_graph(checkpoint(torch.sin, x, use_reentrant=True)),
         "freed": trace_graph(freed),
+        "foreach": trace_graph(torch._foreach_exp([x])[0]),
         "ragged": trace_graph(ragged.sin()),
         "inferred": trace_graph(model(torch.ones(1, 2)), names=model),
         "several roots": trace_graph([x.exp(), x.sin()]),

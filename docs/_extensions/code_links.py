@@ -14,7 +14,7 @@ from sphinx.util.typing import ExtensionMetadata
 import leafgrad
 
 NAME = r'<span class="n">(\w+)</span>'
-DOTTED = re.compile(rf'<span class="n">torch</span>(?:<span class="o">\.</span>{NAME})+')
+DOTTED = re.compile(rf'<span class="n">(torch|nn)</span>(?:<span class="o">\.</span>{NAME})+')
 OURS = re.compile(rf'(?<!<span class="o">\.</span>){NAME}(?! ?<span class="o">=</span>)')
 IMPORTED = '<span class="nn">leafgrad</span>'
 
@@ -37,6 +37,7 @@ def link(
 
     def to_torch(found: re.Match[str]) -> str:
         name = re.sub("<[^>]*>", "", found[0])
+        name = f"torch.{name}" if found[1] == "nn" else name  # from torch import nn
         return _linked(found[0], torch[name].uri, name) if name in torch else found[0]
 
     def to_reference(found: re.Match[str]) -> str:

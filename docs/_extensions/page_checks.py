@@ -127,7 +127,7 @@ def check(app: Sphinx, error: Exception | None) -> None:
     """Warn of each problem of the finished site."""
     if error is None and app.builder.format == "html":
         for file, problem in Site(Path(app.outdir), app.config.notfound_urls_prefix).problems():
-            logger.warning("%s", problem, location=file.relative_to(app.outdir).as_posix())
+            logger.warning("%s: %s", file.relative_to(app.outdir).as_posix(), problem)
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

@@ -54,6 +54,8 @@ class Preflight:
         without_gradient: Why a named tensor will get no gradient, one explanation a tensor.
         once_differentiable: The nodes that stand in the way of a second derivative, which a plain
             backward passes.
+        hidden: The nodes of which PyTorch does not show what they saved, such as a write into a
+            view, so that nothing of the kind can be found there.
         failures: The nodes at which backward fails for sure.
     """
 
@@ -62,6 +64,7 @@ class Preflight:
     refusing: tuple[TracedNode, ...]
     without_gradient: tuple[GradExplanation, ...]
     once_differentiable: tuple[OnceDifferentiable, ...]
+    hidden: tuple[TracedNode, ...]
     failures: tuple[TracedNode, ...]
 
     @property
@@ -71,7 +74,10 @@ class Preflight:
 
     @property
     def may_fail(self) -> bool:
-        """Whether backward fails, or may fail if a custom function looks at what it saved."""
+        """Whether backward fails, or may fail if a custom function looks at what it saved.
+
+        As far as nodes show that: see `hidden`.
+        """
         return bool(self.failures or self.conflicts or self.freed)
 
     @property

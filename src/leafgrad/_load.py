@@ -46,7 +46,16 @@ def _node(data: Mapping[str, Any]) -> TracedNode:
     )
 
 
-_PLAIN = ("index", "name", "is_leaf", "retains_grad", "created", "module", "is_module_inferred")
+_PLAIN = (
+    "index",
+    "name",
+    "is_leaf",
+    "retains_grad",
+    "created",
+    "module",
+    "is_module_inferred",
+    "hides_saved",
+)
 
 
 def _saved(data: Mapping[str, Any]) -> SavedTensor:

@@ -67,6 +67,7 @@ class GraphMemory:
     Attributes:
         node_count: How many nodes the graph has, with or without saved tensors.
         recomputing: The indices of the nodes for which backward will run code of the forward again.
+        hiding: The indices of the nodes that do not show what they keep, which counts nowhere here.
         total: Everything together.
         storages: The memory, piece by piece, from the largest to the smallest.
         nodes: Node by node.
@@ -80,6 +81,7 @@ class GraphMemory:
 
     node_count: int
     recomputing: tuple[int, ...]
+    hiding: tuple[int, ...]
     total: MemoryShare
     storages: tuple[KeptStorage, ...]
     nodes: tuple[MemoryShare, ...]
@@ -123,6 +125,7 @@ def memory_of(nodes: Sequence[TracedNode]) -> GraphMemory:
     return GraphMemory(
         node_count=len(nodes),
         recomputing=tuple(node.index for node in nodes if node.recomputes),
+        hiding=tuple(node.index for node in nodes if node.hides_saved),
         total=_share("all", [saved for _, saved in pairs]),
         storages=_storages(saved for _, saved in pairs),
         nodes=_by_node(nodes),

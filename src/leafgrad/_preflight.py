@@ -29,7 +29,8 @@ def preflight(
 
     It finds what PyTorch itself checks: tensors written in place since they were saved, and saved
     tensors that are gone. What hooks and the code of custom functions do is not foreseen; where a
-    failure depends on that, it is told as possible only.
+    failure depends on that, it is told as possible only. A few nodes do not show what they saved:
+    they are listed as `Preflight.hidden`.
 
     Args:
         outputs: What backward is to be called on, all together: a tensor of any shape and dtype, a
@@ -75,6 +76,7 @@ def preflight(
         refusing=tuple(node for node in nodes if node.name in REFUSING),
         without_gradient=tuple(_without_gradient(Backward(ends, log_of(recording)), names)),
         once_differentiable=tuple(once[node.index] for node in nodes if node.index in once),
+        hidden=tuple(node for node in nodes if node.hides_saved),
         failures=tuple(node for node in nodes if node.index in certain or _is_sure_to_fail(node)),
     )
 

@@ -62,6 +62,7 @@ class Reader:
             is_leaf=leaf is not None,
             retains_grad=_retains_grad(at_hand),
             custom_function=_custom_function(node),
+            hides_saved=_autograd.hides_saved(node),
             **self._origin(self.numbers[node]),
         )
 

@@ -75,7 +75,9 @@ class SavedTensor:
     Attributes:
         node: The index of the node that keeps it.
         name: What the node calls it: ``"self"``, ``"result"``, ``"saved_tensors[0]"`` of a custom
-            function, ``"ctx.mask"`` for a tensor that one keeps as an attribute of its ``ctx``.
+            function, ``"ctx.mask"`` for a tensor that one keeps as an attribute of its ``ctx``,
+            ``"primals_1"`` or ``"exp"`` as the code calls it that `torch.compile` made,
+            ``"checkpoint.inputs[0]"`` for what a block under `torch.utils.checkpoint` was given.
         state: ``"live"``; ``"freed"``, as by a backward; ``"packed"`` by a hook of
             `torch.autograd.graph.saved_tensors_hooks`; ``"offloaded"`` by
             `torch.autograd.graph.save_on_cpu`; ``"recompute"`` where `torch.utils.checkpoint` kept
@@ -161,6 +163,9 @@ class TracedNode:
         is_module_inferred: Whether the module was not recorded but follows from whose parameters
             were used around it.
         source: The line of code that recorded it; None where it is not known.
+        hides_saved: Whether PyTorch shows nothing of what it saved, as where an operation wrote
+            into a view (``"CopySlices"``) and for most foreach functions: `saved` is empty there,
+            whatever is kept.
     """
 
     index: int
@@ -178,6 +183,7 @@ class TracedNode:
     module: str | None = None
     is_module_inferred: bool = False
     source: Source | None = None
+    hides_saved: bool = False
 
     @property
     def leaf_name(self) -> str | None:

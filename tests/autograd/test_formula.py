@@ -47,6 +47,21 @@ def test_a_formula_of_pytorch_has_a_type_of_its_own() -> None:
     assert not _autograd.is_own_formula(node_of(torch._foreach_exp([x])[0]))
 
 
+def test_a_node_without_a_type_of_its_own_hides_what_it_saved() -> None:
+    x = torch.ones(2, requires_grad=True)
+    written = x * 1
+    written[:1].mul_(x[:1])
+    hiding = [node_of(torch._foreach_exp([x])[0]), node_of(written)]
+    showing = [
+        node_of(x.exp()),
+        node_of(applied(Cube, x)),
+        node_of(torch._foreach_div([x], [x])[0]),
+    ]
+    assert [_autograd.hides_saved(node) for node in hiding + showing] == [True] * 2 + [False] * 3
+    assert not any(_autograd.saved_slots(node) for node in hiding)
+    assert all(_autograd.saved_slots(node) for node in showing)
+
+
 def test_a_write_into_a_view_hides_its_formula() -> None:
     x = torch.ones(2, requires_grad=True)
     result = x * 1

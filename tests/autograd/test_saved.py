@@ -105,8 +105,60 @@ def test_a_checkpoint_is_seen_and_not_run_again() -> None:
         return x.sin()
 
     y = torch.utils.checkpoint.checkpoint(block, leaf(2), use_reentrant=False)
-    assert slot_states(y) == {"self": "recompute"}
+    assert slot_states(y) == {"self": "recompute"} | INPUTS_OF_A_BLOCK
     assert len(runs) == 1
+
+
+# PyTorch keeps them with the block's frame since 2.13; before, Python finds them nowhere.
+INPUTS_OF_A_BLOCK = (
+    {"checkpoint.inputs[0]": "live"}
+    if hasattr(torch.utils.checkpoint._CheckpointFrame, "save_inputs")
+    else {}
+)
+
+
+@pytest.mark.skipif(not INPUTS_OF_A_BLOCK, reason="PyTorch keeps them elsewhere")
+def test_what_a_checkpointed_block_was_given_stands_where_backward_first_asks_for_it() -> None:
+    def block(x: torch.Tensor, _: float, factor: torch.Tensor) -> torch.Tensor:
+        return (x * factor).exp()
+
+    x = leaf(2) * 1
+    y = torch.utils.checkpoint.checkpoint(block, x, 2.0, torch.ones(2), use_reentrant=False)
+    x.add_(1)
+    exp, mul = _autograd.saved_slots(recorded(y)), recorded(y).next_functions[0][0]
+    assert [slot[:2] for slot in exp] == [
+        ("result", "recompute"),
+        ("checkpoint.inputs[0]", "live"),
+        ("checkpoint.inputs[2]", "live"),
+    ]
+    assert exp[1].tensor is x
+    assert [slot[3:] for slot in exp[1:]] == [(0, 1), (0, 0)]
+    assert [slot[:2] for slot in _autograd.saved_slots(mul)] == [("other", "recompute")]
+
+
+@pytest.mark.skipif(not INPUTS_OF_A_BLOCK, reason="PyTorch keeps them elsewhere")
+def test_a_block_within_a_block_leads_to_what_the_outer_one_was_given() -> None:
+    def outer(x: torch.Tensor) -> Any:
+        return torch.utils.checkpoint.checkpoint(torch.sin, x.view(2), use_reentrant=False)
+
+    x = leaf(2, 1) * 1
+    y = torch.utils.checkpoint.checkpoint(outer, x, use_reentrant=False)
+    slots = _autograd.saved_slots(recorded(y))
+    assert [slot.state for slot in slots] == ["recompute", "recompute", "live"]
+    assert slots[2].tensor is x
+
+
+def test_a_block_that_runs_again_can_be_looked_at_from_within() -> None:
+    seen: list[dict[str, str]] = []
+
+    def block(x: torch.Tensor) -> torch.Tensor:
+        y = x.sin()
+        seen.append(slot_states(y))
+        return y.exp()
+
+    y = torch.utils.checkpoint.checkpoint(block, leaf(2), use_reentrant=False)
+    y.sum().backward()
+    assert seen == [{"self": "recompute"} | INPUTS_OF_A_BLOCK, {"self": "recompute"}]
 
 
 def test_a_list_of_saved_tensors_is_numbered() -> None:

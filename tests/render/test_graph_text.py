@@ -121,7 +121,7 @@ def packed_and_recomputed() -> Any:
     with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
         packed = leaf(2).sin()
     function: Any = torch.utils.checkpoint.checkpoint
-    return trace_graph([packed, function(torch.exp, leaf(2), use_reentrant=False)])
+    return trace_graph([packed, function(leaf(2).exp, use_reentrant=False)])
 
 
 PACKED_AND_RECOMPUTED = """
@@ -266,6 +266,10 @@ folded by what repeats: 63 nodes; .nodes and .to_dict() have them all
 )
 def test_a_graph_reads(traced: Callable[[], Any], text: str) -> None:
     assert str(traced()) == text.strip()
+
+
+def test_a_node_that_hides_what_it_saved_says_so() -> None:
+    assert str(trace_graph(torch._foreach_exp([leaf(2)])[0])).splitlines()[3].endswith("not shown")
 
 
 OPERATIONS = """

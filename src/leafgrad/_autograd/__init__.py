@@ -6,6 +6,7 @@ first.
 
 from leafgrad._autograd._formula import (
     backward_alone,
+    hides_saved,
     is_compiled,
     is_own_formula,
     is_refusal,
@@ -70,6 +71,7 @@ __all__ = [
     "gradient_edge",
     "has_accumulator",
     "has_grad",
+    "hides_saved",
     "in_backward",
     "is_compiled",
     "is_invalid_view",

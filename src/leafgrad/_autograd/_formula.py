@@ -16,8 +16,16 @@ def is_own_formula(node: Node) -> bool:
 
     Those have a Python type each; what is defined elsewhere in C++ shares one type.
     """
-    others = ("CppFunction", "CopySlices")
-    return forward_class(node) is None and type(node).__name__ not in others
+    return forward_class(node) is None and not hides_saved(node)
+
+
+def hides_saved(node: Node) -> bool:
+    """Say whether Python is shown nothing of what the node saved, nor whether it saved anything.
+
+    So it is with C++ classes that have no Python type of their own, as those of most foreach
+    functions, and with writes into views.
+    """
+    return type(node).__name__ in {"CppFunction", "CopySlices"}
 
 
 def is_write_into_view(node: Node) -> bool:

@@ -11,6 +11,8 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch.autograd.graph import Node
 
+from leafgrad._autograd._checkpoint import given_to_block
+from leafgrad._autograd._compiled import names_in_compiled_code
 from leafgrad._autograd._node import forward_class
 from leafgrad._autograd._tensor import plain
 
@@ -40,7 +42,15 @@ def saved_slots(node: Node) -> tuple[Slot, ...]:
     custom = forward_class(node) is not None
     names = _slot_names(torch._C._FunctionBase if custom else type(node))
     slots = [slot for raw, public in names for slot in _slots(node, raw, public)]
-    return (*slots, *slots_on_ctx(node)) if custom else tuple(slots)
+    return (*_as_compiled(node, slots), *slots_on_ctx(node)) if custom else tuple(slots)
+
+
+def _as_compiled(node: Node, slots: list[Slot]) -> Iterator[Slot]:
+    """Give the slots of a compiled function the names that its code has for them."""
+    known = enumerate(names_in_compiled_code(node))
+    names = {f"saved_tensors[{number}]": name for number, name in known}
+    for slot in slots:
+        yield slot._replace(name=names.get(slot.name, slot.name))
 
 
 @functools.cache  # of PyTorch's own types only, as it keeps them alive
@@ -63,11 +73,12 @@ def _slots(node: Node, raw: str, public: str) -> list[Slot]:
     if isinstance(saved, tuple):
         named = [(f"{name}[{number}]", slot) for number, slot in enumerate(saved)]
     slots = [slot for name, saved in named if (slot := _slot(name, saved)) is not None]
+    again = [slot for _, saved in named for slot in _given_to_block(saved)]
     if not slots:  # there is nothing that a hook could unpack
         return [Slot(name, "freed")] if _complaint(unpack_all) else []
     if None in [slot.saved_version for slot in slots]:
-        return _with_versions_of_the_node(slots, unpack_all)
-    return slots
+        slots = _with_versions_of_the_node(slots, unpack_all)
+    return [*slots, *again]
 
 
 def _slot(name: str, saved: Any) -> Slot | None:
@@ -82,6 +93,24 @@ def _slot(name: str, saved: Any) -> Slot | None:
         return Slot(name, "live", kept, 0, 0)
     complaint = _complaint(lambda: saved.unpack())  # noqa: PLW0108 - it has no unpack before 2.12
     return Slot(name, "live", kept, _expected_version(complaint, current), current)
+
+
+def _given_to_block(saved: Any) -> Iterator[Slot]:
+    """Read what a checkpointed block, of which this is a slot, will be given once more.
+
+    A block within another one may be given what that one will compute again.
+    """
+    ahead = [saved]
+    while ahead:
+        saved = ahead.pop()
+        hook = saved.unpack_hook
+        if hook is None or _hooked_state(hook) != "recompute":
+            continue
+        for place, kept in given_to_block(hook, saved.data):
+            slot = _slot(f"checkpoint.inputs[{place}]", kept)
+            if slot is not None:
+                yield slot
+            ahead.append(kept)
 
 
 def _complaint(unpack: Callable[[], object]) -> str | None:

@@ -65,7 +65,7 @@ def _rows(trace: "GraphTrace", most: int) -> list[str]:
             _tensor(node, most),
             _output(node, most, with_kind=mixed),
             _cell([_edge(edge, trace) for edge in node.edges], most),
-            _cell([_saved(saved, node) for saved in node.saved], most),
+            "not shown" if node.hides_saved else _cell([_saved(s, node) for s in node.saved], most),
         )
         for node in trace.nodes
     ]

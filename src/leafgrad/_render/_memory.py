@@ -58,6 +58,9 @@ def _sentences(memory: "GraphMemory") -> Iterator[str]:
         yield f"For {nodes}, backward computes again what checkpoint() did not keep."
     if total.hidden:
         yield f"{count(total.hidden, 'tensor')} of these do not show what memory they keep."
+    if memory.hiding:
+        hiding = count(len(memory.hiding), "node")
+        yield f"Of {hiding}, PyTorch does not show what is kept, which comes on top."
 
 
 STATES = {

@@ -30,7 +30,10 @@ def card(found: "Preflight") -> Card:
 def _verdict(found: "Preflight") -> str:
     if found.first_failure is not None:
         return f"backward will fail at {found.first_failure.name}"
-    return "backward may fail" if found.may_fail else "nothing that backward would fail at"
+    if found.may_fail:
+        return "backward may fail"
+    limit = ", as far as nodes show" * bool(found.hidden)
+    return f"nothing that backward would fail at{limit}"
 
 
 def _sentences(found: "Preflight") -> Iterator[str]:
@@ -39,6 +42,8 @@ def _sentences(found: "Preflight") -> Iterator[str]:
         yield _freed(found.freed)
     for node in found.refusing[:1]:
         yield f"{_made(node)} stands for a derivative that does not exist, and raises."
+    if found.hidden:
+        yield _unseen(found.hidden)
     unfilled = [f"{e.name}: {e.because} {e.cure}" for e in found.without_gradient]
     yield from _first(unfilled, "tensor without gradient")
     once = [
@@ -75,6 +80,14 @@ def _freed(freed: "Sequence[TracedNode]") -> str:
     return (
         f"What {_made(freed[0])} saved{others} was freed by an earlier backward: compute the "
         "outputs again, or pass retain_graph=True to that one."
+    )
+
+
+def _unseen(hidden: "Sequence[TracedNode]") -> str:
+    others = f" and {count(len(hidden) - 1, 'other node')}" * (len(hidden) > 1)
+    return (
+        f"PyTorch does not show what {_made(hidden[0])}{others} saved, so a write into that, or "
+        "that it is gone, would not be found."
     )
 
 

@@ -1,0 +1,75 @@
+"""PyTorch's own table of operators: each of them on its sample inputs."""
+
+import warnings
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils._pytree import tree_leaves
+
+MOST_SAMPLES = 12  # of an operator, in the order of the table; most operators have fewer
+
+# What records no graph on this machine's CPU, so that there is nothing to compare.
+LEFT_OUT = {
+    "nn.functional.batch_norm without_cudnn": "it is for GPUs: the table has no data type of CPUs",
+    "nn.functional.one_hot": "it takes integers alone, which have no gradient",
+    "torch.ops.aten._efficient_attention_forward": "it is for GPUs: CPUs have no kernel for it",
+    "torch.ops.aten._flash_attention_forward": "it is for GPUs: CPUs have no kernel for it",
+}
+
+OPERATORS = {
+    f"{operator.name} {operator.variant_test_name}".strip(): operator
+    for operator in op_db
+    if operator.supports_autograd
+}
+
+
+class Sample:
+    """An operator on one of its sample inputs; each call computes the very same again."""
+
+    def __init__(self, operator: Any, sample: Any) -> None:
+        self.operator = operator
+        self.input, self.args, self.kwargs = sample.input, sample.args, sample.kwargs
+
+    def __repr__(self) -> str:
+        return f"{self.operator.name}({self.input}, {self.args}, {self.kwargs})"
+
+    def inputs(self) -> list[Tensor]:
+        return tensors_in((self.input, self.args, self.kwargs))
+
+    def outputs(self) -> list[Tensor]:
+        """Compute the operator and give those of its outputs that have a graph."""
+        with torch.random.fork_rng(), warnings.catch_warnings(action="ignore"):
+            torch.manual_seed(0)
+            outcome = self.operator(self.input, *self.args, **self.kwargs)
+        return [output for output in tensors_in(outcome) if output.requires_grad]
+
+    def gradients(self, outputs: list[Tensor]) -> list[Tensor | None] | str:
+        """Differentiate some outputs, or tell what PyTorch has against it."""
+        inputs = [tensor for tensor in self.inputs() if tensor.requires_grad]
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                ones = [torch.ones_like(output) for output in outputs]
+                return [*torch.autograd.grad(outputs, inputs, ones, allow_unused=True)]
+        except RuntimeError as error:
+            return str(error)
+
+
+def tensors_in(nest: Any) -> list[Tensor]:
+    return [item for item in tree_leaves(nest) if isinstance(item, Tensor)]
+
+
+def samples_of(operator: Any) -> Iterator[Sample]:
+    """Yield an operator's first sample inputs, in double precision where it has that."""
+    wanted = torch.float64, torch.complex128, *operator.dtypes
+    dtype = next((dtype for dtype in wanted if dtype in operator.dtypes), None)
+    if dtype is None:
+        return
+    with torch.random.fork_rng(), warnings.catch_warnings(action="ignore"):
+        torch.manual_seed(0)
+        samples = operator.sample_inputs("cpu", dtype, requires_grad=True)
+        for sample in [*islice(samples, MOST_SAMPLES)]:
+            yield Sample(operator, sample)

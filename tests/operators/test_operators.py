@@ -1,0 +1,140 @@
+"""Each of PyTorch's operators: its graph, what it saved, and that a trace leaves no trace."""
+
+import warnings
+import weakref
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd.graph import Node, get_gradient_edge, saved_tensors_hooks
+
+from leafgrad import GraphTrace, SavedTensor, describe_tensor, trace_graph
+from tests.operators.operators import LEFT_OUT, OPERATORS, Sample, samples_of
+
+
+@pytest.mark.parametrize("name", [name for name in OPERATORS if name not in LEFT_OUT])
+def test_an_operator_is_traced_as_it_is_and_left_as_it_was(name: str) -> None:
+    samples = [sample for sample in samples_of(OPERATORS[name]) if sample.outputs()]
+    assert samples, "no graph: name it in LEFT_OUT, with the reason"
+    for sample in samples:
+        undisturbed = sample.gradients(sample.outputs())
+        outputs = sample.outputs()
+        before = state(sample, outputs)
+        with warnings.catch_warnings(record=True, action="always") as given:
+            trace = trace_graph(outputs)
+            described = [describe_tensor(output) for output in outputs]
+            text = str(trace)
+            loaded = GraphTrace.from_json(trace.to_json())
+        assert (state(sample, outputs), given) == (before, []), sample
+        assert_same_graph(outputs, trace)
+        assert_same_memory(sample, trace)
+        assert [one.shape for one in described] == [tuple(output.shape) for output in outputs]
+        assert max(map(len, text.splitlines())) <= 80
+        assert loaded == trace
+        assert are_same(sample.gradients(outputs), undisturbed), sample
+
+
+@pytest.mark.parametrize("name", LEFT_OUT.keys() & OPERATORS.keys())
+def test_no_operator_is_left_out_without_need(name: str) -> None:
+    graphs: list[Tensor] = []
+    with suppress(RuntimeError, ValueError):  # NotImplementedError is a RuntimeError
+        graphs = [output for sample in samples_of(OPERATORS[name]) for output in sample.outputs()]
+    assert not graphs
+
+
+def state(sample: Sample, outputs: list[Tensor]) -> Any:
+    """Tell what only a computation may change."""
+    tensors = [*sample.inputs(), *outputs]
+    return (
+        [tensor._version for tensor in tensors],
+        [tensor.grad is not None for tensor in tensors if tensor.is_leaf],
+        [tensor.retains_grad for tensor in tensors],
+        torch._C._autograd._get_sequence_nr(),
+        torch.get_rng_state().tolist(),
+    )
+
+
+def assert_same_graph(outputs: list[Tensor], trace: GraphTrace) -> None:
+    """Walk from the outputs along PyTorch's own nodes and along the traced ones, side by side."""
+    roots = list(dict.fromkeys(get_gradient_edge(output).node for output in outputs))
+    assert len(roots) == len(trace.roots)
+    places: dict[Node, int] = {}
+    ahead = [(root, traced.index) for root, traced in zip(roots, trace.roots, strict=True)]
+    while ahead:
+        node, index = ahead.pop()
+        if node in places:
+            assert places[node] == index
+            continue
+        places[node] = index
+        traced = trace.nodes[index]
+        assert node.name() == traced.name or node.name().endswith(f"::{traced.name}")
+        assert [edge.input_nr for edge in traced.edges] == [nr for _, nr in node.next_functions]
+        for (successor, _), edge in zip(node.next_functions, traced.edges, strict=True):
+            assert (successor is None) == (edge.target is None)
+            if successor is not None and edge.target is not None:
+                ahead.append((successor, edge.target))
+    assert sorted(places.values()) == [node.index for node in trace.nodes]
+    for output in outputs:
+        node, number = get_gradient_edge(output)[:2]
+        assert trace.nodes[places[node]].shapes[number] == tuple(output.shape)
+
+
+class Packed:
+    """What a hook makes of a tensor: alive for as long as a graph keeps the tensor."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        is_dense = tensor.layout is torch.strided
+        nbytes = tensor.untyped_storage().nbytes() if is_dense else None
+        self.facts: Any = tuple(tensor.shape), tensor.dtype, nbytes
+
+
+def assert_same_memory(sample: Sample, trace: GraphTrace) -> None:
+    """Compare what was traced with what hooks see of the same, and what outlives its graph.
+
+    Hooks are shown neither what custom functions keep on their own, nor numbers, which PyTorch
+    turns into tensors of no dimension.
+    """
+    packed = weakref.WeakSet[Packed]()
+
+    def pack(tensor: Tensor) -> Packed:
+        packed.add(one := Packed(tensor))
+        return one
+
+    def refuse(_: Packed) -> Tensor:
+        raise AssertionError("a hook was called")
+
+    with saved_tensors_hooks(pack, refuse):
+        outputs = sample.outputs()
+    hooked = trace_graph(outputs)
+    unseen = [saved for saved in hooked.saved if saved.state != "packed"]
+    assert all(saved.is_on_ctx or saved.shape == () for saved in unseen)
+    seen = Counter(one.facts for one in packed) + facts_of(unseen)
+    assert seen == facts_of(trace.saved)
+    assert not any(node.hides_saved for node in trace.nodes)
+    assert [node.name for node in hooked.nodes] == [node.name for node in trace.nodes]
+    references = [weakref.ref(output) for output in outputs if not output.is_leaf]
+    del outputs
+    assert not packed
+    assert [reference() for reference in references] == [None] * len(references)
+
+
+def facts_of(slots: Iterable[SavedTensor]) -> Counter[Any]:
+    return Counter((saved.shape, saved.dtype, saved.nbytes) for saved in slots)
+
+
+def are_same(one: list[Tensor | None] | str, other: list[Tensor | None] | str) -> bool:
+    if isinstance(one, str) or isinstance(other, str):
+        return one == other
+    return all(map(are_equal, one, other))
+
+
+def are_equal(one: Tensor | None, other: Tensor | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    if one.layout is not torch.strided:
+        one, other = one.to_dense(), other.to_dense()
+    return torch.allclose(one, other, rtol=0, atol=0, equal_nan=True)
