@@ -26,12 +26,12 @@ def _hypot(step: Step, x: Series | None, y: Series | None) -> Series | None:
 
 def _log_add_exp(step: Step, x: Series | None, y: Series | None) -> Series | None:
     # y + softplus(x - y), in which nothing overflows.
-    difference = step.jet("self", x) - step.jet("other", y)
-    return add(y, difference.to(difference.value, lambda d: _softplus(difference, d)).series)
-
-
-def _softplus(value: Jet, series: Series) -> Series:
-    return integral(value.sigmoid(), series)
+    one, two = step.jet("self", x), step.jet("other", y)
+    are_gone = (one.value == two.value) & one.value.isinf()  # exponentials of zero, as masks make
+    difference = one - two
+    between = Jet(difference.value.masked_fill(are_gone, 0), difference.series)
+    softplus = between.to(between.value, lambda series: integral(between.sigmoid(), series))
+    return add(y, softplus.series)
 
 
 def _remainder(_: Step, x: Series | None, divisor: Series | None = None) -> Series | None:
