@@ -94,7 +94,8 @@ def higher_order_grad(
     Note:
         The ``.grad`` of leaves, of `inputs` and of `outputs` stays as it is. Taylor mode proves
         from the graph alone that rows are independent, and calls no backward: what a hook, or a
-        backward of one's own with a registered rule, would make of gradients is not seen. Reverse
+        backward of one's own with a registered rule, would make of gradients is not seen. A
+        checkpointed function is run once more. Reverse
         mode passes through them, as `torch.autograd.grad` does, and adds to the ``.grad`` of a
         tensor in between that has ``retain_grad()``. Where nothing else proves that rows are
         independent, that is NaN, as NaN is sent through the graph, in about four passes more, to

@@ -16,7 +16,14 @@ from leafgrad._autograd._formula import (
     lacks_formula,
     uses_running_statistics,
 )
-from leafgrad._autograd._forward import TensorType, is_recomputed, keeps, kept, output_types
+from leafgrad._autograd._forward import (
+    TensorType,
+    in_backward,
+    is_recomputed,
+    keeps,
+    kept,
+    output_types,
+)
 from leafgrad._autograd._node import (
     Successors,
     forward_class,
@@ -65,6 +72,7 @@ __all__ = [
     "has_accumulator",
     "has_grad",
     "hides_saved",
+    "in_backward",
     "is_compiled",
     "is_invalid_view",
     "is_marked_once_differentiable",
