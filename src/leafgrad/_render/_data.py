@@ -1,14 +1,20 @@
 """Values as JSON types."""
 
+from math import isfinite
 from typing import Any
 
 
 def json_types(value: Any) -> Any:
-    """Turn a value into JSON types: fields under their names, types and devices by theirs."""
-    if value is None or isinstance(value, bool | int | float):
+    """Turn a value into JSON types: fields under their names, types and devices by theirs.
+
+    What JSON has no number for, such as NaN and complex numbers, is text.
+    """
+    if value is None or isinstance(value, bool | int):
         return value
+    if isinstance(value, float):  # JSON has no NaN and no infinity
+        return value if isfinite(value) else str(value)
     if isinstance(value, tuple):
         return [json_types(item) for item in value]
     if hasattr(value, "__dataclass_fields__"):
         return {name: json_types(getattr(value, name)) for name in value.__dataclass_fields__}
-    return str(value).removeprefix("torch.")
+    return str(value) if isinstance(value, str) else str(value).removeprefix("torch.")
