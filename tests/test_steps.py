@@ -39,7 +39,7 @@ def test_the_classic_figure_is_told_from_the_leaves_to_the_root_and_back() -> No
         "Forward: x (a leaf) is 4.",
         "Forward: y (a leaf) is 3.1416.",
         "Forward: a (MulBackward0) is 16, made from x and x.",
-        "Forward: u (MulBackward0) is 6.2832, made from y and an input that needs no gradient.",
+        "Forward: u (MulBackward0) is 6.2832, made from y and a constant.",
         "Forward: s (SinBackward0) is -2.4493e-16, made from u.",
         "Forward: z (AddBackward0) is 16, made from a and s.",
         "Backward starts at z (AddBackward0) with the gradient 1.",
@@ -80,10 +80,7 @@ def test_what_has_no_name_is_called_by_its_number() -> None:
     assert said(trace.steps()) == [
         "Forward: node 2 (a leaf) is 3.",
         "Forward: node 1 (ExpBackward0) is 20.086, made from node 2.",
-        (
-            "Forward: node 0 (MulBackward0) is 40.171, made from node 1 and an input that needs no "
-            "gradient."
-        ),
+        "Forward: node 0 (MulBackward0) is 40.171, made from node 1 and a constant.",
         "Backward starts at node 0 (MulBackward0) with the gradient 1.",
         "Backward: at node 0 (MulBackward0), 1 times the local derivative 2 is 2, for node 1.",
         (

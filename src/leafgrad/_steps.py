@@ -88,7 +88,7 @@ class BackwardSteps:
             >>> x = torch.tensor(3.0, requires_grad=True)
             >>> steps = trace_graph(x.exp(), names={"x": x}, gradients=True).steps()
             >>> steps.to_dict()["steps"][0]["sentence"]
-            'Backward starts at node 0, ExpBackward0, with the gradient 1.'
+            'Backward starts at node 0 (ExpBackward0) with the gradient 1.'
         """
         return {"steps": json_types(self.steps)}
 

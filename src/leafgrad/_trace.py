@@ -299,12 +299,12 @@ class GraphTrace:
             >>> import torch
             >>> from leafgrad import trace_graph
             >>> x = torch.tensor(3.0, requires_grad=True)
-            >>> print(trace_graph(x * x, names={"x": x}, values=True, gradients=True).steps())
-             1. x holds 3.
-             2. Forward at node 0, MulBackward0: the operation makes 9 of x and x.
-             3. Backward starts at node 0, MulBackward0, with the gradient 1.
-             4. Backward at node 0, MulBackward0: 1 times the local derivative 3 is 3, for x. It is
-             5. ...
+            >>> print(trace_graph(x * 2, names={"x": x}, values=True, gradients=True).steps())
+             1. Forward: x (a leaf) is 3.
+             2. Forward: node 0 (MulBackward0) is 6, made from x and a constant.
+             3. Backward starts at node 0 (MulBackward0) with the gradient 1.
+             4. Backward: at node 0 (MulBackward0), 1 times the local derivative 2 is 2, for x.
+             5. The gradient of x is complete: 2. backward() adds it to x.grad.
         """
         return steps_of(self)
 

@@ -24,7 +24,7 @@ LOCAL = {
 }
 """The derivative of an operation by an input {0}, where it has another one, {1}, too."""
 
-CONSTANT = "an input that needs no gradient"
+CONSTANT = "a constant"
 
 
 def value(node: "TracedNode", trace: "GraphTrace") -> str:
