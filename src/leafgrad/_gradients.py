@@ -1,6 +1,5 @@
 """The gradients of a traced graph, as one real backward passes them on."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -13,6 +12,7 @@ from leafgrad._summary import TensorSummary, summary_of
 from leafgrad._traced import TracedEdge, TracedNode
 
 Nodes = tuple[TracedNode, ...]
+Place = tuple[Node, int]
 Graph = Mapping[Node, _autograd.Successors]
 Weights = torch.Tensor | Sequence[torch.Tensor | None] | None
 Summaries = tuple[TensorSummary | None, ...]
@@ -75,42 +75,48 @@ class _Backward:
         self.order: dict[Node, int] = {}
         self.arrived: dict[Node, Summaries] = {}
         self.passed: dict[tuple[Node, int], tuple[TensorSummary | None, TensorSummary | None]] = {}
-        self.sums: dict[tuple[Node, int], torch.Tensor] = {}
-        self.left = Counter(edge for after in graph.values() for edge in after)
+        self.waiting: dict[Place, tuple[torch.Tensor, TensorSummary | None]] = {}
 
     def start(self, starts: Sequence[End], weights: Sequence[torch.Tensor]) -> None:
         """Begin with the weights of the outputs."""
         for start, weight in zip(starts, weights, strict=True):
             (place,) = edges_of([start])
-            self.left[place] += 1
             self._add(place, weight.detach())
 
     def visit(self, node: Node, arrived: _autograd.Gradients, passed: _autograd.Gradients) -> None:
-        """Note what one node got and what it passed on."""
+        """Note what one node got and what it passed on; a leaf passes nothing on."""
         self.order[node] = len(self.order)
-        self.arrived[node] = tuple(map(_summary, arrived))
+        self.arrived[node] = tuple(
+            self._arrived((node, output), gradient) for output, gradient in enumerate(arrived)
+        )
         edges = zip(self.graph[node], passed, strict=bool(passed))
-        for number, (edge, gradient) in enumerate(edges):
-            if edge[0] is not None and gradient is not None:
-                total = self._add((edge[0], edge[1]), gradient)
-                summary = summary_of(gradient)
-                so_far = summary if total is gradient else summary_of(total)
-                self.passed[node, number] = summary, so_far
+        for number, ((successor, input_nr), gradient) in enumerate(edges):
+            if successor is not None and gradient is not None:
+                self.passed[node, number] = self._add((successor, input_nr), gradient)
 
-    def _add(self, place: tuple[Node, int], gradient: torch.Tensor) -> torch.Tensor:
-        """Add what arrives to what was there, and forget the sum when nothing more is to come."""
-        total = self.sums.pop(place, None)
-        total = gradient if total is None else total + gradient
-        self.left[place] -= 1
-        if self.left[place]:
-            self.sums[place] = total
-        return total
+    def _arrived(self, place: Place, gradient: torch.Tensor | None) -> TensorSummary | None:
+        """Sum up what arrived, which mostly is what was passed on last, and let that go."""
+        waited, summary = self.waiting.pop(place, (None, None))
+        return summary if waited is gradient else _summary(gradient)
 
-    def end(self, sinks: Sequence[tuple[Node, int]], arrived: _autograd.Gradients) -> None:
-        """Note what arrived where the backward ended."""
+    def _add(
+        self, place: Place, gradient: torch.Tensor
+    ) -> tuple[TensorSummary | None, TensorSummary | None]:
+        """Add what arrives to what was there, and sum up both."""
+        summary = so_far = summary_of(gradient)
+        total = gradient
+        if place in self.waiting:
+            total = self.waiting[place][0] + gradient
+            so_far = summary_of(total)
+        self.waiting[place] = total, so_far
+        return summary, so_far
+
+    def end(self, sinks: Sequence[Place], arrived: _autograd.Gradients) -> None:
+        """Note what arrived where the backward ended without a visit."""
         at: dict[Node, list[TensorSummary | None]] = {}
         for (node, _), gradient in zip(sinks, arrived, strict=True):
-            at.setdefault(node, []).append(_summary(gradient))
+            if node not in self.order:
+                at.setdefault(node, []).append(_summary(gradient))
         self.arrived.update({node: tuple(summaries) for node, summaries in at.items()})
 
     def told(self, node: Node, traced: TracedNode) -> TracedNode:

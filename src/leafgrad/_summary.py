@@ -88,16 +88,22 @@ def _of_few(tensor: torch.Tensor) -> dict[str, Any]:
 def _of_many(tensor: torch.Tensor) -> dict[str, Any]:
     """Sum up with PyTorch, in numbers so scaled that no sum overflows."""
     wide = tensor.detach().to(_wide(tensor.dtype))
+    if math.isfinite(largest := wide.abs().max().item()):
+        return {**_mean_and_norm(wide, largest), "nans": 0, "infinities": 0}
     finite = wide[wide.isfinite()]
-    largest = finite.abs().max().item() if finite.numel() else 1.0
+    known = {"numbers": None, "mean": None, "norm": None}
+    if finite.numel():
+        known = _mean_and_norm(finite, finite.abs().max().item())
+    return {**known, "nans": int(wide.isnan().sum()), "infinities": int(wide.isinf().sum())}
+
+
+def _mean_and_norm(finite: torch.Tensor, largest: float) -> dict[str, Any]:
     scale = 2.0 ** (math.frexp(largest)[1] - 1)
     scaled = finite / scale
     return {
         "numbers": None,
-        "mean": scaled.mean().item() * scale if finite.numel() else None,
-        "norm": scaled.norm().item() * scale if finite.numel() else None,
-        "nans": int(wide.isnan().sum()),
-        "infinities": int(wide.isinf().sum()),
+        "mean": scaled.mean().item() * scale,
+        "norm": scaled.norm().item() * scale,
     }
 
 

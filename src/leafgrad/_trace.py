@@ -138,7 +138,7 @@ class GraphTrace:
             ``schema``, the number of this form, which changes when a field goes or changes its
             meaning; ``nodes``, each with the attributes of `TracedNode` and so on inwards;
             ``roots``, ``leaves`` and ``sinks`` by index, ``depth`` and ``is_freed``. Data types and
-            devices stand by their names.
+            devices stand by their names, and numbers that JSON does not have, such as NaN, as text.
 
         Example:
             >>> import torch

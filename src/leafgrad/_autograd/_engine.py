@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from gc import get_objects
@@ -62,8 +62,11 @@ def retained_grads_kept() -> Iterator[None]:
                 tensor.grad = gradient
 
 
-def _alive() -> Iterable[torch.Tensor]:
-    return (thing for thing in get_objects() if issubclass(type(thing), torch.Tensor))
+def _alive() -> list[torch.Tensor]:
+    """Find all tensors; types are asked once each, as there are a hundred thousand things."""
+    things = get_objects()
+    kinds = {kind for kind in set(map(type, things)) if issubclass(kind, torch.Tensor)}
+    return [thing for thing in things if type(thing) in kinds]
 
 
 def gradients_of(

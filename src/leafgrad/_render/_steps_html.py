@@ -24,7 +24,7 @@ Writing = tuple[int, str, str]
 BUTTONS = (
     ("first", "|◀", "To the start"),
     ("back", "◀", "One step back"),
-    ("next", "Next ▶", "One step on"),
+    ("next", "Next ▶", "Next ▶, one step on"),
     ("last", "▶|", "To the end"),
 )
 
@@ -32,10 +32,15 @@ BUTTONS = (
 def page(told: "BackwardSteps") -> str:
     """Write a page that holds nothing else."""
     called = f"{title(told.trace)}, step by step"
-    return document(called, PAGE, element("main", fragment(told)), resource("steps.js"))
+    content = element("main", element("h1", text(called)), fragment(told))
+    return document(called, PAGE, content, resource("steps.js"))
 
 
-PAGE = ":root{color-scheme:light dark}body{margin:1rem;font:16px/1.5 system-ui,sans-serif}"
+PAGE = """
+:root{color-scheme:light dark}
+body{margin:1rem;font:16px/1.5 system-ui,sans-serif}
+h1{font-size:1.2rem}
+"""
 
 
 def fragment(told: "BackwardSteps") -> Markup:
