@@ -369,6 +369,20 @@ def test_there_must_be_a_weight_for_each_output() -> None:
         trace_graph([x * 2, x * 3], gradients=True, grad_outputs=[None])
 
 
+@pytest.mark.parametrize("name", ["values", "gradients"])
+def test_what_is_asked_for_is_a_bool(name: str) -> None:
+    asked: Any = {name: torch.ones(2)}
+    with pytest.raises(
+        TypeError, match=rf"^{name} must be a bool, not Tensor; True asks for them$"
+    ):
+        trace_graph(number(3.0) * 2, **asked)
+
+
+def test_no_weights_are_not_enough() -> None:
+    with pytest.raises(ValueError, match=r"each of the 1 outputs that need a gradient, not 0;"):
+        trace_graph(number(3.0) * 2, gradients=True, grad_outputs=[])
+
+
 def test_a_weight_without_a_backward_is_an_error() -> None:
     x = number(3.0)
     with pytest.raises(ValueError, match=r"^grad_outputs must come with gradients=True, which"):

@@ -159,6 +159,16 @@ def test_a_root_within_the_graph_of_another_starts_without_a_number() -> None:
     assert sentences[2].endswith("is 2, for y. With what was there, that makes 3.")
 
 
+def test_an_output_that_gets_no_gradient_is_told_as_none() -> None:
+    first, second = torch.tensor([1.0, 2.0], requires_grad=True).unbind()
+    trace = trace_graph(first, names={"first": first}, gradients=True)
+    assert said(trace.steps())[:2] == [
+        "Backward starts at first (UnbindBackward0) with the gradient 1; none.",
+        "Backward: at first (UnbindBackward0), 1 becomes [1, 0], for node 1.",
+    ]
+    assert second.grad_fn is first.grad_fn
+
+
 class Half(torch.autograd.Function):
     """Passes nothing on to one of its inputs."""
 

@@ -33,6 +33,8 @@ TEXTS = {
     "half": (torch.full((7,), 300.0, dtype=torch.float16), "mean 300, norm 793.73"),
     "eight bits": (torch.ones(7).to(torch.float8_e4m3fn), "mean 1, norm 2.6458"),
     "many complex": (torch.full((7,), 3 + 4j), "mean 3+4j, norm 13.229"),
+    "many tiny": (torch.full((9,), 1e-45), "mean 1.4013e-45, norm 4.2039e-45"),
+    "many small": (torch.full((9,), 1e-300, dtype=torch.float64), "mean 1e-300, norm 3e-300"),
     "many zeros": (torch.zeros(7), "mean 0, norm 0"),
     "few large": (torch.full((4,), 1e308, dtype=torch.float64), "[1e+308, 1e+308, 1e+308, 1e+308]"),
     "large in double": (

@@ -30,7 +30,7 @@ def with_gradients(nodes: Nodes, graph: Graph, ends: Sequence[End], given: Weigh
         if all(successor is None for successor, _ in after)
         for output in range(len(_autograd.forward_outputs(node)))
     ]
-    with _autograd.retained_grads_kept(), _autograd.watched_nodes(graph, seen.visit):
+    with _autograd.retained_grads_kept(graph), _autograd.watched_nodes(graph, seen.visit):
         arrived = _autograd.gradients_of(starts, weights, sinks)
     seen.end(sinks, arrived)
     return tuple(seen.told(node, traced) for node, traced in zip(graph, nodes, strict=True))
@@ -38,7 +38,8 @@ def with_gradients(nodes: Nodes, graph: Graph, ends: Sequence[End], given: Weigh
 
 def _weights(starts: Sequence[End], given: Weights) -> list[torch.Tensor]:
     """Pair each output that a backward starts from with the gradient that it starts with."""
-    weights = [given] if isinstance(given, torch.Tensor) else [*(given or [None] * len(starts))]
+    weights = [None] * len(starts) if given is None else given
+    weights = [weights] if isinstance(weights, torch.Tensor) else [*weights]
     if len(weights) != len(starts):
         raise ValueError(
             f"grad_outputs must hold a tensor for each of the {len(starts)} outputs that need "

@@ -62,7 +62,8 @@ def trace_graph(
 
     Raises:
         TypeError: If `outputs` holds anything else, or `names` is neither a module nor a mapping
-            from strings to tensors, or `recording` is no recording.
+            from strings to tensors, or `recording` is no recording, or `values` or `gradients` is
+            no bool.
         ValueError: If `outputs` holds nothing, or nothing that needs a gradient, or the gradients
             have nothing to start from.
 
@@ -85,6 +86,11 @@ def trace_graph(
     What a node tells is documented at ``torch.autograd.graph.Node``; where that is silent, it is
     what PyTorch was seen to do.
     """
+    for name, asked in {"values": values, "gradients": gradients}.items():
+        if not isinstance(asked, bool):
+            raise TypeError(
+                f"{name} must be a bool, not {type(asked).__name__}; True asks for them"
+            )
     if grad_outputs is not None and not gradients:
         raise ValueError("grad_outputs must come with gradients=True, which asks for a backward")
     log = log_of(recording)

@@ -98,7 +98,7 @@ def _of_many(tensor: torch.Tensor) -> dict[str, Any]:
 
 
 def _mean_and_norm(finite: torch.Tensor, largest: float) -> dict[str, Any]:
-    scale = 2.0 ** (math.frexp(largest)[1] - 1)
+    scale = max(2.0 ** (math.frexp(largest)[1] - 1), torch.finfo(finite.dtype).tiny)
     scaled = finite / scale
     return {
         "numbers": None,

@@ -83,7 +83,8 @@ def test_a_backward_adds_to_retained_gradients_and_they_are_put_back() -> None:
     torch.autograd.grad(z, x, retain_graph=True)
     before = y.grad
     assert before == 2.0
-    with _autograd.retained_grads_kept():
+    assert z.grad_fn is not None
+    with _autograd.retained_grads_kept(_autograd.walk([z.grad_fn])):
         torch.autograd.grad(z, x, retain_graph=True)
         assert y.grad == 4.0
     assert y.grad is before
@@ -93,8 +94,25 @@ def test_a_backward_adds_to_retained_gradients_and_they_are_put_back() -> None:
 def test_retained_gradients_are_put_back_after_an_error_too() -> None:
     y = leaf(3.0).exp()
     y.retain_grad()
-    kept = _autograd.retained_grads_kept()
+    kept = _autograd.retained_grads_kept([y.grad_fn])
     kept.__enter__()
     y.grad = torch.tensor(1.0)
     assert not kept.__exit__(ArithmeticError, ArithmeticError(), None)
     assert y.grad is None
+
+
+def test_retained_gradients_of_other_graphs_are_nobodys_business() -> None:
+    y, other = leaf(3.0).exp(), leaf(3.0).exp()
+    other.retain_grad()
+    with _autograd.retained_grads_kept([y.grad_fn]):
+        other.backward()
+    assert other.grad == 1.0
+
+
+def test_a_view_that_pytorch_refuses_retains_nothing_that_could_be_put_back() -> None:
+    x = torch.ones(2, requires_grad=True).exp()
+    one, _ = x.unbind()
+    one.retain_grad()
+    x.mul_(2.0)
+    with _autograd.retained_grads_kept([x.grad_fn]):
+        pass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from gc import get_objects
@@ -12,7 +12,7 @@ import torch
 from torch.autograd.graph import GradientEdge, Node
 
 from leafgrad._autograd._node import Successors, leaf_variable
-from leafgrad._autograd._tensor import plain, unobserved
+from leafgrad._autograd._tensor import is_invalid_view, plain, unobserved
 
 Gradients = tuple[torch.Tensor | None, ...]
 Visit = Callable[[Node, Gradients, Gradients], None]
@@ -46,20 +46,26 @@ def _leaf_hook(visit: Visit, node: Node, gradient: torch.Tensor) -> None:
 
 
 @contextmanager
-def retained_grads_kept() -> Iterator[None]:
-    """Put back the ``.grad`` of each tensor that retains its gradient, wherever someone has it.
+def retained_grads_kept(graph: Container[object]) -> Iterator[None]:
+    """Put back the ``.grad`` of each result in a graph that retains it, wherever someone has it.
 
     A backward adds to them even where `torch.autograd.grad` started it, and no node tells them, so
     they are looked for among all that Python knows to be alive.
     """
     with unobserved():
-        retaining = [(tensor, tensor.grad) for tensor in _alive() if tensor.retains_grad]
+        retaining = [(t, t.grad) for t in _alive() if _retains_grad_in(graph, t)]
     try:
         yield
     finally:
         with unobserved():
             for tensor, gradient in retaining:
                 tensor.grad = gradient
+
+
+def _retains_grad_in(graph: Container[object], tensor: torch.Tensor) -> bool:
+    if not plain(tensor, "retains_grad") or is_invalid_view(tensor):
+        return False
+    return plain(tensor, "grad_fn") in graph
 
 
 def _alive() -> list[torch.Tensor]:

@@ -31,15 +31,15 @@ def number(value: "Number") -> str:
 
 def value(node: "TracedNode") -> str | None:
     """Write what a node's operation made; None where nobody asked."""
-    return several(node.values)
+    return _several(node.values, UNKNOWN)
 
 
 def gradient(node: "TracedNode") -> str | None:
     """Write the gradient that arrived at a node; None where none did."""
-    return several(node.gradients) if any(node.gradients) else None
+    return _several(node.gradients, "none") if any(node.gradients) else None
 
 
-def several(tensors: "tuple[TensorSummary | None, ...]") -> str | None:
-    """Write what there is for each output."""
-    written = [UNKNOWN if tensor is None else str(tensor) for tensor in tensors]
-    return ("; ".join(written) if any(tensors) else UNKNOWN) if written else None
+def _several(tensors: "tuple[TensorSummary | None, ...]", missing: str) -> str | None:
+    """Write what there is for each output, and one word where there is nothing at all."""
+    written = [missing if tensor is None else str(tensor) for tensor in tensors]
+    return "; ".join(written if any(tensors) else written[:1]) or None
