@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from leafgrad import GraphTrace, SavedTensor, record, trace_graph
+from leafgrad import CustomFunction, GraphTrace, SavedTensor, record, trace_graph
 
 
 def example() -> GraphTrace:
@@ -71,7 +71,16 @@ def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
                 "shapes": [[2]],
                 "dtype": "float32",
                 "device": "cpu",
-                "edges": [{"source": 0, "target": 1, "input_nr": 0, "output_nr": 0}],
+                "edges": [
+                    {
+                        "source": 0,
+                        "target": 1,
+                        "input_nr": 0,
+                        "output_nr": 0,
+                        "gradient": None,
+                        "gradient_so_far": None,
+                    }
+                ],
                 "saved": [
                     {
                         "node": 0,
@@ -97,6 +106,11 @@ def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
                 "is_module_inferred": False,
                 "source": None,
                 "hides_saved": False,
+                "values": [],
+                "gradients": [],
+                "visited": None,
+                "value_turns": False,
+                "gradient_turns": False,
                 "leaf_name": None,
                 "is_freed": False,
             },
@@ -117,6 +131,11 @@ def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
                 "is_module_inferred": False,
                 "source": None,
                 "hides_saved": False,
+                "values": [],
+                "gradients": [],
+                "visited": None,
+                "value_turns": False,
+                "gradient_turns": False,
                 "leaf_name": "x",
                 "is_freed": False,
             },
@@ -127,6 +146,25 @@ def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
         "depth": 1,
         "is_freed": False,
     }
+
+
+def test_a_text_from_before_there_were_numbers_can_be_read() -> None:
+    x = torch.ones(2, requires_grad=True)
+    trace = trace_graph(x.sin(), names={"x": x})
+    data = trace.to_dict()
+    for node in data["nodes"]:
+        for name in ("values", "gradients", "visited", "value_turns", "gradient_turns"):
+            del node[name]
+        for edge in node["edges"]:
+            del edge["gradient"], edge["gradient_so_far"]
+    assert GraphTrace.from_json(json.dumps(data)) == trace
+
+
+def test_the_name_of_a_function_of_pytorch_is_kept_whole() -> None:
+    made = CustomFunction(name="torch.library.Made", file=None, line=None)
+    node = replace(example().nodes[0], custom_function=made, edges=())
+    trace = GraphTrace(nodes=(node,), roots=(node,))
+    assert GraphTrace.from_json(trace.to_json()) == trace
 
 
 def test_only_a_trace_can_be_compared_with_a_trace() -> None:

@@ -7,11 +7,13 @@ import torch
 
 from leafgrad import _autograd
 from leafgrad._ends import ends_in, inside_transforms, roots_of
+from leafgrad._gradients import Weights, with_gradients
 from leafgrad._log import Log
 from leafgrad._origin import with_inferred_modules, with_owners
 from leafgrad._reader import Reader
 from leafgrad._record import Recording
 from leafgrad._trace import GraphTrace
+from leafgrad._values import with_values
 
 
 def trace_graph(
@@ -19,13 +21,17 @@ def trace_graph(
     *,
     names: torch.nn.Module | Mapping[str, torch.Tensor] | None = None,
     recording: Recording | None = None,
+    values: bool = False,
+    gradients: bool = False,
+    grad_outputs: Weights = None,
 ) -> GraphTrace:
     """Copy the autograd graph behind some outputs into values.
 
-    Nothing is run: no hook is called, no checkpointed block computed again, and a graph that is
-    freed, or whose tensors were modified in place, is read like any other. Everything is walked in
-    loops, so 100,000 operations in a chain are no special case. A few nodes of a graph more than
-    500 operations deep get a private entry in their ``metadata``, which makes it safe to free.
+    Nothing is run unless `gradients` asks for it: no hook is called, no checkpointed block computed
+    again, and a graph that is freed, or whose tensors were modified in place, is read like any
+    other. Everything is walked in loops, so 100,000 operations in a chain are no special case. A
+    few nodes of a graph more than 500 operations deep get a private entry in their ``metadata``,
+    which makes it safe to free.
 
     Args:
         outputs: A tensor of any shape and dtype, a `torch.autograd.graph.GradientEdge`, or any nest
@@ -38,14 +44,28 @@ def trace_graph(
         recording: What `record` gave while the outputs were computed in this thread. It is asked
             for, not found by itself, as nodes of different threads may have the same number: only
             you know that it is about these.
+        values: Whether to read what the operations made, as `TracedNode.values`: from a recording
+            that was made with ``record(values=True)``, from the leaves, outputs and named tensors,
+            and from what the nodes saved. Nothing is computed again: what none of these knows shows
+            as not recorded.
+        gradients: Whether to run one backward, by `torch.autograd.grad` and ``retain_graph=True``,
+            and to read what it passes on, as `TracedNode.gradients` and `TracedEdge.gradient`. It
+            is a backward like any other: hooks on tensors and nodes run and may change gradients,
+            checkpointed blocks and the backward of custom functions run, and a freed graph raises
+            PyTorch's own error. But no leaf's ``.grad`` is filled, so hooks that wait for that do
+            not run, the graph is not freed, and a ``.grad`` that a tensor retains stays as it was.
+        grad_outputs: The gradients that this backward starts with, one for each output that needs
+            a gradient, as in `torch.autograd.grad`; None for the 1 of a single number.
 
     Returns:
         The graph as a value that keeps nothing alive.
 
     Raises:
         TypeError: If `outputs` holds anything else, or `names` is neither a module nor a mapping
-            from strings to tensors, or `recording` is no recording.
-        ValueError: If `outputs` holds nothing, or nothing that needs a gradient.
+            from strings to tensors, or `recording` is no recording, or `values` or `gradients` is
+            no bool.
+        ValueError: If `outputs` holds nothing, or nothing that needs a gradient, or the gradients
+            have nothing to start from.
 
     Example:
         >>> import torch
@@ -66,6 +86,13 @@ def trace_graph(
     What a node tells is documented at ``torch.autograd.graph.Node``; where that is silent, it is
     what PyTorch was seen to do.
     """
+    for name, asked in {"values": values, "gradients": gradients}.items():
+        if not isinstance(asked, bool):
+            raise TypeError(
+                f"{name} must be a bool, not {type(asked).__name__}; True asks for them"
+            )
+    if grad_outputs is not None and not gradients:
+        raise ValueError("grad_outputs must come with gradients=True, which asks for a backward")
     log = log_of(recording)
     with _autograd.unobserved():
         named = [(name, inside_transforms(tensor)) for name, tensor in named_tensors(names)]
@@ -74,6 +101,10 @@ def trace_graph(
         graph = _autograd.walk(roots)
         unnamed = [(None, end) for end in ends if isinstance(end, torch.Tensor)]
         nodes = Reader(graph, [*named, *unnamed], log).nodes()
+        if values:
+            nodes = with_values(nodes, graph, [t for _, t in [*named, *unnamed]], log)
+    if gradients:
+        nodes = with_gradients(nodes, graph, ends, grad_outputs)
     if isinstance(names, torch.nn.Module):
         nodes = with_inferred_modules(nodes) if recording is None else with_owners(nodes)
     places = dict(zip(graph, nodes, strict=True))

@@ -9,6 +9,7 @@ from leafgrad._diff import GraphDiff, diff_of
 from leafgrad._load import nodes_and_roots
 from leafgrad._memory import GraphMemory, memory_of
 from leafgrad._render import _dot, _graph_data, _graph_networkx, _graph_text, _mermaid, _page, _svg
+from leafgrad._steps import BackwardSteps, steps_of
 from leafgrad._traced import SavedTensor, TracedEdge, TracedNode
 
 
@@ -59,6 +60,21 @@ class GraphTrace:
             if edge.target is not None:
                 depths[edge.target] = max(depths[edge.target], depths[edge.source] + 1)
         return max(depths)
+
+    @cached_property
+    def values_turn(self) -> tuple[TracedNode, ...]:
+        """The nodes at which values stop being finite, in the order of the operations.
+
+        At each of them a NaN or an infinity came up, or came in by an input without a gradient.
+        """
+        turns = [node for node in self.nodes if node.value_turns]
+        return tuple(sorted(turns, key=lambda node: -1 if node.created is None else node.created))
+
+    @cached_property
+    def gradients_turn(self) -> tuple[TracedNode, ...]:
+        """The nodes at which gradients stop being finite, in the order of the backward."""
+        turns = [node for node in self.nodes if node.gradient_turns]
+        return tuple(sorted(turns, key=lambda node: node.visited or 0))
 
     @cached_property
     def is_freed(self) -> bool:
@@ -122,7 +138,7 @@ class GraphTrace:
             ``schema``, the number of this form, which changes when a field goes or changes its
             meaning; ``nodes``, each with the attributes of `TracedNode` and so on inwards;
             ``roots``, ``leaves`` and ``sinks`` by index, ``depth`` and ``is_freed``. Data types and
-            devices stand by their names.
+            devices stand by their names, and numbers that JSON does not have, such as NaN, as text.
 
         Example:
             >>> import torch
@@ -264,6 +280,33 @@ class GraphTrace:
             '<!doctype html>'
         """
         return _page.page(self)
+
+    def steps(self) -> BackwardSteps:
+        """Tell the backward that `trace_graph` ran, step by step, in the engine's order.
+
+        Values come up in the order of the operations, then gradients flow from the root, and what
+        several nodes pass on to one place adds up as it arrives. A notebook shows the picture of
+        the graph with buttons; `BackwardSteps.to_html` writes a page.
+
+        Returns:
+            The steps, each with a sentence.
+
+        Raises:
+            ValueError: If `trace_graph` was not asked for gradients, or there are more than 40
+                nodes.
+
+        Example:
+            >>> import torch
+            >>> from leafgrad import trace_graph
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> print(trace_graph(x * 2, names={"x": x}, values=True, gradients=True).steps())
+             1. Forward: x (a leaf) is 3.
+             2. Forward: node 0 (MulBackward0) is 6, made from x and a constant.
+             3. Backward starts at node 0 (MulBackward0) with the gradient 1.
+             4. Backward: at node 0 (MulBackward0), 1 times the local derivative 2 is 2, for x.
+             5. The gradient of x is complete: 2. backward() adds it to x.grad.
+        """
+        return steps_of(self)
 
     def to_networkx(self) -> Any:
         """Give the graph to networkx.

@@ -4,6 +4,12 @@ One fact a function, one test a fact in ``tests/autograd``, so that a PyTorch th
 first.
 """
 
+from leafgrad._autograd._engine import (
+    Gradients,
+    gradients_of,
+    retained_grads_kept,
+    watched_nodes,
+)
 from leafgrad._autograd._formula import (
     backward_alone,
     hides_saved,
@@ -32,6 +38,7 @@ from leafgrad._autograd._node import (
     next_functions,
     node_name,
 )
+from leafgrad._autograd._numbers import holds_numbers, numbered_output, results_in_slots, unseen
 from leafgrad._autograd._path import Edge, edge, gradient_edge, has_accumulator, nodes_between
 from leafgrad._autograd._saved import Slot, saved_slots
 from leafgrad._autograd._sequence import next_sequence_nr, sequence_nr
@@ -56,6 +63,7 @@ from leafgrad._autograd._wrapper import functorch_wrapper, unwrapped
 
 __all__ = [
     "Edge",
+    "Gradients",
     "Skeleton",
     "Slot",
     "Successors",
@@ -69,9 +77,11 @@ __all__ = [
     "functorch_wrapper",
     "grad_fn_name",
     "gradient_edge",
+    "gradients_of",
     "has_accumulator",
     "has_grad",
     "hides_saved",
+    "holds_numbers",
     "in_backward",
     "is_compiled",
     "is_invalid_view",
@@ -95,15 +105,20 @@ __all__ = [
     "node_name",
     "nodes_between",
     "number_of",
+    "numbered_output",
     "output_types",
     "plain",
+    "results_in_slots",
+    "retained_grads_kept",
     "saved_slots",
     "sequence_nr",
     "shape",
     "storage",
     "unobserved",
+    "unseen",
     "unwrapped",
     "uses_running_statistics",
     "version",
     "walk",
+    "watched_nodes",
 ]

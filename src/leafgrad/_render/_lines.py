@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from leafgrad._render._numbers import gradient, value
 from leafgrad._render._units import count, size
 
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 MOST_NAMES = 2
 MOST_SHAPES = 2
-Style = Literal["name", "fact", "alarm", "leaf"]
+Style = Literal["name", "fact", "alarm", "leaf", "value", "grad"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,8 +22,8 @@ class Line:
 
     Attributes:
         text: The text.
-        style: What it is: the node's name, a fact, something that keeps backward from working, or
-            a leaf that is shown within the node.
+        style: What it is: the node's name, a fact, something that keeps backward from working, a
+            leaf that is shown within the node, what its operation made, or the gradient there.
     """
 
     text: str
@@ -41,8 +42,29 @@ def lines(part: "Part", *, with_kind: bool) -> Iterator[Line]:
         named = f"{', '.join(node.tensor_names)} " * bool(node.tensor_names)
         yield Line(text=f"{named}{output(node, with_kind=with_kind)}")
         yield from [Line(text="retains grad")] * bool(node.retains_grad)
+    if part.copies == 1:
+        yield from numbers(node)
+    yield from turns(node)
     yield from saved_lines(node)
-    yield from (Line(text=leaf_text(leaf), style="leaf") for leaf in part.leaves)
+    for leaf in part.leaves:
+        yield Line(text=leaf_text(leaf), style="leaf")
+        yield from numbers(leaf.node) if part.copies == 1 else ()
+
+
+def numbers(node: "TracedNode") -> Iterator[Line]:
+    """Write the numbers that were asked for."""
+    if (made := value(node)) is not None:
+        yield Line(text=f"value {made}", style="value")
+    if (arrived := gradient(node)) is not None:
+        yield Line(text=f"grad {arrived}", style="grad")
+
+
+def turns(node: "TracedNode") -> Iterator[Line]:
+    """Say where numbers stop being finite, forward and backward."""
+    if node.value_turns:
+        yield Line(text="value: not finite from here", style="alarm")
+    if node.gradient_turns:
+        yield Line(text="grad: not finite from here", style="alarm")
 
 
 def leaf_text(leaf: "FoldedLeaf") -> str:

@@ -1,11 +1,9 @@
 """A traced graph as a page of its own, to move about in."""
 
-import base64
-import hashlib
 import json
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from leafgrad._render._document import document, resource
 from leafgrad._render._picture import Picture, picture
 from leafgrad._render._svg import MOST_PARTS, drawing_of, links_of, too_large
 from leafgrad._render._words import title
@@ -25,24 +23,15 @@ def page(trace: "GraphTrace") -> str:
     views = _views(trace)
     start = picture(trace, fold=None)
     links = [[(link.source, link.target) for link in links_of(shown)] for shown in views]
-    code = Markup(_file("page.js"))
-    head = element(
-        "head",
-        Markup('<meta charset="utf-8">'),
-        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{_policy(code)}">'),
-        element("title", text(title(trace))),
-        element("style", Markup(_file("page.css"))),
-    )
-    body = element(
-        "body",
+    code = resource("page.js")
+    content = (
         _header(trace, folds=len(views) > 1, is_folded=start == views[0]),
         element("main", *(_view(trace, shown, start) for shown in views), tabindex="0"),
         element("footer", element("output", text(HINT))),
         element("script", Markup(json.dumps(links)), type="application/json", id="links"),
         element("script", code),
     )
-    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
+    return document(title(trace), resource("page.css"), Markup("".join(content)), code)
 
 
 def _views(trace: "GraphTrace") -> list[Picture]:
@@ -73,13 +62,3 @@ def _header(trace: "GraphTrace", *, folds: bool, is_folded: bool) -> Markup:
 
 def _button(does: str, face: str, **attributes: str) -> Markup:
     return element("button", text(face), type="button", data_do=does, **attributes)
-
-
-def _policy(code: str) -> str:
-    """Allow this page's own code and style, and nothing from anywhere."""
-    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
-
-
-def _file(name: str) -> str:
-    return files("leafgrad._render").joinpath(name).read_text("utf-8")

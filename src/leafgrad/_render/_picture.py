@@ -98,7 +98,8 @@ def _kind(node: "TracedNode") -> Hashable:
     """Tell a node from those that a picture shows otherwise."""
     names = tuple(NUMBER.sub("*", name) for name in node.tensor_names)
     kind = node.name, node.shapes, node.dtype, node.device, node.is_leaf, names, node.retains_grad
-    return *kind, *((saved.name, saved.state, saved.is_modified) for saved in node.saved)
+    turns = node.value_turns, node.gradient_turns
+    return *kind, *turns, *((saved.name, saved.state, saved.is_modified) for saved in node.saved)
 
 
 def _end(edge: "TracedEdge", within: Within) -> Hashable:

@@ -21,6 +21,8 @@ LINE = 20.0
 LEAST_WIDTH = 330.0
 """As wide as a phone shows without scrolling."""
 
+NUMBERS = {"value": "what the operation made", "grad": "the gradient that arrived"}
+
 Signs = tuple[Markup, ...]
 
 
@@ -70,6 +72,8 @@ def _entries(
         yield _arrow, "the way of the gradients"
     if any(part.node.is_leaf or part.leaves for part in parts):
         yield _box("leaf", 8.0), "leaf: gradients add up in its .grad"
+    written = {line.style for sketch in sketches for line in sketch.lines}
+    yield from ((_word(style), NUMBERS[style]) for style in NUMBERS if style in written)
     if any(sketch.stubs for sketch in sketches):
         yield _stub, "an input that needs no gradient"
     if any(part.outputs for part in parts):
@@ -87,6 +91,13 @@ def _entries(
 def _box(class_: str, corner: float) -> Callable[[float, float], Signs]:
     def sign(x: float, y: float) -> Signs:
         return (rect(class_, x - 14, y - 7, 28, 14, corner),)
+
+    return sign
+
+
+def _word(style: str) -> Callable[[float, float], Signs]:
+    def sign(x: float, y: float) -> Signs:
+        return (element("text", text(style), class_=style, x=x - 1, y=y + 4),)
 
     return sign
 

@@ -166,7 +166,7 @@ def _texts(sketch: Sketch, x: float, y: float) -> Iterator[Markup]:
             wide = _width(line) + PADDING
             yield rect("leaf", x - wide / 2, y - PILL + 1.5, wide, PILL - 3, PILL / 2)
         baseline = y - (5.5 if line.style == "leaf" else 4.0)
-        class_ = {"class_": line.style} if line.style in ("name", "alarm") else {}
+        class_ = {} if line.style in ("fact", "leaf") else {"class_": line.style}
         yield element("text", text(line.text), x=x, y=baseline, **class_)
 
 

@@ -32,6 +32,8 @@ font-size:{FACT_SIZE}px;max-width:none;height:auto}}
 .{CLASS} .port{{font-size:{PORT_SIZE}px}}
 .{CLASS} .start{{text-anchor:start}}
 .{CLASS} .alarm{{fill:var(--lg-alarm);font-weight:bold}}
+.{CLASS} .value{{fill:var(--lg-leaf);font-weight:bold}}
+.{CLASS} .grad{{fill:var(--lg-root);font-weight:bold}}
 .{CLASS} .box{{fill:currentColor;fill-opacity:.05;stroke:currentColor;stroke-opacity:.6}}
 .{CLASS} .behind{{fill:none;stroke:currentColor;stroke-opacity:.6;stroke-linejoin:round}}
 .{CLASS} .root{{fill:none;stroke:var(--lg-root);stroke-width:1.5}}

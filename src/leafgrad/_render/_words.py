@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from leafgrad._render._lines import STATES, output, shape, short
+from leafgrad._render._lines import STATES, numbers, output, shape, short, turns
 from leafgrad._render._units import count, size
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ def _sentence(part: "Part", picture: "Picture") -> str:
     ends += ["an input that needs no gradient" for edge in part.node.edges if edge.target is None]
     root = "The root " * part.is_root
     times = f", {part.copies} times," * (part.copies > 1)
-    sentence = f"{root}{_called(part)}{times} leads to {' and '.join(ends or ['nothing'])}."
+    told = "".join(f", {line.text}" for line in numbers(part.node) if part.copies == 1)
+    sentence = f"{root}{_called(part)}{times}{told} leads to {' and '.join(ends or ['nothing'])}."
     return sentence[0].upper() + sentence[1:]
 
 
@@ -52,6 +53,7 @@ def details(part: "Part") -> Iterator[str]:
     yield f"node {node.index}: {node.name}{times}"
     yield from (f"tensor {name}" for name in node.tensor_names)
     yield f"output {output(node, with_kind=True)}"
+    yield from (line.text for line in (*numbers(node), *turns(node)))
     yield from ["retains its gradient"] * bool(node.retains_grad)
     yield from [f"module {node.module}"] * bool(node.module)
     yield from [f"line {node.source}"] * (node.source is not None)
@@ -67,7 +69,8 @@ def _inputs(node: "TracedNode") -> Iterator[str]:
         if edge.target is None:
             yield f"input {edge.output_nr} needs no gradient"
         else:
-            yield f"input {edge.output_nr} is output {edge.input_nr} of node {edge.target}"
+            passed = f", passes on grad {edge.gradient}" * (edge.gradient is not None)
+            yield f"input {edge.output_nr} is output {edge.input_nr} of node {edge.target}{passed}"
 
 
 def _saved(saved: "SavedTensor") -> str:
