@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
-
-from torch import Tensor
 
 from leafgrad._taylor._algebra import Algebra, Indices
 from leafgrad._taylor._strips import Strip, Triple, span, strips
@@ -27,7 +26,7 @@ class Contraction:
     def table(self, slot: int) -> tuple[Strip, ...]:
         """Give the strips that sum up for the stack in `slot`, from those in the other two."""
         first, second = (other for other in range(3) if other != slot)
-        triples = [(t[first], t[second], t[slot]) for t in self.triples]
+        triples = [Triple(t[first], t[second], t[slot]) for t in self.triples]
         return strips(triples, set())
 
     @lru_cache(maxsize=8)  # noqa: B019
@@ -44,7 +43,7 @@ def contraction(
     out = algebra.with_products(left, right) if out is None else out
     place = {index: number for number, index in enumerate(out)}
     triples = [
-        (a, b, place[algebra.products[i, j]])
+        Triple(a, b, place[algebra.products[i, j]])
         for (a, i), (b, j) in product(enumerate(left), enumerate(right))
         if algebra.products.get((i, j)) in place
     ]
@@ -53,13 +52,12 @@ def contraction(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Level:
-    """The coefficients of one degree, and what becomes known once they are."""
+    """The coefficients of one degree: what leads to them, and what becomes known once they are."""
 
-    degree: int
     span: slice | int
-    chain: tuple[Strip, ...]  # argument's coefficients times these
-    mixed: tuple[Strip, ...]  # these times lower ones, or times each other
-    equal: tuple[Strip, ...]  # these times themselves
+    squares: tuple[Strip, ...]  # lower ones times each other, for these
+    products: tuple[Strip, ...]  # the argument's times these
+    chain: tuple[Strip, ...]  # the same, as the integral of the argument's derivative times these
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -82,40 +80,26 @@ class Recursion:
         return len(self.indices)
 
     @cached_property
-    def is_first_order(self) -> bool:
-        """Whether all coefficients of the argument have degree 1."""
-        return all(self.algebra.degrees[index] == 1 for index in self.argument)
+    def known_slope(self) -> int:
+        """The number of coefficients below the highest degree, which is all a slope must have."""
+        top = self.levels[-1].span
+        return top if isinstance(top, int) else top.start
 
     @cached_property
-    def is_short(self) -> bool:
-        """Whether there is no degree above 2, where one weight does for all products."""
-        return self.levels[-1].degree <= 2  # noqa: PLR2004
+    def squares(self) -> tuple[Strip, ...]:
+        """Add up all the squares of a solution, on top of what is there."""
+        return _added(_halved(self.square.triples))
 
-    @property
-    def weight(self) -> float:
-        """What products of the argument and the solution are weighted with."""
-        return 0.5 if self.is_short else 1
+    @cached_property
+    def pullback(self) -> tuple[Strip, ...]:
+        """Lead from a slope and the gradient of a solution to that of the argument.
 
-    def divisor(self, level: Level) -> int:
-        """By what the sum of such products, as `start` began it, is to be divided."""
-        return 1 if self.is_short else level.degree
-
-    def start(self, solution: Tensor, argument: Tensor) -> Tensor:
-        """Write the argument, each coefficient times its degree, to where the solution has it."""
-        weighted = self.weighted(argument)
-        self.place(solution, weighted)
-        return weighted
-
-    def weighted(self, argument: Tensor) -> Tensor:
-        """Multiply each coefficient of the argument by its degree."""
-        if self.is_short or self.is_first_order:
-            return argument
-        ndim, dtype, device = argument.dim() - 1, argument.dtype, argument.device
-        return argument * self.algebra.degrees_at(self.argument, ndim, dtype, device)
-
-    def place(self, solution: Tensor, argument: Tensor) -> None:
-        """Write the argument to where the solution has its coefficients."""
-        solution.narrow(0, 0, len(self.argument)).copy_(argument)
+        In front of it comes the sum of the products of corresponding coefficients, which is the
+        gradient of the argument at order 0.
+        """
+        to_argument = [Triple(j, k, i + 1) for i, j, k, _ in self.products.triples]
+        to_value = [Triple(k, k, 0) for k in range(self.size)]
+        return strips(to_value + to_argument, set(range(1, len(self.argument) + 1)))
 
     @cached_property
     def full(self) -> Recursion:
@@ -129,21 +113,19 @@ def recursion(algebra: Algebra, argument: Indices) -> Recursion:
     indices = algebra.generated(argument)
     products = contraction(algebra, argument, indices, indices)
     square = contraction(algebra, indices, indices, indices)
-    written, squared = set(range(len(argument))), set[int]()
+    degrees = [algebra.degrees[index] for index in indices]
+    multiplied, integrated = set(range(len(argument))), set(range(len(argument)))
     levels = []
-    for degree in sorted({algebra.degrees[index] for index in indices}):
-        at = [n for n, index in enumerate(indices) if algebra.degrees[index] == degree]
-        where = span((at[0], at[-1]))
-        chain = [t for t in products.triples if t[1] in at]
-        mixed = [t for t in square.triples if t[1] in at and t[0] < t[1]]
-        equal = [t for t in square.triples if t[1] in at and t[0] == t[1]]
+    for degree in sorted(set(degrees)):
+        at = [place for place, other in enumerate(degrees) if other == degree]
+        known = [t for t in products.triples if t.right in at]
+        weighted = [t._replace(weight=degrees[t.left] / degrees[t.out]) for t in known]
         levels.append(
             Level(
-                degree=degree,
-                span=where,
-                chain=strips(chain, written),
-                mixed=strips(mixed, squared),
-                equal=strips(equal, squared),
+                span=span((at[0], at[-1])),
+                squares=_added(_halved(t for t in square.triples if t.out in at)),
+                products=strips(known, multiplied),
+                chain=strips(weighted, integrated),
             )
         )
     return Recursion(
@@ -154,3 +136,16 @@ def recursion(algebra: Algebra, argument: Indices) -> Recursion:
         products=products,
         square=square,
     )
+
+
+def _halved(triples: Iterable[Triple]) -> Iterator[Triple]:
+    """Count products of two different ones once, but twice as much."""
+    for triple in triples:
+        if triple.left <= triple.right:
+            yield triple._replace(weight=1 if triple.left == triple.right else 2)
+
+
+def _added(triples: Iterable[Triple]) -> tuple[Strip, ...]:
+    """Join triples to strips that are added to what is there."""
+    triples = list(triples)
+    return strips(triples, {triple.out for triple in triples})
