@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from leafgrad._taylor._contract import applied, contract, summed_to
-from leafgrad._taylor._plans import Recursion
+from leafgrad._taylor._plans import Level, Recursion
 from leafgrad._taylor._strips import Rows, accumulate
 
 
@@ -69,13 +69,17 @@ def _solved(plan: Recursion, slope_of: Slope, value: Tensor, argument: Tensor) -
     slope, bend = slope_of(value)
     out = slope.new_empty(plan.size, *slope.shape)
     torch.mul(argument, slope, out=out.narrow(0, 0, len(plan.argument)))
-    rates = slope.new_empty(plan.known_slope, *slope.shape)
-    x, y, v = map(Rows, (argument, out, rates))
+    x, y = Rows(argument), Rows(out)
     for level in plan.levels[:-1]:
-        torch.mul(y[level.span], bend, out=v[level.span])
-        accumulate(v, y, y, level.squares, weight=-1)
-        accumulate(y, x, v, level.chain)
+        accumulate(y, x, _rates(level, bend, out, y), level.chain)
     return out
+
+
+def _rates(level: Level, bend: Tensor, out: Tensor, y: Rows) -> Rows:
+    """Give the coefficients of the slope that have one degree."""
+    rates = Rows(out.narrow(0, level.first, level.count) * bend, level.first)
+    accumulate(rates, y, y, level.squares, weight=-1)
+    return rates
 
 
 def _pull(
@@ -84,16 +88,16 @@ def _pull(
     """Give the gradients of the value and of the argument.
 
     That of the value is what arrives at the argument at order 0, divided by the slope. Where this
-    is zero, so is what arrives.
+    is zero, so is what arrives. It waits long to be used, so it must not keep all of `back` alive.
     """
-    rates, y = out * bend, Rows(out)
-    accumulate(Rows(rates), y, y, plan.squares, weight=-1)
     count = len(plan.argument)
-    back = rates.new_empty(count + 1, *slope.shape)
+    back = slope.new_empty(count + 1, *slope.shape)
     to_argument = back.narrow(0, 1, count)
     torch.mul(gradient.narrow(0, 0, count), slope, out=to_argument)
-    accumulate(Rows(back), Rows(rates), Rows(gradient), plan.pullback)
-    return back[0].div_(slope.clamp_(min=torch.finfo(slope.dtype).tiny)), to_argument
+    x, y, g = map(Rows, (back, out, gradient))
+    for level in plan.levels:
+        accumulate(x, _rates(level, bend, out, y), g, level.pullback)
+    return x[0] / slope.clamp_(min=torch.finfo(slope.dtype).tiny), to_argument
 
 
 def _recorded_pull(

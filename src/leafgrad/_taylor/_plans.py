@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
 
 from leafgrad._taylor._algebra import Algebra, Indices
-from leafgrad._taylor._strips import Strip, Triple, span, strips
+from leafgrad._taylor._strips import Strip, Triple, strips
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -26,8 +26,8 @@ class Contraction:
     def table(self, slot: int) -> tuple[Strip, ...]:
         """Give the strips that sum up for the stack in `slot`, from those in the other two."""
         first, second = (other for other in range(3) if other != slot)
-        triples = [Triple(t[first], t[second], t[slot]) for t in self.triples]
-        return strips(triples, set())
+        places = [triple[:3] for triple in self.triples]
+        return strips([Triple(t[first], t[second], t[slot]) for t in places], set())
 
     @lru_cache(maxsize=8)  # noqa: B019
     def untouched(self, slot: int) -> Indices:
@@ -54,10 +54,12 @@ def contraction(
 class Level:
     """The coefficients of one degree: what leads to them, and what becomes known once they are."""
 
-    span: slice | int
+    first: int
+    count: int
     squares: tuple[Strip, ...]  # lower ones times each other, for these
     products: tuple[Strip, ...]  # the argument's times these
     chain: tuple[Strip, ...]  # the same, as the integral of the argument's derivative times these
+    pullback: tuple[Strip, ...]  # a slope's times the solution's gradient, for the argument's
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -80,28 +82,6 @@ class Recursion:
         return len(self.indices)
 
     @cached_property
-    def known_slope(self) -> int:
-        """The number of coefficients below the highest degree, which is all a slope must have."""
-        top = self.levels[-1].span
-        return top if isinstance(top, int) else top.start
-
-    @cached_property
-    def squares(self) -> tuple[Strip, ...]:
-        """Add up all the squares of a solution, on top of what is there."""
-        return _added(_halved(self.square.triples))
-
-    @cached_property
-    def pullback(self) -> tuple[Strip, ...]:
-        """Lead from a slope and the gradient of a solution to that of the argument.
-
-        In front of it comes the sum of the products of corresponding coefficients, which is the
-        gradient of the argument at order 0.
-        """
-        to_argument = [Triple(j, k, i + 1) for i, j, k, _ in self.products.triples]
-        to_value = [Triple(k, k, 0) for k in range(self.size)]
-        return strips(to_value + to_argument, set(range(1, len(self.argument) + 1)))
-
-    @cached_property
     def full(self) -> Recursion:
         """The plan for a function of the solution."""
         return recursion(self.algebra, self.indices)
@@ -114,18 +94,20 @@ def recursion(algebra: Algebra, argument: Indices) -> Recursion:
     products = contraction(algebra, argument, indices, indices)
     square = contraction(algebra, indices, indices, indices)
     degrees = [algebra.degrees[index] for index in indices]
-    multiplied, integrated = set(range(len(argument))), set(range(len(argument)))
+    given = set(range(len(argument)))
+    multiplied, integrated, pulled = set(given), set(given), {place + 1 for place in given}
     levels = []
     for degree in sorted(set(degrees)):
         at = [place for place, other in enumerate(degrees) if other == degree]
         known = [t for t in products.triples if t.right in at]
-        weighted = [t._replace(weight=degrees[t.left] / degrees[t.out]) for t in known]
         levels.append(
             Level(
-                span=span((at[0], at[-1])),
-                squares=_added(_halved(t for t in square.triples if t.out in at)),
+                first=at[0],
+                count=len(at),
+                squares=_squares([t for t in square.triples if t.out in at]),
                 products=strips(known, multiplied),
-                chain=strips(weighted, integrated),
+                chain=strips(_integrated(known, degrees), integrated),
+                pullback=strips(_pulled(known, at), pulled),
             )
         )
     return Recursion(
@@ -138,14 +120,23 @@ def recursion(algebra: Algebra, argument: Indices) -> Recursion:
     )
 
 
-def _halved(triples: Iterable[Triple]) -> Iterator[Triple]:
-    """Count products of two different ones once, but twice as much."""
-    for triple in triples:
-        if triple.left <= triple.right:
-            yield triple._replace(weight=1 if triple.left == triple.right else 2)
+def _integrated(products: Iterable[Triple], degrees: Sequence[int]) -> list[Triple]:
+    """Weigh products of an argument's derivative and a slope as the integral does."""
+    return [t._replace(weight=degrees[t.left] / degrees[t.out]) for t in products]
 
 
-def _added(triples: Iterable[Triple]) -> tuple[Strip, ...]:
-    """Join triples to strips that are added to what is there."""
-    triples = list(triples)
-    return strips(triples, {triple.out for triple in triples})
+def _pulled(products: Iterable[Triple], at: Iterable[int]) -> list[Triple]:
+    """Lead from a slope's coefficients and a gradient to the gradient of the argument.
+
+    In front of it, at order 0, come all the products of corresponding coefficients.
+    """
+    to_argument = [Triple(right, out, left + 1) for left, right, out, _ in products]
+    return [Triple(place, place, 0) for place in at] + to_argument
+
+
+def _squares(products: Iterable[Triple]) -> tuple[Strip, ...]:
+    """Count products of two different ones once, but twice as much; add them to what is there."""
+    halved = [
+        t._replace(weight=1 if t.left == t.right else 2) for t in products if t.left <= t.right
+    ]
+    return strips(halved, {t.out for t in halved})

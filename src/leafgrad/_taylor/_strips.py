@@ -44,9 +44,9 @@ def strips(triples: Collection[Triple], written: set[int]) -> tuple[Strip, ...]:
             left, right, out, weight = zip(*part, strict=True)
             found.append(
                 Strip(
-                    left=span(left),
-                    right=span(right),
-                    out=span(out),
+                    left=_span(left),
+                    right=_span(right),
+                    out=_span(out),
                     weight=weight[0],
                     is_first=out[0] not in written,
                 )
@@ -86,23 +86,29 @@ def _parts(run: list[Triple], written: set[int]) -> Iterator[list[Triple]]:
     yield part
 
 
-def span(places: tuple[int, ...]) -> slice | int:
+def _span(places: tuple[int, ...]) -> slice | int:
     """Give the places of a run as a slice, or as a number where it is one place."""
     first, last = places[0], places[-1]
     return slice(first, last + 1) if last > first else first
 
 
 class Rows:
-    """Stacked coefficients that are taken apart once, for those who take them one by one often."""
+    """Stacked coefficients that are taken apart once, for those who take them one by one often.
 
-    __slots__ = ("rows", "stack")
+    They may be a part of a whole stack, whose places count from `first` on.
+    """
 
-    def __init__(self, stack: Tensor) -> None:
+    __slots__ = ("first", "rows", "stack")
+
+    def __init__(self, stack: Tensor, first: int = 0) -> None:
         self.stack = stack
         self.rows = stack.unbind(0)
+        self.first = first
 
     def __getitem__(self, place: slice | int) -> Tensor:
-        return self.rows[place] if isinstance(place, int) else self.stack[place]
+        if isinstance(place, int):
+            return self.rows[place - self.first]
+        return self.stack.narrow(0, place.start - self.first, place.stop - place.start)
 
 
 Stack = Rows | Tensor
