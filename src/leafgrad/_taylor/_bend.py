@@ -67,17 +67,16 @@ class _Bend(Function):
 
 def _solved(plan: Recursion, slope_of: Slope, value: Tensor, argument: Tensor) -> Tensor:
     slope, bend = slope_of(value)
-    out = slope.new_empty(plan.size, *slope.shape)
-    torch.mul(argument, slope, out=out.narrow(0, 0, len(plan.argument)))
+    out = plan.begun(argument, slope)
     x, y = Rows(argument), Rows(out)
     for level in plan.levels[:-1]:
-        accumulate(y, x, _rates(level, bend, out, y), level.chain)
+        accumulate(y, x, _rates(level, bend, y), level.chain)
     return out
 
 
-def _rates(level: Level, bend: Tensor, out: Tensor, y: Rows) -> Rows:
+def _rates(level: Level, bend: Tensor, y: Rows) -> Rows:
     """Give the coefficients of the slope that have one degree."""
-    rates = Rows(out.narrow(0, level.first, level.count) * bend, level.first)
+    rates = Rows(y[level.span] * bend, level.span)
     accumulate(rates, y, y, level.squares, weight=-1)
     return rates
 
@@ -88,16 +87,16 @@ def _pull(
     """Give the gradients of the value and of the argument.
 
     That of the value is what arrives at the argument at order 0, divided by the slope. Where this
-    is zero, so is what arrives. It waits long to be used, so it must not keep all of `back` alive.
+    is zero, so is what arrives.
     """
-    count = len(plan.argument)
-    back = slope.new_empty(count + 1, *slope.shape)
-    to_argument = back.narrow(0, 1, count)
-    torch.mul(gradient.narrow(0, 0, count), slope, out=to_argument)
-    x, y, g = map(Rows, (back, out, gradient))
+    to_argument = gradient.narrow(0, 0, len(plan.argument)) * slope
+    to_value = torch.empty_like(slope)
+    total, x, y, g = Rows(to_value, 0), Rows(to_argument), Rows(out), Rows(gradient)
     for level in plan.levels:
-        accumulate(x, _rates(level, bend, out, y), g, level.pullback)
-    return x[0] / slope.clamp_(min=torch.finfo(slope.dtype).tiny), to_argument
+        rates = _rates(level, bend, y)
+        accumulate(total, rates, g, level.dot)
+        accumulate(x, rates, g, level.pullback)
+    return to_value.div_(slope.clamp_(min=torch.finfo(slope.dtype).tiny)), to_argument
 
 
 def _recorded_pull(

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
 
+import torch
+from torch import Tensor
+
 from leafgrad._taylor._algebra import Algebra, Indices
-from leafgrad._taylor._strips import Strip, Triple, strips
+from leafgrad._taylor._strips import Strip, Triple, span, strips
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -54,12 +57,12 @@ def contraction(
 class Level:
     """The coefficients of one degree: what leads to them, and what becomes known once they are."""
 
-    first: int
-    count: int
+    span: slice | int
     squares: tuple[Strip, ...]  # lower ones times each other, for these
     products: tuple[Strip, ...]  # the argument's times these
     chain: tuple[Strip, ...]  # the same, as the integral of the argument's derivative times these
-    pullback: tuple[Strip, ...]  # a slope's times the solution's gradient, for the argument's
+    pullback: tuple[Strip, ...]  # these of a slope times a gradient, for that of the argument
+    dot: tuple[Strip, ...]  # each of these times the same of another stack, for one sum of all
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,6 +84,12 @@ class Recursion:
         """The number of coefficients of the solution."""
         return len(self.indices)
 
+    def begun(self, argument: Tensor, factor: Tensor | float) -> Tensor:
+        """Give the argument times a factor, with places for all coefficients of the solution."""
+        missing = self.size - len(self.argument)
+        begun = argument * factor
+        return torch.cat([begun, begun.new_zeros(missing, *begun.shape[1:])]) if missing else begun
+
     @cached_property
     def full(self) -> Recursion:
         """The plan for a function of the solution."""
@@ -95,19 +104,19 @@ def recursion(algebra: Algebra, argument: Indices) -> Recursion:
     square = contraction(algebra, indices, indices, indices)
     degrees = [algebra.degrees[index] for index in indices]
     given = set(range(len(argument)))
-    multiplied, integrated, pulled = set(given), set(given), {place + 1 for place in given}
+    multiplied, integrated, summed = set(given), set(given), set[int]()
     levels = []
     for degree in sorted(set(degrees)):
         at = [place for place, other in enumerate(degrees) if other == degree]
         known = [t for t in products.triples if t.right in at]
         levels.append(
             Level(
-                first=at[0],
-                count=len(at),
+                span=span((at[0], at[-1])),
                 squares=_squares([t for t in square.triples if t.out in at]),
                 products=strips(known, multiplied),
                 chain=strips(_integrated(known, degrees), integrated),
-                pullback=strips(_pulled(known, at), pulled),
+                pullback=strips([Triple(t.right, t.out, t.left) for t in known], set(given)),
+                dot=strips([Triple(place, place, 0) for place in at], summed),
             )
         )
     return Recursion(
@@ -123,15 +132,6 @@ def recursion(algebra: Algebra, argument: Indices) -> Recursion:
 def _integrated(products: Iterable[Triple], degrees: Sequence[int]) -> list[Triple]:
     """Weigh products of an argument's derivative and a slope as the integral does."""
     return [t._replace(weight=degrees[t.left] / degrees[t.out]) for t in products]
-
-
-def _pulled(products: Iterable[Triple], at: Iterable[int]) -> list[Triple]:
-    """Lead from a slope's coefficients and a gradient to the gradient of the argument.
-
-    In front of it, at order 0, come all the products of corresponding coefficients.
-    """
-    to_argument = [Triple(right, out, left + 1) for left, right, out, _ in products]
-    return [Triple(place, place, 0) for place in at] + to_argument
 
 
 def _squares(products: Iterable[Triple]) -> tuple[Strip, ...]:

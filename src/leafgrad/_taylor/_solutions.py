@@ -44,13 +44,6 @@ class _Solution(Function):
         return None, None, through(ctx.plan, slope, gradients[0]) * ctx.equation.factor
 
 
-def _started(plan: Recursion, argument: Tensor, factor: float) -> Tensor:
-    """Begin a solution by a multiple of the argument."""
-    out = argument.new_zeros(plan.size, *argument.shape[1:])
-    torch.mul(argument, factor, out=out.narrow(0, 0, len(plan.argument)))
-    return out
-
-
 def exp(plan: Recursion, argument: Tensor) -> Tensor:
     """Give the coefficients of ``exp(argument) - 1``."""
     result: Tensor = applied(_Solution, plan, _EXP, argument)
@@ -58,7 +51,7 @@ def exp(plan: Recursion, argument: Tensor) -> Tensor:
 
 
 def _solved_exp(plan: Recursion, argument: Tensor) -> Tensor:
-    out = _started(plan, argument, 1)
+    out = plan.begun(argument, 1)
     rows, moving = Rows(out), Rows(argument)
     for level in plan.levels:
         accumulate(rows, moving, rows, level.chain)
@@ -75,7 +68,7 @@ def inverse(plan: Recursion, argument: Tensor) -> Tensor:
 
 
 def _solved_inverse(plan: Recursion, argument: Tensor) -> Tensor:
-    out = _started(plan, argument, -1)
+    out = plan.begun(argument, -1)
     rows, moving = Rows(out), Rows(argument)
     for level in plan.levels:
         accumulate(rows, moving, rows, level.products, weight=-1)
@@ -96,7 +89,7 @@ def root(plan: Recursion, argument: Tensor) -> Tensor:
 
 
 def _solved_root(plan: Recursion, argument: Tensor) -> Tensor:
-    out = _started(plan, argument, 0.5)
+    out = plan.begun(argument, 0.5)
     rows = Rows(out)
     for level in plan.levels:
         accumulate(rows, rows, rows, level.squares, weight=-0.5)
@@ -115,7 +108,7 @@ def sin_cos(plan: Recursion, argument: Tensor) -> Tensor:
 class _SinCos(Function):
     @staticmethod
     def forward(ctx: Any, plan: Recursion, argument: Tensor) -> Tensor:
-        both = torch.stack([_started(plan, argument, factor) for factor in (1, 0)])
+        both = torch.stack([plan.begun(argument, factor) for factor in (1, 0)])
         sine, cosine, moving = Rows(both[0]), Rows(both[1]), Rows(argument)
         for level in plan.levels:
             accumulate(sine, moving, cosine, level.chain)

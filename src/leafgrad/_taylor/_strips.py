@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -44,9 +44,9 @@ def strips(triples: Collection[Triple], written: set[int]) -> tuple[Strip, ...]:
             left, right, out, weight = zip(*part, strict=True)
             found.append(
                 Strip(
-                    left=_span(left),
-                    right=_span(right),
-                    out=_span(out),
+                    left=span(left),
+                    right=span(right),
+                    out=span(out),
                     weight=weight[0],
                     is_first=out[0] not in written,
                 )
@@ -86,7 +86,7 @@ def _parts(run: list[Triple], written: set[int]) -> Iterator[list[Triple]]:
     yield part
 
 
-def _span(places: tuple[int, ...]) -> slice | int:
+def span(places: tuple[int, ...]) -> slice | int:
     """Give the places of a run as a slice, or as a number where it is one place."""
     first, last = places[0], places[-1]
     return slice(first, last + 1) if last > first else first
@@ -95,15 +95,15 @@ def _span(places: tuple[int, ...]) -> slice | int:
 class Rows:
     """Stacked coefficients that are taken apart once, for those who take them one by one often.
 
-    They may be a part of a whole stack, whose places count from `first` on.
+    They may be the part of a whole stack that is at `place`.
     """
 
     __slots__ = ("first", "rows", "stack")
 
-    def __init__(self, stack: Tensor, first: int = 0) -> None:
+    def __init__(self, stack: Tensor, place: slice | int = slice(0, None)) -> None:
         self.stack = stack
-        self.rows = stack.unbind(0)
-        self.first = first
+        self.rows: Sequence[Tensor] = [stack] if isinstance(place, int) else stack.unbind(0)
+        self.first: int = place if isinstance(place, int) else place.start
 
     def __getitem__(self, place: slice | int) -> Tensor:
         if isinstance(place, int):
