@@ -25,7 +25,7 @@ class Reverse:
     create_graph: bool
     is_proven: bool  # that rows are independent, and that all on the way records itself
 
-    def differentiate(self, outputs: Tensor, path: list[Node]) -> dict[MultiIndex, Tensor]:
+    def differentiate(self, outputs: Tensor, path: Sequence[Node]) -> dict[MultiIndex, Tensor]:
         """Compute the derivatives, channel by channel; `path` is what leads to `inputs`."""
         with _retained_gradients_kept(outputs, self.inputs):
             if not self.is_proven:

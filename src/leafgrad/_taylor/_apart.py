@@ -32,11 +32,12 @@ def keep_rows_apart(
     axes: dict[object, int] = {start: ndim}
     for node in path:
         name = _autograd.node_name(node)
-        count = len(_autograd.output_types(node)[0].shape)
-        successors = _autograd.next_functions(node)
-        moving = [place for place, edge in enumerate(successors) if edge in axes]
-        is_known = name in _ELEMENTWISE or (batch == 1 and moving == [_BY_MATRIX.get(name)])
-        if not is_known or any(axes[successors[place]] != count for place in moving):
+        rows = _BY_MATRIX.get(name) if batch == 1 else None
+        if rows is None and name not in _ELEMENTWISE:
             return False
+        count = len(_autograd.output_types(node)[0].shape)
+        for place, edge in enumerate(_autograd.next_functions(node)):
+            if edge in axes and (axes[edge] != count or rows not in (None, place)):
+                return False
         axes[node, 0] = count
     return True

@@ -131,12 +131,10 @@ def recursion(algebra: Algebra, argument: Indices) -> Recursion:
 
 def _integrated(products: Iterable[Triple], degrees: Sequence[int]) -> list[Triple]:
     """Weigh products of an argument's derivative and a slope as the integral does."""
-    return [t._replace(weight=degrees[t.left] / degrees[t.out]) for t in products]
+    return [Triple(*t[:3], weight=degrees[t.left] / degrees[t.out]) for t in products]
 
 
 def _squares(products: Iterable[Triple]) -> tuple[Strip, ...]:
     """Count products of two different ones once, but twice as much; add them to what is there."""
-    halved = [
-        t._replace(weight=1 if t.left == t.right else 2) for t in products if t.left <= t.right
-    ]
+    halved = [Triple(*t[:3], weight=1 + (t.left < t.right)) for t in products if t.left <= t.right]
     return strips(halved, {t.out for t in halved})
