@@ -68,10 +68,10 @@ def test_torch_is_the_only_dependency_at_run_time() -> None:
 
 ARROWS = {
     "__init__": set(),  # a name is imported when it is asked for
-    "_derivative": {"_axes", "_connection", "_evaluation", "_method", "_order"},
-    "_laplacian": {"_axes", "_connection", "_evaluation", "_method"},
+    "_derivative": {"_evaluation", "_method", "_order"},
+    "_laplacian": {"_axes", "_evaluation", "_method"},
     "_evaluation": set(),
-    "_method": {"_axes", "_order", "_reverse", "_taylor"},
+    "_method": {"_axes", "_connection", "_evaluation", "_order", "_reverse", "_taylor"},
     "_taylor": {"_autograd"},
     "_reverse": {"_autograd", "_axes", "_order", "_recording", "_rows"},
     "_rows": {"_autograd", "_axes"},

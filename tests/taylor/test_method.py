@@ -137,6 +137,28 @@ def test_first_order_is_proven_without_any_coefficient() -> None:
     assert len(calls) == 1  # and none for a check of the rows
 
 
+FIRST_ORDERS = [(1, 0), (0, 1)]
+MIXED_BY_KNOWN_KINDS: dict[str, tuple[Any, Callable[[Tensor], Tensor]]] = {
+    "a matrix from the left": (FIRST_ORDERS, lambda x: torch.ones(2, 2, dtype=x.dtype) @ x),
+    "an axis in front": (
+        FIRST_ORDERS,
+        lambda x: x @ MATRIX[:, :1] + torch.ones(2, 1, 1, dtype=x.dtype),
+    ),
+    "elements by a matrix": (1, lambda x: x @ MATRIX[:, :2]),
+}
+
+
+@pytest.mark.parametrize(
+    ("order", "function"), MIXED_BY_KNOWN_KINDS.values(), ids=MIXED_BY_KNOWN_KINDS
+)
+def test_first_order_is_refused_where_operations_that_may_keep_rows_apart_do_not(
+    order: Any, function: Callable[[Tensor], Tensor]
+) -> None:
+    x = points(2)
+    with pytest.raises(RuntimeError, match="must depend on the same"):
+        higher_order_grad(function(x), x, order)
+
+
 # --- What no rule is known for
 
 

@@ -70,9 +70,7 @@ def _fitted(series: Series | None, result: _autograd.TensorType) -> Series | Non
     if 0 in shape:
         raise Refusal("its result has no elements")
     series = series.broadcast(shape)
-    if series.stack.dtype != dtype:
-        series = series.changed(series.stack.to(dtype))
-    return series
+    return series if series.stack.dtype == dtype else series.changed(series.stack.to(dtype))
 
 
 def _described(node: Node) -> str:

@@ -44,7 +44,7 @@ def _mixed(x: Series, y: Series, linear: Series) -> Series | None:
     left, right = x.full(-1).unbind(0), y.full(-2).unbind(0)
     products = []
     for place in range(plan.sizes[2]):
-        pairs = [(a, b) for a, b, c in plan.triples if c == place]
+        pairs = [(a, b) for a, b, c, _ in plan.triples if c == place]
         products.append(
             _joined([left[a] for a, _ in pairs], -1) @ _joined([right[b] for _, b in pairs], -2)
         )

@@ -23,6 +23,7 @@ from leafgrad._taylor._algebra import (
     powers,
     squares,
 )
+from leafgrad._taylor._apart import keep_rows_apart
 from leafgrad._taylor._engine import replay
 from leafgrad._taylor._refusal import Recomputation, Refusal
 from leafgrad._taylor._series import Series
@@ -56,10 +57,12 @@ class Taylor:
             return self._result(found.get(len(dims)), 2)
 
     def proves_rows_apart(self) -> bool:
-        """Say whether the walk alone, without any coefficient, proves that rows are independent.
+        """Say whether the path alone, without any coefficient, proves that rows are independent.
 
         Only where PyTorch's own formulas are on the way, which record themselves.
         """
+        if keep_rows_apart(self.path, _autograd.edge(self.inputs), self.inputs.dim(), self.batch):
+            return True
         if any(map(_autograd.forward_class, self.path)):
             return False
         with self._mode(), torch.no_grad():
