@@ -1,6 +1,6 @@
 """Tracing: from live outputs to a `GraphTrace`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -8,10 +8,10 @@ import torch
 from leafgrad import _autograd
 from leafgrad._ends import ends_in, inside_transforms, roots_of
 from leafgrad._log import Log
-from leafgrad._origin import with_inferred_modules, with_owners
+from leafgrad._origin import Nodes, as_they_are, with_inferred_modules, with_owners
 from leafgrad._reader import Reader
 from leafgrad._record import Recording
-from leafgrad._trace import GraphTrace
+from leafgrad._trace import GraphTrace, trace_of
 
 
 def trace_graph(
@@ -71,13 +71,17 @@ def trace_graph(
         named = [(name, inside_transforms(tensor)) for name, tensor in named_tensors(names)]
         ends = [inside_transforms(end) for end in ends_in(outputs)]
         roots = roots_of(ends)
-        graph = _autograd.walk(roots)
+        nodes, wiring = _autograd.survey(roots)
         unnamed = [(None, end) for end in ends if isinstance(end, torch.Tensor)]
-        nodes = Reader(graph, [*named, *unnamed], log).nodes()
-    if isinstance(names, torch.nn.Module):
-        nodes = with_inferred_modules(nodes) if recording is None else with_owners(nodes)
-    places = dict(zip(graph, nodes, strict=True))
-    return GraphTrace(nodes=nodes, roots=tuple(places[root] for root in roots))
+        reader = Reader(nodes, [*named, *unnamed], log)
+        return trace_of(reader.read(wiring, roots, _completion(names, recording)))
+
+
+def _completion(names: object, recording: Recording | None) -> Callable[[Nodes], Nodes]:
+    """Choose what is said of modules beyond what was recorded."""
+    if not isinstance(names, torch.nn.Module):
+        return as_they_are
+    return with_inferred_modules if recording is None else with_owners
 
 
 def log_of(recording: object) -> Log:

@@ -23,6 +23,7 @@ class Log:
         writes: Each write in place, and the identity of the storage.
         losses: What lost its graph.
         numbered: Behind the last number that is accounted for.
+        known: The places that were read already.
     """
 
     def __init__(self, number: int) -> None:
@@ -32,6 +33,11 @@ class Log:
         self.writes: list[tuple[int, Write]] = []
         self.losses = Losses()
         self.numbered = number
+        self.known: dict[Place | None, Source | None] = {}
+
+    def __bool__(self) -> bool:
+        """Say whether anything was seen that tells where a node comes from."""
+        return bool(self.spans or self.modules)
 
     def note_nodes(self, start: int, stop: int, frame: FrameType | None) -> None:
         """Note that a call from `frame` made nodes with these numbers.
@@ -54,7 +60,13 @@ class Log:
         """Tell which line made the node with this number."""
         after = bisect_right(self.spans, number, key=lambda span: span[0])
         start, stop, place = self.spans[after - 1] if after else (0, 0, None)
-        return source_at(place) if start <= number < stop else None
+        return self._source_at(place) if start <= number < stop else None
+
+    def _source_at(self, place: Place | None) -> Source | None:
+        """Read a place once, however many nodes were made there."""
+        if place not in self.known:
+            self.known[place] = source_at(place)
+        return self.known[place]
 
     def module_of(self, number: int) -> str | None:
         """Tell which module was running when the node with this number was made."""

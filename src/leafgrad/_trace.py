@@ -3,11 +3,12 @@
 import json
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leafgrad._diff import GraphDiff, diff_of
 from leafgrad._load import nodes_and_roots
 from leafgrad._memory import GraphMemory, memory_of
+from leafgrad._reading import Reading
 from leafgrad._render import _dot, _graph_data, _graph_networkx, _graph_text, _mermaid, _page, _svg
 from leafgrad._traced import SavedTensor, TracedEdge, TracedNode
 
@@ -25,6 +26,19 @@ class GraphTrace:
 
     nodes: tuple[TracedNode, ...]
     roots: tuple[TracedNode, ...]
+
+    if not TYPE_CHECKING:  # to a type checker, it would say that every attribute exists
+
+        def __getattr__(self, name: str) -> Any:
+            """Make the nodes."""
+            reading = self.__dict__.get("_reading") if name in {"nodes", "roots"} else None
+            if reading is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            nodes = reading.nodes()
+            made = {"nodes": nodes, "roots": tuple([nodes[place] for place in reading.roots])}
+            self.__dict__.update(made)
+            del self.__dict__["_reading"]
+            return made[name]
 
     @cached_property
     def edges(self) -> tuple[TracedEdge, ...]:
@@ -293,3 +307,10 @@ class GraphTrace:
 
     def _repr_html_(self) -> str:
         return _svg.html(self)
+
+
+def trace_of(reading: Reading) -> GraphTrace:
+    """Make a trace whose nodes are made when they are first asked for."""
+    trace = GraphTrace.__new__(GraphTrace)
+    trace.__dict__["_reading"] = reading
+    return trace

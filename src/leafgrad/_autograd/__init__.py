@@ -17,9 +17,12 @@ from leafgrad._autograd._formula import (
 )
 from leafgrad._autograd._forward import TensorType, is_recomputed, keeps, kept, output_types
 from leafgrad._autograd._node import (
+    ForwardOutput,
     Successors,
     forward_class,
     forward_outputs,
+    is_leaf_node,
+    is_of_its_own_type,
     leaf_variable,
     next_functions,
     node_name,
@@ -43,15 +46,17 @@ from leafgrad._autograd._tensor import (
     version,
 )
 from leafgrad._autograd._twice import is_marked_once_differentiable, is_once_differentiable
-from leafgrad._autograd._walk import grad_fn_name, walk
+from leafgrad._autograd._walk import Wiring, grad_fn_name, survey, walk
 from leafgrad._autograd._wrapper import functorch_wrapper, unwrapped
 
 __all__ = [
     "Edge",
+    "ForwardOutput",
     "Skeleton",
     "Slot",
     "Successors",
     "TensorType",
+    "Wiring",
     "backward_alone",
     "base",
     "edge",
@@ -65,7 +70,9 @@ __all__ = [
     "has_grad",
     "is_compiled",
     "is_invalid_view",
+    "is_leaf_node",
     "is_marked_once_differentiable",
+    "is_of_its_own_type",
     "is_once_differentiable",
     "is_own_formula",
     "is_parameter",
@@ -91,6 +98,7 @@ __all__ = [
     "sequence_nr",
     "shape",
     "storage",
+    "survey",
     "unobserved",
     "unwrapped",
     "uses_running_statistics",

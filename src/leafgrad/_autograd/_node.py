@@ -47,10 +47,25 @@ def _output_shape(output: Any) -> tuple[int | str, ...] | None:
         return None
 
 
+def is_of_its_own_type(node: Node) -> bool:
+    """Say whether all nodes of the Python type have this node's name.
+
+    PyTorch's own operations have a type each, and so have custom functions; what is defined
+    elsewhere in C++ shares one.
+    """
+    return type(node).__name__ != "CppFunction"
+
+
+def is_leaf_node(node: Node) -> bool:
+    """Say whether the node accumulates into a leaf tensor."""
+    accumulate_grad: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
+    return isinstance(node, accumulate_grad)
+
+
 def leaf_variable(node: Node) -> torch.Tensor | None:
     """Give the leaf tensor that the node accumulates into, None for any other node."""
-    accumulate_grad: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
-    return node.variable if isinstance(node, accumulate_grad) else None
+    leaf: Any = node
+    return leaf.variable if is_leaf_node(node) else None
 
 
 def forward_class(node: Node) -> type[torch.autograd.Function] | None:
