@@ -10,6 +10,7 @@ from leafgrad._ends import ends_in, inside_transforms, roots_of
 from leafgrad._log import Log
 from leafgrad._origin import Nodes, as_they_are, with_inferred_modules, with_owners
 from leafgrad._reader import Reader
+from leafgrad._reading import Saved
 from leafgrad._record import Recording
 from leafgrad._trace import GraphTrace, trace_of
 
@@ -19,6 +20,7 @@ def trace_graph(
     *,
     names: torch.nn.Module | Mapping[str, torch.Tensor] | None = None,
     recording: Recording | None = None,
+    saved: bool = True,
 ) -> GraphTrace:
     """Copy the autograd graph behind some outputs into values.
 
@@ -38,13 +40,15 @@ def trace_graph(
         recording: What `record` gave while the outputs were computed in this thread. It is asked
             for, not found by itself, as nodes of different threads may have the same number: only
             you know that it is about these.
+        saved: Whether to read what the nodes keep for backward. False takes a third of the time and
+            gives the structure alone: then no node has saved tensors, and none counts as freed.
 
     Returns:
         The graph as a value that keeps nothing alive.
 
     Raises:
         TypeError: If `outputs` holds anything else, or `names` is neither a module nor a mapping
-            from strings to tensors, or `recording` is no recording.
+            from strings to tensors, or `recording` is no recording, or `saved` no bool.
         ValueError: If `outputs` holds nothing, or nothing that needs a gradient.
 
     Example:
@@ -67,6 +71,8 @@ def trace_graph(
     what PyTorch was seen to do.
     """
     log = log_of(recording)
+    if not isinstance(saved, bool):
+        raise TypeError(f"saved must be a bool, not {type(saved).__name__}; False is for less cost")
     with _autograd.unobserved():
         named = [(name, inside_transforms(tensor)) for name, tensor in named_tensors(names)]
         ends = [inside_transforms(end) for end in ends_in(outputs)]
@@ -74,7 +80,8 @@ def trace_graph(
         nodes, wiring = _autograd.survey(roots)
         unnamed = [(None, end) for end in ends if isinstance(end, torch.Tensor)]
         reader = Reader(nodes, [*named, *unnamed], log)
-        return trace_of(reader.read(wiring, roots, _completion(names, recording)))
+        kept = reader.saved() if saved else Saved()
+        return trace_of(reader.read(wiring, roots, kept, _completion(names, recording)))
 
 
 def _completion(names: object, recording: Recording | None) -> Callable[[Nodes], Nodes]:

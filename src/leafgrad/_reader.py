@@ -11,7 +11,7 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._log import Log
-from leafgrad._reading import Kind, Named, Nodes, Origin, Reading
+from leafgrad._reading import Kept, Kind, Named, Nodes, Origin, Reading, Saved
 from leafgrad._traced import CustomFunction
 
 
@@ -31,6 +31,7 @@ class Reader:
         self.nodes = nodes
         self.log = log
         self.storages = defaultdict[int, int](count().__next__)
+        self.parameters = set[int]()
         self.shared_kinds: dict[object, Kind] = {}
         self.kinds = [*map(self._kind, nodes)]
         self.leaves = {
@@ -38,8 +39,6 @@ class Reader:
             for place, (node, kind) in enumerate(zip(nodes, self.kinds, strict=True))
             if kind.is_leaf
         }
-        at_hand = [*self.leaves.values(), *(tensor for _, tensor in tensors)]
-        self.parameters = set(_parameter_storages(at_hand))
         self.tensors = defaultdict[Node | int, list[tuple[str | None, torch.Tensor]]](list)
         for name, tensor in tensors:
             node = _autograd.plain(tensor, "grad_fn")
@@ -49,9 +48,10 @@ class Reader:
         self,
         wiring: _autograd.Wiring,
         roots: Iterable[Node],
+        saved: Saved,
         complete: Callable[[Nodes], Nodes],
     ) -> Reading:
-        """Read every node."""
+        """Read the rest of every node."""
         numbers = [*map(_autograd.sequence_nr, self.nodes)]
         starts = dict.fromkeys(roots)
         places = {node: place for place, node in enumerate(self.nodes) if node in starts}
@@ -59,9 +59,9 @@ class Reader:
             wiring=wiring,
             roots=[places[root] for root in starts],
             kinds=self.kinds,
-            outputs=self._outputs(),
+            outputs=[*map(_autograd.OutputReader(), self.nodes)],
             numbers=numbers,
-            saved=dict(self._saved()),
+            saved=saved,
             named=dict(self._named()),
             origins=dict(_origins(numbers, self.log)) if self.log else {},
             complete=complete,
@@ -76,49 +76,50 @@ class Reader:
             kind = self.shared_kinds.setdefault(key, kind)
         return kind
 
-    def _outputs(self) -> list[tuple[_autograd.ForwardOutput, ...]]:
-        """Read what each operation made, equal ones into one value."""
-        known: dict[Any, Any] = {}
-        every = map(_autograd.forward_outputs, self.nodes)
-        return [known.setdefault(outputs, outputs) for outputs in every]
-
     def _named(self) -> Iterator[tuple[int, Named]]:
+        """Read what is known from the leaves and from the tensors that nodes have made."""
+        for place, leaf in self.leaves.items():
+            yield place, _known_from([(None, leaf), *self.tensors.get(id(leaf), ())])
         for place, node in enumerate(self.nodes):
-            leaf = self.leaves.get(place)
-            tensors = self.tensors.get(node if leaf is None else id(leaf), [])
-            if tensors or leaf is not None:
-                at_hand = [tensor for _, tensor in tensors] + ([] if leaf is None else [leaf])
-                names = tuple(name for name, _ in tensors if name is not None)
-                yield place, Named(names, _retains_grad(at_hand))
+            if node in self.tensors:
+                yield place, _known_from(self.tensors[node])
 
-    def _saved(self) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    def saved(self) -> Saved:
+        """Read what the nodes keep; equal facts become one value, however many have them."""
+        at_hand = [*self.leaves.values(), *(t for many in self.tensors.values() for _, t in many)]
+        self.parameters = set(_parameter_storages(at_hand))
+        saved = Saved()
+        known: dict[tuple[Any, ...], Kept] = {}
         for place, node in enumerate(self.nodes):
-            slots = _autograd.saved_slots(node)
-            if slots:
-                yield place, [*map(self._kept, slots)]
+            for slot in _autograd.saved_slots(node):
+                storage, facts = self._kept(slot)
+                kept = known.get(facts)
+                if kept is None:
+                    kept = known[facts] = Kept(*facts)
+                saved.places.append(place)
+                saved.storages.append(storage)
+                saved.kept.append(kept)
+        return saved
 
-    def _kept(self, slot: _autograd.Slot) -> dict[str, Any]:
-        tensor = slot.tensor
+    def _kept(self, slot: _autograd.Slot) -> tuple[int | None, tuple[Any, ...]]:
+        """Read one slot: the number of its storage, and what other slots may have just so."""
+        name, state, tensor, saved, current = slot
         if tensor is None:
-            return {"name": slot.name, "state": slot.state}
+            return None, (name, state)
         identity, nbytes = _autograd.storage(tensor) or (None, None)
-        shared = identity in self.parameters
-        shown = slot.state != "packed"
-        versions = slot.saved_version, slot.current_version
-        writes = self.log.writes_between(identity, *versions)
-        return {
-            "name": slot.name,
-            "state": slot.state,
-            "shape": _autograd.shape(tensor) if shown else None,
-            "dtype": _autograd.plain(tensor, "dtype") if shown else None,
-            "device": _autograd.plain(tensor, "device"),
-            "nbytes": nbytes,
-            "storage": None if identity is None else self.storages[identity],
-            "is_parameter": shared or _autograd.is_parameter_or_view(tensor),
-            "saved_version": slot.saved_version,
-            "current_version": slot.current_version,
-            "writes": writes,
-        }
+        is_shown = state != "packed"
+        return None if identity is None else self.storages[identity], (
+            name,
+            state,
+            _autograd.shape(tensor) if is_shown else None,
+            _autograd.plain(tensor, "dtype") if is_shown else None,
+            _autograd.plain(tensor, "device"),
+            nbytes,
+            identity in self.parameters or _autograd.is_parameter_or_view(tensor),
+            saved,
+            current,
+            () if saved == current else self.log.writes_between(identity, saved, current),
+        )
 
 
 def _origins(numbers: Iterable[int | None], log: Log) -> Iterator[tuple[int, Origin]]:
@@ -135,9 +136,10 @@ def _parameter_storages(tensors: Iterable[Any]) -> Iterator[int]:
             yield memory[0]
 
 
-def _retains_grad(tensors: list[torch.Tensor]) -> bool | None:
-    """Tell whether one of a node's tensors retains its gradient, None where none is at hand."""
-    return any(_autograd.plain(tensor, "retains_grad") for tensor in tensors) if tensors else None
+def _known_from(tensors: Sequence[tuple[str | None, Any]]) -> Named:
+    """Tell what a node's tensors are called, and whether one of them retains its gradient."""
+    names = tuple([name for name, _ in tensors if name is not None])
+    return Named(names, any(_autograd.plain(tensor, "retains_grad") for _, tensor in tensors))
 
 
 def _custom_function(node: Node) -> CustomFunction | None:

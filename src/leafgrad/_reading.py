@@ -1,12 +1,22 @@
 """What was read off a live graph, in columns of plain values, and the nodes that they make up."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from leafgrad._autograd import ForwardOutput, Wiring
-from leafgrad._traced import CustomFunction, SavedTensor, Source, TracedEdge, TracedNode
+import torch
 
+from leafgrad import _autograd
+from leafgrad._traced import (
+    CustomFunction,
+    SavedTensor,
+    Shape,
+    Source,
+    TracedEdge,
+    TracedNode,
+    Write,
+)
 
 Nodes = tuple[TracedNode, ...]
 
@@ -17,6 +27,48 @@ class Kind(NamedTuple):
     name: str
     is_leaf: bool
     custom_function: CustomFunction | None
+
+
+class Kept(NamedTuple):
+    """What a saved tensor tells, but for its node and its storage; see `SavedTensor`."""
+
+    name: str
+    state: _autograd.State
+    shape: Shape | None = None
+    dtype: torch.dtype | None = None
+    device: torch.device | None = None
+    nbytes: int | None = None
+    is_parameter: bool | None = None
+    saved_version: int | None = None
+    current_version: int | None = None
+    writes: tuple[Write, ...] = ()
+
+
+_FACTS = tuple(Kept.__annotations__)
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """The saved tensors of all nodes: whose they are, and what they tell.
+
+    Attributes:
+        places: The places of their nodes, in order.
+        storages: The numbers of their storages.
+        kept: The rest.
+    """
+
+    places: list[int] = field(default_factory=list)
+    storages: list[int | None] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+
+    def by_node(self) -> dict[int, tuple[SavedTensor, ...]]:
+        """Make the saved tensors, those of a node together."""
+        groups = defaultdict[int, list[SavedTensor]](list)
+        for place, storage, kept in zip(self.places, self.storages, self.kept, strict=True):
+            facts = dict(zip(_FACTS, kept, strict=True))
+            saved = SavedTensor(node=place, storage=storage, **facts)
+            groups[place].append(saved)
+        return {place: tuple(group) for place, group in groups.items()}
 
 
 class Named(NamedTuple):
@@ -46,29 +98,29 @@ class Reading:
         kinds: The kind of each node.
         outputs: What its operation made.
         numbers: The sequence number of each node, None for a leaf.
-        saved: What a node keeps, by its place, as fields of `SavedTensor`.
+        saved: What the nodes keep.
         named: What is known from tensors, by the place of the node.
         origins: Where a node was made, by its place.
         complete: What is to be added to the nodes, all of them together.
     """
 
-    wiring: Wiring
+    wiring: _autograd.Wiring
     roots: list[int]
     kinds: list[Kind]
-    outputs: list[tuple[ForwardOutput, ...]]
+    outputs: list[tuple[_autograd.ForwardOutput, ...]]
     numbers: list[int | None]
-    saved: dict[int, list[dict[str, Any]]]
+    saved: Saved
     named: dict[int, Named]
     origins: dict[int, Origin]
     complete: Callable[[Nodes], Nodes]
 
     def nodes(self) -> Nodes:
         """Make the nodes."""
-        columns = zip(
-            self.kinds, self.outputs, self._created(), self.wiring.edges(), strict=True
-        )
-        nodes = tuple([self._node(index, *facts) for index, facts in enumerate(columns)])
-        return self.complete(nodes)
+        saved = self.saved.by_node()
+        columns = zip(self.kinds, self.outputs, self._created(), self.wiring.edges(), strict=True)
+        rows = enumerate(columns)
+        nodes = [self._node(index, saved.get(index, ()), *facts) for index, facts in rows]
+        return self.complete(tuple(nodes))
 
     def _created(self) -> Iterator[int | None]:
         """Give the place of each node among all, in the order in which they were made."""
@@ -79,11 +131,13 @@ class Reading:
     def _node(
         self,
         index: int,
+        saved: tuple[SavedTensor, ...],
         kind: Kind,
-        outputs: Sequence[ForwardOutput],
+        outputs: Sequence[_autograd.ForwardOutput],
         created: int | None,
-        edges: list[tuple[int | None, int]],
+        ends: list[tuple[int | None, int]],
     ) -> TracedNode:
+        """Make one node."""
         named = self.named.get(index, _UNNAMED)
         origin = self.origins.get(index, _UNKNOWN)
         return TracedNode(
@@ -92,13 +146,8 @@ class Reading:
             shapes=tuple([output.shape for output in outputs]),
             dtype=outputs[0].dtype,
             device=outputs[0].device,
-            edges=tuple(
-                [
-                    TracedEdge(source=index, target=target, input_nr=input_nr, output_nr=output_nr)
-                    for output_nr, (target, input_nr) in enumerate(edges)
-                ]
-            ),
-            saved=tuple([SavedTensor(node=index, **facts) for facts in self.saved.get(index, ())]),
+            edges=_edges(index, ends),
+            saved=saved,
             tensor_names=named.names,
             is_leaf=kind.is_leaf,
             retains_grad=named.retains_grad,
@@ -110,3 +159,13 @@ class Reading:
 
 
 _UNNAMED, _UNKNOWN = Named(), Origin()
+
+
+def _edges(source: int, ends: list[tuple[int | None, int]]) -> tuple[TracedEdge, ...]:
+    """Make the edges of one node."""
+    return tuple(
+        [
+            TracedEdge(source=source, target=target, input_nr=input_nr, output_nr=output_nr)
+            for output_nr, (target, input_nr) in enumerate(ends)
+        ]
+    )

@@ -18,6 +18,7 @@ from leafgrad._autograd._formula import (
 from leafgrad._autograd._forward import TensorType, is_recomputed, keeps, kept, output_types
 from leafgrad._autograd._node import (
     ForwardOutput,
+    OutputReader,
     Successors,
     forward_class,
     forward_outputs,
@@ -28,7 +29,7 @@ from leafgrad._autograd._node import (
     node_name,
 )
 from leafgrad._autograd._path import Edge, edge, gradient_edge, has_accumulator, nodes_between
-from leafgrad._autograd._saved import Slot, saved_slots
+from leafgrad._autograd._saved import Slot, State, saved_slots
 from leafgrad._autograd._sequence import next_sequence_nr, sequence_nr
 from leafgrad._autograd._skeleton import Skeleton, number_of
 from leafgrad._autograd._tensor import (
@@ -52,8 +53,10 @@ from leafgrad._autograd._wrapper import functorch_wrapper, unwrapped
 __all__ = [
     "Edge",
     "ForwardOutput",
+    "OutputReader",
     "Skeleton",
     "Slot",
+    "State",
     "Successors",
     "TensorType",
     "Wiring",

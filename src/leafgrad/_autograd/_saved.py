@@ -54,20 +54,22 @@ def _slot_names(kind: type) -> tuple[tuple[str, str], ...]:
 
 def _slots(node: Node, raw: str, public: str) -> list[Slot]:
     """Read the slots behind one attribute, which holds one of them or a tuple."""
-    name, unpack_all = public.removeprefix("_saved_"), partial(getattr, node, public)
+    name = public.removeprefix("_saved_")
     try:
         saved = getattr(node, raw)
     except RuntimeError:
         return [Slot(name, "freed")]
-    named = [(name, saved)]
     if isinstance(saved, tuple):
-        named = [(f"{name}[{number}]", slot) for number, slot in enumerate(saved)]
-    slots = [slot for name, saved in named if (slot := _slot(name, saved)) is not None]
+        read = [_slot(f"{name}[{number}]", slot) for number, slot in enumerate(saved)]
+    else:
+        read = [_slot(name, saved)]
+    slots = [slot for slot in read if slot is not None]
+    if slots and None not in [slot.saved_version for slot in slots]:
+        return slots
+    unpack_all = partial(getattr, node, public)
     if not slots:  # there is nothing that a hook could unpack
         return [Slot(name, "freed")] if _complaint(unpack_all) else []
-    if None in [slot.saved_version for slot in slots]:
-        return _with_versions_of_the_node(slots, unpack_all)
-    return slots
+    return _with_versions_of_the_node(slots, unpack_all)
 
 
 def _slot(name: str, saved: Any) -> Slot | None:

@@ -78,7 +78,7 @@ def survey(roots: Iterable[Node]) -> tuple[list[Node], Wiring]:
 def _surveyed(roots: list[Node]) -> tuple[list[Node], Wiring]:
     numbers, finished, starts, ends = _depth_first(roots)
     nodes = [*numbers]
-    targets = [*map(numbers.get, ends[0])]
+    targets = [None if successor is None else numbers[successor] for successor in ends[0]]
     order = finished[::-1]
     wiring = Wiring(order=order, starts=starts, targets=targets, input_nrs=ends[1])
     _break_fall(nodes, wiring)
@@ -94,7 +94,7 @@ def _depth_first(roots: list[Node]) -> tuple[dict[Node, int], list[int], list[in
     What waits on the stack is a node to be entered or, as its number, a node to be finished.
     """
     numbers: dict[Node, int] = {}
-    finished, starts, successors, input_nrs = [], [0], [], []  # type: ignore[var-annotated]
+    finished, starts, successors, input_nrs = [], [0], [], []
     ahead: list[Any] = [*roots]
     while ahead:
         node = ahead.pop()
