@@ -90,7 +90,14 @@ class Log:
         return tuple(reversed(found))
 
 
-_skipped: dict[str, bool] = {}
+class _Skipped(dict[str, bool]):
+    """Whether each file is none of the user's; every call asks for a dozen of them."""
+
+    def __missing__(self, file: str) -> bool:
+        return self.setdefault(file, file.startswith(_NOT_THE_USERS))
+
+
+_skipped = _Skipped()
 _NOT_THE_USERS = tuple(f"{PurePath(file).parent}{os.sep}" for file in (torch.__file__, __file__))
 
 
@@ -98,10 +105,7 @@ def place_of(frame: FrameType | None) -> Place | None:
     """Find the innermost place outside PyTorch and leafgrad; `source_at` reads it later."""
     while frame is not None:
         code = frame.f_code
-        skipped = _skipped.get(code.co_filename)
-        if skipped is None:
-            skipped = _skipped[code.co_filename] = code.co_filename.startswith(_NOT_THE_USERS)
-        if not skipped:
+        if not _skipped[code.co_filename]:
             return code, frame.f_lasti
         frame = frame.f_back
     return None

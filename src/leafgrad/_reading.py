@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -65,7 +65,7 @@ class Saved:
         """Make the saved tensors, those of a node together."""
         groups = defaultdict[int, list[SavedTensor]](list)
         for place, storage, kept in zip(self.places, self.storages, self.kept, strict=True):
-            facts = dict(zip(_FACTS, kept, strict=True))
+            facts: dict[str, Any] = dict(zip(_FACTS, kept, strict=True))
             saved = SavedTensor(node=place, storage=storage, **facts)
             groups[place].append(saved)
         return {place: tuple(group) for place, group in groups.items()}
