@@ -27,7 +27,9 @@ class GraphTrace:
     nodes: tuple[TracedNode, ...]
     roots: tuple[TracedNode, ...]
 
-    if not TYPE_CHECKING:  # to a type checker, it would say that every attribute exists
+    if TYPE_CHECKING:
+        pass  # to a type checker, __getattr__ would say that every attribute exists
+    else:
 
         def __getattr__(self, name: str) -> Any:
             """Make the nodes."""
