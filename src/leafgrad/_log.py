@@ -23,7 +23,7 @@ class Log:
         writes: Each write in place, and the identity of the storage.
         losses: What lost its graph.
         numbered: Behind the last number that is accounted for.
-        known: The places that were read already.
+        known: The places that were read already, by the identity of their code.
     """
 
     def __init__(self, number: int) -> None:
@@ -33,7 +33,7 @@ class Log:
         self.writes: list[tuple[int, Write]] = []
         self.losses = Losses()
         self.numbered = number
-        self.known: dict[Place | None, Source | None] = {}
+        self.known: dict[tuple[int, int], Source | None] = {}
 
     def __bool__(self) -> bool:
         """Say whether anything was seen that tells where a node comes from."""
@@ -52,8 +52,7 @@ class Log:
 
     def sources(self) -> tuple[Source, ...]:
         """List the lines that made nodes, in the order in which they first did."""
-        places = dict.fromkeys(place for _, _, place in self.spans)
-        found = dict.fromkeys(source_at(place) for place in places)
+        found = dict.fromkeys(self._source_at(place) for _, _, place in self.spans)
         return tuple(source for source in found if source is not None)
 
     def source_of(self, number: int) -> Source | None:
@@ -63,10 +62,16 @@ class Log:
         return self._source_at(place) if start <= number < stop else None
 
     def _source_at(self, place: Place | None) -> Source | None:
-        """Read a place once, however many nodes were made there."""
-        if place not in self.known:
-            self.known[place] = source_at(place)
-        return self.known[place]
+        """Read a place once, however many nodes were made there.
+
+        Code is known by its identity, as code that is the same in two files counts as equal.
+        """
+        if place is None:
+            return None
+        key = id(place[0]), place[1]
+        if key not in self.known:
+            self.known[key] = source_at(place)
+        return self.known[key]
 
     def module_of(self, number: int) -> str | None:
         """Tell which module was running when the node with this number was made."""

@@ -39,7 +39,7 @@ class GraphTrace:
             nodes = reading.nodes()
             made = {"nodes": nodes, "roots": tuple([nodes[place] for place in reading.roots])}
             self.__dict__.update(made)
-            del self.__dict__["_reading"]
+            self.__dict__.pop("_reading", None)  # another thread may have come first
             return made[name]
 
     @cached_property
