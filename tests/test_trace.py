@@ -52,8 +52,22 @@ def test_a_trace_cannot_be_changed() -> None:
         trace.nodes[0].name = "other"
 
 
-def test_a_trace_can_be_pickled() -> None:
-    assert pickle.loads(pickle.dumps(example())) == example()
+def test_a_trace_can_be_pickled_before_and_after_its_nodes_were_asked_for() -> None:
+    trace = example()
+    untouched = pickle.dumps(trace)
+    assert pickle.loads(untouched) == trace == pickle.loads(pickle.dumps(trace))
+
+
+def test_the_nodes_are_made_once() -> None:
+    trace = example()
+    assert trace.nodes is trace.nodes
+    assert trace.roots[0] is trace.nodes[0]
+
+
+def test_a_trace_has_no_attribute_that_is_none_of_its_own() -> None:
+    trace: Any = example()
+    with pytest.raises(AttributeError, match=r"^'GraphTrace' object has no attribute 'node'$"):
+        _ = trace.node
 
 
 def test_the_repr_of_a_trace_is_short() -> None:

@@ -3,11 +3,12 @@
 import json
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leafgrad._diff import GraphDiff, diff_of
 from leafgrad._load import nodes_and_roots
 from leafgrad._memory import GraphMemory, memory_of
+from leafgrad._reading import Reading
 from leafgrad._render import _dot, _graph_data, _graph_networkx, _graph_text, _mermaid, _page, _svg
 from leafgrad._steps import BackwardSteps, steps_of
 from leafgrad._traced import SavedTensor, TracedEdge, TracedNode
@@ -26,6 +27,21 @@ class GraphTrace:
 
     nodes: tuple[TracedNode, ...]
     roots: tuple[TracedNode, ...]
+
+    if TYPE_CHECKING:
+        pass  # to a type checker, __getattr__ would say that every attribute exists
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            """Make the nodes."""
+            reading = self.__dict__.get("_reading") if name in {"nodes", "roots"} else None
+            if reading is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            nodes = reading.nodes()
+            made = {"nodes": nodes, "roots": tuple([nodes[place] for place in reading.roots])}
+            self.__dict__.update(made)
+            self.__dict__.pop("_reading", None)  # another thread may have come first
+            return made[name]
 
     @cached_property
     def edges(self) -> tuple[TracedEdge, ...]:
@@ -336,3 +352,10 @@ class GraphTrace:
 
     def _repr_html_(self) -> str:
         return _svg.html(self)
+
+
+def trace_of(reading: Reading) -> GraphTrace:
+    """Make a trace whose nodes are made when they are first asked for."""
+    trace = GraphTrace.__new__(GraphTrace)
+    trace.__dict__["_reading"] = reading
+    return trace

@@ -31,16 +31,20 @@ from leafgrad._autograd._forward import (
     output_types,
 )
 from leafgrad._autograd._node import (
+    ForwardOutput,
+    OutputReader,
     Successors,
     forward_class,
     forward_outputs,
+    is_leaf_node,
+    is_of_its_own_type,
     leaf_variable,
     next_functions,
     node_name,
 )
 from leafgrad._autograd._numbers import holds_numbers, numbered_output, results_in_slots, unseen
 from leafgrad._autograd._path import Edge, edge, gradient_edge, has_accumulator, nodes_between
-from leafgrad._autograd._saved import Slot, saved_slots
+from leafgrad._autograd._saved import Slot, State, saved_slots
 from leafgrad._autograd._sequence import next_sequence_nr, sequence_nr
 from leafgrad._autograd._skeleton import Skeleton, number_of
 from leafgrad._autograd._tensor import (
@@ -58,16 +62,20 @@ from leafgrad._autograd._tensor import (
     version,
 )
 from leafgrad._autograd._twice import is_marked_once_differentiable, is_once_differentiable
-from leafgrad._autograd._walk import grad_fn_name, walk
+from leafgrad._autograd._walk import Wiring, grad_fn_name, survey, walk
 from leafgrad._autograd._wrapper import functorch_wrapper, unwrapped
 
 __all__ = [
     "Edge",
+    "ForwardOutput",
     "Gradients",
+    "OutputReader",
     "Skeleton",
     "Slot",
+    "State",
     "Successors",
     "TensorType",
+    "Wiring",
     "backward_alone",
     "base",
     "edge",
@@ -85,7 +93,9 @@ __all__ = [
     "in_backward",
     "is_compiled",
     "is_invalid_view",
+    "is_leaf_node",
     "is_marked_once_differentiable",
+    "is_of_its_own_type",
     "is_once_differentiable",
     "is_own_formula",
     "is_parameter",
@@ -114,6 +124,7 @@ __all__ = [
     "sequence_nr",
     "shape",
     "storage",
+    "survey",
     "unobserved",
     "unseen",
     "unwrapped",
