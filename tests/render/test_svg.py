@@ -148,6 +148,13 @@ def modified() -> GraphTrace:
     return trace_graph(y)
 
 
+def modified_thrice() -> GraphTrace:
+    x = leaf(2, 3).clone()
+    y = nn.functional.layer_norm(x, (3,), x[0], x[1])
+    x.add_(1)
+    return trace_graph(y)
+
+
 def freed() -> GraphTrace:
     y = leaf(2).sin()
     y.sum().backward()
@@ -190,7 +197,13 @@ def retained() -> GraphTrace:
 @pytest.mark.parametrize(
     ("graph", "sign", "line", "meaning"),
     [
-        (modified, "modified", "modified: self", "modified in place: backward fails"),
+        (
+            modified,
+            "modified",
+            "self saved at version 0, now 1",
+            "modified in place: backward fails",
+        ),
+        (modified_thrice, "modified", "modified: 3 tensors", "modified in place: backward fails"),
         (freed, "freed", "freed: self", "freed: another backward fails"),
         (recomputed, "box", "recomputes result", "root: backward starts here"),
         (packed, "box", "packed: self", "root: backward starts here"),

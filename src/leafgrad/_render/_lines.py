@@ -8,7 +8,7 @@ from leafgrad._render._units import count, size
 
 if TYPE_CHECKING:
     from leafgrad._render._picture import FoldedLeaf, Part
-    from leafgrad._traced import TracedNode
+    from leafgrad._traced import SavedTensor, TracedNode
 
 MOST_NAMES = 2
 MOST_SHAPES = 2
@@ -75,15 +75,23 @@ def shape(sizes: tuple[int | str, ...] | None) -> str:
 
 def saved_lines(node: "TracedNode") -> Iterator[Line]:
     """Write what a node saved, a line for each state that it is in."""
-    modified = [saved.name for saved in node.saved if saved.is_modified]
     states = {state: [s.name for s in node.saved if s.state == state] for state in STATES}
     for state, names in states.items():
         if names:
             memory = f" ({size(nbytes)})" if state == "live" and (nbytes := own_bytes(node)) else ""
             style: Style = "alarm" if state == "freed" else "fact"
             yield Line(text=f"{STATES[state]} {_listed(names)}{memory}", style=style)
-    if modified:
-        yield Line(text=f"modified: {_listed(modified)}", style="alarm")
+    yield from _conflicts([saved for saved in node.saved if saved.is_modified])
+
+
+def _conflicts(modified: list["SavedTensor"]) -> Iterator[Line]:
+    """Write at which version what was modified in place was saved, and at which it is."""
+    if len(modified) > MOST_NAMES:
+        yield Line(text=f"modified: {count(len(modified), 'tensor')}", style="alarm")
+        return
+    for saved in modified:
+        versions = f"saved at version {saved.saved_version}, now {saved.current_version}"
+        yield Line(text=f"{saved.name} {versions}", style="alarm")
 
 
 STATES = {

@@ -11,7 +11,7 @@ from leafgrad._render._repeats import Knot, Repeat, folded
 
 if TYPE_CHECKING:
     from leafgrad._trace import GraphTrace
-    from leafgrad._traced import TracedEdge, TracedNode
+    from leafgrad._traced import SavedTensor, TracedEdge, TracedNode
 
 MOST_IN_FULL = 40
 Within = Mapping[int | None, "TracedNode"]
@@ -98,7 +98,12 @@ def _kind(node: "TracedNode") -> Hashable:
     """Tell a node from those that a picture shows otherwise."""
     names = tuple(NUMBER.sub("*", name) for name in node.tensor_names)
     kind = node.name, node.shapes, node.dtype, node.device, node.is_leaf, names, node.retains_grad
-    return *kind, *((saved.name, saved.state, saved.is_modified) for saved in node.saved)
+    return *kind, *map(_state, node.saved)
+
+
+def _state(saved: "SavedTensor") -> Hashable:
+    versions = (saved.saved_version, saved.current_version) if saved.is_modified else None
+    return saved.name, saved.state, versions
 
 
 def _end(edge: "TracedEdge", within: Within) -> Hashable:
