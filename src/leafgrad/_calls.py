@@ -49,6 +49,8 @@ class WatchedCalls(TorchFunctionMode):
         stop = _autograd.next_sequence_nr()
         if stop != self.log.numbered:
             self.log.note_nodes(start, stop, inspect.currentframe())
+            if func in _BACKWARDS and kwargs["create_graph"]:
+                self._note_pass(start, stop, args[0])
         if before is not None:
             self._note_writes(func, before, inspect.currentframe())
         made = args[0] if result is None and before and args else result
@@ -74,6 +76,10 @@ class WatchedCalls(TorchFunctionMode):
         with _autograd.unobserved():
             self.log.losses.follow(name_of(func), inputs, outputs, _current_source)
 
+    def _note_pass(self, start: int, stop: int, outputs: Any) -> None:
+        with _autograd.unobserved():
+            self.log.passes.note(start, stop, outputs)
+
     def _may_write(self, func: Any, kwargs: Mapping[str, Any] | None) -> Any:
         """Say whether a call may write into its arguments."""
         writes = self.writers.get(func)
@@ -91,6 +97,7 @@ def _current_source() -> Source | None:
     return source_at(place_of(inspect.currentframe()))
 
 
+_BACKWARDS = {torch.autograd.grad, torch.autograd.backward, Tensor.backward}
 _NO_TENSORS = {torch.Size, bool, int, torch.dtype, torch.device, torch.layout}
 
 

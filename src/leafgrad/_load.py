@@ -43,6 +43,7 @@ def _node(data: Mapping[str, Any]) -> TracedNode:
         tensor_names=tuple(data["tensor_names"]),
         custom_function=custom and CustomFunction(**custom),
         source=_source(data["source"]),
+        derivative_order=data.get("derivative_order"),
     )
 
 

@@ -9,6 +9,7 @@ import torch
 from torch.autograd.function import FunctionCtx
 
 from leafgrad._losses import Losses
+from leafgrad._passes import Passes
 from leafgrad._traced import Source, Write
 
 Place = tuple[CodeType, int]
@@ -22,6 +23,7 @@ class Log:
         modules: From which number on which module was running, None outside of all.
         writes: Each write in place, and the identity of the storage.
         losses: What lost its graph.
+        passes: The backward passes that made nodes.
         numbered: Behind the last number that is accounted for.
     """
 
@@ -31,6 +33,7 @@ class Log:
         self.modules: list[tuple[int, str | None]] = []
         self.writes: list[tuple[int, Write]] = []
         self.losses = Losses()
+        self.passes = Passes()
         self.numbered = number
 
     def note_nodes(self, start: int, stop: int, frame: FrameType | None) -> None:

@@ -2,7 +2,7 @@
 
 import inspect
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -19,7 +19,7 @@ class Reader:
 
     def __init__(
         self,
-        graph: Mapping[Node, _autograd.Successors],
+        graph: dict[Node, _autograd.Successors],
         tensors: Sequence[tuple[str | None, torch.Tensor]],
         log: Log,
     ) -> None:
@@ -32,6 +32,7 @@ class Reader:
         self.numbers = {node: _autograd.sequence_nr(node) for node in graph}
         ordered = sorted(number for number in self.numbers.values() if number is not None)
         self.created = {number: place for place, number in enumerate(ordered)}
+        self.orders = log.passes.orders(graph) if log.spans else {}
         self.index = {node: number for number, node in enumerate(graph)}
         self.storages = defaultdict[int, int](count().__next__)
         leaves = [leaf for node in graph if (leaf := _autograd.leaf_variable(node)) is not None]
@@ -62,6 +63,7 @@ class Reader:
             is_leaf=leaf is not None,
             retains_grad=_retains_grad(at_hand),
             custom_function=_custom_function(node),
+            derivative_order=self.orders.get(node),
             **self._origin(self.numbers[node]),
         )
 

@@ -131,6 +131,12 @@ def test_a_box_tells_the_module_and_the_line_behind_it() -> None:
     assert {"module 0", f"line {trace.nodes[0].source}"} < {*(title.text or "").splitlines()}
 
 
+def test_a_box_tells_the_order_of_the_derivative_that_it_belongs_to() -> None:
+    told = [*ET.fromstring(derived().to_svg()).iter(f"{SVG}title")]
+    assert "derivative of order 2" in (told[1].text or "").splitlines()
+    assert not any("order 0" in (title.text or "") for title in told)
+
+
 def test_data_types_and_devices_are_told_where_they_differ() -> None:
     x = torch.ones(2, dtype=torch.complex64, requires_grad=True)
     written = texts(trace_graph(x.abs()).to_svg())
@@ -171,6 +177,14 @@ def packed() -> GraphTrace:
         return trace_graph(leaf(2).sin())
 
 
+def derived() -> GraphTrace:
+    x = leaf(2)
+    with record() as recording:
+        (slope,) = torch.autograd.grad(x.tanh().sum(), x, create_graph=True)
+        (curvature,) = torch.autograd.grad((slope * slope).sum(), x, create_graph=True)
+    return trace_graph(curvature, names={"x": x}, recording=recording)
+
+
 def unbound() -> GraphTrace:
     rows = leaf(4, 2).unbind()
     return trace_graph(rows[3] * rows[1])
@@ -208,6 +222,8 @@ def retained() -> GraphTrace:
         (recomputed, "box", "recomputes result", "root: backward starts here"),
         (packed, "box", "packed: self", "root: backward starts here"),
         (retained, "box", "retains grad", "root: backward starts here"),
+        (derived, "order-1", "∂ TanhBackwardBackward0", "order of the derivative it belongs to"),
+        (derived, "order-2", "∂² MulBackward0", "order of the derivative it belongs to"),
         (unbound, "port", "4 × (2,)", "which output of the node"),
         (stepped, "port", "*", "×n: n alike; * where they differ"),
         (saving, "bar", "saves self (24 B)", "bytes saved, 24 B if full"),

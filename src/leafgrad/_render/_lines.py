@@ -1,7 +1,8 @@
 """What a picture writes into the box of a node."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Literal
 
 from leafgrad._render._units import count, size
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 MOST_NAMES = 2
 MOST_SHAPES = 2
+SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 Style = Literal["name", "fact", "alarm", "leaf"]
 
 
@@ -33,16 +35,46 @@ def lines(part: "Part", *, with_kind: bool) -> Iterator[Line]:
     """Write what a part is, what it made, what it saved and which leaves it leads to."""
     node = part.node
     times = f" ×{part.copies}" * (part.copies > 1)
+    if part.module is not None:
+        yield from _lines_of_module(part, times, with_kind=with_kind)
+        return
     if node.is_leaf:
         yield Line(text=f"{node.leaf_name or 'leaf'}{times}", style="name")
         yield Line(text=f"{'leaf ' * bool(node.leaf_name)}{output(node, with_kind=with_kind)}")
     else:
-        yield Line(text=f"{node.name}{times}", style="name")
+        yield Line(text=f"{order_sign(node)}{node.name}{times}", style="name")
         named = f"{', '.join(node.tensor_names)} " * bool(node.tensor_names)
         yield Line(text=f"{named}{output(node, with_kind=with_kind)}")
         yield from [Line(text="retains grad")] * bool(node.retains_grad)
-    yield from saved_lines(node)
+    yield from saved_lines(node.saved)
     yield from (Line(text=leaf_text(leaf), style="leaf") for leaf in part.leaves)
+
+
+def _lines_of_module(part: "Part", times: str, *, with_kind: bool) -> Iterator[Line]:
+    yield Line(text=f"{order_sign(part.node)}{part.module}{times}", style="name")
+    yield Line(text=f"module of {count(len(part.pile), 'node')}")
+    yield Line(text=output(part.node, with_kind=with_kind))
+    yield from saved_lines(part.saved)
+    leaves = {leaf.node.index: leaf.node for leaf in part.leaves}.values()
+    if leaves:
+        yield Line(text=_together([*leaves]), style="leaf")
+
+
+def _together(leaves: Sequence["TracedNode"]) -> str:
+    """Write the number of several leaves, and that of what is in them if they are plain tensors."""
+    word = "leaf" if len(leaves) == 1 else "leaves"
+    sizes = [size for leaf in leaves for size in leaf.shapes[0] or ("nested",)]
+    if not all(isinstance(size, int) for size in sizes):
+        return f"{len(leaves)} {word}"
+    numbers = sum(prod(map(int, leaf.shapes[0] or ())) for leaf in leaves)
+    return f"{len(leaves)} {word}, {count(numbers, 'number')}"
+
+
+def order_sign(node: "TracedNode") -> str:
+    """Write of which order of derivative a node is, as in ∂²; nothing for none."""
+    order = node.derivative_order or 0
+    power = str(order).translate(SUPERSCRIPT) * (order > 1)
+    return f"∂{power} " * (order > 0)
 
 
 def leaf_text(leaf: "FoldedLeaf") -> str:
@@ -73,15 +105,17 @@ def shape(sizes: tuple[int | str, ...] | None) -> str:
     return f"({', '.join(map(str, sizes))}{',' * (len(sizes) == 1)})"
 
 
-def saved_lines(node: "TracedNode") -> Iterator[Line]:
-    """Write what a node saved, a line for each state that it is in."""
-    states = {state: [s.name for s in node.saved if s.state == state] for state in STATES}
+def saved_lines(slots: Sequence["SavedTensor"]) -> Iterator[Line]:
+    """Write what is saved, a line for each state that it is in."""
+    states = {state: [s.name for s in slots if s.state == state] for state in STATES}
     for state, names in states.items():
         if names:
-            memory = f" ({size(nbytes)})" if state == "live" and (nbytes := own_bytes(node)) else ""
+            memory = (
+                f" ({size(nbytes)})" if state == "live" and (nbytes := own_bytes(slots)) else ""
+            )
             style: Style = "alarm" if state == "freed" else "fact"
             yield Line(text=f"{STATES[state]} {_listed(names)}{memory}", style=style)
-    yield from _conflicts([saved for saved in node.saved if saved.is_modified])
+    yield from _conflicts([saved for saved in slots if saved.is_modified])
 
 
 def _conflicts(modified: list["SavedTensor"]) -> Iterator[Line]:
@@ -103,11 +137,11 @@ STATES = {
 }
 
 
-def own_bytes(node: "TracedNode") -> int:
-    """Add up the storages that a node keeps, but for those of parameters, which live anyway."""
+def own_bytes(slots: Sequence["SavedTensor"]) -> int:
+    """Add up the storages that are kept, but for those of parameters, which live anyway."""
     storages = {
         saved.storage: saved.nbytes
-        for saved in node.saved
+        for saved in slots
         if saved.nbytes is not None and not saved.is_parameter
     }
     return sum(storages.values())

@@ -49,7 +49,7 @@ def _views(trace: "GraphTrace") -> list[Picture]:
     """Draw it folded and in full, but for what is too large and what a fold does not change."""
     folded, full = (picture(trace, fold=fold) for fold in (True, False))
     if len(folded.parts) > MOST_PARTS:
-        raise ValueError(too_large(len(folded.parts), len(folded.parts)))
+        raise ValueError(too_large(trace, len(folded.parts)))
     return [folded] if folded == full or len(full.parts) > MOST_PARTS else [folded, full]
 
 

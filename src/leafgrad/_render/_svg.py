@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from leafgrad._layout import Drawing, Link, Point, draw
 from leafgrad._render import _graph_text
 from leafgrad._render._lines import own_bytes
-from leafgrad._render._picture import Picture, picture
+from leafgrad._render._picture import Fold, Picture, picture
 from leafgrad._render._svg_brackets import brackets
 from leafgrad._render._svg_legend import head, legend
 from leafgrad._render._svg_parts import Sketch, drawn, sketch
@@ -26,19 +26,23 @@ MARGIN = 12.0
 HEAD = 6.0
 
 
-def svg(trace: "GraphTrace", *, fold: bool | None) -> str:
+def svg(trace: "GraphTrace", *, fold: Fold) -> str:
     """Draw a graph, or refuse one that is too large to look at."""
     shown = picture(trace, fold=fold)
     if len(shown.parts) > MOST_PARTS:
-        least = len(picture(trace, fold=True).parts) if fold is False else len(shown.parts)
-        raise ValueError(too_large(len(shown.parts), least))
+        raise ValueError(too_large(trace, len(shown.parts)))
     return drawing_of(trace, shown)
 
 
-def too_large(boxes: int, least: int) -> str:
-    """Say that a picture has too many boxes, and what to do; a fold leaves at least so many."""
-    elsewhere = "trace a part of the graph, from a tensor nearer to the leaves"
-    cure = f"fold=True leaves {least}" if least <= MOST_PARTS else elsewhere
+def too_large(trace: "GraphTrace", boxes: int) -> str:
+    """Say that a picture has too many boxes, and which fold, if any, leaves few enough."""
+    cure = "trace a part of the graph, from a tensor nearer to the leaves"
+    folds: list[Fold] = [True, *["*"] * any(node.module for node in trace.nodes)]
+    for fold in folds:
+        least = len(picture(trace, fold=fold).parts)
+        if least <= MOST_PARTS:
+            cure = f"fold={fold!r} leaves {least}"
+            break
     return f"a picture must have at most {MOST_PARTS} boxes, not {boxes}; {cure}"
 
 
@@ -101,7 +105,7 @@ def sketches_of(trace: "GraphTrace", shown: Picture) -> list[Sketch]:
     """Write and measure every part, with room for bars where there is something to compare."""
     arrivals = Counter(place for part in shown.parts for place, _ in part.ways)
     kinds = {(node.dtype, node.device) for node in trace.nodes}
-    nbytes = [own_bytes(part.node) for part in shown.parts]
+    nbytes = [own_bytes(part.saved) for part in shown.parts]
     bars = len({*nbytes} - {0}) > 1
     return [
         sketch(part, with_kind=len(kinds) > 1, arrivals=arrivals[place], nbytes=kept * bars)

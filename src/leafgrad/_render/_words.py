@@ -1,9 +1,10 @@
 """What a picture says to those who do not see it, and to those who point at a part of it."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from leafgrad._render._lines import STATES, output, shape, short
+from leafgrad._render._lines import STATES, leaf_text, output, own_bytes, shape, short
 from leafgrad._render._units import count, size
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def _sentence(part: "Part", picture: "Picture") -> str:
 
 def _called(part: "Part") -> str:
     node = part.node
+    if part.module is not None:
+        return f"the module {part.module} of {count(len(part.pile), 'node')}"
     if node.is_leaf:
         return f"the leaf {node.leaf_name or f'at node {node.index}'}"
     return f"{node.name} at node {node.index}"
@@ -49,8 +52,13 @@ def details(part: "Part") -> Iterator[str]:
     """Tell everything about a node, a line a fact."""
     node = part.node
     times = f", the first of {part.copies} alike" * (part.copies > 1)
+    if part.module is not None:
+        yield f"module {part.module}: {count(len(part.pile), 'node')}{times}"
+        yield from _kinds(part)
+        return
     yield f"node {node.index}: {node.name}{times}"
     yield from (f"tensor {name}" for name in node.tensor_names)
+    yield from [f"derivative of order {node.derivative_order}"] * bool(node.derivative_order)
     yield f"output {output(node, with_kind=True)}"
     yield from ["retains its gradient"] * bool(node.retains_grad)
     yield from [f"module {node.module}"] * bool(node.module)
@@ -60,6 +68,17 @@ def details(part: "Part") -> Iterator[str]:
     if node.custom_function is not None:
         made = node.custom_function
         yield f"custom function {made.name}, {made.file or 'no file'}:{made.line or '?'}"
+
+
+def _kinds(part: "Part") -> Iterator[str]:
+    """Tell what a module is made of, and what it keeps."""
+    yield f"output {output(part.node, with_kind=True)}"
+    kinds = Counter(node.name for node in part.pile).most_common()
+    yield from (f"{times} × {name}" for name, times in kinds)
+    if part.saved:
+        kept = size(own_bytes(part.saved))
+        yield f"saves {count(len(part.saved), 'tensor')}, {kept} without parameters"
+    yield from (f"leaf {leaf_text(leaf)}" for leaf in part.leaves)
 
 
 def _inputs(node: "TracedNode") -> Iterator[str]:
