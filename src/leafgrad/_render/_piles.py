@@ -38,13 +38,13 @@ def piles(nodes: Sequence["TracedNode"], modules: Collection[str]) -> list[Pile]
     if not modules:
         return [Pile(nodes=(node,)) for node in nodes]
     paths = {node.module for node in nodes}
-    of = {path: next((p for p in _outwards(path) if _is_named(p, modules)), None) for path in paths}
-    return [*_stretches(_newest_first(nodes), of)]
+    of = {path: next((p for p in outwards(path) if _is_named(p, modules)), None) for path in paths}
+    return [*_stretches(newest_first(nodes), of)]
 
 
 def check_modules(nodes: Sequence["TracedNode"], modules: Collection[str]) -> None:
     """Raise where a path matches none of the modules that are known."""
-    known = dict.fromkeys(path for node in nodes for path in _outwards(node.module))
+    known = dict.fromkeys(path for node in nodes for path in outwards(node.module))
     for module in modules:
         if not any(_matches(path, module) for path in known):
             few = [*map(repr, known)][:MOST_MODULES]
@@ -67,7 +67,7 @@ def _stretches(
             yield Pile(nodes=together, module=module)
 
 
-def _newest_first(nodes: Sequence["TracedNode"]) -> Iterator["TracedNode"]:
+def newest_first(nodes: Sequence["TracedNode"]) -> Iterator["TracedNode"]:
     """Yield the newest node of those that nothing is left to lead to, again and again."""
     here = {node.index: node for node in nodes}
     arriving = Counter(edge.target for node in nodes for edge in node.edges)
@@ -86,7 +86,7 @@ def _age(node: "TracedNode") -> float:
     return inf if node.created is None else -node.created
 
 
-def _outwards(module: str | None) -> Iterator[str]:
+def outwards(module: str | None) -> Iterator[str]:
     """Yield the paths of the modules that one stands in, the outermost first, then its own."""
     parts = module.split(".") if module else []
     yield from (".".join(parts[: depth + 1]) for depth in range(len(parts)))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from leafgrad._traced import SavedTensor, TracedNode
 
 MOST_SENTENCES = 40
+MOST_LEAVES = 12
 
 
 def title(trace: "GraphTrace") -> str:
@@ -78,7 +79,9 @@ def _kinds(part: "Part") -> Iterator[str]:
     if part.saved:
         kept = size(own_bytes(part.saved))
         yield f"saves {count(len(part.saved), 'tensor')}, {kept} without parameters"
-    yield from (f"leaf {leaf_text(leaf)}" for leaf in part.leaves)
+    yield from (f"leaf {leaf_text(leaf)}" for leaf in part.leaves[:MOST_LEAVES])
+    left_out = len(part.leaves) - MOST_LEAVES
+    yield from [f"and {left_out} more"] * (left_out > 0)
 
 
 def _inputs(node: "TracedNode") -> Iterator[str]:
