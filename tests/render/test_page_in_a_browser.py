@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 from leafgrad import GraphTrace, trace_graph
 from tests.browser import needs_chromium
 from tests.devtools import CONTROL, SHIFT, Browser, Page, chromium
-from tests.models import polynomial, resnet, transformer
+from tests.models import Block, polynomial, resnet, transformer
 from tests.render.test_piles import blocks
 
 BOXES = "[...document.querySelectorAll('.view:not([hidden]) :not(.apart) > .part:not([hidden])')]"
@@ -257,6 +258,41 @@ def test_what_is_found_and_lit_follows_the_folds(opened: Opened) -> None:
     page.key("/")
     page.send("Input.insertText", text="3.perceptron.0.weight")
     assert page.ask(f"{LIT}.map(n => {NAMES}[n])") == ["3"]
+
+
+# --- Thousands of nodes
+
+FRAME = 1 / 60
+
+
+def work(page: Page) -> float:
+    """The CPU seconds of the page so far, but for painting."""
+    found = page.send("Performance.getMetrics")["metrics"]
+    spent = {metric["name"]: metric["value"] for metric in found}
+    return float(sum(spent[f"{what}Duration"] for what in ("Script", "Layout", "RecalcStyle")))
+
+
+def test_three_thousand_nodes_move_and_zoom_within_a_frame_each(opened: Opened) -> None:
+    model = nn.Sequential(nn.Linear(8, 8), *(Block(8) for _ in range(54)))
+    page = opened(trace_graph(model(torch.ones(1, 4, 8)).mean(), names=model))
+    page.send("Performance.enable", timeDomain="threadTicks")
+    page.key("f")
+    assert page.ask(f"{BOXES}.length") > 2900
+    wheel = {"deltaX": 0, "deltaY": 15, "modifiers": CONTROL}
+    ways: dict[str, Callable[[int], object]] = {
+        "hover": lambda n: page.mouse("mouseMoved", (300 + 5 * n, 100 + 8 * n)),
+        "drag": lambda n: page.mouse("mouseMoved", (60, 600 - 9 * n), button="left", buttons=1),
+        "zoom": lambda _: page.mouse("mouseWheel", (500, 300), **wheel),
+    }
+    for name, act in ways.items():
+        if name == "drag":
+            page.mouse("mousePressed", (60, 600), button="left", clickCount=1)
+        act(0)
+        before = work(page)
+        for n in range(30):
+            act(n)
+        assert (work(page) - before) / 30 < FRAME, name
+        page.mouse("mouseReleased", (60, 330), button="left", clickCount=1)
 
 
 # --- With the keyboard

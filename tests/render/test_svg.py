@@ -3,6 +3,8 @@
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -348,6 +350,49 @@ def test_more_boxes_than_one_can_look_at_are_refused_with_the_fold_that_works() 
     with pytest.raises(ValueError, match=message):
         chain(2999).to_svg(fold=False)
     assert "×2998" in chain(2999).to_svg()
+
+
+def test_a_hundred_thousand_nodes_are_refused_with_the_fold_that_works() -> None:
+    last = chain(1).nodes[1]
+    steps = 100_000
+    sine = replace(last, edges=())
+    nodes = [
+        replace(sine, index=n, edges=(replace(last.edges[0], source=n, target=n + 1),))
+        for n in range(steps - 1)
+    ]
+    trace = GraphTrace(nodes=(*nodes, replace(sine, index=steps - 1)), roots=(nodes[0],))
+    with pytest.raises(ValueError, match=r"at most 3000 boxes, not 100000; fold=True leaves 3"):
+        trace.to_svg(fold=False)
+
+
+def test_an_empty_graph_is_refused() -> None:
+    empty = GraphTrace(nodes=(), roots=())
+    for write in (empty.to_svg, empty.to_html, empty._repr_html_):
+        with pytest.raises(ValueError, match="a picture must have a node to show, not none"):
+            write()
+
+
+class Unlike(nn.Module):
+    """Many operations in an order that never repeats."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.seed = seed
+
+    def forward(self, y: torch.Tensor) -> torch.Tensor:
+        for is_sine in Random(self.seed).choices([True, False], k=100):
+            y = y.sin() if is_sine else y.cos()
+        return y
+
+
+def test_modules_are_the_fold_where_repeats_leave_too_much() -> None:
+    model = nn.Sequential(*map(Unlike, range(40)))
+    with record() as recording:
+        y = model(leaf(1))
+    trace = trace_graph(y, recording=recording)
+    with pytest.raises(ValueError, match=r"not 4\d\d\d; fold='\*' leaves 40"):
+        trace.to_svg(fold=False)
+    assert "module of 100 nodes" in trace.to_svg(fold="*")
 
 
 def test_what_no_fold_makes_small_enough_is_refused_with_another_cure() -> None:

@@ -85,6 +85,10 @@ def picture(trace: "GraphTrace", *, fold: Fold) -> Picture:
 
     None folds what has more than `MOST_IN_FULL` nodes. The paths of modules fold these as well.
     """
+    if not trace.nodes:
+        raise ValueError(
+            "a picture must have a node to show, not none; trace a tensor with a graph"
+        )
     modules = modules_of(fold)
     check_modules(trace.nodes, modules)
     folds = len(trace.nodes) > MOST_IN_FULL if fold is None else bool(fold)

@@ -29,6 +29,8 @@ HEAD = 6.0
 
 def svg(trace: "GraphTrace", *, fold: Fold) -> str:
     """Draw a graph, or refuse one that is too large to look at."""
+    if fold is False and len(trace.nodes) > MOST_PARTS:
+        raise ValueError(too_large(trace, len(trace.nodes)))
     shown = picture(trace, fold=fold)
     if len(shown.parts) > MOST_PARTS:
         raise ValueError(too_large(trace, len(shown.parts)))

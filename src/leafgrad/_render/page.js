@@ -37,6 +37,8 @@ class View {
   measure() {
     this.width = this.svg.viewBox.baseVal.width;
     this.height = this.svg.viewBox.baseVal.height;
+    this.svg.setAttribute("width", this.width);
+    this.svg.setAttribute("height", this.height);
   }
 
   // What is shown now: things in the order of their boxes, and links between these.
@@ -127,6 +129,7 @@ class View {
 
   show(boxes) {
     const on = (box) => !boxes || boxes.has(box);
+    this.svg.classList.toggle("lit", Boolean(boxes));
     this.boxes.forEach((box, number) => box.classList.toggle("aside", !on(number)));
     [...this.lines.children].forEach((line, number) => {
       const both = this.links[number].every(on);
@@ -165,8 +168,9 @@ function zoom(to, { clientX, clientY } = center()) {
   const right = (clientX - before.left) / before.width;
   const down = (clientY - before.top) / before.height;
   scale = Math.min(4, Math.max(0.05, to));
-  view.svg.setAttribute("width", view.width * scale);
-  view.svg.setAttribute("height", view.height * scale);
+  view.svg.style.transform = `scale(${scale})`; // a new size would lay out every text anew
+  view.frame.style.width = `${view.width * scale}px`;
+  view.frame.style.height = `${view.height * scale}px`;
   const after = view.svg.getBoundingClientRect();
   stage.scrollBy(
     after.left + right * after.width - clientX,
