@@ -249,7 +249,8 @@ def test_the_legend_explains_only_what_is_there() -> None:
         "root: backward starts here",
         "leaf: gradients add up in its .grad",
     ]
-    assert classes(lone().to_svg()) == {"links", "heads", "part", "leaf", "root", "name"}
+    drawn = {"links", "heads", "brackets", "part", "leaf", "root", "name"}
+    assert classes(lone().to_svg()) == drawn
 
 
 def test_the_ports_of_a_node_stand_where_the_links_to_them_arrive() -> None:
