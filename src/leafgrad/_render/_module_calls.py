@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from leafgrad._render._picture import NUMBER, FoldedLeaf, Part, Picture
-from leafgrad._render._piles import newest_first, outwards
+from leafgrad._render._piles import age, newest_first, outwards
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,15 +25,13 @@ class ModuleCall:
 
 
 def order_of(shown: Picture) -> list[int]:
-    """Put the parts in the order of their creation, newest first, leaves last.
+    """Put the parts in the order of their creation, newest first, each before what it leads to.
 
-    Every call of a module is a stretch of it, if one does not look at leaves; so calls that are
-    folded have no cycle between them.
+    A call of a module is a stretch of it, if one does not look at leaves; so calls that are folded
+    have no cycle between them.
     """
-    places = {part.node.index: place for place, part in enumerate(shown.parts)}
-    leaves = [place for place, part in enumerate(shown.parts) if part.node.is_leaf]
-    operations = [part.node for part in shown.parts if not part.node.is_leaf]
-    return [places[node.index] for node in newest_first(operations)] + leaves
+    ways = [[target for target, _ in part.ways] for part in shown.parts]
+    return [*newest_first([age(part.node) for part in shown.parts], ways)]
 
 
 def module_calls(shown: Picture, order: list[int]) -> Iterator[ModuleCall]:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from heapq import heapify, heappop, heappush
-from itertools import groupby
+from itertools import chain, groupby
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,10 @@ def piles(nodes: Sequence["TracedNode"], modules: Collection[str]) -> list[Pile]
         return [Pile(nodes=(node,)) for node in nodes]
     paths = {node.module for node in nodes}
     of = {path: next((p for p in outwards(path) if _is_named(p, modules)), None) for path in paths}
-    return [*_stretches(newest_first(nodes), of)]
+    places: dict[int | None, int] = {node.index: place for place, node in enumerate(nodes)}
+    ways = [[places[e.target] for e in node.edges if e.target in places] for node in nodes]
+    ordered = (nodes[place] for place in newest_first([*map(age, nodes)], ways))
+    return [*_stretches(ordered, of)]
 
 
 def check_modules(nodes: Sequence["TracedNode"], modules: Collection[str]) -> None:
@@ -67,22 +70,22 @@ def _stretches(
             yield Pile(nodes=together, module=module)
 
 
-def newest_first(nodes: Sequence["TracedNode"]) -> Iterator["TracedNode"]:
-    """Yield the newest node of those that nothing is left to lead to, again and again."""
-    here = {node.index: node for node in nodes}
-    arriving = Counter(edge.target for node in nodes for edge in node.edges)
-    ready = [(_age(node), node.index) for node in nodes if not arriving[node.index]]
+def newest_first(ages: Sequence[float], ways: Sequence[Sequence[int]]) -> Iterator[int]:
+    """Yield the place of the newest that nothing is left to lead to, again and again."""
+    arriving = Counter(chain.from_iterable(ways))
+    ready = [(age, place) for place, age in enumerate(ages) if not arriving[place]]
     heapify(ready)
     while ready:
-        node = here[heappop(ready)[1]]
-        yield node
-        for edge in node.edges:
-            arriving[edge.target] -= 1
-            if edge.target in here and not arriving[edge.target]:
-                heappush(ready, (_age(here[edge.target]), edge.target))
+        _, place = heappop(ready)
+        yield place
+        for target in ways[place]:
+            arriving[target] -= 1
+            if not arriving[target]:
+                heappush(ready, (ages[target], target))
 
 
-def _age(node: "TracedNode") -> float:
+def age(node: "TracedNode") -> float:
+    """Give a number that is greater the earlier the node was made; leaves are oldest."""
     return inf if node.created is None else -node.created
 
 
