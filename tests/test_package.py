@@ -122,7 +122,7 @@ ARROWS = {
     "_values": {"_autograd", "_log", "_summary", "_traced"},
     "_ends": {"_autograd"},
     "_reader": {"_autograd", "_log", "_reading", "_traced"},
-    "_reading": {"_autograd", "_traced"},
+    "_reading": {"_autograd", "_passes", "_traced"},
     "_origin": {"_traced"},
     "_record": {
         "_as_written",
@@ -137,7 +137,8 @@ ARROWS = {
     "_watched_values": {"_autograd", "_calls", "_log", "_summary"},
     "_calls": {"_autograd", "_log", "_traced"},
     "_modules": {"_autograd", "_log"},
-    "_log": {"_losses", "_summary", "_traced"},
+    "_log": {"_losses", "_passes", "_summary", "_traced"},
+    "_passes": {"_autograd", "_ends"},
     "_losses": {"_autograd", "_cut", "_traced"},
     "_cut": {"_traced"},
     "_as_written": set(),

@@ -58,6 +58,8 @@ class WatchedCalls(TorchFunctionMode):
         stop = _autograd.next_sequence_nr()
         if stop != self.log.numbered:
             self.log.note_nodes(start, stop, inspect.currentframe())
+            if func in _BACKWARDS and kwargs and kwargs["create_graph"]:
+                self._note_pass(start, stop, args[0])
         return result
 
     def _call_that_may_write(
@@ -91,6 +93,10 @@ class WatchedCalls(TorchFunctionMode):
         with _autograd.unobserved():
             self.log.losses.follow(name_of(func), inputs, outputs, _current_source)
 
+    def _note_pass(self, start: int, stop: int, outputs: Any) -> None:
+        with _autograd.unobserved():
+            self.log.passes.note(start, stop, outputs)
+
     def _note_writes(self, func: Any, before: Versions, frame: FrameType | None) -> None:
         with _autograd.unobserved():
             for storage, write in _writes(func, before, frame):
@@ -101,6 +107,7 @@ def _current_source() -> Source | None:
     return source_at(place_of(inspect.currentframe()))
 
 
+_BACKWARDS = {torch.autograd.grad, torch.autograd.backward, Tensor.backward}
 _NO_TENSORS = {torch.Size, bool, int, torch.dtype, torch.device, torch.layout}
 
 

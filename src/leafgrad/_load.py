@@ -47,6 +47,7 @@ def _node(data: Mapping[str, Any]) -> TracedNode:
         source=_source(data["source"]),
         values=tuple(map(summary_from, data.get("values", ()))),
         gradients=tuple(map(summary_from, data.get("gradients", ()))),
+        derivative_order=data.get("derivative_order"),
     )
 
 

@@ -9,6 +9,7 @@ import torch
 from torch.autograd.function import FunctionCtx
 
 from leafgrad._losses import Losses
+from leafgrad._passes import Passes
 from leafgrad._summary import TensorSummary
 from leafgrad._traced import Source, Write
 
@@ -23,6 +24,7 @@ class Log:
         modules: From which number on which module was running, None outside of all.
         writes: Each write in place, and the identity of the storage.
         losses: What lost its graph.
+        passes: The backward passes that made nodes.
         values: What operations made, by the number of the node and of the output.
         numbered: Behind the last number that is accounted for.
         known: The places that were read already, by the identity of their code.
@@ -34,6 +36,7 @@ class Log:
         self.modules: list[tuple[int, str | None]] = []
         self.writes: list[tuple[int, Write]] = []
         self.losses = Losses()
+        self.passes = Passes()
         self.values: dict[tuple[int, int], TensorSummary | None] = {}
         self.numbered = number
         self.known: dict[tuple[int, int], Source | None] = {}

@@ -64,6 +64,7 @@ class Reader:
             saved=saved,
             named=dict(self._named()),
             origins=dict(_origins(numbers, self.log)) if self.log else {},
+            passes=self.log.passes if self.log.spans else None,
             complete=complete,
         )
 

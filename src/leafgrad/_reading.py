@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from leafgrad import _autograd
+from leafgrad._passes import Passes
 from leafgrad._traced import (
     CustomFunction,
     SavedTensor,
@@ -19,6 +20,7 @@ from leafgrad._traced import (
 )
 
 Nodes = tuple[TracedNode, ...]
+Ends = list[tuple[int | None, int]]
 
 
 class Kind(NamedTuple):
@@ -102,6 +104,7 @@ class Reading:
         saved: What the nodes keep.
         named: What is known from tensors, by the place of the node.
         origins: Where a node was made, by its place.
+        passes: The backward passes that made nodes, None where nothing was recorded.
         complete: What is to be added to the nodes, all of them together.
     """
 
@@ -113,13 +116,15 @@ class Reading:
     saved: Saved
     named: dict[int, Named]
     origins: dict[int, Origin]
+    passes: Passes | None
     complete: Callable[[Nodes], Nodes]
 
     def nodes(self) -> Nodes:
         """Make the nodes."""
         saved = self.saved.by_node()
-        columns = zip(self.kinds, self.outputs, self._created(), self.wiring.edges(), strict=True)
-        rows = enumerate(columns)
+        edges = [*self.wiring.edges()]
+        columns = self.kinds, self.outputs, self._created(), edges, self._orders(edges)
+        rows = enumerate(zip(*columns, strict=True))
         nodes = [self._node(index, saved.get(index, ()), *facts) for index, facts in rows]
         return self.complete(tuple(nodes))
 
@@ -129,6 +134,12 @@ class Reading:
         places: dict[int | None, int] = {number: place for place, number in enumerate(ordered)}
         return map(places.get, self.numbers)
 
+    def _orders(self, edges: list[Ends]) -> Sequence[int | None]:
+        """Give the order of derivative of each node, where it is known."""
+        if self.passes is None:
+            return [None] * len(edges)
+        return self.passes.orders(self.numbers, edges)
+
     def _node(
         self,
         index: int,
@@ -136,7 +147,8 @@ class Reading:
         kind: Kind,
         outputs: Sequence[_autograd.ForwardOutput],
         created: int | None,
-        ends: list[tuple[int | None, int]],
+        ends: Ends,
+        order: int | None,
     ) -> TracedNode:
         """Make one node."""
         named = self.named.get(index, _UNNAMED)
@@ -157,13 +169,14 @@ class Reading:
             created=created,
             module=origin.module,
             source=origin.source,
+            derivative_order=order,
         )
 
 
 _UNNAMED, _UNKNOWN = Named(), Origin()
 
 
-def _edges(source: int, ends: list[tuple[int | None, int]]) -> tuple[TracedEdge, ...]:
+def _edges(source: int, ends: Ends) -> tuple[TracedEdge, ...]:
     """Make the edges of one node."""
     return tuple(
         [

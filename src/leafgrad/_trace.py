@@ -1,6 +1,7 @@
 """A traced graph as a value that keeps nothing alive."""
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -247,7 +248,7 @@ class GraphTrace:
         """
         return _mermaid.mermaid(self)
 
-    def to_svg(self, *, fold: bool | None = None) -> str:
+    def to_svg(self, *, fold: bool | str | Collection[str] | None = None) -> str:
         """Draw the graph: the root at the top, arrows in the direction of the gradients.
 
         The picture follows the theme of the page that it stands in, and that of the reader where
@@ -257,13 +258,16 @@ class GraphTrace:
         Args:
             fold: Whether a leaf is shown within the box of the node that leads to it, and of parts
                 that are repeated, such as the blocks of a transformer, only one, with their
-                number. None folds graphs of more than 40 nodes.
+                number. None folds graphs of more than 40 nodes. The path of a module, or several,
+                also shows each of these in one box, where modules are known; ``"*"`` stands for any
+                one part of a path, as in ``"layers.*"``.
 
         Returns:
             An ``<svg>`` element, for a file of its own or for a page.
 
         Raises:
-            ValueError: If there would be more than 3,000 boxes.
+            TypeError: If `fold` is none of these.
+            ValueError: If there would be more than 3,000 boxes, or no module has such a path.
 
         Example:
             >>> import torch

@@ -170,6 +170,8 @@ class TracedNode:
         is_module_inferred: Whether the module was not recorded but follows from whose parameters
             were used around it.
         source: The line of code that recorded it; None where it is not known.
+        derivative_order: The highest order of derivative that its result is made of, as far as a
+            recording saw the passes with ``create_graph=True``; None where nothing was recorded.
         hides_saved: Whether PyTorch shows nothing of what it saved, as where an operation wrote
             into a view (``"CopySlices"``) and for most foreach functions: `saved` is empty there,
             whatever is kept.
@@ -200,6 +202,7 @@ class TracedNode:
     module: str | None = None
     is_module_inferred: bool = False
     source: Source | None = None
+    derivative_order: int | None = None
     hides_saved: bool = False
     values: tuple[TensorSummary | None, ...] = ()
     gradients: tuple[TensorSummary | None, ...] = ()

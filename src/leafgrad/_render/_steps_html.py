@@ -57,7 +57,7 @@ def fragment(told: "BackwardSteps") -> Markup:
         element("p", text(HINT), class_="told", aria_live="polite", hidden=""),
         element(
             "div",
-            drawing_of(named, picture(named, fold=False)),
+            drawing_of(named, picture(named, fold=False)).markup,
             class_="picture",
             role="group",
             aria_label=title(trace),
