@@ -1,5 +1,6 @@
 """The Sphinx extension: what it judges, what it shows, and that nothing is taken from a cache."""
 
+import json
 import re
 import textwrap
 from html import unescape
@@ -72,6 +73,15 @@ def test_the_badge_of_a_claim_leads_to_the_ledger_and_back(build: Building) -> N
     assert f'href="ledger.html#{label}">✓ true</a>' in build.page()
     assert f'<dt id="{label}">' in build.page("ledger")
     assert 'href="index.html#claim-leaf-made-here"' in build.page("ledger")
+
+
+def test_a_claim_is_found_by_its_id(build: Building) -> None:
+    assert build(toml=DOCUMENTS, index=TRUE) == (0, "")
+    text = (build.html / "searchindex.js").read_text(encoding="utf-8")
+    searched = json.loads(text.removeprefix("Search.setIndex(").removesuffix(")"))
+    page = searched["docnames"].index("index")
+    assert searched["indexentries"]["leaf/made-here"] == [[page, "claim-leaf-made-here", True]]
+    assert 'href="index.html#claim-leaf-made-here"' in build.page("genindex")
 
 
 def test_without_a_ledger_a_badge_leads_nowhere(build: Building) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from docutils import nodes
 from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
-from sphinx.addnodes import pending_xref
+from sphinx.addnodes import index, pending_xref
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
@@ -51,7 +51,9 @@ class ClaimDirective(SphinxDirective):
         link = nodes.reference("", identifier, refid=label)
         box += nodes.paragraph("", "", mark, nodes.Text(" "), link, classes=["claim-id"])
         self.env.domains.standard_domain.anonlabels[label] = self.env.docname, label
-        return [box]
+        # A search for the id finds the claim before the pages that have the id's words.
+        found_by_id = index(entries=[("single", identifier, label, "main", None)])
+        return [found_by_id, box]
 
 
 class NestedCell(SphinxDirective):
