@@ -2,12 +2,15 @@
 
 Each sample input of an operator is moved along two directions at once, and the derivatives of
 what comes out, in the two columns, are compared with those of nested reverse mode. Where the
-input has rows and the output has as many, each row is moved by itself as well.
+input has rows and the output has as many, each row is moved by itself as well; an operator that
+lets rows meet is rightly refused there, which says nothing of the operator.
+
+Counted are operators, each by the worst that becomes of any of its cases.
 """
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -18,11 +21,12 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 from leafgrad import higher_order_grad
 
-SAMPLES = 4
+SAMPLES = 4  # of each operator
 CHANNELS = 3  # of each output, as reverse mode takes them one by one
 ORDERS = [(1, 0), (2, 0), (1, 1), (0, 3)]
-OUTCOMES = ("rule", "rule alone", "fallback", "refused", "differs")  # from best to worst
-LEFT_OUT = "left out"
+ROWS_MEET, LEFT_OUT = "rows meet", "left out"
+# From best to worst. Alone is a rule where nested reverse mode has no answer.
+OUTCOMES = (LEFT_OUT, ROWS_MEET, "rule", "rule alone", "fallback", "refused", "differs")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,9 +62,9 @@ def _is_plain(result: Any) -> bool:
     return is_tensor and result.layout is torch.strided and not result.is_nested
 
 
-def cases(operator: Any) -> Iterator[Case]:
-    """Yield an operator's samples, unbatched, and with rows where there are any."""
-    for sample in islice(operator.sample_inputs("cpu", torch.float64), SAMPLES):
+def cases(operator: Any, samples: int) -> Iterator[Case]:
+    """Yield some of an operator's samples, unbatched, and with rows where there are any."""
+    for sample in islice(operator.sample_inputs("cpu", torch.float64), samples):
         yield Case(operator=operator, sample=sample, points=torch.zeros(2, dtype=torch.float64))
         if isinstance(sample.input, Tensor) and sample.input.dim() and sample.input.shape[0] > 1:
             points = torch.zeros(sample.input.shape[0], 2, dtype=torch.float64)
@@ -70,8 +74,12 @@ def cases(operator: Any) -> Iterator[Case]:
 def outcome(case: Case) -> str:
     """Say what becomes of a case."""
     points = case.points.requires_grad_()
-    found = {_outcome(number, case, points) for number in range(_count(case))}
-    return next((kind for kind in reversed(OUTCOMES) if kind in found), LEFT_OUT)
+    return worst(_outcome(number, case, points) for number in range(_count(case)))
+
+
+def worst(outcomes: Iterable[str]) -> str:
+    """Give the worst of some outcomes; what is left out, or rightly refused, counts last."""
+    return max(outcomes, key=OUTCOMES.index, default=LEFT_OUT)
 
 
 def _count(case: Case) -> int:
@@ -90,20 +98,24 @@ def _outcome(number: int, case: Case, points: Tensor) -> str:
         _derivatives(case.outputs()[number].reshape(*batch, -1)[..., :CHANNELS], points, method)
         for method in ("taylor", "reverse")
     )
-    if ours is None:
-        return "refused" if theirs is None else "fallback"
-    if theirs is None:
-        return "rule alone"
-    return "rule" if all(map(_is_close, ours, theirs)) else "differs"
+    match ours, theirs:
+        case tuple(), tuple():
+            return "rule" if all(map(_is_close, ours, theirs)) else "differs"
+        case tuple(), str():
+            return "rule alone"
+        case str(), tuple():
+            return "fallback"
+    return ROWS_MEET if "each row of outputs must depend" in theirs else "refused"
 
 
-def _derivatives(output: Tensor, points: Tensor, method: Any) -> tuple[Tensor, ...] | None:
+def _derivatives(output: Tensor, points: Tensor, method: Any) -> tuple[Tensor, ...] | str:
+    """Give the derivatives, or why there are none."""
     try:
         return higher_order_grad(
             output, points, ORDERS, method=method, create_graph=False, allow_unused=True
         )
-    except (RuntimeError, NotImplementedError):
-        return None
+    except (RuntimeError, NotImplementedError) as error:
+        return str(error)
 
 
 def _is_close(one: Tensor, two: Tensor) -> bool:
@@ -120,24 +132,24 @@ def operators() -> list[Any]:
     ]
 
 
+def sweep(samples: int) -> Iterator[tuple[str, Counter[str]]]:
+    """Yield the name of each operator, and how many of its cases fare how."""
+    for operator in operators():
+        found = Counter(map(outcome, cases(operator, samples)))
+        yield f"{operator.name} {operator.variant_test_name}".strip(), found
+
+
 def main() -> None:
     """Print what becomes of the cases of each operator, and how many operators fare how."""
-    counts = Counter[str]()
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--first", default="", help="the operator to begin with")
-    first = parser.parse_args().first
-    names = [operator.name for operator in operators()]
-    for operator in operators()[names.index(first) if first else 0 :]:
-        found = Counter(map(outcome, cases(operator)))
-        counts[kind := _kind(found)] += 1
-        name = f"{operator.name} {operator.variant_test_name}".strip()
+    parser.add_argument("--samples", type=int, default=SAMPLES, help="of each operator")
+    operators_by, cases_by = Counter[str](), Counter[str]()
+    for name, found in sweep(parser.parse_args().samples):
+        operators_by[kind := worst(found)] += 1
+        cases_by += found
         print(f"{kind:10} {name:50} {dict(found)}", flush=True)
-    print(dict(counts))
-
-
-def _kind(found: Counter[str]) -> str:
-    """Name the worst that happens to an operator, where anything can be told of it."""
-    return next((kind for kind in reversed(OUTCOMES) if found[kind]), LEFT_OUT)
+    for what, counts in (("operators", operators_by), ("cases", cases_by)):
+        print(f"{what}:", ", ".join(f"{kind} {counts[kind]}" for kind in OUTCOMES[::-1]))
 
 
 if __name__ == "__main__":

@@ -1,36 +1,26 @@
-"""What derivatives and Laplacians by Taylor mode cost beside nested `torch.autograd.grad`.
+"""What derivatives and Laplacians by Taylor mode cost beside other ways to take them.
 
-Forward pass, derivative and backward pass to the parameters, CPU time, in turns, medians; and the
-peak of the memory that PyTorch's tensors take, which `torch.profiler` counts.
+Forward pass, derivative and backward pass to the parameters: milliseconds of CPU time, medians of
+turns, and how many times leafgrad's; then the peak of megabytes that tensors take.
 """
 
 import argparse
-import statistics
-import time
-from collections.abc import Callable
 
 import torch
+from in_turns import Way, deepxde, floor, heading, medians, network, peak, per_row
 from torch import Tensor, nn
-from torch.profiler import ProfilerActivity, profile
 
 from leafgrad import higher_order_grad, laplacian
 
-Derivative = Callable[[Tensor, Tensor], Tensor]
 LARGE = 20_000  # rows times order, or columns, from where three rounds must do
+SLOW = 6  # the order from where torch.func and DeepXDE are left out
 
 
-def network(columns: int, width: int, depth: int) -> nn.Sequential:
-    """Make a tanh perceptron with `depth` hidden layers."""
-    layers: list[nn.Module] = [nn.Linear(columns, width), nn.Tanh()]
-    for _ in range(depth - 1):
-        layers += [nn.Linear(width, width), nn.Tanh()]
-    return nn.Sequential(*layers, nn.Linear(width, 1))
-
-
-def nested(order: int) -> Derivative:
+def nested(order: int) -> Way:
     """Differentiate `order` times, as one does by hand."""
 
-    def derivative(outputs: Tensor, inputs: Tensor) -> Tensor:
+    def derivative(model: nn.Module, inputs: Tensor) -> Tensor:
+        outputs: Tensor = model(inputs)
         for _ in range(order):
             (outputs,) = torch.autograd.grad(outputs.sum(), inputs, create_graph=True)
         return outputs
@@ -38,56 +28,94 @@ def nested(order: int) -> Derivative:
     return derivative
 
 
-def nested_laplacian(outputs: Tensor, inputs: Tensor) -> Tensor:
+def by_func(order: int) -> Way:
+    """Nest `torch.func.grad`, and map it over the rows."""
+
+    def derivative(model: nn.Module, inputs: Tensor) -> Tensor:
+        def function(x: Tensor) -> Tensor:
+            outputs: Tensor = model(x.reshape(1, 1))
+            return outputs.squeeze()
+
+        for _ in range(order):
+            function = torch.func.grad(function)
+        result: Tensor = torch.func.vmap(function)(inputs.squeeze(1))
+        return result
+
+    return derivative
+
+
+def by_deepxde(order: int) -> Way:
+    """Take Hessians of Hessians, as DeepXDE's own examples do, and one Jacobian if it is odd."""
+
+    def derivative(model: nn.Module, inputs: Tensor) -> Tensor:
+        outputs: Tensor = model(inputs)
+        for _ in range(order // 2):
+            outputs = deepxde.grad.hessian(outputs, inputs)
+        return deepxde.grad.jacobian(outputs, inputs) if order % 2 else outputs
+
+    return derivative
+
+
+def nested_laplacian(model: nn.Module, inputs: Tensor) -> Tensor:
     """Add up the second derivatives column by column, as one does by hand."""
-    (gradient,) = torch.autograd.grad(outputs.sum(), inputs, create_graph=True)
-    columns = range(inputs.shape[1])
+    (gradient,) = torch.autograd.grad(model(inputs).sum(), inputs, create_graph=True)
     seconds = [
         torch.autograd.grad(gradient[:, c].sum(), inputs, create_graph=True)[0][:, c : c + 1]
-        for c in columns
+        for c in range(inputs.shape[1])
     ]
     return torch.stack(seconds).sum(0)
 
 
-def step(model: nn.Module, inputs: Tensor, derivative: Derivative) -> None:
-    """Do what a step of training does, but for the update of the parameters."""
-    derivative(model(inputs), inputs).square().mean().backward()
-    model.zero_grad()
+def laplacian_by_func(model: nn.Module, inputs: Tensor) -> Tensor:
+    """Take the trace of the Hessian of each row."""
+
+    def function(x: Tensor) -> Tensor:
+        outputs: Tensor = model(x.unsqueeze(0))
+        return outputs.squeeze()
+
+    hessians: Tensor = torch.func.vmap(torch.func.hessian(function))(inputs)
+    return hessians.diagonal(dim1=-2, dim2=-1).sum(-1)
 
 
-def milliseconds(model: nn.Module, inputs: Tensor, derivative: Derivative) -> float:
-    """Time one step."""
-    start = time.process_time()
-    step(model, inputs, derivative)
-    return 1e3 * (time.process_time() - start)
+def laplacian_by_deepxde(model: nn.Module, inputs: Tensor) -> Tensor:
+    """Add up the Hessian's diagonal."""
+    outputs = model(inputs)
+    terms = (deepxde.grad.hessian(outputs, inputs, i=c, j=c) for c in range(inputs.shape[1]))
+    total = next(terms)
+    for term in terms:
+        total = total + term
+    result: Tensor = total
+    return result
 
 
-def peak(model: nn.Module, inputs: Tensor, derivative: Derivative) -> float:
-    """Count the most megabytes that are allocated at a time in one step."""
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        step(model, inputs, derivative)
-    now = most = 0
-    for event in sorted(profiler.profiler.kineto_results.events(), key=lambda e: e.start_ns()):
-        if event.name() == "[memory]":
-            now += event.nbytes()
-            most = max(most, now)
-    return most / 1e6
+def ways_to_derive(order: int) -> dict[str, Way]:
+    """Give the ways to an order, and the least work: v x and y y forward, v g and y g backward."""
+    ways = {"nested": nested(order)}
+    if order < SLOW:
+        ways["func"] = by_func(order)
+    if deepxde is not None and order < SLOW:
+        ways["deepxde"] = by_deepxde(order)
+    products = order * (order + 1) // 2
+    ways["floor"] = floor(order, 2 * products + order * order // 4 + order)
+    return ways | {"leafgrad": lambda model, x: higher_order_grad(model(x), x, order)}
 
 
-def compare(
-    name: str, model: nn.Module, inputs: Tensor, ways: tuple[Derivative, Derivative], rounds: int
-) -> None:
-    """Print one line of the table."""
-    for way in ways:
-        step(model, inputs, way)
-    times = [[milliseconds(model, inputs, way) for way in ways] for _ in range(rounds)]
-    theirs, ours = (statistics.median(column) for column in zip(*times, strict=True))
-    their_peak, our_peak = (peak(model, inputs, way) for way in ways)
-    print(
-        f"{name:34} {theirs:9.1f} {ours:9.1f} {theirs / ours:7.2f}   "
-        f"{their_peak:8.1f} {our_peak:8.1f} {their_peak / our_peak:7.2f}",
-        flush=True,
-    )
+def ways_to_laplacian(columns: int) -> dict[str, Way]:
+    """Give the ways to a Laplacian, and the least work as for a derivative."""
+    ways: dict[str, Way] = {"nested": nested_laplacian, "func": laplacian_by_func}
+    if deepxde is not None:
+        ways["deepxde"] = laplacian_by_deepxde
+    ways["floor"] = floor(columns + 1, 5 * columns + 3)
+    return ways | {"leafgrad": lambda model, x: laplacian(model(x), x)}
+
+
+def compare(name: str, model: nn.Module, inputs: Tensor, ways: dict[str, Way], rounds: int) -> None:
+    """Print one line of the table, under its own heading as the ways differ."""
+    times = medians(model, inputs, ways, rounds)
+    measured = [way for way in ways if way not in ("func", "floor")]
+    peaks = {way: peak(model, inputs, ways[way]) for way in measured}
+    print(f"{'':28}{heading(times)} || MB {heading(peaks)}")
+    print(f"{name:28}{per_row(times)} || MB {per_row(peaks)}", flush=True)
 
 
 def main() -> None:
@@ -100,21 +128,20 @@ def main() -> None:
     options = parser.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    print(f"{'':34} {'nested':>9} {'leafgrad':>9} {'ratio':>7}   {'nested':>8} {'leafgrad':>8}")
     for rows in options.rows:
         for depth, width in ((5, 64), (3, 128)):
             model = network(1, width, depth)
             inputs = torch.linspace(-1, 1, rows).unsqueeze(1).requires_grad_()
             for order in options.orders:
-                ways = nested(order), lambda u, x, n=order: higher_order_grad(u, x, n)
-                rounds = options.rounds if order * rows < LARGE else 3
-                compare(f"{depth}x{width} rows {rows} order {order}", model, inputs, ways, rounds)
+                rounds = options.rounds if order * rows < LARGE else min(3, options.rounds)
+                name = f"{depth}x{width} rows {rows} order {order}"
+                compare(name, model, inputs, ways_to_derive(order), rounds)
         for columns in options.dims:
             model = network(columns, 64, 5)
             inputs = torch.rand(rows, columns, requires_grad=True)
-            rounds = options.rounds if columns * rows < LARGE else 3
+            rounds = options.rounds if columns * rows < LARGE else min(3, options.rounds)
             name = f"5x64 rows {rows} Laplacian {columns}"
-            compare(name, model, inputs, (nested_laplacian, laplacian), rounds)
+            compare(name, model, inputs, ways_to_laplacian(columns), rounds)
 
 
 if __name__ == "__main__":

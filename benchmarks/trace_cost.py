@@ -1,16 +1,26 @@
-"""What `trace_graph` costs: CPU time on a chain and on a small GPT, beside a bare walk."""
+"""What `trace_graph` costs beside a bare walk and beside torchviz, and what it takes in memory.
 
+Each way looks at a graph that is new, as in use, and at one that Python has looked at before: to
+wrap a node in a Python object takes longer than anything else that a bare walk does. Ways take
+turns, figures are medians of CPU time, and names of sizes that are given choose among the graphs.
+"""
+
+import gc
 import statistics
+import sys
 import time
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import nn
+import torchviz
 
-from leafgrad import trace_graph
+from leafgrad import describe_tensor, trace_graph
+from tests.models import run_lstm, run_resnet, run_transformer
 
-ROUNDS = 7
+BUDGET = 200_000  # nodes that each way looks at, in all rounds together
+MOST_ROUNDS = 15
 
 
 def chain(steps: int) -> torch.Tensor:
@@ -21,30 +31,32 @@ def chain(steps: int) -> torch.Tensor:
     return x
 
 
-class Block(nn.Module):
-    """A transformer block: attention and a perceptron, each with a skip."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
-        self.attend = nn.MultiheadAttention(width, num_heads=4, batch_first=True)
-        layers = nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
-        self.perceptron = nn.Sequential(*layers)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Keep the shape, (batch, time, width)."""
-        y = self.norms[0](x)
-        x = x + self.attend(y, y, y, need_weights=False)[0]
-        x = x + self.perceptron(self.norms[1](x))
-        return x  # noqa: RET504 (a module's call has no type)
+def diamonds(count: int) -> torch.Tensor:
+    """Part and join again and again."""
+    x = torch.ones(1, requires_grad=True)
+    for _ in range(count):
+        x = x.sin() + x.cos()
+    return x
 
 
-def gpt(layers: int = 12, width: int = 64) -> torch.Tensor:
-    """Give the loss of a stack of blocks."""
-    result: torch.Tensor = nn.Sequential(*(Block(width) for _ in range(layers)))(
-        torch.ones(2, 16, width)
-    )
-    return result.mean()
+def leaves(count: int) -> torch.Tensor:
+    """Use many leaves at once."""
+    return torch.stack([torch.ones(1, requires_grad=True) for _ in range(count)]).sum()
+
+
+GRAPHS: dict[str, Callable[[], torch.Tensor]] = {
+    "chain of 100": lambda: chain(100),
+    "chain of 900": lambda: chain(900),
+    "chain of 10,000": lambda: chain(10_000),
+    "chain of 100,000": lambda: chain(100_000),
+    "chain of 1,000,000": lambda: chain(1_000_000),
+    "diamonds, 300": lambda: diamonds(300),
+    "diamonds, 100,000": lambda: diamonds(100_000),
+    "10,000 leaves": lambda: leaves(10_000),
+    "ResNet": lambda: run_resnet().loss,
+    "transformer": lambda: run_transformer().loss,
+    "LSTM": lambda: run_lstm().loss,
+}
 
 
 def bare_walk(y: Any) -> int:
@@ -59,30 +71,107 @@ def bare_walk(y: Any) -> int:
     return len(seen)
 
 
-def milliseconds(work: Callable[[], object]) -> float:
-    """Measure the median CPU time of a few rounds."""
-    times = []
-    for _ in range(ROUNDS):
-        start = time.process_time()
-        work()
-        times.append(time.process_time() - start)
-    return statistics.median(times) * 1e3
+WAYS: dict[str, Callable[[torch.Tensor], object]] = {
+    "bare walk": bare_walk,
+    "structure": lambda y: trace_graph(y, saved=False),
+    "with saved": trace_graph,
+    "and .nodes": lambda y: trace_graph(y).nodes,
+    "make_dot": torchviz.make_dot,
+    "show_saved": lambda y: torchviz.make_dot(y, show_saved=True),
+}
+
+Times = dict[str, tuple[float, float]]
+
+
+def seconds(way: Callable[[torch.Tensor], object], y: torch.Tensor) -> float:
+    """Measure the CPU time of one way, infinite where it recurses too deep."""
+    start = time.process_time()
+    try:
+        way(y)
+    except RecursionError:
+        return float("inf")
+    return time.process_time() - start
+
+
+def times(make: Callable[[], torch.Tensor], rounds: int) -> Times:
+    """Let the ways take turns; give the medians on new graphs and on known ones."""
+    measured: dict[str, list[tuple[float, float]]] = {name: [] for name in WAYS}
+    for _ in range(rounds):
+        for name, way in WAYS.items():
+            y = make()
+            new = seconds(way, y)
+            trace_graph(y, saved=False)  # whoever else looked, the graph is safe to free from here
+            known = seconds(way, y) if new < float("inf") else new
+            measured[name].append((new, known))
+    medians = (map(statistics.median, zip(*pairs, strict=True)) for pairs in measured.values())
+    return {name: (new, known) for name, (new, known) in zip(WAYS, medians, strict=True)}
+
+
+def bytes_a_node(make: Callable[[], torch.Tensor], count: int) -> tuple[int, int, int]:
+    """Measure the peak while tracing, what a trace keeps, and what it keeps with its nodes."""
+    y = make()
+    trace_graph(y, saved=False)
+    gc.collect()
+    tracemalloc.start()
+    trace = trace_graph(y)
+    kept, peak = tracemalloc.get_traced_memory()
+    assert len(trace.nodes) == count
+    gc.collect()
+    in_full, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return peak // count, kept // count, in_full // count
+
+
+def shown(times: Times, count: int, which: int) -> str:
+    """Show the walk in microseconds a node, the others as multiples of it."""
+    walk = times["bare walk"][which]
+    others = [times[name][which] / walk for name in WAYS if name != "bare walk"]
+    cells = [f"{other:9.1f} x" if other < float("inf") else "  recurses " for other in others]
+    return f"{1e6 * walk / count:8.2f} us" + "".join(cells)
+
+
+def print_graphs(graphs: Mapping[str, Callable[[], torch.Tensor]]) -> None:
+    """Print two lines a graph: looked at for the first time, and once more."""
+    print(f"{'':19}{'nodes':>9}       {'walk/node':>11}" + "".join(f"{w:>11}" for w in [*WAYS][1:]))
+    for name, make in graphs.items():
+        y = make()
+        trace_graph(y, saved=False)
+        count = bare_walk(y)
+        del y
+        rounds = max(1, min(MOST_ROUNDS, BUDGET // count))
+        measured = times(make, rounds)
+        print(f"{name:19}{count:9,} new   {shown(measured, count, 0)}")
+        print(f"{'':28} known {shown(measured, count, 1)}")
+        peak, kept, in_full = bytes_a_node(make, count)
+        print(f"{'':28} bytes a node: peak {peak}, kept {kept}, with .nodes {in_full}", flush=True)
+
+
+CALLS = 100
+
+
+def describe_often(tensor: torch.Tensor) -> None:
+    """Describe a tensor so often that a clock can tell how long it takes."""
+    for _ in range(CALLS):
+        describe_tensor(tensor)
+
+
+def print_tensors() -> None:
+    """Print what it takes to describe tensors of any size: a constant, a leaf and a result."""
+    print("\ndescribe_tensor, us")
+    for exponent in range(8):
+        x = torch.ones(10**exponent, requires_grad=True)
+        for tensor in (x.detach(), x, x.sin()):
+            runs = [seconds(describe_often, tensor) for _ in range(MOST_ROUNDS)]
+            print(f"{1e6 * statistics.median(runs) / CALLS:8.1f}", end="")
+        print(f"  {10**exponent:,} elements")
 
 
 def main() -> None:
-    """Print a line a graph."""
+    """Print both tables."""
     torch.set_num_threads(1)
-    graphs = {
-        "12-layer GPT": gpt(),
-        "chain of 1,000": chain(1_000),
-        "chain of 100,000": chain(100_000),
-    }
-    print(f"{'':16} {'nodes':>7} {'bare walk':>12} {'trace_graph':>12}")
-    for name, y in graphs.items():
-        trace_graph(y)  # guards the deep one for the bare walk
-        walk = milliseconds(lambda y=y: bare_walk(y))  # type: ignore[misc]
-        trace = milliseconds(lambda y=y: trace_graph(y))  # type: ignore[misc]
-        print(f"{name:16} {bare_walk(y):7} {walk:9.1f} ms {trace:9.1f} ms")
+    chosen = [name for name in GRAPHS if not sys.argv[1:] or name in sys.argv[1:]]
+    print_graphs({name: GRAPHS[name] for name in chosen})
+    print_tensors()
 
 
 if __name__ == "__main__":

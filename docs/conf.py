@@ -24,14 +24,15 @@ extensions = [
     "notfound.extension",
     "sphinx_autodoc_typehints",
     "sphinx_copybutton",
+    "accessible",
     "code_links",
     "mathml",
     "notebooks",
     "page_checks",
-    "scrollable",
     "value_classes",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_templates"]
+templates_path = ["_templates"]
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3
 nb_render_markdown_format = "myst"  # so that a cell can make a table
@@ -74,7 +75,7 @@ html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#1a6b3c", "color-brand-content": "#1a6b3c"},
     "dark_css_variables": {"color-brand-primary": "#7fd1a0", "color-brand-content": "#7fd1a0"},
 }
-pygments_style = "friendly"
+pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "github-dark"
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "

@@ -1,7 +1,7 @@
 """Graphs of real models, small in width and real in structure."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -44,22 +44,44 @@ class Block(nn.Module):
         return x  # noqa: RET504 (a module's call has no type)
 
 
-def resnet() -> GraphTrace:
+class Run(NamedTuple):
+    """What a model made, to be traced."""
+
+    loss: torch.Tensor
+    model: nn.Module
+
+    def traced(self) -> GraphTrace:
+        return trace_graph(self.loss, names=self.model)
+
+
+def run_resnet() -> Run:
     model = nn.Sequential(nn.Conv2d(3, 4, 3), *(Residual(4) for _ in range(8)))
-    return trace_graph(model(torch.ones(1, 3, 8, 8)).mean(), names=model)
+    return Run(model(torch.ones(1, 3, 8, 8)).mean(), model)
 
 
-def transformer() -> GraphTrace:
+def run_transformer() -> Run:
     model = nn.Sequential(nn.Linear(8, 8), *(Block(8) for _ in range(12)))
-    return trace_graph(model(torch.ones(1, 4, 8)).mean(), names=model)
+    return Run(model(torch.ones(1, 4, 8)).mean(), model)
 
 
-def lstm() -> GraphTrace:
+def run_lstm() -> Run:
     cell = nn.LSTMCell(2, 3)
     state = torch.zeros(1, 3), torch.zeros(1, 3)
     for _ in range(40):
         state = cell(torch.ones(1, 2), state)
-    return trace_graph(state[0].sum(), names=cell)
+    return Run(state[0].sum(), cell)
+
+
+def resnet() -> GraphTrace:
+    return run_resnet().traced()
+
+
+def transformer() -> GraphTrace:
+    return run_transformer().traced()
+
+
+def lstm() -> GraphTrace:
+    return run_lstm().traced()
 
 
 def checkpointed() -> GraphTrace:

@@ -40,21 +40,60 @@ def test_a_deep_graph_whose_nodes_own_what_python_saw_kills_the_process_without_
     assert (exits[UNGUARDED] < 0) is (references == 2)
 
 
-A_MILLION = """
+CHAIN = """
 import torch
-from leafgrad import _autograd
+from leafgrad import trace_graph
 
 x = torch.ones(1, requires_grad=True)
 for _ in range(1_000_000):
     x = x.sin()
-print(len(_autograd.walk([x.grad_fn])))
+trace = trace_graph(x, saved=False)
 del x
+print("freed")
+del trace
+"""
+
+DIAMONDS = """
+import torch
+from leafgrad import trace_graph
+
+y = x = torch.ones(1, requires_grad=True)
+for _ in range(333_333):
+    y = y.sin() + y.cos()
+trace = trace_graph(y, saved=False)
+y.backward()
+del trace
+del y
+print("freed")
+"""
+
+LEAVES = """
+import torch
+from leafgrad import trace_graph
+
+leaves = [torch.ones(1, requires_grad=True) for _ in range(10_000)]
+y = torch.zeros(1)
+for _ in range(10):
+    for leaf in leaves:
+        y = y + leaf.sin()
+trace = trace_graph(y, saved=False)
+del leaves, leaf
+y.backward()
+del y
 print("freed")
 """
 
 
-def test_a_million_operations_in_a_chain_can_be_looked_at_and_freed() -> None:
+@pytest.mark.parametrize(
+    "program",
+    [
+        pytest.param(CHAIN, id="a chain"),
+        pytest.param(DIAMONDS, id="diamonds, and a backward in between"),
+        pytest.param(LEAVES, id="a running total over many leaves, and a backward in between"),
+    ],
+)
+def test_a_graph_of_up_to_a_million_operations_can_be_traced_and_freed(program: str) -> None:
     run = subprocess.run(
-        [*PYTHON_ON_A_SMALL_STACK, "-c", A_MILLION], capture_output=True, text=True, check=False
+        [*PYTHON_ON_A_SMALL_STACK, "-c", program], capture_output=True, text=True, check=False
     )
-    assert (run.returncode, run.stdout, run.stderr) == (0, "1000001\nfreed\n", "")
+    assert (run.returncode, run.stdout, run.stderr) == (0, "freed\n", "")

@@ -4,6 +4,7 @@ import gc
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -43,6 +44,22 @@ def test_parallel_edges_are_kept_and_an_input_without_gradient_leads_nowhere() -
     h = leaf(3)
     assert targets(trace_graph(h * h)) == [(0, 1, 0, 0), (0, 1, 1, 0)]
     assert targets(trace_graph(h * torch.ones(3))) == [(0, 1, 0, 0), (0, None, 1, 0)]
+
+
+def test_the_structure_alone_is_the_same_but_for_what_is_saved() -> None:
+    y = leaf(3).sin() * leaf(3)
+    whole, structure = trace_graph(y), trace_graph(y, saved=False)
+    assert whole.saved
+    assert structure.nodes == tuple(replace(node, saved=()) for node in whole.nodes)
+    y.sum().backward()
+    assert trace_graph(y).is_freed
+    assert not trace_graph(y, saved=False).is_freed
+
+
+def test_whether_to_read_what_is_saved_is_a_bool() -> None:
+    saved: Any = "no"
+    with pytest.raises(TypeError, match=r"^saved must be a bool, not str; True asks for them$"):
+        trace_graph(leaf(3), saved=saved)
 
 
 def test_an_edge_says_which_output_of_its_target_the_input_was() -> None:

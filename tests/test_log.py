@@ -1,6 +1,7 @@
 """Where code stands, and which writes led from one version to another."""
 
 import inspect
+from typing import Any
 
 from leafgrad import Write
 from leafgrad._log import Log, place_of, source_at
@@ -35,3 +36,14 @@ def test_a_place_is_the_line_that_runs() -> None:
     assert source is not None
     assert source.file == __file__
     assert source.function == test_a_place_is_the_line_that_runs.__name__
+
+
+def test_code_that_two_files_have_in_common_is_told_apart() -> None:
+    log, text = Log(0), "def here():\n    return inspect.currentframe()\n"
+    for number, file in enumerate(("one.py", "two.py")):
+        found: dict[str, Any] = {"inspect": inspect}
+        exec(compile(text, file, "exec"), found)
+        log.spans.append((number, number + 1, (found["here"].__code__, 0)))
+    assert [source.file for source in log.sources()] == ["one.py", "two.py"]
+    told = [log.source_of(number) for number in range(2)]
+    assert told == list(log.sources())

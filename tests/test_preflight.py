@@ -335,10 +335,13 @@ MAKING: dict[str, Callable[[torch.Tensor, torch.Tensor], list[torch.Tensor]]] = 
     "several views": lambda a, _: [torch.stack(a.unbind())],
     "several of a custom function": lambda a, _: of_custom_function(Keeping, a),
     "custom function that saves nothing": lambda a, _: of_custom_function(Once, a),
-    "checkpoint": made_twice,
     "hook": kept_by_a_hook,
     "foreach": lambda a, b: [*torch._foreach_mul([a, b], [b, a])],
 }
+
+
+if hasattr(torch.utils.checkpoint._CheckpointFrame, "save_inputs"):  # else they are not shown
+    MAKING["checkpoint"] = made_twice
 
 
 def written_without_gradient(a: torch.Tensor, _: torch.Tensor) -> None:

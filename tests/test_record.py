@@ -217,6 +217,16 @@ class Catching(nn.Module):
         raise AssertionError
 
 
+def test_a_module_that_stands_in_two_places_has_the_path_of_the_first() -> None:
+    shared = nn.Tanh()
+    model = nn.Sequential(nn.Sequential(nn.Sigmoid(), shared), shared)
+    with record() as recording:
+        model(leaf(2))
+    paths = {module: path for path, module in model.named_modules()}
+    assert {*recording.modules} == {*paths.values()}
+    assert paths[shared] == "0.1"
+
+
 def test_a_module_that_fails_has_ended() -> None:
     with record() as recording:
         y = Catching()(leaf(2)).cos()

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.utils.checkpoint import checkpoint
 
-from leafgrad import GraphTrace, SavedTensor, record, trace_graph
+from leafgrad import CustomFunction, GraphTrace, SavedTensor, record, trace_graph
 
 
 def example() -> GraphTrace:
@@ -52,8 +52,22 @@ def test_a_trace_cannot_be_changed() -> None:
         trace.nodes[0].name = "other"
 
 
-def test_a_trace_can_be_pickled() -> None:
-    assert pickle.loads(pickle.dumps(example())) == example()
+def test_a_trace_can_be_pickled_before_and_after_its_nodes_were_asked_for() -> None:
+    trace = example()
+    untouched = pickle.dumps(trace)
+    assert pickle.loads(untouched) == trace == pickle.loads(pickle.dumps(trace))
+
+
+def test_the_nodes_are_made_once() -> None:
+    trace = example()
+    assert trace.nodes is trace.nodes
+    assert trace.roots[0] is trace.nodes[0]
+
+
+def test_a_trace_has_no_attribute_that_is_none_of_its_own() -> None:
+    trace: Any = example()
+    with pytest.raises(AttributeError, match=r"^'GraphTrace' object has no attribute 'node'$"):
+        _ = trace.node
 
 
 def test_the_repr_of_a_trace_is_short() -> None:
@@ -71,7 +85,16 @@ def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
                 "shapes": [[2]],
                 "dtype": "float32",
                 "device": "cpu",
-                "edges": [{"source": 0, "target": 1, "input_nr": 0, "output_nr": 0}],
+                "edges": [
+                    {
+                        "source": 0,
+                        "target": 1,
+                        "input_nr": 0,
+                        "output_nr": 0,
+                        "gradient": None,
+                        "gradient_so_far": None,
+                    }
+                ],
                 "saved": [
                     {
                         "node": 0,
@@ -96,7 +119,13 @@ def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
                 "module": None,
                 "is_module_inferred": False,
                 "source": None,
+                "derivative_order": None,
                 "hides_saved": False,
+                "values": [],
+                "gradients": [],
+                "visited": None,
+                "value_turns": False,
+                "gradient_turns": False,
                 "leaf_name": None,
                 "is_freed": False,
             },
@@ -116,7 +145,13 @@ def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
                 "module": None,
                 "is_module_inferred": False,
                 "source": None,
+                "derivative_order": None,
                 "hides_saved": False,
+                "values": [],
+                "gradients": [],
+                "visited": None,
+                "value_turns": False,
+                "gradient_turns": False,
                 "leaf_name": "x",
                 "is_freed": False,
             },
@@ -127,6 +162,25 @@ def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
         "depth": 1,
         "is_freed": False,
     }
+
+
+def test_a_text_from_before_there_were_numbers_can_be_read() -> None:
+    x = torch.ones(2, requires_grad=True)
+    trace = trace_graph(x.sin(), names={"x": x})
+    data = trace.to_dict()
+    for node in data["nodes"]:
+        for name in ("values", "gradients", "visited", "value_turns", "gradient_turns"):
+            del node[name]
+        for edge in node["edges"]:
+            del edge["gradient"], edge["gradient_so_far"]
+    assert GraphTrace.from_json(json.dumps(data)) == trace
+
+
+def test_the_name_of_a_function_of_pytorch_is_kept_whole() -> None:
+    made = CustomFunction(name="torch.library.Made", file=None, line=None)
+    node = replace(example().nodes[0], custom_function=made, edges=())
+    trace = GraphTrace(nodes=(node,), roots=(node,))
+    assert GraphTrace.from_json(trace.to_json()) == trace
 
 
 def test_only_a_trace_can_be_compared_with_a_trace() -> None:

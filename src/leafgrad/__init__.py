@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from leafgrad._memory import GraphMemory, KeptStorage, MemoryShare
     from leafgrad._preflight import preflight
     from leafgrad._record import Recording, record
+    from leafgrad._steps import BackwardSteps, Step
+    from leafgrad._summary import TensorSummary
     from leafgrad._taylor import Jet, Series, taylor_rule
     from leafgrad._tensor import TensorDescription, TensorRole, describe_tensor
     from leafgrad._trace import GraphTrace
@@ -32,6 +34,8 @@ else:  # to a type checker, __getattr__ would say that every name exists
         "_memory": ["GraphMemory", "KeptStorage", "MemoryShare"],
         "_preflight": ["preflight"],
         "_record": ["Recording", "record"],
+        "_steps": ["BackwardSteps", "Step"],
+        "_summary": ["TensorSummary"],
         "_taylor": ["Jet", "Series", "taylor_rule"],
         "_tensor": ["TensorDescription", "TensorRole", "describe_tensor"],
         "_trace": ["GraphTrace"],
@@ -48,6 +52,7 @@ else:  # to a type checker, __getattr__ would say that every name exists
 
 
 __all__ = [
+    "BackwardSteps",
     "CustomFunction",
     "Cut",
     "CutKind",
@@ -67,8 +72,10 @@ __all__ = [
     "SavedTensor",
     "Series",
     "Source",
+    "Step",
     "TensorDescription",
     "TensorRole",
+    "TensorSummary",
     "TracedEdge",
     "TracedNode",
     "Write",

@@ -41,16 +41,35 @@ class WatchedCalls(TorchFunctionMode):
 
         This is most of what a recording costs, so it takes the short way where it can.
         """
-        before = _versions(args, kwargs) if self._may_write(func, kwargs) else None
-        if before is not None and name_of(func) == "detach_":
-            self._note_losses(func, args, kwargs, args)
+        writes = self.writers.get(func)
+        if writes is None:
+            writes = self.writers[func] = may_write(func)
+        if writes or (kwargs and (kwargs.get("inplace") or "out" in kwargs)):
+            return self._call_that_may_write(func, args, kwargs)
+        result = self._call(func, args, kwargs)
+        if not self._is_unharmed(result):
+            self._note_losses(func, args, kwargs, result)
+        return result
+
+    def _call(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+        """Call a function, and note which numbers its nodes got."""
         start = _autograd.next_sequence_nr()
         result = func(*args, **kwargs) if kwargs else func(*args)
         stop = _autograd.next_sequence_nr()
         if stop != self.log.numbered:
             self.log.note_nodes(start, stop, inspect.currentframe())
-        if before is not None:
-            self._note_writes(func, before, inspect.currentframe())
+            if func in _BACKWARDS and kwargs and kwargs["create_graph"]:
+                self._note_pass(start, stop, args[0])
+        return result
+
+    def _call_that_may_write(
+        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None
+    ) -> Any:
+        before = _versions(args, kwargs)
+        if name_of(func) == "detach_":
+            self._note_losses(func, args, kwargs, args)
+        result = self._call(func, args, kwargs)
+        self._note_writes(func, before, inspect.currentframe())
         made = args[0] if result is None and before and args else result
         if not self._is_unharmed(made):
             self._note_losses(func, args, kwargs, made)
@@ -61,10 +80,10 @@ class WatchedCalls(TorchFunctionMode):
 
         To ask a tensor shows the question to other modes and to subclasses, so they are not asked.
         """
-        if type(result) is tuple and result:
-            return all(map(self._is_unharmed, result))
         if type(result) is Tensor:
             return self.is_outermost and result.requires_grad and not self.log.losses.touched
+        if type(result) is tuple and result:
+            return all(map(self._is_unharmed, result))
         return result is None or type(result) in _NO_TENSORS
 
     def _note_losses(
@@ -74,12 +93,9 @@ class WatchedCalls(TorchFunctionMode):
         with _autograd.unobserved():
             self.log.losses.follow(name_of(func), inputs, outputs, _current_source)
 
-    def _may_write(self, func: Any, kwargs: Mapping[str, Any] | None) -> Any:
-        """Say whether a call may write into its arguments."""
-        writes = self.writers.get(func)
-        if writes is None:
-            writes = self.writers[func] = may_write(func)
-        return writes or (kwargs and (kwargs.get("inplace") or "out" in kwargs))
+    def _note_pass(self, start: int, stop: int, outputs: Any) -> None:
+        with _autograd.unobserved():
+            self.log.passes.note(start, stop, outputs)
 
     def _note_writes(self, func: Any, before: Versions, frame: FrameType | None) -> None:
         with _autograd.unobserved():
@@ -91,6 +107,7 @@ def _current_source() -> Source | None:
     return source_at(place_of(inspect.currentframe()))
 
 
+_BACKWARDS = {torch.autograd.grad, torch.autograd.backward, Tensor.backward}
 _NO_TENSORS = {torch.Size, bool, int, torch.dtype, torch.device, torch.layout}
 
 

@@ -5,10 +5,8 @@ from typing import Any, TypeVar, overload
 import torch
 from torch import Tensor
 
-from leafgrad._axes import read_axes
-from leafgrad._connection import check_tensor, find_path
-from leafgrad._evaluation import Function, evaluated
-from leafgrad._method import Method, Question, check_method
+from leafgrad._evaluation import Function
+from leafgrad._method import Method, pose
 from leafgrad._order import MultiIndex, is_by_column, parse_orders
 
 Order = TypeVar("Order", bound=int | MultiIndex)
@@ -94,7 +92,8 @@ def higher_order_grad(
     Note:
         The ``.grad`` of leaves, of `inputs` and of `outputs` stays as it is. Taylor mode proves
         from the graph alone that rows are independent, and calls no backward: what a hook, or a
-        backward of one's own with a registered rule, would make of gradients is not seen. Reverse
+        backward of one's own with a registered rule, would make of gradients is not seen. A
+        checkpointed function is run once more. Reverse
         mode passes through them, as `torch.autograd.grad` does, and adds to the ``.grad`` of a
         tensor in between that has ``retain_grad()``. Where nothing else proves that rows are
         independent, that is NaN, as NaN is sent through the graph, in about four passes more, to
@@ -118,29 +117,18 @@ def higher_order_grad(
         >>> u_xx.tolist(), u_xy.tolist()
         ([4.0, 8.0], [2.0, 6.0])
     """
-    check_method(method)
-    check_tensor("inputs", inputs)
     with torch.inference_mode(mode=False):  # which turns recording on as well
-        if not isinstance(outputs, Tensor):
-            outputs, inputs = evaluated(outputs, inputs)
-        check_tensor("outputs", outputs)
-        axes = read_axes(outputs, inputs, by_column=is_by_column(order))
-        orders = parse_orders(order, axes)
-        higher = [index for index in orders if any(index)]
-        path = find_path(outputs, inputs, allow_unused=allow_unused) if higher else None
-        if path is None or not outputs.numel():
-            found = {index: inputs.new_zeros(outputs.shape) for index in higher}
-        else:
-            question = Question(
-                outputs=outputs,
-                inputs=inputs,
-                axes=axes,
-                path=path,
-                create_graph=create_graph,
-                method=method,
-            )
-            found = question.derivatives(higher)
-    results = [found.get(index, outputs) for index in orders]
+        question = pose(
+            outputs,
+            inputs,
+            by_column=is_by_column(order),
+            create_graph=create_graph,
+            method=method,
+            allow_unused=allow_unused,
+        )
+        orders = parse_orders(order, question.axes)
+        found = question.derivatives([index for index in orders if any(index)])
+    results = [found.get(index, question.outputs) for index in orders]
     if not create_graph:
         results = [result.detach() for result in results]
     return tuple(results) if isinstance(order, list) else results[0]

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from leafgrad._axes import Axes, read_axes
-from leafgrad._connection import check_tensor, find_path
-from leafgrad._evaluation import Function, evaluated
-from leafgrad._method import Method, Question, check_method
+from leafgrad._axes import Axes
+from leafgrad._evaluation import Function
+from leafgrad._method import Method, pose
 
 
 def laplacian(
@@ -55,26 +54,9 @@ def laplacian(
         >>> laplacian(x**3 + y**2, points, dims=[1]).tolist()
         [2.0, 2.0]
     """
-    check_method(method)
-    check_tensor("inputs", inputs)
     with torch.inference_mode(mode=False):  # which turns recording on as well
-        if not isinstance(outputs, Tensor):
-            outputs, inputs = evaluated(outputs, inputs)
-        check_tensor("outputs", outputs)
-        axes = read_axes(outputs, inputs, by_column=True)
-        columns = _columns(dims, axes)
-        path = find_path(outputs, inputs, allow_unused=False) or []
-        if not outputs.numel():
-            return inputs.new_zeros(outputs.shape)
-        question = Question(
-            outputs=outputs,
-            inputs=inputs,
-            axes=axes,
-            path=path,
-            create_graph=create_graph,
-            method=method,
-        )
-        result = question.laplacian(columns)
+        question = pose(outputs, inputs, by_column=True, create_graph=create_graph, method=method)
+        result = question.laplacian(_columns(dims, question.axes))
     return result if create_graph else result.detach()
 
 

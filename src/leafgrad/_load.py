@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from leafgrad._render._graph_data import SCHEMA
+from leafgrad._summary import summary_from
 from leafgrad._traced import (
     CustomFunction,
     SavedTensor,
@@ -35,14 +36,18 @@ def _node(data: Mapping[str, Any]) -> TracedNode:
     custom = data["custom_function"]
     return TracedNode(
         **{name: data[name] for name in _PLAIN},
+        **{name: data[name] for name in _ONLY_WITH_NUMBERS if name in data},
         shapes=tuple(map(_shape, data["shapes"])),
         dtype=getattr(torch, data["dtype"]),
         device=torch.device(data["device"]),
-        edges=tuple(TracedEdge(**edge) for edge in data["edges"]),
+        edges=tuple(map(_edge, data["edges"])),
         saved=tuple(map(_saved, data["saved"])),
         tensor_names=tuple(data["tensor_names"]),
         custom_function=custom and CustomFunction(**custom),
         source=_source(data["source"]),
+        values=tuple(map(summary_from, data.get("values", ()))),
+        gradients=tuple(map(summary_from, data.get("gradients", ()))),
+        derivative_order=data.get("derivative_order"),
     )
 
 
@@ -56,6 +61,12 @@ _PLAIN = (
     "is_module_inferred",
     "hides_saved",
 )
+_ONLY_WITH_NUMBERS = ("visited", "value_turns", "gradient_turns")
+
+
+def _edge(data: Mapping[str, Any]) -> TracedEdge:
+    read = {name: summary_from(data.get(name)) for name in ("gradient", "gradient_so_far")}
+    return TracedEdge(**{**data, **read})
 
 
 def _saved(data: Mapping[str, Any]) -> SavedTensor:

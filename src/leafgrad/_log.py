@@ -9,6 +9,8 @@ import torch
 from torch.autograd.function import FunctionCtx
 
 from leafgrad._losses import Losses
+from leafgrad._passes import Passes
+from leafgrad._summary import TensorSummary
 from leafgrad._traced import Source, Write
 
 Place = tuple[CodeType, int]
@@ -22,7 +24,10 @@ class Log:
         modules: From which number on which module was running, None outside of all.
         writes: Each write in place, and the identity of the storage.
         losses: What lost its graph.
+        passes: The backward passes that made nodes.
+        values: What operations made, by the number of the node and of the output.
         numbered: Behind the last number that is accounted for.
+        known: The places that were read already, by the identity of their code.
     """
 
     def __init__(self, number: int) -> None:
@@ -31,7 +36,14 @@ class Log:
         self.modules: list[tuple[int, str | None]] = []
         self.writes: list[tuple[int, Write]] = []
         self.losses = Losses()
+        self.passes = Passes()
+        self.values: dict[tuple[int, int], TensorSummary | None] = {}
         self.numbered = number
+        self.known: dict[tuple[int, int], Source | None] = {}
+
+    def __bool__(self) -> bool:
+        """Say whether anything was seen that tells where a node comes from."""
+        return bool(self.spans or self.modules)
 
     def note_nodes(self, start: int, stop: int, frame: FrameType | None) -> None:
         """Note that a call from `frame` made nodes with these numbers.
@@ -46,15 +58,26 @@ class Log:
 
     def sources(self) -> tuple[Source, ...]:
         """List the lines that made nodes, in the order in which they first did."""
-        places = dict.fromkeys(place for _, _, place in self.spans)
-        found = dict.fromkeys(source_at(place) for place in places)
+        found = dict.fromkeys(self._source_at(place) for _, _, place in self.spans)
         return tuple(source for source in found if source is not None)
 
     def source_of(self, number: int) -> Source | None:
         """Tell which line made the node with this number."""
         after = bisect_right(self.spans, number, key=lambda span: span[0])
         start, stop, place = self.spans[after - 1] if after else (0, 0, None)
-        return source_at(place) if start <= number < stop else None
+        return self._source_at(place) if start <= number < stop else None
+
+    def _source_at(self, place: Place | None) -> Source | None:
+        """Read a place once, however many nodes were made there.
+
+        Code is known by its identity, as code that is the same in two files counts as equal.
+        """
+        if place is None:
+            return None
+        key = id(place[0]), place[1]
+        if key not in self.known:
+            self.known[key] = source_at(place)
+        return self.known[key]
 
     def module_of(self, number: int) -> str | None:
         """Tell which module was running when the node with this number was made."""
@@ -78,7 +101,14 @@ class Log:
         return tuple(reversed(found))
 
 
-_skipped: dict[str, bool] = {}
+class _Skipped(dict[str, bool]):
+    """Whether each file is none of the user's; every call asks for a dozen of them."""
+
+    def __missing__(self, file: str) -> bool:
+        return self.setdefault(file, file.startswith(_NOT_THE_USERS))
+
+
+_skipped = _Skipped()
 _NOT_THE_USERS = tuple(f"{PurePath(file).parent}{os.sep}" for file in (torch.__file__, __file__))
 
 
@@ -86,10 +116,7 @@ def place_of(frame: FrameType | None) -> Place | None:
     """Find the innermost place outside PyTorch and leafgrad; `source_at` reads it later."""
     while frame is not None:
         code = frame.f_code
-        skipped = _skipped.get(code.co_filename)
-        if skipped is None:
-            skipped = _skipped[code.co_filename] = code.co_filename.startswith(_NOT_THE_USERS)
-        if not skipped:
+        if not _skipped[code.co_filename]:
             return code, frame.f_lasti
         frame = frame.f_back
     return None

@@ -1,8 +1,8 @@
-"""Reading live nodes, one after the other, into values."""
+"""Reading live nodes, one after the other, into columns of plain values."""
 
 import inspect
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -11,118 +11,141 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._log import Log
-from leafgrad._traced import CustomFunction, SavedTensor, TracedEdge, TracedNode
+from leafgrad._reading import Kept, Kind, Named, Nodes, Origin, Reading, Saved
+from leafgrad._traced import CustomFunction
 
 
 class Reader:
-    """Copies the nodes of a graph, with an eye on what they share."""
+    """Reads the nodes of a graph, with an eye on what they share."""
 
     def __init__(
         self,
-        graph: Mapping[Node, _autograd.Successors],
+        nodes: Sequence[Node],
         tensors: Sequence[tuple[str | None, torch.Tensor]],
         log: Log,
     ) -> None:
-        """Take a graph, the tensors at hand that may belong to it, with their names if any, a log.
+        """Take nodes, the tensors at hand that may belong to them, with their names if any, a log.
 
         The log is empty where nothing was recorded.
         """
-        self.graph = graph
+        self.nodes = nodes
         self.log = log
-        self.numbers = {node: _autograd.sequence_nr(node) for node in graph}
-        ordered = sorted(number for number in self.numbers.values() if number is not None)
-        self.created = {number: place for place, number in enumerate(ordered)}
-        self.index = {node: number for number, node in enumerate(graph)}
         self.storages = defaultdict[int, int](count().__next__)
-        leaves = [leaf for node in graph if (leaf := _autograd.leaf_variable(node)) is not None]
-        self.parameters = set(_parameter_storages([*leaves, *(tensor for _, tensor in tensors)]))
+        self.parameters = set[int]()
+        self.shared_kinds: dict[object, Kind] = {}
+        self.kinds = [*map(self._kind, nodes)]
+        self.leaves = {
+            place: _autograd.leaf_variable(node)
+            for place, (node, kind) in enumerate(zip(nodes, self.kinds, strict=True))
+            if kind.is_leaf
+        }
         self.tensors = defaultdict[Node | int, list[tuple[str | None, torch.Tensor]]](list)
         for name, tensor in tensors:
             node = _autograd.plain(tensor, "grad_fn")
             self.tensors[id(tensor) if node is None else node].append((name, tensor))
 
-    def nodes(self) -> tuple[TracedNode, ...]:
-        """Copy every node, in the order of the graph."""
-        return tuple(self._node(node) for node in self.graph)
-
-    def _node(self, node: Node) -> TracedNode:
-        leaf = _autograd.leaf_variable(node)
-        outputs = _autograd.forward_outputs(node)
-        tensors = self.tensors.get(node if leaf is None else id(leaf), [])
-        at_hand = [tensor for _, tensor in tensors] + ([] if leaf is None else [leaf])
-        return TracedNode(
-            index=self.index[node],
-            name=_autograd.node_name(node),
-            shapes=tuple(output.shape for output in outputs),
-            dtype=outputs[0].dtype,
-            device=outputs[0].device,
-            edges=tuple(self._edges(node)),
-            saved=tuple(self._saved(node)),
-            tensor_names=tuple(name for name, _ in tensors if name is not None),
-            is_leaf=leaf is not None,
-            retains_grad=_retains_grad(at_hand),
-            custom_function=_custom_function(node),
-            hides_saved=_autograd.hides_saved(node),
-            **self._origin(self.numbers[node]),
+    def read(
+        self,
+        wiring: _autograd.Wiring,
+        roots: Iterable[Node],
+        saved: Saved,
+        complete: Callable[[Nodes], Nodes],
+    ) -> Reading:
+        """Read the rest of every node."""
+        numbers = [*map(_autograd.sequence_nr, self.nodes)]
+        starts = dict.fromkeys(roots)
+        places = {node: place for place, node in enumerate(self.nodes) if node in starts}
+        return Reading(
+            wiring=wiring,
+            roots=[places[root] for root in starts],
+            kinds=self.kinds,
+            outputs=[*map(_autograd.OutputReader(), self.nodes)],
+            numbers=numbers,
+            saved=saved,
+            named=dict(self._named()),
+            origins=dict(_origins(numbers, self.log)) if self.log else {},
+            passes=self.log.passes if self.log.spans else None,
+            complete=complete,
         )
 
-    def _origin(self, number: int | None) -> dict[str, Any]:
-        """Tell when the node was made and, if that was recorded, where."""
-        if number is None:
-            return {}
-        return {
-            "created": self.created[number],
-            "module": self.log.module_of(number),
-            "source": self.log.source_of(number),
-        }
-
-    def _edges(self, node: Node) -> Iterator[TracedEdge]:
-        for output_nr, (successor, input_nr) in enumerate(self.graph[node]):
-            yield TracedEdge(
-                source=self.index[node],
-                target=None if successor is None else self.index[successor],
-                input_nr=input_nr,
-                output_nr=output_nr,
+    def _kind(self, node: Node) -> Kind:
+        kind = self.shared_kinds.get(type(node))
+        if kind is None:
+            name = _autograd.node_name(node)
+            kind = Kind(
+                name=name,
+                is_leaf=_autograd.is_leaf_node(node),
+                custom_function=_custom_function(node),
+                hides_saved=_autograd.hides_saved(node),
             )
+            key = type(node) if _autograd.is_of_its_own_type(node) else name
+            kind = self.shared_kinds.setdefault(key, kind)
+        return kind
 
-    def _saved(self, node: Node) -> Iterator[SavedTensor]:
-        for slot in _autograd.saved_slots(node):
-            if slot.tensor is None:
-                yield SavedTensor(node=self.index[node], name=slot.name, state=slot.state)
-            else:
-                yield self._kept(self.index[node], slot, slot.tensor)
+    def _named(self) -> Iterator[tuple[int, Named]]:
+        """Read what is known from the leaves and from the tensors that nodes have made."""
+        for place, leaf in self.leaves.items():
+            yield place, _known_from([(None, leaf), *self.tensors.get(id(leaf), ())])
+        for place, node in enumerate(self.nodes):
+            if node in self.tensors:
+                yield place, _known_from(self.tensors[node])
 
-    def _kept(self, index: int, slot: _autograd.Slot, tensor: torch.Tensor) -> SavedTensor:
+    def saved(self) -> Saved:
+        """Read what the nodes keep; equal facts become one value, however many have them."""
+        at_hand = [*self.leaves.values(), *(t for many in self.tensors.values() for _, t in many)]
+        self.parameters = set(_parameter_storages(at_hand))
+        saved = Saved()
+        known: dict[tuple[Any, ...], Kept] = {}
+        for place, node in enumerate(self.nodes):
+            for slot in _autograd.saved_slots(node):
+                storage, facts = self._kept(slot)
+                kept = known.get(facts)
+                if kept is None:
+                    kept = known[facts] = Kept(*facts)
+                saved.places.append(place)
+                saved.storages.append(storage)
+                saved.kept.append(kept)
+        return saved
+
+    def _kept(self, slot: _autograd.Slot) -> tuple[int | None, tuple[Any, ...]]:
+        """Read one slot: the number of its storage, and what other slots may have just so."""
+        name, state, tensor, saved, current = slot
+        if tensor is None:
+            return None, (name, state)
         identity, nbytes = _autograd.storage(tensor) or (None, None)
-        shared = identity in self.parameters
-        shown = slot.state != "packed"
-        versions = slot.saved_version, slot.current_version
-        return SavedTensor(
-            node=index,
-            name=slot.name,
-            state=slot.state,
-            shape=_autograd.shape(tensor) if shown else None,
-            dtype=_autograd.plain(tensor, "dtype") if shown else None,
-            device=_autograd.plain(tensor, "device"),
-            nbytes=nbytes,
-            storage=None if identity is None else self.storages[identity],
-            is_parameter=shared or _autograd.is_parameter_or_view(tensor),
-            saved_version=slot.saved_version,
-            current_version=slot.current_version,
-            writes=self.log.writes_between(identity, *versions),
+        is_shown = state != "packed"
+        return None if identity is None else self.storages[identity], (
+            name,
+            state,
+            _autograd.shape(tensor) if is_shown else None,
+            _autograd.plain(tensor, "dtype") if is_shown else None,
+            _autograd.plain(tensor, "device"),
+            nbytes,
+            identity in self.parameters or _autograd.is_parameter_or_view(tensor),
+            saved,
+            current,
+            () if saved == current else self.log.writes_between(identity, saved, current),
         )
 
 
-def _parameter_storages(tensors: Iterable[torch.Tensor]) -> Iterator[int]:
+def _origins(numbers: Iterable[int | None], log: Log) -> Iterator[tuple[int, Origin]]:
+    """Tell of each node that an operation made where that was recorded, if it was."""
+    for place, number in enumerate(numbers):
+        if number is not None:
+            yield place, Origin(log.module_of(number), log.source_of(number))
+
+
+def _parameter_storages(tensors: Iterable[Any]) -> Iterator[int]:
     """Identify the storages that belong to parameters."""
     for tensor in tensors:
         if _autograd.is_parameter(tensor) and (memory := _autograd.storage(tensor)):
             yield memory[0]
 
 
-def _retains_grad(tensors: list[torch.Tensor]) -> bool | None:
-    """Tell whether one of a node's tensors retains its gradient, None where none is at hand."""
-    return any(_autograd.plain(tensor, "retains_grad") for tensor in tensors) if tensors else None
+def _known_from(tensors: Sequence[tuple[str | None, Any]]) -> Named:
+    """Tell what a node's tensors are called, and whether one of them retains its gradient."""
+    names = tuple([name for name, _ in tensors if name is not None])
+    return Named(names, any(_autograd.plain(tensor, "retains_grad") for _, tensor in tensors))
 
 
 def _custom_function(node: Node) -> CustomFunction | None:

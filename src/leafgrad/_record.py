@@ -12,6 +12,7 @@ from leafgrad._modules import watched_modules
 from leafgrad._render._data import json_types
 from leafgrad._render._recording import html, text
 from leafgrad._traced import Source, Write
+from leafgrad._watched_values import WatchedValues
 
 
 class Recording:
@@ -71,7 +72,7 @@ class Recording:
 
 
 @contextmanager
-def record(*, lines: bool = True) -> Iterator[Recording]:
+def record(*, lines: bool = True, values: bool = False) -> Iterator[Recording]:
     """Record which module and which line of code makes each node, and what is written in place.
 
     A node has a number that is its own within its thread, and what is written down is which numbers
@@ -90,12 +91,15 @@ def record(*, lines: bool = True) -> Iterator[Recording]:
 
     Args:
         lines: Whether to record lines and writes; False records modules only, for less.
+        values: Whether to sum up in a few numbers what each call makes, for
+            ``trace_graph(..., values=True)``. That reads all data once more, and on a GPU waits
+            for each operation.
 
     Yields:
         The recording, to be handed to `trace_graph`.
 
     Raises:
-        TypeError: If `lines` is not a bool.
+        TypeError: If `lines` or `values` is not a bool.
 
     Example:
         >>> import torch
@@ -111,10 +115,14 @@ def record(*, lines: bool = True) -> Iterator[Recording]:
     """
     if not isinstance(lines, bool):
         raise TypeError(f"lines must be a bool, not {type(lines).__name__}; False is for less cost")
+    if not isinstance(values, bool):
+        raise TypeError(f"values must be a bool, not {type(values).__name__}; True reads all data")
     log = Log(_autograd.next_sequence_nr())
     with ExitStack() as watching:
         watching.enter_context(as_written())
         watching.enter_context(watched_modules(log))
         if lines:
             watching.enter_context(WatchedCalls(log))
+        if values:
+            watching.enter_context(WatchedValues(log))
         yield Recording(log)

@@ -1,6 +1,6 @@
 """Nested reverse mode: order n by n reverse passes, each through the one before."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -25,21 +25,24 @@ class Reverse:
     create_graph: bool
     is_proven: bool  # that rows are independent, and that all on the way records itself
 
-    def differentiate(self, outputs: Tensor, path: list[Node]) -> dict[MultiIndex, Tensor]:
+    def differentiate(self, outputs: Tensor, path: Sequence[Node]) -> dict[MultiIndex, Tensor]:
         """Compute the derivatives, channel by channel; `path` is what leads to `inputs`."""
         with _retained_gradients_kept(outputs, self.inputs):
             if not self.is_proven:
                 check_formulas(path)
                 check_rows(outputs, self.inputs, self.axes, path)
-            channels = outputs.reshape(*self.axes.batch, -1).unbind(-1)
-            partials = [self._partials(channel) for channel in channels]
+            partials = [self._partials(channel) for channel in self._channels(outputs)]
         return {
-            index: torch.stack([known[index] for known in partials], -1).reshape(outputs.shape)
+            index: _joined([known[index] for known in partials], outputs.shape)
             for index in self.orders
         }
 
+    def _channels(self, outputs: Tensor) -> Sequence[Tensor]:
+        rows = self.axes.batch.numel()
+        return [outputs] if outputs.numel() == rows else outputs.reshape(rows, -1).unbind(-1)
+
     def _partials(self, channel: Tensor) -> dict[MultiIndex, Tensor]:
-        """Differentiate one channel, of the shape of the batch, on the way to all orders."""
+        """Differentiate one channel, which has a number per row, on the way to all orders."""
         steps = plan(self.orders)
         wanted = {*steps, *self.orders}
         known = {(0,) * self.axes.columns: channel}
@@ -50,9 +53,9 @@ class Reverse:
             if is_recorded and not self.is_proven:
                 path = _autograd.nodes_between(known[index], self.inputs) or ()
                 check_recorded(path, order=sum(index) + 1)
-            rows = gradient.reshape(*self.axes.batch, self.axes.columns)
             for higher in above.keys() & wanted - known.keys():
-                known[higher] = rows.select(-1, above[higher])
+                is_alone = self.axes.columns == 1
+                known[higher] = gradient if is_alone else gradient.select(-1, above[higher])
         return known
 
     def _gradient(self, channel: Tensor, *, create_graph: bool) -> Tensor:
@@ -68,6 +71,12 @@ class Reverse:
             allow_unused=True,
         )
         return torch.zeros_like(self.inputs) if gradients[0] is None else gradients[0]
+
+
+def _joined(channels: list[Tensor], shape: torch.Size) -> Tensor:
+    """Lay channels side by side."""
+    whole = channels[0] if len(channels) == 1 else torch.stack(channels, -1)
+    return whole if whole.shape == shape else whole.reshape(shape)
 
 
 @contextmanager

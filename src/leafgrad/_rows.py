@@ -19,7 +19,7 @@ from leafgrad import _autograd
 from leafgrad._axes import Axes
 
 
-def check_rows(outputs: Tensor, inputs: Tensor, axes: Axes, path: list[Node]) -> None:
+def check_rows(outputs: Tensor, inputs: Tensor, axes: Axes, path: Iterable[Node]) -> None:
     """Raise if a row of `outputs` depends on another row of `inputs`; `path` may tell why."""
     row = _disturbed_row(outputs, inputs, axes, path) if axes.batch.numel() > 1 else None
     if row is None:

@@ -1,14 +1,17 @@
 """A traced graph as a value that keeps nothing alive."""
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leafgrad._diff import GraphDiff, diff_of
 from leafgrad._load import nodes_and_roots
 from leafgrad._memory import GraphMemory, memory_of
+from leafgrad._reading import Reading
 from leafgrad._render import _dot, _graph_data, _graph_networkx, _graph_text, _mermaid, _page, _svg
+from leafgrad._steps import BackwardSteps, steps_of
 from leafgrad._traced import SavedTensor, TracedEdge, TracedNode
 
 
@@ -25,6 +28,21 @@ class GraphTrace:
 
     nodes: tuple[TracedNode, ...]
     roots: tuple[TracedNode, ...]
+
+    if TYPE_CHECKING:
+        pass  # to a type checker, __getattr__ would say that every attribute exists
+    else:
+
+        def __getattr__(self, name: str) -> Any:
+            """Make the nodes."""
+            reading = self.__dict__.get("_reading") if name in {"nodes", "roots"} else None
+            if reading is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            nodes = reading.nodes()
+            made = {"nodes": nodes, "roots": tuple([nodes[place] for place in reading.roots])}
+            self.__dict__.update(made)
+            self.__dict__.pop("_reading", None)  # another thread may have come first
+            return made[name]
 
     @cached_property
     def edges(self) -> tuple[TracedEdge, ...]:
@@ -59,6 +77,21 @@ class GraphTrace:
             if edge.target is not None:
                 depths[edge.target] = max(depths[edge.target], depths[edge.source] + 1)
         return max(depths)
+
+    @cached_property
+    def values_turn(self) -> tuple[TracedNode, ...]:
+        """The nodes at which values stop being finite, in the order of the operations.
+
+        At each of them a NaN or an infinity came up, or came in by an input without a gradient.
+        """
+        turns = [node for node in self.nodes if node.value_turns]
+        return tuple(sorted(turns, key=lambda node: -1 if node.created is None else node.created))
+
+    @cached_property
+    def gradients_turn(self) -> tuple[TracedNode, ...]:
+        """The nodes at which gradients stop being finite, in the order of the backward."""
+        turns = [node for node in self.nodes if node.gradient_turns]
+        return tuple(sorted(turns, key=lambda node: node.visited or 0))
 
     @cached_property
     def is_freed(self) -> bool:
@@ -122,7 +155,7 @@ class GraphTrace:
             ``schema``, the number of this form, which changes when a field goes or changes its
             meaning; ``nodes``, each with the attributes of `TracedNode` and so on inwards;
             ``roots``, ``leaves`` and ``sinks`` by index, ``depth`` and ``is_freed``. Data types and
-            devices stand by their names.
+            devices stand by their names, and numbers that JSON does not have, such as NaN, as text.
 
         Example:
             >>> import torch
@@ -215,7 +248,7 @@ class GraphTrace:
         """
         return _mermaid.mermaid(self)
 
-    def to_svg(self, *, fold: bool | None = None) -> str:
+    def to_svg(self, *, fold: bool | str | Collection[str] | None = None) -> str:
         """Draw the graph: the root at the top, arrows in the direction of the gradients.
 
         The picture follows the theme of the page that it stands in, and that of the reader where
@@ -225,13 +258,16 @@ class GraphTrace:
         Args:
             fold: Whether a leaf is shown within the box of the node that leads to it, and of parts
                 that are repeated, such as the blocks of a transformer, only one, with their
-                number. None folds graphs of more than 40 nodes.
+                number. None folds graphs of more than 40 nodes. The path of a module, or several,
+                also shows each of these in one box, where modules are known; ``"*"`` stands for any
+                one part of a path, as in ``"layers.*"``.
 
         Returns:
             An ``<svg>`` element, for a file of its own or for a page.
 
         Raises:
-            ValueError: If there would be more than 3,000 boxes.
+            TypeError: If `fold` is none of these.
+            ValueError: If there would be more than 3,000 boxes, or no module has such a path.
 
         Example:
             >>> import torch
@@ -265,6 +301,33 @@ class GraphTrace:
         """
         return _page.page(self)
 
+    def steps(self) -> BackwardSteps:
+        """Tell the backward that `trace_graph` ran, step by step, in the engine's order.
+
+        Values come up in the order of the operations, then gradients flow from the root, and what
+        several nodes pass on to one place adds up as it arrives. A notebook shows the picture of
+        the graph with buttons; `BackwardSteps.to_html` writes a page.
+
+        Returns:
+            The steps, each with a sentence.
+
+        Raises:
+            ValueError: If `trace_graph` was not asked for gradients, or there are more than 40
+                nodes.
+
+        Example:
+            >>> import torch
+            >>> from leafgrad import trace_graph
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> print(trace_graph(x * 2, names={"x": x}, values=True, gradients=True).steps())
+             1. Forward: x (a leaf) is 3.
+             2. Forward: node 0 (MulBackward0) is 6, made from x and a constant.
+             3. Backward starts at node 0 (MulBackward0) with the gradient 1.
+             4. Backward: at node 0 (MulBackward0), 1 times the local derivative 2 is 2, for x.
+             5. The gradient of x is complete: 2. backward() adds it to x.grad.
+        """
+        return steps_of(self)
+
     def to_networkx(self) -> Any:
         """Give the graph to networkx.
 
@@ -293,3 +356,10 @@ class GraphTrace:
 
     def _repr_html_(self) -> str:
         return _svg.html(self)
+
+
+def trace_of(reading: Reading) -> GraphTrace:
+    """Make a trace whose nodes are made when they are first asked for."""
+    trace = GraphTrace.__new__(GraphTrace)
+    trace.__dict__["_reading"] = reading
+    return trace

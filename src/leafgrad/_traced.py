@@ -6,6 +6,8 @@ from typing import Literal
 
 import torch
 
+from leafgrad._summary import TensorSummary
+
 Shape = tuple[int | str, ...]
 
 
@@ -20,12 +22,17 @@ class TracedEdge:
             of the target's operation the tensor was.
         output_nr: Which output of the source it leaves from: which input of the source's
             operation the tensor was.
+        gradient: What the source passed on along it, where `trace_graph` was asked for gradients;
+            None where that was nothing.
+        gradient_so_far: The sum of what had arrived at that input of the target by then.
     """
 
     source: int
     target: int | None
     input_nr: int
     output_nr: int
+    gradient: TensorSummary | None = None
+    gradient_so_far: TensorSummary | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -163,9 +170,21 @@ class TracedNode:
         is_module_inferred: Whether the module was not recorded but follows from whose parameters
             were used around it.
         source: The line of code that recorded it; None where it is not known.
+        derivative_order: The highest order of derivative that its result is made of, as far as a
+            recording saw the passes with ``create_graph=True``; None where nothing was recorded.
         hides_saved: Whether PyTorch shows nothing of what it saved, as where an operation wrote
             into a view (``"CopySlices"``) and for most foreach functions: `saved` is empty there,
             whatever is kept.
+        values: What its operation made, one an output, where `trace_graph` was asked for values;
+            None where that is not known. A leaf's is what it holds.
+        gradients: The gradients that arrived at it, one an output, where `trace_graph` was asked
+            for them; None where none arrived.
+        visited: Its place in the order in which that backward took the nodes; None where it did
+            not come to it.
+        value_turns: Whether a value is not finite here although all that its operation was given
+            by other nodes was.
+        gradient_turns: Whether it passes on a gradient that is not finite although all that arrived
+            were.
     """
 
     index: int
@@ -183,7 +202,13 @@ class TracedNode:
     module: str | None = None
     is_module_inferred: bool = False
     source: Source | None = None
+    derivative_order: int | None = None
     hides_saved: bool = False
+    values: tuple[TensorSummary | None, ...] = ()
+    gradients: tuple[TensorSummary | None, ...] = ()
+    visited: int | None = None
+    value_turns: bool = False
+    gradient_turns: bool = False
 
     @property
     def leaf_name(self) -> str | None:

@@ -63,6 +63,29 @@ def test_what_checkpoint_would_recompute_is_told_without_doing_so() -> None:
     assert not _autograd.is_recomputed(node_of(leaf(2).sin()), "other")
 
 
+def test_a_checkpoint_computes_anew_once_in_a_backward_pass_of_its_own() -> None:
+    calls = []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        return x.sin().exp()
+
+    outer = node_of(checkpoint(function, leaf(2), use_reentrant=False))
+    inner = outer.next_functions[0][0]
+    with torch.no_grad():
+        kept = _autograd.in_backward(
+            lambda: [_autograd.kept(inner, "self"), _autograd.kept(outer, "result")]
+        )
+    assert [len(calls), *kept[0].tolist()] == [2, 1.0, 1.0]
+    assert kept[1].grad_fn is outer
+
+
+def test_what_is_raised_in_a_backward_pass_is_raised_as_it_is() -> None:
+    nothing: dict[str, int] = {}
+    with pytest.raises(KeyError, match="missing"):
+        _autograd.in_backward(lambda: nothing["missing"])
+
+
 def test_the_type_of_each_result_is_known() -> None:
     parts = leaf(4, 3).double().split([1, 3])
     types = _autograd.output_types(node_of(parts[0]))

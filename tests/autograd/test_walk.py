@@ -105,6 +105,20 @@ def test_a_walk_meets_every_node_once_and_before_its_successors() -> None:
     assert names == [*(f"{kind}Backward0" for kind in kinds), "AccumulateGrad"]
 
 
+def test_a_survey_tells_in_numbers_what_a_walk_tells_in_nodes() -> None:
+    x = leaf(2)
+    a = x.sin()
+    b = a * a + torch.ones(2) * x.unbind()[1]
+    graph = _autograd.walk([recorded(b), recorded(a)])
+    nodes, wiring = _autograd.survey([recorded(b), recorded(a)])
+    assert nodes == list(graph)
+    found = [
+        tuple((None if place is None else nodes[place], input_nr) for place, input_nr in edges)
+        for edges in wiring.edges()
+    ]
+    assert found == list(graph.values())
+
+
 def marks(tensor: torch.Tensor) -> list[object]:
     nodes: Iterable[Any] = _autograd.walk([recorded(tensor)])
     return [mark for node in nodes for mark in node.metadata]

@@ -1,5 +1,6 @@
 """The page of a graph, as text."""
 
+import json
 import re
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 
 from leafgrad import trace_graph
 from tests.models import polynomial
+from tests.render.test_piles import blocks
 
 
 def test_the_page_is_all_in_one_and_allows_no_code_but_its_own() -> None:
@@ -14,6 +16,22 @@ def test_the_page_is_all_in_one_and_allows_no_code_but_its_own() -> None:
     assert page.startswith("<!doctype html>")
     assert re.findall(r'\b(?:src|href|srcset|action)="?[^"#]', page) == []
     assert "default-src 'none'" in page
+
+
+def test_the_page_knows_the_parts_of_each_call_of_a_module_and_its_own_leaves() -> None:
+    trace = blocks()
+    data = re.search(r'id="data">(.*?)</script>', trace.to_html())
+    assert data is not None
+    _, full = json.loads(data[1])
+    calls = {call["name"]: call for call in full["calls"]}
+    assert [calls[name]["depth"] for name in ("1", "1.perceptron", "1.perceptron.0")] == [0, 1, 2]
+    of_linear = [trace.nodes[place] for place in calls["1.perceptron.0"]["parts"]]
+    assert {node.leaf_name for node in of_linear if node.is_leaf} == {
+        "1.perceptron.0.weight",
+        "1.perceptron.0.bias",
+    }
+    assert {*calls["1.perceptron.0"]["parts"]} < {*calls["1"]["parts"]}
+    assert sorted(full["order"]) == [*range(len(trace.nodes))]
 
 
 def test_a_graph_that_is_too_large_even_when_it_is_folded_is_refused() -> None:

@@ -5,13 +5,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 from leafgrad import GraphTrace, trace_graph
 from tests.browser import needs_chromium
 from tests.devtools import CONTROL, SHIFT, Browser, Page, chromium
-from tests.models import polynomial, resnet, transformer
+from tests.models import Block, polynomial, resnet, transformer
+from tests.render.test_piles import blocks
 
-BOXES = "[...document.querySelectorAll('.view:not([hidden]) .part')]"
+BOXES = "[...document.querySelectorAll('.view:not([hidden]) :not(.apart) > .part:not([hidden])')]"
 LIT = f"{BOXES}.flatMap((box, n) => box.classList.contains('aside') ? [] : [n])"
 SELECTED = f"{BOXES}.findIndex(box => box.classList.contains('selected'))"
 TOLD = "document.querySelector('output').textContent"
@@ -141,6 +143,156 @@ def test_a_button_folds_and_unfolds(opened: Opened) -> None:
     page.click(page.middle(fold))
     assert page.ask(f"{BOXES}.length") > 3 * few
     assert page.ask(f"{fold}.ariaPressed") == "false"
+
+
+# --- Modules, one by one
+
+NAMES = f"{BOXES}.map(box => box.querySelector('.name').textContent)"
+MODULE = "document.querySelector('[data-do=module]')"
+DEPTH = "document.querySelector('[data-do=depth]')"
+OVERLAPS = f"""
+{BOXES}.map(box => box.querySelector('rect').getBoundingClientRect()).flatMap((a, m, all) =>
+    all.slice(m + 1).filter(b => a.left < b.right && b.left < a.right
+        && a.top < b.bottom && b.top < a.bottom))
+"""
+
+
+def seen(page: Page, name: str) -> tuple[float, float]:
+    """Scroll the first box of a name into view and point at it."""
+    number = page.ask(place(name))
+    page.ask(f"{BOXES}[{number}].scrollIntoView({{block: 'center'}})")
+    return page.middle(box(number))
+
+
+def place(name: str) -> str:
+    return f"{NAMES}.indexOf('{name}')"
+
+
+def test_a_module_folds_into_one_box_and_unfolds_again(opened: Opened) -> None:
+    page = opened(blocks())
+    page.click(page.middle("document.querySelector('[data-do=fold]')"))
+    before = page.ask(NAMES)
+    seen(page, "GeluBackward0")
+    page.click(page.middle(box(before.index("GeluBackward0"))))
+    face = page.ask(f"{MODULE}.textContent")
+    assert face.startswith("Fold ")
+    page.click(page.middle(MODULE))
+    module = face.removeprefix("Fold ")
+    after = page.ask(NAMES)
+    assert module in after
+    assert len(after) < len(before)
+    assert page.ask(f"{SELECTED} === {place(module)}")
+    assert page.ask(TOLD).startswith(f"module {module}: ")
+    assert page.ask(f"{OVERLAPS}.length") == 0
+    page.click(page.middle(MODULE))
+    assert page.ask(NAMES) == before
+
+
+def test_keys_fold_outwards_and_unfold_inwards(opened: Opened) -> None:
+    page = opened(blocks())
+    page.key("f")
+    whole = page.ask(f"{BOXES}.length")
+    page.click(seen(page, "GeluBackward0"))
+    told = []
+    for key in ("m", "m", "m", "Enter", "Enter"):
+        page.key(key)
+        told.append(page.ask(TOLD).partition(":")[0])
+    assert told[:3] == ["module 3.perceptron", "module 3", "module 3"]
+    assert told[3] != "module 3"
+    assert page.ask(f"{place('3.perceptron')}") >= 0
+    page.click(seen(page, "3.perceptron"))
+    page.key("Enter")
+    assert page.ask(f"{BOXES}.length") == whole
+
+
+def test_a_double_click_folds_and_unfolds(opened: Opened) -> None:
+    page = opened(blocks())
+    page.key("f")
+    at = seen(page, "GeluBackward0")
+    for clicks in (1, 2):
+        left = {"button": "left", "clickCount": clicks}
+        page.mouse("mousePressed", at, **left)
+        page.mouse("mouseReleased", at, **left)
+    assert page.ask(place("3.perceptron")) >= 0
+
+
+def test_all_modules_of_a_level_fold_at_once_and_nothing_collides(opened: Opened) -> None:
+    page = opened(blocks())
+    page.key("f")
+    whole = page.ask(NAMES)
+    for depth, expected in ((0, {"1", "2", "3"}), (1, {"1.attend", "3.perceptron"})):
+        page.ask(f"({DEPTH}.value = {depth}, {DEPTH}.dispatchEvent(new Event('change')))")
+        assert expected <= {*page.ask(NAMES)}
+        assert page.ask(f"{OVERLAPS}.length") == 0
+        assert page.ask(CUT) is False
+    page.ask(f"({DEPTH}.value = -1, {DEPTH}.dispatchEvent(new Event('change')))")
+    assert page.ask(NAMES) == whole
+
+
+CUT = """
+(svg => {
+    const {x, y, width, height} = svg.getBBox();
+    const seen = svg.viewBox.baseVal;
+    return x < seen.x || y < seen.y || x + width > seen.x + seen.width
+        || y + height > seen.y + seen.height;
+})(document.querySelector(".view:not([hidden]) svg"))
+"""
+
+
+def test_a_graph_without_modules_offers_no_fold_of_them(opened: Opened) -> None:
+    page = opened(polynomial())
+    assert page.ask(f"[{MODULE}, {DEPTH}]") == [None, None]
+    page.click(page.middle(box(1)))
+    page.key("m")
+    page.key("Enter")
+    assert page.ask(f"{BOXES}.length") == 6
+
+
+def test_what_is_found_and_lit_follows_the_folds(opened: Opened) -> None:
+    page = opened(blocks())
+    page.key("f")
+    page.ask(f"({DEPTH}.value = 0, {DEPTH}.dispatchEvent(new Event('change')))")
+    page.click(seen(page, "2"))
+    lit = page.ask(LIT)
+    assert lit == [*range(len(page.ask(NAMES)))]
+    page.key("/")
+    page.send("Input.insertText", text="3.perceptron.0.weight")
+    assert page.ask(f"{LIT}.map(n => {NAMES}[n])") == ["3"]
+
+
+# --- Thousands of nodes
+
+FRAME = 1 / 60
+
+
+def work(page: Page) -> float:
+    """The CPU seconds of the page so far, but for painting."""
+    found = page.send("Performance.getMetrics")["metrics"]
+    spent = {metric["name"]: metric["value"] for metric in found}
+    return float(sum(spent[f"{what}Duration"] for what in ("Script", "Layout", "RecalcStyle")))
+
+
+def test_three_thousand_nodes_move_and_zoom_within_a_frame_each(opened: Opened) -> None:
+    model = nn.Sequential(nn.Linear(8, 8), *(Block(8) for _ in range(54)))
+    page = opened(trace_graph(model(torch.ones(1, 4, 8)).mean(), names=model))
+    page.send("Performance.enable", timeDomain="threadTicks")
+    page.key("f")
+    assert page.ask(f"{BOXES}.length") > 2900
+    wheel = {"deltaX": 0, "deltaY": 15, "modifiers": CONTROL}
+    ways: dict[str, Callable[[int], object]] = {
+        "hover": lambda n: page.mouse("mouseMoved", (300 + 5 * n, 100 + 8 * n)),
+        "drag": lambda n: page.mouse("mouseMoved", (60, 600 - 9 * n), button="left", buttons=1),
+        "zoom": lambda _: page.mouse("mouseWheel", (500, 300), **wheel),
+    }
+    for name, act in ways.items():
+        if name == "drag":
+            page.mouse("mousePressed", (60, 600), button="left", clickCount=1)
+        act(0)
+        before = work(page)
+        for n in range(30):
+            act(n)
+        assert (work(page) - before) / 30 < FRAME, name
+        page.mouse("mouseReleased", (60, 330), button="left", clickCount=1)
 
 
 # --- With the keyboard

@@ -110,14 +110,17 @@ def marked(how: str) -> GraphTrace:
     if how == "retained":
         sines[30].retain_grad()
         outputs += sines
+    if how == "written twice":
+        for sine in [*sines, sines[29]]:
+            sine.detach().add_(1)
     return trace_graph(outputs, names=names)
 
 
-@pytest.mark.parametrize("how", ["named", "a root", "retained"])
+@pytest.mark.parametrize("how", ["named", "a root", "retained", "written twice"])
 def test_a_node_that_is_unlike_the_others_is_never_folded_away(how: str) -> None:
     shown = picture(marked(how), fold=True)
     assert [part.copies for part in shown.parts] == [1, 30, 1, 29, 1]
-    assert shown.parts[2].is_root is (how != "named")
+    assert shown.parts[2].is_root is (how in {"a root", "retained"})
 
 
 def test_unnamed_leaves_stay_unnamed() -> None:

@@ -5,13 +5,17 @@ import os
 import re
 import shutil
 import subprocess
+import xml.etree.ElementTree as ET
 from typing import Any
 
+import pydot
 import pytest
 import torch
 from torch import nn
 
 from leafgrad import GraphTrace, trace_graph
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def leaf(*shape: int) -> torch.Tensor:
@@ -135,6 +139,29 @@ def test_long_names_are_a_reason_to_fold_as_well() -> None:
     y = x.sin()
     text = trace_graph(y, names={"x" * 60_000: y}).to_mermaid()
     assert "folded by kind of node: 2 nodes into 2 boxes" in text
+
+
+@pytest.mark.filterwarnings("ignore:.* deprecated - use:DeprecationWarning")  # within pydot
+@pytest.mark.parametrize(
+    "trace", [small(), layers(3), unlabelled()], ids=["small", "layers", "bare"]
+)
+def test_a_parser_of_the_language_reads_every_node_and_edge_of_graphviz(trace: GraphTrace) -> None:
+    graphs: Any = pydot.graph_from_dot_data(trace.to_dot())
+    (graph,) = graphs
+    named = [node for node in graph.get_nodes() if node.get_name() != "node"]
+    assert [node.get_name() for node in named] == [str(node.index) for node in trace.nodes]
+    ends = [f"{edge.get_source()} {edge.get_destination()}" for edge in graph.get_edges()]
+    assert ends == [f"{e.source} {e.target}" for e in trace.edges if e.target is not None]
+
+
+@pytest.mark.skipif(not shutil.which("dot"), reason="Graphviz is not installed")
+def test_graphviz_writes_each_name_as_it_is() -> None:
+    drawn = subprocess.run(
+        ["dot", "-Tsvg"], input=small().to_dot(), capture_output=True, text=True, check=True
+    )
+    written = [element.text for element in ET.fromstring(drawn.stdout).iter(f"{SVG}text")]
+    assert drawn.stderr == ""
+    assert {*HOSTILE.split("\n"), "UnbindBackward0", "output 1", "(2,)"} <= {*written}
 
 
 PARSERS = os.environ.get("LEAFGRAD_NODE_MODULES")  # a folder with what the script imports

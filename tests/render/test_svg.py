@@ -3,6 +3,8 @@
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -131,6 +133,12 @@ def test_a_box_tells_the_module_and_the_line_behind_it() -> None:
     assert {"module 0", f"line {trace.nodes[0].source}"} < {*(title.text or "").splitlines()}
 
 
+def test_a_box_tells_the_order_of_the_derivative_that_it_belongs_to() -> None:
+    told = [*ET.fromstring(derived().to_svg()).iter(f"{SVG}title")]
+    assert "derivative of order 2" in (told[1].text or "").splitlines()
+    assert not any("order 0" in (title.text or "") for title in told)
+
+
 def test_data_types_and_devices_are_told_where_they_differ() -> None:
     x = torch.ones(2, dtype=torch.complex64, requires_grad=True)
     written = texts(trace_graph(x.abs()).to_svg())
@@ -148,6 +156,13 @@ def modified() -> GraphTrace:
     return trace_graph(y)
 
 
+def modified_thrice() -> GraphTrace:
+    x = leaf(2, 3).clone()
+    y = nn.functional.layer_norm(x, (3,), x[0], x[1])
+    x.add_(1)
+    return trace_graph(y)
+
+
 def freed() -> GraphTrace:
     y = leaf(2).sin()
     y.sum().backward()
@@ -162,6 +177,14 @@ def recomputed() -> GraphTrace:
 def packed() -> GraphTrace:
     with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
         return trace_graph(leaf(2).sin())
+
+
+def derived() -> GraphTrace:
+    x = leaf(2)
+    with record() as recording:
+        (slope,) = torch.autograd.grad(x.tanh().sum(), x, create_graph=True)
+        (curvature,) = torch.autograd.grad((slope * slope).sum(), x, create_graph=True)
+    return trace_graph(curvature, names={"x": x}, recording=recording)
 
 
 def unbound() -> GraphTrace:
@@ -190,11 +213,19 @@ def retained() -> GraphTrace:
 @pytest.mark.parametrize(
     ("graph", "sign", "line", "meaning"),
     [
-        (modified, "modified", "modified: self", "modified in place: backward fails"),
+        (
+            modified,
+            "modified",
+            "self saved at version 0, now 1",
+            "modified in place: backward fails",
+        ),
+        (modified_thrice, "modified", "modified: 3 tensors", "modified in place: backward fails"),
         (freed, "freed", "freed: self", "freed: another backward fails"),
         (recomputed, "box", "recomputes result", "root: backward starts here"),
         (packed, "box", "packed: self", "root: backward starts here"),
         (retained, "box", "retains grad", "root: backward starts here"),
+        (derived, "order-1", "∂ TanhBackwardBackward0", "order of the derivative it belongs to"),
+        (derived, "order-2", "∂² MulBackward0", "order of the derivative it belongs to"),
         (unbound, "port", "4 × (2,)", "which output of the node"),
         (stepped, "port", "*", "×n: n alike; * where they differ"),
         (saving, "bar", "saves self (24 B)", "bytes saved, 24 B if full"),
@@ -218,7 +249,8 @@ def test_the_legend_explains_only_what_is_there() -> None:
         "root: backward starts here",
         "leaf: gradients add up in its .grad",
     ]
-    assert classes(lone().to_svg()) == {"links", "heads", "part", "leaf", "root", "name"}
+    drawn = {"links", "heads", "brackets", "part", "leaf", "root", "name"}
+    assert classes(lone().to_svg()) == drawn
 
 
 def test_the_ports_of_a_node_stand_where_the_links_to_them_arrive() -> None:
@@ -319,6 +351,49 @@ def test_more_boxes_than_one_can_look_at_are_refused_with_the_fold_that_works() 
     with pytest.raises(ValueError, match=message):
         chain(2999).to_svg(fold=False)
     assert "×2998" in chain(2999).to_svg()
+
+
+def test_a_hundred_thousand_nodes_are_refused_with_the_fold_that_works() -> None:
+    last = chain(1).nodes[1]
+    steps = 100_000
+    sine = replace(last, edges=())
+    nodes = [
+        replace(sine, index=n, edges=(replace(last.edges[0], source=n, target=n + 1),))
+        for n in range(steps - 1)
+    ]
+    trace = GraphTrace(nodes=(*nodes, replace(sine, index=steps - 1)), roots=(nodes[0],))
+    with pytest.raises(ValueError, match=r"at most 3000 boxes, not 100000; fold=True leaves 3"):
+        trace.to_svg(fold=False)
+
+
+def test_an_empty_graph_is_refused() -> None:
+    empty = GraphTrace(nodes=(), roots=())
+    for write in (empty.to_svg, empty.to_html, empty._repr_html_):
+        with pytest.raises(ValueError, match="a picture must have a node to show, not none"):
+            write()
+
+
+class Unlike(nn.Module):
+    """Many operations in an order that never repeats."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.seed = seed
+
+    def forward(self, y: torch.Tensor) -> torch.Tensor:
+        for is_sine in Random(self.seed).choices([True, False], k=100):
+            y = y.sin() if is_sine else y.cos()
+        return y
+
+
+def test_modules_are_the_fold_where_repeats_leave_too_much() -> None:
+    model = nn.Sequential(*map(Unlike, range(40)))
+    with record() as recording:
+        y = model(leaf(1))
+    trace = trace_graph(y, recording=recording)
+    with pytest.raises(ValueError, match=r"not 4\d\d\d; fold='\*' leaves 40"):
+        trace.to_svg(fold=False)
+    assert "module of 100 nodes" in trace.to_svg(fold="*")
 
 
 def test_what_no_fold_makes_small_enough_is_refused_with_another_cure() -> None:

@@ -6,7 +6,7 @@ import torch
 from leafgrad._taylor._algebra import basis_of, closure, monomials, powers, squares
 from leafgrad._taylor._contract import contract
 from leafgrad._taylor._plans import contraction, recursion
-from leafgrad._taylor._strips import strips
+from leafgrad._taylor._strips import Triple, strips
 
 
 def test_the_closure_holds_each_index_on_the_way() -> None:
@@ -49,7 +49,7 @@ def test_powers_take_an_operation_per_order_not_per_product(order: int) -> None:
 
 
 def test_the_first_writing_needs_no_zeros() -> None:
-    table = strips([(0, 0, 1), (0, 1, 2), (1, 0, 2), (1, 1, 3)], {1})
+    table = strips([Triple(0, 0, 1), Triple(0, 1, 2), Triple(1, 0, 2), Triple(1, 1, 3)], {1})
     assert [(strip.out, strip.is_first) for strip in table] == [
         (1, False),
         (2, True),
@@ -65,7 +65,7 @@ def test_a_contraction_is_the_derivative_of_the_sum_of_all_products() -> None:
     stacks = [
         torch.randn(len(indices), 2, dtype=torch.float64, requires_grad=True) for _ in range(3)
     ]
-    total = sum(stacks[0][a] * stacks[1][b] * stacks[2][c] for a, b, c in plan.triples)
+    total = sum(stacks[0][a] * stacks[1][b] * stacks[2][c] for a, b, c, _ in plan.triples)
     assert isinstance(total, torch.Tensor)
     gradients = torch.autograd.grad(total.sum(), stacks)
     for slot, gradient in enumerate(gradients):

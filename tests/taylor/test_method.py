@@ -137,6 +137,28 @@ def test_first_order_is_proven_without_any_coefficient() -> None:
     assert len(calls) == 1  # and none for a check of the rows
 
 
+FIRST_ORDERS = [(1, 0), (0, 1)]
+MIXED_BY_KNOWN_KINDS: dict[str, tuple[Any, Callable[[Tensor], Tensor]]] = {
+    "a matrix from the left": (FIRST_ORDERS, lambda x: torch.ones(2, 2, dtype=x.dtype) @ x),
+    "an axis in front": (
+        FIRST_ORDERS,
+        lambda x: x @ MATRIX[:, :1] + torch.ones(2, 1, 1, dtype=x.dtype),
+    ),
+    "elements by a matrix": (1, lambda x: x @ MATRIX[:, :2]),
+}
+
+
+@pytest.mark.parametrize(
+    ("order", "function"), MIXED_BY_KNOWN_KINDS.values(), ids=MIXED_BY_KNOWN_KINDS
+)
+def test_first_order_is_refused_where_operations_that_may_keep_rows_apart_do_not(
+    order: Any, function: Callable[[Tensor], Tensor]
+) -> None:
+    x = points(2)
+    with pytest.raises(RuntimeError, match="must depend on the same"):
+        higher_order_grad(function(x), x, order)
+
+
 # --- What no rule is known for
 
 
@@ -232,6 +254,7 @@ REFUSED: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
         "its limit depends on inputs",
         lambda x: torch.clamp_min(torch.ones(2, dtype=x.dtype), x),
     ),
+    "a divisor": ("its divisor depends on inputs", lambda x: x.remainder(x + 1)),
     "a mask": ("the elements that a mask shows", lambda x: x[x > 0].reshape(x.shape)),
     "two axes": ("along more than one axis", lambda x: x[[0, 1, 2], [0, 1, 1]]),
     "constants joined": (
@@ -252,6 +275,10 @@ REFUSED_OF_A_POINT: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
     "a weight": (
         "its weight or bias depends on inputs",
         lambda x: functional.layer_norm(x, (2,), x),
+    ),
+    "a bilinear weight": (
+        "its weight depends on inputs",
+        lambda x: functional.bilinear(x[None], x[None], x[None, :, None] * x),
     ),
     "a kernel": (
         "its weight depends on inputs",
@@ -285,13 +312,35 @@ def test_an_axis_of_a_number_is_left_to_reverse_mode() -> None:
     assert higher_order_grad(a.exp().cumsum(0), a, 2).item() == pytest.approx(torch.exp(a).item())
 
 
-def test_checkpointed_steps_are_left_to_reverse_mode() -> None:
+# --- Checkpoints
+
+
+@pytest.mark.parametrize("create_graph", [True, False])
+def test_a_checkpointed_function_runs_once_more_for_all_that_it_did_not_save(
+    *, create_graph: bool
+) -> None:
+    x, runs = points(3), []
+
+    def function(x: Tensor) -> Tensor:
+        runs.append(1)
+        return (x @ MATRIX).tanh().exp().clamp(torch.tensor(-5.0), torch.tensor(5.0)).sin()
+
+    outputs = checkpoint(function, x, use_reentrant=False)
+    orders = [(2, 0), (1, 1), (0, 3)]
+    ours = higher_order_grad(outputs, x, orders, create_graph=create_graph, method="taylor")
+    assert len(runs) == 2
+    theirs = higher_order_grad(function(x), x, orders, method="taylor")
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.requires_grad == create_graph
+        assert_same(one.detach(), other.detach())
+
+
+def test_what_is_refused_behind_a_checkpoint_is_left_to_reverse_mode() -> None:
     x = points(3)
-    outputs = checkpoint(lambda x: (x @ MATRIX).tanh(), x, use_reentrant=False)
-    assert_refused("by checkpoint", outputs, x)
-    assert_same(
-        higher_order_grad(outputs, x, (2, 0)), higher_order_grad((x @ MATRIX).tanh(), x, (2, 0))
-    )
+    outputs = checkpoint(lambda x: torch.lgamma(x.sin().exp()), x, use_reentrant=False)
+    assert_refused("LgammaBackward0, which has no rule", outputs, x)
+    expected = higher_order_grad(torch.lgamma(x.sin().exp()), x, (2, 0))
+    assert_same(higher_order_grad(outputs, x, (2, 0)), expected)
 
 
 # --- Surroundings

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from leafgrad import higher_order_grad
+from tests.taylor.oracle import assert_same, assert_same_thrice, rows
 
 Step = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -48,11 +49,6 @@ def points() -> Tensor:
     return x.unsqueeze(1).requires_grad_()
 
 
-def assert_same(ours: Tensor, theirs: Tensor) -> None:
-    scale = 1 + theirs.detach().abs().amax()
-    torch.testing.assert_close(ours / scale, theirs / scale, rtol=0, atol=1e-10)
-
-
 @settings(max_examples=60)
 @given(
     names=st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=4),
@@ -65,19 +61,7 @@ def test_a_program_and_its_gradients_are_those_of_reverse_mode(
     outputs = program(names, x, w)
     ours = higher_order_grad(outputs, x, order, method="taylor")
     theirs = higher_order_grad(outputs, x, order, method="reverse")
-    assert_same(ours, theirs)
-    gradients = [
-        torch.autograd.grad(
-            derivative.square().sum() + 0 * (w + x).sum(),
-            [w, x],
-            retain_graph=True,
-            allow_unused=True,
-            materialize_grads=True,
-        )
-        for derivative in (ours, theirs)
-    ]
-    for one, two in zip(*gradients, strict=True):
-        assert_same(one, two)
+    assert_same_thrice([ours], [theirs], [w, x], times=2)
 
 
 @pytest.mark.parametrize(
@@ -89,5 +73,75 @@ def test_orders_up_to_eight_are_those_of_reverse_mode(name: str) -> None:
     orders = list(range(1, 9))
     ours = higher_order_grad(outputs, x, orders, method="taylor", create_graph=False)
     theirs = higher_order_grad(outputs, x, orders, method="reverse", create_graph=False)
-    for one, two in zip(ours, theirs, strict=True):
-        assert_same(one, two)
+    assert_same(ours, theirs)
+
+
+# --- Of any shape
+
+
+ANY_SHAPE: dict[str, Step] = {
+    "layer": lambda h, _, w: (h @ (w * MATRIX)).tanh(),
+    "three axes": lambda h, x, w: (w * h.unsqueeze(-1) * x[..., :1].unsqueeze(-2)).sin().sum(-1),
+    "outer product": lambda h, _, w: (h.unsqueeze(-1) @ (w * h).unsqueeze(-2)).mean(-2),
+    "gate of each row": lambda h, x, w: h * torch.sigmoid(w * x[..., 1:2]),
+    "gate of each feature": lambda h, _, w: h * (w * MATRIX[0]).exp(),
+    "shift by a number": lambda h, _, w: (h + w).cos(),
+    "divided by its norm": lambda h, _, w: h / (1 + w + h.square().sum(-1, keepdim=True)),
+    "softmax": lambda h, _, w: (w * h).softmax(-1),
+    "features the other way round": lambda h, *_: h.flip(-1).movedim(-1, 0).sin().movedim(0, -1),
+    "flattened and back": lambda h, _, w: (h.reshape(-1, 3) @ MATRIX).exp().reshape(h.shape) * w,
+    "parts joined": lambda h, x, w: torch.cat([h[..., 1:], w * x[..., :1] ** 2], -1),
+    "stacked": lambda h, _, w: torch.stack([w * part.atan() for part in h.unbind(-1)], -1),
+    "expanded": lambda h, _, w: (w * h[..., None, :]).expand(*h.shape, 3).diagonal(0, -2, -1) ** 2,
+    "branch": lambda h, x, w: torch.where(x[..., :1] > 0.9, w * h.sin(), h**2),
+}
+ENDS: dict[str, Callable[[Tensor], Tensor]] = {
+    "one number a row": lambda h: h.sum(-1),
+    "two channels": lambda h: h[..., :2],
+    "two axes of channels": lambda h: h[..., :2, None] * h[..., None, 1:],
+}
+MIXED = [(p, q) for p in range(4) for q in range(4) if 0 < p + q <= 4]
+
+
+@settings(max_examples=80)
+@given(
+    names=st.lists(st.sampled_from(sorted(ANY_SHAPE)), min_size=1, max_size=4),
+    end=st.sampled_from(sorted(ENDS)),
+    batch=st.lists(st.integers(1, 3), max_size=3),
+    orders=st.lists(st.sampled_from(MIXED), min_size=1, max_size=3),
+)
+def test_a_program_of_any_shape_and_its_gradients_are_those_of_reverse_mode(
+    names: list[str], end: str, batch: list[int], orders: list[tuple[int, int]]
+) -> None:
+    x, w = rows(*batch, 2), torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    hidden = torch.cat([x, w * x[..., :1] * x[..., 1:]], dim=-1)
+    for name in names:
+        hidden = ANY_SHAPE[name](hidden, x, w)
+    outputs = ENDS[end](hidden)
+    ours = higher_order_grad(outputs, x, orders, method="taylor")
+    theirs = higher_order_grad(outputs, x, orders, method="reverse")
+    assert [tuple(result.shape) for result in ours] == [tuple(outputs.shape)] * len(orders)
+    assert_same_thrice(ours, theirs, [w, x], times=2)
+
+
+ELEMENTWISE = ["sine", "bell", "logistic", "silu", "gelu", "softplus", "reciprocal", "root"]
+ELEMENTWISE += ["power", "atan", "residual", "gated", "branch"]
+
+
+@settings(max_examples=60)
+@given(
+    names=st.lists(st.sampled_from(ELEMENTWISE), min_size=1, max_size=4),
+    shape=st.lists(st.integers(1, 3), max_size=4),
+    order=st.integers(1, 5),
+)
+def test_a_program_of_each_element_is_differentiated_as_in_reverse_mode(
+    names: list[str], shape: list[int], order: int
+) -> None:
+    x, w = rows(*shape), torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    hidden = w * x**2
+    for name in names:
+        hidden = STEPS[name](hidden, x, w)
+    ours = higher_order_grad(hidden, x, order, method="taylor")
+    theirs = higher_order_grad(hidden, x, order, method="reverse")
+    assert ours.shape == x.shape
+    assert_same_thrice([ours], [theirs], [w, x], times=2)

@@ -20,7 +20,7 @@ def given_to_block(unpack_hook: Any, holder: object) -> Iterator[tuple[int, Any]
         cell.cell_contents for name, cell in zip(names, cells, strict=True) if name == "frame"
     ]
     for frame in frames:
-        left = (reference() for reference in reversed(frame.weak_holders))
+        left = (reference() for reference in reversed(getattr(frame, "weak_holders", ())))
         if next((one for one in left if one is not None), None) is holder:
             for place, kept in enumerate(getattr(frame, "saved_args", ())):
                 if isinstance(kept, torch._C._autograd.SavedTensor):

@@ -16,8 +16,8 @@ def names_in_compiled_code(node: Node) -> tuple[str, ...]:
     """
     compiled: Any = node
     lazy = getattr(forward_class(node), "_lazy_backward_info", None)
-    module = getattr(lazy, "bw_module", None)
-    if module is None:
+    graph = getattr(getattr(lazy, "bw_module", None), "graph", None)
+    if graph is None:
         return ()
-    inputs = [place.name for place in module.graph.nodes if place.op == "placeholder"]
+    inputs = [place.name for place in graph.nodes if place.op == "placeholder"]
     return tuple(inputs[len(compiled.symints) :])

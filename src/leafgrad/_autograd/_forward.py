@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch.autograd.graph import Node
+
+Result = TypeVar("Result")
 
 
 def kept(node: Node, name: str) -> Any:
@@ -31,6 +33,34 @@ def is_recomputed(node: Node, name: str) -> bool:
     slot = getattr(node, f"_raw_saved_{name}", None)
     hook = None if slot is None or isinstance(slot, tuple) else slot.unpack_hook
     return hook is not None and hook.__module__ == "torch.utils.checkpoint"
+
+
+def in_backward(compute: Callable[[], Result]) -> Result:
+    """Call a function in a backward pass of its own, which has no other effect.
+
+    Within one pass a checkpointed function runs once more for all that its nodes did not save, and
+    not for each look at it; each of them can be looked at once.
+    """
+    found: list[Result] = []
+    with torch.enable_grad():
+        anchor = torch.zeros((), device="cpu", requires_grad=True)
+        end = _Backward.apply(anchor, lambda: found.append(compute()))  # type: ignore[no-untyped-call]
+    torch.autograd.grad(end, anchor, allow_unused=True)
+    return found[0]
+
+
+class _Backward(torch.autograd.Function):
+    """Does nothing but call a function in its backward."""
+
+    @staticmethod
+    def forward(ctx: Any, anchor: torch.Tensor, compute: Callable[[], None]) -> torch.Tensor:
+        ctx.compute = compute
+        return anchor.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        ctx.compute()
+        return None, None
 
 
 class TensorType(Protocol):

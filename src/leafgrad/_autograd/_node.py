@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.autograd.graph import Node
 
-from leafgrad._autograd._tensor import extent
+from leafgrad._autograd._tensor import extents
 
 Successors = tuple[tuple[Node | None, int], ...]
 
@@ -39,18 +39,51 @@ def forward_outputs(node: Node) -> tuple[ForwardOutput, ...]:
     return tuple([ForwardOutput(_output_shape(o), o.dtype, o.device) for o in outputs])
 
 
+class OutputReader:
+    """Reads what `forward_outputs` does, for many nodes: what is the same becomes one value."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[object, ...], tuple[ForwardOutput, ...]] = {}
+
+    def __call__(self, node: Any) -> tuple[ForwardOutput, ...]:
+        """Look up the one output of nearly all nodes by what it is; read the others in full."""
+        try:
+            (output,) = node._input_metadata
+            key = (*extents(output.shape), output.dtype, output.device)
+        except (ValueError, RuntimeError):  # several outputs, or a nested one
+            outputs = forward_outputs(node)
+            return self.known.setdefault(outputs, outputs)
+        known = self.known.get(key)
+        return self.known.setdefault(key, forward_outputs(node)) if known is None else known
+
+
 def _output_shape(output: Any) -> tuple[int | str, ...] | None:
     """Read the shape of a forward output, None where it was a strided nested tensor."""
     try:
-        return tuple(map(extent, output.shape))
+        return extents(output.shape)
     except RuntimeError:
         return None
 
 
+def is_of_its_own_type(node: Node) -> bool:
+    """Say whether all nodes of the Python type have this node's name.
+
+    PyTorch's own operations have a type each, and so have custom functions; what is defined
+    elsewhere in C++ shares one.
+    """
+    return type(node).__name__ != "CppFunction"
+
+
+def is_leaf_node(node: Node) -> bool:
+    """Say whether the node accumulates into a leaf tensor."""
+    accumulate_grad: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
+    return isinstance(node, accumulate_grad)
+
+
 def leaf_variable(node: Node) -> torch.Tensor | None:
     """Give the leaf tensor that the node accumulates into, None for any other node."""
-    accumulate_grad: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
-    return node.variable if isinstance(node, accumulate_grad) else None
+    leaf: Any = node
+    return leaf.variable if is_leaf_node(node) else None
 
 
 def forward_class(node: Node) -> type[torch.autograd.Function] | None:

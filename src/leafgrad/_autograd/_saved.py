@@ -64,22 +64,24 @@ def _slot_names(kind: type) -> tuple[tuple[str, str], ...]:
 
 def _slots(node: Node, raw: str, public: str) -> list[Slot]:
     """Read the slots behind one attribute, which holds one of them or a tuple."""
-    name, unpack_all = public.removeprefix("_saved_"), partial(getattr, node, public)
+    name = public.removeprefix("_saved_")
     try:
         saved = getattr(node, raw)
     except RuntimeError:
         return [Slot(name, "freed")]
-    named = [(name, saved)]
     if isinstance(saved, tuple):
         named = [(f"{name}[{number}]", slot) for number, slot in enumerate(saved)]
+    else:
+        named = [(name, saved)]
     slots = [slot for name, saved in named if (slot := _slot(name, saved)) is not None]
-    is_block = any(slot.state == "recompute" for slot in slots)
-    given = [slot for _, saved in named for slot in _given_to_block(saved)] if is_block else []
+    if slots and None not in [slot.saved_version for slot in slots]:
+        return slots
+    unpack_all = partial(getattr, node, public)
     if not slots:  # there is nothing that a hook could unpack
         return [Slot(name, "freed")] if _complaint(unpack_all) else []
-    if None in [slot.saved_version for slot in slots]:
-        slots = _with_versions_of_the_node(slots, unpack_all)
-    return [*slots, *given]
+    is_block = any(slot.state == "recompute" for slot in slots)
+    given = [slot for _, saved in named for slot in _given_to_block(saved)] if is_block else []
+    return [*_with_versions_of_the_node(slots, unpack_all), *given]
 
 
 def _slot(name: str, saved: Any) -> Slot | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from types import FunctionType
 from typing import Any
@@ -23,11 +24,24 @@ def function_modes() -> int:
 
 def plain(tensor: torch.Tensor, name: str) -> Any:
     """Read what `torch.Tensor` itself has under `name`, whatever a subclass put in its place."""
-    return getattr(torch.Tensor, name).__get__(tensor)
+    return _READ[name](tensor)
+
+
+class _Readers(dict[str, Callable[[torch.Tensor], Any]]):
+    """How to read each attribute, kept as looking it up takes many times as long as reading it."""
+
+    def __missing__(self, name: str) -> Callable[[torch.Tensor], Any]:
+        reader: Callable[[torch.Tensor], Any] = getattr(torch.Tensor, name).__get__
+        return self.setdefault(name, reader)
+
+
+_READ = _Readers()
 
 
 def is_parameter(tensor: torch.Tensor) -> bool:
     """Say whether `nn.Module` would take the tensor as a parameter (some carry a mark instead)."""
+    if type(tensor) is torch.Tensor:
+        return "_is_param" in tensor.__dict__
     marked = "_is_param" in object.__getattribute__(tensor, "__dict__")
     return issubclass(type(tensor), torch.nn.Parameter) or marked
 
@@ -60,7 +74,7 @@ def storage(tensor: torch.Tensor) -> tuple[int, int] | None:
     The identity is good for as long as the storage lives.
     """
     try:
-        memory = plain(tensor, "untyped_storage")()
+        memory = torch.Tensor.untyped_storage(tensor)
     except NotImplementedError:
         return None
     return memory._cdata, memory.nbytes()
@@ -68,11 +82,18 @@ def storage(tensor: torch.Tensor) -> tuple[int, int] | None:
 
 def shape(tensor: torch.Tensor) -> tuple[int | str, ...] | None:
     """Read the shape, with words for sizes that are not numbers; None for a lazy parameter."""
+    if type(tensor) is torch.Tensor and not tensor.is_nested:
+        return extents(tensor.shape)
     if issubclass(type(tensor), UninitializedTensorMixin):
         return None
     if plain(tensor, "is_nested") and plain(tensor, "layout") is torch.strided:
         return tuple(_nested_extent(tensor, dim) for dim in range(plain(tensor, "dim")()))
-    return tuple(extent(size) for size in plain(tensor, "shape"))
+    return extents(plain(tensor, "shape"))
+
+
+def extents(sizes: Iterable[int | torch.SymInt]) -> tuple[int | str, ...]:
+    """Turn sizes into values, nearly all of which are numbers already."""
+    return tuple([size if type(size) is int else extent(size) for size in sizes])
 
 
 def extent(size: int | torch.SymInt) -> int | str:

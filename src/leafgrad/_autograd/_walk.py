@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -25,49 +26,96 @@ def grad_fn_name(tensor: torch.Tensor) -> str | None:
     return node_name(node)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wiring:
+    """Who leads to whom in a graph, in numbers that outlive it.
+
+    A number is a place in the order in which the nodes were found.
+
+    Attributes:
+        order: The numbers of the nodes, each one before those of its successors.
+        starts: Where the edges of each node start, and last of all where they end.
+        targets: Where each edge leads to, node by node; None where an input needed no gradient.
+        input_nrs: Which output of that node each edge leads to.
+    """
+
+    order: list[int]
+    starts: list[int]
+    targets: list[int | None]
+    input_nrs: list[int]
+
+    def edges(self) -> Iterator[list[tuple[int | None, int]]]:
+        """Yield the edges of each node, both in order: a place in that order, and an input_nr."""
+        places: dict[int | None, int] = {number: place for place, number in enumerate(self.order)}
+        for number in self.order:
+            edges = slice(self.starts[number], self.starts[number + 1])
+            targets = map(places.get, self.targets[edges])
+            yield [*zip(targets, self.input_nrs[edges], strict=True)]
+
+
 def walk(roots: Iterable[Node]) -> dict[Node, Successors]:
     """Map every node that `roots` lead to onto its successors, predecessors first.
 
-    Whoever looks at a whole graph does it through here, so that the graph can be freed later on:
-    see `_break_fall`. The mapping keeps the nodes alive; drop it when the facts are read.
+    Whoever looks at a whole graph does it through here or `survey`, so that the graph can be freed
+    later on: see `_break_fall`. The mapping keeps the nodes alive; drop it when the facts are read.
+    """
+    return {node: next_functions(node) for node in survey(roots)[0]}
+
+
+def survey(roots: Iterable[Node]) -> tuple[list[Node], Wiring]:
+    """List every node that `roots` lead to, predecessors first, and tell who leads to whom.
+
+    This is to `walk` what a column is to a row: it makes a few lists, however many nodes there are.
     """
     roots = [*roots]
-    graph: dict[Node, Successors] = {}
-
-    def look(node: Node) -> Successors:
-        return graph.setdefault(node, next_functions(node))
-
     try:
-        finished = list(_depth_first(roots, look))
-        _break_fall(finished, graph)
+        return _surveyed(roots)
     except BaseException:  # an interrupted walk leaves a graph that is to be freed as well
-        _break_fall(_depth_first(roots, lambda node: graph.get(node, ())), graph)
+        _surveyed(roots)
         raise
-    return {node: graph[node] for node in reversed(finished)}
 
 
-def _depth_first(roots: Iterable[Node], successors: Callable[[Node], Successors]) -> Iterator[Node]:
-    """Yield each node after all its successors, which are entered from the last to the first."""
-    seen: set[Node] = set()
-    path: list[tuple[Node | None, Iterator[tuple[Node | None, int]]]]
-    path = [(None, reversed([(root, 0) for root in roots]))]
-    while path:
-        node, ahead = path[-1]
-        for successor, _ in ahead:
-            if successor is not None and successor not in seen:
-                seen.add(successor)
-                path.append((successor, reversed(successors(successor))))
-                break
-        else:
-            path.pop()
-            if node is not None:
-                yield node
+def _surveyed(roots: list[Node]) -> tuple[list[Node], Wiring]:
+    numbers, finished, starts, ends = _depth_first(roots)
+    nodes = [*numbers]
+    targets = [None if successor is None else numbers[successor] for successor in ends[0]]
+    order = finished[::-1]
+    wiring = Wiring(order=order, starts=starts, targets=targets, input_nrs=ends[1])
+    _break_fall(nodes, wiring)
+    return [nodes[number] for number in order], wiring
+
+
+Ends = tuple[list[Node | None], list[int]]
+
+
+def _depth_first(roots: list[Node]) -> tuple[dict[Node, int], list[int], list[int], Ends]:
+    """Number the nodes as they are found, finish each after its successors, and list the edges.
+
+    What waits on the stack is a node to be entered or, as its number, a node to be finished.
+    """
+    numbers: dict[Node, int] = {}
+    finished, starts, successors, input_nrs = [], [0], [], []
+    ahead: list[Any] = [*roots]
+    while ahead:
+        node = ahead.pop()
+        if node.__class__ is int:
+            finished.append(node)
+        elif node not in numbers:
+            ahead.append(len(numbers))
+            numbers[node] = len(numbers)
+            for successor, input_nr in next_functions(node):
+                successors.append(successor)
+                input_nrs.append(input_nr)
+                if successor is not None and successor not in numbers:
+                    ahead.append(successor)
+            starts.append(len(successors))
+    return numbers, finished, starts, (successors, input_nrs)
 
 
 _LONGEST_FALL = 500
 
 
-def _break_fall(finished: Iterable[Node], graph: Mapping[Node, Successors]) -> None:
+def _break_fall(nodes: list[Node], wiring: Wiring) -> None:
     """Make a graph that Python has looked at safe to free, however deep it is.
 
     PyTorch frees a graph in a loop, but a node that Python has seen is freed by its Python object,
@@ -76,15 +124,19 @@ def _break_fall(finished: Iterable[Node], graph: Mapping[Node, Successors]) -> N
     As every node is still held by its predecessors alone, nothing lives longer and no cycle
     arises, and a graph that is not that deep stays as it is.
     """
-    fall: dict[Node, int] = {}
-    for node in finished:
-        successors = graph.get(node, ())
-        falls = (fall[successor] for successor, _ in successors if successor is not None)
-        longest = max(falls, default=0)
+    if len(nodes) <= _LONGEST_FALL:
+        return
+    starts, targets = wiring.starts, wiring.targets
+    falls = [0] * len(nodes)
+    for number in reversed(wiring.order):
+        longest = 0
+        for target in targets[starts[number] : starts[number + 1]]:
+            if target is not None and falls[target] > longest:
+                longest = falls[target]
         if longest == _LONGEST_FALL:
-            keep_successors(node, successors)
+            keep_successors(nodes[number], next_functions(nodes[number]))
             longest = 0
-        fall[node] = longest + 1
+        falls[number] = longest + 1
 
 
 _KEPT = "leafgrad: successors"

@@ -1,12 +1,18 @@
 """Values as JSON types."""
 
+from math import isfinite
 from typing import Any
 
 
 def json_types(value: Any) -> Any:
-    """Turn a value into JSON types: fields under their names, types and devices by theirs."""
-    if value is None or isinstance(value, bool | int | float):
+    """Turn a value into JSON types: fields under their names, types and devices by theirs.
+
+    What JSON has no number for, such as NaN and complex numbers, is text.
+    """
+    if value is None or isinstance(value, bool | int):
         return value
+    if isinstance(value, float):  # JSON has no NaN and no infinity
+        return value if isfinite(value) else str(value)
     if isinstance(value, str):
         return str(value)
     if isinstance(value, tuple):

@@ -6,6 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from leafgrad._render._folds import folded
+from leafgrad._render._numbers import gradient, value
 from leafgrad._render._table import WIDTH, clipped, table
 from leafgrad._render._units import count
 
@@ -43,6 +44,22 @@ def header(trace: "GraphTrace") -> Iterator[str]:
         yield "freed: what some nodes saved is gone, so another backward through them fails"
     if any(saved.is_modified for saved in trace.saved):
         yield "modified: a saved tensor was written in place, so a backward that needs it fails"
+    yield from _not_finite(trace)
+
+
+def _not_finite(trace: "GraphTrace") -> Iterator[str]:
+    """Name the first node at which numbers stop being finite, forward and backward."""
+    values = [value for node in trace.nodes for value in node.values if value is not None]
+    if trace.values_turn:
+        yield f"not finite: values from {_named(trace.values_turn[0])} on"
+    elif any(not value.is_finite for value in values):
+        yield "not finite: some values; record(values=True) tells from where on"
+    if trace.gradients_turn:
+        yield f"not finite: gradients from {_named(trace.gradients_turn[0])} on"
+
+
+def _named(node: "TracedNode") -> str:
+    return f"node {node.index}, {node.leaf_name or node.name},"
 
 
 def _listing(trace: "GraphTrace") -> list[str]:
@@ -57,15 +74,18 @@ def _listing(trace: "GraphTrace") -> list[str]:
 
 def _rows(trace: "GraphTrace", most: int) -> list[str]:
     mixed = not _is_uniform(trace)
-    rows = [("", "node", "tensor", "output", "leads to", "saved")]
+    numbers = any(node.values or node.gradients for node in trace.nodes)
+    rows = [("", "node", "tensor", "output", "value", "grad", "leads to", "saved")]
     rows += [
         (
             str(node.index),
             node.name,
             _tensor(node, most),
             _output(node, most, with_kind=mixed),
+            value(node) or "",
+            gradient(node) or "",
             _cell([_edge(edge, trace) for edge in node.edges], most),
-            "not shown" if node.hides_saved else _cell([_saved(s, node) for s in node.saved], most),
+            "" if numbers else _kept(node, most),
         )
         for node in trace.nodes
     ]
@@ -104,6 +124,12 @@ def _edge(edge: "TracedEdge", trace: "GraphTrace") -> str:
     output = f" output {edge.input_nr}" * bool(edge.input_nr)
     name = trace.nodes[edge.target].leaf_name
     return f"{edge.target}{output}{'' if name is None else f' {name}'}"
+
+
+def _kept(node: "TracedNode", most: int) -> str:
+    if node.hides_saved:
+        return "not shown"
+    return _cell([_saved(saved, node) for saved in node.saved], most)
 
 
 def _saved(saved: "SavedTensor", node: "TracedNode") -> str:

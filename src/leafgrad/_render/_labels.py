@@ -1,6 +1,8 @@
-"""What stands in the box of a node, in every picture."""
+"""What stands in the box of a node, in pictures that others draw."""
 
 from typing import TYPE_CHECKING
+
+from leafgrad._render._lines import order_sign, shape
 
 if TYPE_CHECKING:
     from leafgrad._traced import TracedNode
@@ -8,11 +10,7 @@ if TYPE_CHECKING:
 
 def label(node: "TracedNode") -> list[str]:
     """Name the node, its tensors, its first shape and its module, a line each."""
-    shape = node.shapes[0] if node.shapes else None
-    sizes = [] if shape is None else [_sizes(shape)]
+    first = node.shapes[0] if node.shapes else None
+    sizes = [] if first is None else [shape(first)]
     module = [node.module] if node.module else []
-    return [node.name, *node.tensor_names[:1], *sizes, *module]
-
-
-def _sizes(shape: tuple[int | str, ...]) -> str:
-    return f"({', '.join(map(str, shape))}{',' * (len(shape) == 1)})"
+    return [f"{order_sign(node)}{node.name}", *node.tensor_names[:1], *sizes, *module]

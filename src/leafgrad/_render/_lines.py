@@ -1,18 +1,21 @@
 """What a picture writes into the box of a node."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Literal
 
+from leafgrad._render._numbers import gradient, value
 from leafgrad._render._units import count, size
 
 if TYPE_CHECKING:
     from leafgrad._render._picture import FoldedLeaf, Part
-    from leafgrad._traced import TracedNode
+    from leafgrad._traced import SavedTensor, TracedNode
 
 MOST_NAMES = 2
 MOST_SHAPES = 2
-Style = Literal["name", "fact", "alarm", "leaf"]
+SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+Style = Literal["name", "fact", "alarm", "leaf", "value", "grad"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -21,8 +24,8 @@ class Line:
 
     Attributes:
         text: The text.
-        style: What it is: the node's name, a fact, something that keeps backward from working, or
-            a leaf that is shown within the node.
+        style: What it is: the node's name, a fact, something that keeps backward from working, a
+            leaf that is shown within the node, what its operation made, or the gradient there.
     """
 
     text: str
@@ -33,16 +36,68 @@ def lines(part: "Part", *, with_kind: bool) -> Iterator[Line]:
     """Write what a part is, what it made, what it saved and which leaves it leads to."""
     node = part.node
     times = f" ×{part.copies}" * (part.copies > 1)
+    if part.module is not None:
+        yield from _lines_of_module(part, times, with_kind=with_kind)
+        return
     if node.is_leaf:
         yield Line(text=f"{node.leaf_name or 'leaf'}{times}", style="name")
         yield Line(text=f"{'leaf ' * bool(node.leaf_name)}{output(node, with_kind=with_kind)}")
     else:
-        yield Line(text=f"{node.name}{times}", style="name")
+        yield Line(text=f"{order_sign(node)}{node.name}{times}", style="name")
         named = f"{', '.join(node.tensor_names)} " * bool(node.tensor_names)
         yield Line(text=f"{named}{output(node, with_kind=with_kind)}")
         yield from [Line(text="retains grad")] * bool(node.retains_grad)
-    yield from saved_lines(node)
-    yield from (Line(text=leaf_text(leaf), style="leaf") for leaf in part.leaves)
+    if part.copies == 1:
+        yield from numbers(node)
+    yield from turns(node)
+    yield from saved_lines(node.saved)
+    for leaf in part.leaves:
+        yield Line(text=leaf_text(leaf), style="leaf")
+        yield from numbers(leaf.node) if part.copies == 1 else ()
+
+
+def numbers(node: "TracedNode") -> Iterator[Line]:
+    """Write the numbers that were asked for."""
+    if (made := value(node)) is not None:
+        yield Line(text=f"value {made}", style="value")
+    if (arrived := gradient(node)) is not None:
+        yield Line(text=f"grad {arrived}", style="grad")
+
+
+def turns(node: "TracedNode") -> Iterator[Line]:
+    """Say where numbers stop being finite, forward and backward."""
+    if node.value_turns:
+        yield Line(text="value: not finite from here", style="alarm")
+    if node.gradient_turns:
+        yield Line(text="grad: not finite from here", style="alarm")
+
+
+def _lines_of_module(part: "Part", times: str, *, with_kind: bool) -> Iterator[Line]:
+    yield Line(text=f"{order_sign(part.node)}{part.module}{times}", style="name")
+    yield Line(text=f"module of {count(len(part.pile), 'node')}")
+    yield Line(text=output(part.node, with_kind=with_kind))
+    yield from dict.fromkeys(line for node in part.pile for line in turns(node))
+    yield from saved_lines(part.saved)
+    leaves = {leaf.node.index: leaf.node for leaf in part.leaves}.values()
+    if leaves:
+        yield Line(text=_together([*leaves]), style="leaf")
+
+
+def _together(leaves: Sequence["TracedNode"]) -> str:
+    """Write the number of several leaves, and that of what is in them if they are plain tensors."""
+    word = "leaf" if len(leaves) == 1 else "leaves"
+    sizes = [size for leaf in leaves for size in leaf.shapes[0] or ("nested",)]
+    if not all(isinstance(size, int) for size in sizes):
+        return f"{len(leaves)} {word}"
+    entries = sum(prod(map(int, leaf.shapes[0] or ())) for leaf in leaves)
+    return f"{len(leaves)} {word}, {count(entries, 'number')}"
+
+
+def order_sign(node: "TracedNode") -> str:
+    """Write of which order of derivative a node is, as in ∂²; nothing for none."""
+    order = node.derivative_order or 0
+    power = str(order).translate(SUPERSCRIPT) * (order > 1)
+    return f"∂{power} " * (order > 0)
 
 
 def leaf_text(leaf: "FoldedLeaf") -> str:
@@ -73,17 +128,27 @@ def shape(sizes: tuple[int | str, ...] | None) -> str:
     return f"({', '.join(map(str, sizes))}{',' * (len(sizes) == 1)})"
 
 
-def saved_lines(node: "TracedNode") -> Iterator[Line]:
-    """Write what a node saved, a line for each state that it is in."""
-    modified = [saved.name for saved in node.saved if saved.is_modified]
-    states = {state: [s.name for s in node.saved if s.state == state] for state in STATES}
+def saved_lines(slots: Sequence["SavedTensor"]) -> Iterator[Line]:
+    """Write what is saved, a line for each state that it is in."""
+    states = {state: [s.name for s in slots if s.state == state] for state in STATES}
     for state, names in states.items():
         if names:
-            memory = f" ({size(nbytes)})" if state == "live" and (nbytes := own_bytes(node)) else ""
+            memory = (
+                f" ({size(nbytes)})" if state == "live" and (nbytes := own_bytes(slots)) else ""
+            )
             style: Style = "alarm" if state == "freed" else "fact"
             yield Line(text=f"{STATES[state]} {_listed(names)}{memory}", style=style)
-    if modified:
-        yield Line(text=f"modified: {_listed(modified)}", style="alarm")
+    yield from _conflicts([saved for saved in slots if saved.is_modified])
+
+
+def _conflicts(modified: list["SavedTensor"]) -> Iterator[Line]:
+    """Write at which version what was modified in place was saved, and at which it is."""
+    if len(modified) > MOST_NAMES:
+        yield Line(text=f"modified: {count(len(modified), 'tensor')}", style="alarm")
+        return
+    for saved in modified:
+        versions = f"saved at version {saved.saved_version}, now {saved.current_version}"
+        yield Line(text=f"{saved.name} {versions}", style="alarm")
 
 
 STATES = {
@@ -95,11 +160,11 @@ STATES = {
 }
 
 
-def own_bytes(node: "TracedNode") -> int:
-    """Add up the storages that a node keeps, but for those of parameters, which live anyway."""
+def own_bytes(slots: Sequence["SavedTensor"]) -> int:
+    """Add up the storages that are kept, but for those of parameters, which live anyway."""
     storages = {
         saved.storage: saved.nbytes
-        for saved in node.saved
+        for saved in slots
         if saved.nbytes is not None and not saved.is_parameter
     }
     return sum(storages.values())

@@ -1,13 +1,17 @@
 """A traced graph as a page of its own, to move about in."""
 
-import base64
-import hashlib
 import json
-from importlib.resources import files
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
+from leafgrad._layout import Place
+from leafgrad._render._document import document, resource
+from leafgrad._render._module_calls import ModuleCall, module_calls, order_of
 from leafgrad._render._picture import Picture, picture
-from leafgrad._render._svg import MOST_PARTS, drawing_of, links_of, too_large
+from leafgrad._render._svg import MOST_PARTS, drawing_of, tells_kind, too_large
+from leafgrad._render._svg_parts import Sketch, drawn, sketch
+from leafgrad._render._svg_style import CLASS
+from leafgrad._render._units import count
 from leafgrad._render._words import title
 from leafgrad._render._xml import Markup, element, text
 
@@ -16,54 +20,97 @@ if TYPE_CHECKING:
 
 HINT = (
     "Point at a box or select it: arrow keys go along the graph, Shift and a click show the paths "
-    "between two, Escape lets go. + − 0 zoom, / searches, f folds."
+    "between two, Escape lets go. + − 0 zoom, / searches, f folds what repeats."
 )
+HINT_FOR_MODULES = " m folds the module around, Enter or a double click unfolds it."
 
 
 def page(trace: "GraphTrace") -> str:
     """Write the page: the graph folded and in full, or whichever of them is not too large."""
-    views = _views(trace)
+    shown = _shown(trace)
     start = picture(trace, fold=None)
-    links = [[(link.source, link.target) for link in links_of(shown)] for shown in views]
-    code = Markup(_file("page.js"))
-    head = element(
-        "head",
-        Markup('<meta charset="utf-8">'),
-        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{_policy(code)}">'),
-        element("title", text(title(trace))),
-        element("style", Markup(_file("page.css"))),
+    views = [_view(trace, one) for one in shown]
+    depths = [call.depth for view in views for call in view.calls]
+    levels = max(depths, default=-1) + 1
+    frames = (
+        element("div", *view.markup, class_="view", **({} if one == start else {"hidden": ""}))
+        for one, view in zip(shown, views, strict=True)
     )
-    body = element(
-        "body",
-        _header(trace, folds=len(views) > 1, is_folded=start == views[0]),
-        element("main", *(_view(trace, shown, start) for shown in views), tabindex="0"),
-        element("footer", element("output", text(HINT))),
-        element("script", Markup(json.dumps(links)), type="application/json", id="links"),
+    hint = HINT + HINT_FOR_MODULES * bool(depths)
+    code = Markup(resource("layout.js") + resource("page.js"))
+    content = (
+        _header(trace, folds=len(views) > 1, is_folded=start == shown[0], levels=levels),
+        element("main", *frames, tabindex="0"),
+        element("footer", element("output", text(hint))),
+        element("script", _json([view.data for view in views]), type="application/json", id="data"),
         element("script", code),
     )
-    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
+    return document(title(trace), resource("page.css"), Markup("".join(content)), code)
 
 
-def _views(trace: "GraphTrace") -> list[Picture]:
-    """Draw it folded and in full, but for what is too large and what a fold does not change."""
+def _shown(trace: "GraphTrace") -> list[Picture]:
+    """Choose it folded and in full, but for what is too large and what a fold does not change."""
     folded, full = (picture(trace, fold=fold) for fold in (True, False))
     if len(folded.parts) > MOST_PARTS:
-        raise ValueError(too_large(len(folded.parts), len(folded.parts)))
+        raise ValueError(too_large(trace, len(folded.parts)))
     return [folded] if folded == full or len(full.parts) > MOST_PARTS else [folded, full]
 
 
-def _view(trace: "GraphTrace", shown: Picture, start: Picture) -> Markup:
-    hidden = {} if shown == start else {"hidden": ""}
-    return element("div", drawing_of(trace, shown), class_="view", **hidden)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _View:
+    """One drawing of the graph, and what the page must know to draw it again with folds."""
+
+    markup: tuple[Markup, ...]
+    data: dict[str, Any]
+    calls: list[ModuleCall]
 
 
-def _header(trace: "GraphTrace", *, folds: bool, is_folded: bool) -> Markup:
+def _view(trace: "GraphTrace", shown: Picture) -> _View:
+    whole = drawing_of(trace, shown)
+    order = order_of(shown)
+    calls = [*module_calls(shown, order)]
+    boxes = [_sketched(trace, call) for call in calls]
+    apart = [drawn(one, Place(x=0.0, top=0.0, row=0), ports=(), most_bytes=0) for one in boxes]
+    folded = element("svg", *apart, class_=f"{CLASS} apart", hidden="") if apart else Markup("")
+    places = zip(whole.sketches, whole.drawing.places, strict=True)
+    return _View(
+        markup=(whole.markup, folded),
+        calls=calls,
+        data={
+            "parts": [{**_size(one), "x": at.x, "top": at.top} for one, at in places],
+            "order": order,
+            "links": [asdict(link) for link in whole.links],
+            "calls": [
+                {**_size(one), "parts": call.places, "depth": call.depth, "name": call.part.module}
+                for one, call in zip(boxes, calls, strict=True)
+            ],
+            "legend": [whole.under.width, whole.under.height],
+            "beside": whole.beside.width,
+        },
+    )
+
+
+def _sketched(trace: "GraphTrace", call: ModuleCall) -> Sketch:
+    ways = len(call.part.ways)
+    return sketch(call.part, with_kind=tells_kind(trace), arrivals=ways, nbytes=0)
+
+
+def _size(one: Sketch) -> dict[str, float]:
+    return asdict(one.box())
+
+
+def _json(data: object) -> Markup:
+    """Write JSON so that no name in it ends the script."""
+    return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))
+
+
+def _header(trace: "GraphTrace", *, folds: bool, is_folded: bool, levels: int) -> Markup:
     pressed = "true" if is_folded else "false"
     return element(
         "header",
         element("h1", text(title(trace))),
         Markup('<input type="search" placeholder="Search" aria-label="Search the boxes">'),
+        *[_depths(levels), _button("module", "Fold module", disabled="")] * bool(levels),
         _button("out", "−", aria_label="Zoom out"),
         _button("in", "+", aria_label="Zoom in"),
         _button("fit", "Fit"),
@@ -71,15 +118,13 @@ def _header(trace: "GraphTrace", *, folds: bool, is_folded: bool) -> Markup:
     )
 
 
+def _depths(levels: int) -> Markup:
+    """Offer to fold the modules from some level on, or none."""
+    faces = ["Modules open", *(f"Modules: {count(n + 1, 'level')}" for n in range(levels))]
+    options = (element("option", text(face), value=level - 1) for level, face in enumerate(faces))
+    some = element("option", text("Modules: some"), value="", hidden="")
+    return element("select", *options, some, data_do="depth", aria_label="Fold modules")
+
+
 def _button(does: str, face: str, **attributes: str) -> Markup:
     return element("button", text(face), type="button", data_do=does, **attributes)
-
-
-def _policy(code: str) -> str:
-    """Allow this page's own code and style, and nothing from anywhere."""
-    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
-
-
-def _file(name: str) -> str:
-    return files("leafgrad._render").joinpath(name).read_text("utf-8")

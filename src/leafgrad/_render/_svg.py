@@ -2,15 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from leafgrad._layout import Drawing, Link, Point, draw
 from leafgrad._render import _graph_text
 from leafgrad._render._lines import own_bytes
-from leafgrad._render._picture import Picture, picture
-from leafgrad._render._svg_brackets import brackets
-from leafgrad._render._svg_legend import head, legend
+from leafgrad._render._picture import Fold, Picture, picture
+from leafgrad._render._svg_brackets import Brackets, brackets
+from leafgrad._render._svg_legend import Legend, head, legend
 from leafgrad._render._svg_parts import Sketch, drawn, sketch
 from leafgrad._render._svg_style import CLASS, STYLE
 from leafgrad._render._words import description, title
@@ -26,23 +27,41 @@ MARGIN = 12.0
 HEAD = 6.0
 
 
-def svg(trace: "GraphTrace", *, fold: bool | None) -> str:
+def svg(trace: "GraphTrace", *, fold: Fold) -> str:
     """Draw a graph, or refuse one that is too large to look at."""
+    if fold is False and len(trace.nodes) > MOST_PARTS:
+        raise ValueError(too_large(trace, len(trace.nodes)))
     shown = picture(trace, fold=fold)
     if len(shown.parts) > MOST_PARTS:
-        least = len(picture(trace, fold=True).parts) if fold is False else len(shown.parts)
-        raise ValueError(too_large(len(shown.parts), least))
-    return drawing_of(trace, shown)
+        raise ValueError(too_large(trace, len(shown.parts)))
+    return drawing_of(trace, shown).markup
 
 
-def too_large(boxes: int, least: int) -> str:
-    """Say that a picture has too many boxes, and what to do; a fold leaves at least so many."""
-    elsewhere = "trace a part of the graph, from a tensor nearer to the leaves"
-    cure = f"fold=True leaves {least}" if least <= MOST_PARTS else elsewhere
+def too_large(trace: "GraphTrace", boxes: int) -> str:
+    """Say that a picture has too many boxes, and which fold, if any, leaves few enough."""
+    cure = "trace a part of the graph, from a tensor nearer to the leaves"
+    folds: list[Fold] = [True, *["*"] * any(node.module for node in trace.nodes)]
+    for fold in folds:
+        least = len(picture(trace, fold=fold).parts)
+        if least <= MOST_PARTS:
+            cure = f"fold={fold!r} leaves {least}"
+            break
     return f"a picture must have at most {MOST_PARTS} boxes, not {boxes}; {cure}"
 
 
-def drawing_of(trace: "GraphTrace", shown: Picture) -> Markup:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Drawn:
+    """A picture that is drawn, and where everything is in it."""
+
+    sketches: list[Sketch]
+    links: list[Link]
+    drawing: Drawing
+    beside: Brackets
+    under: Legend
+    markup: Markup
+
+
+def drawing_of(trace: "GraphTrace", shown: Picture) -> Drawn:
     """Draw what was chosen to be shown."""
     sketches = sketches_of(trace, shown)
     links = links_of(shown)
@@ -54,7 +73,7 @@ def drawing_of(trace: "GraphTrace", shown: Picture) -> Markup:
     left = min(drawing.left - beside.width, middle - under.width / 2) - MARGIN
     right = max(drawing.right, left + under.width + MARGIN, middle + under.width / 2) + MARGIN
     height = drawing.height + 3 * MARGIN + under.height
-    return element(
+    markup = element(
         "svg",
         element("title", text(title(trace))),
         element("desc", text(description(shown))),
@@ -76,6 +95,14 @@ def drawing_of(trace: "GraphTrace", shown: Picture) -> Markup:
         height=height,
         viewBox=" ".join(map(coordinate, (left, -MARGIN, right - left, height))),
     )
+    return Drawn(
+        sketches=sketches,
+        links=links,
+        drawing=drawing,
+        beside=beside,
+        under=under,
+        markup=markup,
+    )
 
 
 def html(trace: "GraphTrace") -> str:
@@ -85,7 +112,7 @@ def html(trace: "GraphTrace") -> str:
         return _graph_text.html(trace)
     return element(
         "div",
-        drawing_of(trace, shown),
+        drawing_of(trace, shown).markup,
         role="group",
         aria_label=title(trace),
         tabindex="0",  # for the keyboard, which scrolls what is wider than the page
@@ -100,13 +127,18 @@ def _moved(x: float, y: float) -> str:
 def sketches_of(trace: "GraphTrace", shown: Picture) -> list[Sketch]:
     """Write and measure every part, with room for bars where there is something to compare."""
     arrivals = Counter(place for part in shown.parts for place, _ in part.ways)
-    kinds = {(node.dtype, node.device) for node in trace.nodes}
-    nbytes = [own_bytes(part.node) for part in shown.parts]
+    with_kind = tells_kind(trace)
+    nbytes = [own_bytes(part.saved) for part in shown.parts]
     bars = len({*nbytes} - {0}) > 1
     return [
-        sketch(part, with_kind=len(kinds) > 1, arrivals=arrivals[place], nbytes=kept * bars)
+        sketch(part, with_kind=with_kind, arrivals=arrivals[place], nbytes=kept * bars)
         for place, (part, kept) in enumerate(zip(shown.parts, nbytes, strict=True))
     ]
+
+
+def tells_kind(trace: "GraphTrace") -> bool:
+    """Say whether data types and devices differ, so that every box must tell its own."""
+    return len({(node.dtype, node.device) for node in trace.nodes}) > 1
 
 
 def links_of(shown: Picture) -> list[Link]:

@@ -38,7 +38,9 @@ def brackets(shown: "Picture", sketches: Sequence[Sketch], drawing: Drawing) -> 
         top, bottom = min(top for top, _ in kept), max(bottom for _, bottom in kept)
         x = drawing.left - GAP - place * APART
         markup += _bracket(f"×{repeat.copies} in a row", x, top, bottom)
-    return Brackets(markup=element("g", *markup), width=GAP * bool(rows) + APART * len(rows))
+    return Brackets(
+        markup=element("g", *markup, class_="brackets"), width=GAP * bool(rows) + APART * len(rows)
+    )
 
 
 def _bracket(words: str, x: float, top: float, bottom: float) -> tuple[Markup, Markup]:

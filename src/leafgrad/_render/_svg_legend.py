@@ -14,14 +14,19 @@ from leafgrad._render._widths import OF_LATIN, width
 from leafgrad._render._xml import Markup, element, path, text
 
 if TYPE_CHECKING:
+    from leafgrad._render._picture import Part
     from leafgrad._trace import GraphTrace
+    from leafgrad._traced import SavedTensor
 
 SIGN = 40.0
 LINE = 20.0
 LEAST_WIDTH = 330.0
 """As wide as a phone shows without scrolling."""
 
+NUMBERS = {"value": "what the operation made", "grad": "the gradient that arrived"}
+
 Signs = tuple[Markup, ...]
+Entry = tuple[Callable[[float, float], Signs], str]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,25 +65,36 @@ def _text(content: str, x: float, y: float) -> Markup:
     return element("text", text(content), class_="start", x=x, y=y + 4)
 
 
-def _entries(
-    sketches: Sequence[Sketch], most: int
-) -> Iterator[tuple[Callable[[float, float], Signs], str]]:
+def _entries(sketches: Sequence[Sketch], most: int) -> Iterator[Entry]:
     parts = [sketch.part for sketch in sketches]
-    saved = [saved for part in parts for saved in part.node.saved]
     yield _root, "root: backward starts here"
     if any(part.ways for part in parts):
         yield _arrow, "the way of the gradients"
     if any(part.node.is_leaf or part.leaves for part in parts):
         yield _box("leaf", 8.0), "leaf: gradients add up in its .grad"
+    written = {line.style for sketch in sketches for line in sketch.lines}
+    yield from ((_word(style), NUMBERS[style]) for style in NUMBERS if style in written)
     if any(sketch.stubs for sketch in sketches):
         yield _stub, "an input that needs no gradient"
     if any(part.outputs for part in parts):
         yield _output, "which output of the node"
-    if any(part.copies > 1 for part in parts):
-        yield _copies, "×n: n alike; * where they differ"
+    yield from _of_several(parts)
     if most:
         yield _bar, f"bytes saved, {size(most)} if full"
-    if any(part.node.is_freed for part in parts):
+    yield from _alarms([saved for part in parts for saved in part.saved])
+
+
+def _of_several(parts: Sequence["Part"]) -> Iterator[Entry]:
+    if any(part.node.derivative_order for part in parts):
+        yield _orders, "order of the derivative it belongs to"
+    if any(part.module is not None for part in parts):
+        yield _box("box module", CORNER), "all nodes of a module"
+    if any(part.copies > 1 for part in parts):
+        yield _copies, "×n: n alike; * where they differ"
+
+
+def _alarms(saved: Sequence["SavedTensor"]) -> Iterator[Entry]:
+    if any(one.state == "freed" for one in saved):
         yield _box("box freed", CORNER), "freed: another backward fails"
     if any(one.is_modified for one in saved):
         yield _box("box modified", CORNER), "modified in place: backward fails"
@@ -87,6 +103,13 @@ def _entries(
 def _box(class_: str, corner: float) -> Callable[[float, float], Signs]:
     def sign(x: float, y: float) -> Signs:
         return (rect(class_, x - 14, y - 7, 28, 14, corner),)
+
+    return sign
+
+
+def _word(style: str) -> Callable[[float, float], Signs]:
+    def sign(x: float, y: float) -> Signs:
+        return (element("text", text(style), class_=style, x=x - 1, y=y + 4),)
 
     return sign
 
@@ -118,6 +141,10 @@ def _stub(x: float, y: float) -> Signs:
 
 def _output(x: float, y: float) -> Signs:
     return (element("text", text("0 1 2"), class_="port", x=x, y=y + 3),)
+
+
+def _orders(x: float, y: float) -> Signs:
+    return (element("text", text("∂ ∂²"), class_="name", x=x, y=y + 4),)
 
 
 def _bar(x: float, y: float) -> Signs:

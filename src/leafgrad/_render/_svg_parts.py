@@ -54,7 +54,8 @@ class Sketch:
     @property
     def stubs(self) -> int:
         """Count the inputs to draw that needed no gradient."""
-        return min(MOST_STUBS, sum(edge.target is None for edge in self.part.node.edges))
+        missing = sum(edge.target is None for edge in self.part.node.edges)
+        return min(MOST_STUBS, missing) * (self.part.module is None)
 
     def box(self) -> Box:
         """Give the room that it takes in the layout."""
@@ -139,8 +140,10 @@ def _outlines(sketch: Sketch, left: float, top: float) -> Iterator[Markup]:
     if sketch.part.copies > 1:
         yield behind(left, top, wide, high)
     classes = ["leaf" if node.is_leaf else "box"]
-    classes += ["freed"] * node.is_freed
-    classes += ["modified"] * any(saved.is_modified for saved in node.saved)
+    classes += ["module"] * (sketch.part.module is not None)
+    classes += [f"order-{min(node.derivative_order or 0, 3)}"] * bool(node.derivative_order)
+    classes += ["freed"] * any(saved.state == "freed" for saved in sketch.part.saved)
+    classes += ["modified"] * any(saved.is_modified for saved in sketch.part.saved)
     yield rect(" ".join(classes), left, top, wide, high, corner)
     if sketch.part.is_root:
         around = OUTLINE - 0.5
@@ -166,7 +169,7 @@ def _texts(sketch: Sketch, x: float, y: float) -> Iterator[Markup]:
             wide = _width(line) + PADDING
             yield rect("leaf", x - wide / 2, y - PILL + 1.5, wide, PILL - 3, PILL / 2)
         baseline = y - (5.5 if line.style == "leaf" else 4.0)
-        class_ = {"class_": line.style} if line.style in ("name", "alarm") else {}
+        class_ = {} if line.style in ("fact", "leaf") else {"class_": line.style}
         yield element("text", text(line.text), x=x, y=baseline, **class_)
 
 

@@ -5,8 +5,8 @@ NAME_SIZE = 12.0
 FACT_SIZE = 11.0
 PORT_SIZE = 9.0
 
-LIGHT = "--lg-leaf:#1a7f37;--lg-root:#0b57d0;--lg-alarm:#b3261e"
-DARK = "--lg-leaf:#56d364;--lg-root:#8ab4f8;--lg-alarm:#ff8a80"
+LIGHT = "--lg-leaf:#1a7f37;--lg-root:#0b57d0;--lg-alarm:#b3261e;--lg-order:#8250df"
+DARK = "--lg-leaf:#56d364;--lg-root:#8ab4f8;--lg-alarm:#ff8a80;--lg-order:#c297ff"
 
 
 def _within(*themes: str) -> str:
@@ -32,7 +32,13 @@ font-size:{FACT_SIZE}px;max-width:none;height:auto}}
 .{CLASS} .port{{font-size:{PORT_SIZE}px}}
 .{CLASS} .start{{text-anchor:start}}
 .{CLASS} .alarm{{fill:var(--lg-alarm);font-weight:bold}}
+.{CLASS} .value{{fill:var(--lg-leaf);font-weight:bold}}
+.{CLASS} .grad{{fill:var(--lg-root);font-weight:bold}}
 .{CLASS} .box{{fill:currentColor;fill-opacity:.05;stroke:currentColor;stroke-opacity:.6}}
+.{CLASS} .module{{stroke-width:2}}
+.{CLASS} [class*=order-]{{fill:var(--lg-order);fill-opacity:.08}}
+.{CLASS} .order-2{{fill-opacity:.2}}
+.{CLASS} .order-3{{fill-opacity:.32}}
 .{CLASS} .behind{{fill:none;stroke:currentColor;stroke-opacity:.6;stroke-linejoin:round}}
 .{CLASS} .root{{fill:none;stroke:var(--lg-root);stroke-width:1.5}}
 .{CLASS} .leaf{{fill:var(--lg-leaf);fill-opacity:.12;stroke:var(--lg-leaf);stroke-width:1.5}}

@@ -1,9 +1,19 @@
 """What a picture says to those who do not see it, and to those who point at a part of it."""
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from leafgrad._render._lines import STATES, output, shape, short
+from leafgrad._render._lines import (
+    STATES,
+    leaf_text,
+    numbers,
+    output,
+    own_bytes,
+    shape,
+    short,
+    turns,
+)
 from leafgrad._render._units import count, size
 
 if TYPE_CHECKING:
@@ -12,6 +22,7 @@ if TYPE_CHECKING:
     from leafgrad._traced import SavedTensor, TracedNode
 
 MOST_SENTENCES = 40
+MOST_LEAVES = 12
 
 
 def title(trace: "GraphTrace") -> str:
@@ -34,12 +45,15 @@ def _sentence(part: "Part", picture: "Picture") -> str:
     ends += ["an input that needs no gradient" for edge in part.node.edges if edge.target is None]
     root = "The root " * part.is_root
     times = f", {part.copies} times," * (part.copies > 1)
-    sentence = f"{root}{_called(part)}{times} leads to {' and '.join(ends or ['nothing'])}."
+    told = "".join(f", {line.text}" for line in numbers(part.node) if part.copies == 1)
+    sentence = f"{root}{_called(part)}{times}{told} leads to {' and '.join(ends or ['nothing'])}."
     return sentence[0].upper() + sentence[1:]
 
 
 def _called(part: "Part") -> str:
     node = part.node
+    if part.module is not None:
+        return f"the module {part.module} of {count(len(part.pile), 'node')}"
     if node.is_leaf:
         return f"the leaf {node.leaf_name or f'at node {node.index}'}"
     return f"{node.name} at node {node.index}"
@@ -49,9 +63,15 @@ def details(part: "Part") -> Iterator[str]:
     """Tell everything about a node, a line a fact."""
     node = part.node
     times = f", the first of {part.copies} alike" * (part.copies > 1)
+    if part.module is not None:
+        yield f"module {part.module}: {count(len(part.pile), 'node')}{times}"
+        yield from _kinds(part)
+        return
     yield f"node {node.index}: {node.name}{times}"
     yield from (f"tensor {name}" for name in node.tensor_names)
+    yield from [f"derivative of order {node.derivative_order}"] * bool(node.derivative_order)
     yield f"output {output(node, with_kind=True)}"
+    yield from (line.text for line in (*numbers(node), *turns(node)))
     yield from ["retains its gradient"] * bool(node.retains_grad)
     yield from [f"module {node.module}"] * bool(node.module)
     yield from [f"line {node.source}"] * (node.source is not None)
@@ -62,12 +82,26 @@ def details(part: "Part") -> Iterator[str]:
         yield f"custom function {made.name}, {made.file or 'no file'}:{made.line or '?'}"
 
 
+def _kinds(part: "Part") -> Iterator[str]:
+    """Tell what a module is made of, and what it keeps."""
+    yield f"output {output(part.node, with_kind=True)}"
+    kinds = Counter(node.name for node in part.pile).most_common()
+    yield from (f"{times} × {name}" for name, times in kinds)
+    if part.saved:
+        kept = size(own_bytes(part.saved))
+        yield f"saves {count(len(part.saved), 'tensor')}, {kept} without parameters"
+    yield from (f"leaf {leaf_text(leaf)}" for leaf in part.leaves[:MOST_LEAVES])
+    left_out = len(part.leaves) - MOST_LEAVES
+    yield from [f"and {left_out} more"] * (left_out > 0)
+
+
 def _inputs(node: "TracedNode") -> Iterator[str]:
     for edge in node.edges:
         if edge.target is None:
             yield f"input {edge.output_nr} needs no gradient"
         else:
-            yield f"input {edge.output_nr} is output {edge.input_nr} of node {edge.target}"
+            passed = f", passes on grad {edge.gradient}" * (edge.gradient is not None)
+            yield f"input {edge.output_nr} is output {edge.input_nr} of node {edge.target}{passed}"
 
 
 def _saved(saved: "SavedTensor") -> str:

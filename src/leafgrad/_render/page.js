@@ -1,30 +1,123 @@
-"use strict";
-
 const stage = document.querySelector("main");
 const search = document.querySelector("input");
 const told = document.querySelector("output");
 const button = (name) => document.querySelector(`[data-do="${name}"]`);
+const moduleButton = button("module");
+const depths = button("depth");
 const hint = told.textContent;
 
-// One drawing of the graph, folded or in full, and who leads to whom in it.
+// One drawing of the graph, with what repeats folded or in full, and the modules folded in it.
 class View {
-  constructor(frame, links) {
-    const svg = frame.querySelector("svg");
+  constructor(frame, data) {
     this.frame = frame;
-    this.svg = svg;
-    this.boxes = [...svg.querySelectorAll(":scope > .part")];
-    this.lines = [...svg.querySelectorAll(".links > path")];
-    this.links = links;
-    this.ahead = this.boxes.map(() => []);
-    this.back = this.boxes.map(() => []);
-    for (const [source, target] of links) {
+    this.svg = frame.querySelector("svg");
+    this.data = data;
+    this.lines = this.svg.querySelector(".links");
+    this.heads = this.svg.querySelector(".heads");
+    this.things = [
+      ...this.svg.querySelectorAll(":scope > .part"),
+      ...frame.querySelectorAll(".apart > .part"),
+    ];
+    this.sizes = [...data.parts, ...data.calls];
+    this.allDetails = this.things.map((thing) => thing.querySelector("title").textContent);
+    this.allWords = this.things.map((thing) => thing.textContent.toLowerCase());
+    const turn = new Map(data.order.map((part, at) => [part, at]));
+    this.turns = [
+      ...data.parts.map((_, part) => turn.get(part)),
+      ...data.calls.map(({ parts }) => Math.min(...parts.map((part) => turn.get(part)))),
+    ];
+    // The calls of modules that each part stands in, the outermost first.
+    this.callsOf = data.parts.map(() => []);
+    data.calls.forEach(({ parts }, call) => parts.forEach((part) => this.callsOf[part].push(call)));
+    this.folded = new Set();
+    this.measure();
+    this.arrange(data.parts.map((_, part) => part), data.links);
+  }
+
+  measure() {
+    this.width = this.svg.viewBox.baseVal.width;
+    this.height = this.svg.viewBox.baseVal.height;
+    this.svg.setAttribute("width", this.width);
+    this.svg.setAttribute("height", this.height);
+  }
+
+  // What is shown now: things in the order of their boxes, and links between these.
+  arrange(shown, links) {
+    this.shown = shown;
+    this.links = links.map(({ source, target }) => [source, target]);
+    this.boxes = shown.map((thing) => this.things[thing]);
+    this.places = new Map(this.boxes.map((box, number) => [box, number]));
+    this.details = shown.map((thing) => this.allDetails[thing]);
+    this.words = shown.map((thing) => this.allWords[thing]);
+    this.ahead = shown.map(() => []);
+    this.back = shown.map(() => []);
+    for (const [source, target] of this.links) {
       this.ahead[source].push(target);
       this.back[target].push(source);
     }
-    this.width = svg.viewBox.baseVal.width;
-    this.height = svg.viewBox.baseVal.height;
-    this.details = this.boxes.map((box) => box.querySelector("title").textContent);
-    this.words = this.boxes.map((box) => box.textContent.toLowerCase());
+  }
+
+  // The call whose box stands for a thing now, or the thing itself.
+  faceOf(part) {
+    const call = this.callsOf[part].find((each) => this.folded.has(each));
+    return call === undefined ? part : this.data.parts.length + call;
+  }
+
+  // The call that a box stands for, if it does.
+  callAt(number) {
+    const call = this.shown[number] - this.data.parts.length;
+    return call >= 0 ? call : undefined;
+  }
+
+  // The innermost call around a box, itself left out.
+  callAround(number) {
+    const call = this.callAt(number);
+    if (call === undefined) return this.callsOf[this.shown[number]].at(-1);
+    const around = this.callsOf[this.data.calls[call].parts[0]];
+    return around[around.indexOf(call) - 1];
+  }
+
+  fold(calls) {
+    this.folded = new Set(calls);
+    const count = this.data.parts.length;
+    const faces = this.data.parts.map((_, part) => this.faceOf(part));
+    const shown = [...new Set(faces)];
+    if (calls.length) shown.sort((a, b) => this.turns[a] - this.turns[b]);
+    const place = new Map(shown.map((thing, number) => [thing, number]));
+    const links = new Map();
+    this.data.links.forEach(({ source, target, output }, number) => {
+      const [from, to] = [faces[source], faces[target]];
+      if (from === to) return;
+      const link = { source: place.get(from), target: place.get(to), output: to < count ? output : 0 };
+      const isPlain = from < count && to < count;
+      links.set(isPlain ? number : `${from} ${to} ${link.output}`, link);
+    });
+    this.arrange(shown, [...links.values()]);
+    this.draw(layout(shown.map((thing) => this.sizes[thing]), [...links.values()]));
+  }
+
+  draw({ places, paths, left, right, height }) {
+    const legend = this.svg.querySelector(":scope > .legend");
+    const visible = new Set(this.boxes);
+    for (const thing of this.things) thing.toggleAttribute("hidden", !visible.has(thing));
+    this.boxes.forEach((box, number) => {
+      const { x = 0, top = 0 } = this.sizes[this.shown[number]];
+      const at = places[number];
+      box.setAttribute("transform", `translate(${at.x - x} ${at.top - top})`);
+      this.svg.insertBefore(box, legend);
+    });
+    this.lines.innerHTML = paths.map((path) => `<path d="${curve(path)}"/>`).join("");
+    const ends = new Set(paths.map((path) => path.at(-1).join(" ")));
+    this.heads.innerHTML = [...ends].map((at) => `<path class="head" d="M${at}l-3.5 -7h7z"/>`).join("");
+    this.svg.querySelector(".brackets").toggleAttribute("hidden", this.folded.size > 0);
+    const [wide, high] = this.data.legend;
+    const beside = this.folded.size ? 0 : this.data.beside;
+    const middle = (left + right) / 2;
+    const start = Math.min(left - beside, middle - wide / 2) - 12;
+    const end = Math.max(right, start + wide + 12, middle + wide / 2) + 12;
+    legend.setAttribute("transform", `translate(${start + 12} ${height + 24})`);
+    this.svg.setAttribute("viewBox", `${start} -12 ${end - start} ${height + 36 + high}`);
+    this.measure();
   }
 
   // All boxes that one can get to from a box, itself among them.
@@ -36,8 +129,9 @@ class View {
 
   show(boxes) {
     const on = (box) => !boxes || boxes.has(box);
+    this.svg.classList.toggle("lit", Boolean(boxes));
     this.boxes.forEach((box, number) => box.classList.toggle("aside", !on(number)));
-    this.lines.forEach((line, number) => {
+    [...this.lines.children].forEach((line, number) => {
       const both = this.links[number].every(on);
       line.classList.toggle("aside", !both);
       line.classList.toggle("on-path", both && Boolean(boxes));
@@ -45,7 +139,18 @@ class View {
   }
 }
 
-const data = JSON.parse(document.querySelector("#links").textContent);
+// A way as a path: straight down, or in a curve with upright ends.
+function curve(points) {
+  const [x, y] = points.at(-1);
+  const ends = [...points.slice(0, -1), [x, y - 6]];
+  return ends.slice(1).reduce((path, [u, v], n) => {
+    const [from, above] = ends[n];
+    const half = (above + v) / 2;
+    return `${path}${from === u ? `V${v}` : `C${from} ${half} ${u} ${half} ${u} ${v}`}`;
+  }, `M${points[0].join(" ")}`);
+}
+
+const data = JSON.parse(document.querySelector("#data").textContent);
 const views = [...stage.children].map((frame, n) => new View(frame, data[n]));
 let view = views.find((each) => !each.frame.hidden);
 let scale = 1;
@@ -63,8 +168,9 @@ function zoom(to, { clientX, clientY } = center()) {
   const right = (clientX - before.left) / before.width;
   const down = (clientY - before.top) / before.height;
   scale = Math.min(4, Math.max(0.05, to));
-  view.svg.setAttribute("width", view.width * scale);
-  view.svg.setAttribute("height", view.height * scale);
+  view.svg.style.transform = `scale(${scale})`; // a new size would lay out every text anew
+  view.frame.style.width = `${view.width * scale}px`;
+  view.frame.style.height = `${view.height * scale}px`;
   const after = view.svg.getBoundingClientRect();
   stage.scrollBy(
     after.left + right * after.width - clientX,
@@ -77,6 +183,7 @@ const fit = () => zoom(Math.min(1, stage.clientWidth / view.width, stage.clientH
 function select(number, other = null) {
   view.boxes[selected]?.classList.remove("selected");
   selected = number;
+  offer();
   if (number === null) {
     view.show(null);
     told.textContent = hint;
@@ -97,6 +204,53 @@ function select(number, other = null) {
   view.show(between.size ? between : new Set([number, other]));
   const length = between.size ? `${between.size} boxes on the paths between` : "no path between";
   told.textContent = `${length}\n${view.details[number]}\nand\n${view.details[other]}`;
+}
+
+// The one button folds the module around the selected box, or unfolds the selected module.
+function offer() {
+  const call = selected === null ? undefined : view.callAt(selected) ?? view.callAround(selected);
+  if (!moduleButton) return;
+  moduleButton.disabled = call === undefined;
+  const does = selected !== null && view.callAt(selected) !== undefined ? "Unfold" : "Fold";
+  moduleButton.textContent = call === undefined ? "Fold module" : `${does} ${view.data.calls[call].name}`;
+}
+
+// Fold these calls, and keep the thing that is looked at where it is.
+function refold(calls, thing) {
+  const before = view.things[thing]?.getBoundingClientRect();
+  select(null);
+  view.fold(calls);
+  depths.value = calls.length ? "" : -1;
+  zoom(scale);
+  look();
+  if (thing === undefined) return;
+  const part = thing < view.data.parts.length ? thing : view.data.calls[thing - view.data.parts.length].parts[0];
+  const number = view.shown.indexOf(view.faceOf(part));
+  select(number);
+  const after = view.boxes[number].getBoundingClientRect();
+  stage.scrollBy(after.left - before.left, after.top - before.top);
+}
+
+function foldAround() {
+  const call = selected === null ? undefined : view.callAround(selected);
+  if (call !== undefined) refold([...view.folded, call], view.shown[selected]);
+}
+
+function unfold() {
+  const call = selected === null ? undefined : view.callAt(selected);
+  if (call !== undefined) refold([...view.folded].filter((each) => each !== call), view.shown[selected]);
+}
+
+function foldOrUnfold() {
+  if (selected === null) return;
+  if (view.callAt(selected) === undefined) foldAround();
+  else unfold();
+}
+
+function foldFrom(depth) {
+  const calls = [...view.data.calls.keys()];
+  refold(depth < 0 ? [] : calls.filter((call) => view.data.calls[call].depth >= depth));
+  depths.value = depth;
 }
 
 function reveal(number) {
@@ -131,6 +285,7 @@ function turn() {
   view = views[1 - views.indexOf(view)];
   views.forEach((each) => (each.frame.hidden = each !== view));
   button("fold").setAttribute("aria-pressed", String(view === views[0]));
+  if (depths) depths.value = view.folded.size ? "" : -1;
   zoom(scale);
   look();
 }
@@ -156,11 +311,14 @@ const keys = {
   "-": () => zoom(scale / 1.25),
   0: fit,
   f: turn,
+  m: foldAround,
+  Enter: unfold,
   "/": () => search.focus(),
 };
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target === depths || (event.key === "Enter" && event.target !== stage && event.target !== search)) return;
   if (event.target === search) {
     if (event.key === "Enter") next();
     if (event.key === "Escape") {
@@ -175,8 +333,7 @@ document.addEventListener("keydown", (event) => {
 });
 
 const boxAt = (event) => {
-  const number = view.boxes.indexOf(event.target.closest?.(".part"));
-  return number < 0 ? null : number;
+  return view.places.get(event.target.closest?.(".part")) ?? null;
 };
 
 let grip = null;
@@ -219,6 +376,11 @@ search.addEventListener("input", look);
 button("in").addEventListener("click", () => zoom(scale * 1.25));
 button("out").addEventListener("click", () => zoom(scale / 1.25));
 button("fit").addEventListener("click", fit);
+moduleButton?.addEventListener("click", foldOrUnfold);
+depths?.addEventListener("change", () => foldFrom(Number(depths.value)));
+stage.addEventListener("dblclick", (event) => {
+  if (boxAt(event) !== null) foldOrUnfold();
+});
 button("fold")?.addEventListener("click", turn);
 zoom(Math.min(1, Math.max(0.5, stage.clientWidth / view.width)));
 stage.scrollLeft = (view.width * scale - stage.clientWidth) / 2;

@@ -40,7 +40,8 @@ def _multiply(step: Step, x: Series | None, y: Series | None) -> Series | None:
     return product_of(step, ("self", x), ("other", y))
 
 
-def _divide(step: Step, x: Series | None, y: Series | None) -> Series | None:
+def divide(step: Step, x: Series | None, y: Series | None) -> Series | None:
+    """Divide two tensors."""
     divisor = step.tensor("other")
     if y is None:
         return None if x is None else x.divided(divisor)
@@ -66,7 +67,7 @@ RULES: dict[str, Rule] = {
     "NegBackward0": lambda _, x: -x,
     "MulBackward0": _multiply,
     "MulBackward1": lambda step, x: x.scaled(step.saved("other")),
-    "DivBackward0": _divide,
+    "DivBackward0": divide,
     "DivBackward1": lambda step, x: x.scaled(1 / step.saved("other")),
     "AddcmulBackward0": _addcmul,
     "LerpBackward0": _lerp,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -10,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from leafgrad._taylor._contract import applied, contract, dot, scaled, summed_to, through
-from leafgrad._taylor._plans import Recursion
+from leafgrad._taylor._contract import applied, contract, summed_to
+from leafgrad._taylor._plans import Level, Recursion
 from leafgrad._taylor._strips import Rows, accumulate
 
 
@@ -42,82 +43,69 @@ def _sigmoid_slope(value: Tensor) -> tuple[Tensor, Tensor]:
 class _Bend(Function):
     """A function whose slope is quadratic in its value, as ``1 - y**2`` or ``y - y**2``.
 
-    Where v is the slope at order 0 and b its derivative, y = value + v q and the slope is v r with
-    r = 1 + b q - v q**2 and q' = r * argument'. Nothing is divided by v, so that this is exact
-    where v is zero as well.
+    With v the slope at order 0 and b its derivative, a value y + h has the slope v + b h - h**2.
+    So the result tells its slope, and nothing else is kept.
     """
 
     @staticmethod
     def forward(
         ctx: Any, plan: Recursion, slope_of: Slope, value: Tensor, argument: Tensor
     ) -> Tensor:
-        slope, bend = slope_of(value)
-        q, r = _solve_bend(plan, slope, bend, argument)
-        ctx.save_for_backward(value, argument, r, slope)
-        ctx.plan, ctx.slope_of = plan, slope_of
-        return q.mul_(slope)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        value, argument, r, slope = ctx.saved_tensors
-        (gradient,) = gradients
-        if torch.is_grad_enabled():
-            slope, _ = ctx.slope_of(value)
-            _, r = applied(_BendSlope, ctx.plan, ctx.slope_of, value, argument)
-        to_value = dot(r, gradient) if ctx.needs_input_grad[2] else None
-        to_argument = None
-        if ctx.needs_input_grad[3]:
-            to_argument = summed_to(scaled(through(ctx.plan, r, gradient), slope), argument.shape)
-        return None, None, to_value, to_argument
-
-
-def _solve_bend(
-    plan: Recursion, slope: Tensor, bend: Tensor, argument: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Give q and r - 1."""
-    stack_q = slope.new_empty(plan.size, *slope.shape)
-    stack_r = torch.empty_like(stack_q)
-    weighted, q, r = map(Rows, (plan.start(stack_q, argument), stack_q, stack_r))
-    falling = slope.neg() if len(plan.levels) > 1 else slope
-    for level in plan.levels:
-        ours, known = q[level.span], r[level.span]
-        if level.degree > 1:
-            if not plan.is_short:
-                ours.div_(level.degree)
-            known.mul_(falling).addcmul_(ours, bend)
-        else:
-            torch.mul(ours, bend, out=known)
-        accumulate(q, weighted, r, level.chain, weight=plan.weight)
-        accumulate(r, q, q, level.mixed, weight=2)
-        accumulate(r, q, q, level.equal)
-    return stack_q, stack_r
-
-
-class _BendSlope(Function):
-    """q and r - 1 themselves, for derivatives of derivatives."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, plan: Recursion, slope_of: Slope, value: Tensor, argument: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        q, r = _solve_bend(plan, *slope_of(value), argument)
-        ctx.save_for_backward(value, q, r)
+        out = _solved(plan, slope_of, value, argument)
+        ctx.save_for_backward(value, out)
         ctx.plan, ctx.slope_of, ctx.shape = plan, slope_of, argument.shape
-        return q, r
+        return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        value, q, r = ctx.saved_tensors
-        plan = ctx.plan
-        to_q, to_r = gradients
+        value, out = ctx.saved_tensors
         slope, bend = ctx.slope_of(value)
-        # Where the argument moves, q moves by r and r by b - 2 v q for each of q; where the value
-        # moves, q moves by -q**2 and r by -2 q - b q**2 besides.
-        to_q = to_q + bend * to_r - 2 * contract(plan.square, 0, slope * q, to_r)
-        square = contract(plan.square, 2, q, q)
-        to_value = -((2 * q + bend * square) * to_r + square * to_q).sum(0)
-        to_argument = through(plan, r, to_q).sum_to_size(ctx.shape)
-        return None, None, to_value, to_argument
+        pull = _recorded_pull if torch.is_grad_enabled() else _pull
+        to_value, to_argument = pull(ctx.plan, slope, bend, out, *gradients)
+        return None, None, to_value, summed_to(to_argument, ctx.shape)
+
+
+def _solved(plan: Recursion, slope_of: Slope, value: Tensor, argument: Tensor) -> Tensor:
+    slope, bend = slope_of(value)
+    out = plan.begun(argument, slope)
+    x, y = Rows(argument), Rows(out)
+    for level in plan.levels[:-1]:
+        accumulate(y, x, _rates(level, bend, y), level.chain)
+    return out
+
+
+def _rates(level: Level, bend: Tensor, y: Rows) -> Rows:
+    """Give the coefficients of the slope that have one degree."""
+    rates = Rows(y[level.span] * bend, level.span)
+    accumulate(rates, y, y, level.squares, weight=-1)
+    return rates
+
+
+def _pull(
+    plan: Recursion, slope: Tensor, bend: Tensor, out: Tensor, gradient: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Give the gradients of the value and of the argument.
+
+    That of the value is what arrives at the argument at order 0, divided by the slope. Where this
+    is zero, so is what arrives.
+    """
+    to_argument = gradient.narrow(0, 0, len(plan.argument)) * slope
+    to_value = torch.empty_like(slope)
+    total, x, y, g = Rows(to_value, 0), Rows(to_argument), Rows(out), Rows(gradient)
+    for level in plan.levels:
+        rates = _rates(level, bend, y)
+        accumulate(total, rates, g, level.dot)
+        accumulate(x, rates, g, level.pullback)
+    return to_value.div_(slope.clamp_(min=torch.finfo(slope.dtype).tiny)), to_argument
+
+
+def _recorded_pull(
+    plan: Recursion, slope: Tensor, bend: Tensor, out: Tensor, gradient: Tensor
+) -> tuple[Tensor, Tensor]:
+    rates = out * bend - contract(plan.square, 2, out, out)
+    own = gradient.narrow(0, 0, len(plan.argument)) * slope
+    to_value = (rates * gradient).sum(0) / slope.masked_fill(slope == 0, math.inf)
+    return to_value, contract(plan.products, 0, rates, gradient, start=own)
 
 
 @cache
@@ -126,4 +114,4 @@ def _one(dtype: torch.dtype, device: torch.device) -> Tensor:
         return torch.ones((), dtype=dtype, device=device)
 
 
-FUNCTIONS: tuple[type[Function], ...] = (_Bend, _BendSlope)
+FUNCTIONS: tuple[type[Function], ...] = (_Bend,)

@@ -75,25 +75,9 @@ def through(plan: Recursion, slope: Tensor, gradient: Tensor) -> Tensor:
     return contract(plan.products, 0, slope, gradient, start=own)
 
 
-def dot(first: Tensor, second: Tensor) -> Tensor:
-    """Add up the products of corresponding coefficients."""
-    if torch.is_grad_enabled():
-        return (first * second).sum(0)
-    (left, *lefts), (right, *rights) = first.unbind(0), second.unbind(0)
-    total = left * right
-    for one, other in zip(lefts, rights, strict=True):
-        total.addcmul_(one, other)
-    return total
-
-
 def summed_to(ours: Tensor, shape: torch.Size) -> Tensor:
     """Add up along axes that were broadcast."""
     return ours if ours.shape == shape else ours.sum_to_size(shape)
-
-
-def scaled(ours: Tensor, factor: Tensor) -> Tensor:
-    """Multiply something that nobody else needs."""
-    return ours * factor if torch.is_grad_enabled() else ours.mul_(factor)
 
 
 FUNCTIONS: tuple[type[Function], ...] = (_Contract,)

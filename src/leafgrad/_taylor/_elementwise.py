@@ -62,10 +62,23 @@ def _power_of_number(step: Step, exponent: Series) -> Series:
 
 def _power_of_tensor(step: Step, base: Series | None, exponent: Series | None) -> Series | None:
     value = step.tensor("self")
+    if base is not None and exponent is None:
+        constant = step.tensor("exponent").to(step.results[0].dtype)
+        return _jet.compose(base, _binomials(value, constant, base.algebra.order))
     logarithm = Jet(value.log(), None)
     if base is not None:
         logarithm = Jet(logarithm.value, _jet.log_of(base.scaled(1 / value)))
     return _exp_times(multiply(step.jet("exponent", exponent), logarithm), step.tensor("result"))
+
+
+def _binomials(value: Tensor, exponent: Tensor, order: int) -> list[Tensor]:
+    """Give the Taylor coefficients of a power at `value`, zeros where a whole exponent ends."""
+    coefficients, factor = [], torch.ones_like(exponent)
+    for degree in range(1, order + 1):
+        factor = factor * (exponent - degree + 1) / degree
+        is_over = (factor == 0) & (value == 0)  # and not infinite there
+        coefficients.append(factor * value ** torch.where(is_over, 1, exponent - degree))
+    return coefficients
 
 
 def _exp_times(above: Series | None, value: Tensor) -> Series | None:

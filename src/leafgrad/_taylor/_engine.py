@@ -16,11 +16,16 @@ from leafgrad._taylor._step import Result, Step
 
 
 def replay(
-    path: Sequence[Node], start: _autograd.Edge | None, series: Series, end: _autograd.Edge | None
+    path: Sequence[Node],
+    start: _autograd.Edge | None,
+    series: Series,
+    end: _autograd.Edge | None,
+    *,
+    is_in_backward: bool = False,
 ) -> Series | None:
     """Take a series along the path, from where gradients arrive at the inputs; None is zero."""
     known: dict[object, Series] = {start: series}
-    steps = [Step(node) for node in path]
+    steps = [Step(node, is_in_backward=is_in_backward) for node in path]
     last = {edge: step for step in steps for edge in step.successors}
     for step in steps:
         inputs = [known.get(edge) for edge in step.successors]
@@ -28,6 +33,7 @@ def replay(
             for number, result in enumerate(_results(step, inputs)):
                 if result is not None:
                     known[step.node, number] = result
+            step.seen.clear()
         for edge in step.successors:
             if last[edge] is step and edge != end:
                 known.pop(edge, None)
@@ -64,9 +70,7 @@ def _fitted(series: Series | None, result: _autograd.TensorType) -> Series | Non
     if 0 in shape:
         raise Refusal("its result has no elements")
     series = series.broadcast(shape)
-    if series.stack.dtype != dtype:
-        series = series.changed(series.stack.to(dtype))
-    return series
+    return series if series.stack.dtype == dtype else series.changed(series.stack.to(dtype))
 
 
 def _described(node: Node) -> str:

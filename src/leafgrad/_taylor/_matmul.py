@@ -7,9 +7,9 @@ from torch import Tensor
 
 from leafgrad._taylor import _batch
 from leafgrad._taylor._arithmetic import product_of
-from leafgrad._taylor._jet import add
+from leafgrad._taylor._jet import Jet, add, multiply
 from leafgrad._taylor._plans import contraction
-from leafgrad._taylor._refusal import Refusal
+from leafgrad._taylor._refusal import Refusal, refuse_if
 from leafgrad._taylor._series import Series
 from leafgrad._taylor._step import Rule, Step
 
@@ -44,7 +44,7 @@ def _mixed(x: Series, y: Series, linear: Series) -> Series | None:
     left, right = x.full(-1).unbind(0), y.full(-2).unbind(0)
     products = []
     for place in range(plan.sizes[2]):
-        pairs = [(a, b) for a, b, c in plan.triples if c == place]
+        pairs = [(a, b) for a, b, c, _ in plan.triples if c == place]
         products.append(
             _joined([left[a] for a, _ in pairs], -1) @ _joined([right[b] for _, b in pairs], -2)
         )
@@ -66,11 +66,21 @@ def _multiplied(names: tuple[str, str]) -> Rule:
 
 
 def _of(step: Step, names: tuple[str, str], x: Series | None, y: Series | None) -> Series | None:
+    """Multiply two matrices, of which PyTorch keeps only what the other's gradient needs."""
     if y is None:
         return None if x is None else _times_constant(x, step.tensor(names[1]))
     if x is None:
         return _constant_times(step.tensor(names[0]), y)
     return _product(step.tensor(names[0]), x, step.tensor(names[1]), y)
+
+
+def product_of_matrices(one: Jet, two: Jet) -> Series | None:
+    """Give the series of the product of two matrices."""
+    if two.series is None:
+        return None if one.series is None else _times_constant(one.series, two.value)
+    if one.series is None:
+        return _constant_times(one.value, two.series)
+    return _product(one.value, one.series, two.value, two.series)
 
 
 def _added(names: tuple[str, str]) -> Rule:
@@ -118,6 +128,27 @@ def _dot(step: Step, x: Series | None, y: Series | None) -> Series | None:
     return None if products is None else products.summed([0], keepdim=False)
 
 
+def _bilinear(
+    step: Step, x: Series | None, weight: Series | None, y: Series | None
+) -> Series | None:
+    """Multiply the one by all matrices of the weight at once, and what comes out by the other."""
+    refuse_if(weight is not None, "its weight depends on inputs")
+    matrices = step.tensor("i2")
+    wide = (*step.shape, matrices.shape[-1])
+    matrix = matrices.transpose(0, 1).flatten(1)
+    turned = None if x is None else _times_constant(x, matrix).viewed(wide)
+    if y is None:
+        product = None if turned is None else turned.scaled(step.tensor("i3").unsqueeze(1))
+    else:
+        value = (step.tensor("i1") @ matrix).reshape(wide)
+        other = y.viewed((y.shape[0], 1, y.shape[1]))
+        if turned is None:
+            product = other.scaled(value)
+        else:
+            product = multiply(Jet(value, turned), Jet(step.tensor("i3").unsqueeze(1), other))
+    return None if product is None else product.summed([-1], keepdim=False)
+
+
 def _convolved(step: Step, x: Series | None, *constants: Series | None) -> Series:
     if x is None or any(constant is not None for constant in constants):
         raise Refusal("its weight depends on inputs")
@@ -137,5 +168,6 @@ RULES: dict[str, Rule] = {
     "MvBackward0": _matrix_times_vector,
     "AddmvBackward0": _added_vector,
     "DotBackward0": _dot,
+    "TrilinearBackward0": _bilinear,
     "ConvolutionBackward0": _convolved,
 }

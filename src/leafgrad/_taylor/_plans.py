@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
 
+import torch
 from torch import Tensor
 
 from leafgrad._taylor._algebra import Algebra, Indices
@@ -27,8 +29,8 @@ class Contraction:
     def table(self, slot: int) -> tuple[Strip, ...]:
         """Give the strips that sum up for the stack in `slot`, from those in the other two."""
         first, second = (other for other in range(3) if other != slot)
-        triples = [(t[first], t[second], t[slot]) for t in self.triples]
-        return strips(triples, set())
+        places = [triple[:3] for triple in self.triples]
+        return strips([Triple(t[first], t[second], t[slot]) for t in places], set())
 
     @lru_cache(maxsize=8)  # noqa: B019
     def untouched(self, slot: int) -> Indices:
@@ -44,7 +46,7 @@ def contraction(
     out = algebra.with_products(left, right) if out is None else out
     place = {index: number for number, index in enumerate(out)}
     triples = [
-        (a, b, place[algebra.products[i, j]])
+        Triple(a, b, place[algebra.products[i, j]])
         for (a, i), (b, j) in product(enumerate(left), enumerate(right))
         if algebra.products.get((i, j)) in place
     ]
@@ -53,13 +55,14 @@ def contraction(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Level:
-    """The coefficients of one degree, and what becomes known once they are."""
+    """The coefficients of one degree: what leads to them, and what becomes known once they are."""
 
-    degree: int
     span: slice | int
-    chain: tuple[Strip, ...]  # argument's coefficients times these
-    mixed: tuple[Strip, ...]  # these times lower ones, or times each other
-    equal: tuple[Strip, ...]  # these times themselves
+    squares: tuple[Strip, ...]  # lower ones times each other, for these
+    products: tuple[Strip, ...]  # the argument's times these
+    chain: tuple[Strip, ...]  # the same, as the integral of the argument's derivative times these
+    pullback: tuple[Strip, ...]  # these of a slope times a gradient, for that of the argument
+    dot: tuple[Strip, ...]  # each of these times the same of another stack, for one sum of all
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,41 +84,11 @@ class Recursion:
         """The number of coefficients of the solution."""
         return len(self.indices)
 
-    @cached_property
-    def is_first_order(self) -> bool:
-        """Whether all coefficients of the argument have degree 1."""
-        return all(self.algebra.degrees[index] == 1 for index in self.argument)
-
-    @cached_property
-    def is_short(self) -> bool:
-        """Whether there is no degree above 2, where one weight does for all products."""
-        return self.levels[-1].degree <= 2  # noqa: PLR2004
-
-    @property
-    def weight(self) -> float:
-        """What products of the argument and the solution are weighted with."""
-        return 0.5 if self.is_short else 1
-
-    def divisor(self, level: Level) -> int:
-        """By what the sum of such products, as `start` began it, is to be divided."""
-        return 1 if self.is_short else level.degree
-
-    def start(self, solution: Tensor, argument: Tensor) -> Tensor:
-        """Write the argument, each coefficient times its degree, to where the solution has it."""
-        weighted = self.weighted(argument)
-        self.place(solution, weighted)
-        return weighted
-
-    def weighted(self, argument: Tensor) -> Tensor:
-        """Multiply each coefficient of the argument by its degree."""
-        if self.is_short or self.is_first_order:
-            return argument
-        ndim, dtype, device = argument.dim() - 1, argument.dtype, argument.device
-        return argument * self.algebra.degrees_at(self.argument, ndim, dtype, device)
-
-    def place(self, solution: Tensor, argument: Tensor) -> None:
-        """Write the argument to where the solution has its coefficients."""
-        solution.narrow(0, 0, len(self.argument)).copy_(argument)
+    def begun(self, argument: Tensor, factor: Tensor | float) -> Tensor:
+        """Give the argument times a factor, with places for all coefficients of the solution."""
+        missing = self.size - len(self.argument)
+        begun = argument * factor
+        return torch.cat([begun, begun.new_zeros(missing, *begun.shape[1:])]) if missing else begun
 
     @cached_property
     def full(self) -> Recursion:
@@ -129,21 +102,21 @@ def recursion(algebra: Algebra, argument: Indices) -> Recursion:
     indices = algebra.generated(argument)
     products = contraction(algebra, argument, indices, indices)
     square = contraction(algebra, indices, indices, indices)
-    written, squared = set(range(len(argument))), set[int]()
+    degrees = [algebra.degrees[index] for index in indices]
+    given = set(range(len(argument)))
+    multiplied, integrated, summed = set(given), set(given), set[int]()
     levels = []
-    for degree in sorted({algebra.degrees[index] for index in indices}):
-        at = [n for n, index in enumerate(indices) if algebra.degrees[index] == degree]
-        where = span((at[0], at[-1]))
-        chain = [t for t in products.triples if t[1] in at]
-        mixed = [t for t in square.triples if t[1] in at and t[0] < t[1]]
-        equal = [t for t in square.triples if t[1] in at and t[0] == t[1]]
+    for degree in sorted(set(degrees)):
+        at = [place for place, other in enumerate(degrees) if other == degree]
+        known = [t for t in products.triples if t.right in at]
         levels.append(
             Level(
-                degree=degree,
-                span=where,
-                chain=strips(chain, written),
-                mixed=strips(mixed, squared),
-                equal=strips(equal, squared),
+                span=span((at[0], at[-1])),
+                squares=_squares([t for t in square.triples if t.out in at]),
+                products=strips(known, multiplied),
+                chain=strips(_integrated(known, degrees), integrated),
+                pullback=strips([Triple(t.right, t.out, t.left) for t in known], set(given)),
+                dot=strips([Triple(place, place, 0) for place in at], summed),
             )
         )
     return Recursion(
@@ -154,3 +127,14 @@ def recursion(algebra: Algebra, argument: Indices) -> Recursion:
         products=products,
         square=square,
     )
+
+
+def _integrated(products: Iterable[Triple], degrees: Sequence[int]) -> list[Triple]:
+    """Weigh products of an argument's derivative and a slope as the integral does."""
+    return [Triple(*t[:3], weight=degrees[t.left] / degrees[t.out]) for t in products]
+
+
+def _squares(products: Iterable[Triple]) -> tuple[Strip, ...]:
+    """Count products of two different ones once, but twice as much; add them to what is there."""
+    halved = [Triple(*t[:3], weight=1 + (t.left < t.right)) for t in products if t.left <= t.right]
+    return strips(halved, {t.out for t in halved})

@@ -11,6 +11,8 @@ from torch.autograd.graph import Node
 from leafgrad import _autograd
 from leafgrad._taylor import (
     _arithmetic,
+    _attention,
+    _compounds,
     _elementwise,
     _joints,
     _matmul,
@@ -23,6 +25,8 @@ from leafgrad._taylor._step import Result, Rule
 
 RULES: dict[str, Rule] = {
     **_arithmetic.RULES,
+    **_attention.RULES,
+    **_compounds.RULES,
     **_elementwise.RULES,
     **_joints.RULES,
     **_matmul.RULES,

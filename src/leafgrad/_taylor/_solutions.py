@@ -7,38 +7,96 @@ number of operations.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.autograd import Function
 
 from leafgrad._taylor._contract import applied, contract, through
 from leafgrad._taylor._plans import Recursion
-from leafgrad._taylor._strips import Rows, accumulate, add_products
+from leafgrad._taylor._strips import Rows, accumulate
 
 
-def exp(plan: Recursion, argument: Tensor) -> Tensor:
-    """Give the coefficients of ``exp(argument) - 1``."""
-    result: Tensor = applied(_Exp, plan, argument)
-    return result
+@dataclass(frozen=True, kw_only=True)
+class _Equation:
+    """How a function is solved for, and its derivative: ``factor * (1 + slope)``."""
+
+    solved: Callable[[Recursion, Tensor], Tensor]
+    slope: Callable[[Recursion, Tensor], Tensor]
+    factor: float
 
 
-class _Exp(Function):
+class _Solution(Function):
     @staticmethod
-    def forward(ctx: Any, plan: Recursion, argument: Tensor) -> Tensor:
-        out = argument.new_empty(plan.size, *argument.shape[1:])
-        weighted, rows = Rows(plan.start(out, argument)), Rows(out)
-        for level in plan.levels:
-            rows[level.span].div_(plan.divisor(level))
-            accumulate(rows, weighted, rows, level.chain, weight=plan.weight)
+    def forward(ctx: Any, plan: Recursion, equation: _Equation, argument: Tensor) -> Tensor:
+        out = equation.solved(plan, argument)
         ctx.save_for_backward(out)
-        ctx.plan = plan
+        ctx.plan, ctx.equation = plan, equation
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         (out,) = ctx.saved_tensors
-        return None, through(ctx.plan, out, gradients[0])
+        slope = ctx.equation.slope(ctx.plan, out)
+        return None, None, through(ctx.plan, slope, gradients[0]) * ctx.equation.factor
+
+
+def exp(plan: Recursion, argument: Tensor) -> Tensor:
+    """Give the coefficients of ``exp(argument) - 1``."""
+    result: Tensor = applied(_Solution, plan, _EXP, argument)
+    return result
+
+
+def _solved_exp(plan: Recursion, argument: Tensor) -> Tensor:
+    out = plan.begun(argument, 1)
+    rows, moving = Rows(out), Rows(argument)
+    for level in plan.levels:
+        accumulate(rows, moving, rows, level.chain)
+    return out
+
+
+_EXP = _Equation(solved=_solved_exp, slope=lambda _, out: out, factor=1)
+
+
+def inverse(plan: Recursion, argument: Tensor) -> Tensor:
+    """Give the coefficients of ``1 / (1 + argument) - 1``."""
+    result: Tensor = applied(_Solution, plan, _INVERSE, argument)
+    return result
+
+
+def _solved_inverse(plan: Recursion, argument: Tensor) -> Tensor:
+    out = plan.begun(argument, -1)
+    rows, moving = Rows(out), Rows(argument)
+    for level in plan.levels:
+        accumulate(rows, moving, rows, level.products, weight=-1)
+    return out
+
+
+_INVERSE = _Equation(
+    solved=_solved_inverse,
+    slope=lambda plan, out: 2 * out + contract(plan.square, 2, out, out),
+    factor=-1,
+)
+
+
+def root(plan: Recursion, argument: Tensor) -> Tensor:
+    """Give the coefficients of ``sqrt(1 + argument) - 1``."""
+    result: Tensor = applied(_Solution, plan, _ROOT, argument)
+    return result
+
+
+def _solved_root(plan: Recursion, argument: Tensor) -> Tensor:
+    out = plan.begun(argument, 0.5)
+    rows = Rows(out)
+    for level in plan.levels:
+        accumulate(rows, rows, rows, level.squares, weight=-0.5)
+    return out
+
+
+_ROOT = _Equation(solved=_solved_root, slope=lambda plan, out: inverse(plan.full, out), factor=0.5)
 
 
 def sin_cos(plan: Recursion, argument: Tensor) -> Tensor:
@@ -50,13 +108,11 @@ def sin_cos(plan: Recursion, argument: Tensor) -> Tensor:
 class _SinCos(Function):
     @staticmethod
     def forward(ctx: Any, plan: Recursion, argument: Tensor) -> Tensor:
-        both = argument.new_zeros(2, plan.size, *argument.shape[1:])
-        weighted = Rows(plan.start(both[0], argument))
-        sine, cosine = map(Rows, both.unbind(0))
+        both = torch.stack([plan.begun(argument, factor) for factor in (1, 0)])
+        sine, cosine, moving = Rows(both[0]), Rows(both[1]), Rows(argument)
         for level in plan.levels:
-            both[:, level.span].div_(plan.divisor(level))
-            add_products(sine, weighted, cosine, level.chain, plan.weight)
-            add_products(cosine, weighted, sine, level.chain, -plan.weight)
+            accumulate(sine, moving, cosine, level.chain)
+            accumulate(cosine, moving, sine, level.chain, weight=-1)
         ctx.save_for_backward(both)
         ctx.plan = plan
         return both
@@ -69,59 +125,4 @@ class _SinCos(Function):
         return None, through(ctx.plan, cosine, to_sine) - from_cosine
 
 
-def inverse(plan: Recursion, argument: Tensor) -> Tensor:
-    """Give the coefficients of ``1 / (1 + argument) - 1``."""
-    result: Tensor = applied(_Inverse, plan, argument)
-    return result
-
-
-class _Inverse(Function):
-    @staticmethod
-    def forward(ctx: Any, plan: Recursion, argument: Tensor) -> Tensor:
-        out = argument.new_zeros(plan.size, *argument.shape[1:])
-        plan.place(out, argument)
-        rows, factor = Rows(out), Rows(argument)
-        for level in plan.levels:
-            rows[level.span].neg_()
-            add_products(rows, factor, rows, level.chain, 1)
-        ctx.save_for_backward(out)
-        ctx.plan = plan
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        (out,) = ctx.saved_tensors
-        plan = ctx.plan
-        square = 2 * out + contract(plan.square, 2, out, out)
-        return None, -through(plan, square, gradients[0])
-
-
-def root(plan: Recursion, argument: Tensor) -> Tensor:
-    """Give the coefficients of ``sqrt(1 + argument) - 1``."""
-    result: Tensor = applied(_Root, plan, argument)
-    return result
-
-
-class _Root(Function):
-    @staticmethod
-    def forward(ctx: Any, plan: Recursion, argument: Tensor) -> Tensor:
-        out = argument.new_zeros(plan.size, *argument.shape[1:])
-        plan.place(out, argument)
-        rows = Rows(out)
-        for level in plan.levels:
-            rows[level.span].div_(2)
-            add_products(rows, rows, rows, level.mixed, -2)
-            add_products(rows, rows, rows, level.equal, -1)
-        ctx.save_for_backward(out)
-        ctx.plan = plan
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        (out,) = ctx.saved_tensors
-        plan = ctx.plan
-        slope = inverse(plan.full, out)
-        return None, through(plan, slope, gradients[0]) / 2
-
-
-FUNCTIONS: tuple[type[Function], ...] = (_Exp, _SinCos, _Inverse, _Root)
+FUNCTIONS: tuple[type[Function], ...] = (_Solution, _SinCos)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from leafgrad._taylor import _jet
-from leafgrad._taylor._refusal import Refusal
+from leafgrad._taylor._refusal import Refusal, refuse_if
 from leafgrad._taylor._series import Series
 from leafgrad._taylor._step import Rule, Step
 
@@ -97,7 +97,11 @@ def _place(number: int, dim: int, x: Series) -> Series:
 
 
 def _softmax(step: Step, x: Series) -> Series:
-    result, dims = step.tensor("result"), step.dims(x)
+    return softmax_from(step.tensor("result"), x, step.dims(x))
+
+
+def softmax_from(result: Tensor, x: Series, dims: Sequence[int]) -> Series:
+    """Give the series of the softmax, whose value is `result`."""
     terms = _jet.exp_of(x - _weighted_mean(x, result, dims)).scaled(result)
     inverse = _jet.inverse_of(terms.summed(dims, keepdim=True))
     return (terms + inverse.scaled(result)).plus_product(terms, inverse)
@@ -145,17 +149,25 @@ def _group_norm(step: Step, x: Series | None, *constants: Series | None) -> Seri
     value, scale = step.tensor("input").reshape(wide), step.tensor("result2")
     scale = scale.reshape(count, groups, *[1] * len(dims))
     normal = _normalised(value, x.viewed(wide), dims, scale).viewed(x.shape)
-    weight = step.saved("weight")
-    return _weighted(normal, None if weight is None else _per_channel(weight, x))
+    return _weighted_channels(normal, step.saved("weight"))
 
 
 def _batch_norm(step: Step, x: Series | None, *constants: Series | None) -> Series:
     x = _alone(x, constants)
     if step.saved("training"):
-        raise Refusal("it normalises by statistics of the batch")
-    scale = (step.tensor("running_var") + step.saved("eps")).rsqrt()
-    weight = step.saved("weight")
-    return x.scaled(_per_channel(scale if weight is None else scale * weight, x))
+        normal = _normalised_by_batch(step, x)
+    else:
+        scale = (step.tensor("running_var") + step.saved("eps")).rsqrt()
+        normal = x.scaled(_per_channel(scale, x))
+    return _weighted_channels(normal, step.saved("weight"))
+
+
+def _normalised_by_batch(step: Step, x: Series) -> Series:
+    """Normalise each channel, which InstanceNorm does to the channels of each row by itself."""
+    dims = [dim for dim in range(-x.ndim, 0) if dim != 1 - x.ndim]
+    refuse_if(any(x.axes[dim] for dim in dims), "it normalises by statistics of the batch")
+    scale = _per_channel(step.tensor("result2"), x)
+    return _normalised(step.tensor("input"), x, dims, scale)
 
 
 def _alone(x: Series | None, constants: Sequence[Series | None]) -> Series:
@@ -167,6 +179,10 @@ def _alone(x: Series | None, constants: Sequence[Series | None]) -> Series:
 def _per_channel(weight: Tensor, x: Series) -> Tensor:
     """Lay a number per channel along the second axis."""
     return weight.reshape(-1, *[1] * (x.ndim - 2))
+
+
+def _weighted_channels(x: Series, weight: Tensor | None) -> Series:
+    return x if weight is None else x.scaled(_per_channel(weight, x))
 
 
 def _weighted(x: Series, weight: Tensor | None) -> Series:
@@ -202,6 +218,7 @@ RULES: dict[str, Rule] = {
     "ProdBackward0": _product_of_all,
     "ProdBackward1": _product_along,
     "SoftmaxBackward0": _softmax,
+    "SafeSoftmaxBackward0": _softmax,
     "LogSoftmaxBackward0": _log_softmax,
     "LogsumexpBackward0": _log_sum_exp,
     "NativeLayerNormBackward0": _layer_norm,

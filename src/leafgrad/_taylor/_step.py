@@ -10,7 +10,7 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._taylor._jet import Jet
-from leafgrad._taylor._refusal import Refusal
+from leafgrad._taylor._refusal import Recomputation
 from leafgrad._taylor._series import Series
 
 Result = Series | Jet | None | Sequence[Series | None]
@@ -20,10 +20,12 @@ Rule = Callable[..., Result]  # of a step and a series, or None, for each input
 class Step:
     """A node on the path."""
 
-    __slots__ = ("name", "node", "results", "successors")
+    __slots__ = ("is_in_backward", "name", "node", "results", "seen", "successors")
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, *, is_in_backward: bool = False) -> None:
         self.node = node
+        self.is_in_backward = is_in_backward  # where a checkpoint lets each look happen once
+        self.seen: dict[str, Any] = {}
         self.name = _autograd.node_name(node)
         self.results = _autograd.output_types(node)
         self.successors = _autograd.next_functions(node)
@@ -35,13 +37,15 @@ class Step:
 
     def saved(self, name: str) -> Any:
         """Give an argument of the operation that the node saved."""
-        return _autograd.kept(self.node, name)
+        if name not in self.seen:
+            self.seen[name] = _autograd.kept(self.node, name)
+        return self.seen[name]
 
     def tensor(self, name: str) -> Tensor:
         """Give a tensor that the node saved, with its graph."""
-        if _autograd.is_recomputed(self.node, name):
-            raise Refusal("what it saved would be computed anew for each look, by checkpoint")
-        tensor: Tensor = _autograd.kept(self.node, name)
+        if not self.is_in_backward and _autograd.is_recomputed(self.node, name):
+            raise Recomputation
+        tensor: Tensor = self.saved(name)
         return tensor
 
     def jet(self, name: str, series: Series | None) -> Jet:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,30 +20,38 @@ class Strip:
     out: slice | int
     left: slice | int
     right: slice | int
+    weight: float
     is_first: bool  # nothing was written to `out` before
 
 
-Triple = tuple[int, int, int]  # places of the two factors and of their product, in three stacks
+class Triple(NamedTuple):
+    """Places of two factors and of their product, in three stacks, and how often it counts."""
+
+    left: int
+    right: int
+    out: int
+    weight: float = 1
 
 
 def strips(triples: Collection[Triple], written: set[int]) -> tuple[Strip, ...]:
-    """Join triples (left, right, out) to strips, in order; `written` tells what `out` holds."""
+    """Join triples to strips, in order; `written` tells what `out` holds."""
     by_left = list(_runs(triples, fixed=0, moving=1))
     by_right = list(_runs(triples, fixed=1, moving=0))
     runs = min(by_left, by_right, key=len)
     found = []
     for run in runs:
         for part in _parts(run, written):
-            places = list(zip(*part, strict=True))
+            left, right, out, weight = zip(*part, strict=True)
             found.append(
                 Strip(
-                    left=span(places[0]),
-                    right=span(places[1]),
-                    out=span(places[2]),
-                    is_first=places[2][0] not in written,
+                    left=span(left),
+                    right=span(right),
+                    out=span(out),
+                    weight=weight[0],
+                    is_first=out[0] not in written,
                 )
             )
-            written.update(places[2])
+            written.update(out)
     return tuple(found)
 
 
@@ -60,8 +69,10 @@ def _runs(triples: Collection[Triple], *, fixed: int, moving: int) -> Iterator[l
 
 
 def _next(triple: Triple, fixed: int) -> Triple:
-    left, right, out = triple
-    return (left, right + 1, out + 1) if fixed == 0 else (left + 1, right, out + 1)
+    left, right, out, weight = triple
+    if fixed == 0:
+        return Triple(left, right + 1, out + 1, weight)
+    return Triple(left + 1, right, out + 1, weight)
 
 
 def _parts(run: list[Triple], written: set[int]) -> Iterator[list[Triple]]:
@@ -82,16 +93,22 @@ def span(places: tuple[int, ...]) -> slice | int:
 
 
 class Rows:
-    """Stacked coefficients that are taken apart once, for those who take them one by one often."""
+    """Stacked coefficients that are taken apart once, for those who take them one by one often.
 
-    __slots__ = ("rows", "stack")
+    They may be the part of a whole stack that is at `place`.
+    """
 
-    def __init__(self, stack: Tensor) -> None:
+    __slots__ = ("first", "rows", "stack")
+
+    def __init__(self, stack: Tensor, place: slice | int = slice(0, None)) -> None:
         self.stack = stack
-        self.rows = stack.unbind(0)
+        self.rows: Sequence[Tensor] = [stack] if isinstance(place, int) else stack.unbind(0)
+        self.first: int = place if isinstance(place, int) else place.start
 
     def __getitem__(self, place: slice | int) -> Tensor:
-        return self.rows[place] if isinstance(place, int) else self.stack[place]
+        if isinstance(place, int):
+            return self.rows[place - self.first]
+        return self.stack.narrow(0, place.start - self.first, place.stop - place.start)
 
 
 Stack = Rows | Tensor
@@ -108,12 +125,13 @@ def accumulate(
     """Add products of coefficients, times `weight`, in place; what is new needs no zeros."""
     for strip in table:
         target, one, other = out[strip.out], left[strip.left], right[strip.right]
+        value = weight * strip.weight
         if not strip.is_first:
-            target.addcmul_(one, other, value=weight)
-        elif weight == 1:
+            target.addcmul_(one, other, value=value)
+        elif value == 1:
             torch.mul(one, other, out=target)
         else:
-            torch.mul(one, other, out=target).mul_(weight)
+            torch.mul(one, other, out=target).mul_(value)
 
 
 def accumulate_on(
@@ -126,11 +144,3 @@ def accumulate_on(
             torch.addcmul(start[strip.out], one, other, out=target)
         else:
             target.addcmul_(one, other)
-
-
-def add_products(
-    out: Stack, left: Stack, right: Stack, table: tuple[Strip, ...], weight: float
-) -> None:
-    """Add products of coefficients, times `weight`, in place, to zeros or what was there."""
-    for strip in table:
-        out[strip.out].addcmul_(left[strip.left], right[strip.right], value=weight)

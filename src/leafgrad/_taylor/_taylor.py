@@ -23,8 +23,9 @@ from leafgrad._taylor._algebra import (
     powers,
     squares,
 )
+from leafgrad._taylor._apart import keep_rows_apart
 from leafgrad._taylor._engine import replay
-from leafgrad._taylor._refusal import Refusal
+from leafgrad._taylor._refusal import Recomputation, Refusal
 from leafgrad._taylor._series import Series
 
 Moved = tuple[tuple[int, int], ...]  # an index of first order, and the column that it moves
@@ -56,10 +57,12 @@ class Taylor:
             return self._result(found.get(len(dims)), 2)
 
     def proves_rows_apart(self) -> bool:
-        """Say whether the walk alone, without any coefficient, proves that rows are independent.
+        """Say whether the path alone, without any coefficient, proves that rows are independent.
 
         Only where PyTorch's own formulas are on the way, which record themselves.
         """
+        if keep_rows_apart(self.path, _autograd.edge(self.inputs), self.inputs.dim(), self.batch):
+            return True
         if any(map(_autograd.forward_class, self.path)):
             return False
         with self._mode(), torch.no_grad():
@@ -82,13 +85,24 @@ class Taylor:
 
     def _coefficients(self, algebra: Algebra, moved: Moved) -> dict[int, Tensor]:
         """Replay the graph with each index of `moved` moving one column of the inputs."""
+        seed = self._seed(algebra, moved)
         start, end = _autograd.edge(self.inputs), _autograd.edge(self.outputs)
-        found = replay(self.path, start, self._seed(algebra, moved), end)
+        try:
+            found = replay(self.path, start, seed, end)
+        except Recomputation:
+            found = _autograd.in_backward(lambda: self._replayed_in_backward(start, seed, end))
         if found is None:
             return {}
         if found.axes != _batch.rows_of(self.outputs.shape, self.batch):
             raise Refusal("the rows of outputs are not those of inputs")
         return dict(zip(found.indices, found.stack.unbind(0), strict=True))
+
+    def _replayed_in_backward(
+        self, start: _autograd.Edge | None, seed: Series, end: _autograd.Edge | None
+    ) -> Series | None:
+        """Replay where a checkpoint computes all that it did not save anew once, not per look."""
+        with self._mode():
+            return replay(self.path, start, seed, end, is_in_backward=True)
 
     def _seed(self, algebra: Algebra, moved: Moved) -> Series:
         """Give the series of the inputs, which has the same coefficients in all rows."""

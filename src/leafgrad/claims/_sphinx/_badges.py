@@ -67,7 +67,7 @@ class ShowVerdicts(SphinxPostTransform):
         self._add_above([line for line in red if line.claim not in boxes])
 
     def _to_ledger(self, text: str, badge: nodes.Element) -> nodes.Node:
-        """Let the badge of a page lead to the ledger, if the site has one; those there lead back."""
+        """Let a badge on a page lead to the ledger, if there is one; those there lead back."""
         label = entry_label(*badge[_BADGE])
         ledger, _ = self.env.domains.standard_domain.anonlabels.get(label, (None, None))
         if ledger is None or isinstance(badge.parent, (nodes.reference, pending_xref)):

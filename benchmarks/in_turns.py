@@ -1,0 +1,116 @@
+"""Ways to do one thing, in turns: CPU time of a training step, and the memory that it takes."""
+
+import importlib
+import os
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
+
+
+def _peer(name: str) -> Any:
+    """Import a peer where it is installed, say so where it is not."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        print(f"{name} is not installed, so there is no column for it")
+        return None
+
+
+os.environ.setdefault("DDE_BACKEND", "pytorch")
+deepxde = _peer("deepxde")
+
+Way = Callable[[nn.Module, Tensor], Tensor | None]
+
+
+def network(columns: int, width: int, depth: int, channels: int = 1) -> nn.Sequential:
+    """Make a tanh perceptron with `depth` hidden layers."""
+    layers: list[nn.Module] = [nn.Linear(columns, width), nn.Tanh()]
+    for _ in range(depth - 1):
+        layers += [nn.Linear(width, width), nn.Tanh()]
+    return nn.Sequential(*layers, nn.Linear(width, channels))
+
+
+def step(model: nn.Module, inputs: Tensor, way: Way) -> None:
+    """Do what a step of training does, but for the update of the parameters."""
+    result = way(model, inputs)
+    if result is not None:
+        result.square().mean().backward()
+    model.zero_grad()
+    if deepxde is not None:
+        deepxde.gradients.clear()
+
+
+def milliseconds(model: nn.Module, inputs: Tensor, way: Way) -> float:
+    """Time one step."""
+    start = time.process_time()
+    step(model, inputs, way)
+    return 1e3 * (time.process_time() - start)
+
+
+def medians(
+    model: nn.Module, inputs: Tensor, ways: Mapping[str, Way], rounds: int
+) -> dict[str, float]:
+    """Time all ways in turns, after one step of each that is not counted."""
+    for way in ways.values():
+        step(model, inputs, way)
+    times = [[milliseconds(model, inputs, way) for way in ways.values()] for _ in range(rounds)]
+    return dict(zip(ways, map(statistics.median, zip(*times, strict=True)), strict=True))
+
+
+def peak(model: nn.Module, inputs: Tensor, way: Way) -> float:
+    """Count the most megabytes that PyTorch's tensors take at a time in one step."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        step(model, inputs, way)
+    now = most = 0
+    for event in sorted(profiler.profiler.kineto_results.events(), key=lambda e: e.start_ns()):
+        if event.name() == "[memory]":
+            now += event.nbytes()
+            most = max(most, now)
+    return most / 1e6
+
+
+def floor(coefficients: int, products: int) -> Way:
+    """Do the least that carries so many coefficients through a model, and nothing else.
+
+    That is the step of the model itself, the matrix products of the coefficients forward and
+    backward, and per hidden layer the `products` of two coefficients that are added up.
+    """
+
+    def work(model: nn.Module, inputs: Tensor) -> None:
+        model(inputs).square().mean().backward()
+        with torch.no_grad():
+            for layer in model.modules():
+                if isinstance(layer, nn.Linear):
+                    carry(layer.weight, coefficients * len(inputs))
+                    rows = torch.ones(2, len(inputs), layer.out_features).unbind(0)
+                    for _ in range(products if layer.out_features > 1 else 0):
+                        rows[0].addcmul_(rows[1], rows[1])
+
+    return work
+
+
+def carry(weight: Tensor, rows: int) -> None:
+    """Multiply rows by a weight, and so many gradients by it and by the rows."""
+    inputs = weight.new_ones(rows, weight.shape[1])
+    gradient = inputs @ weight.t()
+    gradient @ weight
+    gradient.t() @ inputs
+
+
+def per_row(times: Mapping[str, float], ours: str = "leafgrad") -> str:
+    """Lay out the times, and how many times ours each of the others takes."""
+    cells = [f"{time:9.1f}" for time in times.values()]
+    ratios = [f"{time / times[ours]:9.2f}" for name, time in times.items() if name != ours]
+    return "".join(cells) + " |" + "".join(ratios)
+
+
+def heading(names: Mapping[str, object] | list[str], ours: str = "leafgrad") -> str:
+    """Name the columns of `per_row`."""
+    cells = [f"{name:>9}" for name in names]
+    ratios = [f"{name:>9}" for name in names if name != ours]
+    return "".join(cells) + " |" + "".join(ratios)

@@ -1,0 +1,90 @@
+"""One real backward, watched node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from gc import get_objects
+from typing import Any
+
+import torch
+from torch.autograd.graph import GradientEdge, Node
+
+from leafgrad._autograd._node import Successors, leaf_variable
+from leafgrad._autograd._tensor import is_invalid_view, plain, unobserved
+
+Gradients = tuple[torch.Tensor | None, ...]
+Visit = Callable[[Node, Gradients, Gradients], None]
+
+
+@contextmanager
+def watched_nodes(graph: Mapping[Node, Successors], visit: Visit) -> Iterator[None]:
+    """Call `visit` for each node that a backward takes, in the engine's order.
+
+    It gets the node, the gradients that arrived and, of a node that leads on, those that it passed
+    on, one an edge. A leaf is taken when its gradient is complete.
+    """
+    with ExitStack() as handles:
+        for node in graph:
+            leaf = leaf_variable(node)
+            if leaf is None:
+                handles.callback(node.register_hook(partial(_hook, visit, node)).remove)
+            elif plain(leaf, "requires_grad"):
+                with unobserved():
+                    handle: Any = leaf.register_hook(partial(_leaf_hook, visit, node))
+                handles.callback(handle.remove)
+        yield
+
+
+def _hook(visit: Visit, node: Node, passed: Gradients, arrived: Gradients) -> None:
+    visit(node, arrived, passed)
+
+
+def _leaf_hook(visit: Visit, node: Node, gradient: torch.Tensor) -> None:
+    visit(node, (gradient,), ())
+
+
+@contextmanager
+def retained_grads_kept(graph: Container[object]) -> Iterator[None]:
+    """Put back the ``.grad`` of each result in a graph that retains it, wherever someone has it.
+
+    A backward adds to them even where `torch.autograd.grad` started it, and no node tells them, so
+    they are looked for among all that Python knows to be alive.
+    """
+    with unobserved():
+        retaining = [(t, t.grad) for t in _alive() if _retains_grad_in(graph, t)]
+    try:
+        yield
+    finally:
+        with unobserved():
+            for tensor, gradient in retaining:
+                tensor.grad = gradient
+
+
+def _retains_grad_in(graph: Container[object], tensor: torch.Tensor) -> bool:
+    if not plain(tensor, "retains_grad") or is_invalid_view(tensor):
+        return False
+    return plain(tensor, "grad_fn") in graph
+
+
+def _alive() -> list[torch.Tensor]:
+    """Find all tensors; types are asked once each, as there are a hundred thousand things."""
+    things = get_objects()
+    kinds = {kind for kind in set(map(type, things)) if issubclass(kind, torch.Tensor)}
+    return [thing for thing in things if type(thing) in kinds]
+
+
+def gradients_of(
+    outputs: Sequence[torch.Tensor | GradientEdge],
+    weights: Sequence[torch.Tensor],
+    ends: Sequence[tuple[Node, int]],
+) -> Gradients:
+    """Run one backward that goes as far as `ends`, fills no leaf's ``.grad`` and frees nothing."""
+    return torch.autograd.grad(
+        outputs,  # type: ignore[arg-type]
+        [GradientEdge(*end) for end in ends],
+        weights,
+        retain_graph=True,
+        allow_unused=True,
+    )

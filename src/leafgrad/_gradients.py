@@ -1,0 +1,150 @@
+"""The gradients of a traced graph, as one real backward passes them on."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import torch
+from torch.autograd.graph import Node
+
+from leafgrad import _autograd
+from leafgrad._ends import End, edges_of
+from leafgrad._summary import TensorSummary, summary_of
+from leafgrad._traced import TracedEdge, TracedNode
+
+Nodes = tuple[TracedNode, ...]
+Place = tuple[Node, int]
+Graph = Mapping[Node, _autograd.Successors]
+Weights = torch.Tensor | Sequence[torch.Tensor | None] | None
+Summaries = tuple[TensorSummary | None, ...]
+
+
+def with_gradients(nodes: Nodes, graph: Graph, ends: Sequence[End], given: Weights) -> Nodes:
+    """Run one backward, and give each node and each edge what came along."""
+    starts = [end for end in ends if edges_of([end])]
+    weights = _weights(starts, given)
+    seen = _Backward(graph)
+    seen.start(starts, weights)
+    sinks = [
+        (node, output)
+        for node, after in graph.items()
+        if all(successor is None for successor, _ in after)
+        for output in range(len(_autograd.forward_outputs(node)))
+    ]
+    with _autograd.retained_grads_kept(graph), _autograd.watched_nodes(graph, seen.visit):
+        arrived = _autograd.gradients_of(starts, weights, sinks)
+    seen.end(sinks, arrived)
+    return tuple(seen.told(node, traced) for node, traced in zip(graph, nodes, strict=True))
+
+
+def _weights(starts: Sequence[End], given: Weights) -> list[torch.Tensor]:
+    """Pair each output that a backward starts from with the gradient that it starts with."""
+    weights = [None] * len(starts) if given is None else given
+    weights = [weights] if isinstance(weights, torch.Tensor) else [*weights]
+    if len(weights) != len(starts):
+        raise ValueError(
+            f"grad_outputs must hold a tensor for each of the {len(starts)} outputs that need "
+            f"a gradient, not {len(weights)}; None stands for the 1 of a single number"
+        )
+    return [
+        _one(start) if weight is None else weight
+        for start, weight in zip(starts, weights, strict=True)
+    ]
+
+
+def _one(start: End) -> torch.Tensor:
+    """Give the gradient that a single number starts with."""
+    if isinstance(start, torch.Tensor) and start.numel() == 1 and not start.is_complex():
+        return torch.ones_like(start, requires_grad=False)
+    what = "a GradientEdge"
+    if isinstance(start, torch.Tensor):
+        what = f"{start.dtype} of shape {tuple(start.shape)}"
+    raise ValueError(
+        f"gradients must start from one real number, or with grad_outputs, not from {what} alone; "
+        "trace its sum(), or pass grad_outputs of its shape"
+    )
+
+
+class _Backward:
+    """What a backward passed on, written down while it runs.
+
+    What arrives several times at one place is added up here once more, as the engine does it, in
+    the order in which it comes; the engine does not show its sums before they are complete.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.order: dict[Node, int] = {}
+        self.arrived: dict[Node, Summaries] = {}
+        self.passed: dict[tuple[Node, int], tuple[TensorSummary | None, TensorSummary | None]] = {}
+        self.waiting: dict[Place, tuple[torch.Tensor, TensorSummary | None]] = {}
+
+    def start(self, starts: Sequence[End], weights: Sequence[torch.Tensor]) -> None:
+        """Begin with the weights of the outputs."""
+        for start, weight in zip(starts, weights, strict=True):
+            (place,) = edges_of([start])
+            self._add(place, weight.detach())
+
+    def visit(self, node: Node, arrived: _autograd.Gradients, passed: _autograd.Gradients) -> None:
+        """Note what one node got and what it passed on; a leaf passes nothing on."""
+        self.order[node] = len(self.order)
+        self.arrived[node] = tuple(
+            self._arrived((node, output), gradient) for output, gradient in enumerate(arrived)
+        )
+        edges = zip(self.graph[node], passed, strict=bool(passed))
+        for number, ((successor, input_nr), gradient) in enumerate(edges):
+            if successor is not None and gradient is not None:
+                self.passed[node, number] = self._add((successor, input_nr), gradient)
+
+    def _arrived(self, place: Place, gradient: torch.Tensor | None) -> TensorSummary | None:
+        """Sum up what arrived, which mostly is what was passed on last, and let that go."""
+        waited, summary = self.waiting.pop(place, (None, None))
+        return summary if waited is gradient else _summary(gradient)
+
+    def _add(
+        self, place: Place, gradient: torch.Tensor
+    ) -> tuple[TensorSummary | None, TensorSummary | None]:
+        """Add what arrives to what was there, and sum up both."""
+        summary = so_far = summary_of(gradient)
+        total = gradient
+        if place in self.waiting:
+            total = self.waiting[place][0] + gradient
+            so_far = summary_of(total)
+        self.waiting[place] = total, so_far
+        return summary, so_far
+
+    def end(self, sinks: Sequence[Place], arrived: _autograd.Gradients) -> None:
+        """Note what arrived where the backward ended without a visit."""
+        at: dict[Node, list[TensorSummary | None]] = {}
+        for (node, _), gradient in zip(sinks, arrived, strict=True):
+            if node not in self.order:
+                at.setdefault(node, []).append(_summary(gradient))
+        self.arrived.update({node: tuple(summaries) for node, summaries in at.items()})
+
+    def told(self, node: Node, traced: TracedNode) -> TracedNode:
+        """Give a node and its edges what is known of them."""
+        edges = tuple(self._edge(node, edge) for edge in traced.edges)
+        arrived = self.arrived.get(node, (None,) * len(traced.shapes))
+        return replace(
+            traced,
+            edges=edges,
+            gradients=arrived,
+            visited=self.order.get(node),
+            gradient_turns=_turns(arrived, tuple(edge.gradient for edge in edges)),
+        )
+
+    def _edge(self, node: Node, edge: TracedEdge) -> TracedEdge:
+        gradient, so_far = self.passed.get((node, edge.output_nr), (None, None))
+        return replace(edge, gradient=gradient, gradient_so_far=so_far)
+
+
+def _summary(gradient: torch.Tensor | None) -> TensorSummary | None:
+    return None if gradient is None else summary_of(gradient)
+
+
+def _turns(arrived: Summaries, passed: Summaries) -> bool:
+    """Say whether something that is not finite left, and nothing such arrived."""
+    return _is_finite(arrived) and not _is_finite(passed)
+
+
+def _is_finite(gradients: Summaries) -> bool:
+    return all(gradient is None or gradient.is_finite for gradient in gradients)

@@ -1,0 +1,57 @@
+"""Which derivative a node belongs to, by the backward passes that a recording saw."""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch.autograd.graph import GradientEdge
+
+from leafgrad import _autograd
+from leafgrad._ends import edges_of
+
+
+class Passes:
+    """The backward passes that recorded a graph of their own, oldest first.
+
+    Attributes:
+        spans: The numbers that the nodes of a pass got, first and behind the last, and the order of
+            the derivative that it computed.
+    """
+
+    def __init__(self) -> None:
+        """Start before the first pass."""
+        self.spans: list[tuple[int, int, int]] = []
+
+    def note(self, start: int, stop: int, outputs: object) -> None:
+        """Note a pass from `outputs`: one order above the highest that went into them."""
+        graph = _autograd.walk(node for node, _ in edges_of([*_ends(outputs)]))
+        below = (self._order_of(_autograd.sequence_nr(node)) for node in graph)
+        self.spans.append((start, stop, max(below, default=0) + 1))
+
+    def orders(
+        self, numbers: Sequence[int | None], edges: Sequence[Sequence[tuple[int | None, int]]]
+    ) -> list[int]:
+        """Tell for each node the highest order of derivative that its result is made of.
+
+        Nodes are given by their numbers and their edges, each one before its successors.
+        """
+        orders = [*map(self._order_of, numbers)]
+        for place in reversed(range(len(orders))):
+            for target, _ in edges[place]:
+                if target is not None:
+                    orders[place] = max(orders[place], orders[target])
+        return orders
+
+    def _order_of(self, number: int | None) -> int:
+        if number is None:
+            return 0
+        after = bisect_right(self.spans, number, key=lambda span: span[0])
+        start, stop, order = self.spans[after - 1] if after else (0, 0, 0)
+        return order if start <= number < stop else 0
+
+
+def _ends(outputs: object) -> Iterator[torch.Tensor | GradientEdge]:
+    """Yield the outputs of a pass that are PyTorch's own, which alone have a graph to look at."""
+    for end in outputs if isinstance(outputs, list | tuple) else (outputs,):
+        if isinstance(end, torch.Tensor | GradientEdge):
+            yield end

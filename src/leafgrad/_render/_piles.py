@@ -1,0 +1,105 @@
+"""Nodes piled up by module: each pile is one box of a picture."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from heapq import heapify, heappop, heappush
+from itertools import chain, groupby
+from math import inf
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from leafgrad._traced import TracedNode
+
+MOST_MODULES = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pile:
+    """What is one box: a node, or all that a call of a module made.
+
+    Attributes:
+        nodes: The nodes, each before those that it leads to.
+        module: The path of the module; None for a node that stands for itself.
+    """
+
+    nodes: tuple["TracedNode", ...]
+    module: str | None = None
+
+
+def piles(nodes: Sequence["TracedNode"], modules: Collection[str]) -> list[Pile]:
+    """Pile up what belongs to modules whose paths match, each pile before those it leads to.
+
+    A call of a module is a stretch of the order in which the nodes were made. Whatever is cut into
+    stretches along an order has no cycle, so that a module that is called twice, with something
+    in between, is two piles.
+    """
+    if not modules:
+        return [Pile(nodes=(node,)) for node in nodes]
+    paths = {node.module for node in nodes}
+    of = {path: next((p for p in outwards(path) if _is_named(p, modules)), None) for path in paths}
+    places: dict[int | None, int] = {node.index: place for place, node in enumerate(nodes)}
+    ways = [[places[e.target] for e in node.edges if e.target in places] for node in nodes]
+    ordered = (nodes[place] for place in newest_first([*map(age, nodes)], ways))
+    return [*_stretches(ordered, of)]
+
+
+def check_modules(nodes: Sequence["TracedNode"], modules: Collection[str]) -> None:
+    """Raise where a path matches none of the modules that are known."""
+    known = dict.fromkeys(path for node in nodes for path in outwards(node.module))
+    for module in modules:
+        if not any(_matches(path, module) for path in known):
+            few = [*map(repr, known)][:MOST_MODULES]
+            there = f"there are {', '.join(few)}{', ...' * (len(known) > MOST_MODULES)}"
+            unknown = "no module is known: trace with names=model or with a recording"
+            raise ValueError(
+                f"fold must name modules of the graph, such as 'layers.0' or '*', not {module!r}; "
+                f"{there if few else unknown}"
+            )
+
+
+def _stretches(
+    nodes: Iterator["TracedNode"], modules: Mapping[str | None, str | None]
+) -> Iterator[Pile]:
+    for module, stretch in groupby(nodes, lambda node: modules[node.module]):
+        together = tuple(stretch)
+        if module is None or len(together) == 1:
+            yield from (Pile(nodes=(node,)) for node in together)
+        else:
+            yield Pile(nodes=together, module=module)
+
+
+def newest_first(ages: Sequence[float], ways: Sequence[Sequence[int]]) -> Iterator[int]:
+    """Yield the place of the newest that nothing is left to lead to, again and again."""
+    arriving = Counter(chain.from_iterable(ways))
+    ready = [(age, place) for place, age in enumerate(ages) if not arriving[place]]
+    heapify(ready)
+    while ready:
+        _, place = heappop(ready)
+        yield place
+        for target in ways[place]:
+            arriving[target] -= 1
+            if not arriving[target]:
+                heappush(ready, (ages[target], target))
+
+
+def age(node: "TracedNode") -> float:
+    """Give a number that is greater the earlier the node was made; leaves are oldest."""
+    return inf if node.created is None else -node.created
+
+
+def outwards(module: str | None) -> Iterator[str]:
+    """Yield the paths of the modules that one stands in, the outermost first, then its own."""
+    parts = module.split(".") if module else []
+    yield from (".".join(parts[: depth + 1]) for depth in range(len(parts)))
+
+
+def _is_named(path: str, patterns: Collection[str]) -> bool:
+    return any(_matches(path, pattern) for pattern in patterns)
+
+
+def _matches(path: str, pattern: str) -> bool:
+    """Compare paths part by part, so that a star is one part and not several."""
+    parts, patterns = path.split("."), pattern.split(".")
+    return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))

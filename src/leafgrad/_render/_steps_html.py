@@ -1,0 +1,112 @@
+"""A backward pass to step through: a picture, buttons and a list of what happens."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from leafgrad._render._document import document, resource
+from leafgrad._render._lines import numbers
+from leafgrad._render._picture import picture
+from leafgrad._render._steps_words import short
+from leafgrad._render._svg import drawing_of
+from leafgrad._render._words import title
+from leafgrad._render._xml import Markup, element, text
+
+if TYPE_CHECKING:
+    from leafgrad._steps import BackwardSteps, Step
+    from leafgrad._trace import GraphTrace
+    from leafgrad._traced import TracedNode
+
+Writing = tuple[int, str, str]
+"""The box of which node gets which line, and what stands there."""
+
+BUTTONS = (
+    ("first", "|◀", "To the start"),
+    ("back", "◀", "One step back"),
+    ("next", "Next ▶", "Next ▶, one step on"),
+    ("last", "▶|", "To the end"),
+)
+
+
+def page(told: "BackwardSteps") -> str:
+    """Write a page that holds nothing else."""
+    called = f"{title(told.trace)}, step by step"
+    content = element("main", element("h1", text(called)), fragment(told))
+    return document(called, PAGE, content, resource("steps.js"))
+
+
+PAGE = """
+:root{color-scheme:light dark}
+body{margin:1rem;font:16px/1.5 system-ui,sans-serif}
+h1{font-size:1.2rem}
+"""
+
+
+def fragment(told: "BackwardSteps") -> Markup:
+    """Write what a notebook shows; without JavaScript it is the picture and the list."""
+    trace, named = told.trace, _named(told.trace)
+    buttons = (
+        element("button", text(face), type="button", data_do=does, aria_label=label, title=label)
+        for does, face, label in BUTTONS
+    )
+    return element(
+        "div",
+        element("style", resource("steps.css")),
+        element("div", *buttons, element("span", class_="count"), class_="controls", hidden=""),
+        element("p", text(HINT), class_="told", aria_live="polite", hidden=""),
+        element(
+            "div",
+            drawing_of(named, picture(named, fold=False)).markup,
+            class_="picture",
+            role="group",
+            aria_label=title(trace),
+            tabindex="0",
+        ),
+        element(
+            "ol",
+            *(element("li", text(step.sentence)) for step in told.steps),
+            aria_label="All steps in words",
+            tabindex="0",
+        ),
+        element("script", resource("steps.js")),
+        class_="leafgrad-steps",
+        role="group",
+        aria_label="Backward, step by step",
+        data_steps=json.dumps([_sign(step, trace) for step in told.steps]),
+    )
+
+
+HINT = "Next, or the right arrow key, goes on; the left one goes back, Home and End to the ends."
+
+
+def _named(trace: "GraphTrace") -> "GraphTrace":
+    """Let each box show what the sentences call its node."""
+    nodes = tuple(replace(node, tensor_names=(short(node),)) for node in trace.nodes)
+    return replace(trace, nodes=nodes, roots=tuple(nodes[root.index] for root in trace.roots))
+
+
+def _sign(step: "Step", trace: "GraphTrace") -> dict[str, object]:
+    """Tell the script which box and which way light up, and what is written where."""
+    ways = [
+        (edge.source, edge.output_nr)
+        for node in trace.nodes
+        for edge in node.edges
+        if edge.target is not None
+    ]
+    way = None if step.edge is None else ways.index((step.node, step.edge))
+    return {"node": step.node, "way": way, "writes": [*_writings(step, trace)]}
+
+
+def _writings(step: "Step", trace: "GraphTrace") -> Iterator[Writing]:
+    node = trace.nodes[step.node]
+    yield from _lines(node, "value" if step.kind == "value" else "grad")
+    if step.edge is not None:
+        edge = node.edges[step.edge]
+        target = trace.nodes[edge.target or 0]
+        if edge.gradient_so_far is not None and len(target.shapes) == 1:
+            yield edge.target or 0, "grad", f"grad {edge.gradient_so_far}"
+
+
+def _lines(node: "TracedNode", style: str) -> Iterator[Writing]:
+    yield from ((node.index, style, line.text) for line in numbers(node) if line.style == style)

@@ -1,0 +1,138 @@
+"""A backward pass, step by step, as it was seen."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from leafgrad._render import _steps_html, _steps_words
+from leafgrad._render._data import json_types
+from leafgrad._traced import TracedEdge, TracedNode
+
+if TYPE_CHECKING:
+    from leafgrad._trace import GraphTrace
+
+MOST_NODES = 40
+Kind = Literal["value", "start", "pass", "complete"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """One thing that happened.
+
+    Attributes:
+        kind: ``"value"``: an operation made something, or a leaf holds it; ``"start"``: a backward
+            starts; ``"pass"``: a node passes a gradient on along an edge; ``"complete"``: all
+            gradients of a leaf have arrived.
+        node: The index of the node at which it happened.
+        edge: Which edge of the node, for a ``"pass"``.
+        sentence: What happened, in words.
+    """
+
+    kind: Kind
+    node: int
+    edge: int | None
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BackwardSteps:
+    """A backward pass to walk through, as `GraphTrace.steps` gives it.
+
+    A notebook shows the picture of the graph with buttons; ``str()`` gives the sentences.
+
+    Attributes:
+        trace: The graph.
+        steps: What happened, in order.
+    """
+
+    trace: "GraphTrace"
+    steps: tuple[Step, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{n:2}. {step.sentence}" for n, step in enumerate(self.steps, start=1))
+
+    def __repr__(self) -> str:
+        return f"<BackwardSteps: {len(self.steps)} of them>"
+
+    def _repr_html_(self) -> str:
+        return _steps_html.fragment(self)
+
+    def to_html(self) -> str:
+        """Write a page of its own to step through.
+
+        Everything is in the one text, and the page asks no network. Buttons and arrow keys go from
+        step to step, and a list has all of them in words, also on paper and without JavaScript.
+
+        Returns:
+            A whole HTML document.
+
+        Example:
+            >>> import torch
+            >>> from leafgrad import trace_graph
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> steps = trace_graph(x * x, names={"x": x}, values=True, gradients=True).steps()
+            >>> steps.to_html()[:15]
+            '<!doctype html>'
+        """
+        return _steps_html.page(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the steps as JSON types.
+
+        Returns:
+            ``steps``, each with the attributes of `Step`.
+
+        Example:
+            >>> import torch
+            >>> from leafgrad import trace_graph
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> steps = trace_graph(x.exp(), names={"x": x}, gradients=True).steps()
+            >>> steps.to_dict()["steps"][0]["sentence"]
+            'Backward starts at node 0 (ExpBackward0) with the gradient 1.'
+        """
+        return {"steps": json_types(self.steps)}
+
+
+def steps_of(trace: "GraphTrace") -> BackwardSteps:
+    """Tell a trace with gradients step by step, or say why there is nothing to tell."""
+    if not any(node.gradients for node in trace.nodes):
+        raise ValueError(
+            "steps need the gradients of a backward; trace with "
+            "trace_graph(..., values=True, gradients=True)"
+        )
+    if len(trace.nodes) > MOST_NODES:
+        raise ValueError(
+            f"steps must be of at most {MOST_NODES} nodes, not {len(trace.nodes)}; "
+            "trace a part of the graph, from a tensor nearer to the leaves"
+        )
+    return BackwardSteps(trace=trace, steps=(*_forward(trace), *_backward(trace)))
+
+
+def _forward(trace: "GraphTrace") -> Iterator[Step]:
+    """Tell the values: the leaves, then the operations in the order in which they ran."""
+    shown = [node for node in trace.nodes if node.values]
+    shown.sort(key=lambda node: -1 if node.created is None else node.created)
+    for node in shown:
+        yield _step("value", node, _steps_words.value(node, trace))
+
+
+def _backward(trace: "GraphTrace") -> Iterator[Step]:
+    """Tell the gradients, in the order in which the engine took the nodes."""
+    for root in trace.roots:
+        yield _step("start", root, _steps_words.start(root, trace))
+    taken = [(node.visited, node) for node in trace.nodes if node.visited is not None]
+    last: dict[tuple[int | None, int], TracedEdge] = {}
+    for _, node in sorted(taken, key=lambda pair: pair[0]):
+        hooked = _steps_words.hooked(node, last.get((node.index, 0)))
+        if node.is_leaf:
+            yield _step("complete", node, _steps_words.complete(node, hooked))
+        for edge in node.edges:
+            if edge.target is not None:
+                place = edge.target, edge.input_nr
+                sentence = _steps_words.passed(edge, trace, hooked, is_first=place not in last)
+                yield _step("pass", node, sentence, edge.output_nr)
+                last |= {place: edge} if edge.gradient is not None else {}
+
+
+def _step(kind: Kind, node: TracedNode, sentence: str, edge: int | None = None) -> Step:
+    return Step(kind=kind, node=node.index, edge=edge, sentence=sentence)

@@ -1,0 +1,139 @@
+"""What is known of the numbers in a tensor when the tensor is gone."""
+
+import cmath
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from leafgrad import _autograd
+from leafgrad._render import _numbers
+
+Number = bool | int | float | complex
+MOST_NUMBERS = 6
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class TensorSummary:
+    """The numbers of a tensor, as far as a few say what is in it.
+
+    Two that show the same are equal, also where they show NaN.
+
+    Attributes:
+        shape: The sizes.
+        dtype: The data type.
+        numbers: All elements, row by row, where there are no more than six; else None.
+        mean: The mean of the finite elements; None where there is none.
+        norm: The square root of the sum of their squares; None where there is none.
+        nans: How many elements are NaN.
+        infinities: How many elements are infinite.
+
+    Example:
+        >>> import torch
+        >>> from leafgrad import trace_graph
+        >>> x = torch.tensor([3.0, 4.0], requires_grad=True)
+        >>> print(trace_graph(x.exp(), values=True).leaves[0].values[0])
+        [3, 4]
+    """
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    numbers: tuple[Number, ...] | None
+    mean: Number | None
+    norm: float | None
+    nans: int
+    infinities: int
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether no element is NaN or infinite."""
+        return not self.nans and not self.infinities
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TensorSummary) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def __str__(self) -> str:
+        return _numbers.summary(self)
+
+
+def summary_of(tensor: torch.Tensor) -> TensorSummary | None:
+    """Read a tensor's numbers; None where it has none that could be read, as on ``meta``.
+
+    This is the one thing that asks for the data, so on a GPU it waits for the work that is queued.
+    """
+    if not _autograd.holds_numbers(tensor):
+        return None
+    with _autograd.unseen():
+        facts = _of_few(tensor) if tensor.numel() <= MOST_NUMBERS else _of_many(tensor)
+        return TensorSummary(shape=tuple(tensor.shape), dtype=tensor.dtype, **facts)
+
+
+def _of_few(tensor: torch.Tensor) -> dict[str, Any]:
+    """Sum up in Python, which is faster for so few."""
+    numbers = tuple(tensor.flatten().tolist())
+    finite = [number for number in numbers if cmath.isfinite(number)]
+    return {
+        "numbers": numbers,
+        "mean": sum(finite) / len(finite) if finite else None,
+        "norm": math.hypot(*map(abs, finite)) if finite else None,
+        "nans": sum(map(cmath.isnan, numbers)),
+        "infinities": sum(map(cmath.isinf, numbers)),
+    }
+
+
+def _of_many(tensor: torch.Tensor) -> dict[str, Any]:
+    """Sum up with PyTorch, in numbers so scaled that no sum overflows."""
+    wide = tensor.detach().to(_wide(tensor.dtype))
+    if math.isfinite(largest := wide.abs().max().item()):
+        return {**_mean_and_norm(wide, largest), "nans": 0, "infinities": 0}
+    finite = wide[wide.isfinite()]
+    known = {"numbers": None, "mean": None, "norm": None}
+    if finite.numel():
+        known = _mean_and_norm(finite, finite.abs().max().item())
+    return {**known, "nans": int(wide.isnan().sum()), "infinities": int(wide.isinf().sum())}
+
+
+def _mean_and_norm(finite: torch.Tensor, largest: float) -> dict[str, Any]:
+    scale = max(2.0 ** (math.frexp(largest)[1] - 1), torch.finfo(finite.dtype).tiny)
+    scaled = finite / scale
+    return {
+        "numbers": None,
+        "mean": scaled.mean().item() * scale,
+        "norm": scaled.norm().item() * scale,
+    }
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    """Choose a data type that every reduction knows."""
+    if dtype.is_complex:
+        return torch.promote_types(dtype, torch.complex64)
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def summary_from(data: Any) -> TensorSummary | None:
+    """Rebuild a summary out of JSON types."""
+    if data is None:
+        return None
+    dtype = getattr(torch, data["dtype"])
+    read = {name: _read(data[name], dtype) for name in ("mean", "norm")}
+    numbers = data["numbers"]
+    return TensorSummary(
+        **{
+            **data,
+            **read,
+            "shape": tuple(data["shape"]),
+            "dtype": dtype,
+            "numbers": None if numbers is None else tuple(_read(n, dtype) for n in numbers),
+        }
+    )
+
+
+def _read(number: Any, dtype: torch.dtype) -> Any:
+    """Read what JSON has no number for: complex ones, NaN and infinities."""
+    if not isinstance(number, str):
+        return number
+    return complex(number) if dtype.is_complex else float(number)

@@ -1,0 +1,121 @@
+"""Values and gradients in pictures and texts: where they stand, and that none is folded away."""
+
+import math
+import re
+import xml.etree.ElementTree as ET
+
+import torch
+from torch import nn
+
+from leafgrad import GraphTrace, record, trace_graph
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def classic(*, values: bool = True, gradients: bool = True) -> GraphTrace:
+    x = torch.tensor(4.0, requires_grad=True)
+    y = torch.tensor(math.pi, requires_grad=True)
+    with record(values=True) as recording:
+        z = x * x + torch.sin(2 * y)
+    names = {"x": x, "y": y}
+    return trace_graph(
+        z, names=names, recording=recording if values else None, values=values, gradients=gradients
+    )
+
+
+def written(picture: str, style: str) -> list[str]:
+    """What stands in boxes in one style; the legend is the last of the picture's parts."""
+    boxes = [*ET.fromstring(picture)][:-1]
+    texts = [text for box in boxes for text in box.iter(f"{SVG}text")]
+    return [text.text or "" for text in texts if text.get("class") == style]
+
+
+def test_each_box_has_its_value_and_its_gradient_in_words() -> None:
+    picture = classic().to_svg()
+    assert written(picture, "value") == [
+        "value 16",
+        "value 16",
+        "value 4",
+        "value 1.7485e-07",
+        "value 6.2832",
+        "value 3.1416",
+    ]
+    assert written(picture, "grad") == [f"grad {g}" for g in (1, 1, 8, 1, 1, 2)]
+    assert "the gradient that arrived" in picture
+    assert "what the operation made" in picture
+
+
+def test_what_nobody_asked_for_is_not_there() -> None:
+    picture = classic(values=False, gradients=False).to_svg()
+    assert written(picture, "value") == written(picture, "grad") == []
+    assert "the gradient that arrived" not in picture
+
+
+def test_a_leaf_within_a_box_has_its_numbers_there() -> None:
+    picture = classic().to_svg(fold=True)
+    assert "value 4" in written(picture, "value")
+    assert "grad 8" in written(picture, "grad")
+
+
+def test_who_does_not_see_the_picture_is_told_the_numbers() -> None:
+    described = ET.fromstring(classic().to_svg()).find(f"{SVG}desc")
+    assert described is not None
+    assert described.text is not None
+    assert "MulBackward0 at node 1, value 16, grad 1 leads to the leaf x" in described.text
+
+
+def test_pointing_at_a_box_tells_what_it_passes_on() -> None:
+    title = re.search("<title>node 1: .*?</title>", classic().to_svg(), re.DOTALL)
+    assert title is not None
+    assert "\nvalue 16\ngrad 1\n" in title[0]
+    assert "input 0 is output 0 of node 2, passes on grad 4" in title[0]
+
+
+def layers(*, broken: bool) -> GraphTrace:
+    """Twelve layers of which one, in the middle, divides by zero."""
+    x = torch.ones(1, requires_grad=True)
+    with record(values=True) as recording:
+        y = x
+        for layer in range(24):
+            y = (y + 1) / torch.tensor([float(not (broken and layer == 7))])
+    return trace_graph(y, recording=recording, values=True, gradients=True)
+
+
+def test_what_stands_for_several_shows_no_numbers_of_one_of_them() -> None:
+    picture = layers(broken=False).to_svg(fold=True)
+    assert "AddBackward0 ×23" in picture
+    assert written(picture, "value") == ["value 25", "value 2", "value 1"]
+
+
+def test_where_numbers_stop_being_finite_is_not_folded_away() -> None:
+    picture = layers(broken=True).to_svg(fold=True)
+    assert written(picture, "alarm") == [
+        "value: not finite from here",
+        "grad: not finite from here",
+    ]
+
+
+def test_a_text_has_values_and_gradients_in_place_of_what_was_saved() -> None:
+    lines = classic().to_text().splitlines()
+    assert lines[2].split() == ["node", "tensor", "output", "value", "grad", "leads", "to"]
+    assert lines[5].split() == ["2", "AccumulateGrad", "x", "()", "4", "8"]
+
+
+def test_a_value_that_is_not_known_is_called_not_recorded() -> None:
+    x = torch.ones(1, requires_grad=True)
+    trace = trace_graph(x * 2 + 1, values=True)
+    assert "value not recorded" in written(trace.to_svg(), "value")
+    assert "not recorded" in trace.to_text()
+
+
+def test_several_outputs_stand_in_order() -> None:
+    x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    first, second, _ = x.unbind()
+    trace = trace_graph(first * second, names={"a": first, "b": second}, values=True)
+    assert "value 1; 2; not recorded" in written(trace.to_svg(), "value")
+
+
+def test_the_numbers_of_a_network_are_on_its_page() -> None:
+    network = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
+    trace = trace_graph(network(torch.ones(5, 3)).mean(), names=network, gradients=True)
+    assert "grad 1</text>" in trace.to_html()

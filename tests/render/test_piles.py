@@ -1,0 +1,171 @@
+"""Modules in one box each: which nodes, in which order, and what the box tells."""
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Collection
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+from leafgrad import GraphTrace, record, trace_graph
+from leafgrad._render._module_calls import order_of
+from leafgrad._render._picture import Picture, picture
+from tests.models import MODELS, Block, polynomial, transformer
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def recorded(model: nn.Module, *shape: int) -> GraphTrace:
+    with record() as recording:
+        y = model(torch.ones(*shape, requires_grad=True))
+    return trace_graph(y.sum(), names=model, recording=recording)
+
+
+def blocks() -> GraphTrace:
+    middle = (Block(4) for _ in range(3))
+    return recorded(nn.Sequential(nn.Linear(4, 4), *middle, nn.Linear(4, 1)), 1, 2, 4)
+
+
+def boxes(shown: Picture) -> list[str]:
+    return [part.module or part.node.name.replace("Backward0", "") for part in shown.parts]
+
+
+def titles(trace: GraphTrace, fold: str | Collection[str]) -> list[list[str]]:
+    """What each box tells when it is pointed at."""
+    found = ET.fromstring(trace.to_svg(fold=fold)).iter(f"{SVG}title")
+    return [(title.text or "").splitlines() for title in found][1:]
+
+
+def test_a_module_is_one_box_with_all_that_it_made() -> None:
+    trace = blocks()
+    (one,) = [part for part in picture(trace, fold="1").parts if part.module]
+    assert one.module == "1"
+    made = {node.index for node in trace.nodes if (node.module or "").split(".")[0] == "1"}
+    assert {node.index for node in one.pile} == {n for n in made if not trace.nodes[n].is_leaf}
+    assert {leaf.node.index for leaf in one.leaves} == {n for n in made if trace.nodes[n].is_leaf}
+
+
+def test_a_star_is_any_one_part_of_a_path_and_alike_modules_become_one_box() -> None:
+    trace = blocks()
+    assert boxes(picture(trace, fold="*")) == ["Sum", "4", "*", "0"]
+    assert boxes(picture(trace, fold=["*.attend", "*.perceptron"])).count("*.attend") == 1
+    assert [part.copies for part in picture(trace, fold="*").parts] == [1, 1, 3, 1]
+    assert {leaf.name for part in picture(trace, fold="*").parts[2:] for leaf in part.leaves} >= {
+        "*.norms.0.weight",
+        "*.attend.in_proj_bias",
+    }
+
+
+def test_of_a_module_within_a_module_the_outer_one_is_the_box() -> None:
+    assert boxes(picture(blocks(), fold=["*.attend", "*"])) == ["Sum", "4", "*", "0"]
+
+
+def test_a_module_that_made_one_node_is_that_node() -> None:
+    trace = recorded(nn.Sequential(nn.Tanh(), nn.Sigmoid()), 2)
+    assert boxes(picture(trace, fold="*")) == ["Sum", "Sigmoid", "Tanh"]
+
+
+class Twice(nn.Module):
+    """A module that is called twice, with something in between."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.inner(x)
+        z: torch.Tensor = self.inner(y.exp() + y)
+        return z
+
+
+def test_a_module_that_is_called_twice_is_two_boxes() -> None:
+    shown = picture(recorded(Twice(), 1, 2), fold="inner")
+    assert boxes(shown) == ["Sum", "inner", "Add", "Exp", "inner"]
+    assert [part.ways for part in shown.parts] == [
+        ((1, 0),),
+        ((2, 0),),
+        ((3, 0), (4, 0)),
+        ((4, 0),),
+        (),
+    ]
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in {"wide", "polynomial"}])
+def test_each_box_leads_to_later_ones(name: str) -> None:
+    for fold in ("*", "*.*"):
+        trace = MODELS[name]()
+        try:
+            shown = picture(trace, fold=fold)
+        except ValueError:
+            continue
+        for place, part in enumerate(shown.parts):
+            assert all(target > place for target, _ in part.ways)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("fold", [True, False])
+def test_the_order_of_creation_puts_each_part_before_those_it_leads_to(
+    name: str, *, fold: bool
+) -> None:
+    shown = picture(MODELS[name](), fold=fold)
+    turn = {place: at for at, place in enumerate(order_of(shown))}
+    assert sorted(turn) == [*range(len(shown.parts))]
+    for place, part in enumerate(shown.parts):
+        assert all(turn[place] < turn[target] for target, _ in part.ways)
+
+
+def test_a_box_tells_what_the_module_is_made_of_and_keeps() -> None:
+    trace = blocks()
+    picture = trace.to_svg(fold=["*", "*.*"])
+    written = [text.text for text in ET.fromstring(picture).iter(f"{SVG}text")]
+    assert {"4", "module of 4 nodes", "(1, 2, 1)", "2 leaves, 5 numbers"} <= {*written}
+    assert "all nodes of a module" in written
+    (told,) = [title for title in titles(trace, "4") if title[0] == "module 4: 4 nodes"]
+    assert told[1] == "output (1, 2, 1) float32 cpu"
+    assert {"1 × AddmmBackward0", "leaf 4.bias (1,)"} <= {*told}
+    assert "saves 2 tensors, 32 B without parameters" in told
+    assert "The module 4 of 4 nodes leads to" in (ET.fromstring(picture)[1].text or "")
+
+
+def test_a_module_shows_what_stands_in_the_way_of_backward() -> None:
+    model = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 2)))
+    y = model(torch.ones(1, 2))
+    y.sum().backward()
+    picture = trace_graph(y, names=model).to_svg(fold="0")
+    assert 'class="box module freed"' in picture
+    assert re.search(r">freed: \d tensors<", picture)
+
+
+def test_a_module_without_leaves_that_saves_nothing_tells_its_nodes() -> None:
+    class Plain(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x + 1).view(1, -1)
+
+    trace = recorded(nn.Sequential(nn.Tanh(), Plain()), 2)
+    shown = "\n".join(titles(trace, "1")[1])
+    assert shown.startswith("module 1: 2 nodes\noutput (1, 2) float32 cpu\n1 × ViewBackward0\n1 ×")
+    assert "saves" not in shown
+
+
+def test_leaves_whose_sizes_are_no_numbers_are_counted_alone() -> None:
+    trace = recorded(nn.Sequential(nn.Linear(2, 2)), 1, 2)
+    nodes = [replace(n, shapes=(None,)) if n.leaf_name == "0.bias" else n for n in trace.nodes]
+    ragged = GraphTrace(nodes=tuple(nodes), roots=trace.roots)
+    assert ">3 leaves<" in ragged.to_svg(fold="0")
+    assert ">3 leaves, 8 numbers<" in trace.to_svg(fold="0")
+
+
+def test_what_names_no_module_is_refused_with_those_that_there_are() -> None:
+    there = r"not '\*\.x'; there are '12', '12\.perceptron', '12\.perceptron\.2', '12.*', \.\.\."
+    with pytest.raises(ValueError, match=there):
+        transformer().to_svg(fold=["*", "*.x"])
+    with pytest.raises(ValueError, match="no module is known: trace with names=model"):
+        polynomial().to_svg(fold="*")
+
+
+@pytest.mark.parametrize("fold", [1, (), [1], b"*", {"a": 1, 2: 3}], ids=repr)
+def test_what_is_no_fold_is_a_type_error(fold: object) -> None:
+    with pytest.raises(TypeError, match="fold must be True, False, None, the path of a module"):
+        polynomial().to_svg(fold=fold)  # type: ignore[arg-type]

@@ -1,0 +1,87 @@
+"""A backward pass to step through, as markup: it stands alone and nothing is smuggled in."""
+
+import json
+import re
+from html import unescape
+from html.parser import HTMLParser
+from typing import Any
+
+import torch
+
+from leafgrad import BackwardSteps, trace_graph
+
+
+def steps(name: str = "x") -> BackwardSteps:
+    x = torch.tensor(3.0, requires_grad=True)
+    return trace_graph(x * x, names={name: x}, values=True, gradients=True).steps()
+
+
+def signs(told: BackwardSteps) -> list[dict[str, Any]]:
+    """What the script is told of each step."""
+    data = re.search('data-steps="(.*?)"', told._repr_html_())
+    assert data is not None
+    found: list[dict[str, Any]] = json.loads(unescape(data[1]))
+    return found
+
+
+def test_the_list_has_every_sentence_in_order() -> None:
+    told = steps()
+    items = re.findall("<li>(.*?)</li>", told._repr_html_())
+    assert [unescape(item) for item in items] == [step.sentence for step in told.steps]
+
+
+def test_the_script_is_told_which_box_and_which_way_and_what_is_written() -> None:
+    assert signs(steps()) == [
+        {"node": 1, "way": None, "writes": [[1, "value", "value 3"]]},
+        {"node": 0, "way": None, "writes": [[0, "value", "value 9"]]},
+        {"node": 0, "way": None, "writes": [[0, "grad", "grad 1"]]},
+        {"node": 0, "way": 0, "writes": [[0, "grad", "grad 1"], [1, "grad", "grad 3"]]},
+        {"node": 0, "way": 1, "writes": [[0, "grad", "grad 1"], [1, "grad", "grad 6"]]},
+        {"node": 1, "way": None, "writes": [[1, "grad", "grad 6"]]},
+    ]
+
+
+def test_where_a_node_has_several_outputs_only_the_whole_is_written() -> None:
+    first, second = torch.tensor([1.0, 2.0], requires_grad=True).unbind()
+    told = trace_graph(first * second, values=True, gradients=True).steps()
+    written = [write for sign in signs(told) for write in sign["writes"]]
+    assert {text for node, style, text in written if (node, style) == (1, "grad")} == {"grad 2; 1"}
+
+
+def test_every_box_shows_what_the_sentences_call_its_node() -> None:
+    x = torch.tensor(3.0, requires_grad=True)
+    told = trace_graph(x.exp() * 2, names={"x": x}, gradients=True).steps()
+    shown = told._repr_html_()
+    assert all(f">{name} ()</text>" in shown for name in ("node 0", "node 1"))
+    assert ">x</text>" in shown
+
+
+def test_a_page_allows_its_own_script_and_nothing_else() -> None:
+    page = steps().to_html()
+    assert page.startswith("<!doctype html>")
+    assert "default-src 'none'" in page
+    assert not re.findall(r'(?:src|href)="', page)
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
+
+
+class Tags(HTMLParser):
+    """Collects what is markup."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def handle_starttag(self, tag: str, _: Any) -> None:
+        self.seen.append(tag)
+
+
+def tags(told: BackwardSteps) -> list[str]:
+    parser = Tags()
+    parser.feed(told.to_html())
+    return parser.seen
+
+
+def test_a_name_with_markup_is_text() -> None:
+    name = "</li></script><script>window.hit = 1</script><img src=x onerror='hit = 1'>\"'&"
+    assert tags(steps(name)) == tags(steps())
+    assert name in unescape(steps(name)._repr_html_())

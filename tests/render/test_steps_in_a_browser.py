@@ -1,0 +1,203 @@
+"""A backward pass to step through, with a real pointer and real keys in Chromium."""
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from leafgrad import BackwardSteps, trace_graph
+from tests.browser import needs_chromium
+from tests.devtools import Browser, Page, chromium
+
+pytestmark = needs_chromium
+Opened = Callable[..., Page]
+
+TOLD = "document.querySelector('.told').textContent"
+COUNT = "document.querySelector('.count').textContent"
+SHOWN = (
+    "[...document.querySelectorAll('.part > :is(.value, .grad)')]"
+    ".filter(line => !line.classList.contains('later')).map(line => line.textContent)"
+)
+NOW = (
+    "[...document.querySelectorAll('svg > .part.now title')]"
+    ".map(title => title.textContent.split('\\n')[1])"
+)
+WAYS = (
+    "[...document.querySelectorAll('.links > path')].flatMap((p, n) => p.matches('.now') ? n : [])"
+)
+FOCUSED = "document.activeElement.dataset.do"
+
+
+def button(name: str) -> str:
+    return f"document.querySelector('[data-do={name}]')"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with chromium(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def classic() -> BackwardSteps:
+    x = torch.tensor(4.0, requires_grad=True)
+    y = torch.tensor(math.pi, requires_grad=True)
+    a = x * x
+    u = 2 * y
+    s = torch.sin(u)
+    z = a + s
+    names = {"x": x, "y": y, "a": a, "u": u, "s": s, "z": z}
+    return trace_graph(z, names=names, values=True, gradients=True).steps()
+
+
+@pytest.fixture
+def opened(browser: Browser, tmp_path: Path, classic: BackwardSteps) -> Opened:
+    def at(width: int = 800, height: int = 1200, page: str = "") -> Page:
+        file = tmp_path / "steps.html"
+        file.write_text(page or classic.to_html(), "utf-8")
+        return Page(browser, file.as_uri(), width, height)
+
+    return at
+
+
+def test_it_asks_no_network_and_runs_without_a_complaint(opened: Opened, browser: Browser) -> None:
+    page = opened()
+    mine = [event for event in browser.events if event.get("sessionId") == page.session]
+    asked = [e["params"]["request"]["url"] for e in mine if e["method"].endswith("BeSent")]
+    assert [url.rpartition("/")[2] for url in asked] == ["steps.html"]
+    complaints = {"Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled"}
+    assert [event for event in mine if event["method"] in complaints] == []
+
+
+def test_it_starts_before_anything_happened(opened: Opened) -> None:
+    page = opened()
+    assert page.ask(SHOWN) == []
+    assert page.ask(COUNT) == "0 of 15"
+    assert page.ask(TOLD).startswith("Next, or the right arrow key, goes on")
+
+
+def test_each_press_of_the_button_shows_what_the_trace_has(
+    opened: Opened, classic: BackwardSteps
+) -> None:
+    page = opened()
+    told = []
+    for _ in classic.steps:
+        page.click(page.middle(button("next")))
+        told.append(page.ask(TOLD))
+    assert told == [step.sentence for step in classic.steps]
+    whole = [
+        text
+        for node in classic.trace.nodes
+        for text in (f"value {node.values[0]}", f"grad {node.gradients[0]}")
+    ]
+    assert page.ask(SHOWN) == whole
+    page.click(page.middle(button("next")))
+    assert page.ask(COUNT) == "15 of 15"
+
+
+def test_keys_go_on_and_back_and_to_the_ends(opened: Opened) -> None:
+    page = opened()
+    page.ask(f"{button('next')}.focus()")
+    page.key("ArrowRight")
+    page.key("ArrowRight")
+    assert (page.ask(COUNT), page.ask(SHOWN)) == ("2 of 15", ["value 4", "value 3.1416"])
+    page.key("ArrowLeft")
+    assert (page.ask(COUNT), page.ask(SHOWN)) == ("1 of 15", ["value 4"])
+    page.key("End")
+    assert page.ask(COUNT) == "15 of 15"
+    page.key("Home")
+    assert page.ask(COUNT) == "0 of 15"
+    page.key("ArrowLeft")
+    assert page.ask(COUNT) == "0 of 15"
+
+
+def test_every_button_is_reached_by_tab_and_pressed_by_enter(opened: Opened) -> None:
+    page = opened()
+    reached = []
+    for _ in range(4):
+        page.key("Tab")
+        reached.append(page.ask(FOCUSED))
+    assert reached == ["first", "back", "next", "last"]
+    page.send("Input.dispatchKeyEvent", type="keyDown", key="Enter", text="\r")
+    page.send("Input.dispatchKeyEvent", type="keyUp", key="Enter")
+    assert page.ask(COUNT) == "15 of 15"
+
+
+def test_a_sum_is_shown_as_it_arrives(opened: Opened) -> None:
+    page = opened()
+    page.ask(f"{button('next')}.focus()")
+    for _ in range(13):
+        page.key("ArrowRight")
+    assert page.ask(NOW) == ["tensor a"]
+    assert page.ask(WAYS) == [2]
+    assert "grad 4" in page.ask(SHOWN)
+    page.key("ArrowRight")
+    assert page.ask(WAYS) == [3]
+    assert "grad 8" in page.ask(SHOWN)
+    page.key("ArrowLeft")
+    assert "grad 4" in page.ask(SHOWN)
+
+
+def test_the_list_marks_the_step_and_keeps_it_in_view(opened: Opened) -> None:
+    page = opened()
+    page.click(page.middle(button("last")))
+    current = "document.querySelector('li[aria-current=step]')"
+    assert page.ask(f"{current}.textContent").startswith("The gradient of x is complete")
+    inside = (
+        f"(li => list => li.bottom <= list.bottom + 1 && li.top >= list.top - 1)"
+        f"({current}.getBoundingClientRect())"
+        f"(document.querySelector('ol').getBoundingClientRect())"
+    )
+    assert page.ask(inside)
+
+
+def test_a_finger_does_what_the_pointer_does_on_a_phone(opened: Opened) -> None:
+    page = opened(width=360, height=740)
+    page.tap(page.middle(button("next")))
+    page.until(f"{COUNT} === '1 of 15'")
+    assert page.ask("document.documentElement.scrollWidth") == 360
+
+
+def test_a_reader_without_a_script_has_the_picture_and_the_list(
+    opened: Opened, classic: BackwardSteps
+) -> None:
+    page = opened(page=classic.to_html().replace("script-src", "style-src-attr"))
+    assert page.ask("document.querySelector('.controls').offsetHeight") == 0
+    assert page.ask("document.querySelectorAll('li').length") == 15
+    assert len(page.ask(SHOWN)) == 12
+
+
+def test_paper_has_the_list_and_no_buttons(opened: Opened) -> None:
+    page = opened()
+    page.click(page.middle(button("next")))
+    page.send("Emulation.setEmulatedMedia", media="print")
+    assert page.ask("document.querySelector('.controls').offsetHeight") == 0
+    assert page.ask("document.querySelector('ol').scrollHeight") == page.ask(
+        "document.querySelector('ol').clientHeight"
+    )
+
+
+@pytest.mark.parametrize(
+    ("wish", "moves"), [("reduce", "none"), ("no-preference", "leafgrad-flow")]
+)
+def test_nothing_moves_for_those_who_do_not_want_it(opened: Opened, wish: str, moves: str) -> None:
+    page = opened()
+    features = [{"name": "prefers-reduced-motion", "value": wish}]
+    page.send("Emulation.setEmulatedMedia", features=features)
+    page.ask(f"{button('next')}.focus()")
+    for _ in range(8):
+        page.key("ArrowRight")
+    way = "document.querySelector('.links > .now')"
+    assert page.ask(f"getComputedStyle({way}).animationName") == moves
+    seconds = page.ask("getComputedStyle(document.querySelector('.part .grad')).transitionDuration")
+    assert (seconds == "0s") == (wish == "reduce")
+
+
+def test_two_of_them_on_one_page_keep_to_themselves(opened: Opened, classic: BackwardSteps) -> None:
+    both = f"<!doctype html><meta charset=utf-8>{classic._repr_html_() * 2}"
+    page = opened(page=both)
+    page.click(page.middle("document.querySelectorAll('[data-do=next]')[1]"))
+    counts = page.ask("[...document.querySelectorAll('.count')].map(count => count.textContent)")
+    assert counts == ["0 of 15", "1 of 15"]

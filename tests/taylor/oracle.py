@@ -1,0 +1,45 @@
+"""What derivatives are compared with, and how closely."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def rows(*shape: int) -> Tensor:
+    """Points in [0.5, 1.5], no two alike, that require grad."""
+    number = torch.arange(torch.Size(shape).numel(), dtype=torch.float64)
+    return ((number * 1.7).sin() / 2 + 1).reshape(shape).requires_grad_()
+
+
+def gradients(results: Sequence[Tensor], sources: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """Differentiate the sum of squares of what carries a graph."""
+    total = sum((result.square().sum() for result in results), torch.zeros(()))
+    if not total.requires_grad:
+        return tuple(torch.zeros_like(source) for source in sources)
+    return torch.autograd.grad(
+        total, sources, create_graph=True, allow_unused=True, materialize_grads=True
+    )
+
+
+def assert_same(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> None:
+    """Compare to a part of the largest entry, or of one where all are smaller."""
+    for one, other in zip(ours, theirs, strict=True):
+        scale = 1 + other.detach().abs().amax()
+        torch.testing.assert_close(one / scale, other / scale, rtol=0, atol=1e-12)
+
+
+def assert_same_thrice(
+    ours: Sequence[Tensor],
+    theirs: Sequence[Tensor],
+    sources: Sequence[Tensor],
+    other_sources: Sequence[Tensor] | None = None,
+    *,
+    times: int = 3,
+) -> None:
+    """Compare values, gradients, and gradients of gradients."""
+    other_sources = sources if other_sources is None else other_sources
+    for _ in range(times - 1):
+        assert_same(ours, theirs)
+        ours, theirs = gradients(ours, sources), gradients(theirs, other_sources)
+    assert_same(ours, theirs)

@@ -1,0 +1,121 @@
+"""Which order of derivative each node belongs to, as a recording saw the passes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.autograd.graph import get_gradient_edge
+
+from leafgrad import GraphTrace, record, trace_graph
+
+Loss = Callable[[torch.Tensor], torch.Tensor]
+
+
+def slope(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    return torch.autograd.grad(y.sum(), x, create_graph=True)[0]
+
+
+def by_backward(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    y.sum().backward(create_graph=True, inputs=[x])
+    gradient: Any = x.grad
+    x.grad = None
+    return gradient  # type: ignore[no-any-return]
+
+
+def from_an_edge(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    ones: Any = torch.ones_like(y)
+    return torch.autograd.grad(get_gradient_edge(y), x, ones, create_graph=True)[0]
+
+
+def orders(trace: GraphTrace) -> dict[int | None, set[str]]:
+    """The short names of the nodes of each order."""
+    found: dict[int | None, set[str]] = {}
+    for node in trace.nodes:
+        found.setdefault(node.derivative_order, set()).add(node.name.replace("Backward0", ""))
+    return found
+
+
+def traced(loss: Loss, *, lines: bool = True) -> GraphTrace:
+    x = torch.full((3,), 0.5, requires_grad=True)
+    with record(lines=lines) as recording:
+        y = loss(x)
+    return trace_graph(y, recording=recording)
+
+
+@pytest.mark.filterwarnings("ignore:Using backward.. with create_graph=True")
+@pytest.mark.parametrize("derive", [slope, by_backward, from_an_edge])
+def test_what_a_pass_made_is_one_order_above_what_it_went_through(
+    derive: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+) -> None:
+    once = orders(traced(lambda x: derive(x.tanh(), x)))
+    assert once[0] == {"AccumulateGrad", "Tanh"}
+    assert set(once) == {0, 1}
+    twice = orders(traced(lambda x: derive(derive(x.tanh(), x).square(), x)))
+    assert twice[0] == {"AccumulateGrad", "Tanh"}
+    assert "TanhBackward" in twice[1]
+    assert "Mul" in twice[2]
+
+
+def test_a_pass_counts_what_it_went_through_even_where_nothing_of_that_is_left() -> None:
+    found = orders(traced(lambda x: slope(slope(x**3, x) * 1, x)))
+    assert set(found) == {0, 2}
+    assert found[0] == {"AccumulateGrad"}
+
+
+def test_what_is_made_of_derivatives_has_the_highest_of_their_orders() -> None:
+    def residual(x: torch.Tensor) -> torch.Tensor:
+        first = slope(x.tanh(), x)
+        return (x.tanh() * first - slope(first, x)).square().mean()
+
+    trace = traced(residual)
+    assert [node.derivative_order for node in trace.nodes[:3]] == [2, 2, 2]
+    assert all(
+        trace.nodes[edge.target].derivative_order <= trace.nodes[edge.source].derivative_order  # type: ignore[operator]
+        for edge in trace.edges
+        if edge.target is not None
+    )
+
+
+class Wrapped:
+    """A stand-in for a tensor, which is not PyTorch's own."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+
+    @classmethod
+    def __torch_function__(cls, func: Any, _types: Any, args: Any, kwargs: Any) -> Any:
+        outputs, inputs = args
+        return func([output.tensor for output in outputs], inputs, **kwargs)
+
+
+def test_a_pass_from_what_only_stands_in_for_a_tensor_is_the_first() -> None:
+    def first(x: torch.Tensor) -> torch.Tensor:
+        outputs: Any = [Wrapped(x.tanh().sum())]
+        return torch.autograd.grad(outputs, x, create_graph=True)[0]
+
+    assert set(orders(traced(first))) == {0, 1}
+
+
+def test_passes_that_make_no_graph_count_for_nothing() -> None:
+    def trained(x: torch.Tensor) -> torch.Tensor:
+        torch.autograd.grad(x.tanh().sum(), x)
+        return x.tanh()
+
+    assert set(orders(traced(trained))) == {0}
+
+
+def test_without_a_recording_of_lines_no_order_is_known() -> None:
+    def first(x: torch.Tensor) -> torch.Tensor:
+        return slope(x.tanh(), x)
+
+    x = torch.ones(3, requires_grad=True)
+    assert set(orders(trace_graph(first(x)))) == {None}
+    assert set(orders(traced(first, lines=False))) == {None}
+
+
+def test_orders_survive_a_file_and_a_file_without_them_is_read() -> None:
+    trace = traced(lambda x: slope(x.tanh(), x))
+    assert GraphTrace.from_json(trace.to_json()) == trace
+    older = trace.to_json().replace('"derivative_order"', '"unknown"')
+    assert set(orders(GraphTrace.from_json(older))) == {None}

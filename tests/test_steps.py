@@ -1,0 +1,262 @@
+"""A backward pass, step by step: its sentences against the engine and against closed forms."""
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from leafgrad import BackwardSteps, GraphTrace, record, trace_graph
+from leafgrad._render._steps_words import LOCAL
+
+
+def number(value: float) -> torch.Tensor:
+    return torch.tensor(value, dtype=torch.float64, requires_grad=True)
+
+
+def classic() -> BackwardSteps:
+    x, y = number(4.0), number(math.pi)
+    a = x * x
+    u = 2 * y
+    s = torch.sin(u)
+    z = a + s
+    names = {"x": x, "y": y, "a": a, "u": u, "s": s, "z": z}
+    return trace_graph(z, names=names, values=True, gradients=True).steps()
+
+
+def said(steps: BackwardSteps) -> list[str]:
+    return [step.sentence for step in steps.steps]
+
+
+# --- What is told
+
+
+def test_the_classic_figure_is_told_from_the_leaves_to_the_root_and_back() -> None:
+    assert said(classic()) == [
+        "Forward: x (a leaf) is 4.",
+        "Forward: y (a leaf) is 3.1416.",
+        "Forward: a (MulBackward0) is 16, made from x and x.",
+        "Forward: u (MulBackward0) is 6.2832, made from y and a constant.",
+        "Forward: s (SinBackward0) is -2.4493e-16, made from u.",
+        "Forward: z (AddBackward0) is 16, made from a and s.",
+        "Backward starts at z (AddBackward0) with the gradient 1.",
+        "Backward: at z (AddBackward0), 1 times the local derivative 1 is 1, for a.",
+        "Backward: at z (AddBackward0), 1 times the local derivative 1 is 1, for s.",
+        "Backward: at s (SinBackward0), 1 times the local derivative cos(u) = 1 is 1, for u.",
+        "Backward: at u (MulBackward0), 1 times the local derivative 2 is 2, for y.",
+        "The gradient of y is complete: 2. backward() adds it to y.grad.",
+        (
+            "Backward: at a (MulBackward0), 1 times the local derivative x = 4 is 4, for x. "
+            "It is the first of 2 to arrive there."
+        ),
+        (
+            "Backward: at a (MulBackward0), 1 times the local derivative x = 4 is 4, for x. "
+            "With what was there, that makes 8."
+        ),
+        "The gradient of x is complete: 8. backward() adds it to x.grad.",
+    ]
+
+
+def test_the_steps_are_values_with_their_node_and_edge() -> None:
+    steps = classic()
+    assert [step.kind for step in steps.steps[-4:]] == ["complete", "pass", "pass", "complete"]
+    assert [(step.node, step.edge) for step in steps.steps[-3:]] == [(1, 0), (1, 1), (2, None)]
+    assert steps.to_dict()["steps"][0] == {
+        "kind": "value",
+        "node": 2,
+        "edge": None,
+        "sentence": "Forward: x (a leaf) is 4.",
+    }
+    assert repr(steps) == "<BackwardSteps: 15 of them>"
+    assert str(steps).splitlines()[0] == " 1. Forward: x (a leaf) is 4."
+
+
+def test_what_has_no_name_is_called_by_its_number() -> None:
+    x = number(3.0)
+    trace = trace_graph(x.exp() * 2, values=True, gradients=True)
+    assert said(trace.steps()) == [
+        "Forward: node 2 (a leaf) is 3.",
+        "Forward: node 1 (ExpBackward0) is 20.086, made from node 2.",
+        "Forward: node 0 (MulBackward0) is 40.171, made from node 1 and a constant.",
+        "Backward starts at node 0 (MulBackward0) with the gradient 1.",
+        "Backward: at node 0 (MulBackward0), 1 times the local derivative 2 is 2, for node 1.",
+        (
+            "Backward: at node 1 (ExpBackward0), 2 times the local derivative exp(node 2) = 20.086 "
+            "is 40.171, for node 2."
+        ),
+        "The gradient of node 2 is complete: 40.171. backward() adds it to its .grad.",
+    ]
+
+
+def test_what_was_not_recorded_is_called_so() -> None:
+    trace = trace_graph(number(3.0) * 2 + 1, values=True, gradients=True)
+    assert "Forward: what node 1 (MulBackward0) is was not recorded." in said(trace.steps())
+
+
+def test_without_values_the_steps_begin_with_the_backward() -> None:
+    trace = trace_graph(number(3.0) * 2, gradients=True)
+    assert trace.steps().steps[0].kind == "start"
+
+
+def test_tensors_of_several_numbers_are_told_by_what_they_become() -> None:
+    x = torch.ones(2, requires_grad=True)
+    trace = trace_graph((x * 3).sum(), names={"x": x}, gradients=True)
+    assert said(trace.steps())[1:3] == [
+        "Backward: at node 0 (SumBackward0), 1 becomes [1, 1], for node 1.",
+        "Backward: at node 1 (MulBackward0), [1, 1] becomes [3, 3], for x.",
+    ]
+
+
+def test_large_tensors_are_told_by_shape_mean_and_norm() -> None:
+    x = torch.ones(4, 4, requires_grad=True)
+    trace = trace_graph(x.sum(), names={"x": x}, gradients=True)
+    assert said(trace.steps())[1:] == [
+        "Backward: at node 0 (SumBackward0), 1 becomes (4, 4) of mean 1, norm 4, for x.",
+        "The gradient of x is complete: (4, 4) of mean 1, norm 4. backward() adds it to x.grad.",
+    ]
+
+
+def test_a_gradient_of_zero_tells_no_local_derivative() -> None:
+    x = number(0.0)
+    trace = trace_graph((x.exp()) ** 2 * 0, names={"x": x}, gradients=True)
+    assert "Backward: at node 1 (PowBackward0), 0 becomes 0, for node 2." in said(trace.steps())
+
+
+def test_a_hook_is_told_where_it_changed_what_had_arrived() -> None:
+    x = number(3.0)
+    y = x * x
+    y.register_hook(lambda gradient: gradient * 10)
+    x.register_hook(lambda gradient: gradient + 1)
+    trace = trace_graph(y * 2, names={"x": x, "y": y}, gradients=True)
+    assert said(trace.steps())[2:] == [
+        (
+            "Backward: at y (MulBackward0), 20, which a hook made of 2, times the local derivative "
+            "x = 3 is 60, for x. It is the first of 2 to arrive there."
+        ),
+        (
+            "Backward: at y (MulBackward0), 20, which a hook made of 2, times the local derivative "
+            "x = 3 is 60, for x. With what was there, that makes 120."
+        ),
+        (
+            "The gradient of x is complete: 121, which a hook made of 120. backward() adds it to "
+            "x.grad."
+        ),
+    ]
+
+
+def test_a_root_within_the_graph_of_another_starts_without_a_number() -> None:
+    x = number(3.0)
+    y = x * x
+    trace = trace_graph([y, 2 * y], names={"x": x, "y": y}, gradients=True)
+    sentences = said(trace.steps())
+    assert sentences[:2] == [
+        "Backward starts at y (MulBackward0).",
+        "Backward starts at node 0 (MulBackward0) with the gradient 1.",
+    ]
+    assert sentences[2].endswith("is 2, for y. With what was there, that makes 3.")
+
+
+def test_an_output_that_gets_no_gradient_is_told_as_none() -> None:
+    first, second = torch.tensor([1.0, 2.0], requires_grad=True).unbind()
+    trace = trace_graph(first, names={"first": first}, gradients=True)
+    assert said(trace.steps())[:2] == [
+        "Backward starts at first (UnbindBackward0) with the gradient 1; none.",
+        "Backward: at first (UnbindBackward0), 1 becomes [1, 0], for node 1.",
+    ]
+    assert second.grad_fn is first.grad_fn
+
+
+class Half(torch.autograd.Function):
+    """Passes nothing on to one of its inputs."""
+
+    @staticmethod
+    def forward(_: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x + y
+
+    @staticmethod
+    def backward(_: Any, *gradients: torch.Tensor) -> Any:
+        return gradients[0], None
+
+
+def test_where_nothing_is_passed_on_this_is_told() -> None:
+    x, y = number(2.0), number(3.0)
+    made: Any = Half.apply(x, y)  # type: ignore[no-untyped-call]
+    sentences = said(trace_graph(made, names={"x": x, "y": y}, gradients=True).steps())
+    assert "Backward: at node 0 (HalfBackward), nothing is passed on to y." in sentences
+
+
+# --- Formulas of local derivatives
+
+
+def sigmoid(x: float) -> float:
+    return 1 / (1 + math.exp(-x))
+
+
+UNARY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "CosBackward0": torch.cos,
+    "ExpBackward0": torch.exp,
+    "LogBackward0": torch.log,
+    "ReciprocalBackward0": torch.reciprocal,
+    "SigmoidBackward0": torch.sigmoid,
+    "SinBackward0": torch.sin,
+    "SqrtBackward0": torch.sqrt,
+    "TanhBackward0": torch.tanh,
+}
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_a_formula_gives_what_the_engine_multiplies_by(name: str) -> None:
+    x, y = number(0.7), number(1.3)
+    made = UNARY[name](x) if name in UNARY else x * y
+    trace = trace_graph(made, names={"x": x, "y": y}, values=True, gradients=True)
+    passed = [s for s in said(trace.steps()) if " times the local derivative " in s]
+    assert trace.nodes[0].name == name
+    for sentence in passed:
+        found = re.search(r"derivative (.*) = (.*) is (.*?), for", sentence)
+        assert found is not None
+        known = {**vars(math), "sigmoid": sigmoid, "x": 0.7, "y": 1.3}
+        value = eval(found[1], known)
+        assert f"{value:.5g}" == found[2] == found[3]
+
+
+# --- What cannot be
+
+
+def test_steps_need_gradients() -> None:
+    trace = trace_graph(number(3.0) * 2, values=True)
+    with pytest.raises(ValueError, match=r"^steps need the gradients of a backward; trace with tr"):
+        trace.steps()
+
+
+def test_a_graph_of_more_than_40_nodes_is_refused() -> None:
+    x = number(1.0)
+    y = x
+    for _ in range(40):
+        y = y + 1
+    trace = trace_graph(y, gradients=True)
+    with pytest.raises(
+        ValueError,
+        match=r"^steps must be of at most 40 nodes, not 41; trace a part of the graph, from a ten",
+    ):
+        trace.steps()
+    assert len(trace_graph(y - x, gradients=True).nodes) == 42
+
+
+def test_a_network_is_told_step_by_step() -> None:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
+    with record(values=True) as recording:
+        loss = network(torch.ones(5, 3)).square().mean()
+    trace = trace_graph(loss, names=network, recording=recording, values=True, gradients=True)
+    steps = GraphTrace.from_json(trace.to_json()).steps()
+    assert steps.steps == trace.steps().steps
+    complete = [s.sentence for s in steps.steps if s.kind == "complete"]
+    assert [sentence.split()[3] for sentence in complete] == [
+        "2.bias",
+        "2.weight",
+        "0.bias",
+        "0.weight",
+    ]

@@ -1,0 +1,272 @@
+"""Forward values in a trace: whence they are had, and what is not guessed."""
+
+import math
+import subprocess
+import sys
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from leafgrad import GraphTrace, record, trace_graph
+
+
+def leaf(*values: float) -> torch.Tensor:
+    return torch.tensor(values, requires_grad=True)
+
+
+def told(trace: GraphTrace) -> dict[str, list[str | None]]:
+    """Each node's values as text, by the node's name, or the leaf's own."""
+    return {
+        node.leaf_name or node.name: [v if v is None else str(v) for v in node.values]
+        for node in trace.nodes
+    }
+
+
+def classic() -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    x = torch.tensor(4.0, dtype=torch.float64, requires_grad=True)
+    y = torch.tensor(math.pi, dtype=torch.float64, requires_grad=True)
+    return x * x + torch.sin(2 * y), {"x": x, "y": y}
+
+
+# --- Whence
+
+
+def test_without_being_asked_a_trace_has_no_values() -> None:
+    z, names = classic()
+    assert {node.values for node in trace_graph(z, names=names).nodes} == {()}
+
+
+def test_leaves_outputs_and_what_was_saved_are_there_and_the_rest_is_not_guessed() -> None:
+    z, names = classic()
+    trace = trace_graph(z, names=names, values=True)
+    assert [str(v) for node in trace.nodes for v in node.values] == [
+        "16",
+        "None",
+        "4",
+        "None",
+        "6.2832",
+        "3.1416",
+    ]
+
+
+def test_a_name_gives_the_value_of_a_result() -> None:
+    x = leaf(2.0)
+    squared = x * x
+    trace = trace_graph(squared + 1, names={"squared": squared}, values=True)
+    assert told(trace)["MulBackward0"] == ["4"]
+
+
+def test_a_recording_has_every_value() -> None:
+    with record(values=True) as recording:
+        z, names = classic()
+    trace = trace_graph(z, names=names, recording=recording, values=True)
+    values = [value for node in trace.nodes for value in node.values]
+    assert [value.numbers[0] for value in values if value and value.numbers] == pytest.approx(
+        [16.0, 16.0, 4.0, 0.0, 2 * math.pi, math.pi], abs=1e-15
+    )
+
+
+def test_a_recording_without_values_has_none() -> None:
+    with record() as recording:
+        z, names = classic()
+    assert recording.log.values == {}
+    assert trace_graph(z, names=names, recording=recording).nodes[1].values == ()
+
+
+def test_values_must_be_a_bool() -> None:
+    values: Any = "yes"
+    with (
+        pytest.raises(TypeError, match=r"^values must be a bool, not str; "),
+        record(values=values),
+    ):
+        pass
+
+
+def test_values_are_recorded_without_lines_too() -> None:
+    with record(lines=False, values=True) as recording:
+        y = leaf(0.0).exp() * 2
+    assert told(trace_graph(y, recording=recording, values=True))["ExpBackward0"] == ["1"]
+
+
+def test_a_value_is_the_one_at_the_time_and_not_what_was_written_since() -> None:
+    with record(values=True) as recording:
+        x = leaf(2.0)
+        y = x * 3
+        y.mul_(10)
+    trace = trace_graph(y, recording=recording, values=True)
+    assert [str(node.values[0]) for node in trace.nodes] == ["60", "6", "2"]
+
+
+def test_what_was_written_in_place_is_not_taken_for_what_was_saved() -> None:
+    x = leaf(2.0)
+    y = x * 3
+    z = y.sin()
+    y.add_(1)
+    assert told(trace_graph(z, values=True))["MulBackward0"] == [None]
+
+
+def test_each_output_of_a_node_has_its_value() -> None:
+    with record(values=True) as recording:
+        one, other = leaf(1.0, 2.0).unbind()
+        z = one * other
+    trace = trace_graph(z, recording=recording, values=True)
+    assert told(trace)["UnbindBackward0"] == ["1", "2"]
+
+
+class Square(torch.autograd.Function):
+    """Announces itself to nobody."""
+
+    @staticmethod
+    def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
+        return x * x
+
+    @staticmethod
+    def backward(_: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient
+
+
+def test_what_a_custom_function_made_is_seen_when_it_is_used() -> None:
+    with record(values=True) as recording:
+        squared: Any = Square.apply(leaf(3.0))  # type: ignore[no-untyped-call]
+        z = squared + 1
+    assert told(trace_graph(z, recording=recording, values=True))["SquareBackward"] == ["9"]
+
+
+def test_a_checkpointed_block_is_not_computed_again() -> None:
+    calls = []
+
+    def block(x: torch.Tensor) -> torch.Tensor:
+        calls.append(x)
+        return x.exp() * 2
+
+    y = checkpoint(block, leaf(0.0), use_reentrant=False)
+    assert told(trace_graph(y, values=True))["ExpBackward0"] == [None]
+    assert len(calls) == 1
+
+
+def test_values_of_a_freed_graph_are_those_at_hand() -> None:
+    x = leaf(2.0)
+    y = (x * x).exp()
+    y.sum().backward()
+    trace = trace_graph(y, names={"x": x}, values=True)
+    assert told(trace) == {"ExpBackward0": ["54.598"], "MulBackward0": [None], "x": ["2"]}
+
+
+def test_a_tensor_without_numbers_has_no_value() -> None:
+    x = torch.ones(2, device="meta", requires_grad=True)
+    with record(values=True) as recording:
+        y = x.exp()
+    assert told(trace_graph(y, recording=recording, values=True)) == {
+        "ExpBackward0": [None],
+        "AccumulateGrad": [None],
+    }
+
+
+def test_an_empty_tensor_and_a_complex_one_have_values() -> None:
+    empty = torch.ones(0, requires_grad=True)
+    imaginary = torch.tensor(1j, requires_grad=True)
+    trace = trace_graph([empty.exp(), imaginary * 2], values=True)
+    assert told(trace)["ExpBackward0"] == ["[]"]
+    assert told(trace)["MulBackward0"] == ["0+2j"]
+
+
+# --- Where numbers stop being finite
+
+
+def recorded(function: Callable[[torch.Tensor], torch.Tensor], *values: float) -> GraphTrace:
+    x = leaf(*values)
+    with record(values=True) as recording:
+        y = function(x)
+    return trace_graph(y, names={"x": x}, recording=recording, values=True)
+
+
+def turning(trace: GraphTrace) -> list[str]:
+    return [node.leaf_name or node.name for node in trace.values_turn]
+
+
+def test_the_birthplace_of_an_infinity_is_the_first_of_those_that_have_it() -> None:
+    trace = recorded(lambda x: ((x * 2).log() * 3).exp() + 1, 0.0, 1.0)
+    assert turning(trace) == ["LogBackward0"]
+    assert trace.to_text().splitlines()[1] == ("not finite: values from node 3, LogBackward0, on")
+
+
+def test_a_leaf_may_be_where_it_comes_from() -> None:
+    assert turning(recorded(lambda x: x.exp() * 2, math.nan)) == ["x"]
+
+
+def test_two_birthplaces_are_in_the_order_of_the_operations() -> None:
+    trace = recorded(lambda x: x.sqrt() * (x + 1).log(), -1.0)
+    assert turning(trace) == ["SqrtBackward0", "LogBackward0"]
+
+
+def test_what_a_constant_brought_in_turns_where_it_came_in() -> None:
+    trace = recorded(lambda x: (x * 2) * torch.tensor([math.inf]) + 1, 1.0)
+    assert [node.index for node in trace.values_turn] == [1]
+
+
+def test_where_what_came_in_is_not_known_nothing_is_claimed() -> None:
+    x = leaf(0.0)
+    trace = trace_graph((x * 1.0).log() + 1, values=True)
+    assert trace.values_turn == ()
+    assert trace.to_text().splitlines()[1] == (
+        "not finite: some values; record(values=True) tells from where on"
+    )
+
+
+def test_where_all_is_finite_nothing_is_said() -> None:
+    trace = recorded(torch.exp, 1.0)
+    assert trace.values_turn == ()
+    assert "finite" not in trace.to_text()
+
+
+# --- What it leaves alone
+
+
+def test_recording_values_draws_no_random_number_and_leaves_modes_as_they_are() -> None:
+    state = torch.get_rng_state()
+    with torch.inference_mode(), record(values=True):
+        torch.ones(3).exp()
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.is_grad_enabled()
+
+
+def test_values_keep_no_tensor_alive() -> None:
+    x = leaf(1.0)
+    with record(values=True) as recording:
+        y = x.exp()
+    trace = trace_graph(y, recording=recording, values=True, gradients=True)
+    gone = weakref.ref(y)
+    del y
+    assert gone() is None
+    assert trace.nodes[0].values
+
+
+DEEP = """
+import torch
+from leafgrad import record, trace_graph
+x = torch.ones(1, requires_grad=True)
+with record(lines=False, values=True) as recording:
+    y = x
+    for _ in range(5_000):
+        y = y + 1.0
+"""
+TRACED = """
+trace = trace_graph(y, recording=recording, values=True, gradients=True)
+assert trace.nodes[0].values[0].numbers == (5001.0,)
+assert trace.leaves[0].gradients[0].numbers == (1.0,)
+"""
+FREED = """
+del y
+print("freed")
+"""
+ON_A_SMALL_STACK = ["/bin/sh", "-c", 'ulimit -s 512 && exec "$0" "$@"', sys.executable, "-c"]
+
+
+@pytest.mark.parametrize("code", [DEEP + FREED, DEEP + TRACED + FREED], ids=["seen", "traced"])
+def test_a_deep_graph_whose_values_were_recorded_can_be_freed(code: str) -> None:
+    run = subprocess.run([*ON_A_SMALL_STACK, code], capture_output=True, text=True, check=False)
+    assert (run.stdout, run.returncode) == ("freed\n", 0), run.stderr
