@@ -122,7 +122,8 @@ ARROWS = {
     "_values": {"_autograd", "_log", "_summary", "_traced"},
     "_ends": {"_autograd"},
     "_reader": {"_autograd", "_log", "_reading", "_traced"},
-    "_reading": {"_autograd", "_passes", "_traced"},
+    "_reading": {"_autograd", "_bulk", "_passes", "_traced"},
+    "_bulk": set(),
     "_origin": {"_traced"},
     "_record": {
         "_as_written",

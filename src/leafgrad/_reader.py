@@ -113,19 +113,12 @@ class Reader:
         if tensor is None:
             return None, (name, state)
         identity, nbytes = _autograd.storage(tensor) or (None, None)
-        is_shown = state != "packed"
-        return None if identity is None else self.storages[identity], (
-            name,
-            state,
-            _autograd.shape(tensor) if is_shown else None,
-            _autograd.plain(tensor, "dtype") if is_shown else None,
-            _autograd.plain(tensor, "device"),
-            nbytes,
-            identity in self.parameters or _autograd.is_parameter_or_view(tensor),
-            saved,
-            current,
-            () if saved == current else self.log.writes_between(identity, saved, current),
-        )
+        number = None if identity is None else self.storages[identity]
+        shape, dtype, device, is_parameter = _autograd.facts(tensor)
+        shown = (None, None) if state == "packed" else (shape, dtype)
+        is_own = is_parameter or identity in self.parameters
+        writes = () if saved == current else self.log.writes_between(identity, saved, current)
+        return number, (name, state, *shown, device, nbytes, is_own, saved, current, writes)
 
 
 def _origins(numbers: Iterable[int | None], log: Log) -> Iterator[tuple[int, Origin]]:

@@ -1,13 +1,16 @@
 """What was read off a live graph, in columns of plain values, and the nodes that they make up."""
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from itertools import islice, pairwise, repeat
+from operator import itemgetter
+from typing import NamedTuple
 
 import torch
 
 from leafgrad import _autograd
+from leafgrad._bulk import in_bulk
 from leafgrad._passes import Passes
 from leafgrad._traced import (
     CustomFunction,
@@ -20,7 +23,6 @@ from leafgrad._traced import (
 )
 
 Nodes = tuple[TracedNode, ...]
-Ends = list[tuple[int | None, int]]
 
 
 class Kind(NamedTuple):
@@ -47,9 +49,6 @@ class Kept(NamedTuple):
     writes: tuple[Write, ...] = ()
 
 
-_FACTS = tuple(Kept.__annotations__)
-
-
 @dataclass(frozen=True, slots=True)
 class Saved:
     """The saved tensors of all nodes: whose they are, and what they tell.
@@ -64,14 +63,14 @@ class Saved:
     storages: list[int | None] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
 
-    def by_node(self) -> dict[int, tuple[SavedTensor, ...]]:
-        """Make the saved tensors, those of a node together."""
-        groups = defaultdict[int, list[SavedTensor]](list)
-        for place, storage, kept in zip(self.places, self.storages, self.kept, strict=True):
-            facts: dict[str, Any] = dict(zip(_FACTS, kept, strict=True))
-            saved = SavedTensor(node=place, storage=storage, **facts)
-            groups[place].append(saved)
-        return {place: tuple(group) for place, group in groups.items()}
+    def by_node(self, nodes: int) -> list[tuple[SavedTensor, ...]]:
+        """Make the saved tensors, and give those of each node together."""
+        facts = {name: map(itemgetter(n), self.kept) for n, name in enumerate(Kept.__annotations__)}
+        count = len(self.places)
+        saved = in_bulk(SavedTensor, count, node=self.places, storage=self.storages, **facts)
+        tensors = iter(saved)
+        counts = Counter(self.places)
+        return [tuple(islice(tensors, counts.get(place, 0))) for place in range(nodes)]
 
 
 class Named(NamedTuple):
@@ -121,12 +120,36 @@ class Reading:
 
     def nodes(self) -> Nodes:
         """Make the nodes."""
-        saved = self.saved.by_node()
-        edges = [*self.wiring.edges()]
-        columns = self.kinds, self.outputs, self._created(), edges, self._orders(edges)
-        rows = enumerate(zip(*columns, strict=True))
-        nodes = [self._node(index, saved.get(index, ()), *facts) for index, facts in rows]
+        places = range(len(self.kinds))
+        named = [self.named.get(place, _UNNAMED) for place in places]
+        origins = [self.origins.get(place, _UNKNOWN) for place in places]
+        nodes = in_bulk(
+            TracedNode,
+            len(places),
+            index=places,
+            name=[kind.name for kind in self.kinds],
+            shapes=self._shapes(),
+            dtype=[outputs[0].dtype for outputs in self.outputs],
+            device=[outputs[0].device for outputs in self.outputs],
+            edges=_edges(self.wiring),
+            saved=self.saved.by_node(len(places)),
+            tensor_names=[one.names for one in named],
+            is_leaf=[kind.is_leaf for kind in self.kinds],
+            retains_grad=[one.retains_grad for one in named],
+            custom_function=[kind.custom_function for kind in self.kinds],
+            hides_saved=[kind.hides_saved for kind in self.kinds],
+            created=self._created(),
+            module=[origin.module for origin in origins],
+            source=[origin.source for origin in origins],
+            derivative_order=self._orders(),
+        )
         return self.complete(tuple(nodes))
+
+    def _shapes(self) -> list[tuple[Shape | None, ...]]:
+        """List the shapes that each operation made; what was read as one value stays one."""
+        distinct = {id(outputs): outputs for outputs in self.outputs}
+        shapes = {key: tuple([o.shape for o in outputs]) for key, outputs in distinct.items()}
+        return [shapes[id(outputs)] for outputs in self.outputs]
 
     def _created(self) -> Iterator[int | None]:
         """Give the place of each node among all, in the order in which they were made."""
@@ -134,53 +157,31 @@ class Reading:
         places: dict[int | None, int] = {number: place for place, number in enumerate(ordered)}
         return map(places.get, self.numbers)
 
-    def _orders(self, edges: list[Ends]) -> Sequence[int | None]:
+    def _orders(self) -> Sequence[int | None]:
         """Give the order of derivative of each node, where it is known."""
         if self.passes is None:
-            return [None] * len(edges)
-        return self.passes.orders(self.numbers, edges)
-
-    def _node(
-        self,
-        index: int,
-        saved: tuple[SavedTensor, ...],
-        kind: Kind,
-        outputs: Sequence[_autograd.ForwardOutput],
-        created: int | None,
-        ends: Ends,
-        order: int | None,
-    ) -> TracedNode:
-        """Make one node."""
-        named = self.named.get(index, _UNNAMED)
-        origin = self.origins.get(index, _UNKNOWN)
-        return TracedNode(
-            index=index,
-            name=kind.name,
-            shapes=tuple([output.shape for output in outputs]),
-            dtype=outputs[0].dtype,
-            device=outputs[0].device,
-            edges=_edges(index, ends),
-            saved=saved,
-            tensor_names=named.names,
-            is_leaf=kind.is_leaf,
-            retains_grad=named.retains_grad,
-            custom_function=kind.custom_function,
-            hides_saved=kind.hides_saved,
-            created=created,
-            module=origin.module,
-            source=origin.source,
-            derivative_order=order,
-        )
+            return [None] * len(self.kinds)
+        return self.passes.orders(self.numbers, [*self.wiring.edges()])
 
 
 _UNNAMED, _UNKNOWN = Named(), Origin()
 
 
-def _edges(source: int, ends: Ends) -> tuple[TracedEdge, ...]:
-    """Make the edges of one node."""
-    return tuple(
-        [
-            TracedEdge(source=source, target=target, input_nr=input_nr, output_nr=output_nr)
-            for output_nr, (target, input_nr) in enumerate(ends)
-        ]
+def _edges(wiring: _autograd.Wiring) -> list[tuple[TracedEdge, ...]]:
+    """Make the edges of all nodes as they were found, and give those of each node together."""
+    places: dict[int | None, int] = {number: place for place, number in enumerate(wiring.order)}
+    sources: list[int] = []
+    output_nrs: list[int] = []
+    for number, (start, stop) in enumerate(pairwise(wiring.starts)):
+        sources += repeat(places[number], stop - start)
+        output_nrs += range(stop - start)
+    edges = in_bulk(
+        TracedEdge,
+        len(sources),
+        source=sources,
+        target=map(places.get, wiring.targets),
+        input_nr=wiring.input_nrs,
+        output_nr=output_nrs,
     )
+    starts = wiring.starts
+    return [tuple(edges[starts[number] : starts[number + 1]]) for number in wiring.order]

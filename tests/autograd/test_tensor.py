@@ -117,6 +117,25 @@ def test_a_view_of_a_parameter_is_told_from_other_tensors() -> None:
     assert [_autograd.is_parameter_or_view(t) for t in tensors] == [True, True, False, False]
 
 
+class Marked(torch.Tensor):
+    """A subclass without code of its own."""
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_the_facts_of_a_tensor_are_those_that_are_told_one_by_one() -> None:
+    weight = torch.nn.Parameter(torch.ones(2, 3), requires_grad=False)
+    plain = torch.ones(2, 3, dtype=torch.float64)
+    strided = torch.nested.nested_tensor([torch.ones(2), torch.ones(4)], layout=torch.strided)
+    for tensor in (weight, weight.t(), weight.detach(), plain, plain[0], strided):
+        for one in (tensor, tensor.as_subclass(Marked)):
+            assert _autograd.facts(one) == (
+                _autograd.shape(one),
+                one.dtype,
+                one.device,
+                _autograd.is_parameter_or_view(one),
+            )
+
+
 def test_the_version_counts_writes_and_an_inference_tensor_has_none() -> None:
     assert _autograd.version(torch.ones(2).add_(1).mul_(2)) == 2
     with torch.inference_mode():

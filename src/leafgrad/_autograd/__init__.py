@@ -49,6 +49,7 @@ from leafgrad._autograd._sequence import next_sequence_nr, sequence_nr
 from leafgrad._autograd._skeleton import Skeleton, number_of
 from leafgrad._autograd._tensor import (
     base,
+    facts,
     function_modes,
     has_grad,
     is_invalid_view,
@@ -79,6 +80,7 @@ __all__ = [
     "backward_alone",
     "base",
     "edge",
+    "facts",
     "forward_class",
     "forward_outputs",
     "function_modes",

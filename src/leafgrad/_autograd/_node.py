@@ -49,7 +49,7 @@ class OutputReader:
         """Look up the one output of nearly all nodes by what it is; read the others in full."""
         try:
             (output,) = node._input_metadata
-            key = (*extents(output.shape), output.dtype, output.device)
+            key = extents(output.shape), output.dtype, output.device
         except (ValueError, RuntimeError):  # several outputs, or a nested one
             outputs = forward_outputs(node)
             return self.known.setdefault(outputs, outputs)
@@ -88,4 +88,6 @@ def leaf_variable(node: Node) -> torch.Tensor | None:
 
 def forward_class(node: Node) -> type[torch.autograd.Function] | None:
     """Give the custom `torch.autograd.Function` that made the node, None for any other node."""
+    if not issubclass(type(node), torch._C._FunctionBase):
+        return None  # and no look for an attribute that nearly all nodes do not have
     return getattr(type(node), "_forward_cls", None)

@@ -40,8 +40,9 @@ def saved_slots(node: Node) -> tuple[Slot, ...]:
     Drop the slots when the facts are read: each of them keeps its tensor alive.
     """
     custom = forward_class(node) is not None
-    names = _slot_names(torch._C._FunctionBase if custom else type(node))
-    slots = [slot for raw, public in names for slot in _slots(node, raw, public)]
+    slots: list[Slot] = []
+    for where in _slot_names(torch._C._FunctionBase if custom else type(node)):
+        slots += _slots(node, *where)
     return (*_as_compiled(node, slots), *slots_on_ctx(node)) if custom else tuple(slots)
 
 
@@ -54,33 +55,40 @@ def _as_compiled(node: Node, slots: list[Slot]) -> Iterator[Slot]:
 
 
 @functools.cache  # of PyTorch's own types only, as it keeps them alive
-def _slot_names(kind: type) -> tuple[tuple[str, str], ...]:
-    """Pair each attribute that holds slots with the one that unpacks what they hold."""
+def _slot_names(kind: type) -> tuple[tuple[str, str, str], ...]:
+    """List the attributes that hold slots, those that unpack what they hold, and their names."""
     raw = [name for name in dir(kind) if name.startswith("_raw_saved_")]
     unpacked = [name.removeprefix("_raw") for name in raw]
     public = [name if hasattr(kind, name) else name.removeprefix("_") for name in unpacked]
-    return tuple(zip(raw, public, strict=True))
+    names = [name.removeprefix("_saved_") for name in public]
+    return tuple(zip(raw, public, names, strict=True))
 
 
-def _slots(node: Node, raw: str, public: str) -> list[Slot]:
+def _slots(node: Node, raw: str, public: str, name: str) -> list[Slot]:
     """Read the slots behind one attribute, which holds one of them or a tuple."""
-    name = public.removeprefix("_saved_")
     try:
         saved = getattr(node, raw)
     except RuntimeError:
         return [Slot(name, "freed")]
     if isinstance(saved, tuple):
-        named = [(f"{name}[{number}]", slot) for number, slot in enumerate(saved)]
+        found = [_slot(f"{name}[{number}]", one) for number, one in enumerate(saved)]
+        slots = [slot for slot in found if slot is not None]
     else:
-        named = [(name, saved)]
-    slots = [slot for name, saved in named if (slot := _slot(name, saved)) is not None]
-    if slots and None not in [slot.saved_version for slot in slots]:
-        return slots
-    unpack_all = partial(getattr, node, public)
+        slot = _slot(name, saved)
+        slots = [] if slot is None else [slot]
     if not slots:  # there is nothing that a hook could unpack
-        return [Slot(name, "freed")] if _complaint(unpack_all) else []
+        return [Slot(name, "freed")] if _complaint(getattr, node, public) else []
+    for slot in slots:
+        if slot.saved_version is None:
+            return _asked_further(slots, saved, partial(getattr, node, public))
+    return slots
+
+
+def _asked_further(slots: list[Slot], saved: Any, unpack_all: Callable[[], object]) -> list[Slot]:
+    """Add what slots with hooks, or of the node's own outputs, do not tell by themselves."""
+    held = saved if isinstance(saved, tuple) else (saved,)
     is_block = any(slot.state == "recompute" for slot in slots)
-    given = [slot for _, saved in named for slot in _given_to_block(saved)] if is_block else []
+    given = [slot for one in held for slot in _given_to_block(one)] if is_block else []
     return [*_with_versions_of_the_node(slots, unpack_all), *given]
 
 
@@ -115,10 +123,10 @@ def _given_to_block(saved: Any) -> list[Slot]:
     return [slot for slot in slots if slot is not None]
 
 
-def _complaint(unpack: Callable[[], object]) -> str | None:
+def _complaint(unpack: Callable[..., object], *what: object) -> str | None:
     """Tell what PyTorch, or Python, has against unpacking."""
     try:
-        unpack()
+        unpack(*what)
     except (RuntimeError, AttributeError) as error:
         return str(error)
     return None

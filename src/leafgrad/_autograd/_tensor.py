@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from types import FunctionType
 from typing import Any
@@ -41,7 +41,7 @@ _READ = _Readers()
 def is_parameter(tensor: torch.Tensor) -> bool:
     """Say whether `nn.Module` would take the tensor as a parameter (some carry a mark instead)."""
     if type(tensor) is torch.Tensor:
-        return "_is_param" in tensor.__dict__
+        return hasattr(tensor, "_is_param")  # its `__dict__` would be made, and stay
     marked = "_is_param" in object.__getattribute__(tensor, "__dict__")
     return issubclass(type(tensor), torch.nn.Parameter) or marked
 
@@ -80,6 +80,21 @@ def storage(tensor: torch.Tensor) -> tuple[int, int] | None:
     return memory._cdata, memory.nbytes()
 
 
+def facts(
+    tensor: torch.Tensor,
+) -> tuple[tuple[int | str, ...] | None, torch.dtype, torch.device, bool]:
+    """Read shape, dtype and device, and whether the tensor is a parameter or a view of one.
+
+    That is for many tensors, nearly all of which are no subclass's and can be asked without detour.
+    """
+    if type(tensor) is torch.Tensor and not tensor.is_nested:
+        base = tensor._base
+        is_own = is_parameter(tensor) or (base is not None and is_parameter(base))
+        return extents(tensor.shape), tensor.dtype, tensor.device, is_own
+    is_own = is_parameter_or_view(tensor)
+    return shape(tensor), plain(tensor, "dtype"), plain(tensor, "device"), is_own
+
+
 def shape(tensor: torch.Tensor) -> tuple[int | str, ...] | None:
     """Read the shape, with words for sizes that are not numbers; None for a lazy parameter."""
     if type(tensor) is torch.Tensor and not tensor.is_nested:
@@ -91,9 +106,12 @@ def shape(tensor: torch.Tensor) -> tuple[int | str, ...] | None:
     return extents(plain(tensor, "shape"))
 
 
-def extents(sizes: Iterable[int | torch.SymInt]) -> tuple[int | str, ...]:
+def extents(sizes: Sequence[int | torch.SymInt]) -> tuple[int | str, ...]:
     """Turn sizes into values, nearly all of which are numbers already."""
-    return tuple([size if type(size) is int else extent(size) for size in sizes])
+    for size in sizes:
+        if type(size) is not int:
+            return tuple(map(extent, sizes))
+    return tuple(sizes)  # type: ignore[arg-type]  # numbers, all of them
 
 
 def extent(size: int | torch.SymInt) -> int | str:

@@ -103,7 +103,7 @@ def _depth_first(roots: list[Node]) -> tuple[dict[Node, int], list[int], list[in
         elif node not in numbers:
             ahead.append(len(numbers))
             numbers[node] = len(numbers)
-            for successor, input_nr in next_functions(node):
+            for successor, input_nr in node.next_functions:
                 successors.append(successor)
                 input_nrs.append(input_nr)
                 if successor is not None and successor not in numbers:

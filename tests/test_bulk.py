@@ -1,0 +1,34 @@
+"""Values made in bulk are as good as those that their own constructor makes."""
+
+import pickle
+from dataclasses import FrozenInstanceError, replace
+
+import pytest
+
+from leafgrad import TracedEdge
+from leafgrad._bulk import in_bulk
+
+
+def test_values_made_in_bulk_equal_those_made_one_by_one() -> None:
+    made = in_bulk(
+        TracedEdge, 2, source=[0, 1], target=iter([1, None]), input_nr=(0, 2), output_nr=range(2)
+    )
+    assert made == [
+        TracedEdge(source=0, target=1, input_nr=0, output_nr=0),
+        TracedEdge(source=1, target=None, input_nr=2, output_nr=1),
+    ]
+
+
+def test_a_value_made_in_bulk_is_frozen_hashed_pickled_and_replaced_as_any_other() -> None:
+    (made,) = in_bulk(TracedEdge, 1, source=[0], target=[1], input_nr=[0], output_nr=[0])
+    assert pickle.loads(pickle.dumps(made)) == made
+    assert hash(made) == hash(TracedEdge(source=0, target=1, input_nr=0, output_nr=0))
+    assert replace(made, target=None).target is None
+    with pytest.raises(FrozenInstanceError):
+        made.source = 1
+
+
+def test_a_field_without_column_and_default_is_not_made_up() -> None:
+    (made,) = in_bulk(TracedEdge, 1, source=[0])
+    with pytest.raises(AttributeError, match="target"):
+        _ = made.target
