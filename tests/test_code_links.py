@@ -8,6 +8,7 @@ from sphinx.util.docutils import docutils_namespace
 
 CONF = """
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.intersphinx", "code_links"]
+source_suffix = {".rst": "restructuredtext"}  # the default is one dict, which others write into
 intersphinx_mapping = {"torch": ("https://a.b/c", "torch.txt")}
 """
 INVENTORY = """\

@@ -399,3 +399,13 @@ def test_a_freed_graph_is_pytorchs_own_error_and_leaves_no_hook_behind() -> None
         trace_graph(y, gradients=True)
     assert len(calls) == 1
     assert trace_graph(y).is_freed
+
+
+def test_a_leaf_that_was_frozen_since_is_told_what_arrives() -> None:
+    x, w = number(3.0), number(2.0)
+    y = x * w * w
+    x.requires_grad_(False)
+    trace = trace_graph(y, names={"x": x, "w": w}, gradients=True)
+    told = {node.leaf_name: node.gradients for node in trace.leaves}
+    assert [str(gradient) for (gradient,) in (told["x"], told["w"])] == ["4", "12"]
+    assert x.grad is None

@@ -340,7 +340,7 @@ def tensors_after(steps: list[tuple[str, int, int]]) -> list[torch.Tensor]:
     for step, first, second in steps:
         try:
             made = STEPS[step](tensors[first % len(tensors)], tensors[second % len(tensors)])
-        except RuntimeError:
+        except (RuntimeError, IndexError):
             continue
         tensors += [made] if isinstance(made, torch.Tensor) else []
     return tensors
