@@ -7,13 +7,13 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbformat import NotebookNode
-from notebooks import SHOWN, as_notebook
+from notebooks import as_notebook, has_notebook
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGES = {
     file.relative_to(DOCS).with_suffix("").as_posix(): text
     for file in sorted(DOCS.rglob("*.md"))
-    if SHOWN.search(text := file.read_text(encoding="utf-8"))
+    if has_notebook(text := file.read_text(encoding="utf-8"))
 }
 RUN = """
 import nbformat, os, sys, torch, torch._dynamo, torch.func
@@ -77,6 +77,12 @@ def test_a_notebook_runs_by_itself(page: str, folder: Path) -> None:
     assert not (failed := folder / f"{page.replace('/', '-')}.ipynb.failed").exists(), (
         failed.read_text()
     )
+
+
+def test_a_page_may_declare_that_its_cells_need_the_site() -> None:
+    assert has_notebook(PAGE)
+    assert not has_notebook("---\nnotebook: false\n---\n" + PAGE)
+    assert not has_notebook("# A page without cells\n")
 
 
 def sources(notebook: NotebookNode, kind: str) -> list[str]:

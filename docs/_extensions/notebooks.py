@@ -29,9 +29,15 @@ TEXT_ROLE = re.compile(r"\{[\w:-]+\}`([^`<]+?)(?: <[^`>]*>)?`")
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
 SHOWN = re.compile(r"^```\{code-cell\} python\n(?!:tags: \[remove-input\])", re.MULTILINE)
 """A cell that the site does not show is its own business; a page of such only has no notebook."""
+APART = "---\nnotebook: false\n---\n"
 NEEDS = """\
 *The page “{title}” of leafgrad's site, as a notebook. It needs PyTorch and leafgrad {release}.*
 *Run it from top to bottom: the cells that are to raise say so, and all that is asserted holds.*"""
+
+
+def has_notebook(text: str) -> bool:
+    """Say whether a page shows cells, and does not declare that they need the site's files."""
+    return bool(SHOWN.search(text)) and not text.startswith(APART)
 
 
 def as_notebook(text: str, page: str, pages: Collection[str], release: str) -> NotebookNode:
@@ -91,14 +97,14 @@ def _quoted(claim: re.Match[str]) -> str:
 
 
 def link(
-    _app: Sphinx,
+    app: Sphinx,
     page: str,
     _template: str,
     context: dict[str, Any],
     _tree: nodes.document | None,
 ) -> None:
-    """Link under each page that shows a cell to its notebook."""
-    if '<div class="cell_input' in context.get("body", ""):
+    """Link under each page that has a notebook to it."""
+    if page in app.env.found_docs and has_notebook(app.env.doc2path(page).read_text("utf-8")):
         file = context["pathto"](f"{FOLDER}/{page}.ipynb", resource=True)
         words = "Download this page as a notebook"
         context["body"] += f'<p class="notebook"><a download href="{file}">{words}</a></p>'
@@ -109,7 +115,7 @@ def write(app: Sphinx, error: Exception | None) -> None:
     if error is not None:
         return
     texts = {name: app.env.doc2path(name).read_text("utf-8") for name in app.env.found_docs}
-    pages = {name: text for name, text in texts.items() if SHOWN.search(text)}
+    pages = {name: text for name, text in texts.items() if has_notebook(text)}
     for page, text in pages.items():
         file = Path(app.outdir, FOLDER, f"{page}.ipynb")
         file.parent.mkdir(parents=True, exist_ok=True)
