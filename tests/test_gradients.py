@@ -12,7 +12,7 @@ from torch.autograd.graph import GradientEdge
 from torch.utils.checkpoint import checkpoint
 
 from leafgrad import GraphTrace, TensorSummary, trace_graph
-from tests.models import MODELS
+from tests.models import MODELS, Half
 
 Tensors = dict[str, torch.Tensor]
 
@@ -124,21 +124,9 @@ def test_each_output_of_a_node_has_its_gradient_and_one_that_is_not_used_has_non
     assert [g and g.numbers for g in unbind.gradients] == [(2.0,), None, (5.0,)]
 
 
-class Source(torch.autograd.Function):
-    """Passes nothing on to one of its inputs."""
-
-    @staticmethod
-    def forward(_: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return x + y
-
-    @staticmethod
-    def backward(_: Any, *gradients: torch.Tensor) -> Any:
-        return gradients[0], None
-
-
 def test_where_nothing_is_passed_on_nothing_arrives() -> None:
     x, y = leaf(2.0), leaf(3.0)
-    made: Any = Source.apply(x, y.exp())  # type: ignore[no-untyped-call]
+    made: Any = Half.apply(x, y.exp())  # type: ignore[no-untyped-call]
     trace = trace_graph(made.sum(), names={"x": x, "y": y}, gradients=True)
     assert gradients(trace)["y"] is None
     assert gradients(trace)["x"].numbers == (1.0,)

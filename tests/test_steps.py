@@ -11,6 +11,7 @@ from torch import nn
 
 from leafgrad import BackwardSteps, GraphTrace, record, trace_graph
 from leafgrad._render._steps_words import LOCAL
+from tests.models import Half
 
 
 def number(value: float) -> torch.Tensor:
@@ -167,18 +168,6 @@ def test_an_output_that_gets_no_gradient_is_told_as_none() -> None:
         "Backward: at first (UnbindBackward0), 1 becomes [1, 0], for node 1.",
     ]
     assert second.grad_fn is first.grad_fn
-
-
-class Half(torch.autograd.Function):
-    """Passes nothing on to one of its inputs."""
-
-    @staticmethod
-    def forward(_: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return x + y
-
-    @staticmethod
-    def backward(_: Any, *gradients: torch.Tensor) -> Any:
-        return gradients[0], None
 
 
 def test_where_nothing_is_passed_on_this_is_told() -> None:

@@ -110,7 +110,7 @@ def trace_graph(
         reading = reader.read(wiring, roots, kept, _completion(names, recording))
         if not (values or gradients):
             return trace_of(reading)
-        graph = _autograd.walk(roots)
+        graph = {node: _autograd.next_functions(node) for node in nodes}
         traced = reading.nodes()
         if values:
             traced = with_values(traced, graph, [tensor for _, tensor in tensors], log)
