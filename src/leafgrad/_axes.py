@@ -22,11 +22,12 @@ def read_axes(outputs: Tensor, inputs: Tensor, *, by_column: bool) -> Axes:
 
     Equal shapes mean elementwise, unless derivatives are asked for `by_column` or there is one.
     """
-    batch, columns = inputs.shape[:-1], inputs.shape[-1:]
+    shape, whole = outputs.shape, inputs.shape
+    batch, columns = whole[:-1], whole[-1:]
     by_column = bool(columns) and (by_column or columns == (1,))
-    if outputs.shape == inputs.shape and not by_column:
-        return Axes(batch=inputs.shape, columns=1, is_elementwise=True)
-    if columns and outputs.shape[: len(batch)] == batch:
+    if shape == whole and not by_column:
+        return Axes(batch=whole, columns=1, is_elementwise=True)
+    if columns and shape[: len(batch)] == batch:
         return Axes(batch=batch, columns=columns[0], is_elementwise=False)
     raise ValueError(
         "outputs must have the shape of inputs (elementwise), or (*batch, *channels) where "

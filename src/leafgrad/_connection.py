@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 
@@ -20,20 +19,24 @@ def check_tensor(name: str, tensor: object) -> None:
         )
     if tensor.is_meta:
         raise TypeError(f"{name} must hold data, which a tensor on the meta device does not")
-    if tensor.is_complex():
-        raise TypeError(
-            f"{name} must be real, not {tensor.dtype}; take real and imaginary part one at a time"
-        )
     if not tensor.is_floating_point():
-        raise TypeError(f"{name} must be floating point, not {tensor.dtype}; convert it first")
+        raise TypeError(_not_real(name, tensor))
     if tensor.layout is not torch.strided:
         raise TypeError(f"{name} must be dense, not {tensor.layout}; convert it by to_dense()")
 
 
-def find_path(outputs: Tensor, inputs: Tensor, *, allow_unused: bool) -> list[Node] | None:
-    """List the nodes between, or give None where nothing leads to `inputs` and this is allowed."""
+def _not_real(name: str, tensor: Tensor) -> str:
+    if tensor.is_complex():
+        return (
+            f"{name} must be real, not {tensor.dtype}; take real and imaginary part one at a time"
+        )
+    return f"{name} must be floating point, not {tensor.dtype}; convert it first"
+
+
+def find_path(outputs: Tensor, inputs: Tensor, *, allow_unused: bool) -> _autograd.Path | None:
+    """Find the nodes between, or give None where nothing leads to `inputs` and this is allowed."""
     _check_graph(outputs, inputs)
-    path = _autograd.nodes_between(outputs, inputs)
+    path = _autograd.path_between(outputs, inputs)
     if path is not None:
         return path
     _check_view(outputs, inputs)
@@ -62,7 +65,7 @@ def _check_graph(outputs: Tensor, inputs: Tensor) -> None:
 
 def _check_view(outputs: Tensor, inputs: Tensor) -> None:
     """Raise where `inputs` is a view of what `outputs` depends on: zeros would be misleading."""
-    paths = ((source, _autograd.nodes_between(outputs, source)) for source in _sources(inputs))
+    paths = ((source, _autograd.path_between(outputs, source)) for source in _sources(inputs))
     source = next((source for source, path in paths if path is not None), None)
     if source is None:
         return

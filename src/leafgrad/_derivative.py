@@ -2,11 +2,10 @@
 
 from typing import Any, TypeVar, overload
 
-import torch
 from torch import Tensor
 
 from leafgrad._evaluation import Function
-from leafgrad._method import Method, pose
+from leafgrad._method import Method, pose, recording
 from leafgrad._order import MultiIndex, is_by_column, parse_orders
 
 Order = TypeVar("Order", bound=int | MultiIndex)
@@ -117,7 +116,7 @@ def higher_order_grad(
         >>> u_xx.tolist(), u_xy.tolist()
         ([4.0, 8.0], [2.0, 6.0])
     """
-    with torch.inference_mode(mode=False):  # which turns recording on as well
+    with recording():
         question = pose(
             outputs,
             inputs,

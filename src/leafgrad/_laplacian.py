@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 from leafgrad._axes import Axes
 from leafgrad._evaluation import Function
-from leafgrad._method import Method, pose
+from leafgrad._method import Method, pose, recording
 
 
 def laplacian(
@@ -54,7 +53,7 @@ def laplacian(
         >>> laplacian(x**3 + y**2, points, dims=[1]).tolist()
         [2.0, 2.0]
     """
-    with torch.inference_mode(mode=False):  # which turns recording on as well
+    with recording():
         question = pose(outputs, inputs, by_column=True, create_graph=create_graph, method=method)
         result = question.laplacian(_columns(dims, question.axes))
     return result if create_graph else result.detach()

@@ -1,7 +1,6 @@
 """Nested reverse mode: order n by n reverse passes, each through the one before."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -23,23 +22,17 @@ class Reverse:
     axes: Axes
     orders: list[MultiIndex]
     create_graph: bool
-    is_proven: bool  # that rows are independent, and that all on the way records itself
 
     def differentiate(self, outputs: Tensor, path: Sequence[Node]) -> dict[MultiIndex, Tensor]:
         """Compute the derivatives, channel by channel; `path` is what leads to `inputs`."""
-        with _retained_gradients_kept(outputs, self.inputs):
-            if not self.is_proven:
-                check_formulas(path)
-                check_rows(outputs, self.inputs, self.axes, path)
-            partials = [self._partials(channel) for channel in self._channels(outputs)]
+        with _RetainedGradientsKept(outputs, self.inputs):
+            check_formulas(path)
+            check_rows(outputs, self.inputs, self.axes, path)
+            partials = [self._partials(channel) for channel in _channels(outputs, self.axes)]
         return {
             index: _joined([known[index] for known in partials], outputs.shape)
             for index in self.orders
         }
-
-    def _channels(self, outputs: Tensor) -> Sequence[Tensor]:
-        rows = self.axes.batch.numel()
-        return [outputs] if outputs.numel() == rows else outputs.reshape(rows, -1).unbind(-1)
 
     def _partials(self, channel: Tensor) -> dict[MultiIndex, Tensor]:
         """Differentiate one channel, which has a number per row, on the way to all orders."""
@@ -49,28 +42,53 @@ class Reverse:
         for index in steps:
             above = {successor(index, column): column for column in range(self.axes.columns)}
             is_recorded = self.create_graph or not above.keys().isdisjoint(steps)
-            gradient = self._gradient(known[index], create_graph=is_recorded)
-            if is_recorded and not self.is_proven:
-                path = _autograd.nodes_between(known[index], self.inputs) or ()
-                check_recorded(path, order=sum(index) + 1)
+            gradient = _gradient(known[index], self.inputs, create_graph=is_recorded)
+            if is_recorded:
+                path = _autograd.path_between(known[index], self.inputs)
+                check_recorded(path.nodes if path else (), order=sum(index) + 1)
             for higher in above.keys() & wanted - known.keys():
-                is_alone = self.axes.columns == 1
-                known[higher] = gradient if is_alone else gradient.select(-1, above[higher])
+                known[higher] = _column(gradient, above[higher], self.axes)
         return known
 
-    def _gradient(self, channel: Tensor, *, create_graph: bool) -> Tensor:
-        """Differentiate each row; zeros where the graph of `channel` does not lead to inputs."""
-        if not channel.requires_grad:
-            return torch.zeros_like(self.inputs)
-        gradients: tuple[Tensor | None, ...] = torch.autograd.grad(
-            channel,
-            self.inputs,
-            torch.ones_like(channel),
-            retain_graph=True,
-            create_graph=create_graph,
-            allow_unused=True,
-        )
-        return torch.zeros_like(self.inputs) if gradients[0] is None else gradients[0]
+
+def differentiate_once(
+    outputs: Tensor,
+    inputs: Tensor,
+    axes: Axes,
+    orders: Sequence[MultiIndex],
+    *,
+    create_graph: bool,
+) -> dict[MultiIndex, Tensor]:
+    """Compute first derivatives by one pass per channel, where it is proven that this is right.
+
+    That is, that rows are independent, and that all on the way records itself.
+    """
+    with _RetainedGradientsKept(outputs, inputs):
+        gradients = [
+            _gradient(channel, inputs, create_graph=create_graph)
+            for channel in _channels(outputs, axes)
+        ]
+    return {
+        order: _joined([_column(g, order.index(1), axes) for g in gradients], outputs.shape)
+        for order in orders
+    }
+
+
+def _channels(outputs: Tensor, axes: Axes) -> Sequence[Tensor]:
+    rows = axes.batch.numel()
+    return [outputs] if outputs.numel() == rows else outputs.reshape(rows, -1).unbind(-1)
+
+
+def _gradient(channel: Tensor, inputs: Tensor, *, create_graph: bool) -> Tensor:
+    """Differentiate each row; zeros where the graph of `channel` does not lead to inputs."""
+    if not channel.requires_grad:
+        return torch.zeros_like(inputs)
+    gradient = _autograd.gradient_of_all(channel, inputs, create_graph=create_graph)
+    return torch.zeros_like(inputs) if gradient is None else gradient
+
+
+def _column(gradient: Tensor, column: int, axes: Axes) -> Tensor:
+    return gradient if axes.columns == 1 else gradient.select(-1, column)
 
 
 def _joined(channels: list[Tensor], shape: torch.Size) -> Tensor:
@@ -79,12 +97,15 @@ def _joined(channels: list[Tensor], shape: torch.Size) -> Tensor:
     return whole if whole.shape == shape else whole.reshape(shape)
 
 
-@contextmanager
-def _retained_gradients_kept(*tensors: Tensor) -> Iterator[None]:
-    """Give results that retain their gradient the one back that they had, as passes add to it."""
-    kept = [(tensor, tensor.grad) for tensor in tensors if tensor.retains_grad]
-    try:
-        yield
-    finally:
-        for tensor, gradient in kept:
+class _RetainedGradientsKept:
+    """Gives results that retain their gradient the one back that they had, as passes add to it."""
+
+    def __init__(self, *tensors: Tensor) -> None:
+        self.kept = [(tensor, tensor.grad) for tensor in tensors if tensor.retains_grad]
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        for tensor, gradient in self.kept:
             tensor.grad = gradient

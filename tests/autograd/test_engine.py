@@ -1,5 +1,6 @@
 """One watched backward: what PyTorch's hooks on nodes tell, and what stays behind."""
 
+import pytest
 import torch
 from torch.autograd.graph import Node
 
@@ -116,3 +117,29 @@ def test_a_view_that_pytorch_refuses_retains_nothing_that_could_be_put_back() ->
     x.mul_(2.0)
     with _autograd.retained_grads_kept([x.grad_fn]):
         pass
+
+
+class Subclass(torch.Tensor):
+    """What `torch.autograd.grad` makes gradients of, where inputs are."""
+
+
+@pytest.mark.parametrize("kind", [torch.Tensor, Subclass])
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_one_pass_gives_what_grad_gives_and_frees_nothing(
+    kind: type[torch.Tensor], *, create_graph: bool
+) -> None:
+    x = torch.tensor([2.0, 3.0]).as_subclass(kind).requires_grad_()
+    outputs = x**3
+    found = _autograd.gradient_of_all(outputs, x, create_graph=create_graph)
+    assert found is not None
+    assert type(found) is kind
+    assert found.tolist() == [12.0, 27.0]
+    assert found.requires_grad == create_graph
+    outputs.sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [12.0, 27.0]
+
+
+def test_one_pass_gives_nothing_where_nothing_arrives() -> None:
+    x, y = leaf(2.0), leaf(3.0)
+    assert _autograd.gradient_of_all(x * 2, y, create_graph=False) is None

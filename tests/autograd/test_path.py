@@ -104,25 +104,27 @@ def test_looking_for_an_accumulator_leaves_no_trace_in_the_thread_that_asks(
         assert not _autograd.has_accumulator(view)
 
 
-def test_the_nodes_between_are_those_on_a_path_and_no_others() -> None:
+def test_the_path_between_are_those_on_a_path_and_no_others() -> None:
     x, y = (torch.ones(2, requires_grad=True) for _ in "xy")
     inner = x.exp()
     outputs = inner.sin() * y.cos() + inner
-    between = _autograd.nodes_between(outputs, x)
-    assert between is not None
-    assert {_autograd.node_name(node) for node in between} == {
+    path = _autograd.path_between(outputs, x)
+    assert path is not None
+    assert {_autograd.node_name(node) for node in path.nodes} == {
         *("AddBackward0", "MulBackward0", "SinBackward0", "ExpBackward0")
     }
 
 
 def test_nothing_is_between_a_tensor_and_itself_and_no_path_is_none() -> None:
     x, y = (torch.ones(2, requires_grad=True) for _ in "xy")
-    assert _autograd.nodes_between(x, x) == []
-    assert _autograd.nodes_between(x * 2, y) is None
-    assert _autograd.nodes_between(torch.ones(2), y) is None
-    assert _autograd.nodes_between(y, torch.ones(2)) is None
+    edge = _autograd.edge(x)
+    assert edge is not None
+    assert _autograd.path_between(x, x) == ([], edge, edge)
+    assert _autograd.path_between(x * 2, y) is None
+    assert _autograd.path_between(torch.ones(2), y) is None
+    assert _autograd.path_between(y, torch.ones(2)) is None
 
 
 def test_another_output_of_the_same_node_is_not_on_the_path() -> None:
     first, second = torch.ones(2, requires_grad=True).unbind()
-    assert _autograd.nodes_between(first * 2, second) is None
+    assert _autograd.path_between(first * 2, second) is None

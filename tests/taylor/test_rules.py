@@ -518,7 +518,8 @@ def by_name(cases: dict[str, list[Any]]) -> list[Any]:
 
 
 def names_between(outputs: Tensor, inputs: Tensor) -> set[str]:
-    return set(map(_autograd.node_name, _autograd.nodes_between(outputs, inputs) or ()))
+    path = _autograd.path_between(outputs, inputs)
+    return set(map(_autograd.node_name, path.nodes if path else ()))
 
 
 # The same operation where the CPU does not compute it, and what its rule reads there.

@@ -6,6 +6,7 @@ first.
 
 from leafgrad._autograd._engine import (
     Gradients,
+    gradient_of_all,
     gradients_of,
     retained_grads_kept,
     watched_nodes,
@@ -43,7 +44,14 @@ from leafgrad._autograd._node import (
     node_name,
 )
 from leafgrad._autograd._numbers import holds_numbers, numbered_output, results_in_slots, unseen
-from leafgrad._autograd._path import Edge, edge, gradient_edge, has_accumulator, nodes_between
+from leafgrad._autograd._path import (
+    Edge,
+    Path,
+    edge,
+    gradient_edge,
+    has_accumulator,
+    path_between,
+)
 from leafgrad._autograd._saved import Slot, State, saved_slots
 from leafgrad._autograd._sequence import next_sequence_nr, sequence_nr
 from leafgrad._autograd._skeleton import Skeleton, number_of
@@ -71,6 +79,7 @@ __all__ = [
     "ForwardOutput",
     "Gradients",
     "OutputReader",
+    "Path",
     "Skeleton",
     "Slot",
     "State",
@@ -87,6 +96,7 @@ __all__ = [
     "functorch_wrapper",
     "grad_fn_name",
     "gradient_edge",
+    "gradient_of_all",
     "gradients_of",
     "has_accumulator",
     "has_grad",
@@ -115,10 +125,10 @@ __all__ = [
     "next_functions",
     "next_sequence_nr",
     "node_name",
-    "nodes_between",
     "number_of",
     "numbered_output",
     "output_types",
+    "path_between",
     "plain",
     "results_in_slots",
     "retained_grads_kept",

@@ -9,7 +9,7 @@ from gc import get_objects
 from typing import Any
 
 import torch
-from torch.autograd.graph import GradientEdge, Node
+from torch.autograd.graph import GradientEdge, Node, _engine_run_backward
 
 from leafgrad._autograd._node import Successors, leaf_variable
 from leafgrad._autograd._tensor import is_invalid_view, plain, unobserved
@@ -73,6 +73,30 @@ def _alive() -> list[torch.Tensor]:
     things = get_objects()
     kinds = {kind for kind in set(map(type, things)) if issubclass(kind, torch.Tensor)}
     return [thing for thing in things if type(thing) in kinds]
+
+
+def gradient_of_all(
+    outputs: torch.Tensor, inputs: torch.Tensor, *, create_graph: bool
+) -> torch.Tensor | None:
+    """Give what `torch.autograd.grad` gives for ones, None if nothing arrives; free nothing.
+
+    Without its checks of what it is given, which take as long as the pass through several layers.
+    """
+    ones = torch.ones_like(outputs)
+    if torch.overrides.has_torch_function((outputs, inputs)):
+        return torch.autograd.grad(
+            outputs, inputs, ones, retain_graph=True, create_graph=create_graph, allow_unused=True
+        )[0]
+    found: Gradients = _engine_run_backward(
+        (outputs,),
+        (ones,),
+        keep_graph=True,
+        create_graph=create_graph,
+        inputs=(inputs,),
+        allow_unreachable=True,
+        accumulate_grad=False,
+    )
+    return found[0]
 
 
 def gradients_of(

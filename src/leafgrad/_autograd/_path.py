@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.autograd.graph import Node
 
 from leafgrad._autograd._tensor import is_view, plain, unobserved
-from leafgrad._autograd._walk import walk
+from leafgrad._autograd._walk import walk_to
 
 Edge = tuple[Node, int]
 
@@ -73,18 +73,24 @@ class _Use(torch.autograd.Function):
         found.append(ctx.next_functions[0][0])
 
 
-def nodes_between(outputs: torch.Tensor, inputs: torch.Tensor) -> list[Node] | None:
-    """List the nodes on every path from `outputs` to `inputs`, None where there is no path.
+class Path(NamedTuple):
+    """The way from inputs to outputs.
 
-    In the order of the operations: what a node's inputs come from stands before it.
+    Attributes:
+        nodes: In the order of the operations: what a node's inputs come from stands before it.
+        start: Where the gradient of the inputs arrives.
+        end: Where the gradient of the outputs arrives.
     """
+
+    nodes: list[Node]
+    start: Edge
+    end: Edge
+
+
+def path_between(outputs: torch.Tensor, inputs: torch.Tensor) -> Path | None:
+    """Find the nodes on every path from `outputs` to `inputs`, None where there is no path."""
     root, target = edge(outputs), edge(inputs)
     if root is None or target is None:
         return None
-    leading: dict[Node, None] = {}
-    for node, successors in reversed(walk([root[0]]).items()):
-        for successor in successors:
-            if successor[0] in leading or successor == target:
-                leading[node] = None
-                break
-    return list(leading) if root[0] in leading or root == target else None
+    nodes = walk_to(target, root[0])
+    return Path(nodes, target, root) if nodes or root == target else None

@@ -56,8 +56,9 @@ class Wiring:
 def walk(roots: Iterable[Node]) -> dict[Node, Successors]:
     """Map every node that `roots` lead to onto its successors, predecessors first.
 
-    Whoever looks at a whole graph does it through here or `survey`, so that the graph can be freed
-    later on: see `_break_fall`. The mapping keeps the nodes alive; drop it when the facts are read.
+    Whoever looks at a whole graph does it through here, `survey` or `walk_to`, so that the graph
+    can be freed later on: see `_break_fall`. The mapping keeps the nodes alive; drop it when the
+    facts are read.
     """
     return {node: next_functions(node) for node in survey(roots)[0]}
 
@@ -110,6 +111,40 @@ def _depth_first(roots: list[Node]) -> tuple[dict[Node, int], list[int], list[in
                     ahead.append(successor)
             starts.append(len(successors))
     return numbers, finished, starts, (successors, input_nrs)
+
+
+def walk_to(target: tuple[Node, int], root: Node) -> list[Node]:
+    """List the nodes on every path from `root` to an edge, successors first."""
+    seen: dict[Node, Successors] = {}
+    try:
+        return _leading(target, root, seen)
+    finally:
+        if len(seen) > _LONGEST_FALL:
+            survey([root])
+
+
+_LEAF: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
+
+
+def _leading(target: tuple[Node, int], root: Node, seen: dict[Node, Successors]) -> list[Node]:
+    """Enter each node, and finish it after its successors: it leads on where one of them does."""
+    leading: dict[Node, None] = {}
+    ahead = [root]
+    while ahead:
+        node = ahead.pop()
+        successors = seen.get(node)
+        if successors is None:
+            seen[node] = successors = node.next_functions
+            ahead.append(node)
+            for s, _ in successors:
+                if s is not None and s.__class__ is not _LEAF and s not in seen:
+                    ahead.append(s)
+        elif node not in leading:
+            for successor in successors:
+                if successor[0] in leading or successor == target:
+                    leading[node] = None
+                    break
+    return list(leading)
 
 
 _LONGEST_FALL = 500

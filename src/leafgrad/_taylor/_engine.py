@@ -15,17 +15,10 @@ from leafgrad._taylor._series import Series
 from leafgrad._taylor._step import Result, Step
 
 
-def replay(
-    path: Sequence[Node],
-    start: _autograd.Edge | None,
-    series: Series,
-    end: _autograd.Edge | None,
-    *,
-    is_in_backward: bool = False,
-) -> Series | None:
+def replay(path: _autograd.Path, seed: Series, *, is_in_backward: bool = False) -> Series | None:
     """Take a series along the path, from where gradients arrive at the inputs; None is zero."""
-    known: dict[object, Series] = {start: series}
-    steps = [Step(node, is_in_backward=is_in_backward) for node in path]
+    known: dict[object, Series] = {path.start: seed}
+    steps = [Step(node, is_in_backward=is_in_backward) for node in path.nodes]
     last = {edge: step for step in steps for edge in step.successors}
     for step in steps:
         inputs = [known.get(edge) for edge in step.successors]
@@ -35,9 +28,9 @@ def replay(
                     known[step.node, number] = result
             step.seen.clear()
         for edge in step.successors:
-            if last[edge] is step and edge != end:
+            if last[edge] is step and edge != path.end:
                 known.pop(edge, None)
-    return known.get(end)
+    return known.get(path.end)
 
 
 def _results(step: Step, inputs: Sequence[Series | None]) -> Iterable[Series | None]:

@@ -10,7 +10,6 @@ from functools import lru_cache
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._taylor import _batch
@@ -38,7 +37,7 @@ class Taylor:
     outputs: Tensor
     inputs: Tensor
     batch: int
-    path: Sequence[Node]
+    path: _autograd.Path
     create_graph: bool
 
     def derivatives(self, orders: Collection[MultiIndex]) -> dict[MultiIndex, Tensor]:
@@ -61,9 +60,9 @@ class Taylor:
 
         Only where PyTorch's own formulas are on the way, which record themselves.
         """
-        if keep_rows_apart(self.path, _autograd.edge(self.inputs), self.inputs.dim(), self.batch):
+        if keep_rows_apart(self.path, self.inputs.dim(), self.batch):
             return True
-        if any(map(_autograd.forward_class, self.path)):
+        if any(map(_autograd.forward_class, self.path.nodes)):
             return False
         with self._mode(), torch.no_grad():
             try:
@@ -86,23 +85,20 @@ class Taylor:
     def _coefficients(self, algebra: Algebra, moved: Moved) -> dict[int, Tensor]:
         """Replay the graph with each index of `moved` moving one column of the inputs."""
         seed = self._seed(algebra, moved)
-        start, end = _autograd.edge(self.inputs), _autograd.edge(self.outputs)
         try:
-            found = replay(self.path, start, seed, end)
+            found = replay(self.path, seed)
         except Recomputation:
-            found = _autograd.in_backward(lambda: self._replayed_in_backward(start, seed, end))
+            found = _autograd.in_backward(lambda: self._replayed_in_backward(seed))
         if found is None:
             return {}
         if found.axes != _batch.rows_of(self.outputs.shape, self.batch):
             raise Refusal("the rows of outputs are not those of inputs")
         return dict(zip(found.indices, found.stack.unbind(0), strict=True))
 
-    def _replayed_in_backward(
-        self, start: _autograd.Edge | None, seed: Series, end: _autograd.Edge | None
-    ) -> Series | None:
+    def _replayed_in_backward(self, seed: Series) -> Series | None:
         """Replay where a checkpoint computes all that it did not save anew once, not per look."""
         with self._mode():
-            return replay(self.path, start, seed, end, is_in_backward=True)
+            return replay(self.path, seed, is_in_backward=True)
 
     def _seed(self, algebra: Algebra, moved: Moved) -> Series:
         """Give the series of the inputs, which has the same coefficients in all rows."""
