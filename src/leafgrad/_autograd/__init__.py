@@ -25,6 +25,7 @@ from leafgrad._autograd._formula import (
 )
 from leafgrad._autograd._forward import (
     TensorType,
+    applied,
     in_backward,
     is_recomputed,
     keeps,
@@ -86,6 +87,7 @@ __all__ = [
     "Successors",
     "TensorType",
     "Wiring",
+    "applied",
     "backward_alone",
     "base",
     "edge",

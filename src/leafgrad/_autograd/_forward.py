@@ -18,7 +18,7 @@ def kept(node: Node, name: str) -> Any:
     or the tensor was changed in place, and calls the hooks for saved tensors.
     """
     value = getattr(node, f"_saved_{name}")
-    return _signed(value) if isinstance(value, int | tuple) else value
+    return value if isinstance(value, torch.Tensor) else _signed(value)
 
 
 def _signed(value: Any) -> Any:
@@ -61,6 +61,16 @@ class _Backward(torch.autograd.Function):
     def backward(ctx: Any, *_: Any) -> Any:
         ctx.compute()
         return None, None
+
+
+def applied(function: type[torch.autograd.Function], *arguments: Any) -> Any:
+    """Apply a function to tensors that no transform of `torch.func` wraps, which is not looked for.
+
+    That would take a quarter of what a small function takes in all.
+    """
+    quick: Any = super(torch.autograd.Function, function)
+    are_transformed = torch._C._are_functorch_transforms_active()
+    return (function if are_transformed else quick).apply(*arguments)
 
 
 class TensorType(Protocol):

@@ -47,8 +47,9 @@ def merged(operands: Iterable[Axes]) -> Axes:
 
 def free(axes: Axes, dims: Iterable[int]) -> None:
     """Raise where one of the axes that are reduced, cut or reordered is one of the batch."""
-    if any(axes[dim] for dim in dims):
-        raise Refusal(_MIXED)
+    for dim in dims:
+        if axes[dim]:
+            raise Refusal(_MIXED)
 
 
 @dataclass(frozen=True, slots=True)

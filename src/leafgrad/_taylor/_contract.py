@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from leafgrad import _autograd
 from leafgrad._taylor._plans import Contraction, Recursion
-from leafgrad._taylor._strips import accumulate, accumulate_on
+from leafgrad._taylor._strips import accumulate, accumulate_on, broadcast
 
 
 def contract(
@@ -18,13 +19,8 @@ def contract(
     """Add up products of two stacks of coefficients for the third, in `slot`, on top of `start`."""
     if not torch.is_grad_enabled():
         return _contracted(plan, slot, first, second, start)
-    result: Tensor = applied(_Contract, plan, slot, first, second, start)
+    result: Tensor = _autograd.applied(_Contract, plan, slot, first, second, start)
     return result
-
-
-def applied(function: type[Function], *arguments: Any) -> Any:
-    """Apply a function that records itself."""
-    return function.apply(*arguments)
 
 
 class _Contract(Function):
@@ -56,7 +52,7 @@ def _contracted(
     plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None
 ) -> Tensor:
     if start is None:
-        shape = torch.broadcast_shapes(first.shape[1:], second.shape[1:])
+        shape = broadcast(first.shape[1:], second.shape[1:])
         out = first.new_empty(plan.sizes[slot], *shape)
         for place in plan.untouched(slot):
             out[place].zero_()
@@ -71,8 +67,7 @@ def _contracted(
 
 def through(plan: Recursion, slope: Tensor, gradient: Tensor) -> Tensor:
     """Send a gradient back through a function whose derivative is the series ``1 + slope``."""
-    own = gradient.narrow(0, 0, len(plan.argument))
-    return contract(plan.products, 0, slope, gradient, start=own)
+    return contract(plan.products, 0, slope, gradient, start=plan.given(gradient))
 
 
 def summed_to(ours: Tensor, shape: torch.Size) -> Tensor:

@@ -22,7 +22,7 @@ def replay(path: _autograd.Path, seed: Series, *, is_in_backward: bool = False) 
     last = {edge: step for step in steps for edge in step.successors}
     for step in steps:
         inputs = [known.get(edge) for edge in step.successors]
-        if any(series is not None for series in inputs):
+        if inputs.count(None) < len(inputs):
             for number, result in enumerate(_results(step, inputs)):
                 if result is not None:
                     known[step.node, number] = result

@@ -90,6 +90,11 @@ class Recursion:
         begun = argument * factor
         return torch.cat([begun, begun.new_zeros(missing, *begun.shape[1:])]) if missing else begun
 
+    def given(self, stack: Tensor) -> Tensor:
+        """Give those coefficients of a stack like the solution that the argument has as well."""
+        count = len(self.argument)
+        return stack if count == self.size else stack.narrow(0, 0, count)
+
     @cached_property
     def full(self) -> Recursion:
         """The plan for a function of the solution."""

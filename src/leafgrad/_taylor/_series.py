@@ -13,6 +13,7 @@ from leafgrad._taylor._algebra import Algebra, Indices
 from leafgrad._taylor._contract import contract
 from leafgrad._taylor._plans import Recursion, contraction, recursion
 from leafgrad._taylor._refusal import Refusal
+from leafgrad._taylor._strips import broadcast
 
 Number = float | int
 
@@ -79,10 +80,11 @@ class Series:
             else (self.stack)
         )
 
-    def broadcast(self, shape: tuple[int, ...]) -> Series:
+    def broadcast(self, shape: Sequence[int]) -> Series:
         """Count as a tensor of another shape that this one is broadcast to."""
         if shape == self.shape:
             return self
+        shape = tuple(shape)
         axes = _batch.aligned(self.axes, len(shape))
         return self.changed(self.aligned(len(shape)), shape=shape, axes=axes)
 
@@ -95,7 +97,7 @@ class Series:
             return self if factor == 1 else self.changed(self.stack * factor)
         if factor.shape == self.shape or factor.dim() == 0:
             return self.changed(self.stack * factor)
-        wide = self.broadcast(torch.broadcast_shapes(self.shape, factor.shape))
+        wide = self.broadcast(broadcast(self.shape, factor.shape))
         return wide.changed(wide.stack * factor)
 
     def divided(self, divisor: Tensor) -> Series:
@@ -103,12 +105,12 @@ class Series:
 
         The inverse of a number that PyTorch made a tensor of would be rounded to single precision.
         """
-        wide = self.broadcast(torch.broadcast_shapes(self.shape, divisor.shape))
+        wide = self.broadcast(broadcast(self.shape, divisor.shape))
         return wide.changed(wide.stack / divisor)
 
     def masked(self, keep: Tensor) -> Series:
         """Put zeros where `keep` is false, whatever was there."""
-        wide = self.broadcast(torch.broadcast_shapes(self.shape, keep.shape))
+        wide = self.broadcast(broadcast(self.shape, keep.shape))
         return wide.changed(torch.where(keep, wide.stack, 0))
 
     def spread(self, indices: Indices) -> Tensor:
@@ -145,8 +147,8 @@ class Series:
         indices = _union(products, self.indices)
         plan = contraction(one.algebra, one.indices, two.indices, indices)
         start = self.spread(indices)
-        shapes = [tensor.shape[1:] for tensor in (start, one.stack, two.stack)]
-        start = start.expand(-1, *torch.broadcast_shapes(*shapes))
+        shape = broadcast(one.stack.shape[1:], two.stack.shape[1:])
+        start = start.expand(-1, *broadcast(start.shape[1:], shape))
         stack = contract(plan, 2, one.stack, two.stack, start)
         return one.changed(stack, axes=axes, indices=indices)
 
@@ -229,7 +231,7 @@ def together(one: Series, two: Series) -> tuple[Series, Series]:
     """Broadcast two series against each other."""
     if one.shape == two.shape:
         return one, two
-    shape = torch.broadcast_shapes(one.shape, two.shape)
+    shape = broadcast(one.shape, two.shape)
     return one.broadcast(shape), two.broadcast(shape)
 
 

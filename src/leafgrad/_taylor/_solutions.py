@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from leafgrad._taylor._contract import applied, contract, through
+from leafgrad import _autograd
+from leafgrad._taylor._contract import contract, through
 from leafgrad._taylor._plans import Recursion
 from leafgrad._taylor._strips import Rows, accumulate
 
@@ -46,7 +47,7 @@ class _Solution(Function):
 
 def exp(plan: Recursion, argument: Tensor) -> Tensor:
     """Give the coefficients of ``exp(argument) - 1``."""
-    result: Tensor = applied(_Solution, plan, _EXP, argument)
+    result: Tensor = _autograd.applied(_Solution, plan, _EXP, argument)
     return result
 
 
@@ -63,7 +64,7 @@ _EXP = _Equation(solved=_solved_exp, slope=lambda _, out: out, factor=1)
 
 def inverse(plan: Recursion, argument: Tensor) -> Tensor:
     """Give the coefficients of ``1 / (1 + argument) - 1``."""
-    result: Tensor = applied(_Solution, plan, _INVERSE, argument)
+    result: Tensor = _autograd.applied(_Solution, plan, _INVERSE, argument)
     return result
 
 
@@ -84,7 +85,7 @@ _INVERSE = _Equation(
 
 def root(plan: Recursion, argument: Tensor) -> Tensor:
     """Give the coefficients of ``sqrt(1 + argument) - 1``."""
-    result: Tensor = applied(_Solution, plan, _ROOT, argument)
+    result: Tensor = _autograd.applied(_Solution, plan, _ROOT, argument)
     return result
 
 
@@ -101,7 +102,7 @@ _ROOT = _Equation(solved=_solved_root, slope=lambda plan, out: inverse(plan.full
 
 def sin_cos(plan: Recursion, argument: Tensor) -> Tensor:
     """Give the coefficients of ``sin(argument)`` and ``cos(argument) - 1``, one above the other."""
-    result: Tensor = applied(_SinCos, plan, argument)
+    result: Tensor = _autograd.applied(_SinCos, plan, argument)
     return result
 
 

@@ -111,6 +111,16 @@ class Rows:
         return self.stack.narrow(0, place.start - self.first, place.stop - place.start)
 
 
+def broadcast(one: Sequence[int], two: Sequence[int]) -> Sequence[int]:
+    """Do what `torch.broadcast_shapes` does, which takes longer than two operations.
+
+    What does not fit together is left to the operation that follows.
+    """
+    if one == two:
+        return one
+    return tuple(map(max, one, two)) if len(one) == len(two) else torch.broadcast_shapes(one, two)
+
+
 Stack = Rows | Tensor
 
 

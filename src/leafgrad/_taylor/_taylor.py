@@ -115,7 +115,8 @@ class Taylor:
     def _result(self, coefficient: Tensor | None, factor: float) -> Tensor:
         if coefficient is None:
             return self.inputs.new_zeros(self.outputs.shape)
-        return (coefficient.expand(self.outputs.shape) * factor).to(self.inputs.dtype)
+        result = coefficient.expand(self.outputs.shape)
+        return (result if factor == 1 else result * factor).to(self.inputs.dtype)
 
 
 @lru_cache(maxsize=256)
