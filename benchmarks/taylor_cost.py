@@ -1,10 +1,12 @@
 """What derivatives and Laplacians by Taylor mode cost beside other ways to take them.
 
 Forward pass, derivative and backward pass to the parameters: milliseconds of CPU time, medians of
-turns, and how many times leafgrad's; then the peak of megabytes that tensors take.
+turns, and how many times leafgrad's; then the peak of megabytes that tensors take. After the orders
+of a network, how many times more each takes than the one before.
 """
 
 import argparse
+from itertools import pairwise
 
 import torch
 from in_turns import Way, deepxde, floor, heading, medians, network, peak, per_row
@@ -14,6 +16,8 @@ from leafgrad import higher_order_grad, laplacian
 
 LARGE = 20_000  # rows times order, or columns, from where three rounds must do
 SLOW = 6  # the order from where torch.func and DeepXDE are left out
+HEAVY = 3_000_000  # rows times 3 to the order, from where nested reverse mode is left out
+SHAPES = ["5x64", "3x128"]  # hidden layers and their width
 
 
 def nested(order: int) -> Way:
@@ -88,9 +92,9 @@ def laplacian_by_deepxde(model: nn.Module, inputs: Tensor) -> Tensor:
     return result
 
 
-def ways_to_derive(order: int) -> dict[str, Way]:
+def ways_to_derive(order: int, rows: int) -> dict[str, Way]:
     """Give the ways to an order, and the least work: v x and y y forward, v g and y g backward."""
-    ways = {"nested": nested(order)}
+    ways = {"nested": nested(order)} if rows * 3**order < HEAVY else {}
     if order < SLOW:
         ways["func"] = by_func(order)
     if deepxde is not None and order < SLOW:
@@ -109,33 +113,50 @@ def ways_to_laplacian(columns: int) -> dict[str, Way]:
     return ways | {"leafgrad": lambda model, x: laplacian(model(x), x)}
 
 
-def compare(name: str, model: nn.Module, inputs: Tensor, ways: dict[str, Way], rounds: int) -> None:
-    """Print one line of the table, under its own heading as the ways differ."""
+def compare(
+    name: str, model: nn.Module, inputs: Tensor, ways: dict[str, Way], rounds: int
+) -> float:
+    """Print one line of the table, under its own heading as the ways differ; give our time."""
     times = medians(model, inputs, ways, rounds)
     measured = [way for way in ways if way not in ("func", "floor")]
     peaks = {way: peak(model, inputs, ways[way]) for way in measured}
     print(f"{'':28}{heading(times)} || MB {heading(peaks)}")
     print(f"{name:28}{per_row(times)} || MB {per_row(peaks)}", flush=True)
+    return times["leafgrad"]
+
+
+def growth(times: dict[int, float]) -> str:
+    """Tell how many times more an order takes than the one before."""
+    steps = pairwise(sorted(times))
+    return "  ".join(f"{b}: {(times[b] / times[a]) ** (1 / (b - a)):.2f}" for a, b in steps)
 
 
 def main() -> None:
     """Print time and memory of each way, and their ratios."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=11)
-    parser.add_argument("--orders", type=int, nargs="*", default=[1, 2, 3, 4, 5, 6])
+    parser.add_argument("--orders", type=int, nargs="*", default=[1, 2, 3, 4, 5, 6, 8])
+    parser.add_argument("--shapes", nargs="*", default=SHAPES)
     parser.add_argument("--rows", type=int, nargs="*", default=[256, 4096])
     parser.add_argument("--dims", type=int, nargs="*", default=[2, 10, 50])
+    parser.add_argument("--quick", action="store_true", help="one network and size, up to order 4")
     options = parser.parse_args()
+    if options.quick:
+        options.shapes, options.rows, options.dims = SHAPES[:1], [256], [2]
+        options.orders = [1, 2, 3, 4]
     torch.manual_seed(0)
     torch.set_num_threads(1)
     for rows in options.rows:
-        for depth, width in ((5, 64), (3, 128)):
+        for shape in options.shapes:
+            depth, width = map(int, shape.split("x"))
             model = network(1, width, depth)
             inputs = torch.linspace(-1, 1, rows).unsqueeze(1).requires_grad_()
+            ours = {}
             for order in options.orders:
                 rounds = options.rounds if order * rows < LARGE else min(3, options.rounds)
-                name = f"{depth}x{width} rows {rows} order {order}"
-                compare(name, model, inputs, ways_to_derive(order), rounds)
+                name = f"{shape} rows {rows} order {order}"
+                ours[order] = compare(name, model, inputs, ways_to_derive(order, rows), rounds)
+            print(f"{'':28}growth per order  {growth(ours)}", flush=True)
         for columns in options.dims:
             model = network(columns, 64, 5)
             inputs = torch.rand(rows, columns, requires_grad=True)

@@ -97,3 +97,34 @@ def test_a_kind_of_node_keeps_some_arguments_and_not_others() -> None:
     node = node_of(leaf(2, 3).amax(1))
     assert _autograd.keeps(node, "keepdim")
     assert not _autograd.keeps(node_of(leaf(2).max()), "keepdim")
+
+
+class Double(torch.autograd.Function):
+    """A function that a transform can pass through."""
+
+    @staticmethod
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Keep nothing."""
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        del ctx
+        return gradients[0] * 2
+
+
+def test_a_function_is_applied_as_by_itself_inside_a_transform_as_well() -> None:
+    x = leaf(1)
+    result = _autograd.applied(Double, x)
+    result.backward()
+    assert (result.item(), _autograd.node_name(node_of(result))) == (2, "DoubleBackward")
+    assert x.grad is not None
+    assert x.grad.item() == 2
+
+    def function(x: torch.Tensor) -> Any:
+        return _autograd.applied(Double, x)
+
+    assert torch.func.grad(function)(torch.tensor(3.0)).item() == 2

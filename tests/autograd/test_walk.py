@@ -136,3 +136,23 @@ def test_a_walk_marks_one_node_in_every_so_many_of_a_deep_graph() -> None:
     for _ in range(3 * _walk._LONGEST_FALL):
         x = x.sin()
     assert marks(x) == [_walk._KEPT] * 3
+
+
+def test_a_walk_to_an_edge_lists_what_leads_there_successors_first() -> None:
+    x = leaf(2)
+    a = x.sin()
+    b = (a * a + x.cos()) * leaf(2)
+    nodes = _walk.walk_to((recorded(a), 0), recorded(b))
+    assert [_autograd.node_name(node) for node in nodes] == [
+        *("MulBackward0", "AddBackward0", "MulBackward0")
+    ]
+    assert _walk.walk_to((recorded(leaf(2).sin()), 0), recorded(b)) == []
+
+
+def test_a_walk_to_an_edge_marks_a_deep_graph_as_well() -> None:
+    start = x = leaf(2).sin()
+    for _ in range(3 * _walk._LONGEST_FALL):
+        x = x.sin()
+    nodes: list[Any] = _walk.walk_to((recorded(start), 0), recorded(x))
+    assert len(nodes) == 3 * _walk._LONGEST_FALL
+    assert [mark for node in nodes for mark in node.metadata] == [_walk._KEPT] * 3
