@@ -10,7 +10,7 @@ from torch.autograd import Function
 
 from leafgrad import _autograd
 from leafgrad._taylor._plans import Contraction, Recursion
-from leafgrad._taylor._strips import accumulate, accumulate_on, broadcast
+from leafgrad._taylor._strips import accumulate, accumulate_on, common_shape
 
 
 def contract(
@@ -52,7 +52,7 @@ def _contracted(
     plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None
 ) -> Tensor:
     if start is None:
-        shape = broadcast(first.shape[1:], second.shape[1:])
+        shape = common_shape(first.shape[1:], second.shape[1:])
         out = first.new_empty(plan.sizes[slot], *shape)
         for place in plan.untouched(slot):
             out[place].zero_()

@@ -13,7 +13,7 @@ from leafgrad._taylor._algebra import Algebra, Indices
 from leafgrad._taylor._contract import contract
 from leafgrad._taylor._plans import Recursion, contraction, recursion
 from leafgrad._taylor._refusal import Refusal
-from leafgrad._taylor._strips import broadcast
+from leafgrad._taylor._strips import common_shape
 
 Number = float | int
 
@@ -97,7 +97,7 @@ class Series:
             return self if factor == 1 else self.changed(self.stack * factor)
         if factor.shape == self.shape or factor.dim() == 0:
             return self.changed(self.stack * factor)
-        wide = self.broadcast(broadcast(self.shape, factor.shape))
+        wide = self.broadcast(common_shape(self.shape, factor.shape))
         return wide.changed(wide.stack * factor)
 
     def divided(self, divisor: Tensor) -> Series:
@@ -105,12 +105,12 @@ class Series:
 
         The inverse of a number that PyTorch made a tensor of would be rounded to single precision.
         """
-        wide = self.broadcast(broadcast(self.shape, divisor.shape))
+        wide = self.broadcast(common_shape(self.shape, divisor.shape))
         return wide.changed(wide.stack / divisor)
 
     def masked(self, keep: Tensor) -> Series:
         """Put zeros where `keep` is false, whatever was there."""
-        wide = self.broadcast(broadcast(self.shape, keep.shape))
+        wide = self.broadcast(common_shape(self.shape, keep.shape))
         return wide.changed(torch.where(keep, wide.stack, 0))
 
     def spread(self, indices: Indices) -> Tensor:
@@ -147,8 +147,8 @@ class Series:
         indices = _union(products, self.indices)
         plan = contraction(one.algebra, one.indices, two.indices, indices)
         start = self.spread(indices)
-        shape = broadcast(one.stack.shape[1:], two.stack.shape[1:])
-        start = start.expand(-1, *broadcast(start.shape[1:], shape))
+        shape = common_shape(one.stack.shape[1:], two.stack.shape[1:])
+        start = start.expand(-1, *common_shape(start.shape[1:], shape))
         stack = contract(plan, 2, one.stack, two.stack, start)
         return one.changed(stack, axes=axes, indices=indices)
 
@@ -231,7 +231,7 @@ def together(one: Series, two: Series) -> tuple[Series, Series]:
     """Broadcast two series against each other."""
     if one.shape == two.shape:
         return one, two
-    shape = broadcast(one.shape, two.shape)
+    shape = common_shape(one.shape, two.shape)
     return one.broadcast(shape), two.broadcast(shape)
 
 

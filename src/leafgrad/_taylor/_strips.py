@@ -111,8 +111,8 @@ class Rows:
         return self.stack.narrow(0, place.start - self.first, place.stop - place.start)
 
 
-def broadcast(one: Sequence[int], two: Sequence[int]) -> Sequence[int]:
-    """Do what `torch.broadcast_shapes` does, which takes longer than two operations.
+def common_shape(one: Sequence[int], two: Sequence[int]) -> Sequence[int]:
+    """Find what `torch.broadcast_shapes` finds, which takes as long as three operations do.
 
     What does not fit together is left to the operation that follows.
     """
