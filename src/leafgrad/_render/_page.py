@@ -111,6 +111,7 @@ def _header(trace: "GraphTrace", *, folds: bool, is_folded: bool, levels: int) -
         element("h1", text(title(trace))),
         Markup('<input type="search" placeholder="Search" aria-label="Search the boxes">'),
         *[_depths(levels), _button("module", "Fold module", disabled="")] * bool(levels),
+        _button("path", "Paths", aria_pressed="false"),
         _button("out", "−", aria_label="Zoom out"),
         _button("in", "+", aria_label="Zoom in"),
         _button("fit", "Fit"),
