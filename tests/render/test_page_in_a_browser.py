@@ -10,7 +10,7 @@ from torch import nn
 from leafgrad import GraphTrace, trace_graph
 from tests.browser import needs_chromium
 from tests.devtools import CONTROL, SHIFT, Browser, Page, chromium
-from tests.models import Block, polynomial, resnet, transformer
+from tests.models import Block, pinn, polynomial, resnet, transformer
 from tests.render.test_piles import blocks
 
 BOXES = "view.shown.map(thing => view.things[thing])"
@@ -31,15 +31,15 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 pytestmark = needs_chromium
-Opened = Callable[[GraphTrace], Page]
+Opened = Callable[..., Page]
 
 
 @pytest.fixture
 def opened(browser: Browser, tmp_path: Path) -> Opened:
-    def at(trace: GraphTrace) -> Page:
+    def at(trace: GraphTrace, width: int = 1000, height: int = 700) -> Page:
         file = tmp_path / "graph.html"
         file.write_text(trace.to_html(), "utf-8")
-        return Page(browser, file.as_uri())
+        return Page(browser, file.as_uri(), width, height)
 
     return at
 
@@ -128,6 +128,55 @@ def test_a_tap_selects(opened: Opened) -> None:
     page.tap(page.middle(box(1)))
     page.until(f"{SELECTED} === 1")
     assert page.ask(LIT) == [0, 1, 2]
+
+
+def test_nothing_moves_when_a_box_is_selected(opened: Opened) -> None:
+    for width in (390, 600, 800, 1000, 1200):
+        page = opened(blocks(), width, 844)
+        page.key("f")
+        page.ask(f"reveal({place('GeluBackward0')})")
+        tops = []
+        for number in ("null", place("GeluBackward0")):
+            page.ask(f"select({number})")
+            tops.append(page.ask("stage.getBoundingClientRect().top"))
+        assert tops[0] == tops[1]
+
+
+def test_a_finger_lights_the_paths_between_two_after_the_button(opened: Opened) -> None:
+    page = opened(polynomial())
+    paths = "document.querySelector('[data-do=path]')"
+    page.tap(page.middle(box(5)))
+    page.tap(page.middle(paths))
+    page.until(f"{paths}.ariaPressed === 'true'")
+    page.tap(page.middle(box(0)))
+    page.until(f"{TOLD}.startsWith('4 boxes on the paths between')")
+    assert page.ask(LIT) == [0, 3, 4, 5]
+    page.tap(page.middle(paths))
+    page.tap(page.middle(box(1)))
+    page.until(f"{SELECTED} === 1")
+    assert page.ask(LIT) == [0, 1, 2]
+
+
+def test_two_fingers_zoom_what_is_between_them(opened: Opened) -> None:
+    page = opened(transformer(), 390, 844)
+    middle = page.middle(box(3))
+    page.pinch(middle, 100, 200)
+    page.until("scale === 2")
+    assert page.middle(box(3)) == pytest.approx(middle, abs=4)
+    page.pinch(middle, 200, 100)
+    page.until("scale === 1")
+
+
+def test_on_a_phone_it_starts_at_the_root_and_large_enough_to_read(opened: Opened) -> None:
+    for trace in (pinn(), transformer(), polynomial()):
+        page = opened(trace, 390, 844)
+        root = page.ask(
+            f"(({{left, right, top}}) => [left, right, top])({box(0)}.getBoundingClientRect())"
+        )
+        assert root[0] > 0
+        assert root[1] < 390
+        assert 100 < root[2] < 200
+        assert page.ask("scale") >= 0.8
 
 
 @pytest.mark.parametrize(("button", "larger"), [("in", True), ("out", False)])
@@ -268,18 +317,40 @@ def test_what_is_found_and_lit_follows_the_folds(opened: Opened) -> None:
 # --- Thousands of nodes
 
 FRAME = 1 / 60
+SEEN = """
+(frame => view.rects.flatMap((_, n) => {
+    const [x, y] = view.middle(n);
+    return x > frame.left && x < frame.right && y > frame.top && y < frame.bottom ? [n] : [];
+}))(stage.getBoundingClientRect())
+"""
+THERE = f"{SEEN}.every(n => view.things[view.shown[n]].isConnected)"
+DRAWN_WRONG = f"""
+{SEEN}.filter(n => {{
+    const at = {BOXES}[n].querySelector('.box, .leaf').getBoundingClientRect();
+    const [x, y] = view.middle(n);
+    return Math.abs(at.left + at.width / 2 - x) > 1 || Math.abs(at.top + at.height / 2 - y) > 1;
+}})
+"""
+
+
+@pytest.fixture(scope="module")
+def deep() -> GraphTrace:
+    model = nn.Sequential(nn.Linear(8, 8), *(Block(8) for _ in range(54)))
+    return trace_graph(model(torch.ones(1, 4, 8)).mean(), names=model)
 
 
 def work(page: Page) -> float:
-    """The CPU seconds of the page so far, but for painting."""
+    """The CPU seconds that the page has spent so far."""
+    page.ask("new Promise(requestAnimationFrame).then(() => 0)")
     found = page.send("Performance.getMetrics")["metrics"]
-    spent = {metric["name"]: metric["value"] for metric in found}
-    return float(sum(spent[f"{what}Duration"] for what in ("Script", "Layout", "RecalcStyle")))
+    (spent,) = [metric["value"] for metric in found if metric["name"] == "TaskDuration"]
+    return float(spent)
 
 
-def test_three_thousand_nodes_move_and_zoom_within_a_frame_each(opened: Opened) -> None:
-    model = nn.Sequential(nn.Linear(8, 8), *(Block(8) for _ in range(54)))
-    page = opened(trace_graph(model(torch.ones(1, 4, 8)).mean(), names=model))
+def test_three_thousand_nodes_move_and_zoom_within_a_frame_each(
+    opened: Opened, deep: GraphTrace
+) -> None:
+    page = opened(deep)
     page.send("Performance.enable", timeDomain="threadTicks")
     page.key("f")
     assert page.ask(f"{BOXES}.length") > 2900
@@ -300,6 +371,65 @@ def test_three_thousand_nodes_move_and_zoom_within_a_frame_each(opened: Opened) 
         page.mouse("mouseReleased", (60, 330), button="left", clickCount=1)
 
 
+def test_three_thousand_nodes_light_and_fold_before_one_wonders(
+    opened: Opened, deep: GraphTrace
+) -> None:
+    page = opened(deep)
+    page.send("Performance.enable", timeDomain="threadTicks")
+    page.key("f")
+    fold = f"({DEPTH}.value = {{}}, {DEPTH}.dispatchEvent(new Event('change')))"
+    ways: dict[str, tuple[float, Callable[[], object]]] = {
+        "click": (0.05, lambda: page.click(page.middle(box(3)))),
+        "the other end": (0.05, lambda: page.click(page.middle(box(0)), SHIFT)),
+        "all lit": (0.05, lambda: page.key("Escape")),
+        "one level": (0.15, lambda: page.ask(fold.format(1))),
+        "none": (0.15, lambda: page.ask(fold.format(-1))),
+        "what repeats": (0.15, lambda: page.key("f")),
+    }
+    for name, (most, act) in ways.items():
+        before = work(page)
+        act()
+        assert work(page) - before < most, name
+
+
+def test_what_is_seen_is_drawn_where_it_is_and_little_else(
+    opened: Opened, deep: GraphTrace
+) -> None:
+    page = opened(deep)
+    page.key("f")
+    for number in (0, 700, 2921, 1400, 60):
+        page.ask(f"stage.scrollTo(0, view.rects[{number}].top * scale)")
+        page.until(THERE)
+        assert page.ask(DRAWN_WRONG) == []
+        assert 5 < page.ask(f"{DRAWN}.length") < 100
+
+
+def test_boxes_too_small_to_read_are_drawn_as_shapes_until_one_comes_nearer(
+    opened: Opened, deep: GraphTrace
+) -> None:
+    page = opened(deep)
+    page.key("f")
+    page.key("0")
+    shapes = "[...view.near.children].map(each => each.getAttribute('d').split('M').length - 1)"
+    assert sum(page.ask(shapes)) == page.ask("view.nearBoxes.length") > 200
+    assert page.ask(f"{DRAWN}.length") == 0
+    page.click((500, 300))
+    lit = page.ask("[view.lit.size, view.nearBoxes.filter(n => !view.lit.has(n)).length]")
+    assert page.ask(VEIL).count("M") == lit[1] > 0
+    page.ask("zoom(1)")
+    assert page.ask(THERE)
+
+
+def test_paper_has_it_all(opened: Opened) -> None:
+    page = opened(transformer())
+    page.key("f")
+    assert page.ask(f"{DRAWN}.length < view.rects.length")
+    page.ask("dispatchEvent(new Event('beforeprint'))")
+    assert page.ask(f"{DRAWN}.length === view.rects.length")
+    page.ask("dispatchEvent(new Event('afterprint'))")
+    assert page.ask(f"{DRAWN}.length < view.rects.length")
+
+
 # --- With the keyboard
 
 
@@ -312,6 +442,18 @@ def test_arrows_go_along_the_graph_and_escape_lets_go(opened: Opened) -> None:
     assert visited == [0, 1, 3, 4, 2, 1, 0, 0]
     page.key("Escape")
     assert page.ask(SELECTED) == -1
+
+
+def test_arrows_with_shift_move_the_other_end_of_the_paths(opened: Opened) -> None:
+    page = opened(polynomial())
+    page.key("ArrowDown")
+    page.key("ArrowDown", SHIFT)
+    page.key("ArrowRight", SHIFT)
+    page.key("ArrowDown", SHIFT)
+    assert page.ask(SELECTED) == 0
+    assert page.ask(LIT) == [0, 3, 4]
+    page.key("ArrowUp")
+    assert page.ask(SELECTED) == 3
 
 
 def test_what_the_keyboard_selects_comes_into_view(opened: Opened) -> None:

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from leafgrad._trace import GraphTrace
 
 HINT = (
-    "Point at a box or select it: arrow keys go along the graph, Shift and a click show the paths "
-    "between two, Escape lets go. + − 0 zoom, / searches, f folds what repeats."
+    "Point at a box to read what it is, select it to light its paths, and another with Paths or "
+    "Shift to light those between the two. Keys: arrows go along the graph, Escape lets go, + − 0 "
+    "zoom, / searches, f folds what repeats"
 )
-HINT_FOR_MODULES = " m folds the module around, Enter or a double click unfolds it."
+HINT_FOR_MODULES = ", m folds the module around, Enter unfolds it"
 
 
 def page(trace: "GraphTrace") -> str:
@@ -36,7 +37,7 @@ def page(trace: "GraphTrace") -> str:
         element("div", *view.markup, class_="view", **({} if one == start else {"hidden": ""}))
         for one, view in zip(shown, views, strict=True)
     )
-    hint = HINT + HINT_FOR_MODULES * bool(depths)
+    hint = f"{HINT}{HINT_FOR_MODULES * bool(depths)}."
     code = Markup(resource("layout.js") + resource("page.js"))
     content = (
         _header(trace, folds=len(views) > 1, is_folded=start == shown[0], levels=levels),

@@ -139,7 +139,7 @@ class View {
     [this.left, this.width, this.height] = [start, end - start, height + 36 + high];
     this.svg.setAttribute("viewBox", `${start} -12 ${this.width} ${this.height}`);
     this.svg.setAttribute("width", this.width);
-    this.svg.setAttribute("height", this.height);
+    this.svg.style.height = `${this.height}px`; // by its proportions a long one is pixels off
     this.window = null;
   }
 
@@ -183,6 +183,7 @@ class View {
     const isFar = this.nearBoxes.length > MANY && window.scale < readable;
     const drawn = isFar ? this.silhouettes() : this.nearBoxes.map((number) => this.placed(number));
     const kept = new Set(drawn);
+    this.svg.classList.toggle("far", isFar);
     for (const each of [...this.near.children]) if (!kept.has(each)) each.remove();
     for (const each of drawn) if (each.parentNode !== this.near) this.near.append(each);
     this.lines.setAttribute("d", this.nearLinks.map((number) => this.curves[number]).join(""));
@@ -252,10 +253,12 @@ class View {
   }
 
   choose(number) {
-    const chosen = number === null ? [] : [this.shape(number).cloneNode()];
-    this.mark.replaceChildren(...chosen);
-    if (number !== null)
-      this.mark.setAttribute("transform", this.placed(number).getAttribute("transform"));
+    this.mark.replaceChildren();
+    if (number === null) return;
+    const chosen = this.shape(number).cloneNode();
+    chosen.removeAttribute("class");
+    this.mark.append(chosen);
+    this.mark.setAttribute("transform", this.placed(number).getAttribute("transform"));
   }
 }
 
@@ -351,7 +354,8 @@ function offer() {
   if (!moduleButton) return;
   moduleButton.disabled = call === undefined;
   const does = selected !== null && view.callAt(selected) !== undefined ? "Unfold" : "Fold";
-  moduleButton.textContent = call === undefined ? "Fold module" : `${does} ${view.data.calls[call].name}`;
+  const name = call === undefined ? "module" : view.data.calls[call].name;
+  moduleButton.textContent = moduleButton.title = `${does} ${name}`;
 }
 
 // Fold these calls, and keep the thing that is looked at where it is.
