@@ -134,8 +134,9 @@ class View {
     const beside = this.folded.size ? 0 : this.data.beside;
     const middle = (left + right) / 2;
     const start = Math.min(left - beside, middle - wide / 2) - 12;
-    const end = Math.max(right, start + wide + 12, middle + wide / 2) + 12;
-    this.legend.setAttribute("transform", `translate(${start + 12} ${height + 24})`);
+    const end = Math.max(right, middle + wide / 2) + 12;
+    const under = Math.max(start + 12, Math.min(-wide / 2, end - 12 - wide));
+    this.legend.setAttribute("transform", `translate(${under} ${height + 24})`);
     [this.left, this.width, this.height] = [start, end - start, height + 36 + high];
     this.svg.setAttribute("viewBox", `${start} -12 ${this.width} ${this.height}`);
     this.svg.setAttribute("width", this.width);
@@ -305,12 +306,11 @@ function zoom(to, { clientX, clientY } = center()) {
   view.update();
 }
 
-// Start at the root, so large that one can read it.
+// Start at the root, which stands at 0, so large that one can read it.
 function open() {
   const fits = stage.clientWidth / view.width;
   zoom(fits < LEAST ? 1 : Math.min(1, fits));
-  stage.scrollTop = view.rects[0].top * scale;
-  stage.scrollBy(view.middle(0)[0] - center().clientX, 0);
+  stage.scrollTo(-view.left * scale - stage.clientWidth / 2, 0);
   view.update();
 }
 
