@@ -61,5 +61,5 @@ FRAME_STYLE = f"""
 .{FRAME}>div>svg{{display:block;width:100%}}
 .{FRAME}>div>span{{position:absolute;top:0;width:1px;height:1px;scroll-snap-align:center}}
 @keyframes {FRAME}{{from,to{{scroll-snap-type:x mandatory}}}}
-@media print{{.{FRAME}>div{{max-width:100%!important}}}}
+@media print{{.{FRAME}{{overflow:visible}}.{FRAME}>div{{max-width:100%!important}}}}
 """.replace("\n", "")
