@@ -13,7 +13,7 @@ from leafgrad._render._svg_parts import Sketch, drawn, sketch
 from leafgrad._render._svg_style import CLASS
 from leafgrad._render._units import count
 from leafgrad._render._words import title
-from leafgrad._render._xml import Markup, element, text
+from leafgrad._render._xml import Markup, element, text, visible
 
 if TYPE_CHECKING:
     from leafgrad._trace import GraphTrace
@@ -82,7 +82,7 @@ def _view(trace: "GraphTrace", shown: Picture) -> _View:
             "order": order,
             "links": [asdict(link) for link in whole.links],
             "calls": [
-                {**_size(one), "parts": call.places, "depth": call.depth, "name": call.part.module}
+                {**_size(one), "parts": call.places, "depth": call.depth, "name": _name(call)}
                 for one, call in zip(boxes, calls, strict=True)
             ],
             "legend": [whole.under.width, whole.under.height],
@@ -94,6 +94,10 @@ def _view(trace: "GraphTrace", shown: Picture) -> _View:
 def _sketched(trace: "GraphTrace", call: ModuleCall) -> Sketch:
     ways = len(call.part.ways)
     return sketch(call.part, with_kind=tells_kind(trace), arrivals=ways, nbytes=0)
+
+
+def _name(call: ModuleCall) -> str:
+    return visible(call.part.module or "")
 
 
 def _size(one: Sketch) -> dict[str, float]:
