@@ -69,6 +69,19 @@ def test_a_name_with_a_script_in_it_does_nothing(opened: Opened) -> None:
     assert page.ask("[window.hit ?? 0, document.images.length]") == [0, 0]
 
 
+def test_the_hint_tells_of_keys_but_for_those_who_have_a_touch_screen(opened: Opened) -> None:
+    page = opened(polynomial())
+    hint, keys = page.ask(TOLD).splitlines()
+    assert (hint[:5], keys[:5]) == ("Point", "Keys:")
+    page.send("Emulation.setTouchEmulationEnabled", enabled=True)
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1}
+    page.send("Emulation.setDeviceMetricsOverride", mobile=True, **size)
+    page.ask("window.isOld = true")
+    page.send("Page.reload")
+    page.until("!window.isOld && document.readyState === 'complete'")
+    assert page.ask(TOLD) == hint
+
+
 # --- With the pointer
 
 
@@ -413,7 +426,7 @@ def test_boxes_too_small_to_read_are_drawn_as_shapes_until_one_comes_nearer(
     shapes = "[...view.near.children].map(each => each.getAttribute('d').split('M').length - 1)"
     assert sum(page.ask(shapes)) == page.ask("view.nearBoxes.length") > 200
     assert page.ask(f"{DRAWN}.length") == 0
-    page.click((500, 300))
+    page.click(page.ask("view.middle(view.nearBoxes[100])"))
     lit = page.ask("[view.lit.size, view.nearBoxes.filter(n => !view.lit.has(n)).length]")
     assert page.ask(VEIL).count("M") == lit[1] > 0
     page.ask("zoom(1)")

@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 HINT = (
     "Point at a box to read what it is, select it to light its paths, and another with Paths or "
-    "Shift to light those between the two. Keys: arrows go along the graph, Escape lets go, + − 0 "
-    "zoom, / searches, f folds what repeats"
+    "Shift to light those between the two."
 )
-HINT_FOR_MODULES = ", m folds the module around, Enter unfolds it"
+KEYS = (
+    "Keys: arrows go along the graph, Escape lets go, + − 0 zoom, / searches, f folds what repeats"
+)
+KEYS_FOR_MODULES = ", m folds the module around, Enter unfolds it"
 
 
 def page(trace: "GraphTrace") -> str:
@@ -37,12 +39,12 @@ def page(trace: "GraphTrace") -> str:
         element("div", *view.markup, class_="view", **({} if one == start else {"hidden": ""}))
         for one, view in zip(shown, views, strict=True)
     )
-    hint = f"{HINT}{HINT_FOR_MODULES * bool(depths)}."
+    keys = f"{KEYS}{KEYS_FOR_MODULES * bool(depths)}."
     code = Markup(resource("layout.js") + resource("page.js"))
     content = (
         _header(trace, folds=len(views) > 1, is_folded=start == shown[0], levels=levels),
         element("main", *frames, tabindex="0"),
-        element("footer", element("output", text(hint))),
+        element("footer", element("output", text(HINT), data_keys=keys)),
         element("script", _json([view.data for view in views]), type="application/json", id="data"),
         element("script", code),
     )

@@ -5,6 +5,7 @@ const button = (name) => document.querySelector(`[data-do="${name}"]`);
 const between = button("path");
 const moduleButton = button("module");
 const depths = button("depth");
+if (!matchMedia("(pointer: coarse)").matches) told.textContent += `\n${told.dataset.keys}`;
 const hint = told.textContent;
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -248,9 +249,17 @@ class View {
     const off = lit ? this.nearBoxes.filter((number) => !lit.has(number)) : [];
     const on = lit ? this.nearLinks.filter((n) => this.links[n].every((box) => lit.has(box))) : [];
     this.svg.classList.toggle("lit", Boolean(lit));
-    this.veil.setAttribute("d", off.map((number) => outline(this.rects[number], 2)).join(""));
+    this.veil.setAttribute("d", off.map((number) => this.cover(number)).join(""));
     this.ways.setAttribute("d", on.map((number) => this.curves[number]).join(""));
     this.tips.setAttribute("d", on.map((number) => this.tops[number]).join(""));
+  }
+
+  // A box with the stubs that stick out under its right end.
+  cover(number) {
+    const { right, bottom } = this.rects[number];
+    const stubs = { left: right - 36, top: bottom + 2, right, bottom: bottom + 9 };
+    const hasStubs = this.things[this.shown[number]].querySelector(":scope > .stub");
+    return outline(this.rects[number], 2) + (hasStubs ? outline(stubs) : "");
   }
 
   choose(number) {
