@@ -307,7 +307,7 @@ def test_the_birthplace_of_a_gradient_that_is_not_finite_is_the_node_that_made_i
     trace = trace_graph(((x * 2).sqrt() * 3).sum(), names={"x": x}, gradients=True)
     assert turning(trace) == ["SqrtBackward0"]
     assert trace.to_text().splitlines()[1] == (
-        "not finite: gradients from node 2, SqrtBackward0, on"
+        "gradients not finite from node 2, SqrtBackward0"
     )
 
 

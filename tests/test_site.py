@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from leafgrad import trace_graph
 from tests.browser import needs_chromium
 from tests.devtools import Browser, Page, chromium
 from tests.models import checkpointed, pinn
@@ -44,6 +46,14 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+def with_pictures(site: Path) -> list[Path]:
+    """The pages on which a graph is drawn."""
+    found = [page for page in site.rglob("*.html") if 'class="leafgrad-' in page.read_text("utf-8")]
+    names = {page.relative_to(site).as_posix() for page in found}
+    assert names >= {"reference/gallery.html", "tutorial/graph.html", "tutorial/step-by-step.html"}
+    return found
+
+
 def complaints(browser: Browser, file: Path, scheme: str, width: int) -> list[Any]:
     page = Page(browser, file.as_uri(), width=width)
     scheme_feature = {"name": "prefers-color-scheme", "value": scheme}
@@ -68,17 +78,19 @@ LOOKS = pytest.mark.parametrize(
 def test_axe_finds_nothing_on_pages_with_pictures(
     browser: Browser, site: Path, scheme: str, width: int
 ) -> None:
-    for page in ("reference/gallery", "tutorial/graph"):
-        assert complaints(browser, site / f"{page}.html", scheme, width) == []
+    for page in with_pictures(site):
+        assert complaints(browser, page, scheme, width) == []
 
 
 @LOOKS
-def test_axe_finds_nothing_on_the_page_of_a_graph(
+def test_axe_finds_nothing_on_the_page_of_a_graph_or_a_backward(
     browser: Browser, tmp_path: Path, scheme: str, width: int
 ) -> None:
-    for trace in (blocks(), pinn(), checkpointed()):
+    x = torch.tensor(2.0, requires_grad=True)
+    told = trace_graph(x.sin() * x, names={"x": x}, values=True, gradients=True).steps()
+    for shown in (blocks(), pinn(), checkpointed(), told):
         file = tmp_path / "graph.html"
-        file.write_text(trace.to_html(), "utf-8")
+        file.write_text(shown.to_html(), "utf-8")
         assert complaints(browser, file, scheme, width) == []
 
 

@@ -13,16 +13,19 @@ from leafgrad._render._svg_parts import Sketch, drawn, sketch
 from leafgrad._render._svg_style import CLASS
 from leafgrad._render._units import count
 from leafgrad._render._words import title
-from leafgrad._render._xml import Markup, element, text
+from leafgrad._render._xml import Markup, element, text, visible
 
 if TYPE_CHECKING:
     from leafgrad._trace import GraphTrace
 
 HINT = (
-    "Point at a box or select it: arrow keys go along the graph, Shift and a click show the paths "
-    "between two, Escape lets go. + − 0 zoom, / searches, f folds what repeats."
+    "Point at a box to read what it is, select it to light its paths, and another with Paths or "
+    "Shift to light those between the two."
 )
-HINT_FOR_MODULES = " m folds the module around, Enter or a double click unfolds it."
+KEYS = (
+    "Keys: arrows go along the graph, Escape lets go, + − 0 zoom, / searches, f folds what repeats"
+)
+KEYS_FOR_MODULES = ", m folds the module around, Enter unfolds it"
 
 
 def page(trace: "GraphTrace") -> str:
@@ -36,12 +39,12 @@ def page(trace: "GraphTrace") -> str:
         element("div", *view.markup, class_="view", **({} if one == start else {"hidden": ""}))
         for one, view in zip(shown, views, strict=True)
     )
-    hint = HINT + HINT_FOR_MODULES * bool(depths)
+    keys = f"{KEYS}{KEYS_FOR_MODULES * bool(depths)}."
     code = Markup(resource("layout.js") + resource("page.js"))
     content = (
         _header(trace, folds=len(views) > 1, is_folded=start == shown[0], levels=levels),
         element("main", *frames, tabindex="0"),
-        element("footer", element("output", text(hint))),
+        element("footer", element("output", text(HINT), data_keys=keys)),
         element("script", _json([view.data for view in views]), type="application/json", id="data"),
         element("script", code),
     )
@@ -81,7 +84,7 @@ def _view(trace: "GraphTrace", shown: Picture) -> _View:
             "order": order,
             "links": [asdict(link) for link in whole.links],
             "calls": [
-                {**_size(one), "parts": call.places, "depth": call.depth, "name": call.part.module}
+                {**_size(one), "parts": call.places, "depth": call.depth, "name": _name(call)}
                 for one, call in zip(boxes, calls, strict=True)
             ],
             "legend": [whole.under.width, whole.under.height],
@@ -93,6 +96,10 @@ def _view(trace: "GraphTrace", shown: Picture) -> _View:
 def _sketched(trace: "GraphTrace", call: ModuleCall) -> Sketch:
     ways = len(call.part.ways)
     return sketch(call.part, with_kind=tells_kind(trace), arrivals=ways, nbytes=0)
+
+
+def _name(call: ModuleCall) -> str:
+    return visible(call.part.module or "")
 
 
 def _size(one: Sketch) -> dict[str, float]:
@@ -111,6 +118,7 @@ def _header(trace: "GraphTrace", *, folds: bool, is_folded: bool, levels: int) -
         element("h1", text(title(trace))),
         Markup('<input type="search" placeholder="Search" aria-label="Search the boxes">'),
         *[_depths(levels), _button("module", "Fold module", disabled="")] * bool(levels),
+        _button("path", "Paths", aria_pressed="false"),
         _button("out", "−", aria_label="Zoom out"),
         _button("in", "+", aria_label="Zoom in"),
         _button("fit", "Fit"),
