@@ -29,6 +29,7 @@ extensions = [
     "mathml",
     "notebooks",
     "page_checks",
+    "routes",
     "value_classes",
 ]
 exclude_patterns = ["_build", "_templates"]
