@@ -83,8 +83,7 @@ class Page:
         self.session = browser.send("Target.attachToTarget", targetId=target, flatten=True)[
             "sessionId"
         ]
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        self.send("Emulation.setDeviceMetricsOverride", **size)
+        self.resize(width, height)
         self.send("Network.enable")
         self.send("Runtime.enable")
         self.send("Page.navigate", url=uri)
@@ -92,6 +91,11 @@ class Page:
 
     def send(self, method: str, **params: Any) -> Any:
         return self.browser.send(method, self.session, **params)
+
+    def resize(self, width: int, height: int = 700) -> None:
+        """Give the window another size."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.send("Emulation.setDeviceMetricsOverride", **size)
 
     def ask(self, question: str) -> Any:
         """Give what a JavaScript expression says."""
