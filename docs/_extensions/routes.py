@@ -5,6 +5,7 @@ order where nothing is used before it is shown; a `route` directive takes all of
 that it names, in the same order.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -62,6 +63,15 @@ class Route:
         following = self.chapters[self.chapters.index(chapter) + 1 :]
         return following[0] if following else None
 
+    def problems(self) -> Iterator[str]:
+        """Yield where the route leads elsewhere or back."""
+        for name in dict.fromkeys(self.named):
+            if name not in self.chapters:
+                yield f"a route must lead to chapters, not to {name}"
+        if self.named and tuple(filter(self.chapters.__contains__, self.named)) != self.chapters:
+            names = " ".join(chapter.rpartition("/")[2] for chapter in self.chapters)
+            yield f"a route must name each chapter once, in the order of the tutorial: {names}"
+
 
 @cache
 def parts(env: BuildEnvironment) -> dict[str, list[str]]:
@@ -70,35 +80,32 @@ def parts(env: BuildEnvironment) -> dict[str, list[str]]:
     return {tree["caption"]: [page for _, page in tree["entries"]] for tree in trees}
 
 
+def chapters(env: BuildEnvironment) -> list[str]:
+    """Return all chapters in their order."""
+    return [chapter for part in parts(env).values() for chapter in part]
+
+
 @cache
 def routes(env: BuildEnvironment) -> tuple[Route, ...]:
     """Return all routes."""
-    chapters = [chapter for part in parts(env).values() for chapter in part]
     folder = LISTED.rpartition("/")[0]
     found = []
     for listed in env.get_doctree(LISTED).findall(RouteList):
         named = tuple(f"{folder}/{name}" for name in listed["named"])
-        taken = tuple(chapter for chapter in chapters if not named or chapter in named)
+        taken = tuple(chapter for chapter in chapters(env) if not named or chapter in named)
         found.append(Route(key=listed["key"], chapters=taken, named=named, line=listed.line or 0))
     return tuple(found)
 
 
 def check(_app: Sphinx, env: BuildEnvironment) -> None:
-    """Warn of a route that leads elsewhere or back, and of a chapter that no route leads to."""
+    """Warn of a route that is broken, and of a chapter that no route leads to."""
     if LISTED not in env.found_docs:
         return
-    reached = {chapter for route in routes(env) for chapter in route.chapters}
     for route in routes(env):
-        place = (LISTED, route.line)
-        for name in dict.fromkeys(route.named):
-            if name not in route.chapters:
-                logger.warning("a route must lead to chapters, not to %s", name, location=place)
-        in_order = tuple(name for name in route.named if name in route.chapters)
-        if route.named and in_order != route.chapters:
-            words = "the route %s must name its chapters once and in the order of the tutorial: %s"
-            names = " ".join(chapter.rpartition("/")[2] for chapter in route.chapters)
-            logger.warning(words, route.key, names, location=place)
-    for chapter in (chapter for part in parts(env).values() for chapter in part):
+        for problem in route.problems():
+            logger.warning(problem, location=(LISTED, route.line))
+    reached = {chapter for route in routes(env) for chapter in route.chapters}
+    for chapter in chapters(env):
         if chapter not in reached:
             logger.warning("a chapter must lie on a route", location=chapter)
 
@@ -106,22 +113,19 @@ def check(_app: Sphinx, env: BuildEnvironment) -> None:
 def resolve(app: Sphinx, doctree: nodes.document, page: str) -> None:
     """Write the lists, with a number for each chapter."""
     for listed in [*doctree.findall(RouteList)]:
-        (route,) = (route for route in routes(app.env) if route.key == listed["key"])
-        groups = {"": route.chapters} if route.named else parts(app.env)
+        route = next(route for route in routes(app.env) if route.key == listed["key"])
+        groups = {"": [*route.chapters]} if route.named else parts(app.env)
         written = nodes.container(ids=listed["ids"], classes=["route-list"])
-        for caption, chapters in groups.items():
+        for caption, part in groups.items():
             if caption:
                 written += nodes.rubric("", caption)
-            written += _numbered(app, page, route, chapters)
+            written += _numbered(app, page, part, route.chapters.index(part[0]) + 1)
         listed.replace_self(written)
 
 
-def _numbered(
-    app: Sphinx, page: str, route: Route, chapters: tuple[str, ...] | list[str]
-) -> nodes.enumerated_list:
-    start = route.chapters.index(chapters[0]) + 1
+def _numbered(app: Sphinx, page: str, part: list[str], start: int) -> nodes.enumerated_list:
     items = nodes.enumerated_list(enumtype="arabic", prefix="", suffix=".", start=start)
-    for chapter in chapters:
+    for chapter in part:
         uri = app.builder.get_relative_uri(page, chapter)
         title = [child.deepcopy() for child in app.env.titles[chapter].children]
         link = nodes.reference("", "", *title, refuri=uri, internal=True)
