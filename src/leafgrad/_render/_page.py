@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from leafgrad._layout import Place
 from leafgrad._render._document import document, resource
 from leafgrad._render._module_calls import ModuleCall, module_calls, order_of
-from leafgrad._render._picture import Picture, picture
+from leafgrad._render._picture import MOST_IN_FULL, Picture, picture
 from leafgrad._render._svg import MOST_PARTS, drawing_of, tells_kind, too_large
 from leafgrad._render._svg_parts import Sketch, drawn, sketch
 from leafgrad._render._svg_style import CLASS
@@ -31,18 +31,18 @@ KEYS_FOR_MODULES = ", m folds the module around, Enter unfolds it"
 def page(trace: "GraphTrace") -> str:
     """Write the page: the graph folded and in full, or whichever of them is not too large."""
     shown = _shown(trace)
-    start = picture(trace, fold=None)
+    start = shown[0] if len(trace.nodes) > MOST_IN_FULL else shown[-1]
     views = [_view(trace, one) for one in shown]
     depths = [call.depth for view in views for call in view.calls]
     levels = max(depths, default=-1) + 1
     frames = (
-        element("div", *view.markup, class_="view", **({} if one == start else {"hidden": ""}))
+        element("div", *view.markup, class_="view", **({} if one is start else {"hidden": ""}))
         for one, view in zip(shown, views, strict=True)
     )
     keys = f"{KEYS}{KEYS_FOR_MODULES * bool(depths)}."
     code = Markup(resource("layout.js") + resource("page.js"))
     content = (
-        _header(trace, folds=len(views) > 1, is_folded=start == shown[0], levels=levels),
+        _header(trace, folds=len(views) > 1, is_folded=start is shown[0], levels=levels),
         element("main", *frames, tabindex="0"),
         element("footer", element("output", text(HINT), data_keys=keys)),
         element("script", _json([view.data for view in views]), type="application/json", id="data"),
@@ -53,10 +53,13 @@ def page(trace: "GraphTrace") -> str:
 
 def _shown(trace: "GraphTrace") -> list[Picture]:
     """Choose it folded and in full, but for what is too large and what a fold does not change."""
-    folded, full = (picture(trace, fold=fold) for fold in (True, False))
+    folded = picture(trace, fold=True)
     if len(folded.parts) > MOST_PARTS:
         raise ValueError(too_large(trace, len(folded.parts)))
-    return [folded] if folded == full or len(full.parts) > MOST_PARTS else [folded, full]
+    if len(trace.nodes) > MOST_PARTS:
+        return [folded]
+    full = picture(trace, fold=False)
+    return [folded] if folded == full else [folded, full]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
