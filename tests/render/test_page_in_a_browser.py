@@ -151,7 +151,12 @@ def test_nothing_moves_when_a_box_is_selected(opened: Opened) -> None:
         tops = []
         for number in ("null", place("GeluBackward0")):
             page.ask(f"select({number})")
-            tops.append(page.ask("stage.getBoundingClientRect().top"))
+            tops.append(
+                page.ask(
+                    "[stage, moduleButton].map(it => it.getBoundingClientRect().left "
+                    "+ it.getBoundingClientRect().right + it.offsetTop)"
+                )
+            )
         assert tops[0] == tops[1]
 
 
