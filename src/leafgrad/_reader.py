@@ -31,7 +31,7 @@ class Reader:
         self.log = log
         self.shared_kinds: dict[object, Kind] = {}
         self.kinds = [self.shared_kinds.get(type(node)) or self._kind(node) for node in nodes]
-        self.leaves = {
+        self.leaves: dict[int, Any] = {
             place: _autograd.leaf_variable(nodes[place])
             for place, kind in enumerate(self.kinds)
             if kind.is_leaf
@@ -79,8 +79,12 @@ class Reader:
 
     def _named(self, places: Mapping[Node, int]) -> Iterator[tuple[int, Named]]:
         """Read what is known from the leaves and from the tensors that nodes have made."""
+        nameless = Named((), retains_grad=False), Named((), retains_grad=True)
         for place, leaf in self.leaves.items():
-            yield place, _known_from([(None, leaf), *self.tensors.get(id(leaf), ())])
+            if id(leaf) in self.tensors:
+                yield place, _known_from([(None, leaf), *self.tensors[id(leaf)]])
+            else:
+                yield place, nameless[_autograd.plain(leaf, "retains_grad")]
         for node, place in places.items():
             if node in self.tensors:
                 yield place, _known_from(self.tensors[node])
@@ -95,7 +99,7 @@ class Reader:
             key = facts, storage in parameters
             kept = known.get(key)
             if kept is None:
-                kept = self._kept(storage, Kept(*facts), is_own=storage in parameters)
+                kept = self._kept(storage, facts, is_own=storage in parameters)
                 if kept.saved_version == kept.current_version:  # or it has writes of its own
                     known[key] = kept
             saved.places.append(place)
@@ -103,10 +107,12 @@ class Reader:
             saved.kept.append(kept)
         return saved
 
-    def _kept(self, storage: int | None, kept: Kept, *, is_own: bool) -> Kept:
+    def _kept(self, storage: int | None, facts: _autograd.SavedFacts, *, is_own: bool) -> Kept:
         """Add what is known of the storage."""
-        writes = self.log.writes_between(storage, kept.saved_version, kept.current_version)
-        return kept._replace(is_parameter=is_own or kept.is_parameter, writes=writes)
+        name, state, shape, dtype, device, nbytes, own, saved, current, _ = Kept(*facts)
+        writes = self.log.writes_between(storage, saved, current)
+        own = is_own or own
+        return Kept(name, state, shape, dtype, device, nbytes, own, saved, current, writes)
 
 
 def _origins(numbers: Iterable[int | None], log: Log) -> Iterator[tuple[int, Origin]]:
