@@ -32,7 +32,6 @@ from leafgrad._autograd._forward import (
 )
 from leafgrad._autograd._node import (
     ForwardOutput,
-    OutputReader,
     Successors,
     forward_class,
     forward_outputs,
@@ -41,11 +40,12 @@ from leafgrad._autograd._node import (
     leaf_variable,
     next_functions,
     node_name,
+    outputs_of,
 )
 from leafgrad._autograd._numbers import holds_numbers, numbered_output, results_in_slots, unseen
 from leafgrad._autograd._path import Edge, edge, gradient_edge, has_accumulator, nodes_between
-from leafgrad._autograd._saved import Slot, State, saved_slots
-from leafgrad._autograd._sequence import next_sequence_nr, sequence_nr
+from leafgrad._autograd._saved import SavedFacts, Slot, State, saved_facts, saved_slots
+from leafgrad._autograd._sequence import next_sequence_nr, sequence_nr, sequence_nrs
 from leafgrad._autograd._skeleton import Skeleton, number_of
 from leafgrad._autograd._tensor import (
     base,
@@ -70,7 +70,7 @@ __all__ = [
     "Edge",
     "ForwardOutput",
     "Gradients",
-    "OutputReader",
+    "SavedFacts",
     "Skeleton",
     "Slot",
     "State",
@@ -119,11 +119,14 @@ __all__ = [
     "number_of",
     "numbered_output",
     "output_types",
+    "outputs_of",
     "plain",
     "results_in_slots",
     "retained_grads_kept",
+    "saved_facts",
     "saved_slots",
     "sequence_nr",
+    "sequence_nrs",
     "shape",
     "storage",
     "survey",
