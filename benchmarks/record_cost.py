@@ -2,17 +2,22 @@
 
 The limits, 1.15 for lines and modules and 1.05 for modules alone, are meant for PyTorch's own
 layers at the larger size, where an operation has some work to do. The others show what is left of
-that where operations are small, and how much of it any ``TorchFunctionMode`` costs.
+that where operations are small. Hooks on all modules and a ``TorchFunctionMode`` that do nothing
+are the floor: what PyTorch takes to tell of a module and of a call at all.
 """
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
 from torch.overrides import TorchFunctionMode
 
 from leafgrad import record
@@ -31,11 +36,31 @@ class Nothing(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+@contextmanager
+def idle_hooks() -> Iterator[None]:
+    """Let each module tell that it begins and ends."""
+    begin = register_module_forward_pre_hook(lambda *_: None)
+    end = register_module_forward_hook(lambda *_: None, always_call=True)
+    try:
+        yield
+    finally:
+        begin.remove()
+        end.remove()
+
+
+@contextmanager
+def idle_hooks_and_mode() -> Iterator[None]:
+    """Let each call tell of itself as well."""
+    with idle_hooks(), Nothing():
+        yield
+
+
 WAYS: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "plain": nullcontext,
     "modules only": lambda: record(lines=False),
+    "  hooks that do nothing": idle_hooks,
     "lines and modules": record,
-    "a mode that does nothing": Nothing,
+    "  hooks and a mode, idle": idle_hooks_and_mode,
     "plain again": nullcontext,
 }
 

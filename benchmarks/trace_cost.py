@@ -1,8 +1,10 @@
 """What `trace_graph` costs beside a bare walk and beside torchviz, and what it takes in memory.
 
 Each way looks at a graph that is new, as in use, and at one that Python has looked at before: to
-wrap a node in a Python object takes longer than anything else that a bare walk does. Ways take
-turns, figures are medians of CPU time, and names of sizes that are given choose among the graphs.
+wrap a node in a Python object takes longer than anything else that a bare walk does. "reads" is the
+walk with nothing but PyTorch's own reads of what is told: about the least that there is to do.
+Ways take turns, figures are medians of CPU time, a graph gets as many rounds as fit into
+`SECONDS`, and names of graphs that are given choose among them; ``describe`` stands for tensors.
 """
 
 import gc
@@ -10,7 +12,7 @@ import statistics
 import sys
 import time
 import tracemalloc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -19,8 +21,9 @@ import torchviz
 from leafgrad import describe_tensor, trace_graph
 from tests.models import run_lstm, run_resnet, run_transformer
 
-BUDGET = 200_000  # nodes that each way looks at, in all rounds together
+SECONDS = 6  # of CPU time for the rounds of one graph, the first of which is always finished
 MOST_ROUNDS = 15
+TOO_MANY = 200_000  # nodes that are to be made where memory is traced
 
 
 def chain(steps: int) -> torch.Tensor:
@@ -49,18 +52,20 @@ GRAPHS: dict[str, Callable[[], torch.Tensor]] = {
     "chain of 900": lambda: chain(900),
     "chain of 10,000": lambda: chain(10_000),
     "chain of 100,000": lambda: chain(100_000),
-    "chain of 1,000,000": lambda: chain(1_000_000),
     "diamonds, 300": lambda: diamonds(300),
-    "diamonds, 100,000": lambda: diamonds(100_000),
     "10,000 leaves": lambda: leaves(10_000),
     "ResNet": lambda: run_resnet().loss,
     "transformer": lambda: run_transformer().loss,
     "LSTM": lambda: run_lstm().loss,
 }
+HUGE: dict[str, Callable[[], torch.Tensor]] = {
+    "chain of 1,000,000": lambda: chain(1_000_000),
+    "diamonds, 100,000": lambda: diamonds(100_000),
+}
 
 
-def bare_walk(y: Any) -> int:
-    """Count the nodes, which is the least that any reader of a graph does."""
+def nodes_of(y: Any) -> set[Any]:
+    """Find the nodes, which is the least that any reader of a graph does."""
     seen = {y.grad_fn}
     ahead = [y.grad_fn]
     while ahead:
@@ -68,19 +73,49 @@ def bare_walk(y: Any) -> int:
             if node is not None and node not in seen:
                 seen.add(node)
                 ahead.append(node)
-    return len(seen)
+    return seen
+
+
+def read_structure(y: Any) -> set[Any]:
+    """Read of each node what its operation made and when, and nothing else."""
+    nodes = nodes_of(y)
+    for node in nodes:
+        node._sequence_nr()  # noqa: SLF001
+        for output in node._input_metadata:  # noqa: SLF001
+            output.shape, output.dtype, output.device  # noqa: B018
+    return nodes
+
+
+def read_saved(y: Any) -> None:
+    """Read of each tensor that a node saved what is told of it as well."""
+    names: dict[type, list[str]] = {}
+    for node in read_structure(y):
+        kind = type(node)
+        if kind not in names:
+            names[kind] = [name for name in dir(kind) if name.startswith("_raw_saved_")]
+        for name in names[kind]:
+            slots = getattr(node, name)
+            for slot in slots if isinstance(slots, tuple) else (slots,):
+                if slot.unpack_hook is None and (kept := slot.data) is not None:
+                    memory = kept.untyped_storage()
+                    memory._cdata, memory.nbytes(), kept._version, kept._base  # noqa: SLF001
+                    kept.shape, kept.dtype, kept.device  # noqa: B018
 
 
 WAYS: dict[str, Callable[[torch.Tensor], object]] = {
-    "bare walk": bare_walk,
+    "walk": nodes_of,
+    "reads": read_structure,
     "structure": lambda y: trace_graph(y, saved=False),
+    "all reads": read_saved,
     "with saved": trace_graph,
     "and .nodes": lambda y: trace_graph(y).nodes,
     "make_dot": torchviz.make_dot,
     "show_saved": lambda y: torchviz.make_dot(y, show_saved=True),
 }
 
-Times = dict[str, tuple[float, float]]
+READERS = ["walk", "structure", "with saved"]  # for huge graphs, in bounded time
+
+Times = dict[str, float]
 
 
 def seconds(way: Callable[[torch.Tensor], object], y: torch.Tensor) -> float:
@@ -93,57 +128,67 @@ def seconds(way: Callable[[torch.Tensor], object], y: torch.Tensor) -> float:
     return time.process_time() - start
 
 
-def times(make: Callable[[], torch.Tensor], rounds: int) -> Times:
+def once(make: Callable[[], torch.Tensor], names: Iterable[str]) -> tuple[Times, Times]:
+    """Let each way look at a new graph of its own, then all of them at one that is known."""
+    new = {}
+    for name in names:
+        y = make()
+        new[name] = seconds(WAYS[name], y)
+        trace_graph(y, saved=False)  # whoever else looked, the graph is safe to free from here
+    return new, {name: seconds(WAYS[name], y) for name in names}
+
+
+def times(make: Callable[[], torch.Tensor], names: Iterable[str]) -> list[Times]:
     """Let the ways take turns; give the medians on new graphs and on known ones."""
-    measured: dict[str, list[tuple[float, float]]] = {name: [] for name in WAYS}
-    for _ in range(rounds):
-        for name, way in WAYS.items():
-            y = make()
-            new = seconds(way, y)
-            trace_graph(y, saved=False)  # whoever else looked, the graph is safe to free from here
-            known = seconds(way, y) if new < float("inf") else new
-            measured[name].append((new, known))
-    medians = (map(statistics.median, zip(*pairs, strict=True)) for pairs in measured.values())
-    return {name: (new, known) for name, (new, known) in zip(WAYS, medians, strict=True)}
+    start = time.process_time()
+    rounds = [once(make, names)]
+    while len(rounds) < MOST_ROUNDS and time.process_time() - start < SECONDS:
+        rounds.append(once(make, names))
+    return [
+        {name: statistics.median(one[name] for one in same) for name in names}
+        for same in zip(*rounds, strict=True)
+    ]
 
 
-def bytes_a_node(make: Callable[[], torch.Tensor], count: int) -> tuple[int, int, int]:
-    """Measure the peak while tracing, what a trace keeps, and what it keeps with its nodes."""
-    y = make()
-    trace_graph(y, saved=False)
+def bytes_a_node(y: torch.Tensor, count: int) -> str:
+    """Measure the peak while tracing, and what a trace keeps."""
     gc.collect()
     tracemalloc.start()
     trace = trace_graph(y)
     kept, peak = tracemalloc.get_traced_memory()
-    assert len(trace.nodes) == count
-    gc.collect()
-    in_full, _ = tracemalloc.get_traced_memory()
+    told = f"bytes a node: peak {peak // count}, kept {kept // count}"
+    if count < TOO_MANY:
+        assert len(trace.nodes) == count
+        gc.collect()
+        told += f", with .nodes {tracemalloc.get_traced_memory()[0] // count}"
     tracemalloc.stop()
-    return peak // count, kept // count, in_full // count
+    return told
 
 
-def shown(times: Times, count: int, which: int) -> str:
-    """Show the walk in microseconds a node, the others as multiples of it."""
-    walk = times["bare walk"][which]
-    others = [times[name][which] / walk for name in WAYS if name != "bare walk"]
-    cells = [f"{other:9.1f} x" if other < float("inf") else "  recurses " for other in others]
-    return f"{1e6 * walk / count:8.2f} us" + "".join(cells)
+def shown(own: Times, count: int) -> str:
+    """Show the walk in microseconds a node, the others as multiples of it, and peers of ours."""
+    pairs = [(name, "walk") for name in WAYS if name != "walk"]
+    pairs += [("make_dot", "structure"), ("show_saved", "with saved")]
+    cells = [_multiple(own[one], own[unit]) if one in own else f"{'':11}" for one, unit in pairs]
+    return f"{1e6 * own['walk'] / count:8.2f} us" + "".join(cells)
+
+
+def _multiple(time: float, unit: float) -> str:
+    return f"{time / unit:9.1f} x" if time < float("inf") else "   recurses"
 
 
 def print_graphs(graphs: Mapping[str, Callable[[], torch.Tensor]]) -> None:
     """Print two lines a graph: looked at for the first time, and once more."""
-    print(f"{'':19}{'nodes':>9}       {'walk/node':>11}" + "".join(f"{w:>11}" for w in [*WAYS][1:]))
+    others = [*[*WAYS][1:], "dot/struct.", "dot/saved"]
+    print(f"{'':19}{'nodes':>9}       {'walk/node':>11}" + "".join(f"{w:>11}" for w in others))
     for name, make in graphs.items():
+        new, known = times(make, READERS if name in HUGE else WAYS)
         y = make()
         trace_graph(y, saved=False)
-        count = bare_walk(y)
-        del y
-        rounds = max(1, min(MOST_ROUNDS, BUDGET // count))
-        measured = times(make, rounds)
-        print(f"{name:19}{count:9,} new   {shown(measured, count, 0)}")
-        print(f"{'':28} known {shown(measured, count, 1)}")
-        peak, kept, in_full = bytes_a_node(make, count)
-        print(f"{'':28} bytes a node: peak {peak}, kept {kept}, with .nodes {in_full}", flush=True)
+        count = len(nodes_of(y))
+        print(f"{name:19}{count:9,} new   {shown(new, count)}")
+        print(f"{'':28} known {shown(known, count)}")
+        print(f"{'':28} {bytes_a_node(y, count)}", flush=True)
 
 
 CALLS = 100
@@ -169,9 +214,11 @@ def print_tensors() -> None:
 def main() -> None:
     """Print both tables."""
     torch.set_num_threads(1)
-    chosen = [name for name in GRAPHS if not sys.argv[1:] or name in sys.argv[1:]]
-    print_graphs({name: GRAPHS[name] for name in chosen})
-    print_tensors()
+    graphs = GRAPHS | HUGE
+    chosen = sys.argv[1:] or [*graphs, "describe"]
+    print_graphs({name: make for name, make in graphs.items() if name in chosen})
+    if "describe" in chosen:
+        print_tensors()
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ extensions = [
     "mathml",
     "notebooks",
     "page_checks",
+    "routes",
     "value_classes",
 ]
 exclude_patterns = ["_build", "_templates"]
@@ -46,6 +47,7 @@ warnings.filterwarnings(
     "ignore", category=RemovedInSphinx10Warning, module="sphinx_autodoc_typehints"
 )
 
+smartquotes = False  # a message of PyTorch is searched for with the quotes that it has
 default_role = "literal"  # single backticks in a docstring
 autodoc_member_order = "bysource"
 napoleon_google_docstring = True
@@ -70,6 +72,7 @@ html_static_path = ["_static"]
 html_css_files = ["leafgrad.css"]
 html_math_renderer = "mathml"
 html_copy_source = False
+html_search_scorer = str(Path(__file__).parent / "_templates" / "scorer.js")
 html_show_sphinx = False
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#1a6b3c", "color-brand-content": "#1a6b3c"},

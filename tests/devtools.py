@@ -83,8 +83,7 @@ class Page:
         self.session = browser.send("Target.attachToTarget", targetId=target, flatten=True)[
             "sessionId"
         ]
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        self.send("Emulation.setDeviceMetricsOverride", **size)
+        self.resize(width, height)
         self.send("Network.enable")
         self.send("Runtime.enable")
         self.send("Page.navigate", url=uri)
@@ -92,6 +91,11 @@ class Page:
 
     def send(self, method: str, **params: Any) -> Any:
         return self.browser.send(method, self.session, **params)
+
+    def resize(self, width: int, height: int = 700) -> None:
+        """Give the window another size."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.send("Emulation.setDeviceMetricsOverride", **size)
 
     def ask(self, question: str) -> Any:
         """Give what a JavaScript expression says."""
@@ -133,7 +137,20 @@ class Page:
         self.send("Input.dispatchTouchEvent", type="touchStart", touchPoints=[point])
         self.send("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
 
-    def key(self, key: str) -> None:
+    def pinch(self, middle: tuple[float, float], start: float, end: float) -> None:
+        """Draw two fingers, one above the other, from one distance to another."""
+        self.send("Emulation.setTouchEmulationEnabled", enabled=True)
+        x, y = middle
+        for kind, far in (
+            ("touchStart", start),
+            ("touchMove", (start + end) / 2),
+            ("touchMove", end),
+        ):
+            points = [{"x": x, "y": y + way * far / 2, "id": n} for n, way in enumerate((-1, 1))]
+            self.send("Input.dispatchTouchEvent", type=kind, touchPoints=points)
+        self.send("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+    def key(self, key: str, modifiers: int = 0) -> None:
         text = {"text": key} if len(key) == 1 else {}
-        self.send("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
-        self.send("Input.dispatchKeyEvent", type="keyUp", key=key)
+        self.send("Input.dispatchKeyEvent", type="keyDown", key=key, modifiers=modifiers, **text)
+        self.send("Input.dispatchKeyEvent", type="keyUp", key=key, modifiers=modifiers)

@@ -79,9 +79,8 @@ def test_a_notebook_runs_by_itself(page: str, folder: Path) -> None:
     )
 
 
-def test_a_page_may_declare_that_its_cells_need_the_site() -> None:
+def test_a_page_with_cells_has_a_notebook() -> None:
     assert has_notebook(PAGE)
-    assert not has_notebook("---\nnotebook: false\n---\n" + PAGE)
     assert not has_notebook("# A page without cells\n")
 
 
@@ -100,3 +99,14 @@ def test_a_notebook_has_no_words_of_the_site() -> None:
         "# This raises ZeroDivisionError: by zero\nprint(1)\n1 / 0",
         'x = "#> kept"',
     ]
+
+
+def test_a_notebook_may_begin_where_a_page_says() -> None:
+    said = (
+        "---\nnotebook: There\n---\n# A page\n\nHere\n\n## There\n\n```{code-cell} python\n1\n```\n"
+    )
+    notebook = as_notebook(said, "tutorial/a", {"tutorial/a"}, "0.1.0")
+    needs, heading = sources(notebook, "markdown")
+    assert needs.endswith("which is not here.*")
+    assert "“A page”" in needs
+    assert heading == "## There"

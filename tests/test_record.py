@@ -271,6 +271,17 @@ def test_a_write_is_seen_with_its_line_and_whether_it_went_through_a_view() -> N
     assert recording.writes == saved.writes
 
 
+def test_tensors_that_are_alike_but_for_what_wrote_into_them_are_told_apart() -> None:
+    written = [leaf(2) * 1 for _ in range(3)]
+    with record() as recording:
+        outputs = [h.sin() for h in written]
+        written[0].add_(1)
+        written[1].mul_(2)
+    kept = trace_graph(outputs, recording=recording).saved
+    operations = [[write.operation for write in saved.writes] for saved in kept if saved.writes]
+    assert sorted(operations) == [["add_"], ["mul_"]]
+
+
 @pytest.mark.parametrize(
     ("write", "operation"),
     [

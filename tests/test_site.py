@@ -1,4 +1,4 @@
-"""Built pages in a real browser: axe-core finds nothing to complain about."""
+"""Built pages in a real browser: axe-core finds nothing, nothing is too wide, search finds."""
 
 import importlib.util
 import json
@@ -6,11 +6,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+import torch
 
+from leafgrad import trace_graph
 from tests.browser import needs_chromium
 from tests.devtools import Browser, Page, chromium
 from tests.models import checkpointed, pinn
@@ -19,10 +25,11 @@ from tests.render.test_piles import blocks
 ROOT = Path(__file__).parent.parent
 AXE = Path(os.environ.get("LEAFGRAD_NODE_MODULES", "")) / "axe-core" / "axe.min.js"
 has_site = importlib.util.find_spec("furo") is not None
-pytestmark = [
-    needs_chromium,
-    pytest.mark.skipif(not AXE.is_file(), reason="LEAFGRAD_NODE_MODULES has no axe-core"),
-]
+needs_axe = pytest.mark.skipif(not AXE.is_file(), reason="LEAFGRAD_NODE_MODULES has no axe-core")
+needs_site = pytest.mark.skipif(
+    not has_site, reason="the tools of the documentation are not installed"
+)
+pytestmark = needs_chromium
 
 RUN = """
 axe.run(document, {resultTypes: ["violations"]}).then(result => JSON.stringify(
@@ -39,21 +46,126 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     built = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "-q", "-b", "html", str(ROOT / "docs"), str(built)]
-    subprocess.run(command, check=True, capture_output=True)
+    command = [sys.executable, "-m", "sphinx", "-q", "-b", "html", "-D", "notfound_urls_prefix=/"]
+    subprocess.run([*command, str(ROOT / "docs"), str(built)], check=True, capture_output=True)
     return built
 
 
-def complaints(browser: Browser, file: Path, scheme: str, width: int) -> list[Any]:
-    page = Page(browser, file.as_uri(), width=width)
-    scheme_feature = {"name": "prefers-color-scheme", "value": scheme}
-    page.send("Emulation.setEmulatedMedia", features=[scheme_feature])
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_words: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def address(site: Path) -> Iterator[str]:
+    """Serve the site: search reads the pages that it finds, and that takes a server."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as server:
+        Thread(target=server.serve_forever).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def pages(site: Path) -> list[str]:
+    names = [file.relative_to(site).as_posix() for file in sorted(site.rglob("*.html"))]
+    return [name for name in names if not name.startswith("_static/")]
+
+
+def complaints(browser: Browser, uri: str, *looks: tuple[str, int]) -> list[Any]:
+    page = Page(browser, uri)
     page.ask(AXE.read_text("utf-8") + ";0")
-    answer = page.send("Runtime.evaluate", expression=RUN, awaitPromise=True, returnByValue=True)[
-        "result"
-    ]
-    found: list[Any] = json.loads(answer["value"])
+    found: list[Any] = []
+    for scheme, width in looks:
+        page.resize(width)
+        scheme_feature = {"name": "prefers-color-scheme", "value": scheme}
+        page.send("Emulation.setEmulatedMedia", features=[scheme_feature])
+        run = {"expression": RUN, "awaitPromise": True, "returnByValue": True}
+        found += json.loads(page.send("Runtime.evaluate", **run)["result"]["value"])
+    page.send("Page.close")
     return found
+
+
+LAYOUTS = {
+    "start": "index",
+    "routes": "tutorial/index",
+    "a chapter with a picture": "tutorial/graph",
+    "steps": "tutorial/step-by-step",
+    "a plot": "tutorial/pinn-heat",
+    "wide tables": "tutorial/errata",
+    "errors": "how-to/errors",
+    "tables of contents": "how-to/index",
+    "pictures": "reference/gallery",
+    "a function and its values": "reference/explain_grad",
+    "definitions": "glossary",
+    "search": "search",
+    "nowhere": "404",
+}
+
+
+@needs_axe
+@needs_site
+@pytest.mark.parametrize("page", LAYOUTS.values(), ids=LAYOUTS)
+def test_axe_finds_nothing_on_a_page_of_each_layout(
+    browser: Browser, address: str, page: str
+) -> None:
+    looks = [(scheme, width) for scheme in ("light", "dark") for width in (1000, 390)]
+    assert complaints(browser, f"{address}/{page}.html", *looks) == []
+
+
+@needs_axe
+@needs_site
+@pytest.mark.parametrize("page", ["reference/gallery", "tutorial/graph"])
+def test_axe_finds_nothing_on_a_phone(browser: Browser, address: str, page: str) -> None:
+    looks = [("light", 390), ("dark", 390)]
+    assert complaints(browser, f"{address}/{page}.html", *looks) == []
+
+
+def too_wide(browser: Browser, uri: str) -> bool:
+    page = Page(browser, uri, width=320)
+    wide: bool = page.ask("document.scrollingElement.scrollWidth > 320")
+    page.send("Page.close")
+    return wide
+
+
+@needs_site
+def test_no_page_is_wider_than_a_narrow_phone(
+    browser: Browser, address: str, pages: list[str]
+) -> None:
+    assert [page for page in pages if too_wide(browser, f"{address}/{page}")] == []
+
+
+def test_what_is_wider_than_a_narrow_phone_is_seen(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "wide.html"
+    for width, is_too_wide in ((300, False), (400, True)):
+        file.write_text(f'<!doctype html><div style="width: {width}px">A</div>')
+        assert too_wide(browser, file.as_uri()) is is_too_wide
+
+
+ERRORS = "/how-to/errors.html"
+
+
+@needs_site
+@pytest.mark.parametrize(
+    ("words", "found"),
+    {
+        "Trying to backward through the graph a second time": ERRORS,
+        "has been modified by an inplace operation": ERRORS,
+        "can't retain_grad on Tensor that has requires_grad=False": ERRORS,
+        "leaf/constant-result-is-leaf": "/tutorial/leaf.html#claim-leaf-constant-result-is-leaf",
+        "is-grads-batched": "/tutorial/grad-outputs.html#claim-autograd-grad-is-grads-batched",
+        "pinn-heat/reaches-the-solution": (
+            "/tutorial/pinn-heat.html#claim-pinn-heat-reaches-the-solution"
+        ),
+    }.items(),
+)
+def test_search_finds_a_message_and_an_id(
+    browser: Browser, address: str, words: str, found: str
+) -> None:
+    page = Page(browser, f"{address}/search.html?q={quote(words)}")
+    page.until("document.querySelector('.search-summary')?.textContent.includes('finished')")
+    first = page.ask("document.querySelector('ul.search a').href")
+    page.send("Page.close")
+    assert first.removeprefix(address).startswith(found)
 
 
 LOOKS = pytest.mark.parametrize(
@@ -63,26 +175,23 @@ LOOKS = pytest.mark.parametrize(
 )
 
 
+@needs_axe
 @LOOKS
-@pytest.mark.skipif(not has_site, reason="the tools of the documentation are not installed")
-def test_axe_finds_nothing_on_pages_with_pictures(
-    browser: Browser, site: Path, scheme: str, width: int
-) -> None:
-    for page in ("reference/gallery", "tutorial/graph"):
-        assert complaints(browser, site / f"{page}.html", scheme, width) == []
-
-
-@LOOKS
-def test_axe_finds_nothing_on_the_page_of_a_graph(
+def test_axe_finds_nothing_on_the_page_of_a_graph_or_a_backward(
     browser: Browser, tmp_path: Path, scheme: str, width: int
 ) -> None:
-    for trace in (blocks(), pinn(), checkpointed()):
+    x = torch.tensor(2.0, requires_grad=True)
+    told = trace_graph(x.sin() * x, names={"x": x}, values=True, gradients=True).steps()
+    for shown in (blocks(), pinn(), checkpointed(), told):
         file = tmp_path / "graph.html"
-        file.write_text(trace.to_html(), "utf-8")
-        assert complaints(browser, file, scheme, width) == []
+        file.write_text(shown.to_html(), "utf-8")
+        assert complaints(browser, file.as_uri(), (scheme, width)) == []
 
 
+@needs_axe
 def test_axe_sees_what_is_wrong(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "graph.html"
     file.write_text(pinn().to_html().replace(' aria-label="Zoom in"', "").replace(">+<", "><"))
-    assert [name for name, _ in complaints(browser, file, "light", 1000)] == ["button-name"]
+    assert [name for name, _ in complaints(browser, file.as_uri(), ("light", 1000))] == [
+        "button-name"
+    ]

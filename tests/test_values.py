@@ -191,7 +191,7 @@ def turning(trace: GraphTrace) -> list[str]:
 def test_the_birthplace_of_an_infinity_is_the_first_of_those_that_have_it() -> None:
     trace = recorded(lambda x: ((x * 2).log() * 3).exp() + 1, 0.0, 1.0)
     assert turning(trace) == ["LogBackward0"]
-    assert trace.to_text().splitlines()[1] == ("not finite: values from node 3, LogBackward0, on")
+    assert trace.to_text().splitlines()[1] == "values not finite from node 3, LogBackward0"
 
 
 def test_a_leaf_may_be_where_it_comes_from() -> None:
@@ -213,7 +213,7 @@ def test_where_what_came_in_is_not_known_nothing_is_claimed() -> None:
     trace = trace_graph((x * 1.0).log() + 1, values=True)
     assert trace.values_turn == ()
     assert trace.to_text().splitlines()[1] == (
-        "not finite: some values; record(values=True) tells from where on"
+        "some values not finite; record(values=True) tells from where"
     )
 
 

@@ -10,8 +10,13 @@ BETTER = {
     # Code and tables may be wider than the screen, and then only what has focus scrolls by key.
     "<pre>": '<pre tabindex="0">',
     '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
+    # The caption of a table of contents is a heading, of which level nobody says.
+    '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
     # A label hides what the summary says itself.
     '<summary aria-label="Toggle hidden content">': "<summary>",
+    # What is folded away, in the reader's words: whole cells are answers to questions.
+    "code cell content": "the answer",
+    "code cell source": "the code",
 }
 
 

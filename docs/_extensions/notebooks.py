@@ -29,23 +29,27 @@ TEXT_ROLE = re.compile(r"\{[\w:-]+\}`([^`<]+?)(?: <[^`>]*>)?`")
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
 SHOWN = re.compile(r"^```\{code-cell\} python\n(?!:tags: \[remove-input\])", re.MULTILINE)
 """A cell that the site does not show is its own business; a page of such only has no notebook."""
-APART = "---\nnotebook: false\n---\n"
+FROM = re.compile(r"\A---\nnotebook: (.*)\n---\n")
+"""A page says so where its notebook begins, if what stands before needs the site's files."""
+LEFT_OUT = "\n*The page begins with what it reads off other pages of the site, which is not here.*"
 NEEDS = """\
 *The page “{title}” of leafgrad's site, as a notebook. It needs PyTorch and leafgrad {release}.*
 *Run it from top to bottom: the cells that are to raise say so, and all that is asserted holds.*"""
 
 
 def has_notebook(text: str) -> bool:
-    """Say whether a page shows cells, and does not declare that they need the site's files."""
-    return bool(SHOWN.search(text)) and not text.startswith(APART)
+    """Say whether a page shows cells."""
+    return bool(SHOWN.search(text))
 
 
 def as_notebook(text: str, page: str, pages: Collection[str], release: str) -> NotebookNode:
     """Read the Markdown of `page` as a notebook that needs nothing of the site but `pages`."""
     config = MdParserConfig(enable_extensions={"colon_fence", "dollarmath"})
-    read = read_myst_markdown_notebook(text, config)
     title = re.search(r"^# (.*)", text, re.MULTILINE)
-    cells = [_needs(title[1] if title else page, release)]
+    begins = FROM.match(text)
+    cells = [_needs(title[1] if title else page, release, LEFT_OUT if begins else "")]
+    start = text.index(f"\n## {begins[1]}\n") if begins else 0
+    read = read_myst_markdown_notebook(text[start:], config)
     for cell in read.cells:
         if cell.cell_type == "markdown":
             cells.append(_text(cell, page, pages))
@@ -58,8 +62,9 @@ def as_notebook(text: str, page: str, pages: Collection[str], release: str) -> N
     return notebook
 
 
-def _needs(title: str, release: str) -> NotebookNode:
-    cell: NotebookNode = nbformat.v4.new_markdown_cell(NEEDS.format(title=title, release=release))
+def _needs(title: str, release: str, left_out: str) -> NotebookNode:
+    words = NEEDS.format(title=title, release=release) + left_out
+    cell: NotebookNode = nbformat.v4.new_markdown_cell(words)
     return cell
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from html.parser import HTMLParser
+from os.path import normpath
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -27,6 +28,8 @@ LISTS = {"genindex.html", "ledger.html", "search.html"}
 FETCHED = {"img": "src", "script": "src", "iframe": "src", "source": "src", "video": "src"}
 FETCHED_LINKS = {"icon", "stylesheet", "preload", "modulepreload", "prefetch", "manifest"}
 IN_STYLES = re.compile(r"""(?:url\(|@import)\s*["']?([^"')\s;]+)""")
+BARE_SPAN = re.compile(r'<span(?: class="[^"]*")?>|</span>')
+"""What colours code is most of a page, and says nothing here."""
 PICTURE = re.compile(r"<svg\b.*?</svg>|data:image/[^\"']*", re.DOTALL)
 
 
@@ -39,7 +42,7 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.anchors: set[str] = set()
         self.silent: list[str] = []
-        self.feed(text)
+        self.feed(BARE_SPAN.sub("", text))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note what matters of one element."""
@@ -104,7 +107,7 @@ class Site:
         """Return the file at `path`, which stands on the page `file` or begins at the root."""
         if path.startswith(self._root):
             return self._folder / path.removeprefix(self._root)
-        return (file.parent / path).resolve() if path else file
+        return Path(normpath(file.parent / path)) if path else file
 
     def _weight(self, file: Path) -> int:
         """Count the bytes of a page and of its styles and scripts, each compressed."""

@@ -46,21 +46,22 @@ class WatchedCalls(TorchFunctionMode):
             writes = self.writers[func] = may_write(func)
         if writes or (kwargs and (kwargs.get("inplace") or "out" in kwargs)):
             return self._call_that_may_write(func, args, kwargs)
-        result = self._call(func, args, kwargs)
+        start = _autograd.next_sequence_nr()
+        result = func(*args, **kwargs) if kwargs else func(*args)
+        if _autograd.next_sequence_nr() != self.log.numbered:
+            self._note_nodes(start, func, args, kwargs)
         if not self._is_unharmed(result):
             self._note_losses(func, args, kwargs, result)
         return result
 
-    def _call(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
-        """Call a function, and note which numbers its nodes got."""
-        start = _autograd.next_sequence_nr()
-        result = func(*args, **kwargs) if kwargs else func(*args)
+    def _note_nodes(
+        self, start: int, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None
+    ) -> None:
+        """Note which numbers the nodes of a call got."""
         stop = _autograd.next_sequence_nr()
-        if stop != self.log.numbered:
-            self.log.note_nodes(start, stop, inspect.currentframe())
-            if func in _BACKWARDS and kwargs and kwargs["create_graph"]:
-                self._note_pass(start, stop, args[0])
-        return result
+        self.log.note_nodes(start, stop, inspect.currentframe())
+        if func in _BACKWARDS and kwargs and kwargs["create_graph"]:
+            self._note_pass(start, stop, args[0])
 
     def _call_that_may_write(
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None
@@ -68,7 +69,9 @@ class WatchedCalls(TorchFunctionMode):
         before = _versions(args, kwargs)
         if name_of(func) == "detach_":
             self._note_losses(func, args, kwargs, args)
-        result = self._call(func, args, kwargs)
+        start = _autograd.next_sequence_nr()
+        result = func(*args, **(kwargs or {}))
+        self._note_nodes(start, func, args, kwargs)
         self._note_writes(func, before, inspect.currentframe())
         made = args[0] if result is None and before and args else result
         if not self._is_unharmed(made):

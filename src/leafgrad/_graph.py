@@ -46,8 +46,8 @@ def trace_graph(
         recording: What `record` gave while the outputs were computed in this thread. It is asked
             for, not found by itself, as nodes of different threads may have the same number: only
             you know that it is about these.
-        saved: Whether to read what the nodes keep for backward. False takes half of the time, or
-            less, for the structure alone: no node has saved tensors then, and none is called freed.
+        saved: Whether to read what the nodes keep for backward. False gives the structure alone,
+            often in half of the time: no node has saved tensors then, and none is called freed.
         values: Whether to read what the operations made, as `TracedNode.values`: from a recording
             that was made with ``record(values=True)``, from the leaves, outputs and named tensors,
             and from what the nodes saved. Nothing is computed again: what none of these knows shows

@@ -45,7 +45,7 @@ class _Running:
         if get_ident() != self.thread:
             return
         if not self.stack:
-            self.paths = _paths(module)
+            self.paths = {inner: path for path, inner in module.named_modules()}
         path = self.paths.get(module)
         if path is None:
             path = f"{self.stack[-1][1]}.{type(module).__name__}".removeprefix(".")
@@ -62,17 +62,3 @@ class _Running:
         else:
             self.events.append((_autograd.next_sequence_nr(), None))
             self.paths = {}
-
-
-def _paths(outermost: Module) -> dict[Module, str]:
-    """Name all modules inside as ``named_modules()`` does, in a fraction of the time."""
-    paths: dict[Module, str] = {}
-    ahead = [("", outermost)]
-    while ahead:
-        path, module = ahead.pop()
-        if module not in paths:
-            paths[module] = path
-            prefix = f"{path}." if path else ""
-            children = [(prefix + name, child) for name, child in module.named_children()]
-            ahead += reversed(children)
-    return paths

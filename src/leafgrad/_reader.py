@@ -2,8 +2,7 @@
 
 import inspect
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import count
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -30,13 +29,11 @@ class Reader:
         """
         self.nodes = nodes
         self.log = log
-        self.storages = defaultdict[int, int](count().__next__)
-        self.parameters = set[int]()
         self.shared_kinds: dict[object, Kind] = {}
-        self.kinds = [*map(self._kind, nodes)]
-        self.leaves = {
-            place: _autograd.leaf_variable(node)
-            for place, (node, kind) in enumerate(zip(nodes, self.kinds, strict=True))
+        self.kinds = [self.shared_kinds.get(type(node)) or self._kind(node) for node in nodes]
+        self.leaves: dict[int, Any] = {
+            place: _autograd.leaf_variable(nodes[place])
+            for place, kind in enumerate(self.kinds)
             if kind.is_leaf
         }
         self.tensors = defaultdict[Node | int, list[tuple[str | None, torch.Tensor]]](list)
@@ -52,73 +49,70 @@ class Reader:
         complete: Callable[[Nodes], Nodes],
     ) -> Reading:
         """Read the rest of every node."""
-        numbers = [*map(_autograd.sequence_nr, self.nodes)]
+        numbers = _autograd.sequence_nrs(self.nodes)
         starts = dict.fromkeys(roots)
-        places = {node: place for place, node in enumerate(self.nodes) if node in starts}
+        known = {*starts, *self.tensors}
+        places = {node: place for place, node in enumerate(self.nodes) if node in known}
         return Reading(
             wiring=wiring,
             roots=[places[root] for root in starts],
             kinds=self.kinds,
-            outputs=[*map(_autograd.OutputReader(), self.nodes)],
+            outputs=_autograd.outputs_of(self.nodes),
             numbers=numbers,
             saved=saved,
-            named=dict(self._named()),
+            named=dict(self._named(places)),
             origins=dict(_origins(numbers, self.log)) if self.log else {},
             passes=self.log.passes if self.log.spans else None,
             complete=complete,
         )
 
     def _kind(self, node: Node) -> Kind:
-        kind = self.shared_kinds.get(type(node))
-        if kind is None:
-            name = _autograd.node_name(node)
-            kind = Kind(
-                name=name,
-                is_leaf=_autograd.is_leaf_node(node),
-                custom_function=_custom_function(node),
-                hides_saved=_autograd.hides_saved(node),
-            )
-            key = type(node) if _autograd.is_of_its_own_type(node) else name
-            kind = self.shared_kinds.setdefault(key, kind)
-        return kind
+        name = _autograd.node_name(node)
+        kind = Kind(
+            name=name,
+            is_leaf=_autograd.is_leaf_node(node),
+            custom_function=_custom_function(node),
+            hides_saved=_autograd.hides_saved(node),
+        )
+        key = type(node) if _autograd.is_of_its_own_type(node) else name
+        return self.shared_kinds.setdefault(key, kind)
 
-    def _named(self) -> Iterator[tuple[int, Named]]:
+    def _named(self, places: Mapping[Node, int]) -> Iterator[tuple[int, Named]]:
         """Read what is known from the leaves and from the tensors that nodes have made."""
+        nameless = Named((), retains_grad=False), Named((), retains_grad=True)
         for place, leaf in self.leaves.items():
-            yield place, _known_from([(None, leaf), *self.tensors.get(id(leaf), ())])
-        for place, node in enumerate(self.nodes):
+            if id(leaf) in self.tensors:
+                yield place, _known_from([(None, leaf), *self.tensors[id(leaf)]])
+            else:
+                yield place, nameless[_autograd.plain(leaf, "retains_grad")]
+        for node, place in places.items():
             if node in self.tensors:
                 yield place, _known_from(self.tensors[node])
 
     def saved(self) -> Saved:
         """Read what the nodes keep; equal facts become one value, however many have them."""
         at_hand = [*self.leaves.values(), *(t for many in self.tensors.values() for _, t in many)]
-        self.parameters = set(_parameter_storages(at_hand))
+        parameters = set(_parameter_storages(at_hand))
         saved = Saved()
-        known: dict[tuple[Any, ...], Kept] = {}
-        for place, node in enumerate(self.nodes):
-            for slot in _autograd.saved_slots(node):
-                storage, facts = self._kept(slot)
-                kept = known.get(facts)
-                if kept is None:
-                    kept = known[facts] = Kept(*facts)
-                saved.places.append(place)
-                saved.storages.append(storage)
-                saved.kept.append(kept)
+        known: dict[object, Kept] = {}
+        for place, storage, facts in _autograd.saved_facts(self.nodes):
+            key = facts, storage in parameters
+            kept = known.get(key)
+            if kept is None:
+                kept = self._kept(storage, facts, is_own=storage in parameters)
+                if kept.saved_version == kept.current_version:  # or it has writes of its own
+                    known[key] = kept
+            saved.places.append(place)
+            saved.storages.append(storage)
+            saved.kept.append(kept)
         return saved
 
-    def _kept(self, slot: _autograd.Slot) -> tuple[int | None, tuple[Any, ...]]:
-        """Read one slot: the number of its storage, and what other slots may have just so."""
-        name, state, tensor, saved, current = slot
-        if tensor is None:
-            return None, (name, state)
-        identity, nbytes = _autograd.storage(tensor) or (None, None)
-        number = None if identity is None else self.storages[identity]
-        shape, dtype, device, is_parameter = _autograd.facts(tensor)
-        shown = (None, None) if state == "packed" else (shape, dtype)
-        is_own = is_parameter or identity in self.parameters
-        writes = () if saved == current else self.log.writes_between(identity, saved, current)
-        return number, (name, state, *shown, device, nbytes, is_own, saved, current, writes)
+    def _kept(self, storage: int | None, facts: _autograd.SavedFacts, *, is_own: bool) -> Kept:
+        """Add what is known of the storage."""
+        name, state, shape, dtype, device, nbytes, own, saved, current, _ = Kept(*facts)
+        writes = self.log.writes_between(storage, saved, current)
+        own = is_own or own
+        return Kept(name, state, shape, dtype, device, nbytes, own, saved, current, writes)
 
 
 def _origins(numbers: Iterable[int | None], log: Log) -> Iterator[tuple[int, Origin]]:

@@ -55,7 +55,7 @@ class Saved:
 
     Attributes:
         places: The places of their nodes, in order.
-        storages: The numbers of their storages.
+        storages: The identities of their storages.
         kept: The rest.
     """
 
@@ -67,10 +67,16 @@ class Saved:
         """Make the saved tensors, and give those of each node together."""
         facts = {name: map(itemgetter(n), self.kept) for n, name in enumerate(Kept.__annotations__)}
         count = len(self.places)
-        saved = in_bulk(SavedTensor, count, node=self.places, storage=self.storages, **facts)
+        saved = in_bulk(SavedTensor, count, node=self.places, storage=self._numbers(), **facts)
         tensors = iter(saved)
         counts = Counter(self.places)
         return [tuple(islice(tensors, counts.get(place, 0))) for place in range(nodes)]
+
+    def _numbers(self) -> Iterator[int | None]:
+        """Number the storages as they come."""
+        distinct = [one for one in dict.fromkeys(self.storages) if one is not None]
+        numbers: dict[int | None, int] = {one: number for number, one in enumerate(distinct)}
+        return map(numbers.get, self.storages)
 
 
 class Named(NamedTuple):

@@ -86,20 +86,18 @@ def test_all_nodes_of_a_type_have_one_name_but_for_the_type_that_many_kinds_shar
 
 
 def test_what_equal_nodes_made_is_read_into_one_value() -> None:
-    read = _autograd.OutputReader()
     several = leaf(2, 3).unbind()
     for tensor, other in (leaf(3).sin(), leaf(3).cos()), (several[0], leaf(2, 3).unbind()[0]):
-        outputs = read(recorded(tensor))
+        outputs, same = _autograd.outputs_of([recorded(tensor), recorded(other)])
         assert outputs == _autograd.forward_outputs(recorded(tensor))
-        assert outputs is read(recorded(other))
+        assert outputs is same
 
 
 def test_sizes_that_are_no_numbers_are_told_from_those_that_are() -> None:
     parts = [torch.ones(2, 3), torch.ones(4, 3)]
     ragged = torch.nested.nested_tensor(parts, layout=torch.jagged, requires_grad=True)
-    read = _autograd.OutputReader()
-    assert read(recorded(leaf(2, 1, 3).sin()))[0].shape == (2, 1, 3)
-    assert read(recorded(ragged.sin()))[0].shape == (2, "ragged", 3)
+    read = _autograd.outputs_of([recorded(leaf(2, 1, 3).sin()), recorded(ragged.sin())])
+    assert [output.shape for (output,) in read] == [(2, 1, 3), (2, "ragged", 3)]
 
 
 def test_only_an_accumulator_has_a_leaf_whatever_else_stands_on_a_ctx() -> None:

@@ -284,3 +284,47 @@ def test_reading_what_a_custom_function_saved_does_not_keep_its_class_alive() ->
     passing = made()
     gc.collect()
     assert passing() is None
+
+
+def results_of_all_kinds() -> list[torch.Tensor]:
+    """Make what saved a tensor as it is, one written to since or before, a list, none, and more."""
+    x, hidden, parameter = leaf(2, 2), leaf(2, 2) * 1, torch.nn.Parameter(torch.ones(2, 2))
+    results = [x.sin(), hidden.sin(), (x * 1).exp().sigmoid_(), x @ parameter.t(), x * parameter]
+    results += [x[:, torch.tensor([0])], x + 1, outcome_of(Doubled, x), (x * 1).exp()]
+    results += [torch.nn.functional.layer_norm(x, (2,)), torch.eye(2).to_sparse() * x.to_sparse()]
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor.half(), refuse):
+        results.append(x.sin())
+    with torch.no_grad():
+        hidden.add_(1)
+        results[8].add_(1)
+    freed = [x.sin(), x[:, torch.tensor([0])], outcome_of(Doubled, x)]
+    torch.autograd.backward([one.sum() for one in freed])
+    return results + freed
+
+
+def told_one_by_one(slot: _autograd.Slot) -> _autograd.SavedFacts:
+    if slot.tensor is None:
+        return slot[:2]
+    _, *told = _autograd.facts(slot.tensor)
+    shown = [None, None] if slot.state == "packed" else told[:2]
+    return (*slot[:2], *shown, *told[2:], slot.saved_version, slot.current_version)
+
+
+def test_what_many_nodes_saved_is_what_their_slots_tell_one_by_one() -> None:
+    results = results_of_all_kinds()
+    nodes = [*map(recorded, results)]
+    slots = [(place, s) for place, node in enumerate(nodes) for s in _autograd.saved_slots(node)]
+    found = [*_autograd.saved_facts(nodes)]
+    assert [(place, told) for place, _, told in found] == [
+        (p, told_one_by_one(s)) for p, s in slots
+    ]
+    storages = [
+        None if s.tensor is None else (_autograd.storage(s.tensor) or [None])[0] for _, s in slots
+    ]
+    assert [storage for _, storage, _ in found] == storages
+    assert {told[1] for _, _, told in found} == {"live", "packed", "freed"}
+    modified = [told for _, _, told in found if told[1] == "live" and told[-1] != told[-2]]
+    assert [(told[0], told[-2:]) for told in modified if told[-2] is not None] == [
+        ("self", (0, 1)),
+        ("result", (0, 1)),
+    ]

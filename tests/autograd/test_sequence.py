@@ -27,6 +27,13 @@ def test_nodes_are_numbered_as_they_are_made_and_asking_takes_no_number() -> Non
     assert _autograd.sequence_nr(recorded(second)) == number + 1
 
 
+def test_many_nodes_give_the_numbers_that_each_of_them_gives() -> None:
+    y = leaf(2).sin().cos()
+    nodes = [*_autograd.walk([recorded(y)])]
+    assert _autograd.sequence_nrs(nodes) == [*map(_autograd.sequence_nr, nodes)]
+    assert _autograd.sequence_nrs(nodes)[-1] is None
+
+
 def test_a_leaf_has_no_number() -> None:
     assert _autograd.sequence_nr(torch.autograd.graph.get_gradient_edge(leaf(2)).node) is None
 

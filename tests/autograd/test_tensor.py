@@ -126,14 +126,12 @@ def test_the_facts_of_a_tensor_are_those_that_are_told_one_by_one() -> None:
     weight = torch.nn.Parameter(torch.ones(2, 3), requires_grad=False)
     plain = torch.ones(2, 3, dtype=torch.float64)
     strided = torch.nested.nested_tensor([torch.ones(2), torch.ones(4)], layout=torch.strided)
-    for tensor in (weight, weight.t(), weight.detach(), plain, plain[0], strided):
-        for one in (tensor, tensor.as_subclass(Marked)):
-            assert _autograd.facts(one) == (
-                _autograd.shape(one),
-                one.dtype,
-                one.device,
-                _autograd.is_parameter_or_view(one),
-            )
+    tensors = [weight, weight.t(), weight.detach(), plain, plain[0], strided]
+    for one in (*tensors, plain.to_sparse(), *(tensor.as_subclass(Marked) for tensor in tensors)):
+        identity, nbytes = _autograd.storage(one) or (None, None)
+        is_own = _autograd.is_parameter_or_view(one)
+        told = identity, _autograd.shape(one), one.dtype, one.device, nbytes, is_own
+        assert _autograd.facts(one) == told
 
 
 def test_the_version_counts_writes_and_an_inference_tensor_has_none() -> None:

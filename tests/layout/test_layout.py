@@ -139,6 +139,17 @@ def test_a_branch_that_joins_again_runs_straight_down_until_it_does() -> None:
     assert branch[-2][1] == drawing.places[3].top + 30
 
 
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_the_terms_of_a_long_sum_do_not_drift_away_from_the_trunk(length: int) -> None:
+    sums = 20
+    terms = [[*range(sums * (n + 1), sums * (n + 1) + length)] for n in range(sums - length)]
+    links = [*pairwise(range(sums))]
+    links += [step for n, term in enumerate(terms) for step in pairwise([n, *term])]
+    named = {box: n for n, box in enumerate(sorted({box for link in links for box in link}))}
+    drawing = draw(*stack(*((named[a], named[b]) for a, b in links)))
+    assert len({*columns(drawing)}) == 1 + length
+
+
 def test_a_branch_of_a_branch_points_away_from_the_trunk_or_towards_it_as_its_link_says() -> None:
     inwards = columns(draw(*stack((0, 1), (1, 2), (2, 3), (0, 4), (4, 5), (4, 6), (6, 7))))
     outwards = columns(draw(*stack((0, 1), (1, 2), (2, 3), (0, 4), (4, 6), (6, 7), (4, 5))))

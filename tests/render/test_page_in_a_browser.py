@@ -10,12 +10,15 @@ from torch import nn
 from leafgrad import GraphTrace, trace_graph
 from tests.browser import needs_chromium
 from tests.devtools import CONTROL, SHIFT, Browser, Page, chromium
-from tests.models import Block, polynomial, resnet, transformer
+from tests.models import Block, pinn, polynomial, resnet, transformer
 from tests.render.test_piles import blocks
 
-BOXES = "[...document.querySelectorAll('.view:not([hidden]) :not(.apart) > .part:not([hidden])')]"
-LIT = f"{BOXES}.flatMap((box, n) => box.classList.contains('aside') ? [] : [n])"
-SELECTED = f"{BOXES}.findIndex(box => box.classList.contains('selected'))"
+BOXES = "view.shown.map(thing => view.things[thing])"
+DRAWN = "[...document.querySelectorAll('.view:not([hidden]) .part')]"
+LIT = f"{BOXES}.flatMap((box, n) => !view.lit || view.lit.has(n) ? [n] : [])"
+VEIL = "document.querySelector('.view:not([hidden]) .veil').getAttribute('d')"
+WAYS = "document.querySelector('.view:not([hidden]) .way').getAttribute('d')"
+SELECTED = "selected ?? -1"
 TOLD = "document.querySelector('output').textContent"
 WIDTH = "document.querySelector('.view:not([hidden]) svg').getBoundingClientRect().width"
 SCROLL = "[document.querySelector('main').scrollLeft, document.querySelector('main').scrollTop]"
@@ -28,15 +31,15 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 
 pytestmark = needs_chromium
-Opened = Callable[[GraphTrace], Page]
+Opened = Callable[..., Page]
 
 
 @pytest.fixture
 def opened(browser: Browser, tmp_path: Path) -> Opened:
-    def at(trace: GraphTrace) -> Page:
+    def at(trace: GraphTrace, width: int = 1000, height: int = 700) -> Page:
         file = tmp_path / "graph.html"
         file.write_text(trace.to_html(), "utf-8")
-        return Page(browser, file.as_uri())
+        return Page(browser, file.as_uri(), width, height)
 
     return at
 
@@ -66,6 +69,19 @@ def test_a_name_with_a_script_in_it_does_nothing(opened: Opened) -> None:
     assert page.ask("[window.hit ?? 0, document.images.length]") == [0, 0]
 
 
+def test_the_hint_tells_of_keys_but_for_those_who_have_a_touch_screen(opened: Opened) -> None:
+    page = opened(polynomial())
+    hint, keys = page.ask(TOLD).splitlines()
+    assert (hint[:5], keys[:5]) == ("Point", "Keys:")
+    page.send("Emulation.setTouchEmulationEnabled", enabled=True)
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1}
+    page.send("Emulation.setDeviceMetricsOverride", mobile=True, **size)
+    page.ask("window.isOld = true")
+    page.send("Page.reload")
+    page.until("!window.isOld && document.readyState === 'complete'")
+    assert page.ask(TOLD) == hint
+
+
 # --- With the pointer
 
 
@@ -82,9 +98,11 @@ def test_a_click_lights_what_leads_to_a_box_and_what_it_leads_to(opened: Opened)
     page = opened(polynomial())
     page.click(page.middle(box(3)))
     assert page.ask(LIT) == [0, 3, 4, 5]
-    assert page.ask("document.querySelectorAll('.on-path').length") == 3
+    assert page.ask(WAYS).count("M") == 3
+    assert page.ask(VEIL).count("M") == 2
     page.click((5, 300))
     assert page.ask(LIT) == [0, 1, 2, 3, 4, 5]
+    assert page.ask(f"{VEIL} + {WAYS}") == ""
 
 
 def test_a_click_with_shift_lights_the_paths_between_two(opened: Opened) -> None:
@@ -125,6 +143,60 @@ def test_a_tap_selects(opened: Opened) -> None:
     assert page.ask(LIT) == [0, 1, 2]
 
 
+def test_nothing_moves_when_a_box_is_selected(opened: Opened) -> None:
+    for width in (390, 600, 800, 1000, 1200):
+        page = opened(blocks(), width, 844)
+        page.key("f")
+        page.ask(f"reveal({place('GeluBackward0')})")
+        tops = []
+        for number in ("null", place("GeluBackward0")):
+            page.ask(f"select({number})")
+            tops.append(
+                page.ask(
+                    "[stage, moduleButton].map(it => it.getBoundingClientRect().left "
+                    "+ it.getBoundingClientRect().right + it.offsetTop)"
+                )
+            )
+        assert tops[0] == tops[1]
+
+
+def test_a_finger_lights_the_paths_between_two_after_the_button(opened: Opened) -> None:
+    page = opened(polynomial())
+    paths = "document.querySelector('[data-do=path]')"
+    page.tap(page.middle(box(5)))
+    page.tap(page.middle(paths))
+    page.until(f"{paths}.ariaPressed === 'true'")
+    page.tap(page.middle(box(0)))
+    page.until(f"{TOLD}.startsWith('4 boxes on the paths between')")
+    assert page.ask(LIT) == [0, 3, 4, 5]
+    page.tap(page.middle(paths))
+    page.tap(page.middle(box(1)))
+    page.until(f"{SELECTED} === 1")
+    assert page.ask(LIT) == [0, 1, 2]
+
+
+def test_two_fingers_zoom_what_is_between_them(opened: Opened) -> None:
+    page = opened(transformer(), 390, 844)
+    middle = page.middle(box(3))
+    page.pinch(middle, 100, 200)
+    page.until("scale === 2")
+    assert page.middle(box(3)) == pytest.approx(middle, abs=4)
+    page.pinch(middle, 200, 100)
+    page.until("scale === 1")
+
+
+def test_on_a_phone_it_starts_at_the_root_and_large_enough_to_read(opened: Opened) -> None:
+    for trace in (pinn(), transformer(), polynomial()):
+        page = opened(trace, 390, 844)
+        root = page.ask(
+            f"(({{left, right, top}}) => [left, right, top])({box(0)}.getBoundingClientRect())"
+        )
+        assert root[0] > 0
+        assert root[1] < 390
+        assert 100 < root[2] < 200
+        assert page.ask("scale") >= 0.8
+
+
 @pytest.mark.parametrize(("button", "larger"), [("in", True), ("out", False)])
 def test_buttons_zoom(opened: Opened, button: str, *, larger: bool) -> None:
     page = opened(polynomial())
@@ -151,7 +223,7 @@ NAMES = f"{BOXES}.map(box => box.querySelector('.name').textContent)"
 MODULE = "document.querySelector('[data-do=module]')"
 DEPTH = "document.querySelector('[data-do=depth]')"
 OVERLAPS = f"""
-{BOXES}.map(box => box.querySelector('rect').getBoundingClientRect()).flatMap((a, m, all) =>
+{DRAWN}.map(box => box.querySelector('rect').getBoundingClientRect()).flatMap((a, m, all) =>
     all.slice(m + 1).filter(b => a.left < b.right && b.left < a.right
         && a.top < b.bottom && b.top < a.bottom))
 """
@@ -160,7 +232,7 @@ OVERLAPS = f"""
 def seen(page: Page, name: str) -> tuple[float, float]:
     """Scroll the first box of a name into view and point at it."""
     number = page.ask(place(name))
-    page.ask(f"{BOXES}[{number}].scrollIntoView({{block: 'center'}})")
+    page.ask(f"reveal({number})")
     return page.middle(box(number))
 
 
@@ -263,18 +335,40 @@ def test_what_is_found_and_lit_follows_the_folds(opened: Opened) -> None:
 # --- Thousands of nodes
 
 FRAME = 1 / 60
+SEEN = """
+(frame => view.rects.flatMap((_, n) => {
+    const [x, y] = view.middle(n);
+    return x > frame.left && x < frame.right && y > frame.top && y < frame.bottom ? [n] : [];
+}))(stage.getBoundingClientRect())
+"""
+THERE = f"{SEEN}.every(n => view.things[view.shown[n]].isConnected)"
+DRAWN_WRONG = f"""
+{SEEN}.filter(n => {{
+    const at = {BOXES}[n].querySelector('.box, .leaf').getBoundingClientRect();
+    const [x, y] = view.middle(n);
+    return Math.abs(at.left + at.width / 2 - x) > 1 || Math.abs(at.top + at.height / 2 - y) > 1;
+}})
+"""
+
+
+@pytest.fixture(scope="module")
+def deep() -> GraphTrace:
+    model = nn.Sequential(nn.Linear(8, 8), *(Block(8) for _ in range(54)))
+    return trace_graph(model(torch.ones(1, 4, 8)).mean(), names=model)
 
 
 def work(page: Page) -> float:
-    """The CPU seconds of the page so far, but for painting."""
+    """The CPU seconds that the page has spent so far."""
+    page.ask("new Promise(requestAnimationFrame).then(() => 0)")
     found = page.send("Performance.getMetrics")["metrics"]
-    spent = {metric["name"]: metric["value"] for metric in found}
-    return float(sum(spent[f"{what}Duration"] for what in ("Script", "Layout", "RecalcStyle")))
+    (spent,) = [metric["value"] for metric in found if metric["name"] == "TaskDuration"]
+    return float(spent)
 
 
-def test_three_thousand_nodes_move_and_zoom_within_a_frame_each(opened: Opened) -> None:
-    model = nn.Sequential(nn.Linear(8, 8), *(Block(8) for _ in range(54)))
-    page = opened(trace_graph(model(torch.ones(1, 4, 8)).mean(), names=model))
+def test_three_thousand_nodes_move_and_zoom_within_a_frame_each(
+    opened: Opened, deep: GraphTrace
+) -> None:
+    page = opened(deep)
     page.send("Performance.enable", timeDomain="threadTicks")
     page.key("f")
     assert page.ask(f"{BOXES}.length") > 2900
@@ -295,6 +389,65 @@ def test_three_thousand_nodes_move_and_zoom_within_a_frame_each(opened: Opened) 
         page.mouse("mouseReleased", (60, 330), button="left", clickCount=1)
 
 
+def test_three_thousand_nodes_light_and_fold_before_one_wonders(
+    opened: Opened, deep: GraphTrace
+) -> None:
+    page = opened(deep)
+    page.send("Performance.enable", timeDomain="threadTicks")
+    page.key("f")
+    fold = f"({DEPTH}.value = {{}}, {DEPTH}.dispatchEvent(new Event('change')))"
+    ways: dict[str, tuple[float, Callable[[], object]]] = {
+        "click": (0.05, lambda: page.click(page.middle(box(3)))),
+        "the other end": (0.05, lambda: page.click(page.middle(box(0)), SHIFT)),
+        "all lit": (0.05, lambda: page.key("Escape")),
+        "one level": (0.15, lambda: page.ask(fold.format(1))),
+        "none": (0.15, lambda: page.ask(fold.format(-1))),
+        "what repeats": (0.15, lambda: page.key("f")),
+    }
+    for name, (most, act) in ways.items():
+        before = work(page)
+        act()
+        assert work(page) - before < most, name
+
+
+def test_what_is_seen_is_drawn_where_it_is_and_little_else(
+    opened: Opened, deep: GraphTrace
+) -> None:
+    page = opened(deep)
+    page.key("f")
+    for number in (0, 700, 2921, 1400, 60):
+        page.ask(f"stage.scrollTo(0, view.rects[{number}].top * scale)")
+        page.until(THERE)
+        assert page.ask(DRAWN_WRONG) == []
+        assert 5 < page.ask(f"{DRAWN}.length") < 100
+
+
+def test_boxes_too_small_to_read_are_drawn_as_shapes_until_one_comes_nearer(
+    opened: Opened, deep: GraphTrace
+) -> None:
+    page = opened(deep)
+    page.key("f")
+    page.key("0")
+    shapes = "[...view.near.children].map(each => each.getAttribute('d').split('M').length - 1)"
+    assert sum(page.ask(shapes)) == page.ask("view.nearBoxes.length") > 200
+    assert page.ask(f"{DRAWN}.length") == 0
+    page.click(page.ask("view.middle(view.nearBoxes[100])"))
+    lit = page.ask("[view.lit.size, view.nearBoxes.filter(n => !view.lit.has(n)).length]")
+    assert page.ask(VEIL).count("M") == lit[1] > 0
+    page.ask("zoom(1)")
+    assert page.ask(THERE)
+
+
+def test_paper_has_it_all(opened: Opened) -> None:
+    page = opened(transformer())
+    page.key("f")
+    assert page.ask(f"{DRAWN}.length < view.rects.length")
+    page.ask("dispatchEvent(new Event('beforeprint'))")
+    assert page.ask(f"{DRAWN}.length === view.rects.length")
+    page.ask("dispatchEvent(new Event('afterprint'))")
+    assert page.ask(f"{DRAWN}.length < view.rects.length")
+
+
 # --- With the keyboard
 
 
@@ -307,6 +460,18 @@ def test_arrows_go_along_the_graph_and_escape_lets_go(opened: Opened) -> None:
     assert visited == [0, 1, 3, 4, 2, 1, 0, 0]
     page.key("Escape")
     assert page.ask(SELECTED) == -1
+
+
+def test_arrows_with_shift_move_the_other_end_of_the_paths(opened: Opened) -> None:
+    page = opened(polynomial())
+    page.key("ArrowDown")
+    page.key("ArrowDown", SHIFT)
+    page.key("ArrowRight", SHIFT)
+    page.key("ArrowDown", SHIFT)
+    assert page.ask(SELECTED) == 0
+    assert page.ask(LIT) == [0, 3, 4]
+    page.key("ArrowUp")
+    assert page.ask(SELECTED) == 3
 
 
 def test_what_the_keyboard_selects_comes_into_view(opened: Opened) -> None:

@@ -412,7 +412,7 @@ def test_what_no_fold_makes_small_enough_is_refused_with_another_cure() -> None:
 def test_a_notebook_shows_the_picture_in_a_frame_that_scrolls() -> None:
     trace = polynomial()
     html = trace._repr_html_()
-    assert html.startswith('<div role="group" aria-label="Autograd graph of 6 nodes" tabindex="0"')
+    assert 'role="group" aria-label="Autograd graph of 6 nodes" tabindex="0">' in html
     assert trace.to_svg() in html
 
 

@@ -1,5 +1,7 @@
 """Pictures in a real browser: text stays in its box, and colours follow the page."""
 
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -7,7 +9,8 @@ import torch
 
 from leafgrad import trace_graph
 from tests.browser import ask, needs_chromium
-from tests.models import MODELS, polynomial
+from tests.devtools import Browser, Page, chromium
+from tests.models import MODELS, pinn, polynomial
 
 pytestmark = needs_chromium
 
@@ -52,6 +55,60 @@ def test_no_picture_is_cut_off(tmp_path: Path) -> None:
     shown = pictures()
     assert ask("".join(shown), CUT, tmp_path) == [True] * len(shown)
 
+
+# --- In the frame of a notebook
+
+LEFT = "document.querySelector('.leafgrad-frame').scrollLeft"
+WIDTH = "document.querySelector('svg').getBoundingClientRect().width"
+ROOT = """
+(({left, right}) => left >= 0 && right <= innerWidth)(
+    document.querySelector(".root").getBoundingClientRect())
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with chromium(tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+def framed(browser: Browser, folder: Path, width: int) -> Page:
+    file = folder / "framed.html"
+    head = '<!doctype html><meta charset=utf-8><meta name=viewport content="width=device-width">'
+    file.write_text(head + pinn()._repr_html_(), "utf-8")
+    return Page(browser, file.as_uri(), width)
+
+
+@pytest.mark.parametrize("share", [1.2, 0.9, 0.7, 0.4])
+def test_a_frame_shows_all_of_a_picture_or_else_starts_at_its_root(
+    browser: Browser, tmp_path: Path, share: float
+) -> None:
+    full = float(ET.fromstring(pinn().to_svg()).get("width", ""))
+    page = framed(browser, tmp_path, int(share * full))
+    page.until(ROOT)
+    assert (page.ask(f"{LEFT} > 0")) is (share < 0.8)
+    room = share * full - 16
+    expected = min(full, room) if room > 0.8 * full else full
+    assert page.ask(WIDTH) == pytest.approx(expected, abs=1)
+
+
+def test_who_scrolls_away_from_the_root_stays_there(browser: Browser, tmp_path: Path) -> None:
+    page = framed(browser, tmp_path, 390)
+    page.until(f"{LEFT} > 0")
+    page.until("document.getAnimations().length === 0")
+    page.ask(f"{LEFT} = 3")
+    page.send(
+        "Emulation.setDeviceMetricsOverride",
+        width=400,
+        height=700,
+        deviceScaleFactor=1,
+        mobile=False,
+    )
+    page.until("innerWidth === 400")
+    assert page.ask(LEFT) == 3
+
+
+# --- Colours
 
 INK = """
 ["svg text", "svg .leaf"].map(sign => getComputedStyle(document.querySelector(sign)))

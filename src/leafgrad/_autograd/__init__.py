@@ -34,7 +34,6 @@ from leafgrad._autograd._forward import (
 )
 from leafgrad._autograd._node import (
     ForwardOutput,
-    OutputReader,
     Successors,
     forward_class,
     forward_outputs,
@@ -43,6 +42,7 @@ from leafgrad._autograd._node import (
     leaf_variable,
     next_functions,
     node_name,
+    outputs_of,
 )
 from leafgrad._autograd._numbers import holds_numbers, numbered_output, results_in_slots, unseen
 from leafgrad._autograd._path import (
@@ -53,8 +53,8 @@ from leafgrad._autograd._path import (
     has_accumulator,
     path_between,
 )
-from leafgrad._autograd._saved import Slot, State, saved_slots
-from leafgrad._autograd._sequence import next_sequence_nr, sequence_nr
+from leafgrad._autograd._saved import SavedFacts, Slot, State, saved_facts, saved_slots
+from leafgrad._autograd._sequence import next_sequence_nr, sequence_nr, sequence_nrs
 from leafgrad._autograd._skeleton import Skeleton, number_of
 from leafgrad._autograd._tensor import (
     base,
@@ -79,8 +79,8 @@ __all__ = [
     "Edge",
     "ForwardOutput",
     "Gradients",
-    "OutputReader",
     "Path",
+    "SavedFacts",
     "Skeleton",
     "Slot",
     "State",
@@ -130,12 +130,15 @@ __all__ = [
     "number_of",
     "numbered_output",
     "output_types",
+    "outputs_of",
     "path_between",
     "plain",
     "results_in_slots",
     "retained_grads_kept",
+    "saved_facts",
     "saved_slots",
     "sequence_nr",
+    "sequence_nrs",
     "shape",
     "storage",
     "survey",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import torch
@@ -39,22 +40,27 @@ def forward_outputs(node: Node) -> tuple[ForwardOutput, ...]:
     return tuple([ForwardOutput(_output_shape(o), o.dtype, o.device) for o in outputs])
 
 
-class OutputReader:
-    """Reads what `forward_outputs` does, for many nodes: what is the same becomes one value."""
+def outputs_of(nodes: Iterable[Any]) -> list[tuple[ForwardOutput, ...]]:
+    """Tell what `forward_outputs` does of many nodes; what is the same becomes one value.
 
-    def __init__(self) -> None:
-        self.known: dict[tuple[object, ...], tuple[ForwardOutput, ...]] = {}
-
-    def __call__(self, node: Any) -> tuple[ForwardOutput, ...]:
-        """Look up the one output of nearly all nodes by what it is; read the others in full."""
+    Nearly all nodes have one output, which is looked up by what it is.
+    """
+    known: dict[object, tuple[ForwardOutput, ...]] = {}
+    found = []
+    for node in nodes:
         try:
             (output,) = node._input_metadata
-            key = extents(output.shape), output.dtype, output.device
+            key: object = (extents(_shape(output)), _dtype(output), _device(output))
         except (ValueError, RuntimeError):  # several outputs, or a nested one
-            outputs = forward_outputs(node)
-            return self.known.setdefault(outputs, outputs)
-        known = self.known.get(key)
-        return self.known.setdefault(key, forward_outputs(node)) if known is None else known
+            key = forward_outputs(node)
+        outputs = known.get(key)
+        found.append(known.setdefault(key, forward_outputs(node)) if outputs is None else outputs)
+    return found
+
+
+# Calling what reads an attribute takes less time than reading the attribute.
+_metadata: Any = torch._C._autograd._InputMetadata  # type: ignore[attr-defined]
+_shape, _dtype, _device = (getattr(_metadata, n).fget for n in ("shape", "dtype", "device"))
 
 
 def _output_shape(output: Any) -> tuple[int | str, ...] | None:

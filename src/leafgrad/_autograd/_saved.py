@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -14,7 +14,11 @@ from torch.autograd.graph import Node
 from leafgrad._autograd._checkpoint import given_to_block
 from leafgrad._autograd._compiled import names_in_compiled_code
 from leafgrad._autograd._node import forward_class
-from leafgrad._autograd._tensor import plain
+from leafgrad._autograd._tensor import facts
+
+_CUSTOM: Any = torch._C._FunctionBase
+_SAVED: Any = torch._C._autograd.SavedTensor
+_version: Callable[[torch.Tensor], int] = torch.Tensor._version.__get__  # type: ignore[attr-defined]
 
 State = Literal["live", "freed", "packed", "offloaded", "recompute"]
 
@@ -41,9 +45,56 @@ def saved_slots(node: Node) -> tuple[Slot, ...]:
     """
     custom = forward_class(node) is not None
     slots: list[Slot] = []
-    for where in _slot_names(torch._C._FunctionBase if custom else type(node)):
+    for where in _slot_names(_CUSTOM if custom else type(node)):
         slots += _slots(node, *where)
     return (*_as_compiled(node, slots), *slots_on_ctx(node)) if custom else tuple(slots)
+
+
+SavedFacts = tuple[Any, ...]
+
+
+def saved_facts(nodes: Iterable[Node]) -> Iterator[tuple[int, int | None, SavedFacts]]:
+    """Read what many nodes saved, as `saved_slots` does, into values that keep nothing alive.
+
+    Yields the place of the node, the identity of the storage, and what other slots may have just
+    so: name, state, shape, dtype, device, the storage's bytes, whether it is a parameter or a view
+    of one, and both versions. Nearly all slots hold one tensor as it is, and take the short way.
+    """
+    for place, node in enumerate(nodes):
+        if isinstance(node, _CUSTOM):
+            for slot in saved_slots(node):
+                yield place, *_facts_of(slot)
+            continue
+        for raw, public, name in _slot_names(type(node)):
+            kept = _kept_as_it_is(node, raw)
+            if kept is None:
+                for slot in _slots(node, raw, public, name):
+                    yield place, *_facts_of(slot)
+            else:
+                current = _version(kept)
+                expected = current and _expected_version(_complaint(getattr, node, public), current)
+                identity, shape, dtype, device, nbytes, is_own = facts(kept)
+                told = name, "live", shape, dtype, device, nbytes, is_own, expected, current
+                yield place, identity, told
+
+
+def _kept_as_it_is(node: Node, raw: str) -> torch.Tensor | None:
+    """Give the one tensor that an attribute holds, if it is one that no hook has packed."""
+    try:
+        saved = getattr(node, raw)
+    except RuntimeError:  # freed
+        return None
+    return saved.data if type(saved) is _SAVED and saved.unpack_hook is None else None
+
+
+def _facts_of(slot: Slot) -> tuple[int | None, SavedFacts]:
+    """Tell what a slot shows; of a packed one, shape and dtype are those of something else."""
+    name, state, tensor, expected, current = slot
+    if tensor is None:
+        return None, (name, state)
+    identity, shape, dtype, device, nbytes, is_own = facts(tensor)
+    shown = (None, None) if state == "packed" else (shape, dtype)
+    return identity, (name, state, *shown, device, nbytes, is_own, expected, current)
 
 
 def _as_compiled(node: Node, slots: list[Slot]) -> Iterator[Slot]:
@@ -71,10 +122,10 @@ def _slots(node: Node, raw: str, public: str, name: str) -> list[Slot]:
     except RuntimeError:
         return [Slot(name, "freed")]
     if isinstance(saved, tuple):
-        found = [_slot(f"{name}[{number}]", one) for number, one in enumerate(saved)]
+        found = [_slot(f"{name}[{n}]", one, _unpacking(one)) for n, one in enumerate(saved)]
         slots = [slot for slot in found if slot is not None]
     else:
-        slot = _slot(name, saved)
+        slot = _slot(name, saved, partial(getattr, node, public))
         slots = [] if slot is None else [slot]
     if not slots:  # there is nothing that a hook could unpack
         return [Slot(name, "freed")] if _complaint(getattr, node, public) else []
@@ -92,18 +143,24 @@ def _asked_further(slots: list[Slot], saved: Any, unpack_all: Callable[[], objec
     return [*_with_versions_of_the_node(slots, unpack_all), *given]
 
 
-def _slot(name: str, saved: Any) -> Slot | None:
-    """Read one slot, None where it holds no tensor."""
+def _unpacking(saved: Any) -> Callable[[], object]:
+    return lambda: saved.unpack()  # noqa: PLW0108 - it has no unpack before 2.12
+
+
+def _slot(name: str, saved: Any, unpack: Callable[[], object]) -> Slot | None:
+    """Read one slot, None where it holds no tensor.
+
+    The slot alone cannot unpack what the node itself made, and says so at length.
+    """
     kept, hook = saved.data, saved.unpack_hook
     if hook is not None:
         return Slot(name, _hooked_state(hook), _packed_tensor(kept))
     if kept is None:
         return None
-    current = plain(kept, "_version")
+    current = _version(kept)
     if current == 0:  # never written to, thus as it was saved
         return Slot(name, "live", kept, 0, 0)
-    complaint = _complaint(lambda: saved.unpack())  # noqa: PLW0108 - it has no unpack before 2.12
-    return Slot(name, "live", kept, _expected_version(complaint, current), current)
+    return Slot(name, "live", kept, _expected_version(_complaint(unpack), current), current)
 
 
 def _given_to_block(saved: Any) -> list[Slot]:
@@ -118,7 +175,7 @@ def _given_to_block(saved: Any) -> list[Slot]:
         if hook is None or _hooked_state(hook) != "recompute":
             continue
         for place, kept in given_to_block(hook, saved.data):
-            slots.append(_slot(f"checkpoint.inputs[{place}]", kept))
+            slots.append(_slot(f"checkpoint.inputs[{place}]", kept, _unpacking(kept)))
             ahead.append(kept)
     return [slot for slot in slots if slot is not None]
 

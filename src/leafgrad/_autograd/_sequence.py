@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch.autograd.graph import Node
@@ -14,6 +15,12 @@ def sequence_nr(node: Node) -> int | None:
     """Give the node's number, by which backward goes; None for a node that stands for a leaf."""
     number: int = node._sequence_nr()
     return None if number == _OF_NO_OPERATION else number
+
+
+def sequence_nrs(nodes: Iterable[Any]) -> list[int | None]:
+    """Give the numbers of many nodes."""
+    numbers = [node._sequence_nr() for node in nodes]
+    return [None if number == _OF_NO_OPERATION else number for number in numbers]
 
 
 # The number that the next node of this thread will get. As it is: a recording asks all the time.

@@ -80,19 +80,32 @@ def storage(tensor: torch.Tensor) -> tuple[int, int] | None:
     return memory._cdata, memory.nbytes()
 
 
-def facts(
-    tensor: torch.Tensor,
-) -> tuple[tuple[int | str, ...] | None, torch.dtype, torch.device, bool]:
-    """Read shape, dtype and device, and whether the tensor is a parameter or a view of one.
+Facts = tuple[int | None, tuple[int | str, ...] | None, torch.dtype, torch.device, int | None, bool]
+
+
+def facts(tensor: torch.Tensor) -> Facts:
+    """Tell the storage's identity, shape, dtype, device, the storage's bytes, and if a parameter's.
 
     That is for many tensors, nearly all of which are no subclass's and can be asked without detour.
     """
-    if type(tensor) is torch.Tensor and not tensor.is_nested:
-        base = tensor._base
-        is_own = is_parameter(tensor) or (base is not None and is_parameter(base))
-        return extents(tensor.shape), tensor.dtype, tensor.device, is_own
+    if type(tensor) in _PLAIN:
+        try:
+            memory = _untyped_storage(tensor)
+            base = tensor._base
+            is_own = is_parameter(tensor) or (base is not None and is_parameter(base))
+            sizes = extents(tensor.shape)
+        except RuntimeError:  # a sparse or a nested one
+            pass
+        else:
+            return memory._cdata, sizes, tensor.dtype, tensor.device, memory.nbytes(), is_own
+    identity, nbytes = storage(tensor) or (None, None)
     is_own = is_parameter_or_view(tensor)
-    return shape(tensor), plain(tensor, "dtype"), plain(tensor, "device"), is_own
+    dtype, device = plain(tensor, "dtype"), plain(tensor, "device")
+    return identity, shape(tensor), dtype, device, nbytes, is_own
+
+
+_PLAIN = {torch.Tensor, torch.nn.Parameter}
+_untyped_storage = torch.Tensor.untyped_storage
 
 
 def shape(tensor: torch.Tensor) -> tuple[int | str, ...] | None:

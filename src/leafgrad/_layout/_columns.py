@@ -1,7 +1,8 @@
 """Where each track stands, from left to right."""
 
+from bisect import bisect, insort
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import add
 
 from leafgrad._layout._tracks import Tracks
@@ -9,6 +10,7 @@ from leafgrad._layout._values import Link
 
 LEFT, TRUNK, RIGHT = -1, 0, 1
 GAP = 16.0
+MOST_LAYERS = 8
 
 
 def columns_of(links: Sequence[Link], tracks: Tracks) -> list[float]:
@@ -37,7 +39,7 @@ class _Sides:
         for number in range(1, len(tracks.tracks)):
             self._hang(number)
         for siblings in self.branches.values():
-            siblings.sort(key=lambda number: len(tracks.tracks[number].halves))
+            siblings[:] = self._in_layers(siblings)
 
     def outwards(self, half: int) -> Iterator[int]:
         """Yield the tracks of one half, each after those between it and the trunk."""
@@ -50,6 +52,25 @@ class _Sides:
             ahead += [(branch, False) for branch in reversed(self.branches[number, half])]
             ahead.append((number, True))
             ahead += [(branch, False) for branch in reversed(self.branches[number, -half])]
+
+    def _in_layers(self, siblings: Iterable[int]) -> list[int]:
+        """Put short ones before long ones, but first all that have rows of their own.
+
+        Of several that overlap each its next, every other one then stands near the trunk, where
+        they would else drift away from it like a staircase.
+        """
+        tracks = self.tracks.tracks
+        layers: list[tuple[list[tuple[int, int]], list[int]]] = []
+        for number in sorted(siblings, key=lambda number: len(tracks[number].halves)):
+            first = tracks[number].first
+            span = first, first + len(tracks[number].halves)
+            free = (layer for layer in layers[:MOST_LAYERS] if _has_room(layer[0], span))
+            taken, numbers = next(free, ([], []))
+            if not numbers:
+                layers.append((taken, numbers))
+            insort(taken, span)
+            numbers.append(number)
+        return [number for _, numbers in layers for number in numbers]
 
     def _hang(self, number: int) -> None:
         link = self.tracks.tracks[number].link
@@ -67,3 +88,10 @@ class _Sides:
             return -here or there
         onward = self.tracks.onward.get(self.links[link].source, link)
         return LEFT if link < onward else RIGHT
+
+
+def _has_room(taken: Sequence[tuple[int, int]], span: tuple[int, int]) -> bool:
+    """Say whether no row of a span is taken; spans that are taken are in order."""
+    place = bisect(taken, span)
+    before, after = taken[place - 1 : place], taken[place : place + 1]
+    return all(stop <= span[0] for _, stop in before) and all(span[1] <= a for a, _ in after)

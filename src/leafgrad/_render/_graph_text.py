@@ -51,15 +51,15 @@ def _not_finite(trace: "GraphTrace") -> Iterator[str]:
     """Name the first node at which numbers stop being finite, forward and backward."""
     values = [value for node in trace.nodes for value in node.values if value is not None]
     if trace.values_turn:
-        yield f"not finite: values from {_named(trace.values_turn[0])} on"
+        yield f"values not finite from {_named(trace.values_turn[0])}"
     elif any(not value.is_finite for value in values):
-        yield "not finite: some values; record(values=True) tells from where on"
+        yield "some values not finite; record(values=True) tells from where"
     if trace.gradients_turn:
-        yield f"not finite: gradients from {_named(trace.gradients_turn[0])} on"
+        yield f"gradients not finite from {_named(trace.gradients_turn[0])}"
 
 
 def _named(node: "TracedNode") -> str:
-    return f"node {node.index}, {node.leaf_name or node.name},"
+    return f"node {node.index}, {node.leaf_name or node.name}"
 
 
 def _listing(trace: "GraphTrace") -> list[str]:

@@ -7,41 +7,44 @@ from typing import TYPE_CHECKING, Any
 from leafgrad._layout import Place
 from leafgrad._render._document import document, resource
 from leafgrad._render._module_calls import ModuleCall, module_calls, order_of
-from leafgrad._render._picture import Picture, picture
+from leafgrad._render._picture import MOST_IN_FULL, Picture, picture
 from leafgrad._render._svg import MOST_PARTS, drawing_of, tells_kind, too_large
 from leafgrad._render._svg_parts import Sketch, drawn, sketch
 from leafgrad._render._svg_style import CLASS
 from leafgrad._render._units import count
 from leafgrad._render._words import title
-from leafgrad._render._xml import Markup, element, text
+from leafgrad._render._xml import Markup, element, text, visible
 
 if TYPE_CHECKING:
     from leafgrad._trace import GraphTrace
 
 HINT = (
-    "Point at a box or select it: arrow keys go along the graph, Shift and a click show the paths "
-    "between two, Escape lets go. + − 0 zoom, / searches, f folds what repeats."
+    "Point at a box to read what it is, select it to light its paths, and another with Paths or "
+    "Shift to light those between the two."
 )
-HINT_FOR_MODULES = " m folds the module around, Enter or a double click unfolds it."
+KEYS = (
+    "Keys: arrows go along the graph, Escape lets go, + − 0 zoom, / searches, f folds what repeats"
+)
+KEYS_FOR_MODULES = ", m folds the module around, Enter unfolds it"
 
 
 def page(trace: "GraphTrace") -> str:
     """Write the page: the graph folded and in full, or whichever of them is not too large."""
     shown = _shown(trace)
-    start = picture(trace, fold=None)
+    start = shown[0] if len(trace.nodes) > MOST_IN_FULL else shown[-1]
     views = [_view(trace, one) for one in shown]
     depths = [call.depth for view in views for call in view.calls]
     levels = max(depths, default=-1) + 1
     frames = (
-        element("div", *view.markup, class_="view", **({} if one == start else {"hidden": ""}))
+        element("div", *view.markup, class_="view", **({} if one is start else {"hidden": ""}))
         for one, view in zip(shown, views, strict=True)
     )
-    hint = HINT + HINT_FOR_MODULES * bool(depths)
+    keys = f"{KEYS}{KEYS_FOR_MODULES * bool(depths)}."
     code = Markup(resource("layout.js") + resource("page.js"))
     content = (
-        _header(trace, folds=len(views) > 1, is_folded=start == shown[0], levels=levels),
+        _header(trace, folds=len(views) > 1, is_folded=start is shown[0], levels=levels),
         element("main", *frames, tabindex="0"),
-        element("footer", element("output", text(hint))),
+        element("footer", element("output", text(HINT), data_keys=keys)),
         element("script", _json([view.data for view in views]), type="application/json", id="data"),
         element("script", code),
     )
@@ -50,10 +53,13 @@ def page(trace: "GraphTrace") -> str:
 
 def _shown(trace: "GraphTrace") -> list[Picture]:
     """Choose it folded and in full, but for what is too large and what a fold does not change."""
-    folded, full = (picture(trace, fold=fold) for fold in (True, False))
+    folded = picture(trace, fold=True)
     if len(folded.parts) > MOST_PARTS:
         raise ValueError(too_large(trace, len(folded.parts)))
-    return [folded] if folded == full or len(full.parts) > MOST_PARTS else [folded, full]
+    if len(trace.nodes) > MOST_PARTS:
+        return [folded]
+    full = picture(trace, fold=False)
+    return [folded] if folded == full else [folded, full]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,7 +87,7 @@ def _view(trace: "GraphTrace", shown: Picture) -> _View:
             "order": order,
             "links": [asdict(link) for link in whole.links],
             "calls": [
-                {**_size(one), "parts": call.places, "depth": call.depth, "name": call.part.module}
+                {**_size(one), "parts": call.places, "depth": call.depth, "name": _name(call)}
                 for one, call in zip(boxes, calls, strict=True)
             ],
             "legend": [whole.under.width, whole.under.height],
@@ -93,6 +99,10 @@ def _view(trace: "GraphTrace", shown: Picture) -> _View:
 def _sketched(trace: "GraphTrace", call: ModuleCall) -> Sketch:
     ways = len(call.part.ways)
     return sketch(call.part, with_kind=tells_kind(trace), arrivals=ways, nbytes=0)
+
+
+def _name(call: ModuleCall) -> str:
+    return visible(call.part.module or "")
 
 
 def _size(one: Sketch) -> dict[str, float]:
@@ -111,6 +121,7 @@ def _header(trace: "GraphTrace", *, folds: bool, is_folded: bool, levels: int) -
         element("h1", text(title(trace))),
         Markup('<input type="search" placeholder="Search" aria-label="Search the boxes">'),
         *[_depths(levels), _button("module", "Fold module", disabled="")] * bool(levels),
+        _button("path", "Paths", aria_pressed="false"),
         _button("out", "−", aria_label="Zoom out"),
         _button("in", "+", aria_label="Zoom in"),
         _button("fit", "Fit"),

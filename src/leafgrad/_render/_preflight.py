@@ -64,7 +64,8 @@ def _conflict(conflict: "InPlaceConflict") -> str:
     version = "a version that is not told" if saved.saved_version is None else saved.saved_version
     then = f"saved {saved.name} at version {version}"
     now = f"it is at version {saved.current_version} now"
-    writes = "; ".join(map(_write, saved.writes)) or "written by code that was not recorded"
+    unseen = "written outside of record(), which would tell the line"
+    writes = "; ".join(map(_write, saved.writes)) or unseen
     doubt = "" if conflict.is_certain else " Backward fails if it looks at that."
     return f"{_made(conflict.node)} {then}, and {now}: {writes}.{doubt}"
 

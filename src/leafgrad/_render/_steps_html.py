@@ -9,7 +9,7 @@ from leafgrad._render._document import document, resource
 from leafgrad._render._lines import numbers
 from leafgrad._render._picture import picture
 from leafgrad._render._steps_words import short
-from leafgrad._render._svg import drawing_of
+from leafgrad._render._svg import drawing_of, framed
 from leafgrad._render._words import title
 from leafgrad._render._xml import Markup, element, text
 
@@ -55,14 +55,7 @@ def fragment(told: "BackwardSteps") -> Markup:
         element("style", resource("steps.css")),
         element("div", *buttons, element("span", class_="count"), class_="controls", hidden=""),
         element("p", text(HINT), class_="told", aria_live="polite", hidden=""),
-        element(
-            "div",
-            drawing_of(named, picture(named, fold=False)).markup,
-            class_="picture",
-            role="group",
-            aria_label=title(trace),
-            tabindex="0",
-        ),
+        framed(trace, drawing_of(named, picture(named, fold=False))),
         element(
             "ol",
             *(element("li", text(step.sentence)) for step in told.steps),

@@ -13,7 +13,7 @@ from leafgrad._render._picture import Fold, Picture, picture
 from leafgrad._render._svg_brackets import Brackets, brackets
 from leafgrad._render._svg_legend import Legend, head, legend
 from leafgrad._render._svg_parts import Sketch, drawn, sketch
-from leafgrad._render._svg_style import CLASS, STYLE
+from leafgrad._render._svg_style import CLASS, FRAME, FRAME_STYLE, STYLE
 from leafgrad._render._words import description, title
 from leafgrad._render._xml import Markup, coordinate, element, path, text
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 MOST_PARTS = 3000
 MOST_IN_NOTEBOOK = 200
-MOST_FOR_LEGEND = 900.0
+LEAST_SCALE = 0.8
+"""How much a page may shrink a picture that is wider than itself; beyond, it scrolls."""
+
 MARGIN = 12.0
 HEAD = 6.0
 
@@ -51,13 +53,15 @@ def too_large(trace: "GraphTrace", boxes: int) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Drawn:
-    """A picture that is drawn, and where everything is in it."""
+    """A picture that is drawn, and where everything is in it; its trunk is at 0 from the left."""
 
     sketches: list[Sketch]
     links: list[Link]
     drawing: Drawing
     beside: Brackets
     under: Legend
+    left: float
+    width: float
     markup: Markup
 
 
@@ -68,10 +72,12 @@ def drawing_of(trace: "GraphTrace", shown: Picture) -> Drawn:
     drawing = draw([one.box() for one in sketches], links)
     most_bytes = max(one.nbytes for one in sketches)
     beside = brackets(shown, sketches, drawing)
-    middle, wide = (drawing.left + drawing.right) / 2, drawing.right - drawing.left
-    under = legend(trace, sketches, min(wide, MOST_FOR_LEGEND), most_bytes)
+    middle = (drawing.left + drawing.right) / 2
+    under = legend(trace, sketches, most_bytes)
     left = min(drawing.left - beside.width, middle - under.width / 2) - MARGIN
-    right = max(drawing.right, left + under.width + MARGIN, middle + under.width / 2) + MARGIN
+    right = max(drawing.right, middle + under.width / 2) + MARGIN
+    # Under the trunk: who sees no more than a part of the picture sees that one.
+    under_trunk = max(left + MARGIN, min(-under.width / 2, right - MARGIN - under.width))
     height = drawing.height + 3 * MARGIN + under.height
     markup = element(
         "svg",
@@ -85,11 +91,11 @@ def drawing_of(trace: "GraphTrace", shown: Picture) -> Drawn:
             "g",
             under.markup,
             class_="legend",
-            transform=_moved(left + MARGIN, drawing.height + 2 * MARGIN),
+            transform=_moved(under_trunk, drawing.height + 2 * MARGIN),
         ),
         xmlns="http://www.w3.org/2000/svg",
         class_=CLASS,
-        style="max-width:none",  # a page that shrinks its pictures would make text too small
+        style="max-width:none",  # a page that shrinks its pictures makes text too small
         role="img",
         width=right - left,
         height=height,
@@ -101,6 +107,8 @@ def drawing_of(trace: "GraphTrace", shown: Picture) -> Drawn:
         drawing=drawing,
         beside=beside,
         under=under,
+        left=left,
+        width=right - left,
         markup=markup,
     )
 
@@ -110,13 +118,27 @@ def html(trace: "GraphTrace") -> str:
     shown = picture(trace, fold=None)
     if len(shown.parts) > MOST_IN_NOTEBOOK:
         return _graph_text.html(trace)
+    return framed(trace, drawing_of(trace, shown))
+
+
+def framed(trace: "GraphTrace", whole: Drawn) -> Markup:
+    """Frame a picture so that it shrinks a little, or else scrolls from the root on."""
+    full, least = coordinate(whole.width), coordinate(whole.width * LEAST_SCALE)
     return element(
         "div",
-        drawing_of(trace, shown).markup,
+        element("style", Markup(FRAME_STYLE)),
+        element(
+            "div",
+            element(
+                "span", Markup(" "), style=f"left:{coordinate(-100 * whole.left / whole.width)}%"
+            ),
+            whole.markup,
+            style=f"width:{full}px;max-width:max(100%,min({full}px,({least}px - 100%)*999))",
+        ),
+        class_=FRAME,
         role="group",
         aria_label=title(trace),
         tabindex="0",  # for the keyboard, which scrolls what is wider than the page
-        style="overflow-x:auto",
     )
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 GAP = 14.0
 TICK = 6.0
 APART = 28.0
+NEAR_THE_TOP = 160.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +46,8 @@ def brackets(shown: "Picture", sketches: Sequence[Sketch], drawing: Drawing) -> 
 
 def _bracket(words: str, x: float, top: float, bottom: float) -> tuple[Markup, Markup]:
     line = path((x, top), f"h{-TICK:g}", f"V{coordinate(bottom)}", f"h{TICK:g}")
-    middle, beside = coordinate((top + bottom) / 2), coordinate(x - TICK - 5)
+    seen = min((top + bottom) / 2, top + NEAR_THE_TOP)  # its middle may be screens away
+    middle, beside = coordinate(seen), coordinate(x - TICK - 5)
     turned = f"translate({beside} {middle}) rotate(-90)"
     return (
         element("path", class_="stub", d=line),

@@ -1,6 +1,5 @@
 """What stands under a picture: the facts of the whole graph, and what its signs mean."""
 
-import math
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from leafgrad._render._graph_text import header
 from leafgrad._render._svg_parts import BAR, CORNER, Sketch, behind, rect, stub
 from leafgrad._render._svg_style import FACT_SIZE
 from leafgrad._render._units import size
-from leafgrad._render._widths import OF_LATIN, width
+from leafgrad._render._widths import OF_LATIN
 from leafgrad._render._xml import Markup, element, path, text
 
 if TYPE_CHECKING:
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 SIGN = 40.0
 LINE = 20.0
-LEAST_WIDTH = 330.0
+WIDTH = 330.0
 """As wide as a phone shows without scrolling."""
 
 NUMBERS = {"value": "what the operation made", "grad": "the gradient that arrived"}
@@ -38,27 +37,23 @@ class Legend:
     height: float
 
 
-def legend(trace: "GraphTrace", sketches: Sequence[Sketch], wide: float, most: int) -> Legend:
+def legend(trace: "GraphTrace", sketches: Sequence[Sketch], most: int) -> Legend:
     """Lay out what is true of the graph, then those signs that the picture uses.
 
     Args:
         trace: The graph.
         sketches: The parts that are drawn.
-        wide: How wide the picture is.
         most: What a full bar of saved bytes means; 0 for no bars.
     """
-    wide = max(wide, LEAST_WIDTH)
-    letters = int(wide / FACT_SIZE / OF_LATIN)
+    letters = int(WIDTH / FACT_SIZE / OF_LATIN)
     facts = [line for fact in header(trace) for line in textwrap.wrap(fact, letters)]
     entries = [*_entries(sketches, most)]
-    column = SIGN + max(width(meaning, FACT_SIZE) for _, meaning in entries)
-    columns = max(1, int(wide // column))
     markup = [_text(fact, 0, number * LINE) for number, fact in enumerate(facts)]
     for number, (sign, meaning) in enumerate(entries):
-        x, y = number % columns * column, (len(facts) + 0.4 + number // columns) * LINE
-        markup += [*sign(x + SIGN / 2 - 4, y), _text(meaning, x + SIGN, y)]
-    lines = len(facts) + 0.5 + math.ceil(len(entries) / columns)
-    return Legend(markup=element("g", *markup), width=max(wide, column), height=lines * LINE)
+        y = (len(facts) + 0.4 + number) * LINE
+        markup += [*sign(SIGN / 2 - 4, y), _text(meaning, SIGN, y)]
+    lines = len(facts) + 0.5 + len(entries)
+    return Legend(markup=element("g", *markup), width=WIDTH, height=lines * LINE)
 
 
 def _text(content: str, x: float, y: float) -> Markup:

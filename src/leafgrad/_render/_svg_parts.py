@@ -24,6 +24,7 @@ PORTS = 11.0
 BAR = 3.0
 OUTLINE = 4.0
 CORNER = 5.0
+LEAF_CORNER = 24.0
 STUB_APART = 9.0
 STUB_LENGTH = 8.0
 LINK_APART = 8.0
@@ -136,7 +137,7 @@ def _port(output: int) -> str:
 def _outlines(sketch: Sketch, left: float, top: float) -> Iterator[Markup]:
     node = sketch.part.node
     wide, high = sketch.width, sketch.height
-    corner = high / 2 if node.is_leaf else CORNER
+    corner = min(high / 2, LEAF_CORNER) if node.is_leaf else CORNER
     if sketch.part.copies > 1:
         yield behind(left, top, wide, high)
     classes = ["leaf" if node.is_leaf else "box"]

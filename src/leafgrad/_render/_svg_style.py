@@ -1,6 +1,7 @@
 """How pictures look: one stylesheet, right in the light and in the dark."""
 
 CLASS = "leafgrad-graph"
+FRAME = "leafgrad-frame"
 NAME_SIZE = 12.0
 FACT_SIZE = 11.0
 PORT_SIZE = 9.0
@@ -36,7 +37,7 @@ font-size:{FACT_SIZE}px;max-width:none;height:auto}}
 .{CLASS} .grad{{fill:var(--lg-root);font-weight:bold}}
 .{CLASS} .box{{fill:currentColor;fill-opacity:.05;stroke:currentColor;stroke-opacity:.6}}
 .{CLASS} .module{{stroke-width:2}}
-.{CLASS} [class*=order-]{{fill:var(--lg-order);fill-opacity:.08}}
+.{CLASS} [class*=order-]{{fill:var(--lg-order);fill-opacity:.1}}
 .{CLASS} .order-2{{fill-opacity:.2}}
 .{CLASS} .order-3{{fill-opacity:.32}}
 .{CLASS} .behind{{fill:none;stroke:currentColor;stroke-opacity:.6;stroke-linejoin:round}}
@@ -50,4 +51,15 @@ font-size:{FACT_SIZE}px;max-width:none;height:auto}}
 .{CLASS} .heads{{opacity:.8}}
 .{CLASS} .head{{fill:currentColor}}
 .{CLASS} .stub{{fill:none;stroke:currentColor;stroke-width:1.5}}
+""".replace("\n", "")
+
+# The frame begins at the trunk: a scroller snaps to it until the animation, which is the only
+# thing that CSS ends by itself, is over.
+FRAME_STYLE = f"""
+.{FRAME}{{overflow-x:auto;animation:{FRAME} .5s}}
+.{FRAME}>div{{position:relative}}
+.{FRAME}>div>svg{{display:block;width:100%}}
+.{FRAME}>div>span{{position:absolute;top:0;width:1px;height:1px;scroll-snap-align:center}}
+@keyframes {FRAME}{{from,to{{scroll-snap-type:x mandatory}}}}
+@media print{{.{FRAME}{{overflow:visible}}.{FRAME}>div{{max-width:100%!important}}}}
 """.replace("\n", "")

@@ -6,6 +6,7 @@
 const layout = (() => {
   const LANE = 3;
   const GAP = 16;
+  const LAYERS = 8;
   const APART = 14;
   const MARGIN = 8;
 
@@ -123,9 +124,22 @@ const layout = (() => {
       halfOf.push(halfOf[parent] || side);
       branches.set(`${parent} ${side}`, [...hanging(parent, side), number]);
     }
-    for (const siblings of branches.values()) {
+    function inLayers(siblings) {
+      const layers = [];
       siblings.sort((a, b) => tracks[a].halves.length - tracks[b].halves.length);
+      for (const number of siblings) {
+        const start = tracks[number].first;
+        const stop = start + tracks[number].halves.length;
+        const isFree = ({ taken }) => taken.every(([from, to]) => to <= start || stop <= from);
+        let layer = layers.slice(0, LAYERS).find(isFree);
+        if (!layer) layers.push((layer = { taken: [], numbers: [] }));
+        layer.taken.push([start, stop]);
+        layer.numbers.push(number);
+      }
+      return layers.flatMap(({ numbers }) => numbers);
     }
+
+    for (const [place, siblings] of branches) branches.set(place, inLayers(siblings));
 
     function outwards(half) {
       const order = [];

@@ -2,22 +2,46 @@ const stage = document.querySelector("main");
 const search = document.querySelector("input");
 const told = document.querySelector("output");
 const button = (name) => document.querySelector(`[data-do="${name}"]`);
+const between = button("path");
 const moduleButton = button("module");
 const depths = button("depth");
+if (!matchMedia("(pointer: coarse)").matches) told.textContent += `\n${told.dataset.keys}`;
 const hint = told.textContent;
 
+const SVG = "http://www.w3.org/2000/svg";
+const AROUND = 0.5; // how much of a window is drawn beyond each of its edges
+const MANY = 200;
+const LEAST = 0.8; // what one can still read without effort
+const EVERYTHING = { left: -Infinity, top: -Infinity, right: Infinity, bottom: Infinity };
+const READABLE = 0.36; // letters of 4 pixels: below, many boxes are drawn without their text
+
+const meets = (one, other) =>
+  one.left <= other.right && other.left <= one.right && one.top <= other.bottom && other.top <= one.bottom;
+const holds = (one, other) =>
+  one.left <= other.left && other.right <= one.right && one.top <= other.top && other.bottom <= one.bottom;
+const outline = ({ left, top, right, bottom }, more = 0) =>
+  `M${left - more} ${top - more}H${right + more}V${bottom + more}H${left - more}z`;
+
 // One drawing of the graph, with what repeats folded or in full, and the modules folded in it.
+// Only what lies in the window or near it is part of the document, whatever the graph's size.
 class View {
   constructor(frame, data) {
     this.frame = frame;
     this.svg = frame.querySelector("svg");
     this.data = data;
-    this.lines = this.svg.querySelector(".links");
-    this.heads = this.svg.querySelector(".heads");
+    this.legend = this.svg.querySelector(":scope > .legend");
     this.things = [
       ...this.svg.querySelectorAll(":scope > .part"),
       ...frame.querySelectorAll(".apart > .part"),
     ];
+    for (const thing of this.things) thing.remove();
+    this.near = this.layer("g");
+    this.lines = this.layer("path", this.svg.querySelector(".links"));
+    this.heads = this.layer("path", this.svg.querySelector(".heads"), "head");
+    this.veil = this.layer("path", this.svg, "veil");
+    this.ways = this.layer("path", this.svg, "way");
+    this.tips = this.layer("path", this.svg, "tip");
+    this.mark = this.layer("g", this.svg, "mark");
     this.sizes = [...data.parts, ...data.calls];
     this.allDetails = this.things.map((thing) => thing.querySelector("title").textContent);
     this.allWords = this.things.map((thing) => thing.textContent.toLowerCase());
@@ -30,23 +54,22 @@ class View {
     this.callsOf = data.parts.map(() => []);
     data.calls.forEach(({ parts }, call) => parts.forEach((part) => this.callsOf[part].push(call)));
     this.folded = new Set();
-    this.measure();
-    this.arrange(data.parts.map((_, part) => part), data.links);
+    this.lit = null;
   }
 
-  measure() {
-    this.width = this.svg.viewBox.baseVal.width;
-    this.height = this.svg.viewBox.baseVal.height;
-    this.svg.setAttribute("width", this.width);
-    this.svg.setAttribute("height", this.height);
+  // An empty layer of the picture, in place of what a group has or under the legend.
+  layer(kind, group = this.svg, name = "") {
+    const made = document.createElementNS(SVG, kind);
+    if (name) made.setAttribute("class", name);
+    if (group === this.svg) group.insertBefore(made, this.legend);
+    else group.replaceChildren(made);
+    return made;
   }
 
   // What is shown now: things in the order of their boxes, and links between these.
   arrange(shown, links) {
     this.shown = shown;
     this.links = links.map(({ source, target }) => [source, target]);
-    this.boxes = shown.map((thing) => this.things[thing]);
-    this.places = new Map(this.boxes.map((box, number) => [box, number]));
     this.details = shown.map((thing) => this.allDetails[thing]);
     this.words = shown.map((thing) => this.allWords[thing]);
     this.ahead = shown.map(() => []);
@@ -97,27 +120,114 @@ class View {
   }
 
   draw({ places, paths, left, right, height }) {
-    const legend = this.svg.querySelector(":scope > .legend");
-    const visible = new Set(this.boxes);
-    for (const thing of this.things) thing.toggleAttribute("hidden", !visible.has(thing));
-    this.boxes.forEach((box, number) => {
-      const { x = 0, top = 0 } = this.sizes[this.shown[number]];
-      const at = places[number];
-      box.setAttribute("transform", `translate(${at.x - x} ${at.top - top})`);
-      this.svg.insertBefore(box, legend);
+    this.rects = places.map(({ x, top }, number) => {
+      const size = this.sizes[this.shown[number]];
+      return { left: x - size.width / 2, top, right: x + size.width / 2, bottom: top + size.height };
     });
-    this.lines.innerHTML = paths.map((path) => `<path d="${curve(path)}"/>`).join("");
-    const ends = new Set(paths.map((path) => path.at(-1).join(" ")));
-    this.heads.innerHTML = [...ends].map((at) => `<path class="head" d="M${at}l-3.5 -7h7z"/>`).join("");
+    this.curves = paths.map(curve);
+    this.tops = paths.map((path) => head(path.at(-1)));
+    this.spans = paths.map((path) => {
+      const xs = path.map(([x]) => x);
+      return { left: Math.min(...xs), top: path[0][1], right: Math.max(...xs), bottom: path.at(-1)[1] };
+    });
     this.svg.querySelector(".brackets").toggleAttribute("hidden", this.folded.size > 0);
     const [wide, high] = this.data.legend;
     const beside = this.folded.size ? 0 : this.data.beside;
     const middle = (left + right) / 2;
     const start = Math.min(left - beside, middle - wide / 2) - 12;
-    const end = Math.max(right, start + wide + 12, middle + wide / 2) + 12;
-    legend.setAttribute("transform", `translate(${start + 12} ${height + 24})`);
-    this.svg.setAttribute("viewBox", `${start} -12 ${end - start} ${height + 36 + high}`);
-    this.measure();
+    const end = Math.max(right, middle + wide / 2) + 12;
+    const under = Math.max(start + 12, Math.min(-wide / 2, end - 12 - wide));
+    this.legend.setAttribute("transform", `translate(${under} ${height + 24})`);
+    [this.left, this.width, this.height] = [start, end - start, height + 36 + high];
+    this.svg.setAttribute("viewBox", `${start} -12 ${this.width} ${this.height}`);
+    this.svg.setAttribute("width", this.width);
+    this.svg.style.height = `${this.height}px`; // by its proportions a long one is pixels off
+    this.window = null;
+  }
+
+  // From the window to the picture.
+  inside({ left, top, right = left, bottom = top }) {
+    const at = this.svg.getBoundingClientRect();
+    const x = (from) => (from - at.left) / scale + this.left;
+    const y = (from) => (from - at.top) / scale - 12;
+    return { left: x(left), top: y(top), right: x(right), bottom: y(bottom) };
+  }
+
+  // Where the middle of a box is in the window.
+  middle(number) {
+    const at = this.svg.getBoundingClientRect();
+    const { left, top, right, bottom } = this.rects[number];
+    return [
+      at.left + ((left + right) / 2 - this.left) * scale,
+      at.top + ((top + bottom) / 2 + 12) * scale,
+    ];
+  }
+
+  // Draw what can be seen, and some more around it for whoever moves on.
+  update() {
+    const seen = this.inside(stage.getBoundingClientRect());
+    if (this.window?.scale === scale && holds(this.window, seen)) return;
+    const [wide, high] = [seen.right - seen.left, seen.bottom - seen.top];
+    this.fill({
+      scale,
+      left: seen.left - AROUND * wide,
+      top: seen.top - AROUND * high,
+      right: seen.right + AROUND * wide,
+      bottom: seen.bottom + AROUND * high,
+    });
+  }
+
+  fill(window, readable = READABLE) {
+    const near = (rects) => [...rects.keys()].filter((number) => meets(rects[number], window));
+    this.window = window;
+    this.nearBoxes = near(this.rects);
+    this.nearLinks = near(this.spans);
+    const isFar = this.nearBoxes.length > MANY && window.scale < readable;
+    const drawn = isFar ? this.silhouettes() : this.nearBoxes.map((number) => this.placed(number));
+    const kept = new Set(drawn);
+    this.svg.classList.toggle("far", isFar);
+    for (const each of [...this.near.children]) if (!kept.has(each)) each.remove();
+    for (const each of drawn) if (each.parentNode !== this.near) this.near.append(each);
+    this.lines.setAttribute("d", this.nearLinks.map((number) => this.curves[number]).join(""));
+    this.heads.setAttribute("d", [...new Set(this.nearLinks.map((n) => this.tops[n]))].join(""));
+    this.light();
+  }
+
+  // A box, where it is now.
+  placed(number) {
+    const thing = this.shown[number];
+    const { x = 0, top = 0, width } = this.sizes[thing];
+    const { left, top: high } = this.rects[number];
+    const move = `translate(${left + width / 2 - x} ${high - top})`;
+    if (this.things[thing].getAttribute("transform") !== move)
+      this.things[thing].setAttribute("transform", move);
+    return this.things[thing];
+  }
+
+  // The shapes of boxes too small to read, all that look alike as one.
+  silhouettes() {
+    const alike = new Map();
+    for (const number of this.nearBoxes) {
+      const look = this.shape(number).getAttribute("class");
+      alike.set(look, (alike.get(look) ?? "") + outline(this.rects[number]));
+    }
+    return [...alike].map(([look, shapes]) => {
+      const made = document.createElementNS(SVG, "path");
+      made.setAttribute("class", look);
+      made.setAttribute("d", shapes);
+      return made;
+    });
+  }
+
+  shape(number) {
+    return this.things[this.shown[number]].querySelector(":scope > .box, :scope > .leaf");
+  }
+
+  // The box at a place in the window.
+  at(event) {
+    const point = this.inside({ left: event.clientX, top: event.clientY });
+    const number = this.rects.findIndex((rect) => meets(rect, point));
+    return number < 0 ? null : number;
   }
 
   // All boxes that one can get to from a box, itself among them.
@@ -128,14 +238,37 @@ class View {
   }
 
   show(boxes) {
-    const on = (box) => !boxes || boxes.has(box);
-    this.svg.classList.toggle("lit", Boolean(boxes));
-    this.boxes.forEach((box, number) => box.classList.toggle("aside", !on(number)));
-    [...this.lines.children].forEach((line, number) => {
-      const both = this.links[number].every(on);
-      line.classList.toggle("aside", !both);
-      line.classList.toggle("on-path", both && Boolean(boxes));
-    });
+    this.lit = boxes;
+    this.light();
+  }
+
+  // Lay a veil over the boxes beside the lit ones, and draw the lit ways over the dim ones. No box
+  // changes, so that nothing is styled anew.
+  light() {
+    const { lit } = this;
+    const off = lit ? this.nearBoxes.filter((number) => !lit.has(number)) : [];
+    const on = lit ? this.nearLinks.filter((n) => this.links[n].every((box) => lit.has(box))) : [];
+    this.svg.classList.toggle("lit", Boolean(lit));
+    this.veil.setAttribute("d", off.map((number) => this.cover(number)).join(""));
+    this.ways.setAttribute("d", on.map((number) => this.curves[number]).join(""));
+    this.tips.setAttribute("d", on.map((number) => this.tops[number]).join(""));
+  }
+
+  // A box with the stubs that stick out under its right end.
+  cover(number) {
+    const { right, bottom } = this.rects[number];
+    const stubs = { left: right - 36, top: bottom + 2, right, bottom: bottom + 9 };
+    const hasStubs = this.things[this.shown[number]].querySelector(":scope > .stub");
+    return outline(this.rects[number], 2) + (hasStubs ? outline(stubs) : "");
+  }
+
+  choose(number) {
+    this.mark.replaceChildren();
+    if (number === null) return;
+    const chosen = this.shape(number).cloneNode();
+    chosen.removeAttribute("class");
+    this.mark.append(chosen);
+    this.mark.setAttribute("transform", this.placed(number).getAttribute("transform"));
   }
 }
 
@@ -150,11 +283,14 @@ function curve(points) {
   }, `M${points[0].join(" ")}`);
 }
 
+const head = ([x, y]) => `M${x} ${y}l-3.5 -7h7z`;
+
 const data = JSON.parse(document.querySelector("#data").textContent);
 const views = [...stage.children].map((frame, n) => new View(frame, data[n]));
 let view = views.find((each) => !each.frame.hidden);
 let scale = 1;
 let selected = null;
+let other = null; // the far end, where the paths between two are shown
 let found = [];
 
 function center() {
@@ -165,8 +301,8 @@ function center() {
 // What is at the given point of the window stays there.
 function zoom(to, { clientX, clientY } = center()) {
   const before = view.svg.getBoundingClientRect();
-  const right = (clientX - before.left) / before.width;
-  const down = (clientY - before.top) / before.height;
+  const right = (clientX - before.left) / before.width || 0;
+  const down = (clientY - before.top) / before.height || 0;
   scale = Math.min(4, Math.max(0.05, to));
   view.svg.style.transform = `scale(${scale})`; // a new size would lay out every text anew
   view.frame.style.width = `${view.width * scale}px`;
@@ -176,34 +312,49 @@ function zoom(to, { clientX, clientY } = center()) {
     after.left + right * after.width - clientX,
     after.top + down * after.height - clientY,
   );
+  view.update();
+}
+
+// Start at the root, which stands at 0, so large that one can read it.
+function open() {
+  const fits = stage.clientWidth / view.width;
+  zoom(fits < LEAST ? 1 : Math.min(1, fits));
+  stage.scrollTo(-view.left * scale - stage.clientWidth / 2, 0);
+  view.update();
 }
 
 const fit = () => zoom(Math.min(1, stage.clientWidth / view.width, stage.clientHeight / view.height));
 
-function select(number, other = null) {
-  view.boxes[selected]?.classList.remove("selected");
-  selected = number;
+function select(number, end = null) {
+  [selected, other] = [number, end];
+  view.choose(number);
   offer();
   if (number === null) {
     view.show(null);
     told.textContent = hint;
     return;
   }
-  view.boxes[number].classList.add("selected");
   const from = view.reached(number, view.ahead);
   const to = view.reached(number, view.back);
-  if (other === null) {
+  if (end === null) {
     view.show(new Set([...from, ...to]));
     told.textContent = view.details[number];
     return;
   }
+  const [before, after] = [view.reached(end, view.back), view.reached(end, view.ahead)];
   const between = new Set([
-    ...[...from].filter((box) => view.reached(other, view.back).has(box)),
-    ...[...to].filter((box) => view.reached(other, view.ahead).has(box)),
+    ...[...from].filter((box) => before.has(box)),
+    ...[...to].filter((box) => after.has(box)),
   ]);
-  view.show(between.size ? between : new Set([number, other]));
+  view.show(between.size ? between : new Set([number, end]));
   const length = between.size ? `${between.size} boxes on the paths between` : "no path between";
-  told.textContent = `${length}\n${view.details[number]}\nand\n${view.details[other]}`;
+  told.textContent = `${length}\n${view.details[number]}\nand\n${view.details[end]}`;
+}
+
+// Select a box, or with Shift or the button the other end of the paths from the selected one.
+function pick(number, { shiftKey }) {
+  const isEnd = shiftKey || between.getAttribute("aria-pressed") === "true";
+  select(...(isEnd && selected !== null && number !== null ? [selected, number] : [number]));
 }
 
 // The one button folds the module around the selected box, or unfolds the selected module.
@@ -212,12 +363,13 @@ function offer() {
   if (!moduleButton) return;
   moduleButton.disabled = call === undefined;
   const does = selected !== null && view.callAt(selected) !== undefined ? "Unfold" : "Fold";
-  moduleButton.textContent = call === undefined ? "Fold module" : `${does} ${view.data.calls[call].name}`;
+  const name = call === undefined ? "module" : view.data.calls[call].name;
+  moduleButton.textContent = moduleButton.title = `${does} ${name}`;
 }
 
 // Fold these calls, and keep the thing that is looked at where it is.
 function refold(calls, thing) {
-  const before = view.things[thing]?.getBoundingClientRect();
+  const before = thing === undefined ? undefined : view.middle(view.shown.indexOf(thing));
   select(null);
   view.fold(calls);
   depths.value = calls.length ? "" : -1;
@@ -227,8 +379,9 @@ function refold(calls, thing) {
   const part = thing < view.data.parts.length ? thing : view.data.calls[thing - view.data.parts.length].parts[0];
   const number = view.shown.indexOf(view.faceOf(part));
   select(number);
-  const after = view.boxes[number].getBoundingClientRect();
-  stage.scrollBy(after.left - before.left, after.top - before.top);
+  const after = view.middle(number);
+  stage.scrollBy(after[0] - before[0], after[1] - before[1]);
+  view.update();
 }
 
 function foldAround() {
@@ -254,18 +407,21 @@ function foldFrom(depth) {
 }
 
 function reveal(number) {
-  const box = view.boxes[number].getBoundingClientRect();
-  const frame = stage.getBoundingClientRect();
-  stage.scrollBy(
-    box.left + box.width / 2 - frame.left - frame.width / 2,
-    box.top + box.height / 2 - frame.top - frame.height / 2,
-  );
+  const [x, y] = view.middle(number);
+  const { clientX, clientY } = center();
+  stage.scrollBy(x - clientX, y - clientY);
+  view.update();
 }
 
-function go(number) {
+function go(number, event) {
   if (number === undefined) return;
-  select(number);
+  pick(number, event);
   reveal(number);
+}
+
+// To a box beside the last one, or to the first.
+function step(from, event) {
+  go(selected === null ? 0 : from(other ?? selected), event);
 }
 
 function look() {
@@ -275,8 +431,8 @@ function look() {
   told.textContent = words ? `${found.length} boxes found; Enter goes to the next` : hint;
 }
 
-function next() {
-  if (found.length) go(found[(found.indexOf(selected) + 1) % found.length]);
+function next(event) {
+  if (found.length) go(found[(found.indexOf(other ?? selected) + 1) % found.length], event);
 }
 
 function turn() {
@@ -286,25 +442,24 @@ function turn() {
   views.forEach((each) => (each.frame.hidden = each !== view));
   button("fold").setAttribute("aria-pressed", String(view === views[0]));
   if (depths) depths.value = view.folded.size ? "" : -1;
-  zoom(scale);
+  if (!view.rects) view.fold([]);
+  open();
   look();
 }
 
-// To the box beside: the nearest whose middle lies in that direction in about the same row.
-function beside(step) {
-  const at = (box) => box.getBoundingClientRect();
-  const here = at(view.boxes[selected]);
-  const away = (box) => (at(box).left - here.left) * step;
-  const row = view.boxes.filter((box) => Math.abs(at(box).top - here.top) < 2 && away(box) > 0);
-  row.sort((one, other) => away(one) - away(other));
-  return row.length ? view.boxes.indexOf(row[0]) : undefined;
+// The nearest box of the same row in a direction.
+function beside(number, way) {
+  const here = view.rects[number];
+  const away = (box) => (view.rects[box].left - here.left) * way;
+  const row = [...view.rects.keys()].filter((n) => view.rects[n].top === here.top && away(n) > 0);
+  return row.sort((one, two) => away(one) - away(two))[0];
 }
 
 const keys = {
-  ArrowDown: () => go(selected === null ? 0 : view.ahead[selected][0]),
-  ArrowUp: () => go(selected === null ? 0 : view.back[selected][0]),
-  ArrowLeft: () => go(selected === null ? 0 : beside(-1)),
-  ArrowRight: () => go(selected === null ? 0 : beside(1)),
+  ArrowDown: (event) => step((number) => view.ahead[number][0], event),
+  ArrowUp: (event) => step((number) => view.back[number][0], event),
+  ArrowLeft: (event) => step((number) => beside(number, -1), event),
+  ArrowRight: (event) => step((number) => beside(number, 1), event),
   Escape: () => select(null),
   "+": () => zoom(scale * 1.25),
   "=": () => zoom(scale * 1.25),
@@ -320,7 +475,7 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target === depths || (event.key === "Enter" && event.target !== stage && event.target !== search)) return;
   if (event.target === search) {
-    if (event.key === "Enter") next();
+    if (event.key === "Enter") next(event);
     if (event.key === "Escape") {
       search.value = "";
       look();
@@ -328,13 +483,9 @@ document.addEventListener("keydown", (event) => {
     }
   } else if (keys[event.key]) {
     event.preventDefault();
-    keys[event.key]();
+    keys[event.key](event);
   }
 });
-
-const boxAt = (event) => {
-  return view.places.get(event.target.closest?.(".part")) ?? null;
-};
 
 let grip = null;
 
@@ -348,7 +499,7 @@ document.addEventListener("pointermove", (event) => {
     event.preventDefault();
     stage.scrollTo(grip.left + grip.x - event.clientX, grip.top + grip.y - event.clientY);
   } else if (selected === null && !search.value) {
-    const number = stage.contains(event.target) ? boxAt(event) : null;
+    const number = stage.contains(event.target) ? view.at(event) : null;
     told.textContent = number === null ? hint : view.details[number];
   }
 });
@@ -358,8 +509,36 @@ document.addEventListener("pointerup", () => {
 });
 
 stage.addEventListener("click", (event) => {
-  const number = boxAt(event);
-  select(...(event.shiftKey && selected !== null && number !== null ? [selected, number] : [number]));
+  pick(view.at(event), event);
+});
+
+let pinch = null;
+
+// How far two fingers are from each other, and the middle between them.
+function spread([one, two]) {
+  const [x, y] = [one.clientX - two.clientX, one.clientY - two.clientY];
+  return { far: Math.hypot(x, y), clientX: one.clientX - x / 2, clientY: one.clientY - y / 2 };
+}
+
+stage.addEventListener("touchstart", ({ touches }) => {
+  pinch = touches.length === 2 ? { ...spread(touches), scale } : null;
+});
+
+stage.addEventListener(
+  "touchmove",
+  (event) => {
+    if (!pinch) return;
+    event.preventDefault();
+    const now = spread(event.touches);
+    stage.scrollBy(pinch.clientX - now.clientX, pinch.clientY - now.clientY);
+    zoom((pinch.scale * now.far) / pinch.far, now);
+    pinch = { ...pinch, clientX: now.clientX, clientY: now.clientY };
+  },
+  { passive: false },
+);
+
+stage.addEventListener("touchend", () => {
+  pinch = null;
 });
 
 stage.addEventListener(
@@ -379,8 +558,15 @@ button("fit").addEventListener("click", fit);
 moduleButton?.addEventListener("click", foldOrUnfold);
 depths?.addEventListener("change", () => foldFrom(Number(depths.value)));
 stage.addEventListener("dblclick", (event) => {
-  if (boxAt(event) !== null) foldOrUnfold();
+  if (view.at(event) !== null) foldOrUnfold();
 });
 button("fold")?.addEventListener("click", turn);
-zoom(Math.min(1, Math.max(0.5, stage.clientWidth / view.width)));
-stage.scrollLeft = (view.width * scale - stage.clientWidth) / 2;
+between.addEventListener("click", () => {
+  between.setAttribute("aria-pressed", String(between.getAttribute("aria-pressed") === "false"));
+});
+stage.addEventListener("scroll", () => view.update());
+addEventListener("resize", () => view.update());
+addEventListener("beforeprint", () => view.fill(EVERYTHING, 0));
+addEventListener("afterprint", () => view.update());
+view.fold([]);
+open();

@@ -1,6 +1,7 @@
 """The build that is running: what its directives, its reader and its census look verdicts up in."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from contextvars import ContextVar
 
@@ -27,12 +28,16 @@ class Build:
 
     def verdict(self, path: str, identifier: str) -> str:
         """Return the word for a claim: `false` where the page `path` does not hold it."""
-        words = {
-            claim.word
-            for claim in self.site.claims
-            if (claim.path, claim.claim.id) == (path, identifier)
-        }
-        return words.pop() if len(words) == 1 else "false"
+        return self._words.get((path, identifier), "false")
+
+    @functools.cached_property
+    def _words(self) -> Mapping[tuple[str, str], str]:
+        words: dict[tuple[str, str], str] = {}
+        for claim in self.site.claims:
+            word = words.setdefault((claim.path, claim.claim.id), claim.word)
+            if word != claim.word:
+                words[claim.path, claim.claim.id] = "false"
+        return words
 
 
 current: ContextVar[Build] = ContextVar("current")

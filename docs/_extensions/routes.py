@@ -1,0 +1,184 @@
+"""Mark the routes through the tutorial: where a chapter lies on each, and which one comes next.
+
+The page `tutorial/index` is the only place that knows them. Its toctrees hold the chapters in an
+order where nothing is used before it is shown; a `route` directive takes all of them, or those
+that it names, in the same order.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from html import escape
+from typing import Any
+
+from docutils import nodes
+from sphinx import addnodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+from sphinx.util.typing import ExtensionMetadata
+
+logger = logging.getLogger(__name__)
+
+LISTED = "tutorial/index"
+ROUTES = {
+    "learner": ("Learner", "M8 4C6 2 3 2 1 3v10c2-1 5-1 7 1 2-2 5-2 7-1V3c-2-1-5-1-7 1zv10"),
+    "pinn": ("PINN practitioner", "M1 8c2.5-9 4.5-9 7 0s4.5 9 7 0M1 14h14"),
+}
+"""What a route is called, and its icon: an open book, and a wave on a line."""
+
+
+class RouteList(nodes.General, nodes.Element):
+    """A route as the page that lists it declares it: all chapters, if it names none."""
+
+
+class RouteDirective(SphinxDirective):
+    """List the chapters of a route."""
+
+    required_arguments = 1
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """Leave the list to when the titles are known."""
+        (key,) = self.arguments
+        if key not in ROUTES:
+            raise self.error(f"a route must be one of {', '.join(ROUTES)}, not {key}")
+        listed = RouteList(ids=[_anchor(key)], key=key, named=[*self.content])
+        self.set_source_info(listed)
+        return [listed]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route:
+    """The chapters of a route in their order."""
+
+    key: str
+    chapters: tuple[str, ...]
+    named: tuple[str, ...]
+    line: int
+
+    def after(self, chapter: str) -> str | None:
+        """Return the chapter that comes next, if there is one."""
+        following = self.chapters[self.chapters.index(chapter) + 1 :]
+        return following[0] if following else None
+
+    def problems(self) -> Iterator[str]:
+        """Yield where the route leads elsewhere or back."""
+        for name in dict.fromkeys(self.named):
+            if name not in self.chapters:
+                yield f"a route must lead to chapters, not to {name}"
+        if self.named and tuple(filter(self.chapters.__contains__, self.named)) != self.chapters:
+            names = " ".join(chapter.rpartition("/")[2] for chapter in self.chapters)
+            yield f"a route must name each chapter once, in the order of the tutorial: {names}"
+
+
+@cache
+def parts(env: BuildEnvironment) -> dict[str, list[str]]:
+    """Return the chapters of each part of the tutorial."""
+    trees = env.get_doctree(LISTED).findall(addnodes.toctree)
+    return {tree["caption"]: [page for _, page in tree["entries"]] for tree in trees}
+
+
+def chapters(env: BuildEnvironment) -> list[str]:
+    """Return all chapters in their order."""
+    return [chapter for part in parts(env).values() for chapter in part]
+
+
+@cache
+def routes(env: BuildEnvironment) -> tuple[Route, ...]:
+    """Return all routes."""
+    folder = LISTED.rpartition("/")[0]
+    found = []
+    for listed in env.get_doctree(LISTED).findall(RouteList):
+        named = tuple(f"{folder}/{name}" for name in listed["named"])
+        taken = tuple(chapter for chapter in chapters(env) if not named or chapter in named)
+        found.append(Route(key=listed["key"], chapters=taken, named=named, line=listed.line or 0))
+    return tuple(found)
+
+
+def check(_app: Sphinx, env: BuildEnvironment) -> None:
+    """Warn of a route that is broken, and of a chapter that no route leads to."""
+    if LISTED not in env.found_docs:
+        return
+    for route in routes(env):
+        for problem in route.problems():
+            logger.warning(problem, location=(LISTED, route.line))
+    reached = {chapter for route in routes(env) for chapter in route.chapters}
+    for chapter in chapters(env):
+        if chapter not in reached:
+            logger.warning("a chapter must lie on a route", location=chapter)
+
+
+def resolve(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """Write the lists, with a number for each chapter."""
+    for listed in [*doctree.findall(RouteList)]:
+        route = next(route for route in routes(app.env) if route.key == listed["key"])
+        groups = {"": [*route.chapters]} if route.named else parts(app.env)
+        written = nodes.container(ids=listed["ids"], classes=["route-list"])
+        for caption, part in groups.items():
+            if caption:
+                written += nodes.rubric("", caption)
+            written += _numbered(app, page, part, route.chapters.index(part[0]) + 1)
+        listed.replace_self(written)
+
+
+def _numbered(app: Sphinx, page: str, part: list[str], start: int) -> nodes.enumerated_list:
+    items = nodes.enumerated_list(enumtype="arabic", prefix="", suffix=".", start=start)
+    for chapter in part:
+        uri = app.builder.get_relative_uri(page, chapter)
+        title = [child.deepcopy() for child in app.env.titles[chapter].children]
+        link = nodes.reference("", "", *title, refuri=uri, internal=True)
+        items += nodes.list_item("", addnodes.compact_paragraph("", "", link))
+    return items
+
+
+def mark(
+    app: Sphinx, page: str, _template: str, context: dict[str, Any], _tree: nodes.document | None
+) -> None:
+    """Say at the top of a chapter on which routes it lies, and at its end what comes next."""
+    if LISTED not in app.env.found_docs:
+        return
+    on = [route for route in routes(app.env) if page in route.chapters]
+    if not on:
+        return
+    heading = "</h1>"
+    body, listed = context["body"], app.builder.get_relative_uri(page, LISTED)
+    places = " ".join(_place(route, page, listed) for route in on)
+    marked = body.replace(heading, f'{heading}\n<p class="routes">{places}</p>', 1)
+    ways = "".join(_way(app, route, page, listed) for route in on)
+    context["body"] = f'{marked}<nav class="routes-next" aria-label="Next on a route">{ways}</nav>'
+
+
+def _place(route: Route, page: str, listed: str) -> str:
+    number = route.chapters.index(page) + 1
+    words = f"{ROUTES[route.key][0]}: {number} of {len(route.chapters)}"
+    return f'<a href="{listed}#{_anchor(route.key)}">{_icon(route.key)}{words}</a>'
+
+
+def _way(app: Sphinx, route: Route, page: str, listed: str) -> str:
+    name = f"{_icon(route.key)}{ROUTES[route.key][0]}"
+    following = route.after(page)
+    if following is None:
+        return f'<p>{name}: the route ends here. <a href="{listed}">All routes</a></p>'
+    title = escape(app.env.titles[following].astext())
+    uri = app.builder.get_relative_uri(page, following)
+    return f'<p>{name}, next: <a href="{uri}">{title}</a></p>'
+
+
+def _icon(key: str) -> str:
+    return f'<svg viewBox="0 0 16 16" aria-hidden="true"><path d="{ROUTES[key][1]}"/></svg>'
+
+
+def _anchor(key: str) -> str:
+    return f"route-{key}"
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Check the routes when all pages are read, and mark each chapter as it is written."""
+    app.add_node(RouteList)
+    app.add_directive("route", RouteDirective)
+    app.connect("env-check-consistency", check)
+    app.connect("doctree-resolved", resolve)
+    app.connect("html-page-context", mark)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,117 @@
+"""Where the routes through a small tutorial lead, and what is said of one that is broken."""
+
+import re
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace
+
+CONF = """
+extensions = ["myst_parser", "routes"]
+source_suffix = {".md": "markdown"}  # the default is one dict, which others write into
+root_doc = "tutorial/index"
+"""
+TREES = """
+```{toctree}
+:caption: Begin
+:hidden:
+
+a
+b
+```
+
+```{toctree}
+:caption: Go on
+:hidden:
+
+c
+```
+"""
+LEARNER = "# Tutorial\n\n```{route} learner\n```\n"
+INDEX = LEARNER + "\n```{route} pinn\n\na\nc\n```\n" + TREES
+
+
+class Site:
+    """`site(index)` is a tutorial of three chapters, and `site.warnings` is what was said of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        (folder / "tutorial").mkdir()
+        (folder / "conf.py").write_text(CONF)
+        for name in "abc":
+            (folder / "tutorial" / f"{name}.md").write_text(f"# Chapter `{name}` & more\n")
+        self.warnings: list[str] = []
+
+    def __call__(self, index: str) -> None:
+        (self._folder / "tutorial" / "index.md").write_text(index)
+        out, said = self._folder / "_build", StringIO()
+        with docutils_namespace():
+            Sphinx(
+                self._folder, self._folder, out, out, "html", status=None, warning=said, parallel=2
+            ).build()
+        lines = re.sub("\x1b[^m]*m", "", said.getvalue()).splitlines()
+        self.warnings = [line.removeprefix(f"{self._folder}/tutorial/") for line in lines]
+
+    def page(self, name: str) -> str:
+        """Return the text of a page, with the icons as @."""
+        text = (self._folder / "_build" / "tutorial" / f"{name}.html").read_text()
+        return re.sub("<svg.*?</svg>", "@", text)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def test_a_chapter_says_where_it_lies_on_each_route(site: Site) -> None:
+    site(INDEX)
+    assert site.warnings == []
+    learner = '<a href="index.html#route-learner">@Learner: 3 of 3</a>'
+    pinn = '<a href="index.html#route-pinn">@PINN practitioner: 2 of 2</a>'
+    assert f'</h1>\n<p class="routes">{learner} {pinn}</p>' in site.page("c")
+    assert "@Learner: 2 of 3" in site.page("b")
+    assert "@PINN" not in site.page("b")
+
+
+def test_a_chapter_leads_to_the_next_of_each_route(site: Site) -> None:
+    site(INDEX)
+    assert '<p>@Learner, next: <a href="b.html">Chapter b &amp; more</a></p>' in site.page("a")
+    assert '<p>@PINN practitioner, next: <a href="c.html">Chapter c &' in site.page("a")
+    assert "<p>@PINN practitioner: the route ends here." in site.page("c")
+
+
+def test_the_tutorial_lists_each_route_in_order(site: Site) -> None:
+    site(INDEX)
+    learner, pinn = re.findall(r'<div class="route-list.*?</div>', site.page("index"), re.DOTALL)
+    assert re.findall(r'href="(\w)\.html"', learner) == ["a", "b", "c"]
+    assert re.findall(r'<p class="rubric">(.*?)</p>', learner) == ["Begin", "Go on"]
+    assert re.findall(r'<ol class="[^"]*"( start="\d")>', learner) == [' start="1"', ' start="3"']
+    assert re.findall(r'href="(\w)\.html"', pinn) == ["a", "c"]
+    assert 'class="pre">b</span></code> &amp; more</a>' in learner
+
+
+NAMED = "index.md:6: WARNING: a route must name each chapter once, in the order of the tutorial"
+
+
+@pytest.mark.parametrize(
+    ("index", "warning"),
+    [
+        (
+            INDEX.replace("a\nc", "a\nd"),
+            "index.md:6: WARNING: a route must lead to chapters, not to tutorial/d",
+        ),
+        (INDEX.replace("a\nc", "c\na"), f"{NAMED}: a c"),
+        (INDEX.replace("a\nc", "a\na"), f"{NAMED}: a"),
+        (INDEX.replace(LEARNER, "# T\n"), "b.md: WARNING: a chapter must lie on a route"),
+        (
+            INDEX.replace("{route} pinn", "{route} expert"),
+            "index.md:6: ERROR: a route must be one of learner, pinn, not expert",
+        ),
+    ],
+    ids=["elsewhere", "back", "twice", "chapter on no route", "unknown route"],
+)
+def test_a_broken_route_is_told(site: Site, index: str, warning: str) -> None:
+    site(index)
+    assert warning in "\n".join(site.warnings)

@@ -1,0 +1,131 @@
+"""How a chapter of the tutorial is made, and that it uses nothing that has not been shown."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+TUTORIAL = Path(__file__).parent.parent / "docs" / "tutorial"
+INDEX = (TUTORIAL / "index.md").read_text("utf-8")
+
+
+def listed(directive: str) -> list[str]:
+    lists = rf"^```\{{{directive}\n(?::[^\n]*\n)*\n(.*?)^```$"
+    return " ".join(re.findall(lists, INDEX, re.MULTILINE | re.DOTALL)).split()
+
+
+CHAPTERS = {name: (TUTORIAL / f"{name}.md").read_text("utf-8") for name in listed(r"toctree\}")}
+ROUTES = {"learner": [*CHAPTERS], "pinn": listed(r"route\} pinn")}
+
+PROMISE = re.compile(r"^(?:After (?:this page|this chapter|it)|In this chapter) you ", re.MULTILINE)
+CELL = re.compile(r"^```\{code-cell\} python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CHECK = "## Check yourself\n"
+QUESTION = re.compile(r"^\*\*.*\*\*$", re.MULTILINE)
+
+SHOWN_IN = {
+    r"is_leaf": "leaf",
+    r"next_functions|_saved_": "grad-fn",
+    r"backward\(": "backward",
+    r"zero_\(\)": "grad-attr",
+    r"retain_grad\b": "retain",
+    r"retain_graph": "retain-graph",
+    r"autograd\.grad\(": "autograd-grad",
+    r"grad_outputs|is_grads_batched": "grad-outputs",
+    r"backward\((?:v|torch\.|gradient=)": "nonscalar",
+    r"create_graph": "create-graph",
+    r"\.detach\b|\.data\b": "detach",
+    r"no_grad|enable_grad|set_grad_enabled|inference_mode": "grad-mode",
+    r"\.clone\(": "clone",
+    r"\.(?:add|mul|fill|copy|sub|div)_\(": "inplace",
+    r"CopySlices": "slicing",
+    r"nn\.(?:Linear|Sequential|Module\b|Parameter)": "modules",
+    r"\.eval\(\)": "eval",
+    r"\boptim\.": "optimizers",
+    r"\bmeta\b": "devices",
+    r"autograd\.Function": "custom-functions",
+    r"register_hook": "hooks",
+    r"saved_tensors_hooks|checkpoint\(": "saved-tensors",
+    r"torch\.func\b|jacrev|jacfwd|\bvmap|\bjvp\(": "forward-mode",
+    r"physics-informed": "pinn",
+    r"describe_tensor\(": "../reference/describe_tensor",
+    r"trace_graph\(": "../reference/trace_graph",
+    r"\brecord\(": "../reference/record",
+    r"explain_grad\(": "../reference/explain_grad",
+    r"preflight\(": "../reference/preflight",
+    r"higher_order_grad\(": "../reference/higher_order_grad",
+    r"laplacian\(": "../reference/laplacian",
+}
+"""Where something is shown that other pages use, by what it looks like there."""
+
+
+def problems(text: str) -> Iterator[str]:
+    """Yield what is missing in the shape of a chapter."""
+    head = CELL.sub("", text.partition("\n## ")[0])
+    if not PROMISE.search(head):
+        yield "its head must say what you will be able to do"
+    _, found, closing = text.rpartition("\n## ")
+    if not (found and f"## {closing}".startswith(CHECK)):
+        yield "its last section must be the questions"
+        return
+    questions = [*QUESTION.finditer(closing)]
+    if len(questions) not in {2, 3}:
+        yield f"it must have two or three questions, not {len(questions)}"
+    ends = [*(question.start() for question in questions[1:]), len(closing)]
+    for question, end in zip(questions, ends, strict=True):
+        cells = CELL.findall(closing[question.end() : end])
+        if not (cells and all(cell.startswith(":tags: [hide-cell]\n") for cell in cells)):
+            yield f"each answer must be a folded cell: {question[0]}"
+        if not re.search(r"^assert |^    assert |^:raises:", "".join(cells), re.MULTILINE):
+            yield f"each answer must be judged: {question[0]}"
+
+
+def unshown(chapters: dict[str, str]) -> Iterator[str]:
+    """Yield what is used before it is shown, if the first page to do so does not link to it."""
+    for looks, shown in SHOWN_IN.items():
+        for name, text in chapters.items():
+            if name == shown:
+                break
+            if found := re.search(looks, text):
+                if f"]({shown}.md" not in text:
+                    yield f"{name} must link to {shown}, as it uses {found[0]}"
+                break
+
+
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_a_chapter_promises_and_asks(name: str) -> None:
+    assert [*problems(CHAPTERS[name])] == []
+
+
+@pytest.mark.parametrize("route", ROUTES.values(), ids=ROUTES)
+def test_on_no_route_anything_is_used_before_it_is_shown_or_linked_to(route: list[str]) -> None:
+    assert len(route) > 10
+    assert [*unshown({name: CHAPTERS[name] for name in route})] == []
+
+
+ANSWER = "```{code-cell} python\n:tags: [hide-cell]\n\nassert 1 == 1\n```\n"
+HEAD = "# A\n\nAfter this page you can count.\n\n## B\n\n"
+CHAPTER = f"{HEAD}{CHECK}\n**1?**\n\n{ANSWER}\n**2?**\n\n{ANSWER}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("you can count", "one can count", "its head must say what you will be able to do"),
+        (CHECK, "## The end\n", "its last section must be the questions"),
+        ("**2?**", "2?", "it must have two or three questions, not 1"),
+        ("**2?**\n", "**2?**\n\n**3?**\n", "each answer must be a folded cell: **2?**"),
+        (":tags: [hide-cell]\n\n", "", "each answer must be a folded cell: **1?**"),
+        ("assert 1 == 1", "1 == 1", "each answer must be judged: **1?**"),
+    ],
+)
+def test_what_is_missing_in_a_chapter_is_told(old: str, new: str, problem: str) -> None:
+    assert [*problems(CHAPTER)] == []
+    assert problem in [*problems(CHAPTER.replace(old, new))]
+
+
+def test_what_is_used_too_early_is_told() -> None:
+    early = {"tensor": "x.clone()", "leaf": "x.clone()", "clone": "x.clone()"}
+    assert [*unshown(early)] == ["tensor must link to clone, as it uses .clone("]
+    assert [*unshown(early | {"tensor": "[a copy](clone.md): x.clone()"})] == []
+    assert [*unshown({"clone": "x.clone()"})] == []
