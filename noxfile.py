@@ -32,6 +32,8 @@ MUTANTS = Path("docs/_mutants.json")
 SITE = Path("docs/_build/html")
 LIBRARY = ("--include=src/leafgrad/*", "--omit=src/leafgrad/claims/*", "--fail-under=100")
 PROVER = ("--include=src/leafgrad/claims/*", "--fail-under=90")
+ON_ALL_CORES = ("--numprocesses=logical", "--maxprocesses=8", "--dist=worksteal")
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # each: more of them would wait for one another
 
 
 @nox.session
@@ -46,7 +48,8 @@ def tests(session: nox.Session) -> None:
     """Run the tests and hold the coverage to its limits."""
     options = install(session, "test")
     session.run("coverage", "erase")
-    session.run("coverage", "run", "-m", "pytest", *options)
+    # A part of the tests runs in one process: -x, --pdb and -s are as one knows them.
+    session.run("coverage", "run", "-m", "pytest", *(options or ON_ALL_CORES), env=ONE_THREAD)
     session.run("coverage", "combine", "--quiet")
     if not options:  # a part of the tests covers a part of the code
         session.run("coverage", "report", *LIBRARY)
@@ -117,7 +120,8 @@ def column(session: nox.Session) -> None:
     results = Path(session.virtualenv.location)
     tests, ledger = results / "tests.xml", results / "claims.json"
     verify = ("python", "-m", "leafgrad.claims", "verify", "--json", str(ledger))
-    session.run("pytest", f"--junitxml={tests}", *options, success_codes=[0, 1])
+    run = ("pytest", f"--junitxml={tests}", *ON_ALL_CORES, *options)
+    session.run(*run, success_codes=[0, 1], env=ONE_THREAD)
     if session.run(*verify, success_codes=[0, 1]) is None:
         return  # --install-only
     file, kept = what_was_found(tests, ledger)

@@ -3,6 +3,7 @@
 Each scenario runs in a process of its own, forked from this one, so that its death is its own.
 """
 
+import gc
 import os
 import random
 import sys
@@ -270,6 +271,7 @@ def run_apart(scenario: Callable[[], None]) -> int:
 
 
 if __name__ == "__main__":
+    gc.freeze()  # no child need collect at its end what it was forked with
     for name, scenario in SCENARIOS.items():
         sys.stdout.write(f"{name}: {run_apart(scenario)}\n")
         sys.stdout.flush()

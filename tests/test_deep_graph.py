@@ -58,7 +58,7 @@ import torch
 from leafgrad import trace_graph
 
 y = x = torch.ones(1, requires_grad=True)
-for _ in range(333_333):
+for _ in range(33_333):
     y = y.sin() + y.cos()
 trace = trace_graph(y, saved=False)
 y.backward()
@@ -87,8 +87,8 @@ print("freed")
 @pytest.mark.parametrize(
     "program",
     [
-        pytest.param(CHAIN, id="a chain"),
-        pytest.param(DIAMONDS, id="diamonds, and a backward in between"),
+        pytest.param(CHAIN, id="a million in a chain"),
+        pytest.param(DIAMONDS, id="a hundred thousand in diamonds, and a backward in between"),
         pytest.param(LEAVES, id="a running total over many leaves, and a backward in between"),
     ],
 )

@@ -411,20 +411,9 @@ def test_what_does_not_stand_alone_is_seen(what: str, text: str) -> None:
     assert NOT_FOR_THE_TREE[what].search(text)
 
 
-# --- The README is true, and CI runs what it says
+# --- CI runs what the README says
 
 COMMAND = re.compile(r"^python3 -m venv .*$", re.MULTILINE)
-
-
-def test_the_examples_of_the_readme_give_what_it_prints() -> None:
-    run = subprocess.run(
-        [sys.executable, "-m", "leafgrad.claims", "verify", "README.md"],
-        capture_output=True,
-        cwd=ROOT,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_the_readme_gives_two_commands_and_ci_runs_the_one_for_the_tests() -> None:

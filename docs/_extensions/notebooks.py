@@ -21,8 +21,9 @@ from sphinx.util.typing import ExtensionMetadata
 
 FOLDER = "_notebooks"
 CLAIM = re.compile(
-    r"^:::\{claim\} (\S+)\n(?::\w+:[^\n]*\n)*\n*(.*?)\n*^:::$", re.MULTILINE | re.DOTALL
+    r"^:::\{claim\} (\S+)\n((?::\w+:[^\n]*\n)*)\n*(.*?)\n*^:::$", re.MULTILINE | re.DOTALL
 )
+BOUND = re.compile(r"^:(since|until): (\S+)", re.MULTILINE)
 PIN = re.compile(r"^ *#> .*\n?|  #> .*", re.MULTILINE)
 CODE_ROLE = re.compile(r"\{(?:claim|value)\}(`+[^`]+`+)")
 TEXT_ROLE = re.compile(r"\{[\w:-]+\}`([^`<]+?)(?: <[^`>]*>)?`")
@@ -97,8 +98,9 @@ def _text(cell: NotebookNode, page: str, pages: Collection[str]) -> NotebookNode
 
 
 def _quoted(claim: re.Match[str]) -> str:
-    sentence = " ".join(claim[2].split())
-    return f"> {sentence}\n>\n> *claim {claim[1]}*"
+    sentence = " ".join(claim[3].split())
+    bounds = "".join(f", {word} PyTorch {version}" for word, version in BOUND.findall(claim[2]))
+    return f"> {sentence}\n>\n> *claim {claim[1]}{bounds}*"
 
 
 def link(

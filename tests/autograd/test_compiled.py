@@ -33,7 +33,8 @@ def test_the_names_stand_beside_the_tensors_whether_sizes_are_saved_or_not(
 
 def test_an_argument_is_named_by_its_place() -> None:
     x, w = leaf(2), leaf(2)
-    slots = _autograd.saved_slots(compiled(lambda x, w: x.sin() * w.cos(), x, w).grad_fn)
+    y = compiled(lambda x, w: x.sin() * w.cos(), x, w)
+    slots = _autograd.saved_slots(y.grad_fn)
     assert [(slot.name, slot.tensor) for slot in slots] == [("primals_1", x), ("primals_2", w)]
     assert [slot.state for slot in slots] == ["live", "live"]
 

@@ -38,7 +38,7 @@ def test_an_operator_is_traced_as_it_is_and_left_as_it_was(name: str) -> None:
         assert are_same(sample.gradients(outputs), undisturbed), sample
 
 
-@pytest.mark.parametrize("name", LEFT_OUT.keys() & OPERATORS.keys())
+@pytest.mark.parametrize("name", [name for name in OPERATORS if name in LEFT_OUT])
 def test_no_operator_is_left_out_without_need(name: str) -> None:
     graphs: list[Tensor] = []
     with suppress(RuntimeError, ValueError):  # NotImplementedError is a RuntimeError

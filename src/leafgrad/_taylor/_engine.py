@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Sequence
 
 from torch.autograd.graph import Node
 
@@ -23,9 +23,11 @@ def replay(path: _autograd.Path, seed: Series, *, is_in_backward: bool = False) 
     for step in steps:
         inputs = [known.get(edge) for edge in step.successors]
         if inputs.count(None) < len(inputs):
-            for number, result in enumerate(_results(step, inputs)):
+            results = _results(step, inputs)
+            for number, result in enumerate(results):
                 if result is not None:
                     known[step.node, number] = result
+            _refuse_what_no_rule_gave(step, len(results), last, path.end)
             step.seen.clear()
         for edge in step.successors:
             if last[edge] is step and edge != path.end:
@@ -33,7 +35,18 @@ def replay(path: _autograd.Path, seed: Series, *, is_in_backward: bool = False) 
     return known.get(path.end)
 
 
-def _results(step: Step, inputs: Sequence[Series | None]) -> Iterable[Series | None]:
+def _refuse_what_no_rule_gave(
+    step: Step, given: int, read: Container[object], end: _autograd.Edge | None
+) -> None:
+    """Refuse where a result is read that the rule does not give, as what a norm divided by."""
+    edges = [(step.node, number) for number in range(given, len(step.results))]
+    if any(edge in read or edge == end for edge in edges):
+        name = _autograd.node_name(step.node)
+        what = f"its rule gives {given} of its {len(step.results)} results"
+        raise Refusal(f"outputs was computed through {name}, and {what}")
+
+
+def _results(step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | None]:
     """Apply the rule of the node."""
     rule = rule_of(step.node, step.name)
     if rule is None:
