@@ -32,12 +32,8 @@ class Build:
 
     @functools.cached_property
     def _words(self) -> Mapping[tuple[str, str], str]:
-        words: dict[tuple[str, str], str] = {}
-        for claim in self.site.claims:
-            word = words.setdefault((claim.path, claim.claim.id), claim.word)
-            if word != claim.word:
-                words[claim.path, claim.claim.id] = "false"
-        return words
+        # Of two on a page the second is false: it has taken the id of the first.
+        return {(claim.path, claim.claim.id): claim.word for claim in self.site.claims}
 
 
 current: ContextVar[Build] = ContextVar("current")
