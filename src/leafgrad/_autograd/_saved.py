@@ -14,11 +14,10 @@ from torch.autograd.graph import Node
 from leafgrad._autograd._checkpoint import given_to_block
 from leafgrad._autograd._compiled import names_in_compiled_code
 from leafgrad._autograd._node import forward_class
-from leafgrad._autograd._tensor import facts
+from leafgrad._autograd._tensor import facts, plain, reader
 
 _CUSTOM: Any = torch._C._FunctionBase
 _SAVED: Any = torch._C._autograd.SavedTensor
-_version: Callable[[torch.Tensor], int] = torch.Tensor._version.__get__  # type: ignore[attr-defined]
 
 State = Literal["live", "freed", "packed", "offloaded", "recompute"]
 
@@ -60,6 +59,7 @@ def saved_facts(nodes: Iterable[Node]) -> Iterator[tuple[int, int | None, SavedF
     so: name, state, shape, dtype, device, the storage's bytes, whether it is a parameter or a view
     of one, and both versions. Nearly all slots hold one tensor as it is, and take the short way.
     """
+    version = reader("_version")
     for place, node in enumerate(nodes):
         if isinstance(node, _CUSTOM):
             for slot in saved_slots(node):
@@ -71,7 +71,7 @@ def saved_facts(nodes: Iterable[Node]) -> Iterator[tuple[int, int | None, SavedF
                 for slot in _slots(node, raw, public, name):
                     yield place, *_facts_of(slot)
             else:
-                current = _version(kept)
+                current = version(kept)
                 expected = current and _expected_version(_complaint(getattr, node, public), current)
                 identity, shape, dtype, device, nbytes, is_own = facts(kept)
                 told = name, "live", shape, dtype, device, nbytes, is_own, expected, current
@@ -157,7 +157,7 @@ def _slot(name: str, saved: Any, unpack: Callable[[], object]) -> Slot | None:
         return Slot(name, _hooked_state(hook), _packed_tensor(kept))
     if kept is None:
         return None
-    current = _version(kept)
+    current = plain(kept, "_version")
     if current == 0:  # never written to, thus as it was saved
         return Slot(name, "live", kept, 0, 0)
     return Slot(name, "live", kept, _expected_version(_complaint(unpack), current), current)

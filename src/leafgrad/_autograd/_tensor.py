@@ -38,6 +38,11 @@ class _Readers(dict[str, Callable[[torch.Tensor], Any]]):
 _READ = _Readers()
 
 
+def reader(name: str) -> Callable[[torch.Tensor], Any]:
+    """Give what reads an attribute of a tensor as PyTorch itself does, whatever its class says."""
+    return _READ[name]
+
+
 def is_parameter(tensor: torch.Tensor) -> bool:
     """Say whether `nn.Module` would take the tensor as a parameter (some carry a mark instead)."""
     if type(tensor) is torch.Tensor:
