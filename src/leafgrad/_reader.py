@@ -109,10 +109,9 @@ class Reader:
 
     def _kept(self, storage: int | None, facts: _autograd.SavedFacts, *, is_own: bool) -> Kept:
         """Add what is known of the storage."""
-        name, state, shape, dtype, device, nbytes, own, saved, current, _ = Kept(*facts)
-        writes = self.log.writes_between(storage, saved, current)
-        own = is_own or own
-        return Kept(name, state, shape, dtype, device, nbytes, own, saved, current, writes)
+        kept = Kept(*facts)
+        writes = self.log.writes_between(storage, kept.saved_version, kept.current_version)
+        return kept._replace(is_parameter=is_own or kept.is_parameter, writes=writes)
 
 
 def _origins(numbers: Iterable[int | None], log: Log) -> Iterator[tuple[int, Origin]]:

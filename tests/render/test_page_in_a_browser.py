@@ -357,6 +357,15 @@ def deep() -> GraphTrace:
     return trace_graph(model(torch.ones(1, 4, 8)).mean(), names=model)
 
 
+@pytest.fixture(name="page")
+def in_full(opened: Opened, deep: GraphTrace) -> Page:
+    """Three thousand boxes on a page that tells what its work costs."""
+    page = opened(deep)
+    page.send("Performance.enable", timeDomain="threadTicks")
+    page.key("f")
+    return page
+
+
 def work(page: Page) -> float:
     """The CPU seconds that the page has spent so far."""
     page.ask("new Promise(requestAnimationFrame).then(() => 0)")
@@ -365,12 +374,7 @@ def work(page: Page) -> float:
     return float(spent)
 
 
-def test_three_thousand_nodes_move_and_zoom_within_a_frame_each(
-    opened: Opened, deep: GraphTrace
-) -> None:
-    page = opened(deep)
-    page.send("Performance.enable", timeDomain="threadTicks")
-    page.key("f")
+def test_three_thousand_nodes_move_and_zoom_within_a_frame_each(page: Page) -> None:
     assert page.ask(f"{BOXES}.length") > 2900
     wheel = {"deltaX": 0, "deltaY": 15, "modifiers": CONTROL}
     ways: dict[str, Callable[[int], object]] = {
@@ -389,12 +393,7 @@ def test_three_thousand_nodes_move_and_zoom_within_a_frame_each(
         page.mouse("mouseReleased", (60, 330), button="left", clickCount=1)
 
 
-def test_three_thousand_nodes_light_and_fold_before_one_wonders(
-    opened: Opened, deep: GraphTrace
-) -> None:
-    page = opened(deep)
-    page.send("Performance.enable", timeDomain="threadTicks")
-    page.key("f")
+def test_three_thousand_nodes_light_and_fold_before_one_wonders(page: Page) -> None:
     fold = f"({DEPTH}.value = {{}}, {DEPTH}.dispatchEvent(new Event('change')))"
     ways: dict[str, tuple[float, Callable[[], object]]] = {
         "click": (0.05, lambda: page.click(page.middle(box(3)))),
@@ -410,11 +409,7 @@ def test_three_thousand_nodes_light_and_fold_before_one_wonders(
         assert work(page) - before < most, name
 
 
-def test_what_is_seen_is_drawn_where_it_is_and_little_else(
-    opened: Opened, deep: GraphTrace
-) -> None:
-    page = opened(deep)
-    page.key("f")
+def test_what_is_seen_is_drawn_where_it_is_and_little_else(page: Page) -> None:
     for number in (0, 700, 2921, 1400, 60):
         page.ask(f"stage.scrollTo(0, view.rects[{number}].top * scale)")
         page.until(THERE)
@@ -422,11 +417,7 @@ def test_what_is_seen_is_drawn_where_it_is_and_little_else(
         assert 5 < page.ask(f"{DRAWN}.length") < 100
 
 
-def test_boxes_too_small_to_read_are_drawn_as_shapes_until_one_comes_nearer(
-    opened: Opened, deep: GraphTrace
-) -> None:
-    page = opened(deep)
-    page.key("f")
+def test_boxes_too_small_to_read_are_drawn_as_shapes_until_one_comes_nearer(page: Page) -> None:
     page.key("0")
     shapes = "[...view.near.children].map(each => each.getAttribute('d').split('M').length - 1)"
     assert sum(page.ask(shapes)) == page.ask("view.nearBoxes.length") > 200
