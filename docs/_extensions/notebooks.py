@@ -20,6 +20,7 @@ from sphinx.util.osutil import relative_uri
 from sphinx.util.typing import ExtensionMetadata
 
 FOLDER = "_notebooks"
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CLAIM = re.compile(
     r"^:::\{claim\} (\S+)\n((?::\w+:[^\n]*\n)*)\n*(.*?)\n*^:::$", re.MULTILINE | re.DOTALL
 )
@@ -48,17 +49,18 @@ def as_notebook(text: str, page: str, pages: Collection[str], release: str) -> N
     config = MdParserConfig(enable_extensions={"colon_fence", "dollarmath"})
     title = re.search(r"^# (.*)", text, re.MULTILINE)
     begins = FROM.match(text)
-    cells = [_needs(title[1] if title else page, release, LEFT_OUT if begins else "")]
+    needs = _needs(title[1] if title else page, release, LEFT_OUT if begins else "")
     start = text.index(f"\n## {begins[1]}\n") if begins else 0
-    read = read_myst_markdown_notebook(text[start:], config)
-    for cell in read.cells:
+    notebook: NotebookNode = read_myst_markdown_notebook(text[start:], config)
+    shown = [c for c in notebook.cells if "remove-input" not in c.metadata.get("tags", [])]
+    for cell in shown:
         if cell.cell_type == "markdown":
-            cells.append(_text(cell, page, pages))
-        elif "remove-input" not in cell.metadata.get("tags", []):
-            cells.append(_code(cell))
-    metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
-    notebook: NotebookNode = nbformat.v4.new_notebook(cells=cells, metadata=metadata)
-    for number, cell in enumerate(cells):
+            cell.source = _text(cell.source, page, pages)
+        else:
+            cell.source, cell.metadata = _code(cell)
+    notebook.cells = [needs, *shown]
+    notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL})
+    for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number}"  # the same in every build
     return notebook
 
@@ -69,16 +71,16 @@ def _needs(title: str, release: str, left_out: str) -> NotebookNode:
     return cell
 
 
-def _code(cell: NotebookNode) -> NotebookNode:
+def _code(cell: NotebookNode) -> tuple[str, NotebookNode]:
+    """Give what a cell executes, and what is known of it."""
     raises = cell.metadata.get("raises")
     told = f"# This raises {raises}\n" if raises else ""
     tags = [*cell.metadata.get("tags", []), *(["raises-exception"] if raises else [])]
-    source = told + PIN.sub("", cell.source).rstrip()
-    code: NotebookNode = nbformat.v4.new_code_cell(source, metadata={"tags": tags} if tags else {})
-    return code
+    metadata: NotebookNode = nbformat.from_dict({"tags": tags} if tags else {})
+    return told + PIN.sub("", cell.source).rstrip(), metadata
 
 
-def _text(cell: NotebookNode, page: str, pages: Collection[str]) -> NotebookNode:
+def _text(text: str, page: str, pages: Collection[str]) -> str:
     def led(found: re.Match[str]) -> str:
         target, _, anchor = found[2].partition("#")
         name = posixpath.normpath(posixpath.join(posixpath.dirname(page), target)).removesuffix(
@@ -91,10 +93,9 @@ def _text(cell: NotebookNode, page: str, pages: Collection[str]) -> NotebookNode
         path = relative_uri(page, name) or posixpath.basename(name)
         return f"[{found[1]}]({path}.ipynb{'#' + anchor if anchor else ''})"
 
-    text = CLAIM.sub(_quoted, cell.source)
+    text = CLAIM.sub(_quoted, text)
     text = TEXT_ROLE.sub(r"\1", CODE_ROLE.sub(r"\1", text))
-    told: NotebookNode = nbformat.v4.new_markdown_cell(LINK.sub(led, text))
-    return told
+    return LINK.sub(led, text)
 
 
 def _quoted(claim: re.Match[str]) -> str:
