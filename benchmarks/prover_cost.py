@@ -32,7 +32,7 @@ PLAIN = {
     r"^( *):raises:.*$": r"\1:tags: [raises-exception]",
     r"^ *:warns:.*\n": "",
     r"\{(claim|value)\}(`[^`]+`)": r"\2",
-    r"^```\{claims-ledger\}\n```$": "",
+    r"^```\{claims-(ledger|total)\}\n(.*\n)*?```$": "",
 }
 """What only leafgrad.claims reads, and what says it to MyST-NB."""
 

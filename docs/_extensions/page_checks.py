@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 LIGHT = 60_000
 """Bytes of a page with its styles and scripts, each compressed by gzip."""
-LISTS = {"genindex.html", "ledger.html", "search.html"}
+LISTS = {"search.html"}
 """Pages that list the whole site, and grow with it."""
 FETCHED = {"img": "src", "script": "src", "iframe": "src", "source": "src", "video": "src"}
 FETCHED_LINKS = {"icon", "stylesheet", "preload", "modulepreload", "prefetch", "manifest"}

@@ -75,6 +75,62 @@ def test_the_badge_of_a_claim_leads_to_the_ledger_and_back(build: Building) -> N
     assert 'href="index.html#claim-leaf-made-here"' in build.page("ledger")
 
 
+OTHER = """\
+# Other
+
+:::{claim} sum/of-ones
+One and one are two.
+:::
+
+```{code-cell} python
+assert 1 + 1 == 2
+```
+"""
+
+
+def in_parts(*lines: str, rest: str = "other.md") -> dict[str, str]:
+    """Write a site whose ledger is a page of totals and two pages of claims."""
+    listed = "\n```{{claims-ledger}}\n{}\n```\n"
+    tree = "\n```{toctree}\nother\ntotal\npart\nrest\n```\n"
+    return {
+        "toml": DOCUMENTS,
+        "index": TRUE + tree,
+        "other": OTHER,
+        "total": "# Total\n\n```{claims-total}\n```\n",
+        "part": "# Part\n" + listed.format("\n".join(lines)),
+        "rest": "# Rest\n" + listed.format(rest),
+    }
+
+
+def test_a_ledger_may_stand_on_several_pages(build: Building) -> None:
+    assert build(**in_parts("ind*.md")) == (0, "")
+    label = "ledger-index-md-leaf-made-here"
+    assert f'href="part.html#{label}">✓ true</a>' in build.page()
+    assert f'<dt id="{label}">' in build.page("part")
+    assert "leaf/made-here" not in build.page("rest")
+    total = re.sub(r"\s*<(?!a |/a)[^>]*>\s*", " ", build.page("total"))
+    assert "2 claims, 6 checks, torch" in total
+    assert re.search(r'href="part.html#ledger-index-md"> *index.md *</a> *1 *5 ', total)
+    assert re.search(r'href="rest.html#ledger-other-md"> *other.md *</a> *1 *1 ', total)
+
+
+def test_a_ledger_lists_each_page_once_in_the_order_of_its_lines(build: Building) -> None:
+    assert build(**in_parts("other.md", "", "*.md", rest="other.md")) == (0, "")
+    found = re.findall(r'<dt id="([^"]*)"', build.page("part"))
+    assert found == ["ledger-other-md-sum-of-ones", "ledger-index-md-leaf-made-here"]
+
+
+def test_a_claim_that_no_part_of_the_ledger_lists_is_red(build: Building) -> None:
+    status, told = build(**in_parts("index.md", rest="index.md"))
+    assert status == 1
+    assert "other.md:3: ERROR: no ledger lists claim sum/of-ones: name other.md in a" in told
+
+
+def test_a_ledger_must_name_pages_with_claims(build: Building) -> None:
+    _, told = build(**in_parts("index.md", "total.md"))
+    assert "a line of claims-ledger must name a page with claims, not 'total.md'" in told
+
+
 def test_a_claim_is_found_by_its_id(build: Building) -> None:
     assert build(toml=DOCUMENTS, index=TRUE) == (0, "")
     text = (build.html / "searchindex.js").read_text(encoding="utf-8")

@@ -26,7 +26,7 @@ _OWN = {"codecell": "code-cell", "claim": "claim", "unproven": "unproven"}
 _BODIES = {
     Body.MARKDOWN: frozenset(
         "admonition attention button-link button-ref card card-carousel caution centered claim"
-        " claims-ledger class compound container danger deprecated details div dropdown epigraph"
+        " claims-total class compound container danger deprecated details div dropdown epigraph"
         " error exercise figure figure-md glossary grid grid-item grid-item-card highlights hint"
         " hlist ifconfig image important index margin note only proof pull-quote rubric"
         " seealso sidebar solution tab-item tab-set table tabs theorem tip todo topic versionadded"
@@ -39,7 +39,7 @@ _BODIES = {
         " uml".split()
     ),
     Body.NAMES: frozenset(
-        "autosummary bibliography contents highlight math meta productionlist role"
+        "autosummary bibliography claims-ledger contents highlight math meta productionlist role"
         " tabularcolumns toctree".split()
     ),
 }

@@ -27,6 +27,11 @@ def badge(path: str, identifier: str) -> nodes.inline:
     return nodes.inline("", "", classes=["claim-badge"], **{_BADGE: (path, identifier)})
 
 
+def claim_label(identifier: str) -> str:
+    """Return the anchor of a claim."""
+    return nodes.make_id(f"claim-{identifier}")
+
+
 def entry_label(path: str, identifier: str) -> str:
     """Return the anchor of what the ledger says of a claim of the page `path`."""
     return nodes.make_id(f"ledger-{path}-{identifier}")

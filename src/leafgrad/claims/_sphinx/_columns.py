@@ -1,14 +1,18 @@
-"""The versions on the ledger page: a table of the runs, and what a claim was elsewhere."""
+"""The tables of the ledger: its pages, the runs on other versions, what a claim was elsewhere."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from docutils import nodes
 
 from leafgrad.claims._judging._matrix import CHANGED, WORDS
 
+Row = Sequence[str | nodes.Node]
+
 _HEAD = ("torch", "run on", "Python", "tests", "claims")
+_PAGES = ("page", "claims", "checks")
+_MUTANTS = ("mutants",)
 _PHRASES = {CHANGED: "not run since it changed"}
 
 
@@ -19,7 +23,21 @@ def versions_table(ledger: Mapping[str, Any]) -> Iterator[nodes.table]:
         claims = Counter(claim["verdict"] for claim in ledger["claims"])
         problems = len(ledger["problems"]) + sum(len(c["problems"]) for c in ledger["claims"])
         here = {**ledger, "date": "this build", "tests": {}, "claims": claims, "problems": problems}
-        yield _table([_HEAD, *map(_row, [here, *runs])])
+        yield _table([_HEAD, *map(_row, [here, *runs])], "claims-versions")
+
+
+def pages_table(rows: Iterable[Row], ledger: Mapping[str, Any]) -> nodes.table:
+    """Make a table of pages, each a link and its `counts`."""
+    head = (*_PAGES, *(() if ledger["mutants"] is None else _MUTANTS))
+    return _table([head, *rows], "claims-pages")
+
+
+def counts(claims: Sequence[Mapping[str, Any]], ledger: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the claims of a page come to."""
+    yield str(len(claims))
+    yield str(sum(len(claim["evidence"]) for claim in claims))
+    if ledger["mutants"] is not None:
+        yield str(sum(claim["mutants"]["killed"] for claim in claims if claim["mutants"]))
 
 
 def elsewhere(claim: Mapping[str, Any]) -> Iterator[str]:
@@ -43,12 +61,13 @@ def _counts(numbers: Mapping[str, int]) -> str:
     return ", ".join(f"{n} {_PHRASES.get(word, word)}" for word, n in numbers.items() if n)
 
 
-def _table(rows: Sequence[Sequence[str]]) -> nodes.table:
+def _table(rows: Sequence[Row], kind: str) -> nodes.table:
     head, *body = (nodes.row("", *map(_entry, row)) for row in rows)
     columns = [nodes.colspec(colwidth=1) for _ in rows[0]]
     parts = (*columns, nodes.thead("", head), nodes.tbody("", *body))
-    return nodes.table("", nodes.tgroup("", *parts, cols=len(columns)), classes=["claims-versions"])
+    return nodes.table("", nodes.tgroup("", *parts, cols=len(columns)), classes=[kind])
 
 
-def _entry(text: str) -> nodes.entry:
-    return nodes.entry("", nodes.paragraph("", text))
+def _entry(shown: str | nodes.Node) -> nodes.entry:
+    text = nodes.Text(shown) if isinstance(shown, str) else shown
+    return nodes.entry("", nodes.paragraph("", "", text))

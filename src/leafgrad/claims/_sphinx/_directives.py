@@ -1,24 +1,18 @@
 """The directives and roles of a page, as Sphinx renders them once the page is judged."""
 
-import itertools
-import operator
-from typing import Any
-
 from docutils import nodes
 from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
-from sphinx.addnodes import index, pending_xref
+from sphinx.addnodes import index
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from leafgrad.claims._executing._cell import unpinned
-from leafgrad.claims._judging._ledger import ledger_of
-from leafgrad.claims._judging._remembered import mutants_killed
-from leafgrad.claims._sphinx._badges import badge, claim_box, entry_label
+from leafgrad.claims._sphinx._badges import badge, claim_box, claim_label
 from leafgrad.claims._sphinx._build import current
-from leafgrad.claims._sphinx._columns import elsewhere, versions_table
+from leafgrad.claims._sphinx._ledger_page import LedgerDirective, TotalDirective
 from leafgrad.claims._sphinx._pending import CLAIM, ESCAPE, take_pending
-from leafgrad.claims._sphinx._unproven import UnprovenDirective, escapes_list
+from leafgrad.claims._sphinx._unproven import UnprovenDirective
 
 
 def add_directives(app: Sphinx) -> None:
@@ -26,6 +20,7 @@ def add_directives(app: Sphinx) -> None:
     app.add_directive("claim", ClaimDirective)
     app.add_directive("code-cell", NestedCell, override=True)
     app.add_directive("claims-ledger", LedgerDirective)
+    app.add_directive("claims-total", TotalDirective)
     app.add_directive(ESCAPE, UnprovenDirective)
     app.add_role("claim", InlineRole())
     app.add_role("value", InlineRole())
@@ -91,62 +86,3 @@ class InlineRole(SphinxRole):
             return [nodes.inline(self.rawtext, record.value, classes=["value"])], []
         executed = "executed" if record is not None else "unexecuted"
         return [nodes.literal(self.rawtext, self.text, classes=[self.name, executed])], []
-
-
-class LedgerDirective(SphinxDirective):
-    """The table of all claims."""
-
-    def run(self) -> list[nodes.Node]:
-        """List the claims page by page, each with its verdict, its evidence and its sources."""
-        build = current.get()
-        ledger = ledger_of(build.site, build.config)
-        checks = sum(len(claim["evidence"]) for claim in ledger["claims"])
-        total = f"{len(ledger['claims'])} claims, {checks} checks, torch {ledger['torch']}"
-        if ledger["mutants"] is not None:
-            total += f", {mutants_killed(ledger['mutants'])}"
-        shown: list[nodes.Node] = [nodes.paragraph("", total, classes=["claims-total"])]
-        shown += versions_table(ledger)
-        for path, claims in itertools.groupby(ledger["claims"], key=operator.itemgetter("page")):
-            entries = [self._entry(claim, ledger) for claim in claims]
-            shown += [
-                nodes.rubric("", path),
-                nodes.definition_list("", *entries, classes=["claims"]),
-            ]
-        return [*shown, *escapes_list(ledger["escapes"])]
-
-    def _entry(self, claim: dict[str, Any], ledger: dict[str, Any]) -> nodes.definition_list_item:
-        sentence, messages = self.parse_inline(claim["statement"], lineno=self.lineno)
-        count = len(claim["evidence"])
-        facts = [f"{count} check" + "s" * (count != 1)]
-        facts += [] if ledger["mutants"] is None else [mutants_killed(claim["mutants"])]
-        facts += elsewhere(claim)
-        facts += [_titled(source, ledger["documents"]) for source in claim["sources"]]
-        label = entry_label(claim["page"], claim["id"])
-        self.env.domains.standard_domain.anonlabels[label] = self.env.docname, label
-        return nodes.definition_list_item(
-            "",
-            nodes.term("", "", _link(claim, self.env.docname), ids=[label]),
-            nodes.definition(
-                "",
-                nodes.paragraph("", "", *sentence, *messages),
-                nodes.paragraph("", " · ".join(facts), classes=["claim-sources"]),
-            ),
-        )
-
-
-def _link(claim: dict[str, Any], docname: str) -> nodes.Element:
-    text = nodes.inline("", "", badge(claim["page"], claim["id"]), nodes.Text(f" {claim['id']}"))
-    label = claim_label(claim["id"])
-    return pending_xref(
-        "", text, refdoc=docname, refdomain="std", reftype="ref", reftarget=label, refexplicit=True
-    )
-
-
-def _titled(source: str, documents: dict[str, str]) -> str:
-    key, _, lines = source.partition(" ")
-    return f"{documents.get(key, key)} {lines}".strip()
-
-
-def claim_label(identifier: str) -> str:
-    """Return the anchor of a claim."""
-    return nodes.make_id(f"claim-{identifier}")

@@ -23,6 +23,7 @@ from leafgrad.claims._sphinx._badges import ShowVerdicts, unjudged_claims
 from leafgrad.claims._sphinx._build import Build, current
 from leafgrad.claims._sphinx._directives import add_directives
 from leafgrad.claims._sphinx._doctree import census, executed_examples
+from leafgrad.claims._sphinx._ledger_page import unlisted
 from leafgrad.claims._sphinx._links import dead_links
 from leafgrad.claims._sphinx._notebook import executed_notebook
 from leafgrad.claims._sphinx._pending import note_pending
@@ -85,7 +86,8 @@ def _judge(app: Sphinx, env: BuildEnvironment, _docnames: list[str]) -> None:
 def _complete(app: Sphinx, env: BuildEnvironment) -> None:
     """Add to the verdict, before any page is written, what only the pages as read show."""
     build = current.get()
-    site = build.site.with_problems(_found_on_pages(build, env))
+    found = (*_found_on_pages(build, env), *unlisted(build.site, env))
+    site = build.site.with_problems(found)
     current.set(dataclasses.replace(build, site=site))
     publish_ledger(app.builder, site, build.config)
 
