@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -75,11 +75,11 @@ class Taylor:
     def _mode(self) -> Iterator[None]:
         """Record if the result is to be differentiated, and compute in the dtypes of the graph."""
         device = self.inputs.device.type
-        is_cast = torch.is_autocast_enabled(device)
-        with (
-            torch.set_grad_enabled(self.create_graph),
-            torch.autocast(device, enabled=False) if is_cast else nullcontext(),
-        ):
+        with ExitStack() as modes:
+            if torch.is_grad_enabled() != self.create_graph:
+                modes.enter_context(torch.set_grad_enabled(self.create_graph))
+            if torch.is_autocast_enabled(device):
+                modes.enter_context(torch.autocast(device, enabled=False))
             yield
 
     def _coefficients(self, algebra: Algebra, moved: Moved) -> dict[int, Tensor]:
@@ -115,7 +115,8 @@ class Taylor:
     def _result(self, coefficient: Tensor | None, factor: float) -> Tensor:
         if coefficient is None:
             return self.inputs.new_zeros(self.outputs.shape)
-        result = coefficient.expand(self.outputs.shape)
+        shape = self.outputs.shape
+        result = coefficient if coefficient.shape == shape else coefficient.expand(shape)
         return (result if factor == 1 else result * factor).to(self.inputs.dtype)
 
 
