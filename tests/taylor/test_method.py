@@ -414,6 +414,15 @@ def test_a_sum_with_something_more_precise_is_carried_on_in_its_precision() -> N
     torch.testing.assert_close(ours[:, 0], -outputs.float()[:, 0])
 
 
+def test_a_result_that_is_written_into_changes_no_other() -> None:
+    x = torch.ones(1, 1, requires_grad=True)
+    first, second = (higher_order_grad(x.clone(), x, 1, method="taylor") for _ in "12")
+    with torch.no_grad():
+        first.mul_(5)
+    third = higher_order_grad(x.clone(), x, 1, method="taylor")
+    assert (second.item(), third.item()) == (1, 1)
+
+
 # --- Orders
 
 

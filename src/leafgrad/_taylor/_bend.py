@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from torch.autograd import Function
 from leafgrad import _autograd
 from leafgrad._taylor._contract import contract, summed_to
 from leafgrad._taylor._plans import Level, Recursion
-from leafgrad._taylor._strips import Rows, accumulate, number
+from leafgrad._taylor._strips import Rows, accumulate
 
 
 def tanh(plan: Recursion, value: Tensor, argument: Tensor) -> Tensor:
@@ -33,7 +34,7 @@ Slope = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 def _tanh_slope(value: Tensor) -> tuple[Tensor, Tensor]:
     """Give the slope as a function of the value, and how far this is from where it is steepest."""
-    one = number(1.0, value.dtype, value.device)
+    one = _number(1.0, value.dtype, value.device)
     return torch.addcmul(one, value, value, value=-1), value
 
 
@@ -99,7 +100,7 @@ def _pull(
         accumulate(arrived, falls, g, level.dot)
         accumulate(x, falls, g, level.pullback, weight=-2)
     slope.clamp_(min=torch.finfo(slope.dtype).tiny)
-    zero = number(0.0, slope.dtype, slope.device)
+    zero = _number(0.0, slope.dtype, slope.device)
     return torch.addcdiv(zero, total, slope, value=-2, out=total), to_argument
 
 
@@ -110,6 +111,12 @@ def _recorded_pull(
     own = plan.given(gradient) * slope
     to_value = (rates * gradient).sum(0) / slope.masked_fill(slope == 0, math.inf)
     return to_value, contract(plan.products, 0, rates, gradient, start=own)
+
+
+@cache
+def _number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    with torch.inference_mode(mode=False):
+        return torch.tensor(value, dtype=dtype, device=device)
 
 
 FUNCTIONS: tuple[type[Function], ...] = (_Bend,)

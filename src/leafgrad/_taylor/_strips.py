@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -146,8 +145,7 @@ def accumulate(
         elif value == 1:
             torch.mul(one, other, out=target)
         else:
-            zero = number(0.0, target.dtype, target.device)
-            torch.addcmul(zero, one, other, value=value, out=target)
+            torch.mul(one, other, out=target).mul_(value)
 
 
 def accumulate_on(
@@ -160,10 +158,3 @@ def accumulate_on(
             torch.addcmul(start[strip.out], one, other, out=target)
         else:
             target.addcmul_(one, other)
-
-
-@cache
-def number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Give a number as a tensor, for operations that take no other."""
-    with torch.inference_mode(mode=False):
-        return torch.tensor(value, dtype=dtype, device=device)
