@@ -147,11 +147,11 @@ def _leading(
             ahead.append(node)
             for successor in successors:
                 s: Any = successor[0]
-                if s is not None and s.__class__ is not _LEAF:
-                    if s not in seen:
-                        ahead.append(s)
-                elif s is not None and s.variable is target:
-                    edge = successor
+                if s.__class__ is _LEAF:
+                    if s.variable is target:
+                        edge = successor
+                elif s is not None and s not in seen:
+                    ahead.append(s)
         elif node not in leading:
             for successor in successors:
                 if successor[0] in leading or successor == edge:
