@@ -40,7 +40,7 @@ def _parse(order: object, axes: Axes, name: str) -> MultiIndex:
 
 
 def _parse_multi_index(order: tuple[object, ...], axes: Axes, name: str) -> MultiIndex:
-    counts = tuple(count for count in order if _is_count(count))
+    counts = tuple(filter(_is_count, order))
     if len(counts) != len(order):
         raise TypeError(f"{name} must hold an int for each column of inputs, not {order!r}")
     if min(counts, default=0) < 0:

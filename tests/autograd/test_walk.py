@@ -142,17 +142,27 @@ def test_a_walk_to_an_edge_lists_what_leads_there_successors_first() -> None:
     x = leaf(2)
     a = x.sin()
     b = (a * a + x.cos()) * leaf(2)
-    nodes = _walk.walk_to((recorded(a), 0), recorded(b))
+    nodes, edge = _walk.walk_to((recorded(a), 0), recorded(b))
+    assert edge == (recorded(a), 0)
     assert [_autograd.node_name(node) for node in nodes] == [
         *("MulBackward0", "AddBackward0", "MulBackward0")
     ]
-    assert _walk.walk_to((recorded(leaf(2).sin()), 0), recorded(b)) == []
+    assert _walk.walk_to((recorded(leaf(2).sin()), 0), recorded(b))[0] == []
+
+
+def test_a_walk_to_a_leaf_finds_the_edge_that_leads_there() -> None:
+    x, y = leaf(2), leaf(2)
+    a = x.sin() * y
+    nodes, edge = _walk.walk_to(y, recorded(a))
+    assert nodes == [recorded(a)]
+    assert edge == _autograd.edge(y)
+    assert _walk.walk_to(leaf(2), recorded(a)) == ([], None)
 
 
 def test_a_walk_to_an_edge_marks_a_deep_graph_as_well() -> None:
     start = x = leaf(2).sin()
     for _ in range(3 * _walk._LONGEST_FALL):
         x = x.sin()
-    nodes: list[Any] = _walk.walk_to((recorded(start), 0), recorded(x))
+    nodes: list[Any] = _walk.walk_to((recorded(start), 0), recorded(x))[0]
     assert len(nodes) == 3 * _walk._LONGEST_FALL
     assert [mark for node in nodes for mark in node.metadata] == [_walk._KEPT] * 3

@@ -1,7 +1,7 @@
 """Which method answers: what Taylor mode proves of rows, refuses and leaves to nested reverse."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -412,6 +412,42 @@ def test_a_sum_with_something_more_precise_is_carried_on_in_its_precision() -> N
     ours = higher_order_grad(outputs, x, (2, 0), method="taylor")
     assert ours.dtype == torch.float32
     torch.testing.assert_close(ours[:, 0], -outputs.float()[:, 0])
+
+
+def test_a_result_that_is_written_into_changes_no_other() -> None:
+    x = torch.ones(1, 1, requires_grad=True)
+    first, second = (higher_order_grad(x.clone(), x, 1, method="taylor") for _ in "12")
+    with torch.no_grad():
+        first.mul_(5)
+    third = higher_order_grad(x.clone(), x, 1, method="taylor")
+    assert (second.item(), third.item()) == (1, 1)
+
+
+@pytest.fixture
+def new_memory_holds_nan() -> Iterator[None]:
+    """Let PyTorch fill what it allocates, as it does where all is to be reproducible."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.usefixtures("new_memory_holds_nan")
+@pytest.mark.parametrize(
+    "function",
+    [torch.tanh, torch.exp, torch.sin, torch.sqrt, torch.reciprocal],
+    ids=["bend", "exponential", "sine", "root", "inverse"],
+)
+def test_no_coefficient_is_read_before_it_is_written(
+    function: Callable[[Tensor], Tensor],
+) -> None:
+    assert torch.empty(1).isnan()
+    x = torch.tensor([[0.5], [2.0]], dtype=torch.float64, requires_grad=True)
+    methods: tuple[Any, ...] = ("taylor", "reverse")
+    found = []
+    for method in methods:
+        fourth = higher_order_grad(function(3 * x), x, 4, method=method)
+        found.append((fourth, *torch.autograd.grad(fourth.sum(), x)))
+    torch.testing.assert_close(*found, rtol=1e-11, atol=0)
 
 
 # --- Orders

@@ -45,14 +45,7 @@ from leafgrad._autograd._node import (
     outputs_of,
 )
 from leafgrad._autograd._numbers import holds_numbers, numbered_output, results_in_slots, unseen
-from leafgrad._autograd._path import (
-    Edge,
-    Path,
-    edge,
-    gradient_edge,
-    has_accumulator,
-    path_between,
-)
+from leafgrad._autograd._path import Path, edge, gradient_edge, has_accumulator, path_between
 from leafgrad._autograd._saved import SavedFacts, Slot, State, saved_facts, saved_slots
 from leafgrad._autograd._sequence import next_sequence_nr, sequence_nr, sequence_nrs
 from leafgrad._autograd._skeleton import Skeleton, number_of
@@ -72,7 +65,7 @@ from leafgrad._autograd._tensor import (
     version,
 )
 from leafgrad._autograd._twice import is_marked_once_differentiable, is_once_differentiable
-from leafgrad._autograd._walk import Wiring, grad_fn_name, survey, walk
+from leafgrad._autograd._walk import Edge, Wiring, grad_fn_name, survey, walk
 from leafgrad._autograd._wrapper import functorch_wrapper, unwrapped
 
 __all__ = [

@@ -10,9 +10,7 @@ import torch
 from torch.autograd.graph import Node
 
 from leafgrad._autograd._tensor import is_view, plain, unobserved
-from leafgrad._autograd._walk import walk_to
-
-Edge = tuple[Node, int]
+from leafgrad._autograd._walk import Edge, walk_to
 
 
 def gradient_edge(tensor: torch.Tensor) -> tuple[Node, int] | None:
@@ -89,8 +87,12 @@ class Path(NamedTuple):
 
 def path_between(outputs: torch.Tensor, inputs: torch.Tensor) -> Path | None:
     """Find the nodes on every path from `outputs` to `inputs`, None where there is no path."""
-    root, target = edge(outputs), edge(inputs)
-    if root is None or target is None:
+    root = edge(outputs)
+    if root is None:
         return None
-    nodes = walk_to(target, root[0])
-    return Path(nodes, target, root) if nodes or root == target else None
+    if outputs is inputs:
+        return Path([], root, root)
+    node = plain(inputs, "grad_fn")
+    target = inputs if node is None else (node, plain(inputs, "output_nr"))
+    nodes, start = walk_to(target, root[0])
+    return Path(nodes, start, root) if start and (nodes or root == start) else None

@@ -113,8 +113,14 @@ def _depth_first(roots: list[Node]) -> tuple[dict[Node, int], list[int], list[in
     return numbers, finished, starts, (successors, input_nrs)
 
 
-def walk_to(target: tuple[Node, int], root: Node) -> list[Node]:
-    """List the nodes on every path from `root` to an edge, successors first."""
+Edge = tuple[Node, int]
+
+
+def walk_to(target: Edge | torch.Tensor, root: Node) -> tuple[list[Node], Edge | None]:
+    """List the nodes on every path from `root` to an edge or a leaf tensor, successors first.
+
+    Gives the edge as well, None for a leaf tensor that the graph does not lead to.
+    """
     seen: dict[Node, Successors] = {}
     try:
         return _leading(target, root, seen)
@@ -126,8 +132,11 @@ def walk_to(target: tuple[Node, int], root: Node) -> list[Node]:
 _LEAF: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
 
 
-def _leading(target: tuple[Node, int], root: Node, seen: dict[Node, Successors]) -> list[Node]:
+def _leading(
+    target: Edge | torch.Tensor, root: Node, seen: dict[Node, Successors]
+) -> tuple[list[Node], Edge | None]:
     """Enter each node, and finish it after its successors: it leads on where one of them does."""
+    edge: Any = target if isinstance(target, tuple) else None
     leading: dict[Node, None] = {}
     ahead = [root]
     while ahead:
@@ -136,15 +145,19 @@ def _leading(target: tuple[Node, int], root: Node, seen: dict[Node, Successors])
         if successors is None:
             seen[node] = successors = node.next_functions
             ahead.append(node)
-            for s, _ in successors:
-                if s is not None and s.__class__ is not _LEAF and s not in seen:
+            for successor in successors:
+                s: Any = successor[0]
+                if s.__class__ is _LEAF:
+                    if s.variable is target:
+                        edge = successor
+                elif s is not None and s not in seen:
                     ahead.append(s)
         elif node not in leading:
             for successor in successors:
-                if successor[0] in leading or successor == target:
+                if successor[0] in leading or successor == edge:
                     leading[node] = None
                     break
-    return list(leading)
+    return list(leading), edge
 
 
 _LONGEST_FALL = 500

@@ -10,7 +10,7 @@ from torch.autograd import Function
 
 from leafgrad import _autograd
 from leafgrad._taylor._plans import Contraction, Recursion
-from leafgrad._taylor._strips import accumulate, accumulate_on, common_shape
+from leafgrad._taylor._strips import Rows, accumulate, accumulate_on, common_shape
 
 
 def contract(
@@ -56,12 +56,12 @@ def _contracted(
         out = first.new_empty(plan.sizes[slot], *shape)
         for place in plan.untouched(slot):
             out[place].zero_()
-        accumulate(out, first, second, plan.table(slot))
+        accumulate(Rows(out), Rows(first), Rows(second), plan.table(slot))
     else:
         out = start.new_empty(start.shape)
         for place in plan.untouched(slot):
             out[place].copy_(start[place])
-        accumulate_on(start, out, first, second, plan.table(slot))
+        accumulate_on(Rows(start), Rows(out), Rows(first), Rows(second), plan.table(slot))
     return out
 
 

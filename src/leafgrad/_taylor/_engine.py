@@ -27,11 +27,12 @@ def replay(path: _autograd.Path, seed: Series, *, is_in_backward: bool = False) 
             for number, result in enumerate(results):
                 if result is not None:
                     known[step.node, number] = result
-            _refuse_what_no_rule_gave(step, len(results), last, path.end)
+            if len(results) < len(step.results):
+                _refuse_what_no_rule_gave(step, len(results), last, path.end)
             step.seen.clear()
         for edge in step.successors:
-            if last[edge] is step and edge != path.end:
-                known.pop(edge, None)
+            if edge in known and last[edge] is step and edge != path.end:
+                del known[edge]
     return known.get(path.end)
 
 
@@ -60,9 +61,9 @@ def _results(step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | N
 
 
 def _as_tuple(results: Result) -> Sequence[Series | None]:
-    if isinstance(results, Jet):
-        return (results.series,)
-    return (results,) if results is None or isinstance(results, Series) else results
+    if results is None or isinstance(results, Series):
+        return (results,)
+    return (results.series,) if isinstance(results, Jet) else results
 
 
 def _fitted(series: Series | None, result: _autograd.TensorType) -> Series | None:
@@ -75,7 +76,8 @@ def _fitted(series: Series | None, result: _autograd.TensorType) -> Series | Non
     shape = tuple(result.shape)
     if 0 in shape:
         raise Refusal("its result has no elements")
-    series = series.broadcast(shape)
+    if series.shape != shape:
+        series = series.broadcast(shape)
     return series if series.stack.dtype == dtype else series.changed(series.stack.to(dtype))
 
 

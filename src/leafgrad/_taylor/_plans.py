@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from leafgrad._taylor._algebra import Algebra, Indices
-from leafgrad._taylor._strips import Strip, Triple, span, strips
+from leafgrad._taylor._strips import Place, Strip, Triple, common_shape, span, strips
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -57,7 +57,7 @@ def contraction(
 class Level:
     """The coefficients of one degree: what leads to them, and what becomes known once they are."""
 
-    span: slice | int
+    span: Place
     squares: tuple[Strip, ...]  # lower ones times each other, for these
     products: tuple[Strip, ...]  # the argument's times these
     chain: tuple[Strip, ...]  # the same, as the integral of the argument's derivative times these
@@ -85,15 +85,25 @@ class Recursion:
         return len(self.indices)
 
     def begun(self, argument: Tensor, factor: Tensor | float) -> Tensor:
-        """Give the argument times a factor, with places for all coefficients of the solution."""
-        missing = self.size - len(self.argument)
-        begun = argument * factor
-        return torch.cat([begun, begun.new_zeros(missing, *begun.shape[1:])]) if missing else begun
+        """Give the argument times a factor, with places for all coefficients of the solution.
+
+        What the argument does not have is to be written.
+        """
+        count = len(self.argument)
+        if count == self.size:
+            return argument * factor
+        shape: Sequence[int] = argument.shape[1:]
+        if isinstance(factor, Tensor):
+            shape = common_shape(shape, factor.shape)
+        dtype = torch.result_type(argument, factor)
+        begun = argument.new_empty((self.size, *shape), dtype=dtype)
+        torch.mul(argument, factor, out=begun[:count])
+        return begun
 
     def given(self, stack: Tensor) -> Tensor:
         """Give those coefficients of a stack like the solution that the argument has as well."""
         count = len(self.argument)
-        return stack if count == self.size else stack.narrow(0, 0, count)
+        return stack if count == self.size else stack[:count]
 
     @cached_property
     def full(self) -> Recursion:

@@ -69,7 +69,7 @@ class Series:
         wanted = list(sizes)
         for dim in dims or range(self.ndim):
             wanted[dim] = self.shape[dim]
-        return self.stack.expand(-1, *wanted)
+        return self.stack if wanted == [*sizes] else self.stack.expand(-1, *wanted)
 
     def aligned(self, ndim: int) -> Tensor:
         """Give the stack with as many axes behind its first as a tensor with `ndim` axes."""

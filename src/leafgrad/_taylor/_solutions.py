@@ -91,6 +91,7 @@ def root(plan: Recursion, argument: Tensor) -> Tensor:
 
 def _solved_root(plan: Recursion, argument: Tensor) -> Tensor:
     out = plan.begun(argument, 0.5)
+    out[len(plan.argument) :].zero_()
     rows = Rows(out)
     for level in plan.levels:
         accumulate(rows, rows, rows, level.squares, weight=-0.5)

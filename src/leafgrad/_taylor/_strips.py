@@ -9,6 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+Place = range | int  # of a run of coefficients in a stack, or of one
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Strip:
@@ -17,9 +19,9 @@ class Strip:
     Either one coefficient meets a run of others, or each of three places is one coefficient.
     """
 
-    out: slice | int
-    left: slice | int
-    right: slice | int
+    out: Place
+    left: Place
+    right: Place
     weight: float
     is_first: bool  # nothing was written to `out` before
 
@@ -86,29 +88,34 @@ def _parts(run: list[Triple], written: set[int]) -> Iterator[list[Triple]]:
     yield part
 
 
-def span(places: tuple[int, ...]) -> slice | int:
-    """Give the places of a run as a slice, or as a number where it is one place."""
+def span(places: tuple[int, ...]) -> Place:
+    """Give the places of a run as a range, or as a number where it is one place."""
     first, last = places[0], places[-1]
-    return slice(first, last + 1) if last > first else first
+    return range(first, last + 1) if last > first else first
 
 
-class Rows:
-    """Stacked coefficients that are taken apart once, for those who take them one by one often.
+class Rows(dict[Place, Tensor]):
+    """Stacked coefficients, of which each part is taken from the stack once, when it is needed.
 
-    They may be the part of a whole stack that is at `place`.
+    They may be what a whole stack has at `place`.
     """
 
-    __slots__ = ("first", "rows", "stack")
+    __slots__ = ("first", "stack")
 
-    def __init__(self, stack: Tensor, place: slice | int = slice(0, None)) -> None:
+    def __init__(self, stack: Tensor, place: Place | None = None) -> None:
         self.stack = stack
-        self.rows: Sequence[Tensor] = [stack] if isinstance(place, int) else stack.unbind(0)
-        self.first: int = place if isinstance(place, int) else place.start
+        self.first = place.start if isinstance(place, range) else 0
+        if place is not None:
+            self[place] = stack
 
-    def __getitem__(self, place: slice | int) -> Tensor:
+    def __missing__(self, place: Place) -> Tensor:
+        # A number or a slice in brackets takes half as long as `select` or `narrow`.
         if isinstance(place, int):
-            return self.rows[place - self.first]
-        return self.stack.narrow(0, place.start - self.first, place.stop - place.start)
+            part = self.stack[place - self.first]
+        else:
+            part = self.stack[place.start - self.first : place.stop - self.first]
+        self[place] = part
+        return part
 
 
 def common_shape(one: Sequence[int], two: Sequence[int]) -> Sequence[int]:
@@ -121,13 +128,10 @@ def common_shape(one: Sequence[int], two: Sequence[int]) -> Sequence[int]:
     return tuple(map(max, one, two)) if len(one) == len(two) else torch.broadcast_shapes(one, two)
 
 
-Stack = Rows | Tensor
-
-
 def accumulate(
-    out: Stack,
-    left: Stack,
-    right: Stack,
+    out: Rows,
+    left: Rows,
+    right: Rows,
     table: tuple[Strip, ...],
     *,
     weight: float = 1,
@@ -145,7 +149,7 @@ def accumulate(
 
 
 def accumulate_on(
-    start: Stack, out: Stack, left: Stack, right: Stack, table: tuple[Strip, ...]
+    start: Rows, out: Rows, left: Rows, right: Rows, table: tuple[Strip, ...]
 ) -> None:
     """Add products of coefficients to what `start` has, in `out`."""
     for strip in table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -71,16 +71,13 @@ class Taylor:
                 return False
         return True
 
-    @contextmanager
-    def _mode(self) -> Iterator[None]:
+    def _mode(self) -> AbstractContextManager[None]:
         """Record if the result is to be differentiated, and compute in the dtypes of the graph."""
         device = self.inputs.device.type
         is_cast = torch.is_autocast_enabled(device)
-        with (
-            torch.set_grad_enabled(self.create_graph),
-            torch.autocast(device, enabled=False) if is_cast else nullcontext(),
-        ):
-            yield
+        if torch.is_grad_enabled() == self.create_graph and not is_cast:
+            return nullcontext()
+        return _switched(self.create_graph, device if is_cast else None)
 
     def _coefficients(self, algebra: Algebra, moved: Moved) -> dict[int, Tensor]:
         """Replay the graph with each index of `moved` moving one column of the inputs."""
@@ -101,22 +98,35 @@ class Taylor:
             return replay(self.path, seed, is_in_backward=True)
 
     def _seed(self, algebra: Algebra, moved: Moved) -> Series:
-        """Give the series of the inputs, which has the same coefficients in all rows."""
-        columns = self.inputs.shape[self.batch :]
-        units = _units(columns.numel(), moved, self.inputs.dtype, self.inputs.device)
+        """Give the series of the inputs, which has the same coefficients in all rows.
+
+        A copy, as a result that is a view of it may be written into.
+        """
+        shape = tuple(self.inputs.shape)
+        row = (1,) * self.batch + shape[self.batch :]
         return Series(
             algebra=algebra,
             indices=tuple(index for index, _ in moved),
-            stack=units.reshape(len(moved), *[1] * self.batch, *columns),
-            shape=tuple(self.inputs.shape),
-            axes=_batch.rows_of(self.inputs.shape, self.batch),
+            stack=_units(row, moved, self.inputs.dtype, self.inputs.device).clone(),
+            shape=shape,
+            axes=_batch.rows_of(shape, self.batch),
         )
 
     def _result(self, coefficient: Tensor | None, factor: float) -> Tensor:
         if coefficient is None:
             return self.inputs.new_zeros(self.outputs.shape)
-        result = coefficient.expand(self.outputs.shape)
+        shape = self.outputs.shape
+        result = coefficient if coefficient.shape == shape else coefficient.expand(shape)
         return (result if factor == 1 else result * factor).to(self.inputs.dtype)
+
+
+@contextmanager
+def _switched(is_recorded: bool, cast_device: str | None) -> Iterator[None]:  # noqa: FBT001
+    with (
+        torch.set_grad_enabled(is_recorded),
+        torch.autocast(cast_device, enabled=False) if cast_device else nullcontext(),
+    ):
+        yield
 
 
 @lru_cache(maxsize=256)
@@ -129,13 +139,14 @@ def _plan(orders: frozenset[MultiIndex]) -> tuple[Algebra, dict[MultiIndex, int]
 
 
 @lru_cache(maxsize=256)
-def _units(columns: int, moved: Moved, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Give the unit vectors of the columns that move."""
+def _units(row: tuple[int, ...], moved: Moved, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Give the unit vectors, each in the shape of a row, of the columns that move."""
     with torch.inference_mode(mode=False):
-        unit = torch.eye(columns, dtype=dtype, device=device)
-        return unit[[column for _, column in moved]]
+        unit = torch.eye(math.prod(row), dtype=dtype, device=device)
+        return unit[[column for _, column in moved]].reshape(len(moved), *row)
 
 
+@lru_cache(maxsize=256)
 def _factorial(order: MultiIndex) -> float:
     """Multiply the factorials, which is infinite rather than an error where they are too large."""
     return math.prod(float(n) for count in order for n in range(1, count + 1))
