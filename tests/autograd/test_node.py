@@ -109,6 +109,15 @@ def test_only_an_accumulator_has_a_leaf_whatever_else_stands_on_a_ctx() -> None:
     assert _autograd.leaf_variable(doubled.next_functions[0][0]) is x
 
 
+def test_the_leaves_of_many_nodes_are_known_by_their_places() -> None:
+    x, y = leaf(2), leaf(2)
+    product = recorded(x * y)
+    nodes = [product, *(node for node, _ in product.next_functions)]
+    leaves = _autograd.leaf_variables(nodes)
+    assert [*leaves] == [1, 2]
+    assert (leaves[1] is x, leaves[2] is y) == (True, True)
+
+
 def test_a_node_knows_the_custom_function_that_made_it() -> None:
     assert _autograd.forward_class(recorded(outcome_of(Doubled, leaf(2)))) is Doubled
     assert _autograd.forward_class(recorded(leaf(2) * 2)) is None
