@@ -4,6 +4,12 @@ import warnings
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    ShapeEnv,
+    StatelessSymbolicContext,
+)
 
 from leafgrad import _autograd
 
@@ -98,6 +104,22 @@ def test_sizes_that_are_no_numbers_are_told_from_those_that_are() -> None:
     ragged = torch.nested.nested_tensor(parts, layout=torch.jagged, requires_grad=True)
     read = _autograd.outputs_of([recorded(leaf(2, 1, 3).sin()), recorded(ragged.sin())])
     assert [output.shape for (output,) in read] == [(2, 1, 3), (2, "ragged", 3)]
+
+
+def test_symbolic_sizes_of_what_nodes_made_are_read_and_not_settled() -> None:
+    environment = ShapeEnv()
+    sizes = [DimDynamic.DYNAMIC, DimDynamic.STATIC]
+    x = FakeTensorMode(shape_env=environment).from_tensor(
+        leaf(5, 3), symbolic_context=StatelessSymbolicContext(dynamic_sizes=sizes)
+    )
+    settled = len(environment.guards)
+    same, other = x.sin(), x.t().cos()
+    nodes = [recorded(same), recorded(other), recorded(same.exp())]
+    first, second, third = [output.shape or () for (output,) in _autograd.outputs_of(nodes)]
+    assert isinstance(first[0], str)
+    assert (first, second) == ((first[0], 3), (3, first[0]))
+    assert third == first
+    assert len(environment.guards) == settled
 
 
 def test_only_an_accumulator_has_a_leaf_whatever_else_stands_on_a_ctx() -> None:
