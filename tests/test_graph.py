@@ -273,6 +273,25 @@ def test_a_trace_keeps_no_tensor_alive() -> None:
     assert len(trace.nodes) == 3
 
 
+def test_a_trace_keeps_no_custom_function_alive() -> None:
+    class Local(torch.autograd.Function):
+        @staticmethod
+        def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
+            return x + 1
+
+        @staticmethod
+        def backward(_: Any, *gradients: Any) -> Any:
+            return gradients[0]
+
+    function: Any = Local
+    trace = trace_graph(function.apply(leaf(2)))
+    reference = weakref.ref(function)
+    del Local, function
+    gc.collect()
+    assert reference() is None
+    assert [node.name for node in trace.nodes] == ["LocalBackward", "AccumulateGrad"]
+
+
 class Witness:
     """An object that a node keeps: alive for as long as the node is."""
 

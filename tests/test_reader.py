@@ -279,3 +279,11 @@ def test_a_node_tells_whether_a_tensor_at_hand_retains_its_gradient() -> None:
     named = [node.retains_grad for node in trace_graph(y, names={"h": h}).nodes]
     assert unnamed == [False, None, False]
     assert named == [False, True, False]
+
+
+def test_what_retained_a_gradient_says_so_even_after_it_became_a_leaf() -> None:
+    h = leaf(2).exp()
+    h.retain_grad()
+    h.detach_().requires_grad_()
+    nodes = trace_graph(h.sin() * leaf(2)).nodes
+    assert {node.retains_grad for node in nodes if node.is_leaf} == {True, False}

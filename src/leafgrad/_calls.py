@@ -31,6 +31,7 @@ class WatchedCalls(TorchFunctionMode):
         """Write into `log`."""
         super().__init__()
         self.log = log
+        self.touched = log.losses.touched
         self.writers: dict[object, bool] = {}
         self.is_outermost = _autograd.function_modes() == 0
 
@@ -48,19 +49,24 @@ class WatchedCalls(TorchFunctionMode):
             return self._call_that_may_write(func, args, kwargs)
         start = _autograd.next_sequence_nr()
         result = func(*args, **kwargs) if kwargs else func(*args)
-        if _autograd.next_sequence_nr() != self.log.numbered:
-            self._note_nodes(start, func, args, kwargs)
+        stop = _autograd.next_sequence_nr()
+        if stop != self.log.numbered:
+            self._note_nodes(start, stop, func, args, kwargs)
         if not self._is_unharmed(result):
             self._note_losses(func, args, kwargs, result)
         return result
 
     def _note_nodes(
-        self, start: int, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None
+        self,
+        start: int,
+        stop: int,
+        func: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any] | None,
     ) -> None:
         """Note which numbers the nodes of a call got."""
-        stop = _autograd.next_sequence_nr()
         self.log.note_nodes(start, stop, inspect.currentframe())
-        if func in _BACKWARDS and kwargs and kwargs["create_graph"]:
+        if kwargs and func in _BACKWARDS and kwargs["create_graph"]:
             self._note_pass(start, stop, args[0])
 
     def _call_that_may_write(
@@ -71,7 +77,7 @@ class WatchedCalls(TorchFunctionMode):
             self._note_losses(func, args, kwargs, args)
         start = _autograd.next_sequence_nr()
         result = func(*args, **(kwargs or {}))
-        self._note_nodes(start, func, args, kwargs)
+        self._note_nodes(start, _autograd.next_sequence_nr(), func, args, kwargs)
         self._note_writes(func, before, inspect.currentframe())
         made = args[0] if result is None and before and args else result
         if not self._is_unharmed(made):
@@ -84,7 +90,7 @@ class WatchedCalls(TorchFunctionMode):
         To ask a tensor shows the question to other modes and to subclasses, so they are not asked.
         """
         if type(result) is Tensor:
-            return self.is_outermost and result.requires_grad and not self.log.losses.touched
+            return self.is_outermost and result.requires_grad and not self.touched
         if type(result) is tuple and result:
             return all(map(self._is_unharmed, result))
         return result is None or type(result) in _NO_TENSORS

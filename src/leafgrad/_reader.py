@@ -10,8 +10,8 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._log import Log
-from leafgrad._reading import Kept, Kind, Named, Nodes, Origin, Reading, Saved
-from leafgrad._traced import CustomFunction
+from leafgrad._reading import Kind, Named, Nodes, Origin, Reading, Saved
+from leafgrad._traced import CustomFunction, Write
 
 
 class Reader:
@@ -29,13 +29,9 @@ class Reader:
         """
         self.nodes = nodes
         self.log = log
-        self.shared_kinds: dict[object, Kind] = {}
+        self.shared_kinds: dict[object, Kind] = {**_KINDS_OF_FORMULAS}
         self.kinds = [self.shared_kinds.get(type(node)) or self._kind(node) for node in nodes]
-        self.leaves: dict[int, Any] = {
-            place: _autograd.leaf_variable(nodes[place])
-            for place, kind in enumerate(self.kinds)
-            if kind.is_leaf
-        }
+        self.leaves = _autograd.leaf_variables(nodes)
         self.tensors = defaultdict[Node | int, list[tuple[str | None, torch.Tensor]]](list)
         for name, tensor in tensors:
             node = _autograd.plain(tensor, "grad_fn")
@@ -74,44 +70,42 @@ class Reader:
             custom_function=_custom_function(node),
             hides_saved=_autograd.hides_saved(node),
         )
+        if _autograd.is_own_formula(node):
+            _KINDS_OF_FORMULAS[type(node)] = kind
         key = type(node) if _autograd.is_of_its_own_type(node) else name
         return self.shared_kinds.setdefault(key, kind)
 
     def _named(self, places: Mapping[Node, int]) -> Iterator[tuple[int, Named]]:
         """Read what is known from the leaves and from the tensors that nodes have made."""
-        nameless = Named((), retains_grad=False), Named((), retains_grad=True)
+        retaining = _autograd.reader("retains_grad")
         for place, leaf in self.leaves.items():
             if id(leaf) in self.tensors:
                 yield place, _known_from([(None, leaf), *self.tensors[id(leaf)]])
-            else:
-                yield place, nameless[_autograd.plain(leaf, "retains_grad")]
+            elif retaining(leaf):
+                yield place, Named((), retains_grad=True)
         for node, place in places.items():
             if node in self.tensors:
                 yield place, _known_from(self.tensors[node])
 
     def saved(self) -> Saved:
-        """Read what the nodes keep; equal facts become one value, however many have them."""
+        """Read what the nodes keep."""
         at_hand = [*self.leaves.values(), *(t for many in self.tensors.values() for _, t in many)]
         parameters = set(_parameter_storages(at_hand))
-        saved = Saved()
-        known: dict[object, Kept] = {}
-        for place, storage, facts in _autograd.saved_facts(self.nodes):
-            key = facts, storage in parameters
-            kept = known.get(key)
-            if kept is None:
-                kept = self._kept(storage, facts, is_own=storage in parameters)
-                if kept.saved_version == kept.current_version:  # or it has writes of its own
-                    known[key] = kept
-            saved.places.append(place)
-            saved.storages.append(storage)
-            saved.kept.append(kept)
-        return saved
+        places, storages, facts = _autograd.saved_facts(self.nodes, parameters)
+        return Saved(places, storages, facts, dict(self._writes(storages, facts)))
 
-    def _kept(self, storage: int | None, facts: _autograd.SavedFacts, *, is_own: bool) -> Kept:
-        """Add what is known of the storage."""
-        kept = Kept(*facts)
-        writes = self.log.writes_between(storage, kept.saved_version, kept.current_version)
-        return kept._replace(is_parameter=is_own or kept.is_parameter, writes=writes)
+    def _writes(
+        self, storages: Iterable[int | None], facts: Iterable[_autograd.SavedFacts]
+    ) -> Iterator[tuple[int, tuple[Write, ...]]]:
+        """Tell what wrote into what was saved, as far as that was recorded."""
+        rows = enumerate(zip(storages, facts, strict=True)) if self.log.writes else ()
+        for row, (storage, told) in rows:
+            versions = told.saved_version, told.current_version
+            if writes := self.log.writes_between(storage, *versions):
+                yield row, writes
+
+
+_KINDS_OF_FORMULAS: dict[object, Kind] = {}  # PyTorch's own, whose types live for ever anyway
 
 
 def _origins(numbers: Iterable[int | None], log: Log) -> Iterator[tuple[int, Origin]]:

@@ -7,8 +7,6 @@ from itertools import islice, pairwise, repeat
 from operator import itemgetter
 from typing import NamedTuple
 
-import torch
-
 from leafgrad import _autograd
 from leafgrad._bulk import in_bulk
 from leafgrad._passes import Passes
@@ -34,21 +32,6 @@ class Kind(NamedTuple):
     hides_saved: bool
 
 
-class Kept(NamedTuple):
-    """What a saved tensor tells, but for its node and its storage; see `SavedTensor`."""
-
-    name: str
-    state: _autograd.State
-    shape: Shape | None = None
-    dtype: torch.dtype | None = None
-    device: torch.device | None = None
-    nbytes: int | None = None
-    is_parameter: bool | None = None
-    saved_version: int | None = None
-    current_version: int | None = None
-    writes: tuple[Write, ...] = ()
-
-
 @dataclass(frozen=True, slots=True)
 class Saved:
     """The saved tensors of all nodes: whose they are, and what they tell.
@@ -56,18 +39,28 @@ class Saved:
     Attributes:
         places: The places of their nodes, in order.
         storages: The identities of their storages.
-        kept: The rest.
+        facts: What else they tell by themselves.
+        writes: What wrote into some of them since, by their own place among all.
     """
 
     places: list[int] = field(default_factory=list)
     storages: list[int | None] = field(default_factory=list)
-    kept: list[Kept] = field(default_factory=list)
+    facts: list[_autograd.SavedFacts] = field(default_factory=list)
+    writes: dict[int, tuple[Write, ...]] = field(default_factory=dict)
 
     def by_node(self, nodes: int) -> list[tuple[SavedTensor, ...]]:
         """Make the saved tensors, and give those of each node together."""
-        facts = {name: map(itemgetter(n), self.kept) for n, name in enumerate(Kept.__annotations__)}
+        names = _autograd.SavedFacts.__annotations__
+        facts = {name: map(itemgetter(n), self.facts) for n, name in enumerate(names)}
         count = len(self.places)
-        saved = in_bulk(SavedTensor, count, node=self.places, storage=self._numbers(), **facts)
+        saved = in_bulk(
+            SavedTensor,
+            count,
+            node=self.places,
+            storage=self._numbers(),
+            writes=map(self.writes.get, range(count), repeat(())),
+            **facts,
+        )
         tensors = iter(saved)
         counts = Counter(self.places)
         return [tuple(islice(tensors, counts.get(place, 0))) for place in range(nodes)]
@@ -107,7 +100,8 @@ class Reading:
         outputs: What its operation made.
         numbers: The sequence number of each node, None for a leaf.
         saved: What the nodes keep.
-        named: What is known from tensors, by the place of the node.
+        named: What is known from tensors, by the place of the node. A leaf without an entry has no
+            name and retains no gradient.
         origins: Where a node was made, by its place.
         passes: The backward passes that made nodes, None where nothing was recorded.
         complete: What is to be added to the nodes, all of them together.
@@ -127,7 +121,10 @@ class Reading:
     def nodes(self) -> Nodes:
         """Make the nodes."""
         places = range(len(self.kinds))
-        named = [self.named.get(place, _UNNAMED) for place in places]
+        named = [
+            self.named.get(place) or (_UNNAMED_LEAF if kind.is_leaf else _UNNAMED)
+            for place, kind in enumerate(self.kinds)
+        ]
         origins = [self.origins.get(place, _UNKNOWN) for place in places]
         nodes = in_bulk(
             TracedNode,
@@ -170,7 +167,7 @@ class Reading:
         return self.passes.orders(self.numbers, [*self.wiring.edges()])
 
 
-_UNNAMED, _UNKNOWN = Named(), Origin()
+_UNNAMED, _UNNAMED_LEAF, _UNKNOWN = Named(), Named(retains_grad=False), Origin()
 
 
 def _edges(wiring: _autograd.Wiring) -> list[tuple[TracedEdge, ...]]:

@@ -4,6 +4,12 @@ import warnings
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    ShapeEnv,
+    StatelessSymbolicContext,
+)
 
 from leafgrad import _autograd
 
@@ -100,6 +106,22 @@ def test_sizes_that_are_no_numbers_are_told_from_those_that_are() -> None:
     assert [output.shape for (output,) in read] == [(2, 1, 3), (2, "ragged", 3)]
 
 
+def test_symbolic_sizes_of_what_nodes_made_are_read_and_not_settled() -> None:
+    environment = ShapeEnv()
+    sizes = [DimDynamic.DYNAMIC, DimDynamic.STATIC]
+    x = FakeTensorMode(shape_env=environment).from_tensor(
+        leaf(5, 3), symbolic_context=StatelessSymbolicContext(dynamic_sizes=sizes)
+    )
+    settled = len(environment.guards)
+    same, other = x.sin(), x.t().cos()
+    nodes = [recorded(same), recorded(other), recorded(same.exp())]
+    first, second, third = [output.shape or () for (output,) in _autograd.outputs_of(nodes)]
+    assert isinstance(first[0], str)
+    assert (first, second) == ((first[0], 3), (3, first[0]))
+    assert third == first
+    assert len(environment.guards) == settled
+
+
 def test_only_an_accumulator_has_a_leaf_whatever_else_stands_on_a_ctx() -> None:
     x = leaf(2)
     result = outcome_of(Doubled, x)
@@ -107,6 +129,15 @@ def test_only_an_accumulator_has_a_leaf_whatever_else_stands_on_a_ctx() -> None:
     doubled.variable = x
     assert _autograd.leaf_variable(doubled) is None
     assert _autograd.leaf_variable(doubled.next_functions[0][0]) is x
+
+
+def test_the_leaves_of_many_nodes_are_known_by_their_places() -> None:
+    x, y = leaf(2), leaf(2)
+    product = recorded(x * y)
+    nodes = [product, *(node for node, _ in product.next_functions)]
+    leaves = _autograd.leaf_variables(nodes)
+    assert [*leaves] == [1, 2]
+    assert (leaves[1] is x, leaves[2] is y) == (True, True)
 
 
 def test_a_node_knows_the_custom_function_that_made_it() -> None:

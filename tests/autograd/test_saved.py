@@ -304,24 +304,29 @@ def results_of_all_kinds() -> list[torch.Tensor]:
 
 def told_one_by_one(slot: _autograd.Slot) -> _autograd.SavedFacts:
     if slot.tensor is None:
-        return slot[:2]
-    _, *told = _autograd.facts(slot.tensor)
-    shown = [None, None] if slot.state == "packed" else told[:2]
-    return (*slot[:2], *shown, *told[2:], slot.saved_version, slot.current_version)
+        return _autograd.SavedFacts(slot.name, slot.state)
+    _, (shape, dtype, device, nbytes, is_own) = _autograd.facts(slot.tensor)
+    if slot.state == "packed":
+        shape = dtype = None
+    seen = shape, dtype, device, nbytes, is_own
+    return _autograd.SavedFacts(
+        slot.name, slot.state, *seen, slot.saved_version, slot.current_version
+    )
 
 
 def test_what_many_nodes_saved_is_what_their_slots_tell_one_by_one() -> None:
     results = results_of_all_kinds()
     nodes = [*map(recorded, results)]
     slots = [(place, s) for place, node in enumerate(nodes) for s in _autograd.saved_slots(node)]
-    found = [*_autograd.saved_facts(nodes)]
+    places, found_storages, facts = _autograd.saved_facts(nodes, ())
+    found = [*zip(places, found_storages, facts, strict=True)]
     assert [(place, told) for place, _, told in found] == [
         (p, told_one_by_one(s)) for p, s in slots
     ]
     storages = [
         None if s.tensor is None else (_autograd.storage(s.tensor) or [None])[0] for _, s in slots
     ]
-    assert [storage for _, storage, _ in found] == storages
+    assert found_storages == storages
     assert {told[1] for _, _, told in found} == {"live", "packed", "freed"}
     modified = [told for _, _, told in found if told[1] == "live" and told[-1] != told[-2]]
     assert [(told[0], told[-2:]) for told in modified if told[-2] is not None] == [

@@ -130,8 +130,9 @@ def test_the_facts_of_a_tensor_are_those_that_are_told_one_by_one() -> None:
     for one in (*tensors, plain.to_sparse(), *(tensor.as_subclass(Marked) for tensor in tensors)):
         identity, nbytes = _autograd.storage(one) or (None, None)
         is_own = _autograd.is_parameter_or_view(one)
-        told = identity, _autograd.shape(one), one.dtype, one.device, nbytes, is_own
-        assert _autograd.facts(one) == told
+        told = _autograd.shape(one), one.dtype, one.device, nbytes
+        assert _autograd.facts(one) == (identity, (*told, is_own))
+        assert _autograd.facts(one, {identity}) == (identity, (*told, True))
 
 
 def test_the_version_counts_writes_and_an_inference_tensor_has_none() -> None:

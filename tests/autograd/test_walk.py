@@ -129,6 +129,7 @@ def test_a_walk_leaves_a_shallow_graph_as_it_is() -> None:
     for _ in range(_walk._LONGEST_FALL - 1):
         x = x.sin()
     assert marks(x) == []
+    assert marks(x.sin()) == [_walk._KEPT]
 
 
 def test_a_walk_marks_one_node_in_every_so_many_of_a_deep_graph() -> None:

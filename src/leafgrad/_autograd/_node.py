@@ -10,6 +10,8 @@ from torch.autograd.graph import Node
 
 from leafgrad._autograd._tensor import extents
 
+_ACCUMULATE_GRAD: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
+
 Successors = tuple[tuple[Node | None, int], ...]
 
 
@@ -45,17 +47,27 @@ def outputs_of(nodes: Iterable[Any]) -> list[tuple[ForwardOutput, ...]]:
 
     Nearly all nodes have one output, which is looked up by what it is.
     """
-    known: dict[object, tuple[ForwardOutput, ...]] = {}
+    known = _Known()
     found = []
     for node in nodes:
         try:
             (output,) = node._input_metadata
-            key: object = (extents(_shape(output)), _dtype(output), _device(output))
-        except (ValueError, RuntimeError):  # several outputs, or a nested one
-            key = forward_outputs(node)
-        outputs = known.get(key)
-        found.append(known.setdefault(key, forward_outputs(node)) if outputs is None else outputs)
+            found.append(known[tuple(_shape(output)), _dtype(output), _device(output)])
+        except (ValueError, RuntimeError, TypeError):  # several, a nested one, sizes without a hash
+            outputs = forward_outputs(node)
+            found.append(known.setdefault(outputs, outputs))
     return found
+
+
+class _Known(dict[tuple[Any, ...], tuple[ForwardOutput, ...]]):
+    """What nodes told before, by what it is.
+
+    A size that is no number has no hash or, in a ragged tensor, equals no number.
+    """
+
+    def __missing__(self, told: tuple[Any, ...]) -> tuple[ForwardOutput, ...]:
+        sizes, dtype, device = told
+        return self.setdefault(told, (ForwardOutput(extents(sizes), dtype, device),))
 
 
 # Calling what reads an attribute takes less time than reading the attribute.
@@ -82,8 +94,12 @@ def is_of_its_own_type(node: Node) -> bool:
 
 def is_leaf_node(node: Node) -> bool:
     """Say whether the node accumulates into a leaf tensor."""
-    accumulate_grad: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
-    return isinstance(node, accumulate_grad)
+    return isinstance(node, _ACCUMULATE_GRAD)
+
+
+def leaf_variables(nodes: Iterable[Any]) -> dict[int, torch.Tensor]:
+    """Give what `leaf_variable` does of many nodes, by the places of those that have a leaf."""
+    return {place: n.variable for place, n in enumerate(nodes) if type(n) is _ACCUMULATE_GRAD}
 
 
 def leaf_variable(node: Node) -> torch.Tensor | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -14,7 +14,7 @@ from torch.autograd.graph import Node
 from leafgrad._autograd._checkpoint import given_to_block
 from leafgrad._autograd._compiled import names_in_compiled_code
 from leafgrad._autograd._node import forward_class
-from leafgrad._autograd._tensor import facts, plain, reader
+from leafgrad._autograd._tensor import Facts, facts, plain, reader
 
 _CUSTOM: Any = torch._C._FunctionBase
 _SAVED: Any = torch._C._autograd.SavedTensor
@@ -44,57 +44,101 @@ def saved_slots(node: Node) -> tuple[Slot, ...]:
     """
     custom = forward_class(node) is not None
     slots: list[Slot] = []
-    for where in _slot_names(_CUSTOM if custom else type(node)):
-        slots += _slots(node, *where)
+    for raw, public, name in _slot_names(_CUSTOM if custom else type(node)):
+        slots += _slots(node, _held(node, raw), public, name)
     return (*_as_compiled(node, slots), *slots_on_ctx(node)) if custom else tuple(slots)
 
 
-SavedFacts = tuple[Any, ...]
+class SavedFacts(NamedTuple):
+    """What a slot tells, but for its node and its storage; see `SavedTensor`."""
+
+    name: str
+    state: State
+    shape: tuple[int | str, ...] | None = None
+    dtype: torch.dtype | None = None
+    device: torch.device | None = None
+    nbytes: int | None = None
+    is_parameter: bool | None = None
+    saved_version: int | None = None
+    current_version: int | None = None
 
 
-def saved_facts(nodes: Iterable[Node]) -> Iterator[tuple[int, int | None, SavedFacts]]:
+Told = tuple[str, State, Facts, int | None, int | None]
+
+
+class _Known(dict[Told, SavedFacts]):
+    """What slots told before, by what it is."""
+
+    def __missing__(self, told: Told) -> SavedFacts:
+        name, state, shown, *versions = told
+        return self.setdefault(told, SavedFacts(name, state, *shown, *versions))
+
+
+def saved_facts(
+    nodes: Sequence[Node], parameters: Container[int | None]
+) -> tuple[list[int], list[int | None], list[SavedFacts]]:
     """Read what many nodes saved, as `saved_slots` does, into values that keep nothing alive.
 
-    Yields the place of the node, the identity of the storage, and what other slots may have just
-    so: name, state, shape, dtype, device, the storage's bytes, whether it is a parameter or a view
-    of one, and both versions. Nearly all slots hold one tensor as it is, and take the short way.
+    Gives in columns the places of the nodes, the identities of the storages and all else, where
+    equal facts are one value. A storage among `parameters` is a parameter's, whatever shows it.
     """
-    version = reader("_version")
+    known = _Known()
+    places, storages, rest = [], [], []
+    for place, storage, told in _rows(nodes, parameters):
+        places.append(place)
+        storages.append(storage)
+        rest.append(known[told])
+    return places, storages, rest
+
+
+def _rows(
+    nodes: Sequence[Node], parameters: Container[int | None]
+) -> Iterator[tuple[int, int | None, Told]]:
+    """Read slot by slot; nearly all hold one tensor as it is, and take the short way."""
+    kinds = set(map(type, nodes))
+    names = {kind: None if issubclass(kind, _CUSTOM) else _slot_names(kind) for kind in kinds}
     for place, node in enumerate(nodes):
-        if isinstance(node, _CUSTOM):
+        attributes = names[type(node)]
+        if attributes is None:
             for slot in saved_slots(node):
-                yield place, *_facts_of(slot)
+                yield place, *_told_of(slot, parameters)
             continue
-        for raw, public, name in _slot_names(type(node)):
-            kept = _kept_as_it_is(node, raw)
+        for raw, public, name in attributes:
+            saved = _held(node, raw)
+            kept = saved.data if type(saved) is _SAVED and saved.unpack_hook is None else None
             if kept is None:
-                for slot in _slots(node, raw, public, name):
-                    yield place, *_facts_of(slot)
-            else:
-                current = version(kept)
-                expected = current and _expected_version(_complaint(getattr, node, public), current)
-                identity, shape, dtype, device, nbytes, is_own = facts(kept)
-                told = name, "live", shape, dtype, device, nbytes, is_own, expected, current
-                yield place, identity, told
+                for slot in _slots(node, saved, public, name):
+                    yield place, *_told_of(slot, parameters)
+                continue
+            current = _version(kept)  # 0 where it was never written to, thus as it was saved
+            expected = current and _expected_version(_complaint(getattr, node, public), current)
+            storage, shown = facts(kept, parameters)
+            yield place, storage, (name, "live", shown, expected, current)
 
 
-def _kept_as_it_is(node: Node, raw: str) -> torch.Tensor | None:
-    """Give the one tensor that an attribute holds, if it is one that no hook has packed."""
+_version = reader("_version")
+
+
+def _held(node: Node, raw: str) -> Any:
+    """Give what an attribute holds, None where that was freed."""
     try:
-        saved = getattr(node, raw)
-    except RuntimeError:  # freed
+        return getattr(node, raw)
+    except RuntimeError:
         return None
-    return saved.data if type(saved) is _SAVED and saved.unpack_hook is None else None
 
 
-def _facts_of(slot: Slot) -> tuple[int | None, SavedFacts]:
+def _told_of(slot: Slot, parameters: Container[int | None]) -> tuple[int | None, Told]:
     """Tell what a slot shows; of a packed one, shape and dtype are those of something else."""
     name, state, tensor, expected, current = slot
     if tensor is None:
-        return None, (name, state)
-    identity, shape, dtype, device, nbytes, is_own = facts(tensor)
-    shown = (None, None) if state == "packed" else (shape, dtype)
-    return identity, (name, state, *shown, device, nbytes, is_own, expected, current)
+        return None, (name, state, _NOTHING, None, None)
+    storage, shown = facts(tensor, parameters)
+    if state == "packed":
+        shown = None, None, *shown[2:]
+    return storage, (name, state, shown, expected, current)
+
+
+_NOTHING: Facts = (None,) * 5
 
 
 def _as_compiled(node: Node, slots: list[Slot]) -> Iterator[Slot]:
@@ -115,11 +159,9 @@ def _slot_names(kind: type) -> tuple[tuple[str, str, str], ...]:
     return tuple(zip(raw, public, names, strict=True))
 
 
-def _slots(node: Node, raw: str, public: str, name: str) -> list[Slot]:
-    """Read the slots behind one attribute, which holds one of them or a tuple."""
-    try:
-        saved = getattr(node, raw)
-    except RuntimeError:
+def _slots(node: Node, saved: Any, public: str, name: str) -> list[Slot]:
+    """Read the slots behind one attribute, which holds one of them or a tuple, None when freed."""
+    if saved is None:
         return [Slot(name, "freed")]
     if isinstance(saved, tuple):
         found = [_slot(f"{name}[{n}]", one, _unpacking(one)) for n, one in enumerate(saved)]

@@ -19,8 +19,9 @@ def sequence_nr(node: Node) -> int | None:
 
 def sequence_nrs(nodes: Iterable[Any]) -> list[int | None]:
     """Give the numbers of many nodes."""
-    numbers = [node._sequence_nr() for node in nodes]
-    return [None if number == _OF_NO_OPERATION else number for number in numbers]
+    return [
+        None if (number := node._sequence_nr()) == _OF_NO_OPERATION else number for node in nodes
+    ]
 
 
 # The number that the next node of this thread will get. As it is: a recording asks all the time.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import AbstractContextManager
 from types import FunctionType
 from typing import Any
@@ -47,8 +47,9 @@ def is_parameter(tensor: torch.Tensor) -> bool:
     """Say whether `nn.Module` would take the tensor as a parameter (some carry a mark instead)."""
     if type(tensor) is torch.Tensor:
         return hasattr(tensor, "_is_param")  # its `__dict__` would be made, and stay
-    marked = "_is_param" in object.__getattribute__(tensor, "__dict__")
-    return issubclass(type(tensor), torch.nn.Parameter) or marked
+    if issubclass(type(tensor), torch.nn.Parameter):
+        return True
+    return "_is_param" in object.__getattribute__(tensor, "__dict__")
 
 
 def is_parameter_or_view(tensor: torch.Tensor) -> bool:
@@ -85,28 +86,40 @@ def storage(tensor: torch.Tensor) -> tuple[int, int] | None:
     return memory._cdata, memory.nbytes()
 
 
-Facts = tuple[int | None, tuple[int | str, ...] | None, torch.dtype, torch.device, int | None, bool]
+Facts = tuple[
+    tuple[int | str, ...] | None,
+    torch.dtype | None,
+    torch.device | None,
+    int | None,
+    bool | None,
+]
 
 
-def facts(tensor: torch.Tensor) -> Facts:
-    """Tell the storage's identity, shape, dtype, device, the storage's bytes, and if a parameter's.
+def facts(tensor: torch.Tensor, parameters: Container[int | None] = ()) -> tuple[int | None, Facts]:
+    """Tell the storage's identity, and shape, dtype, device, the storage's bytes, if a parameter's.
 
     That is for many tensors, nearly all of which are no subclass's and can be asked without detour.
+    A storage among `parameters` is known to be a parameter's.
     """
     if type(tensor) in _PLAIN:
         try:
             memory = _untyped_storage(tensor)
+            identity = memory._cdata
             base = tensor._base
-            is_own = is_parameter(tensor) or (base is not None and is_parameter(base))
+            is_own = (
+                identity in parameters
+                or is_parameter(tensor)
+                or (base is not None and is_parameter(base))
+            )
             sizes = extents(tensor.shape)
         except RuntimeError:  # a sparse or a nested one
             pass
         else:
-            return memory._cdata, sizes, tensor.dtype, tensor.device, memory.nbytes(), is_own
+            return identity, (sizes, tensor.dtype, tensor.device, memory.nbytes(), is_own)
     identity, nbytes = storage(tensor) or (None, None)
-    is_own = is_parameter_or_view(tensor)
+    is_own = identity in parameters or is_parameter_or_view(tensor)
     dtype, device = plain(tensor, "dtype"), plain(tensor, "device")
-    return identity, shape(tensor), dtype, device, nbytes, is_own
+    return identity, (shape(tensor), dtype, device, nbytes, is_own)
 
 
 _PLAIN = {torch.Tensor, torch.nn.Parameter}
