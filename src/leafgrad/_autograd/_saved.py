@@ -95,6 +95,7 @@ def _rows(
     nodes: Sequence[Node], parameters: Container[int | None]
 ) -> Iterator[tuple[int, int | None, Told]]:
     """Read slot by slot; nearly all hold one tensor as it is, and take the short way."""
+    version = reader("_version")
     kinds = set(map(type, nodes))
     names = {kind: None if issubclass(kind, _CUSTOM) else _slot_names(kind) for kind in kinds}
     for place, node in enumerate(nodes):
@@ -110,13 +111,10 @@ def _rows(
                 for slot in _slots(node, saved, public, name):
                     yield place, *_told_of(slot, parameters)
                 continue
-            current = _version(kept)  # 0 where it was never written to, thus as it was saved
+            current = version(kept)  # 0 where it was never written to, thus as it was saved
             expected = current and _expected_version(_complaint(getattr, node, public), current)
             storage, shown = facts(kept, parameters)
             yield place, storage, (name, "live", shown, expected, current)
-
-
-_version = reader("_version")
 
 
 def _held(node: Node, raw: str) -> Any:
