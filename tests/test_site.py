@@ -151,6 +151,16 @@ ERRORS = "/how-to/errors.html"
         "Trying to backward through the graph a second time": ERRORS,
         "has been modified by an inplace operation": ERRORS,
         "can't retain_grad on Tensor that has requires_grad=False": ERRORS,
+        "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn": (
+            f"{ERRORS}#element-0-of-tensors-does-not-require-grad-and-does-not-have-a-grad-fn"
+        ),
+        "RuntimeError: Trying to backward through the graph a second time (or directly access"
+        " saved tensors after they have already been freed). Saved intermediate values": (
+            f"{ERRORS}#trying-to-backward-through-the-graph-a-second-time"
+        ),
+        "RuntimeError: Function 'MulBackward0' returned nan values in its 1st output.": (
+            f"{ERRORS}#function-returned-nan-values-in-its"
+        ),
         "leaf/constant-result-is-leaf": "/tutorial/leaf.html#claim-leaf-constant-result-is-leaf",
         "is-grads-batched": "/tutorial/grad-outputs.html#claim-autograd-grad-is-grads-batched",
         "pinn-heat/reaches-the-solution": (
