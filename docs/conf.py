@@ -47,7 +47,7 @@ warnings.filterwarnings(
     "ignore", category=RemovedInSphinx10Warning, module="sphinx_autodoc_typehints"
 )
 
-smartquotes = False  # a message of PyTorch is searched for with the quotes that it has
+smartquotes_action = "D"  # dashes only: a message of PyTorch is searched for with its own quotes
 default_role = "literal"  # single backticks in a docstring
 autodoc_member_order = "bysource"
 napoleon_google_docstring = True

@@ -141,6 +141,38 @@ def test_what_is_wider_than_a_narrow_phone_is_seen(browser: Browser, tmp_path: P
         assert too_wide(browser, file.as_uri()) is is_too_wide
 
 
+CUT = "[...document.querySelectorAll('article pre')].filter(e => e.scrollWidth > e.clientWidth)"
+HIDDEN = "[...document.querySelectorAll('.hide pre')].filter(e => !e.checkVisibility())"
+
+
+def code_that_is_cut(browser: Browser, uri: str, width: int, media: str) -> list[str]:
+    page = Page(browser, uri, width)
+    page.send("Emulation.setEmulatedMedia", media=media)
+    cut: list[str] = page.ask(f"{CUT}.map(e => e.textContent)")
+    page.send("Page.close")
+    return cut
+
+
+@needs_site
+def test_code_needs_no_scrolling_on_a_wide_screen(
+    browser: Browser, address: str, pages: list[str]
+) -> None:
+    cut = {page: code_that_is_cut(browser, f"{address}/{page}", 1280, "screen") for page in pages}
+    assert {page: code for page, code in cut.items() if code} == {}
+
+
+@needs_site
+def test_paper_has_all_of_the_code_and_the_answers(browser: Browser, address: str) -> None:
+    page = Page(browser, f"{address}/tutorial/second-order-memory.html", 680)
+    found = {}
+    for media in ("screen", "print"):
+        page.send("Emulation.setEmulatedMedia", media=media)
+        found[media] = [page.ask(f"{what}.length") for what in (CUT, HIDDEN)]
+    page.send("Page.close")
+    assert found["print"] == [0, 0]
+    assert min(found["screen"]) > 0  # the questions see what is cut and hidden
+
+
 ERRORS = "/how-to/errors.html"
 
 
@@ -151,6 +183,16 @@ ERRORS = "/how-to/errors.html"
         "Trying to backward through the graph a second time": ERRORS,
         "has been modified by an inplace operation": ERRORS,
         "can't retain_grad on Tensor that has requires_grad=False": ERRORS,
+        "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn": (
+            f"{ERRORS}#element-0-of-tensors-does-not-require-grad-and-does-not-have-a-grad-fn"
+        ),
+        "RuntimeError: Trying to backward through the graph a second time (or directly access"
+        " saved tensors after they have already been freed). Saved intermediate values": (
+            f"{ERRORS}#trying-to-backward-through-the-graph-a-second-time"
+        ),
+        "RuntimeError: Function 'MulBackward0' returned nan values in its 1st output.": (
+            f"{ERRORS}#function-returned-nan-values-in-its"
+        ),
         "leaf/constant-result-is-leaf": "/tutorial/leaf.html#claim-leaf-constant-result-is-leaf",
         "is-grads-batched": "/tutorial/grad-outputs.html#claim-autograd-grad-is-grads-batched",
         "pinn-heat/reaches-the-solution": (

@@ -34,8 +34,8 @@ def laplacian(
         method: As for `higher_order_grad`.
 
     Returns:
-        A tensor with the shape of `outputs` and the dtype of `inputs`: a number for each row and
-        channel.
+        A number for each row and channel, in a tensor with the shape of `outputs` and the dtype
+        of `inputs`.
 
     Raises:
         TypeError: As `higher_order_grad` does.

@@ -332,8 +332,8 @@ class GraphTrace:
         """Give the graph to networkx.
 
         Returns:
-            A ``networkx.MultiDiGraph`` (parallel edges are real: ``h * h`` has two). Nodes are the
-            indices and carry what `to_dict` says of them; edges carry ``input_nr`` and
+            A ``networkx.MultiDiGraph``, as parallel edges are real and ``h * h`` has two. Nodes
+            are the indices and carry what `to_dict` says of them; edges carry ``input_nr`` and
             ``output_nr``. Inputs that needed no gradient have no edge.
 
         Raises:
