@@ -65,6 +65,29 @@ def test_a_true_site_is_green_and_shows_what_was_executed(build: Building) -> No
     assert "5 checks · An article L1" in html
 
 
+def test_the_traceback_in_a_warning_begins_on_the_page(build: Building) -> None:
+    cell = """\
+# Page
+
+```{code-cell} python
+:warns: "UserWarning: Made at"
+
+import traceback
+import warnings
+
+def warn():
+    warnings.warn("Made at:\\n" + "".join(traceback.format_stack()))
+
+warn()
+```
+"""
+    assert build(index=cell) == (0, "")
+    shown = unescape(re.sub("<[^>]*>", "", build.page()))
+    told = 'UserWarning: Made at:\n  File "index.md", line 12, in <module>\n    warn()\n  File "ind'
+    assert told in shown
+    assert "_zygote" not in shown
+
+
 def test_the_badge_of_a_claim_leads_to_the_ledger_and_back(build: Building) -> None:
     index = TRUE + "\n```{toctree}\nledger\n```\n"
     ledger = "# Ledger\n\n```{claims-ledger}\n```\n"

@@ -17,6 +17,8 @@ from leafgrad.claims._page import Cell, Problem
 from leafgrad.claims._record import Check
 
 _MAGIC = re.compile(r"\s*[!%?]|.*\?\s*$")
+_FRAME = re.compile(r'^ +File "([^"\n]*)", line .*(?:\n    .*)*\n?', re.MULTILINE)
+"""Of a traceback in a warning, such as that of `detect_anomaly`: this machine's are nobody's."""
 _ANYTHING = "\N{SNOWMAN}" * 9
 """A message that no error has: a pattern that matches it does not say what the message holds."""
 
@@ -52,13 +54,14 @@ def check_cell(cell: Cell, error: BaseException | None, watch: Watch) -> Iterato
 
 
 def declared_outputs(
-    cell: Cell, error: BaseException | None, watch: Watch
+    cell: Cell, error: BaseException | None, watch: Watch, path: str
 ) -> Iterator[dict[str, Any]]:
-    """Yield what the page shows of declared warnings and of a declared exception: a line each."""
+    """Yield what the page at `path` shows of declared warnings and of a declared exception."""
     if cell.warns is not None:
         for warning in watch.warnings:
             text = described(warning.message).partition(" (Triggered internally at ")[0]
-            yield {"output_type": "stream", "name": "stderr", "text": f"{text}\n"}
+            own = _FRAME.sub(lambda frame: frame[0] if frame[1] == path else "", text)
+            yield {"output_type": "stream", "name": "stderr", "text": f"{own}\n"}
     if cell.raises is not None and error is not None:
         name, message, text = type(error).__name__, str(error), described(error)
         yield {"output_type": "error", "ename": name, "evalue": message, "traceback": [text]}

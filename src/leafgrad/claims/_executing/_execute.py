@@ -88,7 +88,7 @@ class Room:
         asserted = self._recorder.take()
         problems = (*says_nothing(step), *unexpected(step, error, asserted, self._path))
         checks = tuple(check_cell(step, error, self._watch))
-        self._watch.outputs.extend(declared_outputs(step, error, self._watch))
+        self._watch.outputs.extend(declared_outputs(step, error, self._watch, self._path))
         return Record(
             checks=(*asserted, *checks),
             problems=problems,
