@@ -3,6 +3,7 @@
 import ast
 import contextlib
 import doctest
+import functools
 import io
 import os
 import pickle
@@ -28,15 +29,16 @@ def recorded(tree: ast.Module) -> ast.Module:
     return tree
 
 
-def asserts(step: Step) -> list[tuple[int, str]]:
+@functools.lru_cache(maxsize=4096)  # each mutant of a claim is judged with all that stands above it
+def asserts(step: Step) -> tuple[tuple[int, str], ...]:
     """List line and text of every assert in a step of a page; none where it is no Python."""
-    return [
+    return tuple(
         (node.lineno, ast.unparse(node.test))
         for line, source in _sources(step)
         if "assert" in source
         for node in statements(_parsed(source, line))
         if isinstance(node, ast.Assert)
-    ]
+    )
 
 
 def statements(tree: ast.AST) -> list[ast.AST]:
