@@ -97,6 +97,8 @@ LAYOUTS = {
     "pictures": "reference/gallery",
     "a function and its values": "reference/explain_grad",
     "definitions": "glossary",
+    "counts": "ledger",
+    "claims": "ledger/first-gradients",
     "search": "search",
     "nowhere": "404",
 }
