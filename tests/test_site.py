@@ -122,10 +122,15 @@ def test_axe_finds_nothing_on_a_phone(browser: Browser, address: str, page: str)
     assert complaints(browser, f"{address}/{page}.html", *looks) == []
 
 
-def too_wide(browser: Browser, uri: str) -> bool:
-    page = Page(browser, uri, width=320)
-    wide: bool = page.ask("document.scrollingElement.scrollWidth > 320")
+def asked(browser: Browser, uri: str, width: int, question: str) -> Any:
+    page = Page(browser, uri, width)
+    answer = page.ask(question)
     page.send("Page.close")
+    return answer
+
+
+def too_wide(browser: Browser, uri: str) -> bool:
+    wide: bool = asked(browser, uri, 320, "document.scrollingElement.scrollWidth > 320")
     return wide
 
 
@@ -147,19 +152,12 @@ CUT = "[...document.querySelectorAll('article pre')].filter(e => e.scrollWidth >
 HIDDEN = "[...document.querySelectorAll('.hide pre')].filter(e => !e.checkVisibility())"
 
 
-def code_that_is_cut(browser: Browser, uri: str, width: int, media: str) -> list[str]:
-    page = Page(browser, uri, width)
-    page.send("Emulation.setEmulatedMedia", media=media)
-    cut: list[str] = page.ask(f"{CUT}.map(e => e.textContent)")
-    page.send("Page.close")
-    return cut
-
-
 @needs_site
 def test_code_needs_no_scrolling_on_a_wide_screen(
     browser: Browser, address: str, pages: list[str]
 ) -> None:
-    cut = {page: code_that_is_cut(browser, f"{address}/{page}", 1280, "screen") for page in pages}
+    texts = f"{CUT}.map(e => e.textContent)"
+    cut = {page: asked(browser, f"{address}/{page}", 1280, texts) for page in pages}
     assert {page: code for page, code in cut.items() if code} == {}
 
 

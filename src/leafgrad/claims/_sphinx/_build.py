@@ -4,10 +4,12 @@ import dataclasses
 import functools
 from collections.abc import Mapping
 from contextvars import ContextVar
+from typing import Any
 
 from sphinx.environment import BuildEnvironment
 
 from leafgrad.claims._config import Config
+from leafgrad.claims._judging._ledger import ledger_of
 from leafgrad.claims._judging._site import SiteVerdict
 from leafgrad.claims._judging._verdict import PageVerdict
 
@@ -29,6 +31,11 @@ class Build:
     def verdict(self, path: str, identifier: str) -> str:
         """Return the word for a claim: `false` where the page `path` does not hold it."""
         return self._words.get((path, identifier), "false")
+
+    @functools.cached_property
+    def ledger(self) -> Mapping[str, Any]:
+        """The ledger of the site, which several pages may show."""
+        return ledger_of(self.site, self.config)
 
     @functools.cached_property
     def _words(self) -> Mapping[tuple[str, str], str]:

@@ -11,7 +11,6 @@ from sphinx.addnodes import pending_xref
 from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 
-from leafgrad.claims._judging._ledger import ledger_of
 from leafgrad.claims._judging._remembered import mutants_killed
 from leafgrad.claims._judging._site import SiteVerdict
 from leafgrad.claims._page import Problem
@@ -29,7 +28,7 @@ class TotalDirective(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Count the claims, here and on other versions, and lead to each page's entries."""
-        ledger = _ledger()
+        ledger = current.get().ledger
         rows: Iterator[Row] = (
             [_link(_page_label(path), path, self.env.docname), *counts(of_page, ledger)]
             for path, of_page in _by_page(ledger).items()
@@ -44,7 +43,7 @@ class LedgerDirective(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """List the claims page by page, each with its verdict, its evidence and its sources."""
-        ledger = _ledger()
+        ledger = current.get().ledger
         pages = _by_page(ledger)
         if not self.content:
             entries = self._entries(pages, ledger)
@@ -99,11 +98,6 @@ def unlisted(site: SiteVerdict, env: BuildEnvironment) -> Iterator[tuple[str, Pr
     for claim in without if len(without) < len(site.claims) else ():
         message = f"no ledger lists claim {claim.claim.id}: name {claim.path} in a claims-ledger"
         yield claim.path, Problem(claim.claim.line, message)
-
-
-def _ledger() -> Ledger:
-    build = current.get()
-    return ledger_of(build.site, build.config)
 
 
 def _head(ledger: Ledger) -> Iterator[nodes.Node]:
