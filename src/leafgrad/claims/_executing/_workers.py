@@ -14,6 +14,9 @@ from typing import Any, Self
 from leafgrad.claims._executing._job import Outcome, outcome
 
 _QUIET = {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
+_LARGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+"""Of memory, where Linux has them: there is less to copy for each process that is forked."""
+
 _STRICT = {
     "PYTHONHASHSEED": "",  # a page must not depend on the order of a set
     "PYTHONINSPECT": "",
@@ -43,7 +46,7 @@ class Workers:
                 [sys.executable, *command],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                env={**_QUIET, **os.environ, **_STRICT},
+                env={**_QUIET, **_LARGE_PAGES, **os.environ, **_STRICT},
                 process_group=0,  # Ctrl-C is for this process: the others see it end
             )
         self._running: set[Connection] = set()

@@ -31,7 +31,7 @@ def serve(control: socket.socket) -> None:
     while True:
         _, descriptors, _, _ = socket.recv_fds(control, 1, 2)
         if not descriptors:
-            return
+            return _reap(0)
         if os.fork() == 0:
             try:
                 control.close()
@@ -40,7 +40,7 @@ def serve(control: socket.socket) -> None:
                 os._exit(0)
         for descriptor in descriptors:
             os.close(descriptor)
-        _reap()
+        _reap(os.WNOHANG)
 
 
 def _supervise(orders: Connection, messages: Connection) -> None:
@@ -89,9 +89,9 @@ def _send_as(itself: int, messages: Connection, message: Any) -> None:
     messages.send(message)
 
 
-def _reap() -> None:
+def _reap(options: int) -> None:
     with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
+        while os.waitpid(-1, options)[0]:
             pass
 
 

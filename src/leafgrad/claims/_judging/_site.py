@@ -5,7 +5,6 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Self
@@ -16,6 +15,7 @@ from leafgrad.claims._executing._execute import execute_page
 from leafgrad.claims._executing._torch import loaded_torch
 from leafgrad.claims._executing._workers import Workers
 from leafgrad.claims._judging._matrix import vanished
+from leafgrad.claims._judging._threads import in_threads
 from leafgrad.claims._judging._verdict import ClaimVerdict, PageVerdict, judge
 from leafgrad.claims._page import Claim, Page, Problem
 from leafgrad.claims._reading._include import unjudged
@@ -80,15 +80,13 @@ def prove_in(
     pages = [*pages, *itertools.chain.from_iterable(documented)]
     judged = partial(judge_page, config=config, workers=workers, torch=torch)
     verdicts = []
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        try:
-            for verdict in pool.map(judged, pages):
-                report(verdict)
-                verdicts.append(verdict)
-        except BaseException:  # Ctrl-C, or nobody is there to report to
-            pool.shutdown(wait=False, cancel_futures=True)
-            workers.stop()
-            raise
+    try:
+        for verdict in in_threads(judged, pages):
+            report(verdict)
+            verdicts.append(verdict)
+    except BaseException:  # Ctrl-C, or nobody is there to report to
+        workers.stop()
+        raise
     problems = [(verdict.page.path, found) for verdict in verdicts for found in verdict.problems]
     site = SiteVerdict(pages=tuple(verdicts), problems=tuple(problems), torch=torch)
     return site.with_problems((*_passed_over(site), *vanished(site.claims, config)))

@@ -12,25 +12,38 @@ from leafgrad.claims._config import Config
 from leafgrad.claims._judging._ledger import ledger_of
 from leafgrad.claims._judging._site import SiteVerdict
 from leafgrad.claims._judging._verdict import PageVerdict
+from leafgrad.claims._page import Problem
+from leafgrad.claims._sphinx._judging import Judging
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Build:
-    """One Sphinx build: its verdict, the seconds that took, and the path of each document."""
+    """One Sphinx build: its verdict, as far as it is known, and the path of each document.
+
+    `excluded` names the Markdown files that are neither built nor judged, and `found` is what
+    only the pages as read show.
+    """
 
     env: BuildEnvironment
     config: Config
-    site: SiteVerdict
+    judging: Judging
     paths: Mapping[str, str]
-    seconds: float
+    excluded: tuple[str, ...]
+    found: tuple[tuple[str, Problem], ...] = ()
 
     def page(self, docname: str) -> PageVerdict:
         """Return the verdict on a document."""
-        return next(page for page in self.site.pages if page.page.path == self.paths[docname])
+        return self.judging.page(self.paths[docname])
 
     def verdict(self, path: str, identifier: str) -> str:
         """Return the word for a claim: `false` where the page `path` does not hold it."""
         return self._words.get((path, identifier), "false")
+
+    @functools.cached_property
+    def site(self) -> SiteVerdict:
+        """The verdict on the site, once all of it is judged."""
+        site = self.judging.site().with_problems(self.found)
+        return dataclasses.replace(site, built=tuple(self.paths), excluded=self.excluded)
 
     @functools.cached_property
     def ledger(self) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
-"""The Sphinx extension: pages are judged before they are read, and MyST-NB renders the records."""
+"""The Sphinx extension: each page is judged before it is read; MyST-NB renders the records."""
 
 import dataclasses
-import time
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,16 +16,18 @@ from sphinx.util import logging
 from leafgrad.claims._config import find_pages, read_config
 from leafgrad.claims._github import annotations
 from leafgrad.claims._judging._report import excluded_line, page_line, red_lines, summary
-from leafgrad.claims._judging._site import page_name, prove
+from leafgrad.claims._judging._site import page_name
 from leafgrad.claims._page import Problem
 from leafgrad.claims._reading._read import MYST_EXTENSIONS
 from leafgrad.claims._sphinx._badges import ShowVerdicts, unjudged_claims
 from leafgrad.claims._sphinx._build import Build, current
 from leafgrad.claims._sphinx._directives import add_directives
 from leafgrad.claims._sphinx._doctree import census, executed_examples
+from leafgrad.claims._sphinx._judging import Judging
 from leafgrad.claims._sphinx._ledger_page import unlisted
 from leafgrad.claims._sphinx._links import dead_links
 from leafgrad.claims._sphinx._notebook import executed_notebook
+from leafgrad.claims._sphinx._order import shows_others
 from leafgrad.claims._sphinx._pending import note_pending
 from leafgrad.claims._sphinx._publish import publish_ledger
 
@@ -34,15 +36,31 @@ _log = logging.getLogger(__name__)
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Set up MyST-NB as the renderer of what this extension has executed."""
+    _collect_rarely(app)
     app.setup_extension("myst_nb")
     add_directives(app)
     app.add_post_transform(ShowVerdicts)
     app.connect("config-inited", _configure)
     app.connect("env-get-outdated", _every_page)
     app.connect("env-before-read-docs", _judge)
+    app.connect("source-read", _wait)
     app.connect("env-check-consistency", _complete)
+    app.connect("build-finished", _stop)
     app.connect("build-finished", _tell)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _collect_rarely(app: Sphinx) -> None:
+    """Let Python look for cycles rarely until the build ends: it would be a fifth of its time."""
+    usual = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(200_000, 10, 100)
+
+    def collect_as_usual(*_: object) -> None:
+        gc.set_threshold(*usual)
+        gc.unfreeze()
+
+    app.connect("build-finished", collect_as_usual)
 
 
 def read_notebook(text: str) -> NotebookNode:
@@ -65,31 +83,44 @@ def _every_page(_app: Sphinx, env: BuildEnvironment, *_changes: set[str]) -> set
     return set(env.found_docs)
 
 
-def _judge(app: Sphinx, env: BuildEnvironment, _docnames: list[str]) -> None:
-    start = time.monotonic()
+def _judge(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> None:
     try:
         config = read_config(Path(app.confdir))
         files = {docname: Path(env.doc2path(docname)) for docname in sorted(env.found_docs)}
         pages = [file for file in files.values() if file.suffix == ".md"]
         judged = {file.resolve(): None for file in (*pages, *config.files())}
-        site = prove(config, list(judged), report=lambda page: _log.info(page_line(page)))
         beside = [file for file in find_pages([Path(app.srcdir)]) if file.resolve() not in judged]
+        judging = Judging(config, list(judged))
     except (OSError, RuntimeError, ValueError) as error:
         raise ConfigError(str(error)) from error
     excluded = tuple(page_name(file, config.root) for file in beside)
-    site = dataclasses.replace(site, built=tuple(files), excluded=excluded)
     paths = {docname: page_name(file, config.root) for docname, file in files.items()}
-    seconds = time.monotonic() - start
-    current.set(Build(env=env, config=config, site=site, paths=paths, seconds=seconds))
+    build = Build(env=env, config=config, judging=judging, paths=paths, excluded=excluded)
+    current.set(build)
+
+    def waits(docname: str) -> tuple[bool, bool]:
+        text = files[docname].read_text(encoding="utf-8", errors="replace")
+        return shows_others(text), not judging.is_judged(paths[docname])
+
+    docnames.sort(key=waits)  # those last that have to wait for others
+    if app.parallel > 1:  # those that read then are processes, in which nothing is judged
+        judging.site()
+
+
+def _wait(_app: Sphinx, _docname: str, source: list[str]) -> None:
+    if shows_others(source[0]):
+        current.get().judging.site()
 
 
 def _complete(app: Sphinx, env: BuildEnvironment) -> None:
     """Add to the verdict, before any page is written, what only the pages as read show."""
     build = current.get()
+    for page in build.site.pages:
+        _log.info(page_line(page))
     found = (*_found_on_pages(build, env), *unlisted(build.site, env))
-    site = build.site.with_problems(found)
-    current.set(dataclasses.replace(build, site=site))
-    publish_ledger(app.builder, site, build.config)
+    build = dataclasses.replace(build, found=found)
+    current.set(build)
+    publish_ledger(app.builder, build.site, build.config)
 
 
 def _found_on_pages(build: Build, env: BuildEnvironment) -> Iterator[tuple[str, Problem]]:
@@ -104,12 +135,20 @@ def _found_on_pages(build: Build, env: BuildEnvironment) -> Iterator[tuple[str, 
             yield path, problem
 
 
+def _stop(_app: Sphinx, error: Exception | None) -> None:
+    build = current.get(None)
+    if error is not None and build is not None:
+        build.judging.stop()
+
+
 def _tell(app: Sphinx, error: Exception | None) -> None:
     """Tell what is not true at the very end, where it is read."""
     if error is not None:
         return
     build = current.get()
-    for told in filter(None, (summary(build.site, build.seconds), excluded_line(build.site))):
+    for told in filter(
+        None, (summary(build.site, build.judging.seconds), excluded_line(build.site))
+    ):
         _log.info(told)
     red = list(red_lines(build.site))
     for line in red:
