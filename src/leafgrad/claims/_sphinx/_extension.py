@@ -44,6 +44,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("env-get-outdated", _every_page)
     app.connect("env-before-read-docs", _judge)
     app.connect("source-read", _wait)
+    app.connect("env-updated", _tell_pages)
     app.connect("env-check-consistency", _complete)
     app.connect("build-finished", _stop)
     app.connect("build-finished", _tell)
@@ -112,11 +113,14 @@ def _wait(_app: Sphinx, _docname: str, source: list[str]) -> None:
         current.get().judging.site()
 
 
+def _tell_pages(_app: Sphinx, _env: BuildEnvironment) -> None:
+    for page in current.get().site.pages:
+        _log.info(page_line(page))
+
+
 def _complete(app: Sphinx, env: BuildEnvironment) -> None:
     """Add to the verdict, before any page is written, what only the pages as read show."""
     build = current.get()
-    for page in build.site.pages:
-        _log.info(page_line(page))
     found = (*_found_on_pages(build, env), *unlisted(build.site, env))
     build = dataclasses.replace(build, found=found)
     current.set(build)
