@@ -150,10 +150,9 @@ def _tell(app: Sphinx, error: Exception | None) -> None:
     if error is not None:
         return
     build = current.get()
-    for told in filter(
-        None, (summary(build.site, build.judging.seconds), excluded_line(build.site))
-    ):
-        _log.info(told)
+    told = (summary(build.site, build.judging.seconds), excluded_line(build.site))
+    for text in filter(None, told):
+        _log.info(text)
     red = list(red_lines(build.site))
     for line in red:
         place = f"{line.path}:{line.line}"
