@@ -118,7 +118,7 @@ Edge = tuple[Node, int]
 
 
 def walk_to(target: Edge | torch.Tensor, root: Node) -> tuple[dict[Node, Successors], Edge | None]:
-    """Map the nodes on every path from `root` to an edge or a leaf onto theirs, successors first.
+    """Map each node on a path from `root` to an edge or a leaf onto its successors, these first.
 
     Gives the edge as well, None for a leaf tensor that the graph does not lead to.
     """

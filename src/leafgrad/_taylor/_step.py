@@ -31,7 +31,7 @@ class Step:
         is_in_backward: bool = False,
     ) -> None:
         self.node = node
-        self.first = first  # index of its result's series, those before which nobody asks for
+        self.first = first  # no index of its result before this one is asked for
         self.successors = successors
         self.is_in_backward = is_in_backward  # where a checkpoint lets each look happen once
         self.seen: dict[str, Any] = {}
