@@ -119,7 +119,7 @@ def test_nothing_is_between_a_tensor_and_itself_and_no_path_is_none() -> None:
     x, y = (torch.ones(2, requires_grad=True) for _ in "xy")
     edge = _autograd.edge(x)
     assert edge is not None
-    assert _autograd.path_between(x, x) == ([], edge, edge)
+    assert _autograd.path_between(x, x) == ({}, edge, edge)
     assert _autograd.path_between(x * 2, y) is None
     assert _autograd.path_between(torch.ones(2), y) is None
     assert _autograd.path_between(y, torch.ones(2)) is None

@@ -1,5 +1,6 @@
 """Activations that bend are right where they are flat, and keep nothing but their output."""
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -47,3 +48,41 @@ def test_a_series_is_kept_once() -> None:
     assert derivative.requires_grad
     activation = 64 * 32 * 4
     assert sum(size for size in sizes.values() if size >= activation) == 3 * (4 + 1) * activation
+
+
+class _Packed:
+    """A saved tensor, which lives as long as what saved it."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+
+def test_a_first_layer_is_computed_once_more_rather_than_kept() -> None:
+    x = torch.linspace(-1, 1, 64).unsqueeze(1).requires_grad_()
+    first, second = (torch.randn(n, 32, requires_grad=True) for n in (1, 32))
+    outputs = ((x @ first).tanh() @ second).tanh()
+    packed: weakref.WeakSet[_Packed] = weakref.WeakSet()
+
+    def pack(tensor: Tensor) -> _Packed:
+        packed.add(kept := _Packed(tensor.detach()))  # or what was saved would hold its own node
+        return kept
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda kept: kept.tensor):
+        derivative = higher_order_grad(outputs, x, 4, method="taylor")
+    assert derivative.requires_grad
+    storages = [kept.tensor.untyped_storage() for kept in packed]
+    sizes = {storage.data_ptr(): storage.nbytes() for storage in storages}
+    activation = 64 * 32 * 4
+    assert sum(size for size in sizes.values() if size >= activation) == (4 + 1 + 1) * activation
+
+
+def test_a_layer_computed_once_more_goes_through_a_stack_of_matrices() -> None:
+    x = torch.linspace(-1, 1, 6, dtype=torch.float64).reshape(2, 3, 1).requires_grad_()
+    weights = torch.randn(2, 4, 2, dtype=torch.float64, requires_grad=True)
+    hidden = (x * torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64)).tanh()
+    found = []
+    for method in METHODS:
+        fourth = higher_order_grad((hidden @ weights).tanh(), x, 4, method=method)
+        found.append((fourth, *torch.autograd.grad(fourth.square().sum(), weights)))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-11, atol=1e-12)

@@ -28,7 +28,20 @@ def node_name(node: Node) -> str:
 
     A custom function may keep something under the attribute `name` of its ctx.
     """
-    return type(node).name(node).rpartition("::")[2]
+    kind = type(node)
+    name = _NAMES.get(kind)
+    if name is None:
+        name = kind.name(node).rpartition("::")[2]
+        if kind in _OWN_TYPES:
+            _NAMES[kind] = name
+    return name
+
+
+# Each of PyTorch's own operations has a type, which is there for good, and so is its name.
+_OWN_TYPES = frozenset(
+    kind for kind in vars(torch._C._functions).values() if isinstance(kind, type)
+)
+_NAMES: dict[type[Node], str] = {}
 
 
 def next_functions(node: Node) -> Successors:

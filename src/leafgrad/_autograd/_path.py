@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.autograd.graph import Node
 
+from leafgrad._autograd._node import Successors
 from leafgrad._autograd._tensor import is_view, plain, unobserved
 from leafgrad._autograd._walk import Edge, walk_to
 
@@ -75,12 +76,13 @@ class Path(NamedTuple):
     """The way from inputs to outputs.
 
     Attributes:
-        nodes: In the order of the operations: what a node's inputs come from stands before it.
+        nodes: Each with its successors, in the order of the operations: what a node's inputs come
+            from stands before it.
         start: Where the gradient of the inputs arrives.
         end: Where the gradient of the outputs arrives.
     """
 
-    nodes: list[Node]
+    nodes: dict[Node, Successors]
     start: Edge
     end: Edge
 
@@ -91,7 +93,7 @@ def path_between(outputs: torch.Tensor, inputs: torch.Tensor) -> Path | None:
     if root is None:
         return None
     if outputs is inputs:
-        return Path([], root, root)
+        return Path({}, root, root)
     node = plain(inputs, "grad_fn")
     target = inputs if node is None else (node, plain(inputs, "output_nr"))
     nodes, start = walk_to(target, root[0])

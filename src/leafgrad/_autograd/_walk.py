@@ -117,8 +117,8 @@ def _depth_first(roots: list[Node]) -> tuple[dict[Any, int], list[int], list[int
 Edge = tuple[Node, int]
 
 
-def walk_to(target: Edge | torch.Tensor, root: Node) -> tuple[list[Node], Edge | None]:
-    """List the nodes on every path from `root` to an edge or a leaf tensor, successors first.
+def walk_to(target: Edge | torch.Tensor, root: Node) -> tuple[dict[Node, Successors], Edge | None]:
+    """Map each node on a path from `root` to an edge or a leaf onto its successors, these first.
 
     Gives the edge as well, None for a leaf tensor that the graph does not lead to.
     """
@@ -135,10 +135,10 @@ _LEAF: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
 
 def _leading(
     target: Edge | torch.Tensor, root: Node, seen: dict[Node, Successors]
-) -> tuple[list[Node], Edge | None]:
+) -> tuple[dict[Node, Successors], Edge | None]:
     """Enter each node, and finish it after its successors: it leads on where one of them does."""
     edge: Any = target if isinstance(target, tuple) else None
-    leading: dict[Node, None] = {}
+    leading: dict[Node, Successors] = {}
     ahead = [root]
     while ahead:
         node = ahead.pop()
@@ -156,9 +156,9 @@ def _leading(
         elif node not in leading:
             for successor in successors:
                 if successor[0] in leading or successor == edge:
-                    leading[node] = None
+                    leading[node] = successors
                     break
-    return list(leading), edge
+    return leading, edge
 
 
 _LONGEST_FALL = 500

@@ -26,12 +26,11 @@ def keep_rows_apart(path: _autograd.Path, ndim: int, batch: int) -> bool:
     As long as nothing adds axes in front, the first axes of all that is computed count rows.
     """
     known: set[object] = {path.start}
-    for node in path.nodes:
+    for node, edges in path.nodes.items():
         name = _autograd.node_name(node)
         if name in _BY_MATRIX and batch == 1:
-            edges = list(_autograd.next_functions(node))
-            del edges[_BY_MATRIX[name]]
-            if not known.isdisjoint(edges):
+            rows = _BY_MATRIX[name]
+            if not known.isdisjoint(edges[:rows] + edges[rows + 1 :]):
                 return False
         elif name in _TOGETHER:
             if len(_autograd.output_types(node)[0].shape) != ndim:

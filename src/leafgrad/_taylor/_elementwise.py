@@ -151,8 +151,8 @@ def _glu(step: Step, x: Series) -> Series | None:
 
 
 RULES: dict[str, Rule] = {
-    "TanhBackward0": lambda step, x: _jet.tanh_from(step.tensor("result"), x),
-    "SigmoidBackward0": lambda step, x: _jet.sigmoid_from(step.tensor("result"), x),
+    "TanhBackward0": lambda step, x: _jet.tanh_from(step.tensor("result"), x, step.first),
+    "SigmoidBackward0": lambda step, x: _jet.sigmoid_from(step.tensor("result"), x, step.first),
     "SinBackward0": lambda step, x: _jet.sin_from(step.tensor("self"), x),
     "CosBackward0": lambda step, x: _jet.cos_from(step.tensor("self"), x),
     "TanBackward0": _tan,

@@ -13,26 +13,34 @@ from leafgrad._taylor._refusal import Refusal
 from leafgrad._taylor._rules import rule_of
 from leafgrad._taylor._series import Series
 from leafgrad._taylor._step import Result, Step
+from leafgrad._taylor._straight import last_bend
 
 
-def replay(path: _autograd.Path, seed: Series, *, is_in_backward: bool = False) -> Series | None:
-    """Take a series along the path, from where gradients arrive at the inputs; None is zero."""
+def replay(
+    path: _autograd.Path, seed: Series, first: int = 0, *, is_in_backward: bool = False
+) -> Series | None:
+    """Take a series along the path, from where gradients arrive at the inputs; None is zero.
+
+    Of the series of the outputs, the indices from `first` on are asked for.
+    """
     known: dict[object, Series] = {path.start: seed}
-    steps = [Step(node, is_in_backward=is_in_backward) for node in path.nodes]
-    last = {edge: step for step in steps for edge in step.successors}
-    for step in steps:
-        inputs = [known.get(edge) for edge in step.successors]
-        if inputs.count(None) < len(inputs):
-            results = _results(step, inputs)
-            for number, result in enumerate(results):
-                if result is not None:
-                    known[step.node, number] = result
-            if len(results) < len(step.results):
-                _refuse_what_no_rule_gave(step, len(results), last, path.end)
-            step.seen.clear()
-        for edge in step.successors:
-            if edge in known and last[edge] is step and edge != path.end:
-                del known[edge]
+    bend = last_bend(path) if first else None
+    last = {edge: node for node, edges in path.nodes.items() for edge in edges}
+    for node, edges in path.nodes.items():
+        inputs = [*map(known.get, edges)]
+        if inputs.count(None) == len(inputs):
+            continue
+        first_here = first if node is bend else 0
+        step = Step(node, edges, first=first_here, is_in_backward=is_in_backward)
+        results = _results(step, inputs)
+        for number, result in enumerate(results):
+            if result is not None:
+                known[node, number] = result
+        if len(results) < len(step.results):
+            _refuse_what_no_rule_gave(step, len(results), last, path.end)
+        for edge in edges:
+            if last[edge] is node and edge != path.end:
+                known.pop(edge, None)
     return known.get(path.end)
 
 

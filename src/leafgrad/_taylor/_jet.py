@@ -223,14 +223,14 @@ def rsqrt_from(result: Tensor, series: Series) -> Series:
     return inverse_of(root_of(series.scaled(result**2))).scaled(result)
 
 
-def tanh_from(result: Tensor, series: Series) -> Series:
-    """Give the series of tanh, whose value is `result`."""
-    return series.function(lambda plan, stack: _bend.tanh(plan, result, stack))
+def tanh_from(result: Tensor, series: Series, first: int = 0) -> Series:
+    """Give the series of tanh, whose value is `result`, from the index `first` on."""
+    return series.bend(_bend.tanh_slope, result, first)
 
 
-def sigmoid_from(result: Tensor, series: Series) -> Series:
-    """Give the series of the logistic function, whose value is `result`."""
-    return series.function(lambda plan, stack: _bend.sigmoid(plan, result, stack))
+def sigmoid_from(result: Tensor, series: Series, first: int = 0) -> Series:
+    """Give the series of the logistic function, whose value is `result`, from `first` on."""
+    return series.bend(_bend.sigmoid_slope, result, first)
 
 
 def power(x: Jet, exponent: Number) -> Series | None:

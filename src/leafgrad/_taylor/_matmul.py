@@ -19,7 +19,11 @@ def _times_constant(x: Series, matrix: Tensor) -> Series:
     _batch.free(x.axes, [-1])
     axes = (*x.axes[:-1], ())
     shape = (*x.shape[:-1], matrix.shape[-1])
-    return x.changed(x.full(-1) @ matrix, shape=shape, axes=axes)
+    if x.bent is None or matrix.dim() > 2:  # noqa: PLR2004
+        product = x.full(-1) @ matrix
+    else:
+        product = x.bent.times(x.stack, matrix)
+    return x.changed(product, shape=shape, axes=axes)
 
 
 def _constant_times(matrix: Tensor, x: Series) -> Series:

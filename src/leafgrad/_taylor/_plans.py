@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -57,6 +58,7 @@ def contraction(
 class Level:
     """The coefficients of one degree: what leads to them, and what becomes known once they are."""
 
+    first: int
     span: Place
     squares: tuple[Strip, ...]  # lower ones times each other, for these
     products: tuple[Strip, ...]  # the argument's times these
@@ -75,6 +77,7 @@ class Recursion:
     algebra: Algebra
     argument: Indices
     indices: Indices  # of the solution
+    asked: int  # from which place on the solution is asked for, and so gets gradients
     levels: tuple[Level, ...]
     products: Contraction  # argument times solution
     square: Contraction  # solution times solution
@@ -105,6 +108,32 @@ class Recursion:
         count = len(self.argument)
         return stack if count == self.size else stack[:count]
 
+    def given_part(self, gradient: Tensor, slope: Tensor) -> Tensor:
+        """Give what `given` does of a gradient of what is asked for, times the slope.
+
+        The places before are zero.
+        """
+        count = len(self.argument)
+        part = gradient.new_zeros((count, *gradient.shape[1:]))
+        if count > self.asked:
+            torch.mul(gradient[: count - self.asked], slope, out=part[self.asked :])
+        return part
+
+    @cached_property
+    def makes_much_of_little(self) -> bool:
+        """Whether the solution takes much more memory than the argument, as in a first layer."""
+        return 4 * len(self.argument) <= self.size and not self.asked
+
+    @cached_property
+    def kept(self) -> Indices:
+        """The indices that are asked for."""
+        return self.indices[self.asked :]
+
+    @cached_property
+    def whole(self) -> Recursion:
+        """The same where all is asked for."""
+        return recursion(self.algebra, self.argument)
+
     @cached_property
     def full(self) -> Recursion:
         """The plan for a function of the solution."""
@@ -112,9 +141,13 @@ class Recursion:
 
 
 @lru_cache(maxsize=1024)
-def recursion(algebra: Algebra, argument: Indices) -> Recursion:
-    """Plan the recursion for an elementwise function of a series with these indices."""
+def recursion(algebra: Algebra, argument: Indices, first: int = 0) -> Recursion:
+    """Plan the recursion for an elementwise function of a series with these indices.
+
+    Of the solution, the indices from `first` on are asked for, or all where it has none of them.
+    """
     indices = algebra.generated(argument)
+    asked = bisect_left(indices, first) % len(indices)
     products = contraction(algebra, argument, indices, indices)
     square = contraction(algebra, indices, indices, indices)
     degrees = [algebra.degrees[index] for index in indices]
@@ -126,18 +159,22 @@ def recursion(algebra: Algebra, argument: Indices) -> Recursion:
         known = [t for t in products.triples if t.right in at]
         levels.append(
             Level(
+                first=at[0],
                 span=span((at[0], at[-1])),
                 squares=_squares([t for t in square.triples if t.out in at]),
                 products=strips(known, multiplied),
                 chain=strips(_integrated(known, degrees), integrated),
-                pullback=strips([Triple(t.right, t.out, t.left) for t in known], set(given)),
-                dot=strips([Triple(place, place, 0) for place in at], summed),
+                pullback=strips(
+                    [Triple(t.right, t.out, t.left) for t in known if t.out >= asked], set(given)
+                ),
+                dot=strips([Triple(place, place, 0) for place in at if place >= asked], summed),
             )
         )
     return Recursion(
         algebra=algebra,
         argument=argument,
         indices=indices,
+        asked=asked,
         levels=tuple(levels),
         products=products,
         square=square,

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from leafgrad._taylor import _batch
 from leafgrad._taylor._algebra import Algebra, Indices
+from leafgrad._taylor._bend import Bent, Slope
 from leafgrad._taylor._contract import contract
 from leafgrad._taylor._plans import Recursion, contraction, recursion
 from leafgrad._taylor._refusal import Refusal
@@ -32,6 +33,7 @@ class Series:
     stack: Tensor
     shape: tuple[int, ...]
     axes: _batch.Axes
+    bent: Bent | None = None  # where the stack comes from, if it need not be kept
 
     @property
     def ndim(self) -> int:
@@ -51,6 +53,7 @@ class Series:
         shape: Sequence[int] | None = None,
         axes: _batch.Axes | None = None,
         indices: Indices | None = None,
+        bent: Bent | None = None,
     ) -> Series:
         """Make a series of the same algebra."""
         return Series(
@@ -59,6 +62,7 @@ class Series:
             stack=stack,
             shape=self.shape if shape is None else tuple(shape),
             axes=self.axes if axes is None else axes,
+            bent=bent,
         )
 
     def full(self, *dims: int) -> Tensor:
@@ -212,6 +216,15 @@ class Series:
             return self
         plan = recursion(self.algebra, self.indices)
         return self.changed(solve(plan, self.stack), indices=plan.indices)
+
+    def bend(self, slope_of: Slope, value: Tensor, first: int) -> Series:
+        """Apply a function that bends, with the result `value`, for the indices from `first` on."""
+        if not self.indices:
+            return self
+        plan = recursion(self.algebra, self.indices, first)
+        bent = Bent(plan, slope_of, value, self.stack)
+        kept = bent if plan.makes_much_of_little and torch.is_grad_enabled() else None
+        return self.changed(bent.stack(), indices=plan.kept, bent=kept)
 
     def weighted(self) -> Series:
         """Multiply each coefficient by its degree: a derivation, as a derivative is."""

@@ -20,15 +20,23 @@ Rule = Callable[..., Result]  # of a step and a series, or None, for each input
 class Step:
     """A node on the path."""
 
-    __slots__ = ("is_in_backward", "name", "node", "results", "seen", "successors")
+    __slots__ = ("first", "is_in_backward", "name", "node", "results", "seen", "successors")
 
-    def __init__(self, node: Node, *, is_in_backward: bool = False) -> None:
+    def __init__(
+        self,
+        node: Node,
+        successors: _autograd.Successors,
+        *,
+        first: int = 0,
+        is_in_backward: bool = False,
+    ) -> None:
         self.node = node
+        self.first = first  # no index of its result before this one is asked for
+        self.successors = successors
         self.is_in_backward = is_in_backward  # where a checkpoint lets each look happen once
         self.seen: dict[str, Any] = {}
         self.name = _autograd.node_name(node)
         self.results = _autograd.output_types(node)
-        self.successors = _autograd.next_functions(node)
 
     @property
     def shape(self) -> tuple[int, ...]:

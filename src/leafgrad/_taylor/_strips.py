@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -12,8 +11,7 @@ from torch import Tensor
 Place = range | int  # of a run of coefficients in a stack, or of one
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Strip:
+class Strip(NamedTuple):
     """Products of coefficients that one operation on stacked coefficients can add up.
 
     Either one coefficient meets a run of others, or each of three places is one coefficient.
@@ -97,16 +95,14 @@ def span(places: tuple[int, ...]) -> Place:
 class Rows(dict[Place, Tensor]):
     """Stacked coefficients, of which each part is taken from the stack once, when it is needed.
 
-    They may be what a whole stack has at `place`.
+    They may be what a whole stack has from the place `first` on.
     """
 
     __slots__ = ("first", "stack")
 
-    def __init__(self, stack: Tensor, place: Place | None = None) -> None:
+    def __init__(self, stack: Tensor, first: int = 0) -> None:
         self.stack = stack
-        self.first = place.start if isinstance(place, range) else 0
-        if place is not None:
-            self[place] = stack
+        self.first = first
 
     def __missing__(self, place: Place) -> Tensor:
         # A number or a slice in brackets takes half as long as `select` or `narrow`.
@@ -129,7 +125,7 @@ def common_shape(one: Sequence[int], two: Sequence[int]) -> Sequence[int]:
 
 
 def accumulate(
-    out: Rows,
+    out: dict[Place, Tensor],
     left: Rows,
     right: Rows,
     table: tuple[Strip, ...],
@@ -137,24 +133,22 @@ def accumulate(
     weight: float = 1,
 ) -> None:
     """Add products of coefficients, times `weight`, in place; what is new needs no zeros."""
-    for strip in table:
-        target, one, other = out[strip.out], left[strip.left], right[strip.right]
-        value = weight * strip.weight
-        if not strip.is_first:
-            target.addcmul_(one, other, value=value)
+    for to, one, other, count, is_first in table:
+        value = weight * count
+        if not is_first:
+            out[to].addcmul_(left[one], right[other], value=value)
         elif value == 1:
-            torch.mul(one, other, out=target)
+            torch.mul(left[one], right[other], out=out[to])
         else:
-            torch.mul(one, other, out=target).mul_(value)
+            torch.mul(left[one], right[other], out=out[to]).mul_(value)
 
 
 def accumulate_on(
     start: Rows, out: Rows, left: Rows, right: Rows, table: tuple[Strip, ...]
 ) -> None:
     """Add products of coefficients to what `start` has, in `out`."""
-    for strip in table:
-        target, one, other = out[strip.out], left[strip.left], right[strip.right]
-        if strip.is_first:
-            torch.addcmul(start[strip.out], one, other, out=target)
+    for to, one, other, _, is_first in table:
+        if is_first:
+            torch.addcmul(start[to], left[one], right[other], out=out[to])
         else:
-            target.addcmul_(one, other)
+            out[to].addcmul_(left[one], right[other])

@@ -44,7 +44,7 @@ class Taylor:
         """Give the derivatives of all `orders`, or raise a `Refusal`."""
         algebra, place, moved = _plan(frozenset(orders))
         with self._mode():
-            found = self._coefficients(algebra, moved)
+            found = self._coefficients(algebra, moved, min(place[order] for order in orders))
             return {
                 order: self._result(found.get(place[order]), _factorial(order)) for order in orders
             }
@@ -52,7 +52,7 @@ class Taylor:
     def laplacian(self, dims: Sequence[int]) -> Tensor:
         """Give the sum of the second derivatives in these columns, or raise a `Refusal`."""
         with self._mode():
-            found = self._coefficients(squares(len(dims)), tuple(enumerate(dims)))
+            found = self._coefficients(squares(len(dims)), tuple(enumerate(dims)), len(dims))
             return self._result(found.get(len(dims)), 2)
 
     def proves_rows_apart(self) -> bool:
@@ -79,23 +79,26 @@ class Taylor:
             return nullcontext()
         return _switched(self.create_graph, device if is_cast else None)
 
-    def _coefficients(self, algebra: Algebra, moved: Moved) -> dict[int, Tensor]:
-        """Replay the graph with each index of `moved` moving one column of the inputs."""
+    def _coefficients(self, algebra: Algebra, moved: Moved, first: int = 0) -> dict[int, Tensor]:
+        """Replay the graph with each index of `moved` moving one column of the inputs.
+
+        No index before `first` is asked for.
+        """
         seed = self._seed(algebra, moved)
         try:
-            found = replay(self.path, seed)
+            found = replay(self.path, seed, first)
         except Recomputation:
-            found = _autograd.in_backward(lambda: self._replayed_in_backward(seed))
+            found = _autograd.in_backward(lambda: self._replayed_in_backward(seed, first))
         if found is None:
             return {}
         if found.axes != _batch.rows_of(self.outputs.shape, self.batch):
             raise Refusal("the rows of outputs are not those of inputs")
         return dict(zip(found.indices, found.stack.unbind(0), strict=True))
 
-    def _replayed_in_backward(self, seed: Series) -> Series | None:
+    def _replayed_in_backward(self, seed: Series, first: int) -> Series | None:
         """Replay where a checkpoint computes all that it did not save anew once, not per look."""
         with self._mode():
-            return replay(self.path, seed, is_in_backward=True)
+            return replay(self.path, seed, first, is_in_backward=True)
 
     def _seed(self, algebra: Algebra, moved: Moved) -> Series:
         """Give the series of the inputs, which has the same coefficients in all rows.
