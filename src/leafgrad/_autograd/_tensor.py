@@ -98,32 +98,12 @@ Facts = tuple[
 def facts(tensor: torch.Tensor, parameters: Container[int | None] = ()) -> tuple[int | None, Facts]:
     """Tell the storage's identity, and shape, dtype, device, the storage's bytes, if a parameter's.
 
-    That is for many tensors, nearly all of which are no subclass's and can be asked without detour.
     A storage among `parameters` is known to be a parameter's.
     """
-    if type(tensor) in _PLAIN:
-        try:
-            memory = _untyped_storage(tensor)
-            identity = memory._cdata
-            base = tensor._base
-            is_own = (
-                identity in parameters
-                or is_parameter(tensor)
-                or (base is not None and is_parameter(base))
-            )
-            sizes = extents(tensor.shape)
-        except RuntimeError:  # a sparse or a nested one
-            pass
-        else:
-            return identity, (sizes, tensor.dtype, tensor.device, memory.nbytes(), is_own)
     identity, nbytes = storage(tensor) or (None, None)
     is_own = identity in parameters or is_parameter_or_view(tensor)
     dtype, device = plain(tensor, "dtype"), plain(tensor, "device")
     return identity, (shape(tensor), dtype, device, nbytes, is_own)
-
-
-_PLAIN = {torch.Tensor, torch.nn.Parameter}
-_untyped_storage = torch.Tensor.untyped_storage
 
 
 def shape(tensor: torch.Tensor) -> tuple[int | str, ...] | None:
