@@ -129,7 +129,7 @@ def _completion(names: object, recording: Recording | None) -> Callable[[Nodes],
 def log_of(recording: object) -> Log:
     match recording:
         case None:
-            return Log(0)
+            return _NOTHING
         case Recording():
             return recording.log
         case _:
@@ -137,6 +137,9 @@ def log_of(recording: object) -> Log:
                 f"recording must be what record() gave, not {type(recording).__name__}; "
                 "name it as in `with record() as recording:`"
             )
+
+
+_NOTHING = Log(0)
 
 
 def named_tensors(names: object) -> Iterator[tuple[str, torch.Tensor]]:

@@ -31,7 +31,7 @@ class Reader:
         self.nodes = [*numbers]
         self.log = log
         self.leaves = _autograd.leaf_variables(self.nodes)
-        self.tensors = defaultdict[Node | int, list[tuple[str | None, torch.Tensor]]](list)
+        self.tensors: dict[Node | int, list[tuple[str | None, torch.Tensor]]] = defaultdict(list)
         for name, tensor in tensors:
             node = _autograd.plain(tensor, "grad_fn")
             self.tensors[id(tensor) if node is None else node].append((name, tensor))

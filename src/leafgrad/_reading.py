@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice, pairwise, repeat
 from operator import itemgetter
+from types import MappingProxyType
 from typing import NamedTuple
 
 from leafgrad import _autograd
@@ -33,8 +33,7 @@ class Kind(NamedTuple):
     hides_saved: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
+class Saved(NamedTuple):
     """The saved tensors of all nodes: whose they are, and what they tell.
 
     Attributes:
@@ -44,10 +43,10 @@ class Saved:
         writes: What wrote into some of them since, by their own place among all.
     """
 
-    numbers: list[int] = field(default_factory=list)
-    storages: list[int | None] = field(default_factory=list)
-    facts: list[_autograd.SavedFacts] = field(default_factory=list)
-    writes: dict[int, tuple[Write, ...]] = field(default_factory=dict)
+    numbers: Sequence[int] = ()
+    storages: Sequence[int | None] = ()
+    facts: Sequence[_autograd.SavedFacts] = ()
+    writes: Mapping[int, tuple[Write, ...]] = MappingProxyType({})
 
     def by_node(self, places: Mapping[int | None, int]) -> list[tuple[SavedTensor, ...]]:
         """Make the saved tensors, and give those of each node together; nodes have `places`."""
@@ -89,8 +88,7 @@ class Origin(NamedTuple):
     source: Source | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """A graph in columns, from which its nodes are made when somebody asks for them.
 
     Columns go by the numbers of the nodes, which is the order in which these were found. Most of

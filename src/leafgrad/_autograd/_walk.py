@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.autograd.graph import Node
@@ -26,8 +25,7 @@ def grad_fn_name(tensor: torch.Tensor) -> str | None:
     return node_name(node)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Wiring:
+class Wiring(NamedTuple):
     """Who leads to whom in a graph, in numbers that outlive it.
 
     A number is a place in the order in which the nodes were found, the roots first of all.
