@@ -76,7 +76,9 @@ class Reader:
     def saved(self) -> Saved:
         """Read what the nodes keep."""
         at_hand = [*self.leaves.values(), *(t for many in self.tensors.values() for _, t in many)]
-        parameters = set(_parameter_storages(at_hand))
+        parameters = {*map(_autograd.storage_identity, filter(_autograd.is_parameter, at_hand))} - {
+            None
+        }
         numbers, storages, facts = _autograd.saved_facts(self.nodes, parameters)
         return Saved(numbers, storages, facts, dict(self._writes(storages, facts)))
 
@@ -114,13 +116,6 @@ def _origins(wiring: _autograd.Wiring, log: Log) -> Iterator[tuple[int, Origin]]
     for place, number in enumerate(_autograd.sequence_nrs(wiring.sequence_nrs)):
         if number is not None:
             yield place, Origin(log.module_of(number), log.source_of(number))
-
-
-def _parameter_storages(tensors: Iterable[Any]) -> Iterator[int]:
-    """Identify the storages that belong to parameters."""
-    for tensor in tensors:
-        if _autograd.is_parameter(tensor) and (memory := _autograd.storage(tensor)):
-            yield memory[0]
 
 
 def _known_from(tensors: Sequence[tuple[str | None, Any]]) -> Named:

@@ -63,6 +63,7 @@ from leafgrad._autograd._tensor import (
     reader,
     shape,
     storage,
+    storage_identity,
     unobserved,
     version,
 )
@@ -138,6 +139,7 @@ __all__ = [
     "sequence_nrs",
     "shape",
     "storage",
+    "storage_identity",
     "survey",
     "unobserved",
     "unseen",

@@ -14,7 +14,14 @@ from torch.autograd.graph import Node
 from leafgrad._autograd._checkpoint import given_to_block
 from leafgrad._autograd._compiled import names_in_compiled_code
 from leafgrad._autograd._node import forward_class
-from leafgrad._autograd._tensor import Facts, extents, facts, is_parameter, plain
+from leafgrad._autograd._tensor import (
+    Facts,
+    address_of_storage,
+    extents,
+    facts,
+    is_parameter,
+    plain,
+)
 
 _CUSTOM: Any = torch._C._FunctionBase
 _SAVED: Any = torch._C._autograd.SavedTensor
@@ -134,7 +141,7 @@ class _QuickReader:
             kind = type(kept)
             if kind is not torch.Tensor and kind is not torch.nn.Parameter:
                 return None
-            storage = _storage(kept)
+            storage = address_of_storage(kept)
             nbytes = self.nbytes.get(storage)
             if nbytes is None:
                 nbytes = self.nbytes[storage] = kept.untyped_storage().nbytes()
@@ -151,9 +158,6 @@ class _QuickReader:
             return storage, self.known[told]
         except (RuntimeError, TypeError):  # freed; sparse or nested; sizes without a hash
             return None
-
-
-_storage: Callable[[torch.Tensor], int] = torch._C._storage_address  # type: ignore[attr-defined]
 
 
 def _held(node: Node, raw: str) -> Any:

@@ -75,15 +75,21 @@ def version(tensor: torch.Tensor) -> int | None:
 
 
 def storage(tensor: torch.Tensor) -> tuple[int, int] | None:
-    """Give the identity of the tensor's storage and its bytes, None where it has no single one.
+    """Give the identity of the tensor's storage and its bytes, None where it has no single one."""
+    identity = storage_identity(tensor)
+    return None if identity is None else (identity, torch.Tensor.untyped_storage(tensor).nbytes())
 
-    The identity is good for as long as the storage lives.
-    """
+
+def storage_identity(tensor: torch.Tensor) -> int | None:
+    """Give what tells the tensor's storage from any other that lives, None where it has none."""
     try:
-        memory = torch.Tensor.untyped_storage(tensor)
+        return address_of_storage(tensor)
     except NotImplementedError:
         return None
-    return memory._cdata, memory.nbytes()
+
+
+address_of_storage: Callable[[torch.Tensor], int]
+address_of_storage = torch._C._storage_address  # type: ignore[attr-defined]
 
 
 Facts = tuple[
