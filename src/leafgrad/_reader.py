@@ -76,9 +76,8 @@ class Reader:
     def saved(self) -> Saved:
         """Read what the nodes keep."""
         at_hand = [*self.leaves.values(), *(t for many in self.tensors.values() for _, t in many)]
-        parameters = {*map(_autograd.storage_identity, filter(_autograd.is_parameter, at_hand))} - {
-            None
-        }
+        parameters = {*map(_autograd.storage_identity, filter(_autograd.is_parameter, at_hand))}
+        parameters.discard(None)
         numbers, storages, facts = _autograd.saved_facts(self.nodes, parameters)
         return Saved(numbers, storages, facts, dict(self._writes(storages, facts)))
 
