@@ -82,13 +82,13 @@ class Reader:
         return Saved(numbers, storages, facts, dict(self._writes(storages, facts)))
 
     def _writes(
-        self, storages: Iterable[int | None], facts: Iterable[_autograd.SavedFacts]
+        self, storages: Iterable[int | None], facts: Iterable[_autograd.Told]
     ) -> Iterator[tuple[int, tuple[Write, ...]]]:
         """Tell what wrote into what was saved, as far as that was recorded."""
         rows = enumerate(zip(storages, facts, strict=True)) if self.log.writes else ()
         for row, (storage, told) in rows:
-            versions = told.saved_version, told.current_version
-            if writes := self.log.writes_between(storage, *versions):
+            *_, saved, current = told
+            if writes := self.log.writes_between(storage, saved, current):
                 yield row, writes
 
 

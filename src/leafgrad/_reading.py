@@ -39,20 +39,20 @@ class Saved(NamedTuple):
     Attributes:
         numbers: The numbers of their nodes, in order.
         storages: The identities of their storages.
-        facts: What else they tell by themselves.
+        facts: What else they tell by themselves, for `facts_of`.
         writes: What wrote into some of them since, by their own place among all.
     """
 
     numbers: Sequence[int] = ()
     storages: Sequence[int | None] = ()
-    facts: Sequence[_autograd.SavedFacts] = ()
+    facts: Sequence[_autograd.Told] = ()
     writes: Mapping[int, tuple[Write, ...]] = MappingProxyType({})
 
     def by_node(self, places: Mapping[int | None, int]) -> list[tuple[SavedTensor, ...]]:
         """Make the saved tensors, and give those of each node together; nodes have `places`."""
         nodes = [*map(places.__getitem__, self.numbers)]
         rows = sorted(range(len(nodes)), key=nodes.__getitem__)
-        facts = [*map(self.facts.__getitem__, rows)]
+        facts = _autograd.facts_of(map(self.facts.__getitem__, rows))
         names = _autograd.SavedFacts.__annotations__
         saved = in_bulk(
             SavedTensor,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -70,15 +70,31 @@ class SavedFacts(NamedTuple):
     current_version: int | None = None
 
 
+Told = tuple[Any, ...]
+
+
+def facts_of(told: Iterable[Told]) -> list[SavedFacts]:
+    """Give names to what `saved_facts` read, and sizes as numbers; equal facts become one value."""
+    known = _Facts()
+    return [known[one] for one in told]
+
+
+class _Facts(dict[Told, SavedFacts]):
+    def __missing__(self, told: Told) -> SavedFacts:
+        name, state, sizes, *rest = told
+        shape = extents(sizes) if type(sizes) is torch.Size else sizes
+        return self.setdefault(told, SavedFacts(name, state, shape, *rest))
+
+
 def saved_facts(
     nodes: Sequence[Node], parameters: Container[int | None]
-) -> tuple[list[int], list[int | None], list[SavedFacts]]:
+) -> tuple[list[int], list[int | None], list[Told]]:
     """Read what many nodes saved, as `saved_slots` does, into values that keep nothing alive.
 
-    Gives in columns the places of the nodes, the identities of the storages and all else, where
-    equal facts are one value. A storage among `parameters` is a parameter's, whatever shows it.
+    Gives in columns the places of the nodes, the identities of the storages and all else, for
+    `facts_of`. A storage among `parameters` is a parameter's, whatever shows it.
     """
-    known, slots = _Known(), _Slots()
+    known, slots = dict[Told, Told](), _Slots()
     quick_row = _QuickReader(known, parameters).row
     places, storages, facts = [], [], []
     for place, node in enumerate(nodes):
@@ -89,7 +105,7 @@ def saved_facts(
                     storage, told = _told_of(slot, parameters)
                     places.append(place)
                     storages.append(storage)
-                    facts.append(known[told])
+                    facts.append(known.setdefault(told, told))
             else:
                 places.append(place)
                 storages.append(row[0])
@@ -110,24 +126,15 @@ def _slots_of(node: Node, raw: str, public: str, name: str) -> Sequence[Slot]:
     return _slots(node, _held(node, raw), public, name)
 
 
-class _Known(dict[tuple[Any, ...], SavedFacts]):
-    """What slots told before, by what it is."""
-
-    def __missing__(self, told: tuple[Any, ...]) -> SavedFacts:
-        name, state, sizes, *rest = told
-        shape = extents(sizes) if type(sizes) is torch.Size else sizes
-        return self.setdefault(told, SavedFacts(name, state, shape, *rest))
-
-
 class _QuickReader:
     """Reads what nearly all slots hold: one tensor, as it is, that is no subclass's."""
 
-    def __init__(self, known: _Known, parameters: Container[int | None]) -> None:
+    def __init__(self, known: dict[Told, Told], parameters: Container[int | None]) -> None:
         self.known = known
         self.parameters = parameters
         self.nbytes: dict[int, int] = {}
 
-    def row(self, node: Node, names: tuple[str, str, str]) -> tuple[int, SavedFacts] | None:
+    def row(self, node: Node, names: tuple[str, str, str]) -> tuple[int, Told] | None:
         """Tell the identity of the storage and all else, None of what is not so.
 
         This is most of what it takes to read a graph, so it takes as few steps as it can.
@@ -155,7 +162,7 @@ class _QuickReader:
             )
             shape, dtype, device = kept.shape, kept.dtype, kept.device
             told = name, "live", shape, dtype, device, nbytes, is_own, expected, current
-            return storage, self.known[told]
+            return storage, self.known.setdefault(told, told)
         except (RuntimeError, TypeError):  # freed; sparse or nested; sizes without a hash
             return None
 
@@ -168,7 +175,7 @@ def _held(node: Node, raw: str) -> Any:
         return None
 
 
-def _told_of(slot: Slot, parameters: Container[int | None]) -> tuple[int | None, tuple[Any, ...]]:
+def _told_of(slot: Slot, parameters: Container[int | None]) -> tuple[int | None, Told]:
     """Tell what a slot shows; of a packed one, shape and dtype are those of something else."""
     name, state, tensor, expected, current = slot
     if tensor is None:
