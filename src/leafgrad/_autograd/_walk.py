@@ -165,7 +165,7 @@ def _leading(
     return list(leading), edge
 
 
-_LONGEST_FALL = 1_000  # each of which takes 210 bytes of a stack that has 256 KiB or more
+_LONGEST_FALL = 1_000  # steps of up to 300 bytes, on a stack that has 512 KiB or more
 
 
 def _break_fall(nodes: Sequence[Node], wiring: Wiring) -> None:
