@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from leafgrad import _autograd, describe_tensor, trace_graph
+from leafgrad._autograd import _walk
 
 STEPS = 5_000
 
@@ -223,6 +224,16 @@ def it_lives_until_the_process_ends() -> None:
     trace_graph(SURVIVORS)
 
 
+def it_is_as_deep_as_is_left_alone() -> None:
+    """Take those steps that need the most of the stack when they fall within one another."""
+    y: Any = torch.ones(1, requires_grad=True)
+    for _ in range(_walk._LONGEST_FALL - 1):
+        (y,) = torch._foreach_exp([y])
+    trace_graph(y)
+    assert not y.grad_fn.metadata
+    del y
+
+
 def nothing_guards_it() -> None:
     """Look at every node as anybody can: the others are saved from how this ends."""
     y: Any = chain(30_000)[-1]
@@ -257,6 +268,7 @@ SCENARIOS: dict[str, Callable[[], None]] = {
     "every step was described": every_step_was_described,
     "the walk is interrupted": the_walk_is_interrupted,
     "it lives until the process ends": it_lives_until_the_process_ends,
+    "it is as deep as is left alone": it_is_as_deep_as_is_left_alone,
     "nothing guards it": nothing_guards_it,
 }
 

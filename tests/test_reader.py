@@ -197,6 +197,14 @@ def test_a_saved_alias_is_a_parameters_if_the_parameter_is_in_the_graph_or_named
     assert parameters_saved(module, names=module) == {"mat2", "other"}
 
 
+def test_a_tensor_without_a_storage_is_not_a_parameters_as_a_sparse_one_has_none_either() -> None:
+    sparse = nn.Parameter(torch.eye(2).to_sparse())
+    saved = trace_graph(sparse.sin() * torch.eye(2).to_sparse(), names={"p": sparse}).saved
+    told = {(one.name, one.storage, one.is_parameter) for one in saved if one.shape == (2, 2)}
+    assert ("self", None, True) in told
+    assert ("other", None, False) in told
+
+
 # --- Custom functions
 
 

@@ -32,7 +32,7 @@ def trace_graph(
     Nothing is run unless `gradients` asks for it: no hook is called, no checkpointed block computed
     again, and a graph that is freed, or whose tensors were modified in place, is read like any
     other. Everything is walked in loops, so 100,000 operations in a chain are no special case. A
-    few nodes of a graph more than 500 operations deep get a private entry in their ``metadata``,
+    few nodes of a graph more than 1,000 operations deep get a private entry in their ``metadata``,
     which makes it safe to free.
 
     Args:
@@ -102,21 +102,21 @@ def trace_graph(
         named = [(name, inside_transforms(tensor)) for name, tensor in named_tensors(names)]
         ends = [inside_transforms(end) for end in ends_in(outputs)]
         roots = roots_of(ends)
-        nodes, wiring = _autograd.survey(roots)
+        numbers, wiring = _autograd.survey(roots)
         unnamed = [(None, end) for end in ends if isinstance(end, torch.Tensor)]
         tensors = [*named, *unnamed]
-        reader = Reader(nodes, tensors, log)
+        reader = Reader(numbers, tensors, log)
         kept = reader.saved() if saved else Saved()
-        reading = reader.read(wiring, roots, kept, _completion(names, recording))
+        reading = reader.read(wiring, kept, _completion(names, recording))
         if not (values or gradients):
             return trace_of(reading)
-        graph = {node: _autograd.next_functions(node) for node in nodes}
-        traced = reading.nodes()
+        graph = _autograd.walk(roots)
+        traced, starts = reading.nodes_and_roots()
         if values:
             traced = with_values(traced, graph, [tensor for _, tensor in tensors], log)
     if gradients:
         traced = with_gradients(traced, graph, ends, grad_outputs)
-    return GraphTrace(nodes=traced, roots=tuple(traced[place] for place in reading.roots))
+    return GraphTrace(nodes=traced, roots=tuple(traced[start.index] for start in starts))
 
 
 def _completion(names: object, recording: Recording | None) -> Callable[[Nodes], Nodes]:
@@ -129,7 +129,7 @@ def _completion(names: object, recording: Recording | None) -> Callable[[Nodes],
 def log_of(recording: object) -> Log:
     match recording:
         case None:
-            return Log(0)
+            return _NOTHING
         case Recording():
             return recording.log
         case _:
@@ -137,6 +137,9 @@ def log_of(recording: object) -> Log:
                 f"recording must be what record() gave, not {type(recording).__name__}; "
                 "name it as in `with record() as recording:`"
             )
+
+
+_NOTHING = Log(0)
 
 
 def named_tensors(names: object) -> Iterator[tuple[str, torch.Tensor]]:

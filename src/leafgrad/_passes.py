@@ -29,15 +29,15 @@ class Passes:
         self.spans.append((start, stop, max(below, default=0) + 1))
 
     def orders(
-        self, numbers: Sequence[int | None], edges: Sequence[Sequence[tuple[int | None, int]]]
+        self, numbers: Sequence[int | None], targets: Sequence[Sequence[int | None]]
     ) -> list[int]:
         """Tell for each node the highest order of derivative that its result is made of.
 
-        Nodes are given by their numbers and their edges, each one before its successors.
+        Nodes are given by their numbers and the places of their successors, which come after them.
         """
         orders = [*map(self._order_of, numbers)]
         for place in reversed(range(len(orders))):
-            for target, _ in edges[place]:
+            for target in targets[place]:
                 if target is not None:
                     orders[place] = max(orders[place], orders[target])
         return orders

@@ -1,10 +1,10 @@
 """What was read off a live graph, in columns of plain values, and the nodes that they make up."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, pairwise, repeat
 from operator import itemgetter
+from types import MappingProxyType
 from typing import NamedTuple
 
 from leafgrad import _autograd
@@ -21,6 +21,7 @@ from leafgrad._traced import (
 )
 
 Nodes = tuple[TracedNode, ...]
+Shapes = tuple[Shape | None, ...]
 
 
 class Kind(NamedTuple):
@@ -32,44 +33,45 @@ class Kind(NamedTuple):
     hides_saved: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
+class Saved(NamedTuple):
     """The saved tensors of all nodes: whose they are, and what they tell.
 
     Attributes:
-        places: The places of their nodes, in order.
+        numbers: The numbers of their nodes, in order.
         storages: The identities of their storages.
-        facts: What else they tell by themselves.
+        facts: What else they tell by themselves, for `facts_of`.
         writes: What wrote into some of them since, by their own place among all.
     """
 
-    places: list[int] = field(default_factory=list)
-    storages: list[int | None] = field(default_factory=list)
-    facts: list[_autograd.SavedFacts] = field(default_factory=list)
-    writes: dict[int, tuple[Write, ...]] = field(default_factory=dict)
+    numbers: Sequence[int] = ()
+    storages: Sequence[int | None] = ()
+    facts: Sequence[_autograd.Told] = ()
+    writes: Mapping[int, tuple[Write, ...]] = MappingProxyType({})
 
-    def by_node(self, nodes: int) -> list[tuple[SavedTensor, ...]]:
-        """Make the saved tensors, and give those of each node together."""
+    def by_node(self, places: Mapping[int | None, int]) -> list[tuple[SavedTensor, ...]]:
+        """Make the saved tensors, and give those of each node together; nodes have `places`."""
+        nodes = [*map(places.__getitem__, self.numbers)]
+        rows = sorted(range(len(nodes)), key=nodes.__getitem__)
+        facts = _autograd.facts_of(map(self.facts.__getitem__, rows))
         names = _autograd.SavedFacts.__annotations__
-        facts = {name: map(itemgetter(n), self.facts) for n, name in enumerate(names)}
-        count = len(self.places)
         saved = in_bulk(
             SavedTensor,
-            count,
-            node=self.places,
-            storage=self._numbers(),
-            writes=map(self.writes.get, range(count), repeat(())),
-            **facts,
+            len(rows),
+            node=map(nodes.__getitem__, rows),
+            storage=_numbered([*map(self.storages.__getitem__, rows)]),
+            writes=map(self.writes.get, rows, repeat(())),
+            **{name: map(itemgetter(n), facts) for n, name in enumerate(names)},
         )
         tensors = iter(saved)
-        counts = Counter(self.places)
-        return [tuple(islice(tensors, counts.get(place, 0))) for place in range(nodes)]
+        counts = Counter(nodes)
+        return [tuple(islice(tensors, counts.get(place, 0))) for place in range(len(places))]
 
-    def _numbers(self) -> Iterator[int | None]:
-        """Number the storages as they come."""
-        distinct = [one for one in dict.fromkeys(self.storages) if one is not None]
-        numbers: dict[int | None, int] = {one: number for number, one in enumerate(distinct)}
-        return map(numbers.get, self.storages)
+
+def _numbered(storages: Sequence[int | None]) -> Iterator[int | None]:
+    """Number storages as they come."""
+    distinct = [one for one in dict.fromkeys(storages) if one is not None]
+    numbers: dict[int | None, int] = {one: number for number, one in enumerate(distinct)}
+    return map(numbers.get, storages)
 
 
 class Named(NamedTuple):
@@ -86,93 +88,104 @@ class Origin(NamedTuple):
     source: Source | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """A graph in columns, from which its nodes are made when somebody asks for them.
 
-    Most of what a node has to say is said by many nodes, so a column holds it once. A big graph is
-    read in a fraction of the time that it takes to make its nodes.
+    Columns go by the numbers of the nodes, which is the order in which these were found. Most of
+    what a node has to say is said by many nodes, so a column holds it once. A big graph is read in
+    a fraction of the time that it takes to make its nodes.
 
     Attributes:
         wiring: Who leads to whom.
-        roots: The places of the roots.
         kinds: The kind of each node.
-        outputs: What its operation made.
-        numbers: The sequence number of each node, None for a leaf.
+        outputs: Tells what its operation made.
         saved: What the nodes keep.
-        named: What is known from tensors, by the place of the node. A leaf without an entry has no
-            name and retains no gradient.
-        origins: Where a node was made, by its place.
+        named: What is known from tensors, by the number of the node. A leaf without an entry has
+            no name and retains no gradient.
+        origins: Where a node was made, by its number.
         passes: The backward passes that made nodes, None where nothing was recorded.
         complete: What is to be added to the nodes, all of them together.
     """
 
     wiring: _autograd.Wiring
-    roots: list[int]
     kinds: list[Kind]
-    outputs: list[tuple[_autograd.ForwardOutput, ...]]
-    numbers: list[int | None]
+    outputs: Callable[[], list[tuple[_autograd.ForwardOutput, ...]]]
     saved: Saved
     named: dict[int, Named]
     origins: dict[int, Origin]
     passes: Passes | None
     complete: Callable[[Nodes], Nodes]
 
-    def nodes(self) -> Nodes:
-        """Make the nodes."""
-        places = range(len(self.kinds))
+    def nodes_and_roots(self) -> tuple[Nodes, Nodes]:
+        """Make the nodes, each one before its successors, and tell the roots among them."""
+        order = self.wiring.order()
+        places: dict[int | None, int] = {number: place for place, number in enumerate(order)}
+        nodes = self.complete(tuple(self._nodes(order, places)))
+        return nodes, tuple([nodes[places[root]] for root in range(self.wiring.roots)])
+
+    def _nodes(self, order: list[int], places: Mapping[int | None, int]) -> list[TracedNode]:
+        """Make the nodes in an order, in which they have these places."""
+        kinds = [*map(self.kinds.__getitem__, order)]
+        outputs = [*map(self.outputs().__getitem__, order)]
+        edges = _edges(self.wiring, order, places)
+        sequence_nrs = map(self.wiring.sequence_nrs.__getitem__, order)
+        numbers = _autograd.sequence_nrs(sequence_nrs)
         named = [
-            self.named.get(place) or (_UNNAMED_LEAF if kind.is_leaf else _UNNAMED)
-            for place, kind in enumerate(self.kinds)
+            self.named.get(number) or (_UNNAMED_LEAF if kind.is_leaf else _UNNAMED)
+            for number, kind in zip(order, kinds, strict=True)
         ]
-        origins = [self.origins.get(place, _UNKNOWN) for place in places]
-        nodes = in_bulk(
+        origins = [self.origins.get(number, _UNKNOWN) for number in order]
+        return in_bulk(
             TracedNode,
-            len(places),
-            index=places,
-            name=[kind.name for kind in self.kinds],
-            shapes=self._shapes(),
-            dtype=[outputs[0].dtype for outputs in self.outputs],
-            device=[outputs[0].device for outputs in self.outputs],
-            edges=_edges(self.wiring),
-            saved=self.saved.by_node(len(places)),
+            len(order),
+            index=range(len(order)),
+            name=[kind.name for kind in kinds],
+            shapes=_shapes(outputs),
+            dtype=[output[0].dtype for output in outputs],
+            device=[output[0].device for output in outputs],
+            edges=edges,
+            saved=self.saved.by_node(places),
             tensor_names=[one.names for one in named],
-            is_leaf=[kind.is_leaf for kind in self.kinds],
+            is_leaf=[kind.is_leaf for kind in kinds],
             retains_grad=[one.retains_grad for one in named],
-            custom_function=[kind.custom_function for kind in self.kinds],
-            hides_saved=[kind.hides_saved for kind in self.kinds],
-            created=self._created(),
+            custom_function=[kind.custom_function for kind in kinds],
+            hides_saved=[kind.hides_saved for kind in kinds],
+            created=_created(numbers),
             module=[origin.module for origin in origins],
             source=[origin.source for origin in origins],
-            derivative_order=self._orders(),
+            derivative_order=self._orders(numbers, edges),
         )
-        return self.complete(tuple(nodes))
 
-    def _shapes(self) -> list[tuple[Shape | None, ...]]:
-        """List the shapes that each operation made; what was read as one value stays one."""
-        distinct = {id(outputs): outputs for outputs in self.outputs}
-        shapes = {key: tuple([o.shape for o in outputs]) for key, outputs in distinct.items()}
-        return [shapes[id(outputs)] for outputs in self.outputs]
-
-    def _created(self) -> Iterator[int | None]:
-        """Give the place of each node among all, in the order in which they were made."""
-        ordered = sorted(number for number in self.numbers if number is not None)
-        places: dict[int | None, int] = {number: place for place, number in enumerate(ordered)}
-        return map(places.get, self.numbers)
-
-    def _orders(self) -> Sequence[int | None]:
+    def _orders(
+        self, numbers: Sequence[int | None], edges: Iterable[tuple[TracedEdge, ...]]
+    ) -> Sequence[int | None]:
         """Give the order of derivative of each node, where it is known."""
         if self.passes is None:
-            return [None] * len(self.kinds)
-        return self.passes.orders(self.numbers, [*self.wiring.edges()])
+            return [None] * len(numbers)
+        return self.passes.orders(numbers, [[edge.target for edge in each] for each in edges])
 
 
 _UNNAMED, _UNNAMED_LEAF, _UNKNOWN = Named(), Named(retains_grad=False), Origin()
 
 
-def _edges(wiring: _autograd.Wiring) -> list[tuple[TracedEdge, ...]]:
+def _shapes(outputs: Iterable[tuple[_autograd.ForwardOutput, ...]]) -> list[Shapes]:
+    """List the shapes that each operation made; what was read as one value stays one."""
+    distinct = {id(made): made for made in outputs}
+    shapes = {key: tuple([output.shape for output in made]) for key, made in distinct.items()}
+    return [shapes[id(made)] for made in outputs]
+
+
+def _created(numbers: Sequence[int | None]) -> Iterator[int | None]:
+    """Give the place of each node among all, in the order in which they were made."""
+    ordered = sorted(number for number in numbers if number is not None)
+    places: dict[int | None, int] = {number: place for place, number in enumerate(ordered)}
+    return map(places.get, numbers)
+
+
+def _edges(
+    wiring: _autograd.Wiring, order: Iterable[int], places: Mapping[int | None, int]
+) -> list[tuple[TracedEdge, ...]]:
     """Make the edges of all nodes as they were found, and give those of each node together."""
-    places: dict[int | None, int] = {number: place for place, number in enumerate(wiring.order)}
     sources: list[int] = []
     output_nrs: list[int] = []
     for number, (start, stop) in enumerate(pairwise(wiring.starts)):
@@ -187,4 +200,4 @@ def _edges(wiring: _autograd.Wiring) -> list[tuple[TracedEdge, ...]]:
         output_nr=output_nrs,
     )
     starts = wiring.starts
-    return [tuple(edges[starts[number] : starts[number + 1]]) for number in wiring.order]
+    return [tuple(edges[starts[number] : starts[number + 1]]) for number in order]

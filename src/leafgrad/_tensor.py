@@ -1,6 +1,6 @@
 """What one tensor is to autograd, read off it once, as a value."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from enum import StrEnum
 
 import torch
@@ -162,7 +162,9 @@ def describe_tensor(tensor: torch.Tensor, *, name: str | None = None) -> TensorD
     with _autograd.unobserved():
         facts = _facts(tensor, name, _role(tensor))
         inside = _inside(tensor) if facts.wrapped else ()
-    return replace(facts, why=(*REASONS[facts.role](facts), *inside))
+    why = *REASONS[facts.role](facts), *inside
+    object.__setattr__(facts, "why", why)  # nobody has seen it; to make it anew takes as long again
+    return facts
 
 
 def _check(tensor: object, name: object) -> None:

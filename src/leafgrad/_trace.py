@@ -38,11 +38,14 @@ class GraphTrace:
             reading = self.__dict__.get("_reading") if name in {"nodes", "roots"} else None
             if reading is None:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            nodes = reading.nodes()
-            made = {"nodes": nodes, "roots": tuple([nodes[place] for place in reading.roots])}
+            made = dict(zip(("nodes", "roots"), reading.nodes_and_roots(), strict=True))
             self.__dict__.update(made)
             self.__dict__.pop("_reading", None)  # another thread may have come first
             return made[name]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Give nodes and roots to whoever copies the trace or sends it to another process."""
+        return {"nodes": self.nodes, "roots": self.roots}
 
     @cached_property
     def edges(self) -> tuple[TracedEdge, ...]:

@@ -151,7 +151,9 @@ def test_a_storage_is_told_by_its_identity_and_has_its_bytes_where_there_is_one(
     memory = _autograd.storage(whole[1:])
     assert memory is not None
     assert memory[1] == 32
+    assert memory[0] == _autograd.storage_identity(whole) == whole.untyped_storage()._cdata
     assert _autograd.storage(whole.to_sparse()) is None
+    assert _autograd.storage_identity(whole.to_sparse()) is None
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")

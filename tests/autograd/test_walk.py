@@ -4,6 +4,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Iterable
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import torch
@@ -109,14 +110,17 @@ def test_a_survey_tells_in_numbers_what_a_walk_tells_in_nodes() -> None:
     x = leaf(2)
     a = x.sin()
     b = a * a + torch.ones(2) * x.unbind()[1]
-    graph = _autograd.walk([recorded(b), recorded(a)])
-    nodes, wiring = _autograd.survey([recorded(b), recorded(a)])
-    assert nodes == list(graph)
-    found = [
-        tuple((None if place is None else nodes[place], input_nr) for place, input_nr in edges)
-        for edges in wiring.edges()
-    ]
-    assert found == list(graph.values())
+    roots = [recorded(b), recorded(a)]
+    graph = _autograd.walk([*roots, recorded(b)])
+    numbers, wiring = _autograd.survey(roots)
+    assert [*numbers.values()] == [*range(len(graph))]
+    nodes = [*numbers]
+    assert nodes[: wiring.roots] == roots
+    assert [nodes[number] for number in wiring.order()] == list(graph)
+    for number, (start, stop) in enumerate(pairwise(wiring.starts)):
+        ends = zip(wiring.targets[start:stop], wiring.input_nrs[start:stop], strict=True)
+        found = [(None if target is None else nodes[target], input_nr) for target, input_nr in ends]
+        assert tuple(found) == graph[nodes[number]]
 
 
 def marks(tensor: torch.Tensor) -> list[object]:
@@ -137,6 +141,16 @@ def test_a_walk_marks_one_node_in_every_so_many_of_a_deep_graph() -> None:
     for _ in range(3 * _walk._LONGEST_FALL):
         x = x.sin()
     assert marks(x) == [_walk._KEPT] * 3
+
+
+def test_a_walk_marks_a_deep_graph_whose_nodes_are_also_found_by_a_shorter_way() -> None:
+    x = leaf(2)
+    steps = [x.sin()]
+    for _ in range(3 * _walk._LONGEST_FALL):
+        steps.append(steps[-1].sin())
+    ends = steps[1] + steps[-1]
+    del steps
+    assert marks(ends) == [_walk._KEPT] * 3
 
 
 def test_a_walk_to_an_edge_lists_what_leads_there_successors_first() -> None:

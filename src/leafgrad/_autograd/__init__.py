@@ -47,7 +47,15 @@ from leafgrad._autograd._node import (
 )
 from leafgrad._autograd._numbers import holds_numbers, numbered_output, results_in_slots, unseen
 from leafgrad._autograd._path import Path, edge, gradient_edge, has_accumulator, path_between
-from leafgrad._autograd._saved import SavedFacts, Slot, State, saved_facts, saved_slots
+from leafgrad._autograd._saved import (
+    SavedFacts,
+    Slot,
+    State,
+    Told,
+    facts_of,
+    saved_facts,
+    saved_slots,
+)
 from leafgrad._autograd._sequence import next_sequence_nr, sequence_nr, sequence_nrs
 from leafgrad._autograd._skeleton import Skeleton, number_of
 from leafgrad._autograd._tensor import (
@@ -63,6 +71,7 @@ from leafgrad._autograd._tensor import (
     reader,
     shape,
     storage,
+    storage_identity,
     unobserved,
     version,
 )
@@ -81,12 +90,14 @@ __all__ = [
     "State",
     "Successors",
     "TensorType",
+    "Told",
     "Wiring",
     "applied",
     "backward_alone",
     "base",
     "edge",
     "facts",
+    "facts_of",
     "forward_class",
     "forward_outputs",
     "function_modes",
@@ -138,6 +149,7 @@ __all__ = [
     "sequence_nrs",
     "shape",
     "storage",
+    "storage_identity",
     "survey",
     "unobserved",
     "unseen",

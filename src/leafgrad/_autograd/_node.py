@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import compress, count, repeat
+from operator import is_
 from typing import Any, NamedTuple
 
 import torch
@@ -52,22 +56,44 @@ def next_functions(node: Node) -> Successors:
 def forward_outputs(node: Node) -> tuple[ForwardOutput, ...]:
     """Tell shape, dtype and device of each tensor that the node's operation made."""
     outputs = getattr(node, "_input_metadata")  # noqa: B009 (the class does not declare it)
-    return tuple([ForwardOutput(_output_shape(o), o.dtype, o.device) for o in outputs])
+    return tuple([_forward_output(output) for output in outputs])
 
 
-def outputs_of(nodes: Iterable[Any]) -> list[tuple[ForwardOutput, ...]]:
-    """Tell what `forward_outputs` does of many nodes; what is the same becomes one value.
+def _forward_output(output: Any) -> ForwardOutput:
+    return ForwardOutput(_output_shape(output), output.dtype, output.device)
 
-    Nearly all nodes have one output, which is looked up by what it is.
+
+Outputs = list[tuple[ForwardOutput, ...]]
+
+
+def outputs_of(nodes: Iterable[Any]) -> Callable[[], Outputs]:
+    """Read what `forward_outputs` tells of many nodes; what is the same becomes one value.
+
+    PyTorch gives a copy of what a node knows, which holds no tensor, so that it can be told when
+    somebody asks. Symbolic sizes are told at once: their environment would live on, and learn.
     """
+    copies = []
+    for node in nodes:
+        copy = node._input_metadata
+        if len(copy) == 1:  # as nearly always; a tuple is for the garbage collector to look at
+            (copy,) = copy
+        copies.append(copy)
+    if "torch.fx.experimental.symbolic_shapes" not in sys.modules:
+        return partial(_told, copies)
+    told = _told(copies)
+    return lambda: told
+
+
+def _told(copies: Iterable[Any]) -> Outputs:
+    """Tell what many nodes know, each of one output or of a tuple of them."""
     known = _Known()
     found = []
-    for node in nodes:
+    for copy in copies:
         try:
-            (output,) = node._input_metadata
-            found.append(known[tuple(_shape(output)), _dtype(output), _device(output)])
-        except (ValueError, RuntimeError, TypeError):  # several, a nested one, sizes without a hash
-            outputs = forward_outputs(node)
+            found.append(known[tuple(_shape(copy)), _dtype(copy), _device(copy)])
+        except (RuntimeError, TypeError):  # a nested one, sizes without a hash, several
+            several = copy if isinstance(copy, tuple) else (copy,)
+            outputs = tuple([_forward_output(output) for output in several])
             found.append(known.setdefault(outputs, outputs))
     return found
 
@@ -110,9 +136,10 @@ def is_leaf_node(node: Node) -> bool:
     return isinstance(node, _ACCUMULATE_GRAD)
 
 
-def leaf_variables(nodes: Iterable[Any]) -> dict[int, torch.Tensor]:
+def leaf_variables(nodes: Sequence[Any]) -> dict[int, torch.Tensor]:
     """Give what `leaf_variable` does of many nodes, by the places of those that have a leaf."""
-    return {place: n.variable for place, n in enumerate(nodes) if type(n) is _ACCUMULATE_GRAD}
+    are_leaves = map(is_, map(type, nodes), repeat(_ACCUMULATE_GRAD))
+    return {place: nodes[place].variable for place in compress(count(), are_leaves)}
 
 
 def leaf_variable(node: Node) -> torch.Tensor | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -14,7 +14,14 @@ from torch.autograd.graph import Node
 from leafgrad._autograd._checkpoint import given_to_block
 from leafgrad._autograd._compiled import names_in_compiled_code
 from leafgrad._autograd._node import forward_class
-from leafgrad._autograd._tensor import Facts, facts, plain, reader
+from leafgrad._autograd._tensor import (
+    Facts,
+    address_of_storage,
+    extents,
+    facts,
+    is_parameter,
+    plain,
+)
 
 _CUSTOM: Any = torch._C._FunctionBase
 _SAVED: Any = torch._C._autograd.SavedTensor
@@ -63,58 +70,101 @@ class SavedFacts(NamedTuple):
     current_version: int | None = None
 
 
-Told = tuple[str, State, Facts, int | None, int | None]
+Told = tuple[Any, ...]
 
 
-class _Known(dict[Told, SavedFacts]):
-    """What slots told before, by what it is."""
+def facts_of(told: Iterable[Told]) -> list[SavedFacts]:
+    """Give names to what `saved_facts` read, and sizes as numbers; equal facts become one value."""
+    known = _Facts()
+    return [known[one] for one in told]
 
+
+class _Facts(dict[Told, SavedFacts]):
     def __missing__(self, told: Told) -> SavedFacts:
-        name, state, shown, *versions = told
-        return self.setdefault(told, SavedFacts(name, state, *shown, *versions))
+        name, state, sizes, *rest = told
+        shape = extents(sizes) if type(sizes) is torch.Size else sizes
+        return self.setdefault(told, SavedFacts(name, state, shape, *rest))
 
 
 def saved_facts(
     nodes: Sequence[Node], parameters: Container[int | None]
-) -> tuple[list[int], list[int | None], list[SavedFacts]]:
+) -> tuple[list[int], list[int | None], list[Told]]:
     """Read what many nodes saved, as `saved_slots` does, into values that keep nothing alive.
 
-    Gives in columns the places of the nodes, the identities of the storages and all else, where
-    equal facts are one value. A storage among `parameters` is a parameter's, whatever shows it.
+    Gives in columns the places of the nodes, the identities of the storages and all else, for
+    `facts_of`. A storage among `parameters` is a parameter's, whatever shows it.
     """
-    known = _Known()
-    places, storages, rest = [], [], []
-    for place, storage, told in _rows(nodes, parameters):
-        places.append(place)
-        storages.append(storage)
-        rest.append(known[told])
-    return places, storages, rest
-
-
-def _rows(
-    nodes: Sequence[Node], parameters: Container[int | None]
-) -> Iterator[tuple[int, int | None, Told]]:
-    """Read slot by slot; nearly all hold one tensor as it is, and take the short way."""
-    version = reader("_version")
-    kinds = set(map(type, nodes))
-    names = {kind: None if issubclass(kind, _CUSTOM) else _slot_names(kind) for kind in kinds}
+    known, slots = dict[Told, Told](), _Slots()
+    quick_row = _QuickReader(known, parameters).row
+    places, storages, facts = [], [], []
     for place, node in enumerate(nodes):
-        attributes = names[type(node)]
-        if attributes is None:
-            for slot in saved_slots(node):
-                yield place, *_told_of(slot, parameters)
-            continue
-        for raw, public, name in attributes:
-            saved = _held(node, raw)
-            kept = saved.data if type(saved) is _SAVED and saved.unpack_hook is None else None
-            if kept is None:
-                for slot in _slots(node, saved, public, name):
-                    yield place, *_told_of(slot, parameters)
-                continue
-            current = version(kept)  # 0 where it was never written to, thus as it was saved
+        for names in slots[type(node)]:
+            row = quick_row(node, names)
+            if row is None:
+                for slot in _slots_of(node, *names):
+                    storage, told = _told_of(slot, parameters)
+                    places.append(place)
+                    storages.append(storage)
+                    facts.append(known.setdefault(told, told))
+            else:
+                places.append(place)
+                storages.append(row[0])
+                facts.append(row[1])
+    return places, storages, facts
+
+
+class _Slots(dict[type, tuple[tuple[str, str, str], ...]]):
+    """What `_slot_names` gives for nodes of each type; all that a custom function has is one."""
+
+    def __missing__(self, kind: type) -> tuple[tuple[str, str, str], ...]:
+        return self.setdefault(kind, _slot_names(_CUSTOM if issubclass(kind, _CUSTOM) else kind))
+
+
+def _slots_of(node: Node, raw: str, public: str, name: str) -> Sequence[Slot]:
+    if isinstance(node, _CUSTOM):
+        return saved_slots(node)
+    return _slots(node, _held(node, raw), public, name)
+
+
+class _QuickReader:
+    """Reads what nearly all slots hold: one tensor, as it is, that is no subclass's."""
+
+    def __init__(self, known: dict[Told, Told], parameters: Container[int | None]) -> None:
+        self.known = known
+        self.parameters = parameters
+        self.nbytes: dict[int, int] = {}
+
+    def row(self, node: Node, names: tuple[str, str, str]) -> tuple[int, Told] | None:
+        """Tell the identity of the storage and all else, None of what is not so.
+
+        This is most of what it takes to read a graph, so it takes as few steps as it can.
+        """
+        raw, public, name = names
+        try:
+            saved = getattr(node, raw)
+            if type(saved) is not _SAVED or saved.unpack_hook is not None:
+                return None
+            kept = saved.data
+            kind = type(kept)
+            if kind is not torch.Tensor and kind is not torch.nn.Parameter:
+                return None
+            storage = address_of_storage(kept)
+            nbytes = self.nbytes.get(storage)
+            if nbytes is None:
+                nbytes = self.nbytes[storage] = kept.untyped_storage().nbytes()
+            current = kept._version  # 0 where it was never written to, thus as it was saved
             expected = current and _expected_version(_complaint(getattr, node, public), current)
-            storage, shown = facts(kept, parameters)
-            yield place, storage, (name, "live", shown, expected, current)
+            is_own = (
+                storage in self.parameters
+                or kind is torch.nn.Parameter
+                or hasattr(kept, "_is_param")
+                or ((base := kept._base) is not None and is_parameter(base))
+            )
+            shape, dtype, device = kept.shape, kept.dtype, kept.device
+            told = name, "live", shape, dtype, device, nbytes, is_own, expected, current
+            return storage, self.known.setdefault(told, told)
+        except (RuntimeError, TypeError):  # freed; sparse or nested; sizes without a hash
+            return None
 
 
 def _held(node: Node, raw: str) -> Any:
@@ -129,11 +179,11 @@ def _told_of(slot: Slot, parameters: Container[int | None]) -> tuple[int | None,
     """Tell what a slot shows; of a packed one, shape and dtype are those of something else."""
     name, state, tensor, expected, current = slot
     if tensor is None:
-        return None, (name, state, _NOTHING, None, None)
+        return None, (name, state, *_NOTHING, None, None)
     storage, shown = facts(tensor, parameters)
     if state == "packed":
         shown = None, None, *shown[2:]
-    return storage, (name, state, shown, expected, current)
+    return storage, (name, state, *shown, expected, current)
 
 
 _NOTHING: Facts = (None,) * 5

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import torch
 from torch.autograd.graph import Node
 
-_OF_NO_OPERATION = 2**64 - 1
+OF_NO_OPERATION = 2**64 - 1
 
 
 def sequence_nr(node: Node) -> int | None:
     """Give the node's number, by which backward goes; None for a node that stands for a leaf."""
     number: int = node._sequence_nr()
-    return None if number == _OF_NO_OPERATION else number
+    return None if number == OF_NO_OPERATION else number
 
 
-def sequence_nrs(nodes: Iterable[Any]) -> list[int | None]:
-    """Give the numbers of many nodes."""
-    return [
-        None if (number := node._sequence_nr()) == _OF_NO_OPERATION else number for node in nodes
-    ]
+def sequence_nrs(numbers: Iterable[int]) -> list[int | None]:
+    """Give what `sequence_nr` does of many nodes, by what they say themselves."""
+    return [None if number == OF_NO_OPERATION else number for number in numbers]
 
 
 # The number that the next node of this thread will get. As it is: a recording asks all the time.

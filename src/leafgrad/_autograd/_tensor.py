@@ -75,15 +75,21 @@ def version(tensor: torch.Tensor) -> int | None:
 
 
 def storage(tensor: torch.Tensor) -> tuple[int, int] | None:
-    """Give the identity of the tensor's storage and its bytes, None where it has no single one.
+    """Give the identity of the tensor's storage and its bytes, None where it has no single one."""
+    identity = storage_identity(tensor)
+    return None if identity is None else (identity, torch.Tensor.untyped_storage(tensor).nbytes())
 
-    The identity is good for as long as the storage lives.
-    """
+
+def storage_identity(tensor: torch.Tensor) -> int | None:
+    """Give what tells the tensor's storage from any other that lives, None where it has none."""
     try:
-        memory = torch.Tensor.untyped_storage(tensor)
+        return address_of_storage(tensor)
     except NotImplementedError:
         return None
-    return memory._cdata, memory.nbytes()
+
+
+address_of_storage: Callable[[torch.Tensor], int]
+address_of_storage = torch._C._storage_address  # type: ignore[attr-defined]
 
 
 Facts = tuple[
@@ -98,32 +104,12 @@ Facts = tuple[
 def facts(tensor: torch.Tensor, parameters: Container[int | None] = ()) -> tuple[int | None, Facts]:
     """Tell the storage's identity, and shape, dtype, device, the storage's bytes, if a parameter's.
 
-    That is for many tensors, nearly all of which are no subclass's and can be asked without detour.
     A storage among `parameters` is known to be a parameter's.
     """
-    if type(tensor) in _PLAIN:
-        try:
-            memory = _untyped_storage(tensor)
-            identity = memory._cdata
-            base = tensor._base
-            is_own = (
-                identity in parameters
-                or is_parameter(tensor)
-                or (base is not None and is_parameter(base))
-            )
-            sizes = extents(tensor.shape)
-        except RuntimeError:  # a sparse or a nested one
-            pass
-        else:
-            return identity, (sizes, tensor.dtype, tensor.device, memory.nbytes(), is_own)
     identity, nbytes = storage(tensor) or (None, None)
     is_own = identity in parameters or is_parameter_or_view(tensor)
     dtype, device = plain(tensor, "dtype"), plain(tensor, "device")
     return identity, (shape(tensor), dtype, device, nbytes, is_own)
-
-
-_PLAIN = {torch.Tensor, torch.nn.Parameter}
-_untyped_storage = torch.Tensor.untyped_storage
 
 
 def shape(tensor: torch.Tensor) -> tuple[int | str, ...] | None:

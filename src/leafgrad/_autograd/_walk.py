@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch.autograd.graph import Node
@@ -26,31 +25,44 @@ def grad_fn_name(tensor: torch.Tensor) -> str | None:
     return node_name(node)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Wiring:
+class Wiring(NamedTuple):
     """Who leads to whom in a graph, in numbers that outlive it.
 
-    A number is a place in the order in which the nodes were found.
+    A number is a place in the order in which the nodes were found, the roots first of all.
 
     Attributes:
-        order: The numbers of the nodes, each one before those of its successors.
+        roots: How many roots there are.
         starts: Where the edges of each node start, and last of all where they end.
         targets: Where each edge leads to, node by node; None where an input needed no gradient.
         input_nrs: Which output of that node each edge leads to.
+        sequence_nrs: The number that PyTorch gave each node, a leaf the highest that there is.
     """
 
-    order: list[int]
+    roots: int
     starts: list[int]
     targets: list[int | None]
     input_nrs: list[int]
+    sequence_nrs: list[int]
 
-    def edges(self) -> Iterator[list[tuple[int | None, int]]]:
-        """Yield the edges of each node, both in order: a place in that order, and an input_nr."""
-        places: dict[int | None, int] = {number: place for place, number in enumerate(self.order)}
-        for number in self.order:
-            edges = slice(self.starts[number], self.starts[number + 1])
-            targets = map(places.get, self.targets[edges])
-            yield [*zip(targets, self.input_nrs[edges], strict=True)]
+    def order(self) -> list[int]:
+        """Order the numbers of the nodes, each one before those of its successors.
+
+        What waits on the stack is a node to be entered or, as its complement, one to be finished.
+        """
+        starts, targets = self.starts, self.targets
+        finished: list[int] = []
+        entered: set[int | None] = {None}
+        ahead: list[Any] = [*range(self.roots)]
+        while ahead:
+            number = ahead.pop()
+            if number < 0:
+                finished.append(~number)
+            elif number not in entered:
+                entered.add(number)
+                ahead.append(~number)
+                successors = targets[starts[number] : starts[number + 1]]
+                ahead += [target for target in successors if target not in entered]
+        return finished[::-1]
 
 
 def walk(roots: Iterable[Node]) -> dict[Node, Successors]:
@@ -60,15 +72,17 @@ def walk(roots: Iterable[Node]) -> dict[Node, Successors]:
     can be freed later on: see `_break_fall`. The mapping keeps the nodes alive; drop it when the
     facts are read.
     """
-    return {node: next_functions(node) for node in survey(roots)[0]}
+    numbers, wiring = survey(roots)
+    nodes = map([*numbers].__getitem__, wiring.order())
+    return {node: next_functions(node) for node in nodes}
 
 
-def survey(roots: Iterable[Node]) -> tuple[list[Node], Wiring]:
-    """List every node that `roots` lead to, predecessors first, and tell who leads to whom.
+def survey(roots: Iterable[Node]) -> tuple[dict[Node, int], Wiring]:
+    """Number every node that `roots` lead to, as they are found, and tell who leads to whom.
 
     This is to `walk` what a column is to a row: it makes a few lists, however many nodes there are.
     """
-    roots = [*roots]
+    roots = dict.fromkeys(roots)
     try:
         return _surveyed(roots)
     except BaseException:  # an interrupted walk leaves a graph that is to be freed as well
@@ -76,42 +90,32 @@ def survey(roots: Iterable[Node]) -> tuple[list[Node], Wiring]:
         raise
 
 
-def _surveyed(roots: list[Node]) -> tuple[list[Node], Wiring]:
-    numbers, finished, starts, ends = _depth_first(roots)
-    nodes = [*numbers]
-    targets = [*map(numbers.get, ends[0])]
-    order = finished[::-1]
-    wiring = Wiring(order=order, starts=starts, targets=targets, input_nrs=ends[1])
+def _surveyed(roots: Collection[Node]) -> tuple[dict[Any, int], Wiring]:
+    """Find the successors of each node that was found, until there is none left."""
+    nodes: list[Any] = [*roots]
+    found = len(nodes)
+    numbers: dict[Any, Any] = dict(zip(nodes, range(found), strict=True))
+    numbers[None] = None  # where an input needed no gradient
+    starts, targets, input_nrs = [0], [], []
+    for node in nodes:
+        for successor, input_nr in node.next_functions:
+            target = numbers.setdefault(successor, found)
+            if target is found:
+                nodes.append(successor)
+                found += 1
+            targets.append(target)
+            input_nrs.append(input_nr)
+        starts.append(len(targets))
+    del numbers[None]
+    wiring = Wiring(
+        roots=len(roots),
+        starts=starts,
+        targets=targets,
+        input_nrs=input_nrs,
+        sequence_nrs=[node._sequence_nr() for node in nodes],
+    )
     _break_fall(nodes, wiring)
-    return [*map(nodes.__getitem__, order)], wiring
-
-
-Ends = tuple[list[Node | None], list[int]]
-
-
-def _depth_first(roots: list[Node]) -> tuple[dict[Any, int], list[int], list[int], Ends]:
-    """Number the nodes as they are found, finish each after its successors, and list the edges.
-
-    What waits on the stack is a node to be entered or, as its number, a node to be finished.
-    """
-    numbers: dict[Any, int] = {}
-    finished, starts, successors, input_nrs = [], [0], [], []
-    ahead: list[Any] = [*roots]
-    while ahead:
-        node = ahead.pop()
-        if node.__class__ is int:
-            finished.append(node)
-        elif node not in numbers:
-            number = numbers[node] = len(numbers)
-            edges = node.next_functions
-            (ahead if edges else finished).append(number)
-            for successor, input_nr in edges:
-                successors.append(successor)
-                input_nrs.append(input_nr)
-                if successor is not None and successor not in numbers:
-                    ahead.append(successor)
-            starts.append(len(successors))
-    return numbers, finished, starts, (successors, input_nrs)
+    return numbers, wiring
 
 
 Edge = tuple[Node, int]
@@ -161,10 +165,10 @@ def _leading(
     return leading, edge
 
 
-_LONGEST_FALL = 500
+_LONGEST_FALL = 1_000  # steps of up to 300 bytes, on a stack that has 512 KiB or more
 
 
-def _break_fall(nodes: list[Node], wiring: Wiring) -> None:
+def _break_fall(nodes: Sequence[Node], wiring: Wiring) -> None:
     """Make a graph that Python has looked at safe to free, however deep it is.
 
     PyTorch frees a graph in a loop, but a node that Python has seen is freed by its Python object,
@@ -173,12 +177,25 @@ def _break_fall(nodes: list[Node], wiring: Wiring) -> None:
     As every node is still held by its predecessors alone, nothing lives longer and no cycle
     arises, and a graph that is not that deep stays as it is.
     """
-    starts, targets = wiring.starts, wiring.targets
-    leading_on = len(set(starts)) - 1
-    if leading_on < _LONGEST_FALL:  # no path has more nodes than these and an end
+    if len(nodes) <= _LONGEST_FALL:
         return
-    falls = [1] * len(nodes)
-    for number in reversed(wiring.order):
+    try:
+        deep = _deep(reversed(range(len(nodes))), wiring)
+    except TypeError:  # nodes were found before others that lead to them as well
+        deep = _deep(reversed(wiring.order()), wiring)
+    for number in deep:
+        keep_successors(nodes[number], next_functions(nodes[number]))
+
+
+def _deep(order: Iterable[int], wiring: Wiring) -> list[int]:
+    """List the nodes at which falls are to be broken; `order` has each after its successors.
+
+    A TypeError says that it has not.
+    """
+    starts, targets = wiring.starts, wiring.targets
+    falls: list[Any] = [None] * (len(starts) - 1)
+    deep = []
+    for number in order:
         edge, stop = starts[number], starts[number + 1]
         longest = 0
         while edge < stop:  # at two thirds of what slicing takes
@@ -187,9 +204,10 @@ def _break_fall(nodes: list[Node], wiring: Wiring) -> None:
                 longest = falls[target]
             edge += 1
         if longest == _LONGEST_FALL:
-            keep_successors(nodes[number], next_functions(nodes[number]))
+            deep.append(number)
             longest = 0
         falls[number] = longest + 1
+    return deep
 
 
 _KEPT = "leafgrad: successors"
