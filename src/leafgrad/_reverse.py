@@ -1,6 +1,6 @@
 """Nested reverse mode: order n by n reverse passes, each through the one before."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -23,7 +23,7 @@ class Reverse:
     orders: list[MultiIndex]
     create_graph: bool
 
-    def differentiate(self, outputs: Tensor, path: Sequence[Node]) -> dict[MultiIndex, Tensor]:
+    def differentiate(self, outputs: Tensor, path: Collection[Node]) -> dict[MultiIndex, Tensor]:
         """Compute the derivatives, channel by channel; `path` is what leads to `inputs`."""
         with _RetainedGradientsKept(outputs, self.inputs):
             check_formulas(path)

@@ -178,6 +178,6 @@ def test_a_walk_to_an_edge_marks_a_deep_graph_as_well() -> None:
     start = x = leaf(2).sin()
     for _ in range(3 * _walk._LONGEST_FALL):
         x = x.sin()
-    nodes: list[Any] = _walk.walk_to((recorded(start), 0), recorded(x))[0]
+    nodes: Any = _walk.walk_to((recorded(start), 0), recorded(x))[0]
     assert len(nodes) == 3 * _walk._LONGEST_FALL
     assert [mark for node in nodes for mark in node.metadata] == [_walk._KEPT] * 3
