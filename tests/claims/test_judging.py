@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sphinx.errors import ExtensionError
+from sphinx.errors import ConfigError, ExtensionError
 
 from leafgrad.claims._sphinx._order import shows_others
 
@@ -77,6 +77,11 @@ def setup(app):
     late = "import pathlib, time\nwhile not pathlib.Path('read').exists(): time.sleep(0.02)"
     pages = {"index": f"# First\n{TREE}", "late": "# Late\n\n" + CELL.format(late)}
     assert build(conf=conf, toml="timeout = 20\n", **pages) == (0, "")
+
+
+def test_a_site_that_cannot_be_judged_is_an_error_of_its_configuration(build: Building) -> None:
+    with pytest.raises(ConfigError, match="the process that executes pages is gone"):
+        build(toml="preload = ['no_such_module']\n", index=f"# First\n\n{HANGS}")
 
 
 def test_a_build_that_fails_leaves_nothing_running(build: Building) -> None:
