@@ -3,6 +3,7 @@
 import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 import torch
@@ -63,12 +64,13 @@ class Reader:
 
     def _named(self) -> Iterator[tuple[int, Named]]:
         """Read what is known from the leaves and from the tensors that nodes have made."""
-        retaining = _autograd.reader("retains_grad")
-        for number, leaf in self.leaves.items():
-            if id(leaf) in self.tensors:
-                yield number, _known_from([(None, leaf), *self.tensors[id(leaf)]])
-            elif retaining(leaf):
-                yield number, Named((), retains_grad=True)
+        leaves = self.leaves
+        retaining = map(_autograd.reader("retains_grad"), leaves.values())
+        for number in compress(leaves, retaining):
+            yield number, Named((), retains_grad=True)
+        at_hand = map(self.tensors.__contains__, map(id, leaves.values()))
+        for number, leaf in compress(leaves.items(), at_hand):
+            yield number, _known_from([(None, leaf), *self.tensors[id(leaf)]])
         for node, tensors in self.tensors.items():
             if node in self.numbers:
                 yield self.numbers[node], _known_from(tensors)
@@ -76,8 +78,7 @@ class Reader:
     def saved(self) -> Saved:
         """Read what the nodes keep."""
         at_hand = [*self.leaves.values(), *(t for many in self.tensors.values() for _, t in many)]
-        parameters = {*map(_autograd.storage_identity, filter(_autograd.is_parameter, at_hand))}
-        parameters.discard(None)
+        parameters = _autograd.storages_of_parameters(at_hand)
         numbers, storages, facts = _autograd.saved_facts(self.nodes, parameters)
         return Saved(numbers, storages, facts, dict(self._writes(storages, facts)))
 

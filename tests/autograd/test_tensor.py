@@ -151,9 +151,16 @@ def test_a_storage_is_told_by_its_identity_and_has_its_bytes_where_there_is_one(
     memory = _autograd.storage(whole[1:])
     assert memory is not None
     assert memory[1] == 32
-    assert memory[0] == _autograd.storage_identity(whole) == whole.untyped_storage()._cdata
+    assert memory[0] == whole.untyped_storage()._cdata
     assert _autograd.storage(whole.to_sparse()) is None
-    assert _autograd.storage_identity(whole.to_sparse()) is None
+
+
+def test_of_parameters_the_storages_are_told_those_that_there_are() -> None:
+    whole, other = torch.ones(4), torch.ones(2)
+    parameters = [torch.nn.Parameter(whole), torch.nn.Parameter(torch.eye(2).to_sparse())]
+    other._is_param = True
+    own = {tensor.untyped_storage()._cdata for tensor in (whole, other)}
+    assert _autograd.storages_of_parameters([*parameters, other, torch.ones(3)]) == own
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")

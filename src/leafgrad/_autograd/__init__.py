@@ -71,7 +71,7 @@ from leafgrad._autograd._tensor import (
     reader,
     shape,
     storage,
-    storage_identity,
+    storages_of_parameters,
     unobserved,
     version,
 )
@@ -149,7 +149,7 @@ __all__ = [
     "sequence_nrs",
     "shape",
     "storage",
-    "storage_identity",
+    "storages_of_parameters",
     "survey",
     "unobserved",
     "unseen",

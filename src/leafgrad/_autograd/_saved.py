@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import partial
@@ -16,7 +15,6 @@ from leafgrad._autograd._compiled import names_in_compiled_code
 from leafgrad._autograd._node import forward_class
 from leafgrad._autograd._tensor import (
     Facts,
-    address_of_storage,
     extents,
     facts,
     is_parameter,
@@ -24,7 +22,6 @@ from leafgrad._autograd._tensor import (
 )
 
 _CUSTOM: Any = torch._C._FunctionBase
-_SAVED: Any = torch._C._autograd.SavedTensor
 
 State = Literal["live", "freed", "packed", "offloaded", "recompute"]
 
@@ -51,7 +48,7 @@ def saved_slots(node: Node) -> tuple[Slot, ...]:
     """
     custom = forward_class(node) is not None
     slots: list[Slot] = []
-    for raw, public, name in _slot_names(_CUSTOM if custom else type(node)):
+    for raw, public, name in _SLOTS[type(node)]:
         slots += _slots(node, _held(node, raw), public, name)
     return (*_as_compiled(node, slots), *slots_on_ctx(node)) if custom else tuple(slots)
 
@@ -93,78 +90,56 @@ def saved_facts(
 
     Gives in columns the places of the nodes, the identities of the storages and all else, for
     `facts_of`. A storage among `parameters` is a parameter's, whatever shows it.
+
+    Nearly all slots hold one tensor, as it is, that is no subclass's. To read these is most of what
+    it takes to read a graph, so it takes as few steps as it can, and whatever stands in the way of
+    one of them says that a slot is of another kind.
     """
-    known, slots = dict[Told, Told](), _Slots()
-    quick_row = _QuickReader(known, parameters).row
-    places, storages, facts = [], [], []
+    share = dict[Told, Told]().setdefault
+    places: list[int] = []
+    storages: list[int | None] = []
+    facts: list[Told] = []
     for place, node in enumerate(nodes):
-        for names in slots[type(node)]:
-            row = quick_row(node, names)
-            if row is None:
-                for slot in _slots_of(node, *names):
-                    storage, told = _told_of(slot, parameters)
-                    places.append(place)
-                    storages.append(storage)
-                    facts.append(known.setdefault(told, told))
-            else:
+        for raw, public, name in _SLOTS[type(node)]:
+            try:
+                saved: Any = getattr(node, raw)
+                kept: Any = saved.data if saved.unpack_hook is None else None
+                is_own = _ARE_PARAMETERS[type(kept)]
+                memory = kept.untyped_storage()
+                storage, nbytes = memory._cdata, memory.nbytes()
+                current = kept._version  # 0 where it was never written to, thus as it was saved
+                expected = current and _expected_version(_complaint(getattr, node, public), current)
+                is_own = (
+                    is_own
+                    or storage in parameters
+                    or hasattr(kept, "_is_param")
+                    or ((base := kept._base) is not None and is_parameter(base))
+                )
+                shape, dtype, device = kept.shape, kept.dtype, kept.device
+                told = name, "live", shape, dtype, device, nbytes, is_own, expected, current
+                facts.append(share(told, told))
                 places.append(place)
-                storages.append(row[0])
-                facts.append(row[1])
+                storages.append(storage)
+            except _OF_ANOTHER_KIND:
+                for slot in _slots_of(node, raw, public, name):
+                    identity, told = _told_of(slot, parameters)
+                    facts.append(share(told, told))
+                    places.append(place)
+                    storages.append(identity)
     return places, storages, facts
 
 
-class _Slots(dict[type, tuple[tuple[str, str, str], ...]]):
-    """What `_slot_names` gives for nodes of each type; all that a custom function has is one."""
+_ARE_PARAMETERS: dict[Any, bool] = {torch.Tensor: False, torch.nn.Parameter: True}
 
-    def __missing__(self, kind: type) -> tuple[tuple[str, str, str], ...]:
-        return self.setdefault(kind, _slot_names(_CUSTOM if issubclass(kind, _CUSTOM) else kind))
+# It is freed, sparse or nested; its sizes have no hash; there are several slots; a hook made
+# something of it, there is no tensor, or one of a subclass.
+_OF_ANOTHER_KIND = (RuntimeError, TypeError, AttributeError, KeyError)
 
 
 def _slots_of(node: Node, raw: str, public: str, name: str) -> Sequence[Slot]:
     if isinstance(node, _CUSTOM):
         return saved_slots(node)
     return _slots(node, _held(node, raw), public, name)
-
-
-class _QuickReader:
-    """Reads what nearly all slots hold: one tensor, as it is, that is no subclass's."""
-
-    def __init__(self, known: dict[Told, Told], parameters: Container[int | None]) -> None:
-        self.known = known
-        self.parameters = parameters
-        self.nbytes: dict[int, int] = {}
-
-    def row(self, node: Node, names: tuple[str, str, str]) -> tuple[int, Told] | None:
-        """Tell the identity of the storage and all else, None of what is not so.
-
-        This is most of what it takes to read a graph, so it takes as few steps as it can.
-        """
-        raw, public, name = names
-        try:
-            saved = getattr(node, raw)
-            if type(saved) is not _SAVED or saved.unpack_hook is not None:
-                return None
-            kept = saved.data
-            kind = type(kept)
-            if kind is not torch.Tensor and kind is not torch.nn.Parameter:
-                return None
-            storage = address_of_storage(kept)
-            nbytes = self.nbytes.get(storage)
-            if nbytes is None:
-                nbytes = self.nbytes[storage] = kept.untyped_storage().nbytes()
-            current = kept._version  # 0 where it was never written to, thus as it was saved
-            expected = current and _expected_version(_complaint(getattr, node, public), current)
-            is_own = (
-                storage in self.parameters
-                or kind is torch.nn.Parameter
-                or hasattr(kept, "_is_param")
-                or ((base := kept._base) is not None and is_parameter(base))
-            )
-            shape, dtype, device = kept.shape, kept.dtype, kept.device
-            told = name, "live", shape, dtype, device, nbytes, is_own, expected, current
-            return storage, self.known.setdefault(told, told)
-        except (RuntimeError, TypeError):  # freed; sparse or nested; sizes without a hash
-            return None
 
 
 def _held(node: Node, raw: str) -> Any:
@@ -197,14 +172,23 @@ def _as_compiled(node: Node, slots: list[Slot]) -> Iterator[Slot]:
         yield slot._replace(name=names.get(slot.name, slot.name))
 
 
-@functools.cache  # of PyTorch's own types only, as it keeps them alive
-def _slot_names(kind: type) -> tuple[tuple[str, str, str], ...]:
-    """List the attributes that hold slots, those that unpack what they hold, and their names."""
-    raw = [name for name in dir(kind) if name.startswith("_raw_saved_")]
-    unpacked = [name.removeprefix("_raw") for name in raw]
-    public = [name if hasattr(kind, name) else name.removeprefix("_") for name in unpacked]
-    names = [name.removeprefix("_saved_") for name in public]
-    return tuple(zip(raw, public, names, strict=True))
+class _Slots(dict[type, tuple[tuple[str, str, str], ...]]):
+    """The attributes that hold slots, those that unpack what they hold, and their names, by type.
+
+    Of PyTorch's own types only, which are there for good. Custom functions have one for all slots.
+    """
+
+    def __missing__(self, kind: type) -> tuple[tuple[str, str, str], ...]:
+        if issubclass(kind, _CUSTOM) and kind is not _CUSTOM:
+            return self[_CUSTOM]
+        raw = [name for name in dir(kind) if name.startswith("_raw_saved_")]
+        unpacked = [name.removeprefix("_raw") for name in raw]
+        public = [name if hasattr(kind, name) else name.removeprefix("_") for name in unpacked]
+        names = [name.removeprefix("_saved_") for name in public]
+        return self.setdefault(kind, tuple(zip(raw, public, names, strict=True)))
+
+
+_SLOTS = _Slots()
 
 
 def _slots(node: Node, saved: Any, public: str, name: str) -> list[Slot]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import AbstractContextManager
 from types import FunctionType
 from typing import Any
@@ -86,6 +86,13 @@ def storage_identity(tensor: torch.Tensor) -> int | None:
         return address_of_storage(tensor)
     except NotImplementedError:
         return None
+
+
+def storages_of_parameters(tensors: Iterable[torch.Tensor]) -> set[int | None]:
+    """Give the identities of the storages of those tensors that are parameters."""
+    kind = torch.nn.Parameter
+    own = [tensor for tensor in tensors if type(tensor) is kind or is_parameter(tensor)]
+    return {*map(storage_identity, own)} - {None}
 
 
 address_of_storage: Callable[[torch.Tensor], int]
