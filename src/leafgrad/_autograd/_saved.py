@@ -330,10 +330,25 @@ def _with_versions_of_the_node(slots: list[Slot], unpack_all: Callable[[], objec
 
 def slots_on_ctx(node: Node) -> Iterator[Slot]:
     """Find the tensors that a custom function keeps as attributes of its ctx, never freed."""
-    for name, kept in vars(node).items():
+    for place, kept in on_ctx(node):
         if isinstance(kept, torch.Tensor):
-            yield Slot(f"ctx.{name}", "live", kept)
-        elif isinstance(kept, list | tuple):
-            for number, item in enumerate(kept):
-                if isinstance(item, torch.Tensor):
-                    yield Slot(f"ctx.{name}[{number}]", "live", item)
+            yield Slot(f"ctx.{place}", "live", kept)
+
+
+def on_ctx(node: Node) -> Iterator[tuple[str, object]]:
+    """Yield what a custom function keeps as attributes of its ctx, but for numbers and the like.
+
+    Lists, tuples and dicts are looked into, once each, as they may hold themselves.
+    """
+    ahead: list[tuple[str, object]] = list(vars(node).items())
+    seen = set[int]()
+    for place, kept in ahead:
+        yield place, kept
+        if isinstance(kept, dict | list | tuple) and id(kept) not in seen:
+            seen.add(id(kept))
+            items = kept.items() if isinstance(kept, dict) else enumerate(kept)
+            ahead += (
+                (f"{place}[{key!r}]", item)
+                for key, item in items
+                if not isinstance(item, int | float | str)  # of which there may be a million
+            )
