@@ -303,6 +303,20 @@ def test_what_has_no_answer_in_taylor_mode_says_why(
     assert_refused(message, function(x), x)
 
 
+def test_a_mask_of_bytes_is_refused_in_taylor_mode_as_one_of_truth_values() -> None:
+    x, mask = points(3), torch.tensor([1, 1], dtype=torch.uint8)
+    with pytest.warns(UserWarning, match="deprecated"):
+        outputs = x[:, mask]
+    assert_refused("the elements that a mask shows", outputs, x)
+
+
+def test_a_variance_without_degrees_of_freedom_is_refused_in_taylor_mode() -> None:
+    x = points(3)
+    with pytest.warns(UserWarning, match="degrees of freedom"):
+        outputs = x.var(1, correction=2)
+    assert_refused("it divides by no degrees of freedom", outputs, x)
+
+
 @pytest.mark.parametrize(
     ("message", "function"), REFUSED_OF_A_POINT.values(), ids=REFUSED_OF_A_POINT
 )
@@ -379,6 +393,17 @@ def test_nothing_is_recorded_without_create_graph() -> None:
     w = torch.ones(2, 4, dtype=torch.float64, requires_grad=True)
     result = higher_order_grad((x @ w).tanh(), x, (2, 0), create_graph=False, method="taylor")
     assert result.grad_fn is None
+
+
+@pytest.mark.parametrize("method", ["auto", "taylor", "reverse"])
+@pytest.mark.parametrize("order", [1, 2])
+def test_autocast_around_a_derivative_changes_no_precision(method: Any, order: int) -> None:
+    x = points(4).detach().float().requires_grad_()
+    outputs = (x @ MATRIX.float()).tanh().sum(1)
+    expected = higher_order_grad(outputs, x, (order, 0), method=method)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        ours = higher_order_grad(outputs, x, (order, 0), method=method)
+    assert torch.equal(ours, expected)
 
 
 @pytest.mark.parametrize("inside", [False, True])
