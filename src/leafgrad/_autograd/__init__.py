@@ -54,6 +54,7 @@ from leafgrad._autograd._saved import (
     State,
     Told,
     facts_of,
+    keeps_detached,
     saved_facts,
     saved_slots,
 )
@@ -128,6 +129,7 @@ __all__ = [
     "is_write_into_view",
     "keeps",
     "keeps_array",
+    "keeps_detached",
     "kept",
     "kept_tensors",
     "lacks_formula",

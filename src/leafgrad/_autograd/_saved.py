@@ -328,6 +328,26 @@ def _with_versions_of_the_node(slots: list[Slot], unpack_all: Callable[[], objec
     ]
 
 
+def keeps_detached(node: Node) -> bool:
+    """Say whether something that the node saved has lost its graph by ``detach_()`` since.
+
+    Backward refuses that, except where a hook packed it, or a custom function saved it. PyTorch
+    shows it from 2.12 on.
+    """
+    return any(
+        _is_detached(slot, partial(getattr, node, public))
+        for raw, public, _ in _slot_names(type(node))
+        if isinstance(slot := _held(node, raw), _SAVED) and slot.unpack_hook is None
+    )
+
+
+def _is_detached(saved: Any, unpack: Callable[[], Any]) -> bool:
+    """Tell what has lost its graph from what the node itself made, of which the slot says alike."""
+    if "detached in-place" not in (_complaint(_unpacking(saved)) or ""):
+        return False
+    return _complaint(unpack) is None and not plain(unpack(), "requires_grad")
+
+
 def slots_on_ctx(node: Node) -> Iterator[Slot]:
     """Find the tensors that a custom function keeps as attributes of its ctx, never freed."""
     for place, kept in on_ctx(node):
