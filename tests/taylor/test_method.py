@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.autograd.function import once_differentiable
 from torch.autograd.graph import save_on_cpu
 from torch.nn import functional
@@ -419,6 +420,18 @@ def test_autocast_gives_what_it_gives_in_reverse_mode(*, inside: bool) -> None:
     assert ours.dtype == torch.float32
     theirs = higher_order_grad((x @ w).tanh().sum(1), x, (2, 0))
     torch.testing.assert_close(ours, theirs, rtol=0.1, atol=0.1)
+
+
+def test_fake_tensors_are_answered_by_fake_ones_and_leave_nothing_behind() -> None:
+    def bell(x: Tensor) -> Tensor:
+        return (-x.square()).exp().tanh().sum(1)
+
+    order = (0, 2, 0, 0, 0, 1, 0)
+    x = torch.ones(3, 7, dtype=torch.float16, requires_grad=True)
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        fake = higher_order_grad(bell, mode.from_tensor(x), order, method="taylor")
+    assert (type(fake), fake.shape) == (FakeTensor, (3,))
+    assert type(higher_order_grad(bell, x, order, method="taylor")) is Tensor
 
 
 def test_a_derivative_in_taylor_mode_can_be_differentiated_on() -> None:
