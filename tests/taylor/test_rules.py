@@ -644,6 +644,12 @@ def test_a_kink_of_higher_order_is_what_it_is_in_reverse_mode(
     assert_same_thrice([ours], [theirs], [x], [y])
 
 
+@pytest.mark.parametrize("function", [functional.elu, functional.celu])
+def test_the_derivative_where_nothing_is_known_is_unknown(function: Any) -> None:
+    x = torch.full((1, 1), torch.nan, dtype=torch.float64, requires_grad=True)
+    assert higher_order_grad(function(x), x, 1, method="taylor").isnan().all()
+
+
 def test_what_does_not_deviate_at_all_has_derivatives_of_zero() -> None:
     x, w = rows(3, 2), parameter()
     outputs = (w * x[:, :1]).expand(3, 2).std(1)

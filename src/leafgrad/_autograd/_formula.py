@@ -74,7 +74,8 @@ def keeps_array(node: Node) -> bool:
 
 
 def _is_array(kept: Any) -> bool:
-    return hasattr(kept, "__array_interface__") and kept.shape != () and kept.dtype.kind in "fc"
+    array = getattr(kept, "__array_interface__", None)
+    return array is not None and array["shape"] != () and array["typestr"][1] in "fc"
 
 
 def backward_alone(node: Node) -> list[torch.Tensor]:

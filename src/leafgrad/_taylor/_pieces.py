@@ -67,7 +67,7 @@ def _elu_with(step: Step, x: Series, scale: float, input_scale: float) -> Series
     curved = _jet.exp_of(x.scaled(input_scale)).scaled(falling)
     # At zero, PyTorch's formula gives the slope from the left, and no bend.
     straight = where(value > 0, x.scaled(scale), x.scaled(depth * input_scale))
-    return where(value < 0, curved, straight)
+    return where(value >= 0, straight, curved)
 
 
 def _hardswish(step: Step, x: Series) -> Series | None:
