@@ -5,6 +5,7 @@ import sys
 import warnings
 from importlib.metadata import version as installed_version
 from pathlib import Path
+from typing import TypeVar
 
 from sphinx.deprecation import RemovedInSphinx10Warning
 
@@ -54,6 +55,13 @@ napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 typehints_use_rtype = False
 always_use_bars_union = True
+suppress_warnings = ["config.cache"]  # of the function below, which Sphinx cannot keep
+
+
+def typehints_formatter(annotation: object, _: object) -> str | None:
+    """Write a type variable as its name, without the bound that would be told at each use."""
+    return f"``{annotation.__name__}``" if isinstance(annotation, TypeVar) else None
+
 
 # Inventories of the few names that the reference needs, kept here: a build asks no network.
 intersphinx_mapping = {

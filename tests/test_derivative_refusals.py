@@ -418,6 +418,32 @@ class Stashed(Cube):
         return ctx.slope[0] * gradients[0]
 
 
+class StashedInDict(Stashed):
+    """The same, further inside."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.kept = {"slope": [3 * x**2]}
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return ctx.kept["slope"][0] * gradients[0]
+
+
+class StashedAsArray(Stashed):
+    """The same, outside of PyTorch."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.slope = 3 * x.detach().numpy() ** 2
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return torch.from_numpy(ctx.slope) * gradients[0]
+
+
 class Reversal(torch.autograd.Function):
     """Keeps nothing, so its backward is the same everywhere."""
 
@@ -449,6 +475,8 @@ SHORTCOMINGS: dict[type[torch.autograd.Function], str] = {
     Silent: "a custom function whose backward records nothing",
     HalfSilent: "a custom function whose backward does not record how it uses a tensor",
     Stashed: "a custom function that keeps a tensor without a graph",
+    StashedInDict: "a custom function that keeps a tensor without a graph",
+    StashedAsArray: "a custom function that keeps an array of another library",
 }
 
 

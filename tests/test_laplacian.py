@@ -118,6 +118,12 @@ def test_what_does_not_fit_is_told(
         laplacian(outputs, inputs, **options)
 
 
+def test_one_column_is_named_in_a_list() -> None:
+    points = table()
+    with pytest.raises(TypeError, match=re.escape("dims must be a list of ints, not 1; name one")):
+        laplacian(wave(points), points, dims=1)  # type: ignore[arg-type]
+
+
 def test_rows_that_mix_are_refused() -> None:
     points = table()
     with pytest.raises(RuntimeError, match="each row of outputs must depend on the same row"):

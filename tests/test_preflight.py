@@ -17,6 +17,8 @@ from torch.utils.checkpoint import checkpoint
 
 from leafgrad import GradCause, Preflight, Source, preflight, record
 
+# From 2.12 on.
+EACH_SLOT_CAN_BE_ASKED = hasattr(torch._C._autograd.SavedTensor, "unpack")
 LINES = Path(__file__).read_text("utf-8").splitlines()
 
 
@@ -161,6 +163,19 @@ def test_a_second_derivative_through_what_is_marked_refuses(*, doubly: bool) -> 
     found = preflight(y)
     assert [node.name for node in found.refusing] == ["Error"] * doubly
     assert found.will_fail == doubly == (failure_of(y) is not None)
+
+
+@pytest.mark.skipif(not EACH_SLOT_CAN_BE_ASKED, reason="PyTorch does not show it")
+def test_a_saved_tensor_that_was_detached_in_place_is_foreseen() -> None:
+    h = leaf(2) * 1
+    y = (h.sin() * h.exp()).sum()
+    h.detach_()
+    found = preflight(y)
+    assert [node.name for node in found.detached] == ["SinBackward0"]
+    assert found.first_failure == found.detached[0]
+    told = "A tensor that SinBackward0 saved has been cut from its graph by detach_() since"
+    assert told in str(found).replace("\n    ", " ")
+    assert "detached in-place" in (failure_of(y) or "")
 
 
 def written_by_another() -> torch.Tensor:

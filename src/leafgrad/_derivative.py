@@ -98,7 +98,8 @@ def higher_order_grad(
         independent, that is NaN, as NaN is sent through the graph, in about four passes more, to
         see that none of it gets from row to row. That check waits for the device once. The
         backward of a custom function on the way is called once more, to see that it records
-        itself.
+        itself: plain numbers that it uses, and what is kept elsewhere than on its ``ctx``, are
+        taken for constants.
 
         At a kink, such as that of ReLU at zero, the derivative is what PyTorch's formula says,
         and so it is where a formula divides zero by zero. The second derivative of a ReLU network

@@ -50,6 +50,7 @@ class Preflight:
     Attributes:
         conflicts: The saved tensors that were written in place.
         freed: The nodes whose saved tensors are gone.
+        detached: The nodes that saved a tensor which ``detach_()`` has cut from its graph since.
         refusing: The nodes that stand for a derivative that does not exist.
         without_gradient: Why a named tensor will get no gradient, one explanation a tensor.
         once_differentiable: The nodes that stand in the way of a second derivative, which a plain
@@ -61,6 +62,7 @@ class Preflight:
 
     conflicts: tuple[InPlaceConflict, ...]
     freed: tuple[TracedNode, ...]
+    detached: tuple[TracedNode, ...]
     refusing: tuple[TracedNode, ...]
     without_gradient: tuple[GradExplanation, ...]
     once_differentiable: tuple[OnceDifferentiable, ...]

@@ -38,7 +38,7 @@ def laplacian(
         of `inputs`.
 
     Raises:
-        TypeError: As `higher_order_grad` does.
+        TypeError: As `higher_order_grad` does, or if `dims` is a single int.
         ValueError: If the shapes do not fit together, or `dims` is empty, names a column twice or
             one that is not there, or `method` is unknown.
         RuntimeError: As `higher_order_grad` does.
@@ -63,6 +63,8 @@ def _columns(dims: Sequence[int] | None, axes: Axes) -> list[int]:
     """Give the columns to add up, or raise where `dims` does not name them."""
     if axes.is_elementwise:
         raise ValueError("inputs must have columns in its last axis, but has no axes")
+    if isinstance(dims, int):
+        raise TypeError(f"dims must be a list of ints, not {dims!r}; name one column by [{dims!r}]")
     columns = list(range(axes.columns)) if dims is None else list(dims)
     if not columns:
         raise ValueError(f"dims must name at least one column, not {dims!r}")

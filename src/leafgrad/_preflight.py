@@ -4,16 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._backward import in_backward_order
-from leafgrad._ends import End, ends_in, inside_transforms, roots_of
+from leafgrad._ends import ends_in, inside_transforms, roots_of
 from leafgrad._explain import Backward
 from leafgrad._explanation import GradExplanation
 from leafgrad._findings import InPlaceConflict, OnceDifferentiable, Preflight
 from leafgrad._graph import log_of, trace_graph
 from leafgrad._record import Recording
-from leafgrad._trace import GraphTrace
 from leafgrad._traced import TracedNode
 
 Names = torch.nn.Module | Mapping[str, torch.Tensor] | None
@@ -27,10 +27,10 @@ def preflight(
 ) -> Preflight:
     """Say what a backward from some outputs would fail at or leave out, without running it.
 
-    It finds what PyTorch itself checks: tensors written in place since they were saved, and saved
-    tensors that are gone. What hooks and the code of custom functions do is not foreseen; where a
-    failure depends on that, it is told as possible only. A few nodes do not show what they saved:
-    they are listed as `Preflight.hidden`.
+    It finds what PyTorch itself checks: tensors written or detached in place since they were saved,
+    and saved tensors that are gone. What hooks and the code of custom functions do is not foreseen;
+    where a failure depends on that, it is told as possible only. A few nodes do not show what they
+    saved: they are listed as `Preflight.hidden`.
 
     Args:
         outputs: What backward is to be called on, all together: a tensor of any shape and dtype, a
@@ -67,12 +67,15 @@ def preflight(
     nodes = tuple(in_backward_order(trace))
     with _autograd.unobserved():
         ends = [inside_transforms(end) for end in ends_in(outputs)]
-        once = dict(_once_differentiable(ends, trace))
+        pairs = [*zip(_autograd.walk(roots_of(ends)), trace.nodes, strict=True)]
+        once = dict(_once_differentiable(pairs))
+        cut = {node.index for live, node in pairs if _autograd.keeps_detached(live)}
     conflicts = tuple(_conflicts(nodes))
-    certain = {conflict.node.index for conflict in conflicts if conflict.is_certain}
+    certain = cut | {conflict.node.index for conflict in conflicts if conflict.is_certain}
     return Preflight(
         conflicts=conflicts,
         freed=tuple(node for node in nodes if node.is_freed),
+        detached=tuple(node for node in nodes if node.index in cut),
         refusing=tuple(node for node in nodes if node.name in REFUSING),
         without_gradient=tuple(_without_gradient(Backward(ends, log_of(recording)), names)),
         once_differentiable=tuple(once[node.index] for node in nodes if node.index in once),
@@ -108,10 +111,10 @@ def _without_gradient(backward: Backward, names: Names) -> Iterator[GradExplanat
 
 
 def _once_differentiable(
-    ends: Sequence[End], trace: GraphTrace
+    pairs: Sequence[tuple[Node, TracedNode]],
 ) -> Iterator[tuple[int, OnceDifferentiable]]:
     """Find what stands in the way of a second derivative, as far as nodes show it."""
-    for live, node in zip(_autograd.walk(roots_of(ends)), trace.nodes, strict=True):
+    for live, node in pairs:
         for is_once, reason in ONCE.items():
             if is_once(live):
                 yield node.index, OnceDifferentiable(node=node, reason=reason)

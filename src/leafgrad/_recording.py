@@ -104,6 +104,11 @@ def _gap(node: Node) -> str | None:
         return f"a custom function {_ONCE}"
     if None in starts:
         return "a custom function whose backward records nothing: write it in recorded operations"
+    if _autograd.keeps_array(node):
+        return (
+            "a custom function that keeps an array of another library, so that what this array "
+            "owes to inputs is not recorded: keep a tensor in its place"
+        )
     if None in kept:
         return (
             "a custom function that keeps a tensor without a graph, so that what this tensor owes "

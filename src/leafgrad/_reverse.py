@@ -1,6 +1,7 @@
 """Nested reverse mode: order n by n reverse passes, each through the one before."""
 
 from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -25,7 +26,7 @@ class Reverse:
 
     def differentiate(self, outputs: Tensor, path: Collection[Node]) -> dict[MultiIndex, Tensor]:
         """Compute the derivatives, channel by channel; `path` is what leads to `inputs`."""
-        with _RetainedGradientsKept(outputs, self.inputs):
+        with _RetainedGradientsKept(outputs, self.inputs), _as_recorded(self.inputs):
             check_formulas(path)
             check_rows(outputs, self.inputs, self.axes, path)
             partials = [self._partials(channel) for channel in _channels(outputs, self.axes)]
@@ -63,7 +64,7 @@ def differentiate_once(
 
     That is, that rows are independent, and that all on the way records itself.
     """
-    with _RetainedGradientsKept(outputs, inputs):
+    with _RetainedGradientsKept(outputs, inputs), _as_recorded(inputs):
         gradients = [
             _gradient(channel, inputs, create_graph=create_graph)
             for channel in _channels(outputs, axes)
@@ -95,6 +96,14 @@ def _joined(channels: list[Tensor], shape: torch.Size) -> Tensor:
     """Lay channels side by side."""
     whole = channels[0] if len(channels) == 1 else torch.stack(channels, -1)
     return whole if whole.shape == shape else whole.reshape(shape)
+
+
+def _as_recorded(inputs: Tensor) -> AbstractContextManager[None]:
+    """Compute in the dtypes of the graph, where autocast would cast what is computed now."""
+    device = inputs.device.type
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        return torch.autocast(device, enabled=False)
+    return nullcontext()
 
 
 class _RetainedGradientsKept:

@@ -124,6 +124,24 @@ def test_a_custom_function_keeps_saved_tensors_and_what_is_on_its_ctx() -> None:
     assert [kept is x for kept in _autograd.kept_tensors(node_of(cube))] == [True, True]
 
 
+class Settings(Cube):
+    """Keeps numbers of another library."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, *kept: Any) -> torch.Tensor:
+        ctx.kept = kept
+        return x**3
+
+
+def test_an_array_of_numbers_is_told_from_a_number_and_from_indices() -> None:
+    x = torch.ones(2, requires_grad=True)
+    numbers = x.detach().numpy()
+    kept = [(numbers,), (numbers[0],), (numbers.astype(int),), (x, 2.0)]
+    settings: Any = Settings
+    results = [_autograd.keeps_array(node_of(settings.apply(x, *one))) for one in kept]
+    assert results == [True, False, False, False]
+
+
 def test_a_backward_run_alone_records_and_fires_no_hook() -> None:
     x = torch.full((2,), 2.0, requires_grad=True)
     result = applied(Cube, x)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 from leafgrad import _autograd
@@ -128,3 +129,19 @@ def test_a_function_is_applied_as_by_itself_inside_a_transform_as_well() -> None
         return _autograd.applied(Double, x)
 
     assert torch.func.grad(function)(torch.tensor(3.0)).item() == 2
+
+
+def test_where_operations_are_intercepted_is_told() -> None:
+    seen = []
+
+    def look(x: torch.Tensor) -> torch.Tensor:
+        seen.append(_autograd.is_intercepted())
+        return x
+
+    x = leaf(2)
+    look(x)
+    torch.vmap(look)(x)
+    with TorchDispatchMode():
+        look(x)
+    look(x)
+    assert seen == [False, True, True, False]

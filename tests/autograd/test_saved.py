@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -175,10 +176,68 @@ def test_a_custom_function_shows_what_it_saved_and_what_it_keeps_on_its_ctx() ->
     assert _autograd.saved_slots(recorded(y))[0].tensor is x
 
 
+class Collected(torch.autograd.Function):
+    """Keeps tensors in a nest that holds itself."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.nest = {"one": x.clone(), 2: [3, (x.clone(), "three")]}
+        ctx.nest["all"] = ctx.nest
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        return ctx.nest["one"]
+
+
+def test_a_nest_on_a_ctx_is_looked_into() -> None:
+    y = outcome_of(Collected, leaf(2))
+    assert [slot.name for slot in _autograd.saved_slots(recorded(y))] == [
+        "ctx.nest['one']",
+        "ctx.nest[2][1][0]",
+    ]
+
+
 def test_a_custom_function_is_freed_as_one_but_for_what_is_on_its_ctx() -> None:
     y = outcome_of(Doubled, leaf(2))
     y.sum().backward()
     assert slot_states(y) == {"saved_tensors": "freed", "ctx.mask": "live", "ctx.pair[0]": "live"}
+
+
+def kept_in(seen: list[torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Make a hook that gives what it gets, and leaves a trace."""
+
+    def hook(tensor: torch.Tensor) -> torch.Tensor:
+        seen.append(tensor)
+        return tensor
+
+    return hook
+
+
+@pytest.mark.skipif(not EACH_SLOT_CAN_BE_ASKED, reason="PyTorch does not show it")
+def test_a_saved_tensor_that_was_detached_in_place_is_told_from_others() -> None:
+    h = leaf(2) * 1
+    sine, product = recorded(h.sin()), recorded(h * leaf(2))
+    assert not any(map(_autograd.keeps_detached, (sine, product)))
+    h.detach_()
+    assert all(map(_autograd.keeps_detached, (sine, product)))
+
+
+def test_what_a_node_may_still_unpack_counts_as_attached() -> None:
+    h, made, written = leaf(2) * 1, leaf(2).exp(), leaf(2).exp()
+    unpacked = list[torch.Tensor]()
+    hooks = torch.autograd.graph.saved_tensors_hooks(torch.Tensor.detach, kept_in(unpacked))
+    with hooks:
+        packed = h.sin()
+    outputs = [made * 2, outcome_of(Doubled, h), packed]
+    nodes = [recorded(tensor) for tensor in (made, written, *outputs)]
+    h.detach_()
+    made.detach_()
+    written.add_(1)
+    assert not any(map(_autograd.keeps_detached, nodes))
+    assert not unpacked
+    for tensor in outputs:
+        tensor.sum().backward(retain_graph=True)
 
 
 def test_a_write_in_place_shows_in_the_versions() -> None:

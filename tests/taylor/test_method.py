@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.autograd.function import once_differentiable
 from torch.autograd.graph import save_on_cpu
 from torch.nn import functional
@@ -303,6 +304,20 @@ def test_what_has_no_answer_in_taylor_mode_says_why(
     assert_refused(message, function(x), x)
 
 
+def test_a_mask_of_bytes_is_refused_in_taylor_mode_as_one_of_truth_values() -> None:
+    x, mask = points(3), torch.tensor([1, 1], dtype=torch.uint8)
+    with pytest.warns(UserWarning, match="deprecated"):
+        outputs = x[:, mask]
+    assert_refused("the elements that a mask shows", outputs, x)
+
+
+def test_a_variance_without_degrees_of_freedom_is_refused_in_taylor_mode() -> None:
+    x = points(3)
+    with pytest.warns(UserWarning, match="degrees of freedom"):
+        outputs = x.var(1, correction=2)
+    assert_refused("it divides by no degrees of freedom", outputs, x)
+
+
 @pytest.mark.parametrize(
     ("message", "function"), REFUSED_OF_A_POINT.values(), ids=REFUSED_OF_A_POINT
 )
@@ -381,6 +396,17 @@ def test_nothing_is_recorded_without_create_graph() -> None:
     assert result.grad_fn is None
 
 
+@pytest.mark.parametrize("method", ["auto", "taylor", "reverse"])
+@pytest.mark.parametrize("order", [1, 2])
+def test_autocast_around_a_derivative_changes_no_precision(method: Any, order: int) -> None:
+    x = points(4).detach().float().requires_grad_()
+    outputs = (x @ MATRIX.float()).tanh().sum(1)
+    expected = higher_order_grad(outputs, x, (order, 0), method=method)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        ours = higher_order_grad(outputs, x, (order, 0), method=method)
+    assert torch.equal(ours, expected)
+
+
 @pytest.mark.parametrize("inside", [False, True])
 def test_autocast_gives_what_it_gives_in_reverse_mode(*, inside: bool) -> None:
     x = points(4).detach().float().requires_grad_()
@@ -394,6 +420,18 @@ def test_autocast_gives_what_it_gives_in_reverse_mode(*, inside: bool) -> None:
     assert ours.dtype == torch.float32
     theirs = higher_order_grad((x @ w).tanh().sum(1), x, (2, 0))
     torch.testing.assert_close(ours, theirs, rtol=0.1, atol=0.1)
+
+
+def test_fake_tensors_are_answered_by_fake_ones_and_leave_nothing_behind() -> None:
+    def bell(x: Tensor) -> Tensor:
+        return (-x.square()).exp().tanh().sum(1)
+
+    order = (0, 2, 0, 0, 0, 1, 0)
+    x = torch.ones(3, 7, dtype=torch.float16, requires_grad=True)
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        fake = higher_order_grad(bell, mode.from_tensor(x), order, method="taylor")
+    assert (type(fake), fake.shape) == (FakeTensor, (3,))
+    assert type(higher_order_grad(bell, x, order, method="taylor")) is Tensor
 
 
 def test_a_derivative_in_taylor_mode_can_be_differentiated_on() -> None:

@@ -631,6 +631,33 @@ def test_the_norm_of_nothing_but_zeros_has_the_first_derivative_only(method: Any
     assert second.isnan().all()
 
 
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize(
+    "function", [functional.elu, lambda x: functional.celu(x, 2), functional.selu]
+)
+def test_a_kink_of_higher_order_is_what_it_is_in_reverse_mode(
+    function: Callable[[Tensor], Tensor], order: int
+) -> None:
+    x, y = (torch.zeros(1, 1, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    ours = higher_order_grad(function(x), x, order, method="taylor")
+    theirs = higher_order_grad(function(y), y, order, method="reverse")
+    assert_same_thrice([ours], [theirs], [x], [y])
+
+
+@pytest.mark.parametrize("function", [functional.elu, functional.celu])
+def test_the_derivative_where_nothing_is_known_is_unknown(function: Any) -> None:
+    x = torch.full((1, 1), torch.nan, dtype=torch.float64, requires_grad=True)
+    assert higher_order_grad(function(x), x, 1, method="taylor").isnan().all()
+
+
+def test_what_does_not_deviate_at_all_has_derivatives_of_zero() -> None:
+    x, w = rows(3, 2), parameter()
+    outputs = (w * x[:, :1]).expand(3, 2).std(1)
+    second = higher_order_grad(outputs, x, (2, 0), method="taylor")
+    assert second.tolist() == [0.0] * 3
+    assert torch.autograd.grad(second.sum(), w)[0].item() == 0.0
+
+
 def test_a_whole_power_that_is_a_tensor_is_exact_at_zero_too() -> None:
     x = torch.zeros(1, 1, dtype=torch.float64, requires_grad=True)
     outputs = torch.pow(x, torch.tensor([[0.0, 1.0, 2.0, 3.0]], dtype=x.dtype))

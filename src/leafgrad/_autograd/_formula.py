@@ -8,7 +8,7 @@ import torch
 from torch.autograd.graph import Node
 
 from leafgrad._autograd._node import forward_class, node_name
-from leafgrad._autograd._saved import slots_on_ctx
+from leafgrad._autograd._saved import on_ctx, slots_on_ctx
 
 
 def is_own_formula(node: Node) -> bool:
@@ -63,6 +63,19 @@ def kept_tensors(node: Node) -> list[torch.Tensor]:
     custom: Any = node
     kept = [*custom.saved_tensors, *(slot.tensor for slot in slots_on_ctx(node))]
     return [t for t in kept if t is not None and (t.is_floating_point() or t.is_complex())]
+
+
+def keeps_array(node: Node) -> bool:
+    """Say whether a custom function keeps numbers in an array that is no tensor, such as numpy's.
+
+    Single numbers and arrays of integers are taken for settings.
+    """
+    return any(_is_array(kept) for _, kept in on_ctx(node))
+
+
+def _is_array(kept: Any) -> bool:
+    array = getattr(kept, "__array_interface__", None)
+    return array is not None and array["shape"] != () and array["typestr"][1] in "fc"
 
 
 def backward_alone(node: Node) -> list[torch.Tensor]:

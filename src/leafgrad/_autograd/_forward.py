@@ -73,6 +73,11 @@ def applied(function: type[torch.autograd.Function], *arguments: Any) -> Any:
     return (function if are_transformed else quick).apply(*arguments)
 
 
+def is_intercepted() -> bool:
+    """Say whether a mode or a transform may make other than plain tensors of what is computed."""
+    return torch._C._len_torch_dispatch_stack() > 0 or torch._C._are_functorch_transforms_active()
+
+
 class TensorType(Protocol):
     """What a node knows of one tensor that its operation made."""
 

@@ -22,6 +22,7 @@ from leafgrad._autograd._tensor import (
 )
 
 _CUSTOM: Any = torch._C._FunctionBase
+_SAVED: Any = torch._C._autograd.SavedTensor
 
 State = Literal["live", "freed", "packed", "offloaded", "recompute"]
 
@@ -312,12 +313,47 @@ def _with_versions_of_the_node(slots: list[Slot], unpack_all: Callable[[], objec
     ]
 
 
+def keeps_detached(node: Node) -> bool:
+    """Say whether something that the node saved has lost its graph by ``detach_()`` since.
+
+    Backward refuses that, except where a hook packed it, or a custom function saved it. PyTorch
+    shows it from 2.12 on.
+    """
+    return any(
+        _is_detached(slot, partial(getattr, node, public))
+        for raw, public, _ in _SLOTS[type(node)]
+        if isinstance(slot := _held(node, raw), _SAVED) and slot.unpack_hook is None
+    )
+
+
+def _is_detached(saved: Any, unpack: Callable[[], Any]) -> bool:
+    """Tell what has lost its graph from what the node itself made, of which the slot says alike."""
+    if "detached in-place" not in (_complaint(_unpacking(saved)) or ""):
+        return False
+    return _complaint(unpack) is None and not plain(unpack(), "requires_grad")
+
+
 def slots_on_ctx(node: Node) -> Iterator[Slot]:
     """Find the tensors that a custom function keeps as attributes of its ctx, never freed."""
-    for name, kept in vars(node).items():
+    for place, kept in on_ctx(node):
         if isinstance(kept, torch.Tensor):
-            yield Slot(f"ctx.{name}", "live", kept)
-        elif isinstance(kept, list | tuple):
-            for number, item in enumerate(kept):
-                if isinstance(item, torch.Tensor):
-                    yield Slot(f"ctx.{name}[{number}]", "live", item)
+            yield Slot(f"ctx.{place}", "live", kept)
+
+
+def on_ctx(node: Node) -> Iterator[tuple[str, object]]:
+    """Yield what a custom function keeps as attributes of its ctx, but for numbers and the like.
+
+    Lists, tuples and dicts are looked into, once each, as they may hold themselves.
+    """
+    ahead: list[tuple[str, object]] = list(vars(node).items())
+    seen = set[int]()
+    for place, kept in ahead:
+        yield place, kept
+        if isinstance(kept, dict | list | tuple) and id(kept) not in seen:
+            seen.add(id(kept))
+            items = kept.items() if isinstance(kept, dict) else enumerate(kept)
+            ahead += (
+                (f"{place}[{key!r}]", item)
+                for key, item in items
+                if not isinstance(item, int | float | str)  # of which there may be a million
+            )

@@ -40,6 +40,11 @@ def _sentences(found: "Preflight") -> Iterator[str]:
     yield from _first([_conflict(conflict) for conflict in found.conflicts], "conflict")
     if found.freed:
         yield _freed(found.freed)
+    for node in found.detached[:1]:
+        yield (
+            f"A tensor that {_made(node)} saved has been cut from its graph by detach_() since, "
+            "which backward refuses: use detach() instead, which gives another tensor."
+        )
     for node in found.refusing[:1]:
         yield f"{_made(node)} stands for a derivative that does not exist, and raises."
     if found.hidden:

@@ -16,6 +16,8 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from leafgrad._taylor._constants import made_once
+
 MultiIndex = tuple[int, ...]
 Indices = tuple[int, ...]  # of coefficients, in ascending order
 
@@ -52,7 +54,7 @@ class Algebra:
             found |= grown
         return tuple(sorted(found))
 
-    @lru_cache(maxsize=1024)  # noqa: B019
+    @made_once
     def degrees_at(
         self, indices: Indices, ndim: int, dtype: torch.dtype, device: torch.device
     ) -> Tensor:

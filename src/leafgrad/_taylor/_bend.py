@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from leafgrad import _autograd
+from leafgrad._taylor._constants import made_once
 from leafgrad._taylor._contract import contract, summed_to
 from leafgrad._taylor._plans import Level, Recursion
 from leafgrad._taylor._strips import Place, Rows, accumulate
@@ -183,7 +183,7 @@ def _recorded_pull(
     return to_value, contract(plan.products, 0, rates, gradient, start=own)
 
 
-@cache
+@made_once
 def _number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
     with torch.inference_mode(mode=False):
         return torch.tensor(value, dtype=dtype, device=device)

@@ -62,9 +62,12 @@ def _celu(step: Step, x: Series) -> Series | None:
 def _elu_with(step: Step, x: Series, scale: float, input_scale: float) -> Series | None:
     value = step.tensor("self")
     # An exponential that is not used must not overflow, or its gradient is not a number.
-    falling = (value.clamp(max=0) * input_scale).exp() * (scale * step.saved("alpha"))
+    depth = scale * step.saved("alpha")
+    falling = (value.clamp(max=0) * input_scale).exp() * depth
     curved = _jet.exp_of(x.scaled(input_scale)).scaled(falling)
-    return where(value > 0, x.scaled(scale), curved)
+    # At zero, PyTorch's formula gives the slope from the left, and no bend.
+    straight = where(value > 0, x.scaled(scale), x.scaled(depth * input_scale))
+    return where(value >= 0, straight, curved)
 
 
 def _hardswish(step: Step, x: Series) -> Series | None:

@@ -16,7 +16,7 @@ def _indexed(step: Step, x: Series) -> Series:
     indices = step.saved("indices")
     (dim,) = _only([n for n, index in enumerate(indices) if index is not None])
     index = indices[dim]
-    if index.dtype == torch.bool:
+    if index.dtype in {torch.bool, torch.uint8}:
         raise Refusal("it takes the elements that a mask shows")
     return _taken(step, x, dim, index)
 

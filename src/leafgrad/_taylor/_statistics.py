@@ -49,6 +49,7 @@ def _norm_of_all(step: Step, x: Series) -> Series:
 def _variance(step: Step, x: Series) -> Series:
     dims, keepdim, correction = step.dims(x), step.saved("keepdim"), step.saved("correction")
     count = math.prod(x.shape[dim] for dim in dims) - (1 if correction is None else correction)
+    refuse_if(count <= 0, "it divides by no degrees of freedom")
     centred = _centred(step.tensor("self"), dims)
     return _jet.square(centred, x - _mean(x, dims)).summed(dims, keepdim=keepdim).scaled(1 / count)
 
@@ -63,7 +64,9 @@ def _variance_and_mean(step: Step, x: Series) -> list[Series]:
 
 
 def _deviation(step: Step, x: Series) -> Series:
-    return _jet.sqrt_from(step.tensor("result"), _variance(step, x))
+    result = step.tensor("result")
+    is_flat = result == 0  # where PyTorch's formula gives zero
+    return _jet.sqrt_from(result.masked_fill(is_flat, 1), _variance(step, x)).masked(~is_flat)
 
 
 # --- Products along an axis

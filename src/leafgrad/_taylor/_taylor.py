@@ -23,6 +23,7 @@ from leafgrad._taylor._algebra import (
     squares,
 )
 from leafgrad._taylor._apart import keep_rows_apart
+from leafgrad._taylor._constants import made_once
 from leafgrad._taylor._engine import replay
 from leafgrad._taylor._refusal import Recomputation, Refusal
 from leafgrad._taylor._series import Series
@@ -141,7 +142,7 @@ def _plan(orders: frozenset[MultiIndex]) -> tuple[Algebra, dict[MultiIndex, int]
     return monomials(indices), place, tuple(sorted(moved))
 
 
-@lru_cache(maxsize=256)
+@made_once
 def _units(row: tuple[int, ...], moved: Moved, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Give the unit vectors, each in the shape of a row, of the columns that move."""
     with torch.inference_mode(mode=False):
