@@ -42,6 +42,21 @@ def failure_of(outputs: torch.Tensor) -> str | None:
 # --- Writes in place
 
 
+def test_a_leaf_that_has_become_a_result_is_foreseen() -> None:
+    x, other = leaf(2), leaf(2)
+    y = x.exp() * other
+    x.requires_grad = False
+    x.mul_(leaf(2))
+    found = preflight(y, names={"x": x, "other": other})
+    assert [node.is_leaf for node in found.moved] == [True]
+    assert found.first_failure == found.moved[0]
+    told = " ".join(str(found).split())
+    assert (
+        "A leaf of shape (2,) has become the result of a write in place since it was used" in told
+    )
+    assert "moved into the graph interior" in (failure_of(y) or "")
+
+
 def test_nothing_is_found_where_nothing_is_wrong() -> None:
     y = leaf(2).exp().sin().sum()
     found = preflight(y)

@@ -284,6 +284,23 @@ def test_json_of_something_else_is_refused(text: str) -> None:
         GraphTrace.from_json(text)
 
 
+@pytest.mark.parametrize(
+    ("whole", "damaged"),
+    [
+        ('"roots": [0]', '"roots": [9]'),
+        ('"saved"', '"kept"'),
+        ('"created"', '"made"'),
+        ('"float32"', '"number"'),
+        ('"cpu"', '"abacus"'),
+    ],
+)
+def test_json_of_a_damaged_graph_is_refused(whole: str, damaged: str) -> None:
+    text = example().to_json()
+    assert whole in text
+    with pytest.raises(ValueError, match=r"^the text must hold a "):
+        GraphTrace.from_json(text.replace(whole, damaged, 1))
+
+
 def test_text_that_is_no_json_is_refused_as_python_does() -> None:
     with pytest.raises(json.JSONDecodeError):
         GraphTrace.from_json("nodes")

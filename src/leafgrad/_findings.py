@@ -51,6 +51,7 @@ class Preflight:
         conflicts: The saved tensors that were written in place.
         freed: The nodes whose saved tensors are gone.
         detached: The nodes that saved a tensor which ``detach_()`` has cut from its graph since.
+        moved: The leaves that have become results of operations since, by a write in place.
         refusing: The nodes that stand for a derivative that does not exist.
         without_gradient: Why a named tensor will get no gradient, one explanation a tensor.
         once_differentiable: The nodes that stand in the way of a second derivative, which a plain
@@ -63,6 +64,7 @@ class Preflight:
     conflicts: tuple[InPlaceConflict, ...]
     freed: tuple[TracedNode, ...]
     detached: tuple[TracedNode, ...]
+    moved: tuple[TracedNode, ...]
     refusing: tuple[TracedNode, ...]
     without_gradient: tuple[GradExplanation, ...]
     once_differentiable: tuple[OnceDifferentiable, ...]

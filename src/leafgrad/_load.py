@@ -28,8 +28,13 @@ def nodes_and_roots(data: Any) -> tuple[Nodes, Nodes]:
             f"the text must hold a graph of schema {SCHEMA}, not {schema}; "
             "write it with to_json() of this version of leafgrad"
         )
-    nodes = tuple(map(_node, data["nodes"]))
-    return nodes, tuple(nodes[index] for index in data["roots"])
+    try:
+        nodes = tuple(map(_node, data["nodes"]))
+        return nodes, tuple(nodes[index] for index in data["roots"])
+    except (LookupError, TypeError, AttributeError, RuntimeError) as error:
+        raise ValueError(
+            f"the text must hold a whole graph as to_json() writes it, not a damaged one: {error!r}"
+        ) from error
 
 
 def _node(data: Mapping[str, Any]) -> TracedNode:

@@ -28,9 +28,9 @@ def preflight(
     """Say what a backward from some outputs would fail at or leave out, without running it.
 
     It finds what PyTorch itself checks: tensors written or detached in place since they were saved,
-    and saved tensors that are gone. What hooks and the code of custom functions do is not foreseen;
-    where a failure depends on that, it is told as possible only. A few nodes do not show what they
-    saved: they are listed as `Preflight.hidden`.
+    saved tensors that are gone, and leaves that have become results. What hooks and the code of
+    custom functions do is not foreseen; where a failure depends on that, it is told as possible
+    only. A few nodes do not show what they saved: they are listed as `Preflight.hidden`.
 
     Args:
         outputs: What backward is to be called on, all together: a tensor of any shape and dtype, a
@@ -70,12 +70,14 @@ def preflight(
         pairs = [*zip(_autograd.walk(roots_of(ends)), trace.nodes, strict=True)]
         once = dict(_once_differentiable(pairs))
         cut = {node.index for live, node in pairs if _autograd.keeps_detached(live)}
+        moved = {node.index for live, node in pairs if _autograd.is_leaf_with_history(live)}
     conflicts = tuple(_conflicts(nodes))
-    certain = cut | {conflict.node.index for conflict in conflicts if conflict.is_certain}
+    certain = cut | moved | {conflict.node.index for conflict in conflicts if conflict.is_certain}
     return Preflight(
         conflicts=conflicts,
         freed=tuple(node for node in nodes if node.is_freed),
         detached=tuple(node for node in nodes if node.index in cut),
+        moved=tuple(node for node in nodes if node.index in moved),
         refusing=tuple(node for node in nodes if node.name in REFUSING),
         without_gradient=tuple(_without_gradient(Backward(ends, log_of(recording)), names)),
         once_differentiable=tuple(once[node.index] for node in nodes if node.index in once),

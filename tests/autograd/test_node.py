@@ -148,6 +148,16 @@ def test_only_an_accumulator_has_a_leaf_whatever_else_stands_on_a_ctx() -> None:
     assert _autograd.leaf_variable(doubled.next_functions[0][0]) is x
 
 
+def test_a_leaf_that_has_become_a_result_is_told_from_others() -> None:
+    x, row = leaf(2), torch.ones(2, 2)[0].requires_grad_()
+    product = recorded(x * row)
+    nodes = [product, *(node for node, _ in product.next_functions)]
+    assert not any(map(_autograd.is_leaf_with_history, nodes))
+    x.requires_grad = False
+    x.mul_(leaf(2))
+    assert [*map(_autograd.is_leaf_with_history, nodes)] == [False, True, False]
+
+
 def test_the_leaves_of_many_nodes_are_known_by_their_places() -> None:
     x, y = leaf(2), leaf(2)
     product = recorded(x * y)

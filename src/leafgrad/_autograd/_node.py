@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.autograd.graph import Node
 
-from leafgrad._autograd._tensor import extents
+from leafgrad._autograd._tensor import extents, is_invalid_view, plain
 
 _ACCUMULATE_GRAD: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
 
@@ -146,6 +146,15 @@ def leaf_variable(node: Node) -> torch.Tensor | None:
     """Give the leaf tensor that the node accumulates into, None for any other node."""
     leaf: Any = node
     return leaf.variable if is_leaf_node(node) else None
+
+
+def is_leaf_with_history(node: Node) -> bool:
+    """Say whether the leaf that the node accumulates into has become a result, by a write in place.
+
+    That needs `requires_grad` to be switched off for the write. Backward refuses such a leaf.
+    """
+    leaf = leaf_variable(node)
+    return leaf is not None and not is_invalid_view(leaf) and not plain(leaf, "is_leaf")
 
 
 def forward_class(node: Node) -> type[torch.autograd.Function] | None:

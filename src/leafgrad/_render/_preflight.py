@@ -45,6 +45,11 @@ def _sentences(found: "Preflight") -> Iterator[str]:
             f"A tensor that {_made(node)} saved has been cut from its graph by detach_() since, "
             "which backward refuses: use detach() instead, which gives another tensor."
         )
+    for node in found.moved[:1]:
+        yield (
+            f"A leaf of shape {node.shapes[0]} has become the result of a write in place since it "
+            "was used, which backward refuses: give the result a name of its own."
+        )
     for node in found.refusing[:1]:
         yield f"{_made(node)} stands for a derivative that does not exist, and raises."
     if found.hidden:
