@@ -16,12 +16,14 @@ def ends_in(outputs: object) -> Iterator[End]:
     ahead = [("outputs", outputs)]
     while ahead:
         path, item = ahead.pop()
-        if isinstance(item, GradientEdge) and not isinstance(item.node, Node):
-            raise TypeError(
-                f"{path}.node must be a node, not {type(item.node).__name__}; "
-                "torch.autograd.graph.get_gradient_edge(tensor) gives an edge"
-            )
-        if isinstance(item, torch.Tensor | GradientEdge):
+        if isinstance(item, torch.Tensor):
+            yield item
+        elif isinstance(item, GradientEdge):
+            if not isinstance(item.node, Node):
+                raise TypeError(
+                    f"{path}.node must be a node, not {type(item.node).__name__}; "
+                    "torch.autograd.graph.get_gradient_edge(tensor) gives an edge"
+                )
             yield item
         elif isinstance(item, Mapping):
             ahead.extend((f"{path}[{key!r}]", item[key]) for key in reversed([*item]))
