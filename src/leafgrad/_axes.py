@@ -23,12 +23,13 @@ def read_axes(outputs: Tensor, inputs: Tensor, *, by_column: bool) -> Axes:
     Equal shapes mean elementwise, unless derivatives are asked for `by_column` or there is one.
     """
     shape, whole = outputs.shape, inputs.shape
-    batch, columns = whole[:-1], whole[-1:]
-    by_column = bool(columns) and (by_column or columns == (1,))
+    has_columns = bool(whole)
+    by_column = has_columns and (by_column or whole[-1] == 1)
     if shape == whole and not by_column:
         return Axes(batch=whole, columns=1, is_elementwise=True)
-    if columns and shape[: len(batch)] == batch:
-        return Axes(batch=batch, columns=columns[0], is_elementwise=False)
+    batch = whole[:-1]
+    if has_columns and shape[: len(batch)] == batch:
+        return Axes(batch=batch, columns=whole[-1], is_elementwise=False)
     raise ValueError(
         "outputs must have the shape of inputs (elementwise), or (*batch, *channels) where "
         f"inputs has (*batch, columns), but outputs has the shape {tuple(outputs.shape)} and "

@@ -18,13 +18,14 @@ from leafgrad._taylor import Refusal, Taylor
 
 Method = Literal["auto", "taylor", "reverse"]
 _METHODS = get_args(Method)
+_AS_IT_IS = nullcontext()
 Answer = TypeVar("Answer")
 
 
 def recording() -> AbstractContextManager[None]:
     """Record what is computed inside, whatever the caller does."""
     if torch.is_grad_enabled() and not torch.is_inference_mode_enabled():
-        return nullcontext()
+        return _AS_IT_IS
     return torch.inference_mode(mode=False)  # which turns recording on as well
 
 
@@ -126,7 +127,7 @@ class Question:
 
     def _is_for_one_pass(self, orders: Sequence[MultiIndex]) -> bool:
         """Say whether a reverse pass per channel is cheaper than a series per column."""
-        if self.method != "auto" or any(sum(index) > 1 for index in orders):
+        if self.method != "auto" or max(map(sum, orders)) > 1:
             return False
         return self.outputs.numel() <= len(set(orders)) * self.axes.batch.numel()
 

@@ -19,9 +19,9 @@ def parse_orders(order: object, axes: Axes) -> list[MultiIndex]:
 
 def is_by_column(order: object) -> bool:
     """Say whether an order, or one in a list of them, counts the columns one by one."""
-    return any(
-        isinstance(entry, tuple) for entry in (order if isinstance(order, list) else [order])
-    )
+    if isinstance(order, list):
+        return any(isinstance(entry, tuple) for entry in order)
+    return isinstance(order, tuple)
 
 
 def _parse(order: object, axes: Axes, name: str) -> MultiIndex:

@@ -23,10 +23,8 @@ _MIXED = "it may carry something from row to row of the batch"
 
 def rows_of(shape: Sequence[int], batch: int) -> Axes:
     """Lay out a tensor whose first `batch` axes are those of the batch."""
-    return tuple(
-        ((number, size),) if number < batch and size != 1 else ()
-        for number, size in enumerate(shape)
-    )
+    counted = [((number, size),) if size != 1 else () for number, size in enumerate(shape[:batch])]
+    return (*counted, *[()] * (len(shape) - batch))
 
 
 def aligned(axes: Axes, ndim: int) -> Axes:

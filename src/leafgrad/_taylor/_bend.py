@@ -155,7 +155,9 @@ def _pull(
     is zero, so is what arrives.
     """
     slope, middle = slope_of(value)
-    to_argument = plan.given_part(gradient, slope) if plan.asked else plan.given(gradient) * slope
+    to_argument = (
+        plan.given_part(gradient, slope, out) if plan.asked else plan.given(gradient) * slope
+    )
     total = torch.empty_like(slope)
     if plan.makes_much_of_little:
         del slope  # where memory is short, as `out` and `gradient` are there for this alone

@@ -26,9 +26,10 @@ def replay(
     known: dict[object, Series] = {path.start: seed}
     bend = last_bend(path) if first else None
     last = {edge: node for node, edges in path.nodes.items() for edge in edges}
+    last.pop(path.end, None)
     for node, edges in path.nodes.items():
         inputs = [*map(known.get, edges)]
-        if inputs.count(None) == len(inputs):
+        if not any(inputs):
             continue
         first_here = first if node is bend else 0
         step = Step(node, edges, first=first_here, is_in_backward=is_in_backward)
@@ -39,8 +40,8 @@ def replay(
         if len(results) < len(step.results):
             _refuse_what_no_rule_gave(step, len(results), last, path.end)
         for edge in edges:
-            if last[edge] is node and edge != path.end:
-                known.pop(edge, None)
+            if edge in known and last.get(edge) is node:
+                del known[edge]
     return known.get(path.end)
 
 

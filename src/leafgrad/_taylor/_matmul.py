@@ -17,20 +17,18 @@ from leafgrad._taylor._step import Rule, Step
 def _times_constant(x: Series, matrix: Tensor) -> Series:
     """Multiply rows by a matrix, those of all coefficients at once."""
     _batch.free(x.axes, [-1])
-    axes = (*x.axes[:-1], ())
     shape = (*x.shape[:-1], matrix.shape[-1])
     if x.bent is None or matrix.dim() > 2:  # noqa: PLR2004
         product = x.full(-1) @ matrix
     else:
         product = x.bent.times(x.stack, matrix)
-    return x.changed(product, shape=shape, axes=axes)
+    return x.changed(product, shape=shape)
 
 
 def _constant_times(matrix: Tensor, x: Series) -> Series:
     _batch.free(x.axes, [-2])
-    axes = (*x.axes[:-2], (), x.axes[-1])
     shape = (*x.shape[:-2], matrix.shape[-2], x.shape[-1])
-    return x.changed(matrix @ x.full(-2), shape=shape, axes=axes)
+    return x.changed(matrix @ x.full(-2), shape=shape)
 
 
 def _product(one: Tensor, x: Series, two: Tensor, y: Series) -> Series:

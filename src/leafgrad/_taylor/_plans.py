@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from leafgrad._taylor._algebra import Algebra, Indices
-from leafgrad._taylor._strips import Place, Strip, Triple, common_shape, span, strips
+from leafgrad._taylor._strips import Place, Strip, Triple, span, strips
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -95,12 +95,9 @@ class Recursion:
         count = len(self.argument)
         if count == self.size:
             return argument * factor
-        shape: Sequence[int] = argument.shape[1:]
-        if isinstance(factor, Tensor):
-            shape = common_shape(shape, factor.shape)
-        dtype = torch.result_type(argument, factor)
-        begun = argument.new_empty((self.size, *shape), dtype=dtype)
-        torch.mul(argument, factor, out=begun[:count])
+        given = argument * factor
+        begun = given.new_empty((self.size, *given.shape[1:]))
+        begun[:count] = given
         return begun
 
     def given(self, stack: Tensor) -> Tensor:
@@ -108,13 +105,13 @@ class Recursion:
         count = len(self.argument)
         return stack if count == self.size else stack[:count]
 
-    def given_part(self, gradient: Tensor, slope: Tensor) -> Tensor:
+    def given_part(self, gradient: Tensor, slope: Tensor, out: Tensor) -> Tensor:
         """Give what `given` does of a gradient of what is asked for, times the slope.
 
-        The places before are zero.
+        The places before are zero. The solution `out` has the shape of the whole.
         """
         count = len(self.argument)
-        part = gradient.new_zeros((count, *gradient.shape[1:]))
+        part = torch.zeros_like(self.given(out))
         if count > self.asked:
             torch.mul(gradient[: count - self.asked], slope, out=part[self.asked :])
         return part

@@ -29,6 +29,7 @@ from leafgrad._taylor._refusal import Recomputation, Refusal
 from leafgrad._taylor._series import Series
 
 Moved = tuple[tuple[int, int], ...]  # an index of first order, and the column that it moves
+_AS_IT_IS = nullcontext()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +78,7 @@ class Taylor:
         device = self.inputs.device.type
         is_cast = torch.is_autocast_enabled(device)
         if torch.is_grad_enabled() == self.create_graph and not is_cast:
-            return nullcontext()
+            return _AS_IT_IS
         return _switched(self.create_graph, device if is_cast else None)
 
     def _coefficients(self, algebra: Algebra, moved: Moved, first: int = 0) -> dict[int, Tensor]:
@@ -121,7 +122,8 @@ class Taylor:
             return self.inputs.new_zeros(self.outputs.shape)
         shape = self.outputs.shape
         result = coefficient if coefficient.shape == shape else coefficient.expand(shape)
-        return (result if factor == 1 else result * factor).to(self.inputs.dtype)
+        result = result if factor == 1 else result * factor
+        return result if result.dtype == self.inputs.dtype else result.to(self.inputs.dtype)
 
 
 @contextmanager
