@@ -101,7 +101,7 @@ def _joined(channels: list[Tensor], shape: torch.Size) -> Tensor:
 def _as_recorded(inputs: Tensor) -> AbstractContextManager[None]:
     """Compute in the dtypes of the graph, where autocast would cast what is computed now."""
     device = inputs.device.type
-    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+    if torch.is_autocast_enabled(device):
         return torch.autocast(device, enabled=False)
     return nullcontext()
 
