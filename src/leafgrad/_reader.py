@@ -30,8 +30,9 @@ class Reader:
         """
         self.numbers = numbers
         self.nodes = [*numbers]
+        self.types = [*map(type, self.nodes)]
         self.log = log
-        self.leaves = _autograd.leaf_variables(self.nodes)
+        self.leaves = _autograd.leaf_variables(self.nodes, self.types)
         self.tensors: dict[Node | int, list[tuple[str | None, torch.Tensor]]] = defaultdict(list)
         for name, tensor in tensors:
             node = _autograd.plain(tensor, "grad_fn")
@@ -54,12 +55,11 @@ class Reader:
 
     def _kinds(self) -> list[Kind]:
         """Tell the kind of each node, by its type where that is known already."""
-        types = [*map(type, self.nodes)]
         try:
-            return [*map(_KINDS_OF_FORMULAS.__getitem__, types)]
+            return [*map(_KINDS_OF_FORMULAS.__getitem__, self.types)]
         except KeyError:
             shared = {**_KINDS_OF_FORMULAS}
-            nodes = zip(types, self.nodes, strict=True)
+            nodes = zip(self.types, self.nodes, strict=True)
             return [shared.get(kind) or _kind(node, shared) for kind, node in nodes]
 
     def _named(self) -> Iterator[tuple[int, Named]]:

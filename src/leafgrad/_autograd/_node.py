@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import compress, count, repeat
-from operator import is_
 from typing import Any, NamedTuple
 
 import torch
@@ -136,10 +134,10 @@ def is_leaf_node(node: Node) -> bool:
     return isinstance(node, _ACCUMULATE_GRAD)
 
 
-def leaf_variables(nodes: Sequence[Any]) -> dict[int, torch.Tensor]:
+def leaf_variables(nodes: Sequence[Any], types: Iterable[type]) -> dict[int, torch.Tensor]:
     """Give what `leaf_variable` does of many nodes, by the places of those that have a leaf."""
-    are_leaves = map(is_, map(type, nodes), repeat(_ACCUMULATE_GRAD))
-    return {place: nodes[place].variable for place in compress(count(), are_leaves)}
+    places = [place for place, kind in enumerate(types) if kind is _ACCUMULATE_GRAD]
+    return {place: nodes[place].variable for place in places}
 
 
 def leaf_variable(node: Node) -> torch.Tensor | None:
