@@ -18,14 +18,13 @@ from leafgrad._taylor import Refusal, Taylor
 
 Method = Literal["auto", "taylor", "reverse"]
 _METHODS = get_args(Method)
-_AS_IT_IS = nullcontext()
 Answer = TypeVar("Answer")
 
 
 def recording() -> AbstractContextManager[None]:
     """Record what is computed inside, whatever the caller does."""
     if torch.is_grad_enabled() and not torch.is_inference_mode_enabled():
-        return _AS_IT_IS
+        return nullcontext()
     return torch.inference_mode(mode=False)  # which turns recording on as well
 
 

@@ -176,12 +176,19 @@ def test_a_custom_function_shows_what_it_saved_and_what_it_keeps_on_its_ctx() ->
     assert _autograd.saved_slots(recorded(y))[0].tensor is x
 
 
+class Unspoken:
+    """Does not tell what it is."""
+
+    def __repr__(self) -> str:
+        raise AssertionError
+
+
 class Collected(torch.autograd.Function):
     """Keeps tensors in a nest that holds itself."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        ctx.nest = {"one": x.clone(), 2: [3, (x.clone(), "three")]}
+        ctx.nest = {"one": x.clone(), 2: [3, (x.clone(), "three")], Unspoken(): x.clone()}
         ctx.nest["all"] = ctx.nest
         return x.clone()
 
@@ -194,6 +201,7 @@ def test_a_nest_on_a_ctx_is_looked_into() -> None:
     y = outcome_of(Collected, leaf(2))
     assert [slot.name for slot in _autograd.saved_slots(recorded(y))] == [
         "ctx.nest['one']",
+        "ctx.nest[Unspoken]",
         "ctx.nest[2][1][0]",
     ]
 

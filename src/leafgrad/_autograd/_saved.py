@@ -353,7 +353,12 @@ def on_ctx(node: Node) -> Iterator[tuple[str, object]]:
             seen.add(id(kept))
             items = kept.items() if isinstance(kept, dict) else enumerate(kept)
             ahead += (
-                (f"{place}[{key!r}]", item)
+                (f"{place}[{_spelt(key)}]", item)
                 for key, item in items
                 if not isinstance(item, int | float | str)  # of which there may be a million
             )
+
+
+def _spelt(key: object) -> str:
+    """Spell a key; of what would read data or run code of the user's for that, tell the type."""
+    return repr(key) if type(key) in {str, int} else type(key).__name__

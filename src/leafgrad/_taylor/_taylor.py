@@ -29,7 +29,6 @@ from leafgrad._taylor._refusal import Recomputation, Refusal
 from leafgrad._taylor._series import Series
 
 Moved = tuple[tuple[int, int], ...]  # an index of first order, and the column that it moves
-_AS_IT_IS = nullcontext()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +77,7 @@ class Taylor:
         device = self.inputs.device.type
         is_cast = torch.is_autocast_enabled(device)
         if torch.is_grad_enabled() == self.create_graph and not is_cast:
-            return _AS_IT_IS
+            return nullcontext()
         return _switched(self.create_graph, device if is_cast else None)
 
     def _coefficients(self, algebra: Algebra, moved: Moved, first: int = 0) -> dict[int, Tensor]:
