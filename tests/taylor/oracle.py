@@ -43,3 +43,20 @@ def assert_same_thrice(
         assert_same(ours, theirs)
         ours, theirs = gradients(ours, sources), gradients(theirs, other_sources)
     assert_same(ours, theirs)
+
+
+def assert_same_at_last(
+    ours: Sequence[Tensor], theirs: Sequence[Tensor], sources: Sequence[Tensor]
+) -> None:
+    """Compare gradients, and gradients of gradients, by passes that record nothing."""
+    for derivatives in range(2):
+        found = []
+        for results in (ours, theirs):
+            wanted = gradients(results, sources) if derivatives else results
+            total = torch.stack([result.square().sum() for result in wanted]).sum()
+            found.append(
+                torch.autograd.grad(
+                    total, sources, retain_graph=True, allow_unused=True, materialize_grads=True
+                )
+            )
+        assert_same(*found)

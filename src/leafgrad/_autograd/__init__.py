@@ -33,6 +33,7 @@ from leafgrad._autograd._forward import (
     keeps,
     kept,
     output_types,
+    taken,
 )
 from leafgrad._autograd._node import (
     ForwardOutput,
@@ -159,6 +160,7 @@ __all__ = [
     "storage",
     "storages_of_parameters",
     "survey",
+    "taken",
     "unobserved",
     "unseen",
     "unwrapped",

@@ -73,6 +73,13 @@ def applied(function: type[torch.autograd.Function], *arguments: Any) -> Any:
     return (function if are_transformed else quick).apply(*arguments)
 
 
+def taken(ctx: Any) -> list[Any]:
+    """Give what a custom function saved, which nothing else keeps alive if backward is its last."""
+    saved = [*ctx.saved_tensors]
+    ctx.maybe_clear_saved_tensors()
+    return saved
+
+
 def is_intercepted() -> bool:
     """Say whether a mode or a transform may make other than plain tensors of what is computed."""
     return torch._C._len_torch_dispatch_stack() > 0 or torch._C._are_functorch_transforms_active()

@@ -5,7 +5,7 @@ node. It lives in a truncated algebra, of one direction, of several columns or o
 and no rule knows which.
 """
 
-from leafgrad._taylor import _bend, _contract, _solutions
+from leafgrad._taylor import _chain, _contract, _solutions
 from leafgrad._taylor._jet import Jet
 from leafgrad._taylor._refusal import Refusal
 from leafgrad._taylor._rules import taylor_rule
@@ -15,4 +15,4 @@ from leafgrad._taylor._taylor import Taylor
 __all__ = ["OWN_FUNCTIONS", "Jet", "Refusal", "Series", "Taylor", "taylor_rule"]
 
 # Their backward is recorded whole, whatever constants they keep.
-OWN_FUNCTIONS = frozenset((*_bend.FUNCTIONS, *_contract.FUNCTIONS, *_solutions.FUNCTIONS))
+OWN_FUNCTIONS = frozenset((*_chain.FUNCTIONS, *_contract.FUNCTIONS, *_solutions.FUNCTIONS))

@@ -28,7 +28,12 @@ def replay(
     last = {edge: node for node, edges in path.nodes.items() for edge in edges}
     last.pop(path.end, None)
     for node, edges in path.nodes.items():
-        inputs = [*map(known.get, edges)]
+        inputs = []
+        for edge in edges:
+            series = known.get(edge)
+            if series is not None and last.get(edge) is not node:
+                series = known[edge] = series.computed()
+            inputs.append(series)
         if not any(inputs):
             continue
         first_here = first if node is bend else 0
@@ -40,8 +45,8 @@ def replay(
         if len(results) < len(step.results):
             _refuse_what_no_rule_gave(step, len(results), last, path.end)
         for edge in edges:
-            if edge in known and last.get(edge) is node:
-                del known[edge]
+            if last.get(edge) is node:
+                known.pop(edge, None)
     return known.get(path.end)
 
 
@@ -87,7 +92,7 @@ def _fitted(series: Series | None, result: _autograd.TensorType) -> Series | Non
         raise Refusal("its result has no elements")
     if series.shape != shape:
         series = series.broadcast(shape)
-    return series if series.stack.dtype == dtype else series.changed(series.stack.to(dtype))
+    return series if series.dtype == dtype else series.changed(series.stack.to(dtype))
 
 
 def _described(node: Node) -> str:

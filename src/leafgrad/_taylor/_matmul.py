@@ -17,12 +17,9 @@ from leafgrad._taylor._step import Rule, Step
 def _times_constant(x: Series, matrix: Tensor) -> Series:
     """Multiply rows by a matrix, those of all coefficients at once."""
     _batch.free(x.axes, [-1])
-    shape = (*x.shape[:-1], matrix.shape[-1])
-    if x.bent is None or matrix.dim() > 2:  # noqa: PLR2004
-        product = x.full(-1) @ matrix
-    else:
-        product = x.bent.times(x.stack, matrix)
-    return x.changed(product, shape=shape)
+    if matrix.dim() == 2:  # noqa: PLR2004
+        return x.times(matrix)
+    return x.changed(x.full(-1) @ matrix, shape=(*x.shape[:-1], matrix.shape[-1]))
 
 
 def _constant_times(matrix: Tensor, x: Series) -> Series:

@@ -78,7 +78,9 @@ def taylor_rule(function: type[torch.autograd.Function]) -> Callable[[CustomRule
     """
 
     def register(rule: CustomRule) -> CustomRule:
-        _CUSTOM[function] = lambda step, *inputs: rule(step.node, *inputs)
+        _CUSTOM[function] = lambda step, *inputs: rule(
+            step.node, *[series and series.computed() for series in inputs]
+        )
         return rule
 
     return register

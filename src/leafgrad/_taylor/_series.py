@@ -10,7 +10,8 @@ from torch import Tensor
 
 from leafgrad._taylor import _batch
 from leafgrad._taylor._algebra import Algebra, Indices
-from leafgrad._taylor._bend import Bent, Slope
+from leafgrad._taylor._bend import Bend, Slope
+from leafgrad._taylor._chain import Chain
 from leafgrad._taylor._contract import contract
 from leafgrad._taylor._plans import Recursion, contraction, recursion
 from leafgrad._taylor._refusal import Refusal
@@ -30,10 +31,20 @@ class Series:
 
     algebra: Algebra
     indices: Indices
-    stack: Tensor
+    source: Tensor | Chain
     shape: tuple[int, ...]
     axes: _batch.Axes
-    bent: Bent | None = None  # where the stack comes from, if it need not be kept
+
+    @property
+    def stack(self) -> Tensor:
+        """The coefficients, one above the other."""
+        return self.source.stack if isinstance(self.source, Chain) else self.source
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the coefficients."""
+        source = self.source
+        return source.start.dtype if isinstance(source, Chain) else source.dtype
 
     @property
     def ndim(self) -> int:
@@ -48,21 +59,19 @@ class Series:
 
     def changed(
         self,
-        stack: Tensor,
+        source: Tensor | Chain,
         *,
         shape: Sequence[int] | None = None,
         axes: _batch.Axes | None = None,
         indices: Indices | None = None,
-        bent: Bent | None = None,
     ) -> Series:
         """Make a series of the same algebra."""
         return Series(
             algebra=self.algebra,
             indices=self.indices if indices is None else indices,
-            stack=stack,
+            source=source,
             shape=self.shape if shape is None else tuple(shape),
             axes=self.axes if axes is None else axes,
-            bent=bent,
         )
 
     def full(self, *dims: int) -> Tensor:
@@ -222,9 +231,23 @@ class Series:
         if not self.indices:
             return self
         plan = recursion(self.algebra, self.indices, first)
-        bent = Bent(plan, slope_of, value, self.stack)
-        kept = bent if plan.makes_much_of_little and torch.is_grad_enabled() else None
-        return self.changed(bent.stack(), indices=plan.kept, bent=kept)
+        chain = self._chain().then(Bend(plan, slope_of), value)
+        return self.changed(chain, indices=plan.kept)
+
+    def times(self, matrix: Tensor) -> Series:
+        """Multiply rows by a matrix, those of all coefficients at once."""
+        chain = self._chain()
+        last = chain.tensors[-1] if chain.tensors else chain.start
+        if last.shape[-1] != self.shape[-1]:
+            chain = Chain(self.full(-1))
+        return self.changed(chain.then(None, matrix), shape=(*self.shape[:-1], matrix.shape[-1]))
+
+    def computed(self) -> Series:
+        """Have the stack computed, for what uses it more than once."""
+        return self.changed(self.stack) if isinstance(self.source, Chain) else self
+
+    def _chain(self) -> Chain:
+        return self.source if isinstance(self.source, Chain) else Chain(self.source)
 
     def weighted(self) -> Series:
         """Multiply each coefficient by its degree: a derivation, as a derivative is."""

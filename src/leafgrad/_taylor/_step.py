@@ -58,7 +58,7 @@ class Step:
 
     def jet(self, name: str, series: Series | None) -> Jet:
         """Give a tensor that the node saved, with its series."""
-        return Jet(self.tensor(name), series)
+        return Jet(self.tensor(name), series and series.computed())
 
     def dims(self, x: Series) -> list[int]:
         """Give the saved axes, counted from the end; none means all."""

@@ -111,7 +111,7 @@ class Taylor:
         return Series(
             algebra=algebra,
             indices=tuple(index for index, _ in moved),
-            stack=_units(row, moved, self.inputs.dtype, self.inputs.device).clone(),
+            source=_units(row, moved, self.inputs.dtype, self.inputs.device).clone(),
             shape=shape,
             axes=_batch.rows_of(shape, self.batch),
         )

@@ -1,0 +1,156 @@
+"""Chains that are computed as one, whole or part by part, equal nested reverse mode."""
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from leafgrad import Jet, Series, higher_order_grad, laplacian, taylor_rule
+from leafgrad._taylor import _chain
+from leafgrad._taylor._algebra import powers
+from leafgrad._taylor._bend import Bend, tanh_slope
+from leafgrad._taylor._chain import Chain
+from leafgrad._taylor._plans import recursion
+from tests.taylor.oracle import assert_same, assert_same_at_last, assert_same_thrice, rows
+
+METHODS: tuple[Any, ...] = ("taylor", "reverse")
+ROWS = 10
+Function = Callable[[Tensor, Tensor, Tensor], Tensor]  # of a hidden layer, a matrix and points
+
+CHAINS: dict[str, Function] = {
+    "products": lambda h, w, _: h @ w @ w.t(),
+    "bends": lambda h, w, _: h.tanh().sigmoid().tanh() @ w,
+    "layers": lambda h, w, _: ((h @ w).tanh() @ w.t() @ w).sigmoid(),
+    "frozen": lambda h, w, _: ((h @ w.detach()).tanh() @ w.detach()).tanh(),
+    "a product that is read twice": lambda h, w, _: (t := h @ w).tanh() + t.sin(),
+    "a bend that is read twice": lambda h, w, _: (t := h.tanh()) @ w + (t * t) @ w,
+    "a product within a rule": lambda h, w, _: nn.functional.silu(h @ w).tanh(),
+    "a start of rows": lambda h, w, x: ((h.tanh() * x[:, :1]) @ w).tanh(),
+    "a start that rows share": lambda _, w, x: ((x @ w[:2]) @ w).tanh() @ w,
+    "a bend that broadcasts": lambda _, w, x: (x[:, :1] + w[0]).tanh() @ w.t(),
+    "a product that broadcasts": lambda _, w, x: ((x[:, :1] + w[0]) @ w).tanh(),
+    "two bent factors": lambda h, w, _: (
+        h.tanh().unsqueeze(1) @ (h.unsqueeze(2) * w).tanh()
+    ).squeeze(1),
+    "an axis in front": lambda h, w, _: (h.tanh().unsqueeze(0) @ w).tanh().squeeze(0),
+}
+
+
+@pytest.fixture(params=[[ROWS], [3, 3, 3, 1]], ids=str)
+def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Take all rows at once, or so many of four numbers each."""
+    expected: list[int] = request.param
+    monkeypatch.setattr(_chain, "_NEAR", 1)
+    monkeypatch.setattr(_chain, "_WORTHWHILE", expected[0] * 4 * 8 // torch.get_num_threads())
+    return expected
+
+
+@pytest.mark.usefixtures("parts")
+@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("orders", [[(2, 0)], [(1, 0), (1, 2)]], ids=str)
+def test_a_chain_equals_nested_reverse(name: str, orders: list[tuple[int, int]]) -> None:
+    x, first, matrix = rows(ROWS, 2), rows(2, 4), rows(4, 4)
+    outputs = CHAINS[name]((x @ first - 3).tanh() - 1, matrix - 1, x)
+    sources = [x, first, matrix]
+    ours, theirs = (higher_order_grad(outputs, x, orders, method=m) for m in METHODS)
+    assert_same_thrice(ours, theirs, sources)
+    assert_same_at_last(ours, theirs, sources)
+    found = [higher_order_grad(outputs, x, orders, method=m, create_graph=False) for m in METHODS]
+    assert_same(*found)
+
+
+def test_rows_are_cut_where_they_are_many(
+    parts: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths, solved = [], Bend.solved
+
+    def note(bend: Bend, value: Tensor, argument: Tensor) -> Tensor:
+        lengths.append(len(value))
+        return solved(bend, value, argument)
+
+    monkeypatch.setattr(Bend, "solved", note)
+    x, matrix = rows(ROWS, 4), rows(4, 4)
+    laplacian((x @ matrix).tanh(), x, create_graph=False)
+    assert lengths == parts
+
+
+@pytest.mark.usefixtures("parts")
+@pytest.mark.parametrize("shape", [(ROWS, 40), (1, 40), (40,), ()], ids=str)
+@pytest.mark.parametrize("start_rows", [ROWS, 1])
+def test_a_value_may_be_broadcast(shape: tuple[int, ...], start_rows: int) -> None:
+    bend = Bend(recursion(powers(2), (0,)), tanh_slope)
+    start, value = rows(1, start_rows, 40), rows(*shape)
+    with torch.no_grad():
+        assert_same([Chain(start).then(bend, value).stack], [bend.solved(value, start)])
+
+
+class Wave(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x.tanh() + x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return (1 - x.tanh() ** 2 + x.cos()) * gradients[0]
+
+
+@taylor_rule(Wave)
+def _wave(ctx: Any, x: Series | None) -> Jet:
+    jet = Jet(ctx.saved_tensors[0], x)
+    return jet.tanh() + jet.sin()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda h: h.tanh() + h.sin(), nn.functional.silu, Wave.apply],
+    ids=["by two nodes", "by a rule", "by a rule of one's own"],
+)
+def test_a_product_that_is_read_twice_is_computed_once(function: Any) -> None:
+    x, matrix = rows(ROWS, 4), rows(4, 4)
+    outputs = function(x.tanh() @ matrix)
+    with torch.profiler.profile() as profiler:
+        higher_order_grad(outputs, x, (2, 0, 0, 0), create_graph=False, method="taylor")
+    products = [event for event in profiler.events() if event.name == "aten::mm"]
+    assert len(products) == 1
+
+
+class _Packed:
+    """A saved tensor, which lives as long as what saved it."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_what_is_kept_for_backward_is_freed_on_the_way_unless_it_is_used_again(
+    is_kept: bool,  # noqa: FBT001
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, first, matrix = rows(ROWS, 1), rows(1, 4), rows(4, 4)
+    outputs = ((x @ first).tanh() @ matrix).tanh()
+    packed: weakref.WeakSet[_Packed] = weakref.WeakSet()
+    counts, pulled = [], Bend.pulled
+
+    def pack(tensor: Tensor) -> _Packed:
+        packed.add(kept := _Packed(tensor.detach()))
+        return kept
+
+    def note(*arguments: Any) -> Tensor:
+        counts.append(len(packed))
+        return pulled(*arguments)
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda kept: kept.tensor):
+        derivative = higher_order_grad(outputs, x, 4, method="taylor")
+    monkeypatch.setattr(Bend, "pulled", note)
+    before = len(packed)
+    found = torch.autograd.grad(derivative.sum(), matrix, retain_graph=is_kept)
+    assert counts == [before if is_kept else 0] * 2
+    if is_kept:
+        assert_same(found, torch.autograd.grad(derivative.sum(), matrix))
+    with pytest.raises(RuntimeError, match="a second time"):
+        torch.autograd.grad(derivative.sum(), matrix)
