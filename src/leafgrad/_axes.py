@@ -1,12 +1,11 @@
 """How the axes of outputs and inputs belong together: batch, columns, channels."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torch import Size, Tensor
 
 
-@dataclass(frozen=True, kw_only=True)
-class Axes:
+class Axes(NamedTuple):
     """Rows are what the batch counts; a row of inputs has columns, a row of outputs channels.
 
     Elementwise, each element is a row of its own: one column, one channel.

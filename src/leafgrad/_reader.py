@@ -14,6 +14,8 @@ from leafgrad._log import Log
 from leafgrad._reading import Kind, Named, Nodes, Origin, Reading, Saved
 from leafgrad._traced import CustomFunction, Write
 
+AtHand = list[tuple[str | None, torch.Tensor]]  # with their names, if any
+
 
 class Reader:
     """Reads the nodes of a graph, with an eye on what they share."""
@@ -33,10 +35,12 @@ class Reader:
         self.types = [*map(type, self.nodes)]
         self.log = log
         self.leaves = _autograd.leaf_variables(self.nodes, self.types)
-        self.tensors: dict[Node | int, list[tuple[str | None, torch.Tensor]]] = defaultdict(list)
+        self.of_leaves: dict[int, AtHand] = defaultdict(list)
+        self.of_nodes: dict[Node, AtHand] = defaultdict(list)
         for name, tensor in tensors:
             node = _autograd.plain(tensor, "grad_fn")
-            self.tensors[id(tensor) if node is None else node].append((name, tensor))
+            of_same = self.of_leaves[id(tensor)] if node is None else self.of_nodes[node]
+            of_same.append((name, tensor))
 
     def read(
         self, wiring: _autograd.Wiring, saved: Saved, complete: Callable[[Nodes], Nodes]
@@ -68,16 +72,17 @@ class Reader:
         retaining = map(_autograd.reader("retains_grad"), leaves.values())
         for number in compress(leaves, retaining):
             yield number, Named((), retains_grad=True)
-        at_hand = map(self.tensors.__contains__, map(id, leaves.values()))
-        for number, leaf in compress(leaves.items(), at_hand):
-            yield number, _known_from([(None, leaf), *self.tensors[id(leaf)]])
-        for node, tensors in self.tensors.items():
+        for number, leaf in leaves.items() if self.of_leaves else ():
+            if id(leaf) in self.of_leaves:
+                yield number, _known_from([(None, leaf), *self.of_leaves[id(leaf)]])
+        for node, tensors in self.of_nodes.items():
             if node in self.numbers:
                 yield self.numbers[node], _known_from(tensors)
 
     def saved(self) -> Saved:
         """Read what the nodes keep."""
-        at_hand = [*self.leaves.values(), *(t for many in self.tensors.values() for _, t in many)]
+        others = [*self.of_leaves.values(), *self.of_nodes.values()]
+        at_hand = [*self.leaves.values(), *(tensor for many in others for _, tensor in many)]
         parameters = _autograd.storages_of_parameters(at_hand)
         numbers, storages, facts = _autograd.saved_facts(self.nodes, parameters)
         return Saved(numbers, storages, facts, dict(self._writes(storages, facts)))

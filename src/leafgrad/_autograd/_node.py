@@ -136,8 +136,8 @@ def is_leaf_node(node: Node) -> bool:
 
 def leaf_variables(nodes: Sequence[Any], types: Iterable[type]) -> dict[int, torch.Tensor]:
     """Give what `leaf_variable` does of many nodes, by the places of those that have a leaf."""
-    places = [place for place, kind in enumerate(types) if kind is _ACCUMULATE_GRAD]
-    return {place: nodes[place].variable for place in places}
+    kinds = enumerate(types)
+    return {place: nodes[place].variable for place, kind in kinds if kind is _ACCUMULATE_GRAD}
 
 
 def leaf_variable(node: Node) -> torch.Tensor | None:

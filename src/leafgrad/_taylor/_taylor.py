@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,8 +31,7 @@ from leafgrad._taylor._series import Series
 Moved = tuple[tuple[int, int], ...]  # an index of first order, and the column that it moves
 
 
-@dataclass(frozen=True, kw_only=True)
-class Taylor:
+class Taylor(NamedTuple):
     """What is to be differentiated with respect to `inputs`, whose first axes count rows."""
 
     outputs: Tensor
