@@ -1,6 +1,5 @@
 """Activations that bend are right where they are flat, and keep nothing but their output."""
 
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +8,7 @@ import torch
 from torch import Tensor
 
 from leafgrad import higher_order_grad
+from tests.taylor.packing import packing
 
 METHODS: tuple[Any, ...] = ("taylor", "reverse")
 
@@ -50,24 +50,11 @@ def test_a_series_is_kept_once_and_not_what_it_is_bent_from() -> None:
     assert sum(size for size in sizes.values() if size >= activation) == (3 + 2 * 4) * activation
 
 
-class _Packed:
-    """A saved tensor, which lives as long as what saved it."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor
-
-
 def test_a_first_layer_is_computed_once_more_rather_than_kept() -> None:
     x = torch.linspace(-1, 1, 64).unsqueeze(1).requires_grad_()
     first, second = (torch.randn(n, 32, requires_grad=True) for n in (1, 32))
     outputs = ((x @ first).tanh() @ second).tanh()
-    packed: weakref.WeakSet[_Packed] = weakref.WeakSet()
-
-    def pack(tensor: Tensor) -> _Packed:
-        packed.add(kept := _Packed(tensor.detach()))  # or what was saved would hold its own node
-        return kept
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda kept: kept.tensor):
+    with packing() as packed:
         derivative = higher_order_grad(outputs, x, 4, method="taylor")
     assert derivative.requires_grad
     storages = [kept.tensor.untyped_storage() for kept in packed]

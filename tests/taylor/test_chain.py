@@ -1,6 +1,5 @@
 """Chains that are computed as one, whole or part by part, equal nested reverse mode."""
 
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from leafgrad._taylor._bend import Bend, tanh_slope
 from leafgrad._taylor._chain import Chain
 from leafgrad._taylor._plans import recursion
 from tests.taylor.oracle import assert_same, assert_same_at_last, assert_same_thrice, rows
+from tests.taylor.packing import packing
 
 METHODS: tuple[Any, ...] = ("taylor", "reverse")
 ROWS = 10
@@ -119,13 +119,6 @@ def test_a_product_that_is_read_twice_is_computed_once(function: Any) -> None:
     assert len(products) == 1
 
 
-class _Packed:
-    """A saved tensor, which lives as long as what saved it."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor
-
-
 @pytest.mark.parametrize("is_kept", [True, False])
 def test_what_is_kept_for_backward_is_freed_on_the_way_unless_it_is_used_again(
     is_kept: bool,  # noqa: FBT001
@@ -133,18 +126,13 @@ def test_what_is_kept_for_backward_is_freed_on_the_way_unless_it_is_used_again(
 ) -> None:
     x, first, matrix = rows(ROWS, 1), rows(1, 4), rows(4, 4)
     outputs = ((x @ first).tanh() @ matrix).tanh()
-    packed: weakref.WeakSet[_Packed] = weakref.WeakSet()
     counts, pulled = [], Bend.pulled
-
-    def pack(tensor: Tensor) -> _Packed:
-        packed.add(kept := _Packed(tensor.detach()))
-        return kept
 
     def note(*arguments: Any) -> Tensor:
         counts.append(len(packed))
         return pulled(*arguments)
 
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda kept: kept.tensor):
+    with packing() as packed:
         derivative = higher_order_grad(outputs, x, 4, method="taylor")
     monkeypatch.setattr(Bend, "pulled", note)
     before = len(packed)

@@ -1,0 +1,28 @@
+"""Saved tensors that can be counted for as long as they live."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from weakref import WeakSet
+
+import torch
+from torch import Tensor
+
+
+class Packed:
+    """A saved tensor, which lives as long as what saved it."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+
+@contextmanager
+def packing() -> Iterator[WeakSet[Packed]]:
+    """Give what is saved inside."""
+    packed: WeakSet[Packed] = WeakSet()
+
+    def pack(tensor: Tensor) -> Packed:
+        packed.add(kept := Packed(tensor.detach()))  # or what was saved would hold its own node
+        return kept
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda kept: kept.tensor):
+        yield packed
