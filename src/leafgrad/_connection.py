@@ -12,10 +12,11 @@ def check_tensor(name: str, tensor: object) -> None:
     """Raise where `tensor` is nothing that has a derivative, or that a derivative is taken of."""
     if not isinstance(tensor, Tensor):
         raise TypeError(f"{name} must be a tensor, not of type {type(tensor).__name__}")
-    if (transform := _autograd.functorch_wrapper(tensor)) is not None:
+    if _autograd.is_wrapped(tensor):
         raise RuntimeError(
-            f"{name} must be a plain tensor, not one inside torch.func ({transform}): call "
-            "higher_order_grad outside of the transform, or nest torch.func.grad inside"
+            f"{name} must be a plain tensor, not one inside torch.func "
+            f"({_autograd.functorch_wrapper(tensor)}): call higher_order_grad outside of the "
+            "transform, or nest torch.func.grad inside"
         )
     if tensor.is_meta:
         raise TypeError(f"{name} must hold data, which a tensor on the meta device does not")
@@ -35,7 +36,8 @@ def _not_real(name: str, tensor: Tensor) -> str:
 
 def find_path(outputs: Tensor, inputs: Tensor, *, allow_unused: bool) -> _autograd.Path | None:
     """Find the nodes between, or give None where nothing leads to `inputs` and this is allowed."""
-    _check_graph(outputs, inputs)
+    if not (inputs.requires_grad and outputs.requires_grad):
+        raise RuntimeError(_lacking(inputs))
     path = _autograd.path_between(outputs, inputs)
     if path is not None:
         return path
@@ -49,18 +51,18 @@ def find_path(outputs: Tensor, inputs: Tensor, *, allow_unused: bool) -> _autogr
     return None
 
 
-def _check_graph(outputs: Tensor, inputs: Tensor) -> None:
+def _lacking(inputs: Tensor) -> str:
+    """Say why there is no graph, where inputs or else outputs does not require grad."""
     if not inputs.requires_grad:
-        raise RuntimeError(
+        return (
             "inputs must require grad before outputs is computed from it, but does not: call "
             "inputs.requires_grad_() and compute outputs again, or pass a function as outputs"
         )
-    if not outputs.requires_grad:
-        raise RuntimeError(
-            "outputs must carry the graph that computed it from inputs, but requires no grad: it "
-            "was computed in torch.no_grad() or torch.inference_mode(), or from other tensors, or "
-            "was detached; compute it from inputs with gradients recorded"
-        )
+    return (
+        "outputs must carry the graph that computed it from inputs, but requires no grad: it was "
+        "computed in torch.no_grad() or torch.inference_mode(), or from other tensors, or was "
+        "detached; compute it from inputs with gradients recorded"
+    )
 
 
 def _check_view(outputs: Tensor, inputs: Tensor) -> None:

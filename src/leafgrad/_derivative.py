@@ -2,10 +2,11 @@
 
 from typing import Any, TypeVar, overload
 
+import torch
 from torch import Tensor
 
 from leafgrad._evaluation import Function
-from leafgrad._method import Method, pose, recording
+from leafgrad._method import Method, is_recording, pose
 from leafgrad._order import MultiIndex, is_by_column, parse_orders
 
 Order = TypeVar("Order", bound=int | MultiIndex)
@@ -117,17 +118,26 @@ def higher_order_grad(
         >>> u_xx.tolist(), u_xy.tolist()
         ([4.0, 8.0], [2.0, 6.0])
     """
-    with recording():
-        question = pose(
-            outputs,
-            inputs,
-            by_column=is_by_column(order),
-            create_graph=create_graph,
-            method=method,
-            allow_unused=allow_unused,
-        )
-        orders = parse_orders(order, question.axes)
-        found = question.derivatives([index for index in orders if any(index)])
+    if not is_recording():
+        with torch.inference_mode(mode=False):
+            return higher_order_grad(
+                outputs,
+                inputs,
+                order,
+                create_graph=create_graph,
+                allow_unused=allow_unused,
+                method=method,
+            )
+    question = pose(
+        outputs,
+        inputs,
+        by_column=is_by_column(order),
+        create_graph=create_graph,
+        method=method,
+        allow_unused=allow_unused,
+    )
+    orders = parse_orders(order, question.axes)
+    found = question.derivatives([index for index in orders if any(index)])
     results = [found.get(index, question.outputs) for index in orders]
     if not create_graph:
         results = [result.detach() for result in results]

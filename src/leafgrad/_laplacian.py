@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from leafgrad._axes import Axes
 from leafgrad._evaluation import Function
-from leafgrad._method import Method, pose, recording
+from leafgrad._method import Method, is_recording, pose
 
 
 def laplacian(
@@ -53,9 +54,11 @@ def laplacian(
         >>> laplacian(x**3 + y**2, points, dims=[1]).tolist()
         [2.0, 2.0]
     """
-    with recording():
-        question = pose(outputs, inputs, by_column=True, create_graph=create_graph, method=method)
-        result = question.laplacian(_columns(dims, question.axes))
+    if not is_recording():
+        with torch.inference_mode(mode=False):
+            return laplacian(outputs, inputs, dims=dims, create_graph=create_graph, method=method)
+    question = pose(outputs, inputs, by_column=True, create_graph=create_graph, method=method)
+    result = question.laplacian(_columns(dims, question.axes))
     return result if create_graph else result.detach()
 
 

@@ -1,8 +1,7 @@
 """What is asked for, and which method answers: Taylor mode where it has rules, else reverse."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Literal, NamedTuple, TypeVar, get_args
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -17,14 +16,11 @@ from leafgrad._taylor import Refusal, Taylor
 
 Method = Literal["auto", "taylor", "reverse"]
 _METHODS = get_args(Method)
-Answer = TypeVar("Answer")
 
 
-def recording() -> AbstractContextManager[None]:
-    """Record what is computed inside, whatever the caller does."""
-    if torch.is_grad_enabled() and not torch.is_inference_mode_enabled():
-        return nullcontext()
-    return torch.inference_mode(mode=False)  # which turns recording on as well
+def is_recording() -> bool:
+    """Say whether PyTorch records; ``inference_mode(mode=False)`` makes it do so."""
+    return torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
 
 
 def pose(
@@ -73,21 +69,26 @@ class Question(NamedTuple):
             return differentiate_once(
                 self.outputs, self.inputs, self.axes, orders, create_graph=self.create_graph
             )
-        return self._answered(
-            lambda: taylor.derivatives(orders), lambda: self._reverse(orders, path)
-        )
+        if self.method != "reverse":
+            try:
+                return taylor.derivatives(orders)
+            except Refusal as refusal:
+                self._check_fallback(refusal)
+        return self._reverse(orders, path)
 
     def laplacian(self, dims: Sequence[int]) -> Tensor:
         """Give the sum of the second derivatives in some columns."""
         path = self._path()
         if path is None:
             return self._zeros()
+        if self.method != "reverse":
+            try:
+                return self._taylor(path).laplacian(dims)
+            except Refusal as refusal:
+                self._check_fallback(refusal)
         columns = range(self.axes.columns)
         orders = [tuple(2 * (column == dim) for column in columns) for dim in dims]
-        return self._answered(
-            lambda: self._taylor(path).laplacian(dims),
-            lambda: sum(self._reverse(orders, path).values(), self.inputs.new_zeros(())),
-        )
+        return sum(self._reverse(orders, path).values(), self.inputs.new_zeros(()))
 
     def _path(self) -> _autograd.Path | None:
         """Find the nodes between, None if derivatives are zeros: there is no way or no element."""
@@ -97,37 +98,24 @@ class Question(NamedTuple):
     def _zeros(self) -> Tensor:
         return self.inputs.new_zeros(self.outputs.shape)
 
-    def _answered(self, taylor: Callable[[], Answer], reverse: Callable[[], Answer]) -> Answer:
-        if self.method == "reverse":
-            return reverse()
-        try:
-            return taylor()
-        except Refusal as refusal:
-            if self.method == "taylor":
-                raise RuntimeError(_no_rule(refusal)) from None
-        return reverse()
-
-    def _taylor(self, path: _autograd.Path) -> Taylor:
-        return Taylor(
-            outputs=self.outputs,
-            inputs=self.inputs,
-            batch=len(self.axes.batch),
-            path=path,
-            create_graph=self.create_graph,
-        )
-
-    def _reverse(self, orders: list[MultiIndex], path: _autograd.Path) -> dict[MultiIndex, Tensor]:
-        reverse = Reverse(
-            inputs=self.inputs, axes=self.axes, orders=orders, create_graph=self.create_graph
-        )
-        return reverse.differentiate(self.outputs, path.nodes)
-
     def _is_for_one_pass(self, orders: Sequence[MultiIndex]) -> bool:
         """Say whether a reverse pass per channel is cheaper than a series per column."""
         if self.method != "auto" or max(map(sum, orders)) > 1:
             return False
         return self.outputs.numel() <= len(set(orders)) * self.axes.batch.numel()
 
+    def _taylor(self, path: _autograd.Path) -> Taylor:
+        return Taylor(self.outputs, self.inputs, len(self.axes.batch), path, self.create_graph)
 
-def _no_rule(refusal: Refusal) -> str:
-    return f'method must be "auto" or "reverse" here, not "taylor": {refusal}'
+    def _check_fallback(self, refusal: Refusal) -> None:
+        """Raise where nothing but Taylor mode may answer."""
+        if self.method == "taylor":
+            raise RuntimeError(
+                f'method must be "auto" or "reverse" here, not "taylor": {refusal}'
+            ) from None
+
+    def _reverse(self, orders: list[MultiIndex], path: _autograd.Path) -> dict[MultiIndex, Tensor]:
+        reverse = Reverse(
+            inputs=self.inputs, axes=self.axes, orders=orders, create_graph=self.create_graph
+        )
+        return reverse.differentiate(self.outputs, path.nodes)

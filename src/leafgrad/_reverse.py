@@ -1,8 +1,8 @@
 """Nested reverse mode: order n by n reverse passes, each through the one before."""
 
-from collections.abc import Collection, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -13,6 +13,8 @@ from leafgrad._axes import Axes
 from leafgrad._order import MultiIndex, plan, successor
 from leafgrad._recording import check_formulas, check_recorded
 from leafgrad._rows import check_rows
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,10 +28,13 @@ class Reverse:
 
     def differentiate(self, outputs: Tensor, path: Collection[Node]) -> dict[MultiIndex, Tensor]:
         """Compute the derivatives, channel by channel; `path` is what leads to `inputs`."""
-        with _RetainedGradientsKept(outputs, self.inputs), _as_recorded(self.inputs):
+
+        def differentiate() -> list[dict[MultiIndex, Tensor]]:
             check_formulas(path)
             check_rows(outputs, self.inputs, self.axes, path)
-            partials = [self._partials(channel) for channel in _channels(outputs, self.axes)]
+            return [self._partials(channel) for channel in _channels(outputs, self.axes)]
+
+        partials = _undisturbed(outputs, self.inputs, differentiate)
         return {
             index: _joined([known[index] for known in partials], outputs.shape)
             for index in self.orders
@@ -64,11 +69,12 @@ def differentiate_once(
 
     That is, that rows are independent, and that all on the way records itself.
     """
-    with _RetainedGradientsKept(outputs, inputs), _as_recorded(inputs):
-        gradients = [
-            _gradient(channel, inputs, create_graph=create_graph)
-            for channel in _channels(outputs, axes)
-        ]
+
+    def differentiate() -> list[Tensor]:
+        channels = _channels(outputs, axes)
+        return [_gradient(channel, inputs, create_graph=create_graph) for channel in channels]
+
+    gradients = _undisturbed(outputs, inputs, differentiate)
     return {
         order: _joined([_column(g, order.index(1), axes) for g in gradients], outputs.shape)
         for order in orders
@@ -98,23 +104,17 @@ def _joined(channels: list[Tensor], shape: torch.Size) -> Tensor:
     return whole if whole.shape == shape else whole.reshape(shape)
 
 
-def _as_recorded(inputs: Tensor) -> AbstractContextManager[None]:
-    """Compute in the dtypes of the graph, where autocast would cast what is computed now."""
-    device = inputs.device.type
-    if torch.is_autocast_enabled(device):
-        return torch.autocast(device, enabled=False)
-    return nullcontext()
+def _undisturbed(outputs: Tensor, inputs: Tensor, differentiate: Callable[[], Answer]) -> Answer:
+    """Call a function in the dtypes of the graph, where autocast would cast what it computes.
 
-
-class _RetainedGradientsKept:
-    """Gives results that retain their gradient the one back that they had, as passes add to it."""
-
-    def __init__(self, *tensors: Tensor) -> None:
-        self.kept = [(tensor, tensor.grad) for tensor in tensors if tensor.retains_grad]
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        for tensor, gradient in self.kept:
+    Results that retain their gradient get the one back that they had, as passes add to it.
+    """
+    kept = [(tensor, tensor.grad) for tensor in (outputs, inputs) if tensor.retains_grad]
+    try:
+        if not _autograd.is_autocast():
+            return differentiate()
+        with torch.autocast(inputs.device.type, enabled=False):
+            return differentiate()
+    finally:
+        for tensor, gradient in kept:
             tensor.grad = gradient

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.autograd.graph import disable_saved_tensors_hooks, save_on_cpu
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
@@ -57,11 +58,32 @@ def test_what_checkpoint_would_recompute_is_told_without_doing_so() -> None:
         calls.append(1)
         return x.sin()
 
-    node = node_of(checkpoint(function, leaf(2), use_reentrant=False))
-    assert _autograd.is_recomputed(node, "self")
+    x = leaf(2)
+    outputs = checkpoint(function, x, use_reentrant=False)
+    with pytest.raises(_autograd.Recomputation):
+        _autograd.kept_at_hand(node_of(outputs), "self")
     assert len(calls) == 1
-    assert not _autograd.is_recomputed(node_of(leaf(2).sin()), "self")
-    assert not _autograd.is_recomputed(node_of(leaf(2).sin()), "other")
+    outputs.sum().backward()
+    assert x.grad is not None
+    assert torch.equal(x.grad, x.detach().cos())
+
+
+def test_what_is_at_hand_is_given_as_it_was_saved_whatever_hooks_there_are() -> None:
+    x = leaf(2)
+    assert _autograd.kept_at_hand(node_of(x.sin()), "self") is x
+    with save_on_cpu():
+        node = node_of(x.exp())
+        assert torch.equal(_autograd.kept_at_hand(node, "result"), x.exp())
+    with disable_saved_tensors_hooks("mine"):
+        assert torch.equal(_autograd.kept_at_hand(node, "result"), x.exp())
+        with pytest.raises(RuntimeError, match="mine"), save_on_cpu():
+            pass
+    with save_on_cpu():
+        pass
+    freed = leaf(2).exp()
+    freed.sum().backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        _autograd.kept_at_hand(node_of(freed), "result")
 
 
 def test_a_checkpoint_computes_anew_once_in_a_backward_pass_of_its_own() -> None:

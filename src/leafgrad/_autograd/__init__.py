@@ -25,13 +25,15 @@ from leafgrad._autograd._formula import (
     uses_running_statistics,
 )
 from leafgrad._autograd._forward import (
+    Recomputation,
     TensorType,
     applied,
     in_backward,
+    is_autocast,
     is_intercepted,
-    is_recomputed,
     keeps,
     kept,
+    kept_at_hand,
     output_types,
     taken,
 )
@@ -82,13 +84,14 @@ from leafgrad._autograd._tensor import (
 )
 from leafgrad._autograd._twice import is_marked_once_differentiable, is_once_differentiable
 from leafgrad._autograd._walk import Edge, Wiring, grad_fn_name, survey, walk
-from leafgrad._autograd._wrapper import functorch_wrapper, unwrapped
+from leafgrad._autograd._wrapper import functorch_wrapper, is_wrapped, unwrapped
 
 __all__ = [
     "Edge",
     "ForwardOutput",
     "Gradients",
     "Path",
+    "Recomputation",
     "SavedFacts",
     "Skeleton",
     "Slot",
@@ -116,6 +119,7 @@ __all__ = [
     "hides_saved",
     "holds_numbers",
     "in_backward",
+    "is_autocast",
     "is_compiled",
     "is_intercepted",
     "is_invalid_view",
@@ -127,15 +131,16 @@ __all__ = [
     "is_own_formula",
     "is_parameter",
     "is_parameter_or_view",
-    "is_recomputed",
     "is_refusal",
     "is_training_batch_norm",
     "is_view",
+    "is_wrapped",
     "is_write_into_view",
     "keeps",
     "keeps_array",
     "keeps_detached",
     "kept",
+    "kept_at_hand",
     "kept_tensors",
     "lacks_formula",
     "leaf_variable",

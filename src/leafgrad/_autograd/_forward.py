@@ -18,7 +18,7 @@ def kept(node: Node, name: str) -> Any:
     or the tensor was changed in place, and calls the hooks for saved tensors.
     """
     value = getattr(node, f"_saved_{name}")
-    return value if isinstance(value, torch.Tensor) else _signed(value)
+    return _signed(value) if isinstance(value, (int, tuple)) else value
 
 
 def _signed(value: Any) -> Any:
@@ -28,11 +28,39 @@ def _signed(value: Any) -> Any:
     return value - (1 << 64) if isinstance(value, int) and value >= 1 << 63 else value
 
 
-def is_recomputed(node: Node, name: str) -> bool:
-    """Say whether unpacking what the node saved would run a checkpointed function once more."""
-    slot = getattr(node, f"_raw_saved_{name}", None)
-    hook = None if slot is None or isinstance(slot, tuple) else slot.unpack_hook
-    return hook is not None and hook.__module__ == "torch.utils.checkpoint"
+class Recomputation(Exception):  # noqa: N818 (not an error: there is another way)
+    """Raised where a checkpoint would run its function once more for each look."""
+
+
+_REFUSAL = "leafgrad does not run a checkpointed function for one look at what was saved"
+_refusal: Callable[[], str | None]
+_refuse: Callable[[str, bool], None]
+_allow: Callable[[], None]
+_refusal, _refuse, _allow = (
+    getattr(torch._C._autograd, f"_saved_tensors_hooks_{name}")
+    for name in ("get_disabled_error_message", "disable", "enable")
+)
+
+
+def kept_at_hand(node: Node, name: str) -> Any:
+    """Give what `kept` does of a tensor, or raise `Recomputation`.
+
+    Before a checkpoint runs its function, it pushes hooks for saved tensors. That is refused here,
+    which takes less time than to look for a checkpoint's hook.
+    """
+    before = _refusal()
+    _refuse(_REFUSAL, False)  # noqa: FBT003 (whether to complain of hooks that are there)
+    try:
+        return getattr(node, f"_saved_{name}")
+    except RuntimeError as error:
+        if _REFUSAL in str(error):
+            raise Recomputation from None
+        raise
+    finally:
+        if before is None:
+            _allow()
+        else:
+            _refuse(before, False)  # noqa: FBT003
 
 
 def in_backward(compute: Callable[[], Result]) -> Result:
@@ -83,6 +111,10 @@ def taken(ctx: Any) -> list[Any]:
 def is_intercepted() -> bool:
     """Say whether a mode or a transform may make other than plain tensors of what is computed."""
     return torch._C._len_torch_dispatch_stack() > 0 or torch._C._are_functorch_transforms_active()
+
+
+is_autocast: Callable[[], bool] = torch._C._is_any_autocast_enabled
+"""Whether operations are cast, on whatever device; asking for one takes a dozen times as long."""
 
 
 class TensorType(Protocol):

@@ -119,6 +119,7 @@ def _surveyed(roots: Collection[Node]) -> tuple[dict[Any, int], Wiring]:
 
 
 Edge = tuple[Node, int]
+_LEAF: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
 
 
 def walk_to(target: Edge | torch.Tensor, root: Node) -> tuple[dict[Node, Successors], Edge | None]:
@@ -126,7 +127,7 @@ def walk_to(target: Edge | torch.Tensor, root: Node) -> tuple[dict[Node, Success
 
     Gives the edge as well, None for a leaf tensor that the graph does not lead to.
     """
-    seen: dict[Node, Successors] = {}
+    seen: dict[Any, Successors] = {}
     try:
         return _leading(target, root, seen)
     finally:
@@ -134,22 +135,17 @@ def walk_to(target: Edge | torch.Tensor, root: Node) -> tuple[dict[Node, Success
             survey([root])
 
 
-_LEAF: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
-
-
 def _leading(
-    target: Edge | torch.Tensor, root: Node, seen: dict[Node, Successors]
+    target: Edge | torch.Tensor, root: Node, seen: dict[Any, Successors]
 ) -> tuple[dict[Node, Successors], Edge | None]:
     """Enter each node, and finish it after its successors: it leads on where one of them does."""
     edge: Any = target if isinstance(target, tuple) else None
-    leading: dict[Node, Successors] = {}
-    ahead = [root]
+    leading: dict[Any, Successors] = {}
+    ahead: list[Any] = [root]
     while ahead:
-        node = ahead.pop()
-        successors = seen.get(node)
-        if successors is None:
+        node = ahead[-1]
+        if node not in seen:
             seen[node] = successors = node.next_functions
-            ahead.append(node)
             for successor in successors:
                 s: Any = successor[0]
                 if s.__class__ is _LEAF:
@@ -157,11 +153,13 @@ def _leading(
                         edge = successor
                 elif s is not None and s not in seen:
                     ahead.append(s)
-        elif node not in leading:
-            for successor in successors:
-                if successor[0] in leading or successor == edge:
-                    leading[node] = successors
-                    break
+            if ahead[-1] is not node:
+                continue
+        ahead.pop()
+        for successor in seen[node]:
+            if successor[0] in leading or successor == edge:
+                leading[node] = seen[node]
+                break
     return leading, edge
 
 

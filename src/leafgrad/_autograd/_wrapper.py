@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
+
+is_wrapped: Callable[[torch.Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor
 
 
 def functorch_wrapper(tensor: torch.Tensor) -> str | None:
     """Name the `torch.func` transform that wraps the tensor and its level, or give None."""
-    functorch = torch._C._functorch
-    if not functorch.is_functorch_wrapped_tensor(tensor):
+    if not is_wrapped(tensor):
         return None
+    functorch = torch._C._functorch
     level = functorch.maybe_get_level(tensor)
     running = {entry.level(): entry.key() for entry in functorch.get_interpreter_stack() or ()}
     return f"{running[level].name.lower()}, level {level}" if level in running else "ended"

@@ -102,20 +102,23 @@ class _Part:
         """Compute the coefficients, and keep what backward is not to do without."""
         x = self.start
         for number, (link, tensor) in enumerate(zip(self.links, self.tensors, strict=True)):
-            x = link.solved(tensor, x) if link else x @ tensor
+            if link:
+                x = link.solved(tensor, x)
+                is_kept = not link.plan.makes_much_of_little
+            else:
+                x = x @ tensor
+                is_kept = self._is_asked_for(number, x)
             if keeps:
-                self.made.append(x if self._is_kept(number, x) else None)
+                self.made.append(x if is_kept else None)
             x = link.asked(x) if link else x
         return x
 
-    def _is_kept(self, number: int, x: Tensor) -> bool:
-        link = self.links[number]
-        if link:
-            return not link.plan.makes_much_of_little
+    def _is_asked_for(self, number: int, product: Tensor) -> bool:
+        """Say whether backward asks for a product, as that of the next link may do."""
         if number + 1 == len(self.links):
             return False
         link, value = self.links[number + 1], self.tensors[number + 1]
-        return not link or link.plan.makes_much_of_little or x.shape[1:] != value.shape
+        return not link or link.plan.makes_much_of_little or product.shape[1:] != value.shape
 
     def backward(self, gradient: Tensor, needed: Sequence[bool], found: list[Any]) -> Any:
         """Add what is `found` for the tensors of the links, and give what arrives at the start."""

@@ -10,7 +10,7 @@ from torch.autograd.graph import Node
 from leafgrad import _autograd
 from leafgrad._taylor._jet import Jet
 from leafgrad._taylor._refusal import Refusal
-from leafgrad._taylor._rules import rule_of
+from leafgrad._taylor._rules import FITTING, rule_of
 from leafgrad._taylor._series import Series
 from leafgrad._taylor._step import Result, Step
 from leafgrad._taylor._straight import last_bend
@@ -28,25 +28,31 @@ def replay(
     last = {edge: node for node, edges in path.nodes.items() for edge in edges}
     last.pop(path.end, None)
     for node, edges in path.nodes.items():
-        inputs = []
-        for edge in edges:
-            series = known.get(edge)
-            if series is not None and last.get(edge) is not node:
-                series = known[edge] = series.computed()
-            inputs.append(series)
+        inputs = [*map(known.get, edges)]
         if not any(inputs):
             continue
-        first_here = first if node is bend else 0
-        step = Step(node, edges, first=first_here, is_in_backward=is_in_backward)
+        for place, series in enumerate(inputs):
+            if series is None:
+                continue
+            edge = edges[place]
+            if last.get(edge) is node:
+                known.pop(edge, None)
+            else:  # it is read again, and is not to be computed again
+                inputs[place] = known[edge] = series.computed()
+        step = Step(
+            node=node,
+            successors=edges,
+            name=_autograd.node_name(node),
+            first=first if node is bend else 0,
+            is_in_backward=is_in_backward,
+            seen={},
+        )
         results = _results(step, inputs)
         for number, result in enumerate(results):
             if result is not None:
                 known[node, number] = result
-        if len(results) < len(step.results):
+        if step.name not in FITTING and len(results) < len(step.results):
             _refuse_what_no_rule_gave(step, len(results), last, path.end)
-        for edge in edges:
-            if last.get(edge) is node:
-                known.pop(edge, None)
     return known.get(path.end)
 
 
@@ -67,8 +73,10 @@ def _results(step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | N
     if rule is None:
         raise Refusal(f"outputs was computed through {_described(step.node)}")
     try:
-        results = _as_tuple(rule(step, *inputs))
-        return list(map(_fitted, results, step.results))
+        results = rule(step, *inputs)
+        if step.name in FITTING:
+            return _as_tuple(results)
+        return list(map(_fitted, _as_tuple(results), step.results))
     except Refusal as refusal:
         name = _autograd.node_name(step.node)
         raise Refusal(f"outputs was computed through {name}, and {refusal}") from None
@@ -84,10 +92,9 @@ def _fitted(series: Series | None, result: _autograd.TensorType) -> Series | Non
     """Give a series the shape and dtype of the operation's result."""
     if series is None:
         return None
-    dtype = result.dtype
+    dtype, shape = result.dtype, tuple(result.shape)
     if dtype.is_complex:
         raise Refusal("its result is complex")
-    shape = tuple(result.shape)
     if 0 in shape:
         raise Refusal("its result has no elements")
     if series.shape != shape:

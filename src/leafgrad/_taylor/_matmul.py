@@ -89,7 +89,9 @@ def _added(names: tuple[str, str]) -> Rule:
         product = _of(step, names, x, y)
         if product is not None:
             product = product.scaled(step.saved("alpha"))
-        return add(None if bias is None else bias.scaled(step.saved("beta")), product)
+        if bias is None:
+            return product
+        return add(bias.scaled(step.saved("beta")).broadcast(step.shape), product)
 
     return rule
 

@@ -9,7 +9,3 @@ def refuse_if(condition: bool, why: str) -> None:  # noqa: FBT001 (it reads as a
     """Raise where something stands in the way of an answer."""
     if condition:
         raise Refusal(why)
-
-
-class Recomputation(Exception):  # noqa: N818 (not an error: the walk begins anew)
-    """Raised where a checkpoint would compute anew for each look at what it saved."""

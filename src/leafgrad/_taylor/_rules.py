@@ -35,6 +35,8 @@ RULES: dict[str, Rule] = {
     **_shape.RULES,
     **_statistics.RULES,
 }
+# Whose rule gives a series with the shape and dtype of the only result, so that neither is asked.
+FITTING = frozenset(f"{name}Backward0" for name in "Addmm Mm Sigmoid Tanh".split())
 CustomRule = TypeVar("CustomRule", bound=Callable[..., Result])
 _CUSTOM: dict[type[torch.autograd.Function], Rule] = {}
 

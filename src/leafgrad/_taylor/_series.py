@@ -20,7 +20,7 @@ from leafgrad._taylor._strips import common_shape
 Number = float | int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+@dataclass(kw_only=True, slots=True, eq=False)
 class Series:
     """What a tensor owes to inputs, as Taylor mode carries it: see `taylor_rule`.
 
@@ -238,7 +238,7 @@ class Series:
         """Multiply rows by a matrix, those of all coefficients at once."""
         chain = self._chain()
         last = chain.tensors[-1] if chain.tensors else chain.start
-        if last.shape[-1:] != self.shape[-1:]:
+        if last.shape[-1] != self.shape[-1]:
             chain = Chain(self.full(-1))
         return self.changed(chain.then(None, matrix), shape=(*self.shape[:-1], matrix.shape[-1]))
 

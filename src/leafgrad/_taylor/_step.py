@@ -3,40 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._taylor._jet import Jet
-from leafgrad._taylor._refusal import Recomputation
 from leafgrad._taylor._series import Series
 
 Result = Series | Jet | None | Sequence[Series | None]
 Rule = Callable[..., Result]  # of a step and a series, or None, for each input
 
 
-class Step:
+class Step(NamedTuple):
     """A node on the path."""
 
-    __slots__ = ("first", "is_in_backward", "name", "node", "results", "seen", "successors")
+    node: Node
+    successors: _autograd.Successors
+    name: str
+    first: int  # no index of its result before this one is asked for
+    is_in_backward: bool  # where a checkpoint lets each look happen once
+    seen: dict[str, Any]  # what it saved, as far as it was asked for
 
-    def __init__(
-        self,
-        node: Node,
-        successors: _autograd.Successors,
-        *,
-        first: int = 0,
-        is_in_backward: bool = False,
-    ) -> None:
-        self.node = node
-        self.first = first  # no index of its result before this one is asked for
-        self.successors = successors
-        self.is_in_backward = is_in_backward  # where a checkpoint lets each look happen once
-        self.seen: dict[str, Any] = {}
-        self.name = _autograd.node_name(node)
-        self.results = _autograd.output_types(node)
+    @property
+    def results(self) -> Sequence[_autograd.TensorType]:
+        """What the node knows of the tensors that its operation made."""
+        return _autograd.output_types(self.node)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -51,9 +44,10 @@ class Step:
 
     def tensor(self, name: str) -> Tensor:
         """Give a tensor that the node saved, with its graph."""
-        if not self.is_in_backward and _autograd.is_recomputed(self.node, name):
-            raise Recomputation
-        tensor: Tensor = self.saved(name)
+        tensor: Tensor | None = self.seen.get(name)
+        if tensor is None:
+            look = _autograd.kept if self.is_in_backward else _autograd.kept_at_hand
+            tensor = self.seen[name] = look(self.node, name)
         return tensor
 
     def jet(self, name: str, series: Series | None) -> Jet:

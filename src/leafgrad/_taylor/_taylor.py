@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from leafgrad._taylor._algebra import (
 from leafgrad._taylor._apart import keep_rows_apart
 from leafgrad._taylor._constants import made_once
 from leafgrad._taylor._engine import replay
-from leafgrad._taylor._refusal import Recomputation, Refusal
+from leafgrad._taylor._refusal import Refusal
 from leafgrad._taylor._series import Series
 
 Moved = tuple[tuple[int, int], ...]  # an index of first order, and the column that it moves
@@ -42,18 +42,20 @@ class Taylor(NamedTuple):
 
     def derivatives(self, orders: Collection[MultiIndex]) -> dict[MultiIndex, Tensor]:
         """Give the derivatives of all `orders`, or raise a `Refusal`."""
+        if not self._is_in_mode():
+            with self._mode():
+                return self.derivatives(orders)
         algebra, place, moved = _plan(frozenset(orders))
-        with self._mode():
-            found = self._coefficients(algebra, moved, min(place[order] for order in orders))
-            return {
-                order: self._result(found.get(place[order]), _factorial(order)) for order in orders
-            }
+        found = self._coefficients(algebra, moved, min([place[order] for order in orders]))
+        return {order: self._result(found.get(place[order]), _factorial(order)) for order in orders}
 
     def laplacian(self, dims: Sequence[int]) -> Tensor:
         """Give the sum of the second derivatives in these columns, or raise a `Refusal`."""
-        with self._mode():
-            found = self._coefficients(squares(len(dims)), tuple(enumerate(dims)), len(dims))
-            return self._result(found.get(len(dims)), 2)
+        if not self._is_in_mode():
+            with self._mode():
+                return self.laplacian(dims)
+        found = self._coefficients(squares(len(dims)), tuple(enumerate(dims)), len(dims))
+        return self._result(found.get(len(dims)), 2)
 
     def proves_rows_apart(self) -> bool:
         """Say whether the path alone, without any coefficient, proves that rows are independent.
@@ -71,13 +73,18 @@ class Taylor(NamedTuple):
                 return False
         return True
 
-    def _mode(self) -> AbstractContextManager[None]:
+    def _is_in_mode(self) -> bool:
+        return torch.is_grad_enabled() == self.create_graph and not _autograd.is_autocast()
+
+    @contextmanager
+    def _mode(self) -> Iterator[None]:
         """Record if the result is to be differentiated, and compute in the dtypes of the graph."""
-        device = self.inputs.device.type
-        is_cast = torch.is_autocast_enabled(device)
-        if torch.is_grad_enabled() == self.create_graph and not is_cast:
-            return nullcontext()
-        return _switched(self.create_graph, device if is_cast else None)
+        off = torch.autocast(self.inputs.device.type, enabled=False)
+        with (
+            torch.set_grad_enabled(self.create_graph),
+            off if _autograd.is_autocast() else nullcontext(),
+        ):
+            yield
 
     def _coefficients(self, algebra: Algebra, moved: Moved, first: int = 0) -> dict[int, Tensor]:
         """Replay the graph with each index of `moved` moving one column of the inputs.
@@ -87,13 +94,15 @@ class Taylor(NamedTuple):
         seed = self._seed(algebra, moved)
         try:
             found = replay(self.path, seed, first)
-        except Recomputation:
+        except _autograd.Recomputation:
             found = _autograd.in_backward(lambda: self._replayed_in_backward(seed, first))
         if found is None:
             return {}
         if found.axes != _batch.rows_of(self.outputs.shape, self.batch):
             raise Refusal("the rows of outputs are not those of inputs")
-        return dict(zip(found.indices, found.stack.unbind(0), strict=True))
+        # What does not depend on parameters may be a view of the seed, and it may be written into.
+        stack = found.stack if found.stack.requires_grad else found.stack.clone()
+        return dict(zip(found.indices, stack.unbind(0), strict=True))
 
     def _replayed_in_backward(self, seed: Series, first: int) -> Series | None:
         """Replay where a checkpoint computes all that it did not save anew once, not per look."""
@@ -101,16 +110,13 @@ class Taylor(NamedTuple):
             return replay(self.path, seed, first, is_in_backward=True)
 
     def _seed(self, algebra: Algebra, moved: Moved) -> Series:
-        """Give the series of the inputs, which has the same coefficients in all rows.
-
-        A copy, as a result that is a view of it may be written into.
-        """
+        """Give the series of the inputs, which has the same coefficients in all rows."""
         shape = tuple(self.inputs.shape)
         row = (1,) * self.batch + shape[self.batch :]
         return Series(
             algebra=algebra,
             indices=tuple(index for index, _ in moved),
-            source=_units(row, moved, self.inputs.dtype, self.inputs.device).clone(),
+            source=_units(row, moved, self.inputs.dtype, self.inputs.device),
             shape=shape,
             axes=_batch.rows_of(shape, self.batch),
         )
@@ -122,15 +128,6 @@ class Taylor(NamedTuple):
         result = coefficient if coefficient.shape == shape else coefficient.expand(shape)
         result = result if factor == 1 else result * factor
         return result if result.dtype == self.inputs.dtype else result.to(self.inputs.dtype)
-
-
-@contextmanager
-def _switched(is_recorded: bool, cast_device: str | None) -> Iterator[None]:  # noqa: FBT001
-    with (
-        torch.set_grad_enabled(is_recorded),
-        torch.autocast(cast_device, enabled=False) if cast_device else nullcontext(),
-    ):
-        yield
 
 
 @lru_cache(maxsize=256)
