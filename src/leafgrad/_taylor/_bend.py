@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from leafgrad._taylor._constants import made_once
+from leafgrad._taylor._constants import number
 from leafgrad._taylor._contract import contract
 from leafgrad._taylor._plans import Level, Recursion
 from leafgrad._taylor._strips import Place, Rows, accumulate
@@ -68,7 +68,7 @@ class Bend(NamedTuple):
             accumulate(arrived, falls, g, level.dot)
             accumulate(x, falls, g, level.pullback, weight=-2)
         slope.clamp_(min=torch.finfo(slope.dtype).tiny)
-        zero = _number(0.0, slope.dtype, slope.device)
+        zero = number(0.0, slope.dtype, slope.device)
         torch.addcdiv(zero, to_value, slope, value=-2, out=to_value)
         return to_argument
 
@@ -86,7 +86,7 @@ class Bend(NamedTuple):
 
 def tanh_slope(value: Tensor) -> tuple[Tensor, Tensor]:
     """Give the slope as a function of the value, and how far this is from where it is steepest."""
-    one = _number(1.0, value.dtype, value.device)
+    one = number(1.0, value.dtype, value.device)
     return torch.addcmul(one, value, value, value=-1), value
 
 
@@ -101,9 +101,3 @@ def _falls(level: Level, middle: Tensor, y: Rows) -> Rows:
     falls[level.span] = start
     accumulate(falls, y, y, level.squares, weight=0.5)
     return falls
-
-
-@made_once
-def _number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    with torch.inference_mode(mode=False):
-        return torch.tensor(value, dtype=dtype, device=device)

@@ -1,26 +1,35 @@
-"""Constant tensors, made once."""
+"""Constants, made once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TypeVarTuple
+from typing import TypeVar, TypeVarTuple
 
+import torch
 from torch import Tensor
 
 from leafgrad import _autograd
 
 Given = TypeVarTuple("Given")
+Made = TypeVar("Made")
 
 
-def made_once(make: Callable[[*Given], Tensor]) -> Callable[[*Given], Tensor]:
+def made_once(make: Callable[[*Given], Made]) -> Callable[[*Given], Made]:
     """Keep what a function makes, except within a mode, as that of fake tensors, or a transform.
 
-    What is made there is of no use outside.
+    The tensors that are made there are of no use outside.
     """
     kept = lru_cache(maxsize=1024)(make)
 
-    def constant(*given: *Given) -> Tensor:
+    def constant(*given: *Given) -> Made:
         return make(*given) if _autograd.is_intercepted() else kept(*given)
 
     return constant
+
+
+@made_once
+def number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Give a number as a tensor, which an operation takes faster than the number itself."""
+    with torch.inference_mode(mode=False):
+        return torch.tensor(value, dtype=dtype, device=device)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from leafgrad._taylor._algebra import Algebra, Indices
-from leafgrad._taylor._strips import Place, Strip, Triple, span, strips
+from leafgrad._taylor._strips import Place, Strip, Triple, common_shape, span, strips
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -95,9 +95,11 @@ class Recursion:
         count = len(self.argument)
         if count == self.size:
             return argument * factor
-        given = argument * factor
-        begun = given.new_empty((self.size, *given.shape[1:]))
-        begun[:count] = given
+        shape: Sequence[int] = argument.shape[1:]
+        if isinstance(factor, Tensor):
+            shape = common_shape(shape, factor.shape)
+        begun = argument.new_empty((self.size, *shape))
+        torch.mul(argument, factor, out=begun[:count])
         return begun
 
     def given(self, stack: Tensor) -> Tensor:

@@ -28,7 +28,12 @@ from leafgrad._taylor._engine import replay
 from leafgrad._taylor._refusal import Refusal
 from leafgrad._taylor._series import Series
 
-Moved = tuple[tuple[int, int], ...]  # an index of first order, and the column that it moves
+
+class Moved(NamedTuple):
+    """Indices of first order, and the columns of the inputs that they move."""
+
+    indices: tuple[int, ...]
+    columns: tuple[int, ...]
 
 
 class Taylor(NamedTuple):
@@ -54,7 +59,8 @@ class Taylor(NamedTuple):
         if not self._is_in_mode():
             with self._mode():
                 return self.laplacian(dims)
-        found = self._coefficients(squares(len(dims)), tuple(enumerate(dims)), len(dims))
+        moved = Moved(indices=tuple(range(len(dims))), columns=tuple(dims))
+        found = self._coefficients(squares(len(dims)), moved, len(dims))
         return self._result(found.get(len(dims)), 2)
 
     def proves_rows_apart(self) -> bool:
@@ -68,7 +74,7 @@ class Taylor(NamedTuple):
             return False
         with self._mode(), torch.no_grad():
             try:
-                self._coefficients(powers(1), ())
+                self._coefficients(powers(1), Moved(indices=(), columns=()))
             except Refusal:
                 return False
         return True
@@ -87,11 +93,12 @@ class Taylor(NamedTuple):
             yield
 
     def _coefficients(self, algebra: Algebra, moved: Moved, first: int = 0) -> dict[int, Tensor]:
-        """Replay the graph with each index of `moved` moving one column of the inputs.
+        """Replay the graph with the columns of the inputs that are `moved`.
 
         No index before `first` is asked for.
         """
-        seed = self._seed(algebra, moved)
+        x = self.inputs
+        seed = _seed(algebra, moved, tuple(x.shape), self.batch, x.dtype, x.device)
         try:
             found = replay(self.path, seed, first)
         except _autograd.Recomputation:
@@ -109,18 +116,6 @@ class Taylor(NamedTuple):
         with self._mode():
             return replay(self.path, seed, first, is_in_backward=True)
 
-    def _seed(self, algebra: Algebra, moved: Moved) -> Series:
-        """Give the series of the inputs, which has the same coefficients in all rows."""
-        shape = tuple(self.inputs.shape)
-        row = (1,) * self.batch + shape[self.batch :]
-        return Series(
-            algebra=algebra,
-            indices=tuple(index for index, _ in moved),
-            source=_units(row, moved, self.inputs.dtype, self.inputs.device),
-            shape=shape,
-            axes=_batch.rows_of(shape, self.batch),
-        )
-
     def _result(self, coefficient: Tensor | None, factor: float) -> Tensor:
         if coefficient is None:
             return self.inputs.new_zeros(self.outputs.shape)
@@ -135,16 +130,27 @@ def _plan(orders: frozenset[MultiIndex]) -> tuple[Algebra, dict[MultiIndex, int]
     """Give the algebra of these orders, where each is in it, and which columns move."""
     indices = closure(orders)
     place = {index: number for number, index in enumerate(basis_of(indices))}
-    moved = [(place[index], index.index(1)) for index in indices if sum(index) == 1]
-    return monomials(indices), place, tuple(sorted(moved))
+    pairs = sorted((place[index], index.index(1)) for index in indices if sum(index) == 1)
+    moved = Moved(indices=tuple(i for i, _ in pairs), columns=tuple(c for _, c in pairs))
+    return monomials(indices), place, moved
 
 
 @made_once
-def _units(row: tuple[int, ...], moved: Moved, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Give the unit vectors, each in the shape of a row, of the columns that move."""
+def _seed(
+    algebra: Algebra,
+    moved: Moved,
+    shape: tuple[int, ...],
+    batch: int,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> Series:
+    """Give the series of inputs, which has the same coefficients in all rows."""
+    row = (1,) * batch + shape[batch:]
     with torch.inference_mode(mode=False):
         unit = torch.eye(math.prod(row), dtype=dtype, device=device)
-        return unit[[column for _, column in moved]].reshape(len(moved), *row)
+        units = unit[[*moved.columns]].reshape(len(moved.columns), *row)
+    axes = _batch.rows_of(shape, batch)
+    return Series(algebra=algebra, indices=moved.indices, source=units, shape=shape, axes=axes)
 
 
 @lru_cache(maxsize=256)
