@@ -4,7 +4,8 @@ import importlib
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from operator import truediv
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ os.environ.setdefault("DDE_BACKEND", "pytorch")
 deepxde = _peer("deepxde")
 
 Way = Callable[[nn.Module, Tensor], Tensor | None]
+Turns = Mapping[str, Sequence[float]]  # what was measured of each way, turn by turn
 
 
 def network(columns: int, width: int, depth: int, channels: int = 1) -> nn.Sequential:
@@ -52,14 +54,12 @@ def milliseconds(model: nn.Module, inputs: Tensor, way: Way) -> float:
     return 1e3 * (time.process_time() - start)
 
 
-def medians(
-    model: nn.Module, inputs: Tensor, ways: Mapping[str, Way], rounds: int
-) -> dict[str, float]:
+def take_turns(model: nn.Module, inputs: Tensor, ways: Mapping[str, Way], rounds: int) -> Turns:
     """Time all ways in turns, after one step of each that is not counted."""
     for way in ways.values():
         step(model, inputs, way)
     times = [[milliseconds(model, inputs, way) for way in ways.values()] for _ in range(rounds)]
-    return dict(zip(ways, map(statistics.median, zip(*times, strict=True)), strict=True))
+    return dict(zip(ways, zip(*times, strict=True), strict=True))
 
 
 def peak(model: nn.Module, inputs: Tensor, way: Way) -> float:
@@ -102,10 +102,17 @@ def carry(weight: Tensor, rows: int) -> None:
     gradient.t() @ inputs
 
 
-def per_row(times: Mapping[str, float], ours: str = "leafgrad") -> str:
-    """Lay out the times, and how many times ours each of the others takes."""
-    cells = [f"{time:9.1f}" for time in times.values()]
-    ratios = [f"{time / times[ours]:9.2f}" for name, time in times.items() if name != ours]
+def per_row(turns: Turns, ours: str = "leafgrad") -> str:
+    """Lay out medians, and how many times ours each of the others takes: the median over turns.
+
+    A machine that is slower for a while is so for all ways of a turn.
+    """
+    cells = [f"{statistics.median(taken):9.1f}" for taken in turns.values()]
+    ratios = [
+        f"{statistics.median(map(truediv, taken, turns[ours])):9.2f}"
+        for name, taken in turns.items()
+        if name != ours
+    ]
     return "".join(cells) + " |" + "".join(ratios)
 
 

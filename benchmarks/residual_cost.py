@@ -1,7 +1,7 @@
 """What the residuals of equations cost in one call of `higher_order_grad`, and in DeepXDE.
 
-Forward pass, residual and backward pass to the parameters: milliseconds of CPU time, medians of
-turns, and how many times leafgrad's; then the peak of megabytes that tensors take.
+Forward pass, residual and backward pass to the parameters: milliseconds of CPU time, and how
+many times leafgrad's, medians of turns; then the peak of megabytes that tensors take.
 """
 
 import argparse
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from in_turns import Way, deepxde, heading, medians, network, peak, per_row
+from in_turns import Way, deepxde, heading, network, peak, per_row, take_turns
 from torch import Tensor, nn
 
 from leafgrad import higher_order_grad
@@ -135,7 +135,7 @@ def by_deepxde(equation: Equation) -> Way:
 def main() -> None:
     """Print a line for each equation."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--rows", type=int, nargs="*", default=[256, 4096])
     options = parser.parse_args()
     torch.manual_seed(0)
@@ -151,10 +151,10 @@ def main() -> None:
             results = [way(model, inputs) for way in ways.values()]
             for result in results[1:]:
                 torch.testing.assert_close(result, results[0], rtol=1e-3, atol=1e-4)
-            times = medians(model, inputs, ways, options.rounds)
-            peaks = {way: peak(model, inputs, ways[way]) for way in ways}
+            turns = take_turns(model, inputs, ways, options.rounds)
+            peaks = {way: [peak(model, inputs, ways[way])] for way in ways}
             label = f"{name}, rows {rows}"
-            print(f"{label:32}{per_row(times)} || MB {per_row(peaks)}", flush=True)
+            print(f"{label:32}{per_row(turns)} || MB {per_row(peaks)}", flush=True)
 
 
 if __name__ == "__main__":

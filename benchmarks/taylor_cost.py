@@ -1,20 +1,21 @@
 """What derivatives and Laplacians by Taylor mode cost beside other ways to take them.
 
-Forward pass, derivative and backward pass to the parameters: milliseconds of CPU time, medians of
-turns, and how many times leafgrad's; then the peak of megabytes that tensors take. After the orders
-of a network, how many times more each takes than the one before.
+Forward pass, derivative and backward pass to the parameters: milliseconds of CPU time, and how
+many times leafgrad's, medians of turns; then the peak of megabytes that tensors take. After the
+orders of a network, how many times more each takes than the one before.
 """
 
 import argparse
+import statistics
 from itertools import pairwise
 
 import torch
-from in_turns import Way, deepxde, floor, heading, medians, network, peak, per_row
+from in_turns import Way, deepxde, floor, heading, network, peak, per_row, take_turns
 from torch import Tensor, nn
 
 from leafgrad import higher_order_grad, laplacian
 
-LARGE = 20_000  # rows times order, or columns, from where three rounds must do
+LARGE = 20_000  # rows times order, or columns, from where five rounds must do
 SLOW = 6  # the order from where torch.func and DeepXDE are left out
 HEAVY = 3_000_000  # rows times 3 to the order, from where nested reverse mode is left out
 SHAPES = ["5x64", "3x128"]  # hidden layers and their width
@@ -117,24 +118,26 @@ def compare(
     name: str, model: nn.Module, inputs: Tensor, ways: dict[str, Way], rounds: int
 ) -> float:
     """Print one line of the table, under its own heading as the ways differ; give our time."""
-    times = medians(model, inputs, ways, rounds)
+    turns = take_turns(model, inputs, ways, rounds)
     measured = [way for way in ways if way not in ("func", "floor")]
-    peaks = {way: peak(model, inputs, ways[way]) for way in measured}
-    print(f"{'':28}{heading(times)} || MB {heading(peaks)}")
-    print(f"{name:28}{per_row(times)} || MB {per_row(peaks)}", flush=True)
-    return times["leafgrad"]
+    peaks = {way: [peak(model, inputs, ways[way])] for way in measured}
+    print(f"{'':28}{heading(turns)} || MB {heading(peaks)}")
+    print(f"{name:28}{per_row(turns)} || MB {per_row(peaks)}", flush=True)
+    return statistics.median(turns["leafgrad"])
 
 
 def growth(times: dict[int, float]) -> str:
-    """Tell how many times more an order takes than the one before."""
-    steps = pairwise(sorted(times))
-    return "  ".join(f"{b}: {(times[b] / times[a]) ** (1 / (b - a)):.2f}" for a, b in steps)
+    """Tell how many times more an order takes than the one before, and so on average."""
+    orders = sorted(times)
+    steps = {f"{b}": (a, b) for a, b in pairwise(orders)} | {"average": (orders[0], orders[-1])}
+    rates = {step: (times[b] / times[a]) ** (1 / max(b - a, 1)) for step, (a, b) in steps.items()}
+    return "  ".join(f"{step}: {rate:.2f}" for step, rate in rates.items())
 
 
 def main() -> None:
     """Print time and memory of each way, and their ratios."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--orders", type=int, nargs="*", default=[1, 2, 3, 4, 5, 6, 8])
     parser.add_argument("--shapes", nargs="*", default=SHAPES)
     parser.add_argument("--rows", type=int, nargs="*", default=[256, 4096])
@@ -153,14 +156,14 @@ def main() -> None:
             inputs = torch.linspace(-1, 1, rows).unsqueeze(1).requires_grad_()
             ours = {}
             for order in options.orders:
-                rounds = options.rounds if order * rows < LARGE else min(3, options.rounds)
+                rounds = options.rounds if order * rows < LARGE else min(5, options.rounds)
                 name = f"{shape} rows {rows} order {order}"
                 ours[order] = compare(name, model, inputs, ways_to_derive(order, rows), rounds)
             print(f"{'':28}growth per order  {growth(ours)}", flush=True)
         for columns in options.dims:
             model = network(columns, 64, 5)
             inputs = torch.rand(rows, columns, requires_grad=True)
-            rounds = options.rounds if columns * rows < LARGE else min(3, options.rounds)
+            rounds = options.rounds if columns * rows < LARGE else min(5, options.rounds)
             name = f"5x64 rows {rows} Laplacian {columns}"
             compare(name, model, inputs, ways_to_laplacian(columns), rounds)
 

@@ -3,9 +3,10 @@
 Each way looks at a graph that is new, as in use, and at one that Python has looked at before: to
 wrap a node in a Python object takes longer than anything else that a bare walk does. "reads" is the
 walk with nothing but PyTorch's own reads of what is told: about the least that there is to do.
-Ways take turns, figures are medians of CPU time, a graph gets as many rounds as fit into
-`SECONDS`, and names of graphs that are given choose among them; ``describe`` stands for tensors.
-Before each look the garbage is collected, so that nobody pays for what others have left.
+Ways take turns, figures are medians over turns of CPU time or of how many times another's it is, a
+graph gets as many rounds as fit into `SECONDS`, and names of graphs that are given choose among
+them; ``describe`` stands for tensors. Before each look the garbage is collected, so that nobody
+pays for what others have left.
 """
 
 import gc
@@ -23,7 +24,7 @@ from leafgrad import describe_tensor, trace_graph
 from tests.models import run_lstm, run_resnet, run_transformer
 
 SECONDS = 6  # of CPU time for the rounds of one graph, the first of which is always finished
-MOST_ROUNDS = 15
+MOST_ROUNDS = 31
 TOO_MANY = 200_000  # nodes that are to be made where memory is traced
 
 
@@ -138,16 +139,13 @@ def once(make: Callable[[], torch.Tensor], names: Iterable[str]) -> tuple[Times,
     return new, {name: seconds(WAYS[name], y) for name in names}
 
 
-def times(make: Callable[[], torch.Tensor], names: Iterable[str]) -> list[Times]:
-    """Let the ways take turns; give the medians on new graphs and on known ones."""
+def take_turns(make: Callable[[], torch.Tensor], names: Iterable[str]) -> list[list[Times]]:
+    """Let the ways take turns; give the rounds on new graphs and those on known ones."""
     start = time.process_time()
     rounds = [once(make, names)]
     while len(rounds) < MOST_ROUNDS and time.process_time() - start < SECONDS:
         rounds.append(once(make, names))
-    return [
-        {name: statistics.median(one[name] for one in same) for name in names}
-        for same in zip(*rounds, strict=True)
-    ]
+    return [*map(list, zip(*rounds, strict=True))]
 
 
 def bytes_a_node(y: torch.Tensor, count: int) -> str:
@@ -165,16 +163,19 @@ def bytes_a_node(y: torch.Tensor, count: int) -> str:
     return told
 
 
-def shown(own: Times, count: int) -> str:
+def shown(rounds: list[Times], count: int) -> str:
     """Show the walk in microseconds a node, the others as multiples of it, and peers of ours."""
     pairs = [(name, "walk") for name in WAYS if name != "walk"]
     pairs += [("make_dot", "structure"), ("show_saved", "with saved")]
-    cells = [_multiple(own[one], own[unit]) if one in own else f"{'':11}" for one, unit in pairs]
-    return f"{1e6 * own['walk'] / count:8.2f} us" + "".join(cells)
+    walk = statistics.median(own["walk"] for own in rounds)
+    return f"{1e6 * walk / count:8.2f} us" + "".join(_multiple(rounds, *pair) for pair in pairs)
 
 
-def _multiple(time: float, unit: float) -> str:
-    return f"{time / unit:9.1f} x" if time < float("inf") else "   recurses"
+def _multiple(rounds: list[Times], one: str, unit: str) -> str:
+    if one not in rounds[0]:
+        return f"{'':11}"
+    multiple = statistics.median(own[one] / own[unit] for own in rounds)
+    return f"{multiple:9.1f} x" if multiple < float("inf") else "   recurses"
 
 
 def print_graphs(graphs: Mapping[str, Callable[[], torch.Tensor]]) -> None:
@@ -182,7 +183,7 @@ def print_graphs(graphs: Mapping[str, Callable[[], torch.Tensor]]) -> None:
     others = [*[*WAYS][1:], "dot/struct.", "dot/saved"]
     print(f"{'':19}{'nodes':>9}       {'walk/node':>11}" + "".join(f"{w:>11}" for w in others))
     for name, make in graphs.items():
-        new, known = times(make, READERS if name in HUGE else WAYS)
+        new, known = take_turns(make, READERS if name in HUGE else WAYS)
         y = make()
         trace_graph(y, saved=False)
         count = len(nodes_of(y))
