@@ -128,3 +128,13 @@ def test_rows_that_mix_are_refused() -> None:
     points = table()
     with pytest.raises(RuntimeError, match="each row of outputs must depend on the same row"):
         laplacian(wave(points) * wave(points).mean(), points)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_it_works_in_modes_that_record_nothing(mode: Callable[[], Any]) -> None:
+    points = table()
+    outputs = wave(points)
+    with mode():
+        results = [laplacian(outputs, points), laplacian(wave, points.detach())]
+    assert all(result.requires_grad and not result.is_inference() for result in results)
+    assert_same(results[0], results[1])

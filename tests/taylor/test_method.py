@@ -335,6 +335,13 @@ def test_an_axis_of_a_number_is_left_to_reverse_mode() -> None:
     assert higher_order_grad(a.exp().cumsum(0), a, 2).item() == pytest.approx(torch.exp(a).item())
 
 
+def test_a_layer_without_neurons_carries_nothing() -> None:
+    x = points(3)
+    empty = torch.zeros(2, 0, dtype=torch.float64, requires_grad=True)
+    outputs = x[:, :1] ** 3 + (x @ empty).tanh() @ empty.t()[:, :1]
+    assert_same(higher_order_grad(outputs, x, (2, 0), method="taylor"), 6 * x[:, :1])
+
+
 # --- Checkpoints
 
 

@@ -1,6 +1,6 @@
 """The rule of each kind of node gives what nested reverse mode gives, and so do its derivatives."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from typing import Any
 
@@ -10,7 +10,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from leafgrad import _autograd, higher_order_grad, laplacian
-from leafgrad._taylor._rules import RULES
+from leafgrad._taylor import _engine
+from leafgrad._taylor._rules import FITTING, RULES
+from leafgrad._taylor._series import Series
+from leafgrad._taylor._step import Step
 from tests.taylor.oracle import assert_same, assert_same_thrice, gradients, rows
 
 Function = Callable[[Tensor, Tensor], Tensor]
@@ -278,6 +281,7 @@ CASES: dict[str, list[Function]] = {
         lambda x, w: torch.addmm(w, x.sin(), MATRIX, beta=0.5, alpha=2).tanh(),
         lambda x, w: torch.addmm((w * x).sin(), x @ MATRIX, MATRIX.t()),
         lambda x, w: torch.addmm(x.sin(), w.expand(len(x), 3), torch.ones(3, 2, dtype=x.dtype)),
+        lambda x, w: torch.addmm(x.sin()[:, :1], w.expand(len(x), 4), MATRIX.t()).tanh(),
     ],
     "BmmBackward0": [
         lambda x, w: (w * x).sin()[:, :, None] @ x.exp()[:, None, :],
@@ -560,6 +564,28 @@ def test_a_rule_gives_what_nested_reverse_mode_gives(name: str, function: Functi
     ours = higher_order_grad(outputs, x, ORDERS, method="taylor")
     theirs = higher_order_grad(outputs, x, ORDERS, method="reverse")
     assert_same_thrice(ours, theirs, [w, x])
+
+
+@pytest.mark.parametrize(
+    ("name", "function"), by_name({name: CASES[name] for name in sorted(FITTING)})
+)
+def test_what_is_not_fitted_to_its_result_fits(
+    name: str, function: Function, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fitted, results = [], _engine._results
+
+    def compare(step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | None]:
+        found = results(step, inputs)
+        if step.name == name:
+            (series,), (result,) = found, step.results
+            fitted.append(series and (series.shape, series.dtype) == (step.shape, result.dtype))
+        return found
+
+    monkeypatch.setattr(_engine, "_results", compare)
+    x = rows(3, 2)
+    higher_order_grad(function(x, parameter()), x, ORDERS, method="taylor")
+    assert fitted
+    assert all(fitted)
 
 
 @pytest.mark.parametrize(("name", "function"), by_name(OF_A_POINT))
