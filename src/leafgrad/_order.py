@@ -27,7 +27,7 @@ def is_by_column(order: object) -> bool:
 def _parse(order: object, axes: Axes, name: str) -> MultiIndex:
     if isinstance(order, tuple):
         return _parse_multi_index(order, axes, name)
-    if not isinstance(order, int) or isinstance(order, bool):
+    if not _is_count(order):
         raise TypeError(
             f"{name} must be an int, a multi-index (a tuple of ints) or a list of these, "
             f"not {order!r} of type {type(order).__name__}"

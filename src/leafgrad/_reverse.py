@@ -29,12 +29,12 @@ class Reverse:
     def differentiate(self, outputs: Tensor, path: Collection[Node]) -> dict[MultiIndex, Tensor]:
         """Compute the derivatives, channel by channel; `path` is what leads to `inputs`."""
 
-        def differentiate() -> list[dict[MultiIndex, Tensor]]:
+        def in_all_channels() -> list[dict[MultiIndex, Tensor]]:
             check_formulas(path)
             check_rows(outputs, self.inputs, self.axes, path)
             return [self._partials(channel) for channel in _channels(outputs, self.axes)]
 
-        partials = _undisturbed(outputs, self.inputs, differentiate)
+        partials = _undisturbed(outputs, self.inputs, in_all_channels)
         return {
             index: _joined([known[index] for known in partials], outputs.shape)
             for index in self.orders
@@ -70,11 +70,11 @@ def differentiate_once(
     That is, that rows are independent, and that all on the way records itself.
     """
 
-    def differentiate() -> list[Tensor]:
+    def in_all_channels() -> list[Tensor]:
         channels = _channels(outputs, axes)
         return [_gradient(channel, inputs, create_graph=create_graph) for channel in channels]
 
-    gradients = _undisturbed(outputs, inputs, differentiate)
+    gradients = _undisturbed(outputs, inputs, in_all_channels)
     found = {}
     for order in orders:
         column = order.index(1)
@@ -113,7 +113,7 @@ def _undisturbed(outputs: Tensor, inputs: Tensor, differentiate: Callable[[], An
     """
     kept = [(tensor, tensor.grad) for tensor in (outputs, inputs) if tensor.retains_grad]
     try:
-        if not _autograd.is_autocast():
+        if not _autograd.is_cast(inputs):
             return differentiate()
         with torch.autocast(inputs.device.type, enabled=False):
             return differentiate()

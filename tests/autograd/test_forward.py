@@ -86,6 +86,20 @@ def test_what_is_at_hand_is_given_as_it_was_saved_whatever_hooks_there_are() -> 
         _autograd.kept_at_hand(node_of(freed), "result")
 
 
+def test_autocast_is_told_of_the_device_of_a_tensor() -> None:
+    x = leaf(2)
+    assert not _autograd.is_cast(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert _autograd.is_cast(x)
+        with torch.autocast("cpu", enabled=False):
+            assert not _autograd.is_cast(x)
+    torch.set_autocast_enabled("cuda", True)
+    try:
+        assert not _autograd.is_cast(x)
+    finally:
+        torch.set_autocast_enabled("cuda", False)
+
+
 def test_a_checkpoint_computes_anew_once_in_a_backward_pass_of_its_own() -> None:
     calls = []
 

@@ -414,6 +414,19 @@ def test_autocast_around_a_derivative_changes_no_precision(method: Any, order: i
     assert torch.equal(ours, expected)
 
 
+@pytest.mark.parametrize("method", ["auto", "taylor", "reverse"])
+def test_autocast_of_another_device_does_not_matter(method: Any) -> None:
+    x = points(4)
+    outputs = (x @ MATRIX).tanh().sum(1)
+    expected = higher_order_grad(outputs, x, (2, 0), method=method)
+    torch.set_autocast_enabled("cuda", True)
+    try:
+        ours = higher_order_grad(outputs, x, (2, 0), method=method)
+    finally:
+        torch.set_autocast_enabled("cuda", False)
+    assert torch.equal(ours, expected)
+
+
 @pytest.mark.parametrize("inside", [False, True])
 def test_autocast_gives_what_it_gives_in_reverse_mode(*, inside: bool) -> None:
     x = points(4).detach().float().requires_grad_()

@@ -113,8 +113,9 @@ def is_intercepted() -> bool:
     return torch._C._len_torch_dispatch_stack() > 0 or torch._C._are_functorch_transforms_active()
 
 
-is_autocast: Callable[[], bool] = torch._C._is_any_autocast_enabled
-"""Whether operations are cast, on whatever device; asking for one takes a dozen times as long."""
+def is_cast(tensor: torch.Tensor) -> bool:
+    """Say whether autocast is on for the tensor's device, which takes long to be asked for."""
+    return torch._C._is_any_autocast_enabled() and torch.is_autocast_enabled(tensor.device.type)
 
 
 class TensorType(Protocol):

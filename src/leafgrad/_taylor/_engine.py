@@ -62,9 +62,8 @@ def _refuse_what_no_rule_gave(
     """Refuse where a result is read that the rule does not give, as what a norm divided by."""
     edges = [(step.node, number) for number in range(given, len(step.results))]
     if any(edge in read or edge == end for edge in edges):
-        name = _autograd.node_name(step.node)
         what = f"its rule gives {given} of its {len(step.results)} results"
-        raise Refusal(f"outputs was computed through {name}, and {what}")
+        raise Refusal(f"outputs was computed through {step.name}, and {what}")
 
 
 def _results(step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | None]:
@@ -78,8 +77,7 @@ def _results(step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | N
             return _as_tuple(results)
         return list(map(_fitted, _as_tuple(results), step.results))
     except Refusal as refusal:
-        name = _autograd.node_name(step.node)
-        raise Refusal(f"outputs was computed through {name}, and {refusal}") from None
+        raise Refusal(f"outputs was computed through {step.name}, and {refusal}") from None
 
 
 def _as_tuple(results: Result) -> Sequence[Series | None]:

@@ -20,7 +20,7 @@ from leafgrad._taylor._strips import common_shape
 Number = float | int
 
 
-@dataclass(kw_only=True, slots=True, eq=False)
+@dataclass(kw_only=True, slots=True, eq=False)  # frozen, it would take three times as long to make
 class Series:
     """What a tensor owes to inputs, as Taylor mode carries it: see `taylor_rule`.
 

@@ -80,15 +80,15 @@ class Taylor(NamedTuple):
         return True
 
     def _is_in_mode(self) -> bool:
-        return torch.is_grad_enabled() == self.create_graph and not _autograd.is_autocast()
+        return torch.is_grad_enabled() == self.create_graph and not _autograd.is_cast(self.inputs)
 
     @contextmanager
     def _mode(self) -> Iterator[None]:
         """Record if the result is to be differentiated, and compute in the dtypes of the graph."""
-        off = torch.autocast(self.inputs.device.type, enabled=False)
+        device, is_cast = self.inputs.device.type, _autograd.is_cast(self.inputs)
         with (
             torch.set_grad_enabled(self.create_graph),
-            off if _autograd.is_autocast() else nullcontext(),
+            torch.autocast(device, enabled=False) if is_cast else nullcontext(),
         ):
             yield
 
