@@ -75,12 +75,10 @@ def differentiate_once(
         return [_gradient(channel, inputs, create_graph=create_graph) for channel in channels]
 
     gradients = _undisturbed(outputs, inputs, in_all_channels)
-    found = {}
-    for order in orders:
-        column = order.index(1)
-        channels = gradients if axes.columns == 1 else [g.select(-1, column) for g in gradients]
-        found[order] = _joined(channels, outputs.shape)
-    return found
+    return {
+        order: _joined([_column(g, order.index(1), axes) for g in gradients], outputs.shape)
+        for order in orders
+    }
 
 
 def _channels(outputs: Tensor, axes: Axes) -> Sequence[Tensor]:

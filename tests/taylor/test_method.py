@@ -342,6 +342,28 @@ def test_a_layer_without_neurons_carries_nothing() -> None:
     assert_same(higher_order_grad(outputs, x, (2, 0), method="taylor"), 6 * x[:, :1])
 
 
+def test_a_rule_that_writes_into_its_series_changes_no_other_call() -> None:
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(_: Any, x: Tensor) -> Tensor:
+            return x * 2
+
+        @staticmethod
+        def backward(_: Any, *gradients: Any) -> Any:
+            return gradients[0] * 2
+
+    @taylor_rule(Doubled)
+    def doubled(_: Any, x: Series) -> Series:
+        x.stack.mul_(2)
+        return x
+
+    x = points(3)
+    outputs = Doubled.apply(x)  # type: ignore[no-untyped-call]
+    for _ in range(2):
+        result = higher_order_grad(outputs.sin().sum(1), x, (1, 0), method="taylor")
+        assert_same(result, 2 * outputs.cos()[:, 0])
+
+
 # --- Checkpoints
 
 

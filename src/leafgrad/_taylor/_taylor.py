@@ -98,7 +98,8 @@ class Taylor(NamedTuple):
         No index before `first` is asked for.
         """
         x = self.inputs
-        seed = _seed(algebra, moved, tuple(x.shape), self.batch, x.dtype, x.device)
+        kept = _seed(algebra, moved, tuple(x.shape), self.batch, x.dtype, x.device)
+        seed = kept.changed(kept.stack.clone())  # into which a rule or a user may write
         try:
             found = replay(self.path, seed, first)
         except _autograd.Recomputation:
@@ -107,9 +108,7 @@ class Taylor(NamedTuple):
             return {}
         if found.axes != _batch.rows_of(self.outputs.shape, self.batch):
             raise Refusal("the rows of outputs are not those of inputs")
-        # What does not depend on parameters may be a view of the seed, and it may be written into.
-        stack = found.stack if found.stack.requires_grad else found.stack.clone()
-        return dict(zip(found.indices, stack.unbind(0), strict=True))
+        return dict(zip(found.indices, found.stack.unbind(0), strict=True))
 
     def _replayed_in_backward(self, seed: Series, first: int) -> Series | None:
         """Replay where a checkpoint computes all that it did not save anew once, not per look."""
