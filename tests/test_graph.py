@@ -2,9 +2,11 @@
 
 import gc
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -14,7 +16,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from leafgrad import GraphTrace, trace_graph
+from leafgrad import GraphTrace, explain_grad, preflight, trace_graph
 
 
 def leaf(*shape: int) -> torch.Tensor:
@@ -183,17 +185,119 @@ def test_a_view_that_no_gradient_can_reach_has_no_graph() -> None:
         trace_graph(view)
 
 
+@dataclass
+class Outputs:
+    """What a model may return, with a field that is never set."""
+
+    loss: torch.Tensor | None
+    hidden: tuple[torch.Tensor, ...] = ()
+    cache: object = None
+    steps: int = field(init=False, compare=False)
+
+
+class ModelOutput(OrderedDict[str, object]):
+    """As some libraries have it: a mapping of fields that are not None."""
+
+
+def nested(inmost: object, depth: int) -> object:
+    for _ in range(depth):
+        inmost = [inmost]
+    return inmost
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda y: (y, None),
+        lambda y: {"loss": y, "accuracy": 0.5, "name": "a"},
+        lambda y: Outputs(None, hidden=(y,), cache=SimpleNamespace(keys=[])),
+        lambda y: ModelOutput(logits=y, cache=object(), empty=()),
+        lambda y: nested(y, 20_000),
+        lambda y: [None] * 100_000 + [y],
+        lambda y: [[y], [()] * 200_000],
+    ],
+    ids=["None", "numbers", "dataclass", "mapping", "deep", "wide", "many empty ones"],
+)
+def test_what_has_no_graph_is_left_out_of_what_a_model_returns(
+    around: Callable[[torch.Tensor], object],
+) -> None:
+    y = leaf(2).sin()
+    assert trace_graph(around(y)) == trace_graph(y)
+    assert preflight(around(y)) == preflight(y)
+    assert explain_grad(y, around(y)) == explain_grad(y, y)
+
+
+def test_a_list_that_stands_twice_is_no_cycle() -> None:
+    inner = [leaf(2).sin()]
+    assert names(trace_graph([inner, inner])) == ["Sin", "AccumulateGrad"]
+
+
+def holding_itself() -> object:
+    outputs: list[object] = [leaf(2)]
+    outputs.append({"again": outputs})
+    return outputs
+
+
+def doubled(times: int) -> object:
+    outputs: list[object] = [leaf(2)]
+    for _ in range(times):
+        outputs = [outputs, outputs]
+    return outputs
+
+
+@pytest.mark.parametrize(
+    ("outputs", "place"),
+    [(holding_itself(), r"\[1\]\['again'\]"), (doubled(60), r"(\[[01]\])+(\.\.\.)(\[[01]\])+")],
+    ids=["in itself", "over and over"],
+)
+@pytest.mark.parametrize(
+    "ask",
+    [trace_graph, preflight, partial(explain_grad, leaf(2))],
+    ids=["trace", "preflight", "why"],
+)
+def test_a_nest_without_an_end_is_refused(
+    ask: Callable[[object], object], outputs: object, place: str
+) -> None:
+    with pytest.raises(
+        ValueError, match=rf"^outputs must be .* ends, but outputs{place} is a list"
+    ):
+        ask(outputs)
+
+
 @pytest.mark.parametrize(
     ("outputs", "message"),
     [
         (1.0, r"^outputs must be a tensor, a GradientEdge, or a nest .* not float; pass what the"),
-        ([leaf(2), None], r"^outputs\[1\] must be .* not NoneType; leave it out$"),
+        (None, r"^outputs must be .* not NoneType; did the model's forward forget its `return`\?$"),
+        (
+            [[1.0], None],
+            r"^outputs\[0\]\[0\] must be .* not float; pass what the .* before any \.item",
+        ),
+        (
+            SimpleNamespace(loss=leaf(2)),
+            r"^outputs must .* not SimpleNamespace; pass the tensors that",
+        ),
         ({"a": [nn.Linear(1, 1)]}, r"^outputs\['a'\]\[0\] must .* not Linear; .* call of the mod"),
         (leaf(2).sin().grad_fn, r"^outputs must .* not SinBackward0; .* GradientEdge\(node, 0\)"),
         (GradientEdge(None, 0), r"^outputs\.node must be a node, not NoneType; "),  # type: ignore[arg-type]
+        (
+            [leaf(2), leaf(2).sin().grad_fn],
+            r"^outputs\[1\] must .* not SinBackward0; pass the tensor",
+        ),
         ("loss", r"^outputs must .* not str; "),
+        ([leaf(2), map(str, [])], r"^outputs\[1\] must .* not map; pass list\(\) of it$"),
+        ({leaf(2)}, r"^outputs must .* not set; pass list\(\) of it$"),
+        ({"a": 1}.values(), r"^outputs must .* not dict_values; pass list\(\) of it$"),
+        (deque([leaf(2)]), r"^outputs must .* not deque; pass list\(\) of it$"),
+        ({leaf(2): 1.0}, r"^outputs\[Tensor\] must .* not float; "),
+        (nested(1.0, 20_000), r"^outputs(\[0\]){5}\.\.\.(\[0\]){5} must .* not float; "),
+        (Outputs, r"^outputs must .* not type; "),
     ],
-    ids=["number", "None", "module", "node", "edge without a node", "text"],
+    ids=[
+        *("number", "None", "numbers only", "object", "module", "node", "edge without a node"),
+        *("node beside a tensor", "text", "iterator", "set", "view of a dict", "deque"),
+        *("key without a short name", "deep", "class"),
+    ],
 )
 def test_anything_else_as_output_is_refused_with_its_place(outputs: object, message: str) -> None:
     with pytest.raises(TypeError, match=message):

@@ -1,7 +1,10 @@
 """The outputs that a backward would start from."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections import deque
+from collections.abc import Iterator, Mapping, MappingView, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import fields, is_dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch.autograd.graph import GradientEdge, Node
@@ -12,39 +15,128 @@ End = torch.Tensor | GradientEdge
 
 
 def ends_in(outputs: object) -> Iterator[End]:
-    """Yield the tensors and edges of a nest, in order."""
-    ahead = [("outputs", outputs)]
+    """Yield the tensors and edges of a nest, in order.
+
+    What is neither has no graph, and is left out as long as anything else is there.
+    """
+    other: tuple[_Place, object] | None = None
+    found = False
+    for place, item in _items_in(outputs):
+        if isinstance(item, End):
+            found = True
+            yield item
+        elif other is None and (item is not None or place.around is None):
+            other = place, item
+    if other is not None and not found:
+        raise TypeError(_not_an_output(*other))
+
+
+class _Place(NamedTuple):
+    """Where something stands in a nest, which is spelt out only if there is a complaint."""
+
+    around: "_Place | None"
+    key: object
+    is_field: bool = False
+
+    def __str__(self) -> str:
+        steps = []
+        place: _Place | None = self
+        while place is not None and place.around is not None:
+            steps.append(f".{place.key}" if place.is_field else _step(place.key))
+            place = place.around
+        if len(steps) > MOST_STEPS:
+            steps[MOST_STEPS // 2 : -MOST_STEPS // 2] = ["..."]
+        return "".join(["outputs", *reversed(steps)])
+
+
+MOST_STEPS = 10
+MOST_REPEATS = 100_000
+"""How often lists may be met again: a few that hold each other twice are met without an end."""
+
+
+def _step(key: object) -> str:
+    """Spell a key; of what would read data or run code of the user's for that, tell the type."""
+    return f"[{key!r}]" if type(key) in {str, int} else f"[{type(key).__name__}]"
+
+
+def _items_in(outputs: object) -> Iterator[tuple[_Place, object]]:
+    """Yield what stands in a nest and is none itself.
+
+    What waits on the stack is an item or, without a place, a nest that has been gone through.
+    """
+    ahead: list[tuple[_Place | None, Any]] = [(_Place(None, None), outputs)]
+    around: set[int] = set()
+    met: dict[int, object] = {}
+    repeats = 0
     while ahead:
-        path, item = ahead.pop()
-        if isinstance(item, torch.Tensor):
-            yield item
-        elif isinstance(item, GradientEdge):
-            if not isinstance(item.node, Node):
-                raise TypeError(
-                    f"{path}.node must be a node, not {type(item.node).__name__}; "
-                    "torch.autograd.graph.get_gradient_edge(tensor) gives an edge"
-                )
-            yield item
-        elif isinstance(item, Mapping):
-            ahead.extend((f"{path}[{key!r}]", item[key]) for key in reversed([*item]))
-        elif isinstance(item, list | tuple):
-            ahead.extend((f"{path}[{i}]", item[i]) for i in reversed(range(len(item))))
-        else:
-            raise TypeError(_not_an_output(path, item))
+        place, item = ahead.pop()
+        if place is None:
+            around.remove(id(item))
+            continue
+        inside = _inside(place, item)
+        if inside is None:
+            yield place, item
+        elif inside:
+            repeats += id(item) in met
+            if id(item) in around or repeats > MOST_REPEATS:
+                raise ValueError(_endless(place, item))
+            around.add(id(item))
+            met[id(item)] = item
+            ahead.append((None, item))
+            ahead += reversed(inside)
 
 
-def _not_an_output(path: str, item: object) -> str:
-    cure = next((cure for kind, cure in CURES.items() if isinstance(item, kind)), ANY_CURE)
-    must = "must be a tensor, a GradientEdge, or a nest of lists, tuples and dicts of them"
-    return f"{path} {must}, not {type(item).__name__}; {cure}"
+def _inside(place: _Place, item: Any) -> list[tuple[_Place | None, Any]] | None:
+    """List what a nest holds; None for what is no nest."""
+    if isinstance(item, End):
+        _check_edge(place, item)
+        return None
+    if isinstance(item, Mapping):
+        return [(_Place(place, key), item[key]) for key in item]
+    if isinstance(item, list | tuple):
+        return [(_Place(place, number), part) for number, part in enumerate(item)]
+    if isinstance(item, REFUSED):
+        raise TypeError(_not_an_output(place, item))
+    if is_dataclass(item) and not isinstance(item, type | torch.nn.Module):
+        names = [field.name for field in fields(item)]
+        return [(_Place(place, name, is_field=True), getattr(item, name, None)) for name in names]
+    return None
 
 
-CURES: dict[type, str] = {
-    type(None): "leave it out",
+def _check_edge(place: _Place, end: End) -> None:
+    if isinstance(end, GradientEdge) and not isinstance(end.node, Node):
+        raise TypeError(
+            f"{place}.node must be a node, not {type(end.node).__name__}; "
+            "torch.autograd.graph.get_gradient_edge(tensor) gives an edge"
+        )
+
+
+def _endless(place: _Place, item: object) -> str:
+    return (
+        f"outputs must be a nest that ends, but {place} is a {type(item).__name__} that stands in "
+        "itself, or that others hold over and over; pass each result once, in one list"
+    )
+
+
+def _not_an_output(place: _Place, item: object) -> str:
+    cure = next((cure for kind, cure in CURES.items() if isinstance(item, kind)), None)
+    if cure is None:
+        cure = CURE_OF_OBJECTS if hasattr(item, "__dict__") else CURE_OF_NUMBERS
+    must = "must be a tensor, a GradientEdge, or a nest of lists, tuples, dicts and dataclasses"
+    return f"{place} {must} of them, not {type(item).__name__}; {cure}"
+
+
+# These may hold what has a graph, so they are not left out; to read an iterator would use it up.
+REFUSED = Node | Iterator | AbstractSet | MappingView | deque
+
+CURES: dict[Any, str] = {
+    type(None): "did the model's forward forget its `return`?",
     torch.nn.Module: "pass what a call of the module returns",
     Node: "pass the tensor that the node made, or GradientEdge(node, 0)",
+    REFUSED: "pass list() of it",
 }
-ANY_CURE = "pass what the forward computation made, before any .item() or .numpy()"
+CURE_OF_OBJECTS = "pass the tensors that it holds, in a list"
+CURE_OF_NUMBERS = "pass what the forward computation made, before any .item() or .numpy()"
 
 
 def inside_transforms(end: Any) -> Any:

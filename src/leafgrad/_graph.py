@@ -37,8 +37,9 @@ def trace_graph(
 
     Args:
         outputs: A tensor of any shape and dtype, a `torch.autograd.graph.GradientEdge`, or any nest
-            of lists, tuples and dicts of them. Those that need no gradient have no graph, and are
-            left out as long as another one has.
+            of lists, tuples, dicts and dataclasses of them, as models return it. Tensors that need
+            no gradient have no graph, and are left out as long as another one has. So is what is
+            neither, such as None or a number, and what a cache or another object holds.
         names: What tensors are called: a module gives the names of its parameters and buffers, a
             mapping leads from name to tensor. The name of a result is shown at its node. Where
             nothing was recorded, nodes between the uses of a module's parameters are taken to be
@@ -68,8 +69,8 @@ def trace_graph(
         TypeError: If `outputs` holds anything else, or `names` is neither a module nor a mapping
             from strings to tensors, or `recording` is no recording, or `saved`, `values` or
             `gradients` no bool.
-        ValueError: If `outputs` holds nothing, or nothing that needs a gradient, or the gradients
-            have nothing to start from.
+        ValueError: If `outputs` holds nothing, or nothing that needs a gradient, or itself, or the
+            gradients have nothing to start from.
 
     Example:
         >>> import torch
