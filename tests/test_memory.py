@@ -1,14 +1,18 @@
 """What a graph keeps alive, to the byte."""
 
 import json
+import subprocess
+import sys
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
-from leafgrad import GraphMemory, MemoryShare, trace_graph
+from leafgrad import GraphMemory, MemoryShare, SavedTensor, preflight, record, trace_graph
+from leafgrad._autograd import saved_slots
 
 
 def leaf(*shape: int) -> torch.Tensor:
@@ -60,6 +64,115 @@ def test_a_ragged_tensor_counts_with_the_storage_as_its_sizes_are_not_known() ->
     parts = [torch.ones(2, 3), torch.ones(4, 3)]
     x = torch.nested.nested_tensor(parts, layout=torch.jagged, requires_grad=True)
     assert memory(x.sin()).total.tensor_bytes == memory(x.sin()).total.storage_bytes
+
+
+# --- Tensors that wrap others
+
+
+class Wrapper(torch.Tensor):
+    """A tensor that claims twice the memory of what it wraps, and does not tell what that is."""
+
+    parts: dict[str, torch.Tensor]
+
+    @classmethod
+    def around(cls, **parts: torch.Tensor) -> Any:
+        first = next(iter(parts.values()))
+        shape = 2 * len(first), *first.shape[1:]
+        wrapper: Any = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=first.dtype)
+        wrapper.parts = parts
+        return wrapper
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
+        opened = {
+            name: [arg.parts[name] if isinstance(arg, Wrapper) else arg for arg in args]
+            for name in args[0].parts
+        }
+        results = {name: func(*inside, **(kwargs or {})) for name, inside in opened.items()}
+        args[0].parts = {name: inside[0] for name, inside in opened.items()}
+        return args[0] if func is torch.ops.aten.mul_.Tensor else cls.around(**results)
+
+
+class Telling(Wrapper):
+    """One that tells, and something else besides."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.parts:
+            return self.parts[name]
+        raise AttributeError(name)
+
+    mesh = "no tensor"
+
+    def __tensor_flatten__(self) -> tuple[list[str], None]:
+        return [*self.parts, "mesh"], None
+
+    @staticmethod
+    def __tensor_unflatten__(*_: object) -> None:
+        raise AssertionError
+
+
+def facts(saved: SavedTensor) -> tuple[object, ...]:
+    return saved.name, saved.shape, saved.nbytes, saved.is_parameter
+
+
+def test_what_a_tensor_wraps_counts_and_not_what_it_claims() -> None:
+    outer = Telling.around(wrapped=Telling.around(local=torch.ones(2, 3)), scale=torch.ones(5))
+    kept = memory(outer.requires_grad_().sin())
+    assert (kept.total.storage_bytes, kept.total.tensor_bytes, kept.total.hidden) == (44, 44, 0)
+    saved = trace_graph(outer.sin()).saved
+    assert [facts(one) for one in saved] == [
+        ("self", (8, 3), 0, False),
+        ("self.scale", (5,), 20, False),
+        ("self.wrapped.local", (2, 3), 24, False),
+    ]
+    assert [storage.nbytes for storage in kept.storages] == [24, 20]
+
+
+def test_what_a_parameter_wraps_is_a_parameters_too() -> None:
+    weight = nn.Parameter(Telling.around(local=torch.ones(2)))
+    kept = memory([weight.sin(), Telling.around(local=weight.local).requires_grad_().cos()])
+    assert (kept.total.storage_bytes, kept.total.bytes_without_parameters) == (8, 0)
+
+
+def test_what_wraps_something_without_telling_is_hidden() -> None:
+    kept = memory(Wrapper.around(local=torch.ones(2)).requires_grad_().sin())
+    assert (kept.total.storage_bytes, kept.total.hidden) == (0, 1)
+    assert any("1 tensor of these do not show what memory they keep" in why for why in kept.why)
+
+
+def test_a_write_into_a_tensor_that_wraps_others_is_told_with_its_line() -> None:
+    x = Telling.around(local=torch.ones(2)).requires_grad_()
+    with record() as recording:
+        h = x * 2
+        y = h.sin()
+        h.mul_(3)
+    (saved, _) = trace_graph(y, recording=recording).nodes[0].saved
+    assert saved.is_modified
+    assert [write.operation for write in saved.writes] == ["mul_"]
+
+
+OF_DTENSOR = """\
+import torch
+from torch.distributed import HashStore, destroy_process_group, init_process_group
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor, Shard
+from leafgrad import trace_graph
+
+init_process_group("gloo", rank=0, world_size=1, store=HashStore())
+mesh = init_device_mesh("cpu", (1,))
+sizes = {"shape": torch.Size((4, 4)), "stride": (4, 1)}  # as if another rank had the other half
+x = DTensor.from_local(torch.ones(2, 4), mesh, [Shard(0)], run_check=False, **sizes)
+total = trace_graph((x.requires_grad_() * x)).memory.total
+print(total.storage_bytes, total.tensor_bytes, total.hidden)
+destroy_process_group()
+"""
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="PyTorch was built without it")
+def test_a_distributed_tensor_counts_with_what_is_here() -> None:
+    run = [sys.executable, "-c", OF_DTENSOR]
+    done = subprocess.run(run, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{2 * 4 * 4} {2 * 2 * 4 * 4} 0\n"
 
 
 # --- The groups
@@ -142,6 +255,46 @@ def test_a_state_is_recognised_and_told(
     assert by_name(kept.states) == states
     assert kept.total.hidden == hidden
     assert any(sentence in why for why in kept.why)
+
+
+def selectively(**options: bool) -> torch.Tensor:
+    weight = torch.ones(4, 8)  # saved as it is, since a block does not compute it
+    contexts = partial(create_selective_checkpoint_contexts, [torch.ops.aten.mm.default], **options)
+    result: torch.Tensor = checkpoint(
+        lambda x: (x.exp() @ weight).sin().exp(),
+        leaf(2, 4),
+        use_reentrant=False,
+        context_fn=contexts,
+    )
+    return result
+
+
+def test_the_cache_of_selective_checkpointing_counts_and_is_not_said_to_be_computed_again() -> None:
+    y = selectively()
+    kept = memory(y)
+    assert by_name(kept.states)["cached"] == 2 * 8 * 4
+    assert [saved.name for saved in trace_graph(y).saved if "cache" in saved.name] == [
+        "checkpoint.cache[0]"
+    ]
+    assert "1 tensor (64 B) are cached by selective checkpointing" in " ".join(kept.why)
+    assert "For up to 4 nodes, backward computes again" in " ".join(kept.why)
+    y.sum().backward()
+    assert "cached" not in by_name(memory(y).states)
+
+
+@pytest.mark.parametrize("is_allowed", [False, True])
+def test_a_write_into_the_cache_is_found_where_backward_refuses_it(*, is_allowed: bool) -> None:
+    y = selectively(allow_cache_entry_mutation=is_allowed)
+    grad_fn: Any = y.grad_fn
+    (cached,) = [slot for slot in saved_slots(grad_fn) if "cache" in slot.name]
+    assert cached.tensor is not None
+    cached.tensor.add_(1)
+    assert preflight(y).will_fail is not is_allowed
+    if is_allowed:
+        y.sum().backward()
+    else:
+        with pytest.raises(RuntimeError, match="cached during selective activation"):
+            y.sum().backward()
 
 
 def test_nodes_that_do_not_show_what_they_keep_are_counted() -> None:

@@ -75,8 +75,8 @@ class GraphMemory:
         modules: By the path of the module, where it is known.
         sources: By the line of code, where it is known.
         devices: By the device that the memory is on.
-        states: By `SavedTensor.state`, and ``"on ctx"`` for what custom functions keep as
-            attributes.
+        states: By `SavedTensor.state`, with ``"on ctx"`` for what custom functions keep as
+            attributes, and ``"cached"`` for the results that selective checkpointing keeps.
     """
 
     node_count: int
@@ -138,6 +138,8 @@ def memory_of(nodes: Sequence[TracedNode]) -> GraphMemory:
 
 
 def _state(saved: SavedTensor) -> str:
+    if saved.name.startswith("checkpoint.cache"):
+        return "cached"
     return "on ctx" if saved.is_on_ctx else saved.state
 
 
@@ -178,7 +180,12 @@ def _share(name: str, saved: Sequence[SavedTensor]) -> MemoryShare:
 
 
 def _tensor_bytes(saved: SavedTensor) -> int:
-    """Multiply the sizes; where they are not all known, take the bytes of the storage."""
+    """Multiply the sizes; where they are not all known, take the bytes of the storage.
+
+    A tensor that wraps others takes nothing beyond what these do.
+    """
+    if saved.storage is None and saved.nbytes == 0:
+        return 0
     sizes = [size for size in saved.shape or () if isinstance(size, int)]
     if saved.shape is None or saved.dtype is None or len(sizes) < len(saved.shape):
         return saved.nbytes or 0

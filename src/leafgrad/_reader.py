@@ -84,17 +84,21 @@ class Reader:
         others = [*self.of_leaves.values(), *self.of_nodes.values()]
         at_hand = [*self.leaves.values(), *(tensor for many in others for _, tensor in many)]
         parameters = _autograd.storages_of_parameters(at_hand)
-        numbers, storages, facts = _autograd.saved_facts(self.nodes, parameters)
-        return Saved(numbers, storages, facts, dict(self._writes(storages, facts)))
+        numbers, storages, facts, wrappers = _autograd.saved_facts(self.nodes, parameters)
+        return Saved(numbers, storages, facts, dict(self._writes(storages, facts, wrappers)))
 
     def _writes(
-        self, storages: Iterable[int | None], facts: Iterable[_autograd.Told]
+        self,
+        storages: Iterable[int | None],
+        facts: Iterable[_autograd.Told],
+        wrappers: Mapping[int, int],
     ) -> Iterator[tuple[int, tuple[Write, ...]]]:
         """Tell what wrote into what was saved, as far as that was recorded."""
         rows = enumerate(zip(storages, facts, strict=True)) if self.log.writes else ()
         for row, (storage, told) in rows:
             *_, saved, current = told
-            if writes := self.log.writes_between(storage, saved, current):
+            written = wrappers.get(row, storage)
+            if writes := self.log.writes_between(written, saved, current):
                 yield row, writes
 
 

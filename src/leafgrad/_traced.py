@@ -84,7 +84,9 @@ class SavedTensor:
         name: What the node calls it: ``"self"``, ``"result"``, ``"saved_tensors[0]"`` of a custom
             function, ``"ctx.mask"`` for a tensor that one keeps as an attribute of its ``ctx``,
             ``"primals_1"`` or ``"exp"`` as the code calls it that `torch.compile` made,
-            ``"checkpoint.inputs[0]"`` for what a block under `torch.utils.checkpoint` was given.
+            ``"checkpoint.inputs[0]"`` for what a block under `torch.utils.checkpoint` was given,
+            ``"checkpoint.cache[0]"`` for a result that selective checkpointing keeps of it,
+            ``"self._local_tensor"`` for a tensor within one of a subclass.
         state: ``"live"``; ``"freed"``, as by a backward; ``"packed"`` by a hook of
             `torch.autograd.graph.saved_tensors_hooks`; ``"offloaded"`` by
             `torch.autograd.graph.save_on_cpu`; ``"recompute"`` where `torch.utils.checkpoint` kept
@@ -93,7 +95,9 @@ class SavedTensor:
         dtype: The data type.
         device: Where the memory is.
         nbytes: The bytes of the storage that is kept alive, the whole of it even where the tensor
-            is a view of a part; None where there is no single storage (sparse tensors).
+            is a view of a part; None where there is no single storage (sparse tensors) and where
+            that is not shown. A tensor of a subclass that wraps others has 0 and no storage: what
+            it wraps follows it.
         storage: A number that is equal for equal storages within one trace.
         is_parameter: Whether the storage is a parameter's.
         saved_version: The version at which it was saved; None where PyTorch does not tell.

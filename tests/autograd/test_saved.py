@@ -385,7 +385,7 @@ def test_what_many_nodes_saved_is_what_their_slots_tell_one_by_one() -> None:
     results = results_of_all_kinds()
     nodes = [*map(recorded, results)]
     slots = [(place, s) for place, node in enumerate(nodes) for s in _autograd.saved_slots(node)]
-    places, found_storages, told = _autograd.saved_facts(nodes, ())
+    places, found_storages, told, _ = _autograd.saved_facts(nodes, ())
     found = [*zip(places, found_storages, _autograd.facts_of(told), strict=True)]
     assert [(place, told) for place, _, told in found] == [
         (p, told_one_by_one(s)) for p, s in slots

@@ -11,17 +11,60 @@ import torch
 def given_to_block(unpack_hook: Any, holder: object) -> Iterator[tuple[int, Any]]:
     """Yield the tensors that a checkpointed block was called with, packed, each with its place.
 
-    Each tensor that the block saved leads to them; they are shown at the last that is left, which
-    is the first that backward asks for. None are shown while the block runs again, nor by a PyTorch
-    that keeps them in another place.
+    None are shown while the block runs again, nor by a PyTorch that keeps them in another place.
     """
-    names, cells = unpack_hook.__code__.co_freevars, unpack_hook.__closure__ or ()
-    frames = [
-        cell.cell_contents for name, cell in zip(names, cells, strict=True) if name == "frame"
-    ]
-    for frame in frames:
-        left = (reference() for reference in reversed(getattr(frame, "weak_holders", ())))
-        if next((one for one in left if one is not None), None) is holder:
-            for place, kept in enumerate(getattr(frame, "saved_args", ())):
-                if isinstance(kept, torch._C._autograd.SavedTensor):
-                    yield place, kept
+    for frame in _frames_shown_at(unpack_hook, holder):
+        for place, kept in enumerate(getattr(frame, "saved_args", ())):
+            if isinstance(kept, torch._C._autograd.SavedTensor):
+                yield place, kept
+
+
+def cached_of_block(unpack_hook: Any, holder: object) -> Iterator[tuple[torch.Tensor, int | None]]:
+    """Yield the results that selective checkpointing keeps of a block, each with its version.
+
+    That is the one at which backward wants it, None where backward takes any. What a hook has
+    packed is a tensor of another kind, or none, and is not asked for a version either.
+    """
+    for frame in _frames_shown_at(unpack_hook, holder):
+        context = _taken_along(frame.recompute_fn, "recompute_context")
+        if isinstance(context, _CACHED):
+            for entry in _entries(context.storage):
+                if isinstance(entry.val, torch.Tensor):
+                    is_any = context.allow_cache_entry_mutation or getattr(
+                        entry, "unpack_hook", None
+                    )
+                    yield entry.val, None if is_any else entry.version
+
+
+_CACHED: Any = getattr(torch.utils.checkpoint, "_CachedTorchDispatchMode", ())
+_ENTRY: Any = getattr(torch.utils.checkpoint, "_VersionWrapper", ())
+
+
+def _entries(storage: object) -> Iterator[Any]:
+    """Yield what is left in the cache: by operator, one result or several a call."""
+    ahead = [storage]
+    while ahead:
+        one = ahead.pop()
+        if isinstance(one, _ENTRY):
+            yield one
+        elif isinstance(one, dict):
+            ahead += reversed(one.values())
+        elif isinstance(one, list | tuple):
+            ahead += reversed(one)
+
+
+def _frames_shown_at(unpack_hook: Any, holder: object) -> Iterator[Any]:
+    """Yield what stands for the block, at one only of the many holders that lead to it.
+
+    That is the last holder that is left, which is the first that backward asks for.
+    """
+    frame = _taken_along(unpack_hook, "frame")
+    left = (reference() for reference in reversed(getattr(frame, "weak_holders", ())))
+    if next((one for one in left if one is not None), None) is holder:
+        yield frame
+
+
+def _taken_along(function: Any, name: str) -> Any:
+    """Give what a function has taken along from where it was defined, None where it has not."""
+    names = function.__code__.co_freevars
+    return function.__closure__[names.index(name)].cell_contents if name in names else None

@@ -10,15 +10,17 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch.autograd.graph import Node
 
-from leafgrad._autograd._checkpoint import given_to_block
+from leafgrad._autograd._checkpoint import cached_of_block, given_to_block
 from leafgrad._autograd._compiled import names_in_compiled_code
 from leafgrad._autograd._node import forward_class
 from leafgrad._autograd._tensor import (
     Facts,
+    address_of_storage,
     extents,
     facts,
     is_parameter,
     plain,
+    wrapped,
 )
 
 _CUSTOM: Any = torch._C._FunctionBase
@@ -86,11 +88,13 @@ class _Facts(dict[Told, SavedFacts]):
 
 def saved_facts(
     nodes: Sequence[Node], parameters: Container[int | None]
-) -> tuple[list[int], list[int | None], list[Told]]:
+) -> tuple[list[int], list[int | None], list[Told], dict[int, int]]:
     """Read what many nodes saved, as `saved_slots` does, into values that keep nothing alive.
 
     Gives in columns the places of the nodes, the identities of the storages and all else, for
-    `facts_of`. A storage among `parameters` is a parameter's, whatever shows it.
+    `facts_of`. A storage among `parameters` is a parameter's, whatever shows it. A tensor that
+    wraps others has no memory of its own and is followed by a row for each of them; what writes
+    into it know of it is given apart, by its own row.
 
     Nearly all slots hold one tensor, as it is, that is no subclass's. To read these is most of what
     it takes to read a graph, so it takes as few steps as it can, and whatever stands in the way of
@@ -100,6 +104,7 @@ def saved_facts(
     places: list[int] = []
     storages: list[int | None] = []
     facts: list[Told] = []
+    wrappers: dict[int, int] = {}
     for place, node in enumerate(nodes):
         for raw, public, name in _SLOTS[type(node)]:
             try:
@@ -123,11 +128,14 @@ def saved_facts(
                 storages.append(storage)
             except _OF_ANOTHER_KIND:
                 for slot in _slots_of(node, raw, public, name):
-                    identity, told = _told_of(slot, parameters)
-                    facts.append(share(told, told))
-                    places.append(place)
-                    storages.append(identity)
-    return places, storages, facts
+                    inside = None if slot.tensor is None else wrapped(slot.tensor)
+                    if inside:
+                        wrappers[len(places)] = address_of_storage(slot.tensor)
+                    for identity, told in _rows(slot, inside, parameters):
+                        facts.append(share(told, told))
+                        places.append(place)
+                        storages.append(identity)
+    return places, storages, facts, wrappers
 
 
 _ARE_PARAMETERS: dict[Any, bool] = {torch.Tensor: False, torch.nn.Parameter: True}
@@ -149,6 +157,29 @@ def _held(node: Node, raw: str) -> Any:
         return getattr(node, raw)
     except RuntimeError:
         return None
+
+
+Inside = Sequence[tuple[str, torch.Tensor]] | None
+
+
+def _rows(
+    slot: Slot, inside: Inside, parameters: Container[int | None]
+) -> Iterator[tuple[int | None, Told]]:
+    """Tell what a slot shows and, in rows of their own, what the tensors tell that this one wraps.
+
+    A tensor that wraps others gives 0 for its bytes, and None where it does not show the others.
+    """
+    storage, told = _told_of(slot, parameters)
+    if inside is None:
+        yield storage, told
+        return
+    name, state, shape, dtype, device, _, is_own, *versions = told
+    yield None, (name, state, shape, dtype, device, 0 if inside else None, is_own, *versions)
+    for path, tensor in inside:
+        storage, (*seen, nbytes, is_parameters) = facts(tensor, parameters)
+        if nbytes != 0:
+            is_theirs = is_own or is_parameters
+            yield storage, (f"{name}{path}", state, *seen, nbytes, is_theirs, None, None)
 
 
 def _told_of(slot: Slot, parameters: Container[int | None]) -> tuple[int | None, Told]:
@@ -241,7 +272,8 @@ def _slot(name: str, saved: Any, unpack: Callable[[], object]) -> Slot | None:
 def _given_to_block(saved: Any) -> list[Slot]:
     """Read what a checkpointed block, of which this is a slot, will be given once more.
 
-    A block within another one may be given what that one will compute again.
+    That is what it was called with, and what it has in the cache of selective checkpointing. A
+    block within another one may be given what that one will compute again.
     """
     slots, ahead = [], [saved]
     while ahead:
@@ -252,6 +284,10 @@ def _given_to_block(saved: Any) -> list[Slot]:
         for place, kept in given_to_block(hook, saved.data):
             slots.append(_slot(f"checkpoint.inputs[{place}]", kept, _unpacking(kept)))
             ahead.append(kept)
+        for place, (kept, version) in enumerate(cached_of_block(hook, saved.data)):
+            now = plain(kept, "_version")
+            wanted = now if version is None else version
+            slots.append(Slot(f"checkpoint.cache[{place}]", "live", kept, wanted, now))
     return [slot for slot in slots if slot is not None]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 
 def unobserved() -> AbstractContextManager[None]:
@@ -92,7 +93,44 @@ def storages_of_parameters(tensors: Iterable[torch.Tensor]) -> set[int | None]:
     """Give the identities of the storages of those tensors that are parameters."""
     kind = torch.nn.Parameter
     own = [tensor for tensor in tensors if type(tensor) is kind or is_parameter(tensor)]
+    own += [inner for tensor in own for _, inner in wrapped(tensor) or ()]
     return {*map(storage_identity, own)} - {None}
+
+
+def wrapped(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]] | None:
+    """List the tensors that one of a subclass wraps, each with its path; None for any other tensor.
+
+    Such a tensor claims memory for all its sizes and has none. The list is empty where it does not
+    tell what it wraps, as it does for `torch.compile` by ``__tensor_flatten__``.
+    """
+    if type(tensor) in _NEVER_WRAPPERS:
+        return None
+    found: list[tuple[str, torch.Tensor]] = []
+    ahead = [("", tensor)]
+    for path, one in ahead:
+        if is_traceable_wrapper_subclass(one):
+            names, _ = one.__tensor_flatten__()
+            ahead += [(f"{path}.{name}", getattr(one, name)) for name in names]
+        elif one is tensor and not _lacks_memory(one):
+            return None
+        elif one is not tensor and isinstance(one, torch.Tensor):
+            found.append((path, one))
+    return found
+
+
+_NEVER_WRAPPERS = {torch.Tensor, torch.nn.Parameter}
+
+
+def _lacks_memory(tensor: torch.Tensor) -> bool:
+    """Say whether a subclass runs its operations on something else, and holds no data itself."""
+    if type(tensor).__torch_dispatch__ is torch.Tensor.__torch_dispatch__:
+        return False
+    try:
+        memory = torch.Tensor.untyped_storage(tensor)
+        _ = memory.device.type == "meta" or memory.data_ptr()
+    except RuntimeError:
+        return True
+    return False
 
 
 address_of_storage: Callable[[torch.Tensor], int]

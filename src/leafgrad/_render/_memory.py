@@ -55,7 +55,8 @@ def _sentences(memory: "GraphMemory") -> Iterator[str]:
             )
     if memory.recomputing:
         nodes = count(len(memory.recomputing), "node")
-        yield f"For {nodes}, backward computes again what checkpoint() did not keep."
+        most = "up to " * any(state.name == "cached" for state in memory.states)
+        yield f"For {most}{nodes}, backward computes again what checkpoint() did not keep."
     if total.hidden:
         yield f"{count(total.hidden, 'tensor')} of these do not show what memory they keep."
     if memory.hiding:
@@ -67,6 +68,7 @@ STATES = {
     "freed": "{slots} were freed already, as a backward does that does not retain the graph.",
     "packed": "{slots} were packed by a hook, into {bytes} where that can be seen.",
     "offloaded": "{slots} were moved to the CPU by save_on_cpu() and keep {bytes} there.",
+    "cached": "{slots} ({bytes}) are cached by selective checkpointing, not computed again.",
     "on ctx": (
         "{slots} ({bytes}) stand on the ctx of a custom function, where no backward frees them: "
         "ctx.save_for_backward() keeps tensors that are freed."
