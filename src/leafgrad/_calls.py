@@ -101,6 +101,7 @@ class WatchedCalls(TorchFunctionMode):
         inputs, outputs = [*tensors_in(args, kwargs)], [*tensors_in((result,))]
         with _autograd.unobserved():
             self.log.losses.follow(name_of(func), inputs, outputs, _current_source)
+            self.log.trim()
 
     def _note_pass(self, start: int, stop: int, outputs: Any) -> None:
         with _autograd.unobserved():
@@ -110,6 +111,7 @@ class WatchedCalls(TorchFunctionMode):
         with _autograd.unobserved():
             for storage, write in _writes(func, before, frame):
                 self.log.writes.append((storage, write))
+            self.log.trim()
 
 
 def _current_source() -> Source | None:

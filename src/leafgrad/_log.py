@@ -8,12 +8,19 @@ from types import CodeType, FrameType
 import torch
 from torch.autograd.function import FunctionCtx
 
+from leafgrad import _autograd
+from leafgrad._forgetting import forget
 from leafgrad._losses import Losses
 from leafgrad._passes import Passes
 from leafgrad._summary import TensorSummary
 from leafgrad._traced import Source, Write
 
 Place = tuple[CodeType, int]
+
+
+MOST = 100_000
+MOST_CUTS = 1_000
+"""How many entries of a kind a recording takes before it looks for what it may forget."""
 
 
 class Log:
@@ -28,6 +35,8 @@ class Log:
         values: What operations made, by the number of the node and of the output.
         numbered: Behind the last number that is accounted for.
         known: The places that were read already, by the identity of their code.
+        most: How many entries of a kind there may be before some are forgotten.
+        most_cuts: The same for what lost its graph, of which each may stand for many.
     """
 
     def __init__(self, number: int) -> None:
@@ -40,6 +49,8 @@ class Log:
         self.values: dict[tuple[int, int], TensorSummary | None] = {}
         self.numbered = number
         self.known: dict[tuple[int, int], Source | None] = {}
+        self.most = MOST
+        self.most_cuts = MOST_CUTS
 
     def __bool__(self) -> bool:
         """Say whether anything was seen that tells where a node comes from."""
@@ -55,6 +66,22 @@ class Log:
         if start < stop:
             self.spans.append((start, stop, place_of(frame)))
         self.numbered = stop
+        if len(self.spans) > self.most:
+            self.trim()
+
+    def trim(self) -> None:
+        """Forget what belongs to no living graph, once there is much that may.
+
+        While a backward runs, gradients with a graph may be where Python does not see them.
+        """
+        sizes = [*map(len, (self.spans, self.modules, self.writes, self.values))]
+        is_small = max(sizes) <= self.most and len(self.losses.cuts) <= self.most_cuts
+        if is_small or _autograd.is_backward_running():
+            return
+        forget(self)
+        sizes = [*map(len, (self.spans, self.modules, self.writes, self.values))]
+        self.most = max(self.most, 2 * max(sizes))
+        self.most_cuts = len(self.losses.cuts) + MOST_CUTS
 
     def sources(self) -> tuple[Source, ...]:
         """List the lines that made nodes, in the order in which they first did."""

@@ -33,6 +33,7 @@ class _Running:
 
     def __init__(self, log: Log) -> None:
         self.events = log.modules
+        self.trim = log.trim
         self.thread = get_ident()
         self.stack: list[tuple[Module, str]] = []
         self.paths: dict[Module, str] = {}
@@ -62,3 +63,4 @@ class _Running:
         else:
             self.events.append((_autograd.next_sequence_nr(), None))
             self.paths = {}
+            self.trim()

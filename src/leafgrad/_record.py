@@ -28,7 +28,7 @@ class Recording:
 
     @property
     def node_count(self) -> int:
-        """How many nodes it knows the line of."""
+        """How many nodes it knows the line of, some of which may be gone."""
         return sum(stop - start for start, stop, place in self.log.spans if place)
 
     @property
@@ -44,7 +44,7 @@ class Recording:
 
     @property
     def writes(self) -> tuple[Write, ...]:
-        """Every write in place, in order."""
+        """Every write in place, in order, but for those that a long recording has forgotten."""
         return tuple(write for _, write in self.log.writes)
 
     def __str__(self) -> str:
@@ -82,6 +82,9 @@ def record(*, lines: bool = True, values: bool = False) -> Iterator[Recording]:
     written, since compiled code has no lines (PyTorch warns that a module of this kind meets
     hooks); and a warning that PyTorch gives points to leafgrad, as to any
     `torch.overrides.TorchFunctionMode`.
+
+    A recording of a whole training loop does not grow with the steps: from 100,000 entries on it
+    forgets what belongs to no graph that is alive.
 
     No line is known of what TorchScript runs, and of a custom function that calls no PyTorch
     function itself; `TracedNode.custom_function` tells where that one is written.

@@ -36,4 +36,5 @@ class WatchedValues(TorchFunctionMode):
                 place = _autograd.numbered_output(tensor)
                 if place is not None and place not in self.log.values:
                     self.log.values[place] = summary_of(tensor)
+            self.log.trim()
         return result

@@ -8,6 +8,7 @@ from leafgrad._autograd._engine import (
     Gradients,
     gradient_of_all,
     gradients_of,
+    is_backward_running,
     retained_grads_kept,
     watched_nodes,
 )
@@ -37,6 +38,7 @@ from leafgrad._autograd._forward import (
     output_types,
     taken,
 )
+from leafgrad._autograd._living import living_graph
 from leafgrad._autograd._node import (
     ForwardOutput,
     Successors,
@@ -119,6 +121,7 @@ __all__ = [
     "hides_saved",
     "holds_numbers",
     "in_backward",
+    "is_backward_running",
     "is_cast",
     "is_compiled",
     "is_intercepted",
@@ -145,6 +148,7 @@ __all__ = [
     "lacks_formula",
     "leaf_variable",
     "leaf_variables",
+    "living_graph",
     "next_functions",
     "next_sequence_nr",
     "node_name",

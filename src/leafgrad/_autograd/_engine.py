@@ -53,7 +53,7 @@ def retained_grads_kept(graph: Container[object]) -> Iterator[None]:
     they are looked for among all that Python knows to be alive.
     """
     with unobserved():
-        retaining = [(t, t.grad) for t in _alive() if _retains_grad_in(graph, t)]
+        retaining = [(t, t.grad) for t in alive() if _retains_grad_in(graph, t)]
     try:
         yield
     finally:
@@ -68,11 +68,17 @@ def _retains_grad_in(graph: Container[object], tensor: torch.Tensor) -> bool:
     return plain(tensor, "grad_fn") in graph
 
 
-def _alive() -> list[torch.Tensor]:
-    """Find all tensors; types are asked once each, as there are a hundred thousand things."""
+def alive() -> list[torch.Tensor]:
+    """Find all tensors that Python knows; types are asked once each, as there are a hundred thousand things."""
     things = get_objects()
     kinds = {kind for kind in set(map(type, things)) if issubclass(kind, torch.Tensor)}
     return [thing for thing in things if type(thing) in kinds]
+
+
+def is_backward_running() -> bool:
+    """Say whether this thread is called from within a backward."""
+    task: int = torch._C._current_graph_task_id()
+    return task != -1
 
 
 def gradient_of_all(

@@ -199,8 +199,14 @@ _read_without_warning = FunctionType(
 
 
 def has_grad(tensor: torch.Tensor) -> bool:
-    """Say whether ``.grad`` holds a tensor, without the warning that reading it may give."""
-    return _read_without_warning(torch.Tensor.grad, tensor) is not None
+    """Say whether ``.grad`` holds a tensor."""
+    return held_grad(tensor) is not None
+
+
+def held_grad(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Give what ``.grad`` holds, without the warning that reading it may give."""
+    gradient: torch.Tensor | None = _read_without_warning(torch.Tensor.grad, tensor)
+    return gradient
 
 
 def is_invalid_view(tensor: torch.Tensor) -> bool:

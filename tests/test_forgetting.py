@@ -1,0 +1,99 @@
+"""A long recording forgets what belongs to no living graph, and nothing else."""
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from leafgrad import GradCause, Recording, explain_grad, preflight, record, trace_graph
+from leafgrad._forgetting import forget
+
+
+def leaf(*shape: int) -> torch.Tensor:
+    return torch.ones(*shape, requires_grad=True)
+
+
+def entries(recording: Recording) -> int:
+    log = recording.log
+    parts = log.spans, log.modules, log.writes, log.values, log.passes.spans
+    cuts = {id(cut) for cut in log.losses.cuts}
+    return sum(map(len, (*parts, cuts, log.losses.skeleton.successors)))
+
+
+def training(recording: Recording, steps: int, most: int) -> Iterator[None]:
+    """Train a small network as most do, with a line for what is printed."""
+    recording.log.most = most
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
+    optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+    total = 0.0
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = model(torch.ones(2, 4)).square().mean()
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+        yield
+
+
+def test_a_recording_of_a_training_loop_does_not_grow_with_its_steps() -> None:
+    with record(values=True) as recording:
+        sizes = [entries(recording) for _ in training(recording, 1_000, 1_000)]
+    assert max(sizes[500:]) < 1.1 * max(sizes[:500]) < 3_000
+    assert {source.function for source in recording.sources} >= {"training", "Linear.forward"}
+    assert set(recording.modules) == {"", "0", "1", "2"}
+
+
+class Recorded:
+    """A recording of everything that a question may be asked about, all of it alive."""
+
+    def __init__(self) -> None:
+        self.model = nn.Sequential(nn.Linear(3, 3), nn.Sigmoid())
+        self.x = leaf(2, 3)
+        for _ in range(20):
+            self.model(leaf(2, 3)).sum().item()  # dead by the end of the line
+        self.y = self.model(self.x)
+        self.h = self.x * 2
+        self.written = self.h.exp().sin()
+        self.h.add_(1).mul_(2)
+        self.detached = self.y.detach()
+        self.loss = (self.detached * self.h).sum()
+        (self.slope,) = torch.autograd.grad(self.x.sin().sum(), self.x, create_graph=True)
+        self.x.grad = self.slope * 2
+        self.weight = leaf(3)
+        self.left = self.weight.sum().item()
+        self.unrelated = (leaf(3) * self.left).sum()
+
+    def answers(self, recording: Recording) -> list[Any]:
+        ends = [self.y, self.written, self.loss, self.slope, self.x.grad, self.unrelated]
+        traces = [trace_graph(end, recording=recording, values=True) for end in ends]
+        warned = [preflight(end, recording=recording) for end in ends]
+        tensors = [self.x, self.weight, self.y, self.detached, *self.model.parameters()]
+        pairs = [(tensor, end) for tensor in tensors for end in ends]
+        why = [explain_grad(tensor, end, recording=recording) for tensor, end in pairs]
+        return [traces, warned, why, recording.sources, recording.modules]
+
+
+def test_what_is_said_of_living_graphs_is_the_same_as_before() -> None:
+    with record(values=True) as recording:
+        made = Recorded()
+    before, size = made.answers(recording), entries(recording)
+    for _ in range(2):
+        gc.collect()
+        forget(recording.log)
+        assert made.answers(recording) == before
+    assert entries(recording) < size - 20 * 3
+    causes = {explanation.cause for explanation in before[2]}
+    assert causes >= {GradCause.DETACHED, GradCause.PYTHON, GradCause.NOT_RUN}
+
+
+def test_a_state_that_is_carried_over_is_cut_in_one_place_however_often() -> None:
+    with record() as recording:
+        recording.log.most_cuts = 50
+        weight, h = leaf(3), torch.ones(3)
+        for _ in range(1_000):
+            h = (h * weight).tanh().detach()
+        loss = h.sum()
+    assert len({id(cut) for cut in recording.log.losses.cuts}) < 2_100
+    assert len(recording.log.losses.cuts_before(h)) < 2_000
