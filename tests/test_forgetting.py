@@ -38,10 +38,10 @@ def training(recording: Recording, steps: int, most: int) -> Iterator[None]:
 
 
 def test_a_recording_of_a_training_loop_does_not_grow_with_its_steps() -> None:
-    with record(values=True) as recording:
-        sizes = [entries(recording) for _ in training(recording, 1_000, 1_000)]
-    assert max(sizes[500:]) < 1.1 * max(sizes[:500]) < 3_000
-    assert {source.function for source in recording.sources} >= {"training", "Linear.forward"}
+    with record() as recording:
+        sizes = [entries(recording) for _ in training(recording, 1_000, 4_000)]
+    assert max(sizes[500:]) < 1.1 * max(sizes[:500]) < 10_000
+    assert {source.function for source in recording.sources} == {"training"}
     assert set(recording.modules) == {"", "0", "1", "2"}
 
 
@@ -92,8 +92,10 @@ def test_a_state_that_is_carried_over_is_cut_in_one_place_however_often() -> Non
     with record() as recording:
         recording.log.most_cuts = 50
         weight, h = leaf(3), torch.ones(3)
-        for _ in range(1_000):
+        for _ in range(1_500):
             h = (h * weight).tanh().detach()
         loss = h.sum()
-    assert len({id(cut) for cut in recording.log.losses.cuts}) < 2_100
-    assert len(recording.log.losses.cuts_before(h)) < 2_000
+    assert len({id(cut) for cut in recording.log.losses.cuts}) < 1_000
+    assert len(recording.log.losses.cuts_before(h)) < 1_000
+    explanation = explain_grad(weight, loss, recording=recording)
+    assert {cut.source for cut in explanation.cuts} == {recording.sources[0]}

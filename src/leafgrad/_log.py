@@ -19,7 +19,7 @@ Place = tuple[CodeType, int]
 
 
 MOST = 100_000
-MOST_CUTS = 1_000
+MOST_CUTS = 500
 """How many entries of a kind a recording takes before it looks for what it may forget."""
 
 

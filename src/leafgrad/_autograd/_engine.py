@@ -69,7 +69,10 @@ def _retains_grad_in(graph: Container[object], tensor: torch.Tensor) -> bool:
 
 
 def alive() -> list[torch.Tensor]:
-    """Find all tensors that Python knows; types are asked once each, as there are a hundred thousand things."""
+    """Find all tensors that Python knows of.
+
+    Types are asked once each, as there are a hundred thousand things.
+    """
     things = get_objects()
     kinds = {kind for kind in set(map(type, things)) if issubclass(kind, torch.Tensor)}
     return [thing for thing in things if type(thing) in kinds]
