@@ -51,7 +51,14 @@ from leafgrad._autograd._node import (
     node_name,
     outputs_of,
 )
-from leafgrad._autograd._numbers import holds_numbers, numbered_output, results_in_slots, unseen
+from leafgrad._autograd._numbers import (
+    holds_numbers,
+    lacking_memory,
+    numbered_output,
+    results_in_slots,
+    unseen,
+    why_unread,
+)
 from leafgrad._autograd._path import Path, edge, gradient_edge, has_accumulator, path_between
 from leafgrad._autograd._saved import (
     SavedFacts,
@@ -142,6 +149,7 @@ __all__ = [
     "kept",
     "kept_at_hand",
     "kept_tensors",
+    "lacking_memory",
     "lacks_formula",
     "leaf_variable",
     "leaf_variables",
@@ -173,4 +181,5 @@ __all__ = [
     "version",
     "walk",
     "watched_nodes",
+    "why_unread",
 ]
