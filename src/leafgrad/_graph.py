@@ -112,11 +112,12 @@ def trace_graph(
             return trace_of(reading)
         graph = _autograd.walk(roots)
         traced, starts = reading.nodes_and_roots()
+        places = [start.index for start in starts]
         if values:
-            traced = with_values(traced, graph, [tensor for _, tensor in tensors], log)
+            traced = with_values(traced, places, graph, tensors, log)
     if gradients:
-        traced = with_gradients(traced, graph, ends, grad_outputs)
-    return GraphTrace(nodes=traced, roots=tuple(traced[start.index] for start in starts))
+        traced = with_gradients(traced, places, graph, ends, grad_outputs)
+    return GraphTrace(nodes=traced, roots=tuple(traced[place] for place in places))
 
 
 def _completion(names: object, recording: Recording | None) -> Callable[[Nodes], Nodes]:

@@ -4,6 +4,8 @@ import os
 from bisect import bisect_right
 from pathlib import PurePath
 from types import CodeType, FrameType
+from typing import NamedTuple
+from weakref import ReferenceType
 
 import torch
 from torch.autograd.function import FunctionCtx
@@ -16,6 +18,13 @@ from leafgrad._traced import Source, Write
 Place = tuple[CodeType, int]
 
 
+class Given(NamedTuple):
+    """A tensor that a call was given and that was not finite, which is not kept alive."""
+
+    argument: str
+    tensor: ReferenceType[torch.Tensor]
+
+
 class Log:
     """Everything that one recording sees in its thread, as it comes.
 
@@ -26,6 +35,8 @@ class Log:
         losses: What lost its graph.
         passes: The backward passes that made nodes.
         values: What operations made, by the number of the node and of the output.
+        given: Of each call that made what is not finite, though nothing such came to it from
+            another node, the numbers that its nodes got, and what else it was given.
         numbered: Behind the last number that is accounted for.
         known: The places that were read already, by the identity of their code.
     """
@@ -38,6 +49,7 @@ class Log:
         self.losses = Losses()
         self.passes = Passes()
         self.values: dict[tuple[int, int], TensorSummary | None] = {}
+        self.given: list[tuple[int, int, tuple[Given, ...]]] = []
         self.numbered = number
         self.known: dict[tuple[int, int], Source | None] = {}
 
@@ -83,6 +95,12 @@ class Log:
         """Tell which module was running when the node with this number was made."""
         after = bisect_right(self.modules, number, key=lambda event: event[0])
         return self.modules[after - 1][1] if after else None
+
+    def given_to(self, number: int) -> tuple[Given, ...] | None:
+        """Tell what was given to the call that made the node and that is not finite, if it did."""
+        after = bisect_right(self.given, number, key=lambda call: call[0])
+        start, stop, given = self.given[after - 1] if after else (0, 0, ())
+        return given if start <= number < stop else None
 
     def writes_between(
         self, storage: int | None, saved: int | None, current: int | None
