@@ -77,8 +77,8 @@ DOORS: dict[str, tuple[str, str]] = {
         (
             "with record(values=True) as seen:\n"
             "    v = torch.ones(9, requires_grad=True); h = v * 1; gone(h); z = h.reshape(3, 3)\n"
-            "told = trace_graph(z, recording=seen, values=True)\n"
-            "print([str(node.values[0])[:8] for node in told.nodes])"
+            "trace = trace_graph(z, recording=seen, values=True)\n"
+            "print([str(node.values[0])[:8] for node in trace.nodes])"
         ),
         "['not read', 'mean 1, ', 'mean 1, ']",
     ),

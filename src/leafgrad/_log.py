@@ -12,6 +12,7 @@ from torch.autograd.function import FunctionCtx
 
 from leafgrad._losses import Losses
 from leafgrad._passes import Passes
+from leafgrad._paths import ModuleCall, OutermostModule, Roots, paths_of
 from leafgrad._summary import TensorSummary
 from leafgrad._traced import Source, Write
 
@@ -31,6 +32,7 @@ class Log:
     Attributes:
         spans: The numbers that the nodes of a call got, first and behind the last, and its place.
         modules: From which number on which module was running, None outside of all.
+        outermost: The modules that no other one called.
         writes: Each write in place, and the identity of the storage.
         losses: What lost its graph.
         passes: The backward passes that made nodes.
@@ -44,7 +46,8 @@ class Log:
     def __init__(self, number: int) -> None:
         """Start before the node with this number."""
         self.spans: list[tuple[int, int, Place | None]] = []
-        self.modules: list[tuple[int, str | None]] = []
+        self.modules: list[tuple[int, ModuleCall | None]] = []
+        self.outermost: list[OutermostModule] = []
         self.writes: list[tuple[int, Write]] = []
         self.losses = Losses()
         self.passes = Passes()
@@ -91,7 +94,12 @@ class Log:
             self.known[key] = source_at(place)
         return self.known[key]
 
-    def module_of(self, number: int) -> str | None:
+    def paths(self, roots: Roots) -> dict[int, str]:
+        """Give the paths of all modules that ran, by the identities of their calls, in order."""
+        calls = [call for _, call in self.modules if call is not None]
+        return paths_of(calls, self.outermost, roots)
+
+    def module_of(self, number: int) -> ModuleCall | None:
         """Tell which module was running when the node with this number was made."""
         after = bisect_right(self.modules, number, key=lambda event: event[0])
         return self.modules[after - 1][1] if after else None
