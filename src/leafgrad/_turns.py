@@ -5,6 +5,7 @@ no turn: a mask of infinities, say, that a softmax makes zeros of.
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import IntFlag
@@ -59,9 +60,9 @@ def with_value_turns(
     all that they were given is known.
     """
     values = _Values(nodes)
-    reached = values.reached(roots)
+    wanted = values.wanted(roots)
     for node in nodes:
-        turn = values.turn(node.index, recorded.get(node.index)) if node.index in reached else None
+        turn = values.turn(node.index, wanted[node.index], recorded.get(node.index))
         yield node if turn is None else _turned(node, turn)
 
 
@@ -121,23 +122,29 @@ class _Values:
         unseen = FINITE if self.moving[edge.target] else Found.UNSEEN
         return self.given[edge.target] | unseen
 
-    def reached(self, roots: Iterable[int]) -> set[int]:
-        """Follow what is not finite, or not known, from the roots, and collect the nodes."""
-        places = {(root, output) for root in roots for output in range(len(self.known[root]))}
-        reached: set[int] = set()
+    def wanted(self, roots: Iterable[int]) -> list[Found]:
+        """Tell what of each node may be why a root is not finite."""
+        wanted = defaultdict[tuple[int, int], Found](lambda: FINITE)
+        for root in roots:
+            for output, found in enumerate(self.known[root]):
+                wanted[root, output] = BAD if found is None else _sources(found)
+        of_nodes = [FINITE] * len(self.nodes)
         for node in self.nodes:
             made = enumerate(self.known[node.index])
-            if any((node.index, n) in places and found != FINITE for n, found in made):
-                reached.add(node.index)
-                places.update((e.target, e.input_nr) for e in node.edges if e.target is not None)
-        return reached
+            for output, found in made:
+                here = wanted[node.index, output]
+                of_nodes[node.index] |= here if found is None else _sources(found & here)
+            for edge in node.edges:
+                if edge.target is not None:
+                    wanted[edge.target, edge.input_nr] |= of_nodes[node.index]
+        return of_nodes
 
-    def turn(self, index: int, recorded: tuple[str, ...] | None) -> Turn | None:
+    def turn(self, index: int, wanted: Found, recorded: tuple[str, ...] | None) -> Turn | None:
         """Say whether what a node was given is better than what it made."""
         made, given = FINITE, self.given[index]
         for found in self.known[index]:
             made |= FINITE if found is None else found
-        kind = _worse(made, given)
+        kind = _worse(made, given, wanted)
         is_near = bool(given & Found.UNSEEN)
         if kind is None or (is_near and recorded is None):
             return None
@@ -160,11 +167,19 @@ def _found(value: TensorSummary | None) -> Found | None:
     return nan | Found.INFINITY if value.infinities else nan
 
 
-def _worse(made: Found, given: Found) -> NotFinite | None:
-    """Name what was made and neither given nor, if it is an infinity, made of NaN."""
-    if made & Found.NAN and not given & Found.NAN:
+def _sources(found: Found) -> Found:
+    """Tell what some numbers may have been made of: a NaN of both kinds, an infinity of its own."""
+    return BAD if found & (Found.NAN | Found.UNSEEN) else found & Found.INFINITY
+
+
+def _worse(made: Found, given: Found, wanted: Found) -> NotFinite | None:
+    """Name what was made, is wanted and was not given; of infinities beside a NaN nothing is said.
+
+    Where no NaN is wanted, none that was given matters.
+    """
+    if made & Found.NAN & wanted and not given & Found.NAN:
         return "NaN"
-    return "infinity" if made & Found.INFINITY and not given & BAD else None
+    return "infinity" if made & Found.INFINITY & wanted and not given & wanted & BAD else None
 
 
 # --- Backward
@@ -184,27 +199,35 @@ def with_gradient_turns(nodes: Nodes, roots: Collection[int]) -> Iterator[Traced
                 sent[edge.target] |= _all([edge.gradient])
     for node in nodes:
         here = arrived[node.index]
-        passed = [e.gradient for e in node.edges if e.target is not None and ends[e.target]]
-        kind = _came_up(_all(passed), here)
-        if kind is None and ends[node.index] and node.index not in roots:
-            kind = _came_up(here, sent[node.index])
+        kind = _came_up(_passed(node, ends), here)
+        if kind is None and node.index not in roots:
+            kind = _came_up(here & ends[node.index], sent[node.index])
         changed = {"gradient_turns": kind is not None, "gradient_turn_kind": kind}
         yield replace(node, **changed) if kind else node
 
 
-def _ends_of(nodes: Nodes, arrived: Sequence[Found]) -> list[bool]:
-    """Say of each node whether what is not finite and arrives there goes on to a sink."""
-    ends = [False] * len(nodes)
+def _ends_of(nodes: Nodes, arrived: Sequence[Found]) -> list[Found]:
+    """Tell of what arrives at each node and is not finite what may be why a sink gets such."""
+    ends = [FINITE] * len(nodes)
     for node in reversed(nodes):
-        ways = [edge for edge in node.edges if edge.target is not None]
-        goes_on = any(ends[e.target or 0] and _all([e.gradient]) for e in ways)
-        ends[node.index] = bool(arrived[node.index]) and (goes_on or not ways)
+        is_sink = all(edge.target is None for edge in node.edges)
+        wanted = BAD if is_sink else _sources(_passed(node, ends))
+        ends[node.index] = _sources(arrived[node.index] & (wanted | Found.UNSEEN)) & wanted
     return ends
+
+
+def _passed(node: TracedNode, ends: Sequence[Found]) -> Found:
+    """Tell what a node passes on that may be why a sink gets what is not finite."""
+    passed = FINITE
+    for edge in node.edges:
+        if edge.target is not None:
+            passed |= _all([edge.gradient]) & (ends[edge.target] | Found.UNSEEN)
+    return passed
 
 
 def _came_up(made: Found, given: Found) -> NotFinite | None:
     """Name what was made of what is all known and better."""
-    return None if given & Found.UNSEEN else _worse(made, given)
+    return None if given & Found.UNSEEN else _worse(made, given, made & BAD)
 
 
 def _all(found: Summaries) -> Found:

@@ -1,6 +1,7 @@
 """What the operations of a recording make, in a few numbers each."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import FunctionType
 from typing import Any
 from weakref import ref
 
@@ -50,13 +51,14 @@ class WatchedValues(TorchFunctionMode):
     ) -> None:
         """Note what else than the results of other calls brought in what is not finite.
 
-        A result that was finite when it was made has been written into since, out of sight.
+        A result that was finite when it was made has been written into since, out of sight. What
+        the call itself has written into is none of what it was given.
         """
         given: dict[int, Given] = {}
         for argument, tensor in _arguments(func, args, kwargs):
             place = _autograd.numbered_output(tensor)
             if place is not None and place[0] >= start:
-                continue  # this very call has written into it
+                continue
             made = self.log.values.get(place) if place else None
             if made is not None and made.not_finite:
                 return
@@ -69,7 +71,14 @@ class WatchedValues(TorchFunctionMode):
 def _arguments(
     func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Iterator[tuple[str, Tensor]]:
-    """Yield the tensors that a call was given, and which argument each of them is or is in."""
-    for name, argument in (*enumerate(args), *kwargs.items()):
-        for tensor in tensors_in((argument,)):
-            yield f"argument {name} of {name_of(func)}", tensor
+    """Yield the tensors that a call was given, and which argument each of them is or is in.
+
+    A normalisation in training only writes into its running statistics, behind the version's back.
+    """
+    names = func.__code__.co_varnames if isinstance(func, FunctionType) else range(len(args))
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    is_training = given.get("training") or given.get("use_input_stats")
+    for name, argument in given.items():
+        if not (is_training and str(name).startswith("running_")):
+            for tensor in tensors_in((argument,)):
+                yield f"argument {name} of {name_of(func)}", tensor
