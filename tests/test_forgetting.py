@@ -17,7 +17,7 @@ def leaf(*shape: int) -> torch.Tensor:
 
 def entries(recording: Recording) -> int:
     log = recording.log
-    parts = log.spans, log.modules, log.writes, log.values, log.passes.spans
+    parts = log.spans, log.modules, log.writes, log.values, log.given, log.passes.spans
     cuts = {id(cut) for cut in log.losses.cuts}
     return sum(map(len, (*parts, cuts, log.losses.skeleton.successors)))
 
@@ -86,6 +86,27 @@ def test_what_is_said_of_living_graphs_is_the_same_as_before() -> None:
     assert entries(recording) < size - 20 * 3
     causes = {explanation.cause for explanation in before[2]}
     assert causes >= {GradCause.DETACHED, GradCause.PYTHON, GradCause.NOT_RUN}
+
+
+def test_modules_that_are_made_anew_in_each_step_are_forgotten_as_well() -> None:
+    with record() as recording:
+        recording.log.most = 100
+        for _ in range(300):
+            model = nn.Sequential(nn.Linear(3, 1), nn.Tanh())
+            loss = model(leaf(2, 3)).sum()
+    assert len(recording.log.modules) < 200
+    trace = trace_graph(loss, names=model, recording=recording)
+    assert {node.module for node in trace.nodes} == {"0", "1", None}
+
+
+def test_what_came_in_that_is_not_finite_is_forgotten_with_what_it_led_to() -> None:
+    with record(values=True) as recording:
+        recording.log.most = 100
+        for _ in range(200):
+            loss = (leaf(3) * torch.tensor([1.0, torch.nan, 1.0])).sum()
+    assert len(recording.log.given) < 150
+    turn = trace_graph(loss, recording=recording, values=True).values_turn[0]
+    assert (turn.name, turn.value_turn_given) == ("MulBackward0", ("argument 1 of mul",))
 
 
 def test_a_state_that_is_carried_over_is_cut_in_one_place_however_often() -> None:

@@ -306,7 +306,9 @@ def test_the_birthplace_of_a_gradient_that_is_not_finite_is_the_node_that_made_i
     x = leaf(0.0, 1.0)
     trace = trace_graph(((x * 2).sqrt() * 3).sum(), names={"x": x}, gradients=True)
     assert turning(trace) == ["SqrtBackward0"]
-    assert trace.to_text().splitlines()[1] == ("gradients not finite from node 2, SqrtBackward0")
+    assert trace.to_text().splitlines()[1] == (
+        "gradients not finite (infinity) from node 2, SqrtBackward0"
+    )
 
 
 def test_a_gradient_that_was_not_finite_from_the_start_turns_nowhere() -> None:

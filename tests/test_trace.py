@@ -125,7 +125,11 @@ def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
                 "gradients": [],
                 "visited": None,
                 "value_turns": False,
+                "value_turn_kind": None,
+                "value_turn_given": [],
+                "value_turn_is_near": False,
                 "gradient_turns": False,
+                "gradient_turn_kind": None,
                 "leaf_name": None,
                 "is_freed": False,
             },
@@ -151,7 +155,11 @@ def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
                 "gradients": [],
                 "visited": None,
                 "value_turns": False,
+                "value_turn_kind": None,
+                "value_turn_given": [],
+                "value_turn_is_near": False,
                 "gradient_turns": False,
+                "gradient_turn_kind": None,
                 "leaf_name": "x",
                 "is_freed": False,
             },
@@ -168,8 +176,10 @@ def test_a_text_from_before_there_were_numbers_can_be_read() -> None:
     x = torch.ones(2, requires_grad=True)
     trace = trace_graph(x.sin(), names={"x": x})
     data = trace.to_dict()
+    numbers = "values", "gradients", "visited", "value_turns", "gradient_turns"
+    turns = "value_turn_kind", "value_turn_given", "value_turn_is_near", "gradient_turn_kind"
     for node in data["nodes"]:
-        for name in ("values", "gradients", "visited", "value_turns", "gradient_turns"):
+        for name in (*numbers, *turns):
             del node[name]
         for edge in node["edges"]:
             del edge["gradient"], edge["gradient_so_far"]

@@ -189,9 +189,23 @@ def turning(trace: GraphTrace) -> list[str]:
 
 
 def test_the_birthplace_of_an_infinity_is_the_first_of_those_that_have_it() -> None:
-    trace = recorded(lambda x: ((x * 2).log() * 3).exp() + 1, 0.0, 1.0)
+    trace = recorded(lambda x: (x * 2).log() * 3 + 1, 0.0, 1.0)
     assert turning(trace) == ["LogBackward0"]
-    assert trace.to_text().splitlines()[1] == "values not finite from node 3, LogBackward0"
+    (node,) = trace.values_turn
+    assert (node.value_turn_kind, node.value_turn_given, node.value_turn_is_near) == (
+        "infinity",
+        (),
+        False,
+    )
+    assert " ".join(trace.to_text().split("\n\n")[0].splitlines()[1:]) == (
+        f"values not finite (infinity) from node 2, LogBackward0, at {node.source}"
+    )
+
+
+def test_an_infinity_that_is_gone_before_the_root_is_no_alarm() -> None:
+    trace = recorded(lambda x: ((x * 2).log() * 3).exp() + 1, 0.0, 1.0)
+    assert turning(trace) == []
+    assert "finite" not in trace.to_text()
 
 
 def test_a_leaf_may_be_where_it_comes_from() -> None:
@@ -213,7 +227,7 @@ def test_where_what_came_in_is_not_known_nothing_is_claimed() -> None:
     trace = trace_graph((x * 1.0).log() + 1, values=True)
     assert trace.values_turn == ()
     assert trace.to_text().splitlines()[1] == (
-        "some values not finite; record(values=True) tells from where"
+        "some values not finite; record(values=True) around the forward tells from where"
     )
 
 

@@ -24,6 +24,12 @@ def check_tensor(name: str, tensor: object) -> None:
         raise TypeError(_not_real(name, tensor))
     if tensor.layout is not torch.strided:
         raise TypeError(f"{name} must be dense, not {tensor.layout}; convert it by to_dense()")
+    lack = _autograd.lacking_memory(tensor)
+    if lack is not None:
+        raise RuntimeError(
+            f"{name} must hold data, but {lack}: give it back its memory, which "
+            "untyped_storage().resize_() took"
+        )
 
 
 def _not_real(name: str, tensor: Tensor) -> str:

@@ -23,7 +23,8 @@ def forget(log: "Log") -> None:
     nodes, living = _autograd.living_graph()
     numbers = sorted(number for number in living if number >= 0)
     log.spans[:] = _spans(log.spans, numbers)
-    log.modules[:] = _modules(log.modules, numbers)
+    log.modules[:] = _modules(log, numbers)
+    log.given[:] = [call for call in log.given if _is_any(numbers, call[0], call[1])]
     log.passes.spans[:] = _spans(log.passes.spans, numbers)
     log.writes[:] = _writes(log.writes, _versions(nodes))
     for place in [place for place in log.values if place[0] not in living]:
@@ -48,16 +49,25 @@ def _is_any(numbers: Sequence[int], start: int, stop: int) -> bool:
     return after < len(numbers) and numbers[after] < stop
 
 
-def _modules(events: Sequence[Any], numbers: Sequence[int]) -> list[Any]:
+def _modules(log: "Log", numbers: Sequence[int]) -> list[Any]:
     """Keep what went on while a living node was made, the first of each module, and the last."""
     first: dict[object, Any] = {}
+    events = log.modules
     ends = [start for start, _ in events[1:]]
     kept = [
         event
         for event, end in zip(events, ends, strict=False)
-        if first.setdefault(event[1], event) is event or _is_any(numbers, event[0], end)
+        if first.setdefault(_kind_of(log, event[1]), event) is event
+        or _is_any(numbers, event[0], end)
     ]
     return [*kept, *events[-1:]]
+
+
+def _kind_of(log: "Log", call: Any) -> object:
+    """Tell modules apart while they live; of those that are gone one stands for all of a kind."""
+    if call is None or call.module() is not None:
+        return id(call)
+    return log.outermost[call.outermost].kind, call.path
 
 
 def _versions(nodes: Sequence[Any]) -> dict[int, int]:

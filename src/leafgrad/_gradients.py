@@ -1,6 +1,6 @@
 """The gradients of a traced graph, as one real backward passes them on."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -10,6 +10,7 @@ from leafgrad import _autograd
 from leafgrad._ends import End, edges_of
 from leafgrad._summary import TensorSummary, summary_of
 from leafgrad._traced import TracedEdge, TracedNode
+from leafgrad._turns import with_gradient_turns
 
 Nodes = tuple[TracedNode, ...]
 Place = tuple[Node, int]
@@ -18,7 +19,9 @@ Weights = torch.Tensor | Sequence[torch.Tensor | None] | None
 Summaries = tuple[TensorSummary | None, ...]
 
 
-def with_gradients(nodes: Nodes, graph: Graph, ends: Sequence[End], given: Weights) -> Nodes:
+def with_gradients(
+    nodes: Nodes, roots: Collection[int], graph: Graph, ends: Sequence[End], given: Weights
+) -> Nodes:
     """Run one backward, and give each node and each edge what came along."""
     starts = [end for end in ends if edges_of([end])]
     weights = _weights(starts, given)
@@ -33,7 +36,8 @@ def with_gradients(nodes: Nodes, graph: Graph, ends: Sequence[End], given: Weigh
     with _autograd.retained_grads_kept(graph), _autograd.watched_nodes(graph, seen.visit):
         arrived = _autograd.gradients_of(starts, weights, sinks)
     seen.end(sinks, arrived)
-    return tuple(seen.told(node, traced) for node, traced in zip(graph, nodes, strict=True))
+    told = [seen.told(node, traced) for node, traced in zip(graph, nodes, strict=True)]
+    return tuple(with_gradient_turns(told, roots))
 
 
 def _weights(starts: Sequence[End], given: Weights) -> list[torch.Tensor]:
@@ -45,10 +49,16 @@ def _weights(starts: Sequence[End], given: Weights) -> list[torch.Tensor]:
             f"grad_outputs must hold a tensor for each of the {len(starts)} outputs that need "
             f"a gradient, not {len(weights)}; None stands for the 1 of a single number"
         )
-    return [
-        _one(start) if weight is None else weight
-        for start, weight in zip(starts, weights, strict=True)
-    ]
+    pairs = zip(starts, weights, strict=True)
+    return [_one(start) if weight is None else _checked(weight) for start, weight in pairs]
+
+
+def _checked(weight: torch.Tensor) -> torch.Tensor:
+    """Raise where the memory of a weight is gone, which kills the process that reads it."""
+    lack = _autograd.lacking_memory(weight)
+    if lack is not None:
+        raise ValueError(f"grad_outputs must hold data, but of one {lack}; pass another tensor")
+    return weight
 
 
 def _one(start: End) -> torch.Tensor:
@@ -129,7 +139,6 @@ class _Backward:
             edges=edges,
             gradients=arrived,
             visited=self.order.get(node),
-            gradient_turns=_turns(arrived, tuple(edge.gradient for edge in edges)),
         )
 
     def _edge(self, node: Node, edge: TracedEdge) -> TracedEdge:
@@ -139,12 +148,3 @@ class _Backward:
 
 def _summary(gradient: torch.Tensor | None) -> TensorSummary | None:
     return None if gradient is None else summary_of(gradient)
-
-
-def _turns(arrived: Summaries, passed: Summaries) -> bool:
-    """Say whether something that is not finite left, and nothing such arrived."""
-    return _is_finite(arrived) and not _is_finite(passed)
-
-
-def _is_finite(gradients: Summaries) -> bool:
-    return all(gradient is None or gradient.is_finite for gradient in gradients)

@@ -1,6 +1,7 @@
 """Tracing: from live outputs to a `GraphTrace`."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from leafgrad._values import with_values
 def trace_graph(
     outputs: Any,
     *,
-    names: torch.nn.Module | Mapping[str, torch.Tensor] | None = None,
+    names: torch.nn.Module | Mapping[str, torch.Tensor | torch.nn.Module] | None = None,
     recording: Recording | None = None,
     saved: bool = True,
     values: bool = False,
@@ -41,9 +42,10 @@ def trace_graph(
             no gradient have no graph, and are left out as long as another one has. So is what is
             neither, such as None or a number, and what a cache or another object holds.
         names: What tensors are called: a module gives the names of its parameters and buffers, a
-            mapping leads from name to tensor. The name of a result is shown at its node. Where
-            nothing was recorded, nodes between the uses of a module's parameters are taken to be
-            that module's.
+            mapping leads from name to tensor, or to a module whose names follow after a dot. The
+            name of a result is shown at its node. Where a recording saw modules run, they have
+            their paths in the modules that are given here. Where nothing was recorded, nodes
+            between the uses of a module's parameters are taken to be that module's.
         recording: What `record` gave while the outputs were computed in this thread. It is asked
             for, not found by itself, as nodes of different threads may have the same number: only
             you know that it is about these.
@@ -67,8 +69,8 @@ def trace_graph(
 
     Raises:
         TypeError: If `outputs` holds anything else, or `names` is neither a module nor a mapping
-            from strings to tensors, or `recording` is no recording, or `saved`, `values` or
-            `gradients` no bool.
+            from strings to tensors or modules, or `recording` is no recording, or `saved`,
+            `values` or `gradients` no bool.
         ValueError: If `outputs` holds nothing, or nothing that needs a gradient, or itself, or the
             gradients have nothing to start from.
 
@@ -106,25 +108,35 @@ def trace_graph(
         numbers, wiring = _autograd.survey(roots)
         unnamed = [(None, end) for end in ends if isinstance(end, torch.Tensor)]
         tensors = [*named, *unnamed]
-        reader = Reader(numbers, tensors, log)
+        modules = named_modules(names)
+        reader = Reader(numbers, tensors, log, modules)
         kept = reader.saved() if saved else Saved()
-        reading = reader.read(wiring, kept, _completion(names, recording))
+        reading = reader.read(wiring, kept, _completion(tuple(modules), recording))
         if not (values or gradients):
             return trace_of(reading)
         graph = _autograd.walk(roots)
         traced, starts = reading.nodes_and_roots()
+        places = [start.index for start in starts]
         if values:
-            traced = with_values(traced, graph, [tensor for _, tensor in tensors], log)
+            traced = with_values(traced, places, graph, tensors, log)
     if gradients:
-        traced = with_gradients(traced, graph, ends, grad_outputs)
-    return GraphTrace(nodes=traced, roots=tuple(traced[start.index] for start in starts))
+        traced = with_gradients(traced, places, graph, ends, grad_outputs)
+    return GraphTrace(nodes=traced, roots=tuple(traced[place] for place in places))
 
 
-def _completion(names: object, recording: Recording | None) -> Callable[[Nodes], Nodes]:
+def _completion(modules: tuple[str, ...], recording: Recording | None) -> Callable[[Nodes], Nodes]:
     """Choose what is said of modules beyond what was recorded."""
-    if not isinstance(names, torch.nn.Module):
+    if not modules:
         return as_they_are
-    return with_inferred_modules if recording is None else with_owners
+    return partial(with_inferred_modules if recording is None else with_owners, roots=modules)
+
+
+def named_modules(names: object) -> dict[str, torch.nn.Module]:
+    """Give the modules among names; the path of one that stands alone is empty."""
+    if isinstance(names, torch.nn.Module):
+        return {"": names}
+    items = names.items() if isinstance(names, Mapping) else ()
+    return {name: module for name, module in items if isinstance(module, torch.nn.Module)}
 
 
 def log_of(recording: object) -> Log:
@@ -154,7 +166,7 @@ def named_tensors(names: object) -> Iterator[tuple[str, torch.Tensor]]:
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(
                 f"names[{name!r}] must be a tensor, not {type(tensor).__name__}; "
-                "a mapping leads from name to tensor, as in names={'x': x}"
+                "a mapping leads from name to tensor, as in names={'x': x}, or to a module"
             )
         if not _autograd.is_invalid_view(tensor):
             yield name, tensor
@@ -168,7 +180,12 @@ def _names_and_tensors(names: object) -> Iterator[tuple[object, object]]:
             yield from names.named_parameters(remove_duplicate=False)
             yield from names.named_buffers(remove_duplicate=False)
         case Mapping():
-            yield from names.items()
+            for name, named in names.items():
+                if isinstance(name, str) and isinstance(named, torch.nn.Module):
+                    inside = _names_and_tensors(named)
+                    yield from ((f"{name}.{path}", tensor) for path, tensor in inside)
+                else:
+                    yield name, named
         case _:
             raise TypeError(
                 "names must be a module or a mapping from name to tensor, not "

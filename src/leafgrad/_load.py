@@ -52,6 +52,7 @@ def _node(data: Mapping[str, Any]) -> TracedNode:
         source=_source(data["source"]),
         values=tuple(map(summary_from, data.get("values", ()))),
         gradients=tuple(map(summary_from, data.get("gradients", ()))),
+        value_turn_given=tuple(data.get("value_turn_given", ())),
         derivative_order=data.get("derivative_order"),
     )
 
@@ -66,7 +67,14 @@ _PLAIN = (
     "is_module_inferred",
     "hides_saved",
 )
-_ONLY_WITH_NUMBERS = ("visited", "value_turns", "gradient_turns")
+_ONLY_WITH_NUMBERS = (
+    "visited",
+    "value_turns",
+    "value_turn_kind",
+    "value_turn_is_near",
+    "gradient_turns",
+    "gradient_turn_kind",
+)
 
 
 def _edge(data: Mapping[str, Any]) -> TracedEdge:

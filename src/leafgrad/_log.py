@@ -4,6 +4,8 @@ import os
 from bisect import bisect_right
 from pathlib import PurePath
 from types import CodeType, FrameType
+from typing import NamedTuple
+from weakref import ReferenceType
 
 import torch
 from torch.autograd.function import FunctionCtx
@@ -12,15 +14,22 @@ from leafgrad import _autograd
 from leafgrad._forgetting import forget
 from leafgrad._losses import Losses
 from leafgrad._passes import Passes
+from leafgrad._paths import ModuleCall, OutermostModule, Roots, paths_of
 from leafgrad._summary import TensorSummary
 from leafgrad._traced import Source, Write
 
 Place = tuple[CodeType, int]
 
-
 MOST = 100_000
 MOST_CUTS = 500
 """How many entries of a kind a recording takes before it looks for what it may forget."""
+
+
+class Given(NamedTuple):
+    """A tensor that a call was given and that was not finite, which is not kept alive."""
+
+    argument: str
+    tensor: ReferenceType[torch.Tensor]
 
 
 class Log:
@@ -29,10 +38,13 @@ class Log:
     Attributes:
         spans: The numbers that the nodes of a call got, first and behind the last, and its place.
         modules: From which number on which module was running, None outside of all.
+        outermost: The modules that no other one called.
         writes: Each write in place, and the identity of the storage.
         losses: What lost its graph.
         passes: The backward passes that made nodes.
         values: What operations made, by the number of the node and of the output.
+        given: Of each call that made what is not finite, though nothing such came to it from
+            another node, the numbers that its nodes got, and what else it was given.
         numbered: Behind the last number that is accounted for.
         known: The places that were read already, by the identity of their code.
         most: How many entries of a kind there may be before some are forgotten.
@@ -42,11 +54,13 @@ class Log:
     def __init__(self, number: int) -> None:
         """Start before the node with this number."""
         self.spans: list[tuple[int, int, Place | None]] = []
-        self.modules: list[tuple[int, str | None]] = []
+        self.modules: list[tuple[int, ModuleCall | None]] = []
+        self.outermost: list[OutermostModule] = []
         self.writes: list[tuple[int, Write]] = []
         self.losses = Losses()
         self.passes = Passes()
         self.values: dict[tuple[int, int], TensorSummary | None] = {}
+        self.given: list[tuple[int, int, tuple[Given, ...]]] = []
         self.numbered = number
         self.known: dict[tuple[int, int], Source | None] = {}
         self.most = MOST
@@ -74,12 +88,12 @@ class Log:
 
         While a backward runs, gradients with a graph may be where Python does not see them.
         """
-        sizes = [*map(len, (self.spans, self.modules, self.writes, self.values))]
+        sizes = [*map(len, (self.spans, self.modules, self.writes, self.values, self.given))]
         is_small = max(sizes) <= self.most and len(self.losses.cuts) <= self.most_cuts
         if is_small or _autograd.is_backward_running():
             return
         forget(self)
-        sizes = [*map(len, (self.spans, self.modules, self.writes, self.values))]
+        sizes = [*map(len, (self.spans, self.modules, self.writes, self.values, self.given))]
         self.most = max(self.most, 2 * max(sizes))
         self.most_cuts = len(self.losses.cuts) + MOST_CUTS
 
@@ -106,10 +120,21 @@ class Log:
             self.known[key] = source_at(place)
         return self.known[key]
 
-    def module_of(self, number: int) -> str | None:
+    def paths(self, roots: Roots) -> dict[int, str]:
+        """Give the paths of all modules that ran, by the identities of their calls, in order."""
+        calls = [call for _, call in self.modules if call is not None]
+        return paths_of(calls, self.outermost, roots)
+
+    def module_of(self, number: int) -> ModuleCall | None:
         """Tell which module was running when the node with this number was made."""
         after = bisect_right(self.modules, number, key=lambda event: event[0])
         return self.modules[after - 1][1] if after else None
+
+    def given_to(self, number: int) -> tuple[Given, ...] | None:
+        """Tell what was given to the call that made the node and that is not finite, if it did."""
+        after = bisect_right(self.given, number, key=lambda call: call[0])
+        start, stop, given = self.given[after - 1] if after else (0, 0, ())
+        return given if start <= number < stop else None
 
     def writes_between(
         self, storage: int | None, saved: int | None, current: int | None

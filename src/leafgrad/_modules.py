@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import get_ident
 from typing import Any
+from weakref import WeakKeyDictionary, ref
 
 from torch.nn import Module
 from torch.nn.modules.module import (
@@ -13,6 +14,7 @@ from torch.nn.modules.module import (
 
 from leafgrad import _autograd
 from leafgrad._log import Log
+from leafgrad._paths import ModuleCall, OutermostModule
 
 
 @contextmanager
@@ -32,11 +34,12 @@ class _Running:
     """The modules that are running in one thread, from the outermost to the innermost."""
 
     def __init__(self, log: Log) -> None:
-        self.events = log.modules
-        self.trim = log.trim
+        self.log = log
         self.thread = get_ident()
-        self.stack: list[tuple[Module, str]] = []
+        self.stack: list[tuple[Module, ModuleCall]] = []
         self.paths: dict[Module, str] = {}
+        self.known: dict[tuple[int, str], ModuleCall] = {}
+        self.outermost: WeakKeyDictionary[Module, int] = WeakKeyDictionary()
 
     def begin(self, module: Module, _: Any) -> None:
         """Name the module by its path in the outermost one, and what is not in there by its class.
@@ -47,11 +50,32 @@ class _Running:
             return
         if not self.stack:
             self.paths = {inner: path for path, inner in module.named_modules()}
+        call = self._call(module)
+        self.stack.append((module, call))
+        self.log.modules.append((_autograd.next_sequence_nr(), call))
+
+    def _call(self, module: Module) -> ModuleCall:
+        parent = self.stack[-1][1] if self.stack else None
+        outermost = self._outermost(module) if parent is None else parent.outermost
         path = self.paths.get(module)
+        stranger_in = parent if path is None else None
         if path is None:
-            path = f"{self.stack[-1][1]}.{type(module).__name__}".removeprefix(".")
-        self.stack.append((module, path))
-        self.events.append((_autograd.next_sequence_nr(), path))
+            path = f"{parent.path if parent else ''}.{type(module).__name__}".removeprefix(".")
+        call = self.known.get((outermost, path))
+        if call is None or call.module() is not module or call.stranger_in is not stranger_in:
+            call = ModuleCall(ref(module), outermost, path, stranger_in)
+            self.known[outermost, path] = call
+        return call
+
+    def _outermost(self, module: Module) -> int:
+        """Number the outermost modules, however often each is called."""
+        number = self.outermost.setdefault(module, len(self.log.outermost))
+        if number == len(self.log.outermost):
+            has_parts = any(True for _ in module.children())
+            self.log.outermost.append(
+                OutermostModule(ref(module), type(module).__name__, has_parts)
+            )
+        return number
 
     def end(self, module: Module, *_: Any) -> None:
         """Go back to the module that called; one that never began has nothing to end."""
@@ -59,8 +83,8 @@ class _Running:
             return
         self.stack.pop()
         if self.stack:
-            self.events.append((_autograd.next_sequence_nr(), self.stack[-1][1]))
+            self.log.modules.append((_autograd.next_sequence_nr(), self.stack[-1][1]))
         else:
-            self.events.append((_autograd.next_sequence_nr(), None))
+            self.log.modules.append((_autograd.next_sequence_nr(), None))
             self.paths = {}
-            self.trim()
+            self.log.trim()

@@ -1,8 +1,9 @@
 """Whose node it is, where nothing was recorded: what the use of parameters tells."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 
 from leafgrad._traced import TracedNode
 
@@ -14,25 +15,34 @@ def as_they_are(nodes: Nodes) -> Nodes:
     return nodes
 
 
-def with_inferred_modules(nodes: Nodes) -> Nodes:
+def with_inferred_modules(nodes: Nodes, roots: Collection[str] = ("",)) -> Nodes:
     """Say of each node which module it is taken to belong to.
 
     A node that uses a parameter belongs to the module that has it, and what was made between the
-    uses of two parameters belongs to the innermost module that has both.
+    uses of two parameters belongs to the innermost module that has both. What several modules have
+    tells no more than which module has these. The paths begin with those of `roots`; outside of
+    these there is no module.
     """
-    users = _users_of_parameters(nodes)
+    users = _users_of_parameters(nodes, roots)
     operations = sorted((n for n in nodes if n.created is not None), key=lambda n: n.created or 0)
     inferred = dict(zip((n.index for n in operations), _between(operations, users), strict=True))
     inferred |= {leaf.index: _owner(leaf) for leaf in nodes if leaf.tensor_names and leaf.is_leaf}
-    return tuple(_with_module(node, inferred.get(node.index)) for node in nodes)
+    known = {index: path for index, path in inferred.items() if _is_in(path, roots)}
+    return tuple(_with_module(node, known.get(node.index)) for node in nodes)
 
 
-def with_owners(nodes: Nodes) -> Nodes:
-    """Say of each leaf with a name which module has it."""
+def with_owners(nodes: Nodes, roots: Collection[str] = ("",)) -> Nodes:
+    """Say of each leaf with a name which module has it, the first of several."""
     return tuple(
-        replace(node, module=_owner(node)) if node.is_leaf and node.tensor_names else node
+        replace(node, module=_owner(node))
+        if node.is_leaf and node.tensor_names and _is_in(_owner(node), roots)
+        else node
         for node in nodes
     )
+
+
+def _is_in(path: str, roots: Collection[str]) -> bool:
+    return any(not root or f"{path}.".startswith(f"{root}.") for root in roots)
 
 
 def _with_module(node: TracedNode, module: str | None) -> TracedNode:
@@ -40,26 +50,32 @@ def _with_module(node: TracedNode, module: str | None) -> TracedNode:
 
 
 def _owner(leaf: TracedNode) -> str:
-    return leaf.tensor_names[-1].rpartition(".")[0]
+    return leaf.tensor_names[0].rpartition(".")[0]
+
+
+def _owner_of_all(leaf: TracedNode) -> str:
+    """Give the innermost module that has all those to which the leaf belongs, as tied ones do."""
+    return reduce(_common, (name.rpartition(".")[0] for name in leaf.tensor_names))
 
 
 # What stands between a parameter and the operation that it is for.
 _REARRANGING = {"TBackward0", "TransposeBackward0", "ViewBackward0", "ToCopyBackward0"}
 
 
-def _users_of_parameters(nodes: Nodes) -> dict[int, str]:
-    """Map each node that uses a parameter onto the module that has it."""
+def _users_of_parameters(nodes: Nodes, roots: Collection[str]) -> dict[int, str]:
+    """Map each node that uses parameters onto the innermost module that has them all."""
     predecessors = defaultdict[int, list[int]](list)
     for node in nodes:
         for edge in node.edges:
             if edge.target is not None:
                 predecessors[edge.target].append(node.index)
     users: dict[int, str] = {}
-    ahead = [(n.index, _owner(n)) for n in nodes if n.is_leaf and n.tensor_names]
+    owned = [(n.index, _owner_of_all(n)) for n in nodes if n.is_leaf and n.tensor_names]
+    ahead = [(index, owner) for index, owner in owned if _is_in(owner, roots)]
     while ahead:
         used, module = ahead.pop()
         for user in predecessors[used]:
-            users[user] = module
+            users[user] = _common(users.get(user, module), module)
             if nodes[user].name in _REARRANGING:
                 ahead.append((user, module))
     return users

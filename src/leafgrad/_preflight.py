@@ -16,7 +16,7 @@ from leafgrad._graph import log_of, trace_graph
 from leafgrad._record import Recording
 from leafgrad._traced import TracedNode
 
-Names = torch.nn.Module | Mapping[str, torch.Tensor] | None
+Names = torch.nn.Module | Mapping[str, torch.Tensor | torch.nn.Module] | None
 
 
 def preflight(
@@ -36,7 +36,7 @@ def preflight(
         outputs: What backward is to be called on, all together: a tensor of any shape and dtype, a
             `torch.autograd.graph.GradientEdge`, or any nest of lists, tuples and dicts of them.
         names: The parameters that are to get a gradient: a module, or a mapping from name to
-            tensor.
+            tensor or module.
         recording: What `record` gave while the outputs were computed in this thread; it adds the
             lines that saved and that wrote.
 
@@ -103,13 +103,22 @@ def _conflicts(nodes: Sequence[TracedNode]) -> Iterator[InPlaceConflict]:
 
 def _without_gradient(backward: Backward, names: Names) -> Iterator[GradExplanation]:
     """Explain each parameter, or whatever else was named, that backward would not fill."""
-    named = (
-        names.named_parameters() if isinstance(names, torch.nn.Module) else (names or {}).items()
-    )
-    for name, tensor in named:
+    for name, tensor in _named(names):
         explanation = backward.explain(tensor, name, is_ahead=True)
         if not explanation.will_be_filled:
             yield explanation
+
+
+def _named(names: Names) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the parameters of a module, or what a mapping names and those of its modules."""
+    if isinstance(names, torch.nn.Module):
+        yield from names.named_parameters()
+        return
+    for name, named in (names or {}).items():
+        if isinstance(named, torch.nn.Module):
+            yield from ((f"{name}.{path}", one) for path, one in named.named_parameters())
+        else:
+            yield name, named
 
 
 def _once_differentiable(

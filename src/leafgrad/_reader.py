@@ -11,6 +11,7 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._log import Log
+from leafgrad._paths import Roots
 from leafgrad._reading import Kind, Named, Nodes, Origin, Reading, Saved
 from leafgrad._traced import CustomFunction, Write
 
@@ -25,15 +26,17 @@ class Reader:
         numbers: Mapping[Any, int],
         tensors: Sequence[tuple[str | None, torch.Tensor]],
         log: Log,
+        roots: Roots,
     ) -> None:
         """Take nodes, the tensors at hand that may belong to them, with their names if any, a log.
 
-        The log is empty where nothing was recorded.
+        The log is empty where nothing was recorded. Modules are called by their paths in the roots.
         """
         self.numbers = numbers
         self.nodes = [*numbers]
         self.types = [*map(type, self.nodes)]
         self.log = log
+        self.roots = roots
         self.leaves = _autograd.leaf_variables(self.nodes, self.types)
         self.of_leaves: dict[int, AtHand] = defaultdict(list)
         self.of_nodes: dict[Node, AtHand] = defaultdict(list)
@@ -52,7 +55,7 @@ class Reader:
             outputs=_autograd.outputs_of(self.nodes),
             saved=saved,
             named=dict(self._named()),
-            origins=dict(_origins(wiring, self.log)) if self.log else {},
+            origins=dict(_origins(wiring, self.log, self.roots)) if self.log else {},
             passes=self.log.passes if self.log.spans else None,
             complete=complete,
         )
@@ -120,11 +123,14 @@ def _kind(node: Node, shared: dict[object, Kind]) -> Kind:
     return shared.setdefault(key, kind)
 
 
-def _origins(wiring: _autograd.Wiring, log: Log) -> Iterator[tuple[int, Origin]]:
+def _origins(wiring: _autograd.Wiring, log: Log, roots: Roots) -> Iterator[tuple[int, Origin]]:
     """Tell of each node that an operation made where that was recorded, if it was."""
+    paths = log.paths(roots)
     for place, number in enumerate(_autograd.sequence_nrs(wiring.sequence_nrs)):
         if number is not None:
-            yield place, Origin(log.module_of(number), log.source_of(number))
+            call = log.module_of(number)
+            module = None if call is None else paths[id(call)]
+            yield place, Origin(module, log.source_of(number))
 
 
 def _known_from(tensors: Sequence[tuple[str | None, Any]]) -> Named:

@@ -38,9 +38,13 @@ class Recording:
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """The path of every module that ran, in the order in which they first did."""
-        paths = dict.fromkeys(path for _, path in self.log.modules)
-        return tuple(path for path in paths if path is not None)
+        """The path of every module that ran, in the order in which they first did.
+
+        It is the path in the module that was called. Where several with parts of their own were
+        called, the names of their classes tell them apart, as in ``"Encoder.0"``; a trace with
+        ``names=`` shows the paths in what it names.
+        """
+        return tuple(dict.fromkeys(self.log.paths({}).values()))
 
     @property
     def writes(self) -> tuple[Write, ...]:

@@ -3,7 +3,7 @@
 import cmath
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -11,6 +11,7 @@ from leafgrad import _autograd
 from leafgrad._render import _numbers
 
 Number = bool | int | float | complex
+NotFinite = Literal["NaN", "infinity"]
 MOST_NUMBERS = 6
 
 
@@ -18,7 +19,8 @@ MOST_NUMBERS = 6
 class TensorSummary:
     """The numbers of a tensor, as far as a few say what is in it.
 
-    Two that show the same are equal, also where they show NaN.
+    Two that show the same are equal, also where they show NaN. Where nothing could be read,
+    `unread` says why, there are no numbers, no mean and no norm, and nothing was counted.
 
     Attributes:
         shape: The sizes.
@@ -28,6 +30,8 @@ class TensorSummary:
         norm: The square root of the sum of their squares; None where there is none.
         nans: How many elements are NaN.
         infinities: How many elements are infinite.
+        unread: Why no element was read, as in ``"its storage holds nothing"`` or ``"it is a
+            DTensor"``; None where they were.
 
     Example:
         >>> import torch
@@ -37,18 +41,26 @@ class TensorSummary:
         [3, 4]
     """
 
-    shape: tuple[int, ...]
+    shape: tuple[int | str, ...] | None
     dtype: torch.dtype
     numbers: tuple[Number, ...] | None
     mean: Number | None
     norm: float | None
     nans: int
     infinities: int
+    unread: str | None = None
 
     @property
     def is_finite(self) -> bool:
-        """Whether no element is NaN or infinite."""
-        return not self.nans and not self.infinities
+        """Whether the elements were read, and none is NaN or infinite."""
+        return self.unread is None and self.not_finite is None
+
+    @property
+    def not_finite(self) -> NotFinite | None:
+        """The worse of what was found, NaN or else infinity; None where neither was."""
+        if self.nans:
+            return "NaN"
+        return "infinity" if self.infinities else None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TensorSummary) and repr(self) == repr(other)
@@ -61,15 +73,29 @@ class TensorSummary:
 
 
 def summary_of(tensor: torch.Tensor) -> TensorSummary | None:
-    """Read a tensor's numbers; None where it has none that could be read, as on ``meta``.
+    """Read a tensor's numbers, or say why they are not read; None where it has none, on ``meta``.
 
     This is the one thing that asks for the data, so on a GPU it waits for the work that is queued.
     """
-    if not _autograd.holds_numbers(tensor):
-        return None
+    unread = _autograd.why_unread(tensor)
+    if unread is not None:
+        return None if _autograd.plain(tensor, "is_meta") else _without_numbers(tensor, unread)
     with _autograd.unseen():
         facts = _of_few(tensor) if tensor.numel() <= MOST_NUMBERS else _of_many(tensor)
         return TensorSummary(shape=tuple(tensor.shape), dtype=tensor.dtype, **facts)
+
+
+def _without_numbers(tensor: torch.Tensor, unread: str) -> TensorSummary:
+    return TensorSummary(
+        shape=_autograd.shape(tensor),
+        dtype=_autograd.plain(tensor, "dtype"),
+        numbers=None,
+        mean=None,
+        norm=None,
+        nans=0,
+        infinities=0,
+        unread=unread,
+    )
 
 
 def _of_few(tensor: torch.Tensor) -> dict[str, Any]:
@@ -125,7 +151,7 @@ def summary_from(data: Any) -> TensorSummary | None:
         **{
             **data,
             **read,
-            "shape": tuple(data["shape"]),
+            "shape": None if data["shape"] is None else tuple(data["shape"]),
             "dtype": dtype,
             "numbers": None if numbers is None else tuple(_read(n, dtype) for n in numbers),
         }

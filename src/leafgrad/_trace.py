@@ -85,14 +85,20 @@ class GraphTrace:
     def values_turn(self) -> tuple[TracedNode, ...]:
         """The nodes at which values stop being finite, in the order of the operations.
 
-        At each of them a NaN or an infinity came up, or came in by an input without a gradient.
+        At each of them a NaN or an infinity came up, or came in by an input without a gradient, and
+        went on to a root. `TracedNode.value_turn_kind` tells which. What is gone before, such as
+        the infinities of a mask that a softmax makes zeros of, is none.
         """
         turns = [node for node in self.nodes if node.value_turns]
         return tuple(sorted(turns, key=lambda node: -1 if node.created is None else node.created))
 
     @cached_property
     def gradients_turn(self) -> tuple[TracedNode, ...]:
-        """The nodes at which gradients stop being finite, in the order of the backward."""
+        """The nodes at which gradients stop being finite, in the order of the backward.
+
+        At each of them a NaN or an infinity came up and went on to a sink.
+        `TracedNode.gradient_turn_kind` tells which.
+        """
         turns = [node for node in self.nodes if node.gradient_turns]
         return tuple(sorted(turns, key=lambda node: node.visited or 0))
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import torch
 
-from leafgrad._summary import TensorSummary
+from leafgrad._summary import NotFinite, TensorSummary
 
 Shape = tuple[int | str, ...]
 
@@ -185,10 +185,18 @@ class TracedNode:
             for them; None where none arrived.
         visited: Its place in the order in which that backward took the nodes; None where it did
             not come to it.
-        value_turns: Whether a value is not finite here although all that its operation was given
-            by other nodes was.
-        gradient_turns: Whether it passes on a gradient that is not finite although all that arrived
-            were.
+        value_turns: Whether a value that is not finite came up here, though all that its operation
+            was given by other nodes was finite, or a NaN was made of infinities, and was not gone
+            by the time it came to a root.
+        value_turn_kind: ``"NaN"`` or ``"infinity"``, whichever it is that came up.
+        value_turn_given: What a recording saw its operation be given that was not finite and that
+            no edge leads to: by name where it has one, else as in ``"argument 0 of linear"``.
+        value_turn_is_near: Whether the value of a node right before it is not known, which may be
+            the one.
+        gradient_turns: Whether a gradient that is not finite came up here and was not gone by the
+            time it came to a sink: it is passed on although all that arrived were finite, or a NaN
+            was made of infinities, or a hook or a sum made it.
+        gradient_turn_kind: ``"NaN"`` or ``"infinity"``, whichever it is that came up.
     """
 
     index: int
@@ -212,7 +220,11 @@ class TracedNode:
     gradients: tuple[TensorSummary | None, ...] = ()
     visited: int | None = None
     value_turns: bool = False
+    value_turn_kind: NotFinite | None = None
+    value_turn_given: tuple[str, ...] = ()
+    value_turn_is_near: bool = False
     gradient_turns: bool = False
+    gradient_turn_kind: NotFinite | None = None
 
     @property
     def leaf_name(self) -> str | None:

@@ -1,22 +1,26 @@
 """The forward values of a traced graph: what was recorded, what is at hand, what nodes saved."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import torch
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-from leafgrad._log import Log
+from leafgrad._log import Given, Log
 from leafgrad._summary import TensorSummary, summary_of
 from leafgrad._traced import TracedNode
+from leafgrad._turns import with_value_turns
 
 Nodes = tuple[TracedNode, ...]
 Graph = Mapping[Node, _autograd.Successors]
 Output = tuple[Node, int]
+AtHand = Sequence[tuple[str | None, torch.Tensor]]  # with their names, if any
 
 
-def with_values(nodes: Nodes, graph: Graph, tensors: Iterable[torch.Tensor], log: Log) -> Nodes:
+def with_values(
+    nodes: Nodes, roots: Iterable[int], graph: Graph, tensors: AtHand, log: Log
+) -> Nodes:
     """Give each node what its operation made, as far as that can be had without computing it.
 
     What was recorded wins: a tensor at hand may have been written into since, out of autograd's
@@ -28,14 +32,37 @@ def with_values(nodes: Nodes, graph: Graph, tensors: Iterable[torch.Tensor], log
         for output in range(len(_autograd.forward_outputs(node))):
             if number is not None and (number, output) in log.values:
                 found[node, output] = log.values[number, output]
-    for node, output, tensor in [*_at_hand(graph, tensors), *_saved(graph)]:
+    at_hand = [tensor for _, tensor in tensors]
+    for node, output, tensor in [*_at_hand(graph, at_hand), *_saved(graph)]:
         if node in graph and (node, output) not in found:
             found[node, output] = summary_of(tensor)
     valued = [
         replace(traced, values=tuple(found.get((node, n)) for n in range(len(traced.shapes))))
         for node, traced in zip(graph, nodes, strict=True)
     ]
-    return tuple(replace(node, value_turns=_turns(node, valued)) for node in valued)
+    recorded = dict(_recorded(graph, tensors, log)) if log.values else {}
+    return tuple(with_value_turns(valued, roots, recorded))
+
+
+def _recorded(graph: Graph, tensors: AtHand, log: Log) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Tell of each node that a recording summed up what its operation was given in vain."""
+    made = {number for number, _ in log.values}
+    for place, node in enumerate(graph):
+        number = _autograd.sequence_nr(node)
+        if number is not None:
+            given = log.given_to(number)
+            if given is not None or number in made:
+                yield place, (*dict.fromkeys(_name(one, tensors) for one in given or ()),)
+
+
+def _name(given: Given, tensors: AtHand) -> str:
+    """Call a tensor that was given by its name, if it has one; else tell where it was given."""
+    tensor = given.tensor()
+    memory = None if tensor is None else _autograd.storage(tensor)
+    for name, named in tensors:
+        if name is not None and memory is not None and _autograd.storage(named) == memory:
+            return name
+    return given.argument
 
 
 def _at_hand(
@@ -54,13 +81,3 @@ def _at_hand(
 def _saved(graph: Graph) -> Iterator[tuple[Node, int, torch.Tensor]]:
     for node in graph:
         yield from _autograd.results_in_slots(node)
-
-
-def _turns(node: TracedNode, nodes: list[TracedNode]) -> bool:
-    """Say whether a value is not finite at the node, and all that came from other nodes is."""
-    given = [
-        nodes[edge.target].values[edge.input_nr] for edge in node.edges if edge.target is not None
-    ]
-    return any(v is not None and not v.is_finite for v in node.values) and all(
-        v is not None and v.is_finite for v in given
-    )

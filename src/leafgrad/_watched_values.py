@@ -1,13 +1,16 @@
 """What the operations of a recording make, in a few numbers each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import FunctionType
 from typing import Any
+from weakref import ref
 
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from leafgrad import _autograd
-from leafgrad._calls import tensors_in
-from leafgrad._log import Log
+from leafgrad._calls import name_of, tensors_in
+from leafgrad._log import Given, Log
 from leafgrad._summary import summary_of
 
 
@@ -30,11 +33,53 @@ class WatchedValues(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """Let the call go on as it is, and sum up what is new."""
+        start = _autograd.next_sequence_nr()
         result = func(*args, **(kwargs or {}))
         with _autograd.unobserved():
+            is_fine = True
             for tensor in tensors_in((result, *args), kwargs):
                 place = _autograd.numbered_output(tensor)
                 if place is not None and place not in self.log.values:
-                    self.log.values[place] = summary_of(tensor)
+                    made = self.log.values[place] = summary_of(tensor)
+                    is_fine &= place[0] < start or made is None or made.not_finite is None
+            if not is_fine:
+                self._note_given(start, func, args, kwargs or {})
             self.log.trim()
         return result
+
+    def _note_given(
+        self, start: int, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
+        """Note what else than the results of other calls brought in what is not finite.
+
+        A result that was finite when it was made has been written into since, out of sight. What
+        the call itself has written into is none of what it was given.
+        """
+        given: dict[int, Given] = {}
+        for argument, tensor in _arguments(func, args, kwargs):
+            place = _autograd.numbered_output(tensor)
+            if place is not None and place[0] >= start:
+                continue
+            made = self.log.values.get(place) if place else None
+            if made is not None and made.not_finite:
+                return
+            found = summary_of(tensor)
+            if found is not None and found.not_finite:
+                given.setdefault(id(tensor), Given(argument, ref(tensor)))
+        self.log.given.append((start, _autograd.next_sequence_nr(), (*given.values(),)))
+
+
+def _arguments(
+    func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Iterator[tuple[str, Tensor]]:
+    """Yield the tensors that a call was given, and which argument each of them is or is in.
+
+    A normalisation in training only writes into its running statistics, behind the version's back.
+    """
+    names = func.__code__.co_varnames if isinstance(func, FunctionType) else range(len(args))
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    is_training = given.get("training") or given.get("use_input_stats")
+    for name, argument in given.items():
+        if not (is_training and str(name).startswith("running_")):
+            for tensor in tensors_in((argument,)):
+                yield f"argument {name} of {name_of(func)}", tensor

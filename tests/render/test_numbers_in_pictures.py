@@ -90,8 +90,8 @@ def test_what_stands_for_several_shows_no_numbers_of_one_of_them() -> None:
 def test_where_numbers_stop_being_finite_is_not_folded_away() -> None:
     picture = layers(broken=True).to_svg(fold=True)
     assert written(picture, "alarm") == [
-        "value: not finite from here",
-        "grad: not finite from here",
+        "value: infinity from here",
+        "grad: infinity from here",
     ]
 
 

@@ -53,7 +53,14 @@ from leafgrad._autograd._node import (
     node_name,
     outputs_of,
 )
-from leafgrad._autograd._numbers import holds_numbers, numbered_output, results_in_slots, unseen
+from leafgrad._autograd._numbers import (
+    holds_numbers,
+    lacking_memory,
+    numbered_output,
+    results_in_slots,
+    unseen,
+    why_unread,
+)
 from leafgrad._autograd._path import Path, edge, gradient_edge, has_accumulator, path_between
 from leafgrad._autograd._saved import (
     SavedFacts,
@@ -145,6 +152,7 @@ __all__ = [
     "kept",
     "kept_at_hand",
     "kept_tensors",
+    "lacking_memory",
     "lacks_formula",
     "leaf_variable",
     "leaf_variables",
@@ -177,4 +185,5 @@ __all__ = [
     "version",
     "walk",
     "watched_nodes",
+    "why_unread",
 ]

@@ -11,7 +11,9 @@ from typing import Any
 import torch
 from torch.autograd.graph import GradientEdge, Node, _engine_run_backward
 
-from leafgrad._autograd._node import Successors, leaf_variable
+from leafgrad._autograd._node import Successors, leaf_variable, node_name
+from leafgrad._autograd._numbers import lacking_memory
+from leafgrad._autograd._saved import saved_slots
 from leafgrad._autograd._tensor import is_invalid_view, plain, unobserved
 
 Gradients = tuple[torch.Tensor | None, ...]
@@ -23,18 +25,34 @@ def watched_nodes(graph: Mapping[Node, Successors], visit: Visit) -> Iterator[No
     """Call `visit` for each node that a backward takes, in the engine's order.
 
     It gets the node, the gradients that arrived and, of a node that leads on, those that it passed
-    on, one an edge. A leaf is taken when its gradient is complete.
+    on, one an edge. A leaf is taken when its gradient is complete. PyTorch reads what a node saved
+    even where the memory is gone, which kills the process, so just before that this raises.
     """
     with ExitStack() as handles:
         for node in graph:
             leaf = leaf_variable(node)
             if leaf is None:
+                handles.callback(node.register_prehook(partial(_check_memory, node)).remove)
                 handles.callback(node.register_hook(partial(_hook, visit, node)).remove)
             elif plain(leaf, "requires_grad"):
                 with unobserved():
                     handle: Any = leaf.register_hook(partial(_leaf_hook, visit, node))
                 handles.callback(handle.remove)
         yield
+
+
+def _check_memory(node: Node, _: Gradients) -> None:
+    """Raise where the memory of what the node saved is gone when its backward is about to run."""
+    for slot in saved_slots(node):
+        if slot.tensor is None or slot.state != "live":
+            continue
+        lack = lacking_memory(slot.tensor)
+        if lack is not None:
+            raise RuntimeError(
+                f"what {node_name(node)} saved as {slot.name!r} must hold data when backward runs, "
+                f"but {lack}: give it back its memory, which untyped_storage().resize_() took, or "
+                "trace with gradients=False"
+            )
 
 
 def _hook(visit: Visit, node: Node, passed: Gradients, arrived: Gradients) -> None:

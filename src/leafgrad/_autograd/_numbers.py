@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -19,11 +20,64 @@ from leafgrad._autograd._wrapper import functorch_wrapper
 
 def holds_numbers(tensor: torch.Tensor) -> bool:
     """Say whether PyTorch's own operations read the tensor's elements, and no subclass's."""
-    if plain(tensor, "layout") is not torch.strided or functorch_wrapper(tensor):
-        return False
-    if any(plain(tensor, kind) for kind in ("is_meta", "is_nested", "is_quantized")):
-        return False
-    return not torch._C._dispatch_keys(tensor).has(torch._C.DispatchKey.Python)
+    return why_unread(tensor) is None
+
+
+def why_unread(tensor: torch.Tensor) -> str | None:
+    """Say why PyTorch's own operations do not read the tensor's elements, None where they do.
+
+    A read beyond the end of a storage that was made smaller kills the process.
+    """
+    if functorch_wrapper(tensor):
+        return "it is inside torch.func"
+    if _is_of_subclass(tensor):
+        return f"it is a {type(tensor).__name__}"
+    for kind in ("meta", "nested", "quantized"):
+        if plain(tensor, f"is_{kind}"):
+            return f"it is {kind}"
+    if plain(tensor, "layout") is not torch.strided:
+        return f"it is {plain(tensor, 'layout')}".replace("torch.", "")
+    if plain(tensor, "dtype") not in _READ:
+        return f"it is {plain(tensor, 'dtype')}".replace("torch.", "")
+    return lacking_memory(tensor)
+
+
+def lacking_memory(tensor: torch.Tensor) -> str | None:
+    """Say what is wrong with a tensor's storage: its owner may have let go of the memory.
+
+    As FSDP does by ``untyped_storage().resize_(0)``. What has no single storage cannot lack it.
+    """
+    try:
+        nbytes = torch.Tensor.untyped_storage(tensor).nbytes()
+    except (NotImplementedError, RuntimeError):
+        return None
+    if _is_of_subclass(tensor) or plain(tensor, "is_nested") or nbytes >= _extent(tensor):
+        return None
+    return "its storage holds too little" if nbytes else "its storage holds nothing"
+
+
+def _is_of_subclass(tensor: torch.Tensor) -> bool:
+    """Say whether a subclass stands between PyTorch's own operations and the elements."""
+    return bool(torch._C._dispatch_keys(tensor).has(torch._C.DispatchKey.Python))
+
+
+def _extent(tensor: torch.Tensor) -> int:
+    """Count the bytes from the start of the storage to the end of the tensor's last element."""
+    sizes, strides = plain(tensor, "shape"), plain(tensor, "stride")()
+    if 0 in sizes:
+        return 0
+    last = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    first: int = plain(tensor, "storage_offset")()
+    return (first + last + 1) * plain(tensor, "itemsize")
+
+
+# The others are for packing bits, and no operation converts them.
+_READ = frozenset(
+    dtype
+    for name, dtype in vars(torch).items()
+    if isinstance(dtype, torch.dtype)
+    and re.fullmatch(r"bool|u?int(8|16|32|64)|(b?float|complex)\d+|float8_\w+", name)
+)
 
 
 @contextmanager

@@ -68,8 +68,17 @@ def _module_row(name: str, nodes: "Sequence[TracedNode]") -> tuple[str, ...]:
         str(len(nodes)),
         str(len(saved) or ""),
         size(nbytes) if nbytes else "",
-        _names([name for name, _ in counts.most_common()]),
+        _turns(nodes) + _names([name for name, _ in counts.most_common()]),
     )
+
+
+def _turns(nodes: "Sequence[TracedNode]") -> str:
+    """Say which nodes that are folded here are where numbers stop being finite."""
+    values = [f"{n.value_turn_kind} from node {n.index}; " for n in nodes if n.value_turns]
+    gradients = [
+        f"grad {n.gradient_turn_kind} from node {n.index}; " for n in nodes if n.gradient_turns
+    ]
+    return "".join([*values[:1], *gradients[:1]])
 
 
 def _by_repetition(trace: "GraphTrace", repeated: Sequence[Run]) -> Folded:
@@ -84,16 +93,20 @@ def _run_row(trace: "GraphTrace", run: Run) -> tuple[str, ...]:
     nodes = trace.nodes[run.start : stop]
     saved = sum(len(node.saved) for node in nodes)
     span = f"{run.start} to {stop - 1}" if len(nodes) > 1 else f"{run.start}"
-    names = _names([_short(node.name) for node in nodes[: run.period]])
+    names = _turns(nodes) + _names([_short(node.name) for node in nodes[: run.period]])
     return span, str(run.times), str(saved or ""), names
 
 
 def _by_kind(trace: "GraphTrace") -> Folded:
     counts = Counter(node.name for node in trace.nodes)
     saved = Counter(trace.nodes[slot.node].name for slot in trace.saved)
+    turning = [node for node in trace.nodes if node.value_turns or node.gradient_turns]
     shown = counts.most_common(MOST_KINDS)
-    rows = [("node", "count", "saved")]
-    rows += [(name, str(number), str(saved[name] or "")) for name, number in shown]
+    rows = [("node", "count", "saved", "")]
+    rows += [
+        (name, str(number), str(saved[name] or ""), _turns([n for n in turning if n.name == name]))
+        for name, number in shown
+    ]
     lines = table(rows, right=(1, 2))
     if len(counts) > len(shown):
         others = len(trace.nodes) - sum(number for _, number in shown)

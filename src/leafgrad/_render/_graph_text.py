@@ -6,6 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from leafgrad._render._folds import folded
+from leafgrad._render._not_finite import not_finite
 from leafgrad._render._numbers import gradient, value
 from leafgrad._render._table import WIDTH, clipped, table
 from leafgrad._render._units import count
@@ -44,22 +45,7 @@ def header(trace: "GraphTrace") -> Iterator[str]:
         yield "freed: what some nodes saved is gone, so another backward through them fails"
     if any(saved.is_modified for saved in trace.saved):
         yield "modified: a saved tensor was written in place, so a backward that needs it fails"
-    yield from _not_finite(trace)
-
-
-def _not_finite(trace: "GraphTrace") -> Iterator[str]:
-    """Name the first node at which numbers stop being finite, forward and backward."""
-    values = [value for node in trace.nodes for value in node.values if value is not None]
-    if trace.values_turn:
-        yield f"values not finite from {_named(trace.values_turn[0])}"
-    elif any(not value.is_finite for value in values):
-        yield "some values not finite; record(values=True) tells from where"
-    if trace.gradients_turn:
-        yield f"gradients not finite from {_named(trace.gradients_turn[0])}"
-
-
-def _named(node: "TracedNode") -> str:
-    return f"node {node.index}, {node.leaf_name or node.name}"
+    yield from not_finite(trace)
 
 
 def _listing(trace: "GraphTrace") -> list[str]:
@@ -98,7 +84,9 @@ def _summary(trace: "GraphTrace") -> Iterator[str]:
     yield ""
     yield clipped(f"roots: {_cell([f'{node.index} {node.name}' for node in trace.roots])}")
     yield clipped(f"leaves: {_leaves(trace)}")
-    yield from textwrap.wrap(f"{told}; .nodes and .to_dict() have them all", WIDTH)
+    turns = [*trace.values_turn, *trace.gradients_turn][:1]
+    named = "".join(f", as .nodes[{node.index}]" for node in turns)
+    yield from textwrap.wrap(f"{told}; .nodes and .to_dict() have them all{named}", WIDTH)
 
 
 def _is_uniform(trace: "GraphTrace") -> bool:

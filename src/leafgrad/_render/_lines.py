@@ -54,6 +54,7 @@ def lines(part: "Part", *, with_kind: bool) -> Iterator[Line]:
     for leaf in part.leaves:
         yield Line(text=leaf_text(leaf), style="leaf")
         yield from numbers(leaf.node) if part.copies == 1 else ()
+        yield from turns(leaf.node)
 
 
 def numbers(node: "TracedNode") -> Iterator[Line]:
@@ -67,16 +68,17 @@ def numbers(node: "TracedNode") -> Iterator[Line]:
 def turns(node: "TracedNode") -> Iterator[Line]:
     """Say where numbers stop being finite, forward and backward."""
     if node.value_turns:
-        yield Line(text="value: not finite from here", style="alarm")
+        yield Line(text=f"value: {node.value_turn_kind} from here", style="alarm")
     if node.gradient_turns:
-        yield Line(text="grad: not finite from here", style="alarm")
+        yield Line(text=f"grad: {node.gradient_turn_kind} from here", style="alarm")
 
 
 def _lines_of_module(part: "Part", times: str, *, with_kind: bool) -> Iterator[Line]:
     yield Line(text=f"{order_sign(part.node)}{part.module}{times}", style="name")
     yield Line(text=f"module of {count(len(part.pile), 'node')}")
     yield Line(text=output(part.node, with_kind=with_kind))
-    yield from dict.fromkeys(line for node in part.pile for line in turns(node))
+    inside = (*part.pile, *(leaf.node for leaf in part.leaves))
+    yield from dict.fromkeys(line for node in inside for line in turns(node))
     yield from saved_lines(part.saved)
     leaves = {leaf.node.index: leaf.node for leaf in part.leaves}.values()
     if leaves:

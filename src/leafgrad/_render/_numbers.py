@@ -11,6 +11,8 @@ UNKNOWN = "not recorded"
 
 def summary(tensor: "TensorSummary") -> str:
     """Write the number itself, a handful of numbers, or what sums many up."""
+    if tensor.unread is not None:
+        return f"not read: {tensor.unread}"
     if tensor.numbers is None:
         return ", ".join(_facts(tensor))
     numbers = list(map(number, tensor.numbers))

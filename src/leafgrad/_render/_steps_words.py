@@ -114,7 +114,9 @@ def complete(leaf: "TracedNode", hooked: str) -> str:
 def _full(tensors: "tuple[TensorSummary | None, ...]") -> str:
     known = [tensor for tensor in tensors if tensor is not None]
     return "; ".join(
-        str(tensor) if tensor.numbers is not None else f"{shape(tensor.shape)} of {tensor}"
+        f"{shape(tensor.shape)} of {tensor}"
+        if tensor.numbers is tensor.unread is None
+        else str(tensor)
         for tensor in known
     )
 

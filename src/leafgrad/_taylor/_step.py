@@ -48,7 +48,17 @@ class Step(NamedTuple):
         if tensor is None:
             look = _autograd.kept if self.is_in_backward else _autograd.kept_at_hand
             tensor = self.seen[name] = look(self.node, name)
+            self._check_memory(name)
         return tensor
+
+    def _check_memory(self, name: str) -> None:
+        """Raise where the tensor's memory is gone, which kills the process that reads it."""
+        tensor = self.seen[name]
+        if tensor is not None and (lack := _autograd.lacking_memory(tensor)):
+            raise RuntimeError(
+                f"what {self.name} saved as {name!r} must hold data, but {lack}: give it back its "
+                "memory, which untyped_storage().resize_() took"
+            )
 
     def jet(self, name: str, series: Series | None) -> Jet:
         """Give a tensor that the node saved, with its series."""

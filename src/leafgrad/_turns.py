@@ -1,0 +1,237 @@
+"""Where numbers stop being finite: forward on the way to the roots, backward on that to the sinks.
+
+NaN and infinity are told apart, as a NaN may be made of infinities. What is gone before the end is
+no turn: a mask of infinities, say, that a softmax makes zeros of.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from enum import IntFlag
+from typing import NamedTuple
+
+from leafgrad._summary import NotFinite, TensorSummary
+from leafgrad._traced import TracedEdge, TracedNode
+
+Nodes = Sequence[TracedNode]
+Summaries = Iterable[TensorSummary | None]
+
+
+class Found(IntFlag):
+    """What is known of some numbers; nothing of this is 0, which is: all finite."""
+
+    NAN = 1
+    INFINITY = 2
+    UNSEEN = 4
+
+
+BAD = Found.NAN | Found.INFINITY
+FINITE = Found(0)
+
+
+class Turn(NamedTuple):
+    """What came up at a node.
+
+    Attributes:
+        kind: Which kind of number.
+        given: What its operation was given that was not finite and that no edge leads to.
+        is_near: Whether it may be a node right before it, whose value is not known.
+    """
+
+    kind: NotFinite
+    given: tuple[str, ...] = ()
+    is_near: bool = False
+
+
+Recorded = Mapping[int, tuple[str, ...]]
+
+
+# --- Forward
+
+
+def with_value_turns(
+    nodes: Nodes, roots: Iterable[int], recorded: Recorded
+) -> Iterator[TracedNode]:
+    """Mark the nodes at which values that are not finite at a root have come up.
+
+    Of nodes that are `recorded`, all that their operations were given was seen, so that what is not
+    known lies within one call; it says what was given in vain. Of others nothing is claimed unless
+    all that they were given is known.
+    """
+    values = _Values(nodes)
+    wanted = values.wanted(roots)
+    for node in nodes:
+        turn = values.turn(node.index, wanted[node.index], recorded.get(node.index))
+        yield node if turn is None else _turned(node, turn)
+
+
+def _turned(node: TracedNode, turn: Turn) -> TracedNode:
+    return replace(
+        node,
+        value_turns=True,
+        value_turn_kind=turn.kind,
+        value_turn_given=turn.given,
+        value_turn_is_near=turn.is_near,
+    )
+
+
+class _Values:
+    """What is known of the values of nodes, of which each comes before its successors."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
+        self.known = [[_found(value) for value in node.values] for node in nodes]
+        self.moving = [_MOVING.fullmatch(node.name) is not None for node in nodes]
+        self._move_up()
+        self._move_down()
+        self.given = [FINITE] * len(nodes)
+        for node in reversed(nodes):
+            for edge in node.edges:
+                self.given[node.index] |= self._arriving(edge)
+
+    def _move_up(self) -> None:
+        """What only moves finite numbers makes finite ones."""
+        for node in reversed(self.nodes):
+            if self.moving[node.index] and self._source(node) == FINITE:
+                made = self.known[node.index]
+                made[:] = [FINITE if found is None else found for found in made]
+
+    def _move_down(self) -> None:
+        """What only moves numbers had those that are not finite from where they were before."""
+        for node in self.nodes:
+            bad = [found for found in self.known[node.index] if found is not None and found & BAD]
+            if self.moving[node.index] and bad and self._source(node) is None:
+                edge = node.edges[0]
+                self.known[edge.target or 0][edge.input_nr] = bad[0]
+
+    def _source(self, node: TracedNode) -> Found | None:
+        """Tell what a node that moves numbers was given; what is in no graph is not seen."""
+        edge = node.edges[0]
+        if edge.target is None:
+            return Found.UNSEEN
+        return self.known[edge.target][edge.input_nr]
+
+    def _arriving(self, edge: TracedEdge) -> Found:
+        """Tell what came along an edge or, where that is not known, from beyond its target."""
+        if edge.target is None:
+            return FINITE
+        found = self.known[edge.target][edge.input_nr]
+        if found is not None:
+            return found
+        unseen = FINITE if self.moving[edge.target] else Found.UNSEEN
+        return self.given[edge.target] | unseen
+
+    def wanted(self, roots: Iterable[int]) -> list[Found]:
+        """Tell what of each node may be why a root is not finite."""
+        wanted = defaultdict[tuple[int, int], Found](lambda: FINITE)
+        for root in roots:
+            for output, found in enumerate(self.known[root]):
+                wanted[root, output] = BAD if found is None else _sources(found)
+        of_nodes = [FINITE] * len(self.nodes)
+        for node in self.nodes:
+            made = enumerate(self.known[node.index])
+            for output, found in made:
+                here = wanted[node.index, output]
+                of_nodes[node.index] |= here if found is None else _sources(found & here)
+            for edge in node.edges:
+                if edge.target is not None:
+                    wanted[edge.target, edge.input_nr] |= of_nodes[node.index]
+        return of_nodes
+
+    def turn(self, index: int, wanted: Found, recorded: tuple[str, ...] | None) -> Turn | None:
+        """Say whether what a node was given is better than what it made."""
+        made, given = FINITE, self.given[index]
+        for found in self.known[index]:
+            made |= FINITE if found is None else found
+        kind = _worse(made, given, wanted)
+        is_near = bool(given & Found.UNSEEN)
+        if kind is None or (is_near and recorded is None):
+            return None
+        return Turn(kind, recorded or (), is_near)
+
+
+# What hands numbers on as they are, all of them or some.
+_MOVING = re.compile(
+    r"(T|Transpose|View|UnsafeView|ReshapeAlias|Permute|Expand|Unsqueeze|Squeeze|Alias|Slice|Select"
+    r"|Split|SplitWithSizes|Unbind|Clone|Diagonal|Unfold|Repeat|AsStrided)Backward\d+"
+)
+
+
+def _found(value: TensorSummary | None) -> Found | None:
+    if value is None:
+        return None
+    if value.unread is not None:
+        return Found.UNSEEN
+    nan = Found.NAN if value.nans else FINITE
+    return nan | Found.INFINITY if value.infinities else nan
+
+
+def _sources(found: Found) -> Found:
+    """Tell what some numbers may have been made of: a NaN of both kinds, an infinity of its own."""
+    return BAD if found & (Found.NAN | Found.UNSEEN) else found & Found.INFINITY
+
+
+def _worse(made: Found, given: Found, wanted: Found) -> NotFinite | None:
+    """Name what was made, is wanted and was not given; of infinities beside a NaN nothing is said.
+
+    Where no NaN is wanted, none that was given matters.
+    """
+    if made & Found.NAN & wanted and not given & Found.NAN:
+        return "NaN"
+    return "infinity" if made & Found.INFINITY & wanted and not given & wanted & BAD else None
+
+
+# --- Backward
+
+
+def with_gradient_turns(nodes: Nodes, roots: Collection[int]) -> Iterator[TracedNode]:
+    """Mark the nodes at which gradients that are not finite at a sink have come up.
+
+    That is where one is passed on, or where it arrives, of a sum or from a hook.
+    """
+    arrived = [_all(node.gradients) for node in nodes]
+    ends = _ends_of(nodes, arrived)
+    sent = [FINITE] * len(nodes)
+    for node in nodes:
+        for edge in node.edges:
+            if edge.target is not None:
+                sent[edge.target] |= _all([edge.gradient])
+    for node in nodes:
+        here = arrived[node.index]
+        kind = _came_up(_passed(node, ends), here)
+        if kind is None and node.index not in roots:
+            kind = _came_up(here & ends[node.index], sent[node.index])
+        changed = {"gradient_turns": kind is not None, "gradient_turn_kind": kind}
+        yield replace(node, **changed) if kind else node
+
+
+def _ends_of(nodes: Nodes, arrived: Sequence[Found]) -> list[Found]:
+    """Tell of what arrives at each node and is not finite what may be why a sink gets such."""
+    ends = [FINITE] * len(nodes)
+    for node in reversed(nodes):
+        is_sink = all(edge.target is None for edge in node.edges)
+        wanted = BAD if is_sink else _sources(_passed(node, ends))
+        ends[node.index] = _sources(arrived[node.index] & (wanted | Found.UNSEEN)) & wanted
+    return ends
+
+
+def _passed(node: TracedNode, ends: Sequence[Found]) -> Found:
+    """Tell what a node passes on that may be why a sink gets what is not finite."""
+    passed = FINITE
+    for edge in node.edges:
+        if edge.target is not None:
+            passed |= _all([edge.gradient]) & (ends[edge.target] | Found.UNSEEN)
+    return passed
+
+
+def _came_up(made: Found, given: Found) -> NotFinite | None:
+    """Name what was made of what is all known and better."""
+    return None if given & Found.UNSEEN else _worse(made, given, made & BAD)
+
+
+def _all(found: Summaries) -> Found:
+    together = FINITE
+    for summary in found:
+        together |= _found(summary) or FINITE
+    return together

@@ -1,0 +1,659 @@
+"""Hunts for NaN and infinity: where they come up, told apart, with operation, line and module."""
+
+import linecache
+import math
+import random
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
+from torch.utils.checkpoint import checkpoint
+
+from leafgrad import GraphTrace, TracedNode, record, trace_graph
+
+NAN, INF = math.nan, math.inf
+Born = tuple[str, str, str | None]
+"""A node's name or a leaf's own, what came up there, and the module."""
+
+
+class Case(NamedTuple):
+    """Code to hunt in, its names, and what is to be found, the line being marked in the code."""
+
+    loss: Callable[..., Tensor]
+    names: Callable[[], Any]
+    values: tuple[Born, ...] = ()
+    gradients: tuple[Born, ...] = ()
+    given: tuple[str, ...] = ()
+    is_near: bool = False
+
+
+def leaf(*values: float, dtype: torch.dtype | None = None) -> Tensor:
+    return torch.tensor(values, dtype=dtype, requires_grad=True)
+
+
+def x_of(*values: float) -> Callable[[], dict[str, Tensor]]:
+    return lambda: {"x": leaf(*values)}
+
+
+def with_nan(*sizes: int) -> Tensor:
+    data = torch.ones(sizes)
+    data.view(-1)[0] = NAN
+    return data
+
+
+# --- Born in an operation
+
+
+def zero_by_zero(x: Tensor) -> Tensor:
+    y = x * 2
+    return (y / (y - y)).sum()  # born
+
+
+def square_root_at_zero(x: Tensor) -> Tensor:
+    return (x * 3).sqrt().sum()  # born
+
+
+def norm_of_zeros(x: Tensor) -> Tensor:
+    return (x * x).sqrt().sum()  # born
+
+
+def logarithm_of_zero(x: Tensor) -> Tensor:
+    return (x * 1).log().sum()  # born
+
+
+def exponential_overflow(x: Tensor) -> Tensor:
+    return (x * 2).exp().mean()  # born
+
+
+def infinity_minus_infinity(x: Tensor) -> Tensor:
+    y = (x * 2).exp()  # born
+    return (y - y * 2).sum()
+
+
+def half_overflow(x: Tensor) -> Tensor:
+    h = x.half()
+    return (h * h).float().sum()  # born
+
+
+def division_by_a_norm_of_zeros(x: Tensor) -> Tensor:
+    y = x * 0
+    return (y / y.norm()).sum()  # born
+
+
+def negative_root(x: Tensor) -> Tensor:
+    return (x - 2).sqrt().sum()  # born
+
+
+def arcsine_outside(x: Tensor) -> Tensor:
+    return (x + 1).asin().sum()  # born
+
+
+def power(x: Tensor) -> Tensor:
+    return ((x * 1) ** 0.5).sum()  # born
+
+
+def written_in_place(x: Tensor) -> Tensor:
+    y = x * 2
+    y.div_(y.detach() * 0)  # born
+    return y.sum()
+
+
+def item_written(x: Tensor) -> Tensor:
+    y = x * 2
+    y[0] = NAN  # born
+    return y.sum()
+
+
+def of_the_imaginary(x: Tensor) -> Tensor:
+    z = torch.complex(x, x)
+    return (z / (z * 0)).abs().sum()  # born
+
+
+class Reciprocal(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        y = 1 / x
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (y,) = ctx.saved_tensors
+        return gradient * (y - y)
+
+
+def custom_function(x: Tensor) -> Tensor:
+    y: Any = Reciprocal.apply(x * 1)  # type: ignore[no-untyped-call] # born
+    return (y + 1).sum()
+
+
+def checkpointed(x: Tensor) -> Tensor:
+    def block(z: Tensor) -> Tensor:
+        return (z * 2).log()  # born
+
+    y: Any = checkpoint(block, x * 1, use_reentrant=False)
+    return y.sum()
+
+
+def compiled(x: Tensor) -> Tensor:
+    def block(z: Tensor) -> Tensor:
+        return (z * 2).log()  # born
+
+    y: Tensor = torch.compile(block, backend="eager")(x * 1)
+    return y.sum()
+
+
+# --- Brought in
+
+
+def model_of(data: Tensor, *more: Any) -> Callable[[nn.Module], Tensor]:
+    def loss(model: nn.Module) -> Tensor:
+        made = model(data, *more)  # born
+        return (made[0] if isinstance(made, tuple) else made).sum()
+
+    return loss
+
+
+def nan_weight() -> nn.Module:
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
+    with torch.no_grad():
+        model[2].weight[0, 0] = NAN  # type: ignore[index, operator]
+    return model
+
+
+def nan_embedding() -> nn.Module:
+    model = nn.Sequential(nn.Embedding(4, 4), nn.Linear(4, 4))
+    with torch.no_grad():
+        model[0].weight[1, 0] = NAN  # type: ignore[index, operator]
+    return model
+
+
+def attention_of(data: Tensor) -> Callable[[nn.Module], Tensor]:
+    def loss(model: nn.Module) -> Tensor:
+        made: Tensor = model(data, data, data)[0].sum()  # born
+        return made
+
+    return loss
+
+
+def named_constant(x: Tensor, c: Tensor) -> Tensor:
+    return (x * 2 + c).sum()  # born
+
+
+def written_out_of_sight(x: Tensor) -> Tensor:
+    y = x * 2
+    y.data.fill_(NAN)
+    return (y + 1).sum()  # born
+
+
+# --- Masks
+
+
+class Attention(nn.Module):
+    def __init__(self, *, breaks: bool = False, blind: bool = False) -> None:
+        super().__init__()
+        self.project = nn.Linear(4, 4)
+        self.breaks, self.blind = breaks, blind
+
+    def forward(self, x: Tensor) -> Tensor:
+        q = self.project(x)
+        hidden = torch.ones(3, 3).triu(1).bool() | self.blind
+        scores = (q @ q.transpose(-1, -2)).masked_fill(hidden, -INF)  # born
+        y = scores.softmax(-1) @ q
+        if self.breaks:
+            y = (y - y) / (y - y).norm()  # born
+        return y
+
+
+def attend(model: nn.Module) -> Tensor:
+    loss: Tensor = model(torch.ones(3, 4)).sum()
+    return loss
+
+
+def added_mask(x: Tensor) -> Tensor:
+    return (x + torch.tensor([0.0, -INF])).softmax(-1)[0] * 2
+
+
+def library_attention(x: Tensor) -> Tensor:
+    q = x.view(1, 1, 3, 2)
+    return scaled_dot_product_attention(q, q, q, is_causal=True).sum()
+
+
+def branch(x: Tensor) -> Tensor:
+    return torch.where(x > 0, x.sqrt() / (x - x), x * 2).sum()  # born
+
+
+def nan_branch(x: Tensor) -> Tensor:
+    return torch.where(x > 0, x.sqrt(), x * 2).sum()  # born
+
+
+def safe_branch(x: Tensor) -> Tensor:
+    y = x * 1
+    return torch.where(y > 0, y.log(), y).sum()  # born
+
+
+def linear() -> nn.Module:
+    return nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
+
+
+def both(name: str, kind: str) -> dict[str, tuple[Born, ...]]:
+    return {"values": ((name, kind, None),), "gradients": ((name, kind, None),)}
+
+
+AFTERWARDS = ("*", "NaN", "*"), ("*", "NaN", "*")
+"""Gradients that are not finite because values were not, about which there is little to say."""
+
+CASES = {
+    "1 / 0": Case(
+        zero_by_zero,
+        x_of(1.0, 2.0),
+        (("DivBackward0", "infinity", None),),
+        (("DivBackward0", "infinity", None), ("MulBackward0", "NaN", None)),
+    ),
+    "0 / 0": Case(zero_by_zero, x_of(0.0, 0.0), **both("DivBackward0", "NaN")),
+    "the slope of a root at 0": Case(
+        square_root_at_zero, x_of(0.0, 1.0), (), (("SqrtBackward0", "infinity", None),)
+    ),
+    "the slope of a norm at 0": Case(
+        norm_of_zeros,
+        x_of(0.0, 1.0),
+        (),
+        (("SqrtBackward0", "infinity", None), ("MulBackward0", "NaN", None)),
+    ),
+    "log(0)": Case(logarithm_of_zero, x_of(0.0, 1.0), **both("LogBackward0", "infinity")),
+    "exp overflows": Case(
+        exponential_overflow, x_of(100.0, 1.0), **both("ExpBackward0", "infinity")
+    ),
+    "infinity less infinity": Case(
+        infinity_minus_infinity,
+        x_of(100.0, 1.0),
+        (("ExpBackward0", "infinity", None), ("SubBackward0", "NaN", None)),
+        (("ExpBackward0", "infinity", None),),
+    ),
+    "half precision overflows": Case(
+        half_overflow, x_of(1000.0, 1.0), (("MulBackward0", "infinity", None),)
+    ),
+    "division by a norm of zeros": Case(
+        division_by_a_norm_of_zeros, x_of(1.0, 2.0), **both("DivBackward0", "NaN")
+    ),
+    "a root of less than 0": Case(negative_root, x_of(1.0, 3.0), **both("SqrtBackward0", "NaN")),
+    "outside of the domain": Case(arcsine_outside, x_of(1.0, -1.0), **both("AsinBackward0", "NaN")),
+    "a broken power": Case(power, x_of(-1.0, 1.0), **both("PowBackward0", "NaN")),
+    "a write in place": Case(written_in_place, x_of(1.0, 2.0), **both("DivBackward0", "infinity")),
+    "a write of a number": Case(item_written, x_of(1.0, 2.0), (("CopySlices", "NaN", None),)),
+    "complex numbers": Case(
+        of_the_imaginary,
+        x_of(0.0, 0.0),
+        (("DivBackward0", "NaN", None),),
+        (("*", "NaN", None),),
+    ),
+    "a custom function": Case(
+        custom_function,
+        x_of(0.0, 1.0),
+        (("ReciprocalBackward", "infinity", None),),
+        (("ReciprocalBackward", "NaN", None),),
+    ),
+    "a checkpointed block": Case(checkpointed, x_of(0.0, 1.0), **both("LogBackward0", "infinity")),
+    "compiled code": Case(compiled, x_of(0.0, 1.0), **both("LogBackward0", "infinity")),
+    "data into Linear": Case(
+        model_of(with_nan(2, 4)),
+        linear,
+        (("AddmmBackward0", "NaN", "0"),),
+        AFTERWARDS,
+        ("argument 0 of linear",),
+    ),
+    "data of three dimensions into Linear": Case(
+        model_of(with_nan(2, 3, 4)),
+        linear,
+        (("AddmmBackward0", "NaN", "0"),),
+        AFTERWARDS,
+        ("argument 0 of linear",),
+    ),
+    "data into Conv2d": Case(
+        model_of(with_nan(1, 1, 4, 4)),
+        lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU()),
+        (("ConvolutionBackward0", "NaN", "0"),),
+        AFTERWARDS[:1],
+        ("argument 0 of conv2d",),
+    ),
+    "data into LSTM": Case(
+        model_of(with_nan(2, 3, 4)),
+        lambda: nn.LSTM(4, 4),
+        (("*", "NaN", ""),),
+        AFTERWARDS[:1],
+        ("argument 0 of lstm",),
+    ),
+    "data into MultiheadAttention": Case(
+        attention_of(with_nan(3, 2, 4)),
+        lambda: nn.MultiheadAttention(4, 2),
+        (("AddmmBackward0", "NaN", ""),),
+        AFTERWARDS,
+        ("argument query of multi_head_attention_forward",),
+    ),
+    "data of batches into MultiheadAttention": Case(
+        attention_of(with_nan(2, 3, 4)),
+        lambda: nn.MultiheadAttention(4, 2, batch_first=True),
+        (("AddBackward0", "NaN", ""),),
+        AFTERWARDS,
+        ("argument query of multi_head_attention_forward",),
+        is_near=True,
+    ),
+    "data into BatchNorm": Case(
+        model_of(with_nan(2, 4)),
+        lambda: nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 4)),
+        (("NativeBatchNormBackward0", "NaN", "0"),),
+        AFTERWARDS,
+        ("argument input of batch_norm",),
+    ),
+    "data into LayerNorm": Case(
+        model_of(with_nan(2, 4)),
+        lambda: nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4)),
+        (("NativeLayerNormBackward0", "NaN", "0"),),
+        AFTERWARDS,
+        ("argument input of layer_norm",),
+    ),
+    "data into Dropout and Linear": Case(
+        model_of(with_nan(2, 4)),
+        lambda: nn.Sequential(nn.Dropout(0.0), nn.Linear(4, 4)),
+        (("AddmmBackward0", "NaN", "1"),),
+        AFTERWARDS[:1],
+        ("argument 0 of linear",),
+    ),
+    "data into a transformer": Case(
+        model_of(with_nan(3, 2, 4)),
+        lambda: nn.TransformerEncoderLayer(4, 2, 8),
+        (("AddmmBackward0", "NaN", "self_attn"),),
+        AFTERWARDS[:1],
+        ("argument query of multi_head_attention_forward",),
+    ),
+    "a weight": Case(model_of(torch.ones(2, 4)), nan_weight, (("2.weight", "NaN", "2"),)),
+    "an embedding": Case(
+        model_of(torch.tensor([1, 2])),
+        nan_embedding,
+        (("0.weight", "NaN", "0"),),
+        AFTERWARDS[:1],
+    ),
+    "a leaf": Case(lambda x: (x * 2).sum(), x_of(NAN, 1.0), (("x", "NaN", None),)),
+    "a constant with a name": Case(
+        named_constant,
+        lambda: {"x": leaf(1.0, 2.0), "c": with_nan(2)},
+        (("AddBackward0", "NaN", None),),
+        given=("c",),
+    ),
+    "a write out of sight": Case(
+        written_out_of_sight,
+        x_of(1.0, 2.0),
+        (("AddBackward0", "NaN", None),),
+        given=("argument 0 of add",),
+    ),
+    "a mask": Case(attend, Attention),
+    "masks and 0 / 0 beside them": Case(
+        attend,
+        lambda: nn.Sequential(Attention(), Attention(breaks=True), Attention()),
+        (("DivBackward0", "NaN", "1"),),
+        AFTERWARDS[:1],
+    ),
+    "a mask that hides all": Case(
+        attend,
+        lambda: Attention(blind=True),
+        (("MaskedFillBackward0", "infinity", ""), ("SoftmaxBackward0", "NaN", "")),
+        AFTERWARDS[:1],
+    ),
+    "a mask that is added": Case(added_mask, x_of(1.0, 2.0)),
+    "a mask of PyTorch's own": Case(
+        library_attention, lambda: {"x": torch.ones(6, requires_grad=True)}
+    ),
+    "a branch with an infinity beside a NaN that is not taken": Case(
+        branch,
+        x_of(-1.0, 2.0),
+        (("DivBackward0", "infinity", None),),
+        (("DivBackward0", "NaN", None),),
+    ),
+    "a NaN in a branch that is not taken": Case(
+        nan_branch, x_of(-1.0, 2.0), (), (("SqrtBackward0", "NaN", None),)
+    ),
+    "an infinity in a branch that is not taken": Case(
+        safe_branch, x_of(0.0, 1.0), (), (("LogBackward0", "NaN", None),)
+    ),
+}
+
+
+def trace_of(case: Case) -> GraphTrace:
+    torch.manual_seed(0)
+    names = case.names()
+    with record(values=True) as recording:
+        loss = case.loss(names) if isinstance(names, nn.Module) else case.loss(*names.values())
+    return trace_graph(loss, names=names, recording=recording, values=True, gradients=True)
+
+
+def agrees(nodes: tuple[TracedNode, ...], born: tuple[Born, ...], kind: str) -> bool:
+    """Compare with what is to be found, of which a star stands for anything."""
+    told = [(n.leaf_name or n.name, getattr(n, kind), n.module) for n in nodes]
+    pairs = [*zip(told, born, strict=False)]
+    return len(told) == len(born) and all(
+        wanted in ("*", found) for pair in pairs for found, wanted in zip(*pair, strict=True)
+    )
+
+
+def is_marked(node: TracedNode) -> bool:
+    """Say whether the node's line is one of those that are marked in this file."""
+    assert node.source is not None
+    return linecache.getline(node.source.file, node.source.line).endswith("# born\n")
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_where_numbers_stop_being_finite_is_found(case: Case) -> None:
+    trace = trace_of(case)
+    assert agrees(trace.values_turn, case.values, "value_turn_kind"), trace.values_turn
+    assert agrees(trace.gradients_turn, case.gradients, "gradient_turn_kind"), trace.gradients_turn
+    for node in trace.values_turn[:1]:
+        assert node.is_leaf or is_marked(node)
+        assert (node.value_turn_given, node.value_turn_is_near) == (case.given, case.is_near)
+    if not case.values:
+        assert all(is_marked(node) for node in trace.gradients_turn[:1])
+        assert "values not finite" not in str(trace).partition("but finite")[2]
+    assert GraphTrace.from_json(trace.to_json()) == trace
+
+
+def headline(trace: GraphTrace) -> str:
+    """The lines between the first one and the table, as one."""
+    return " ".join(str(trace).split("\n\n")[0].splitlines()[1:])
+
+
+def test_the_headline_names_operation_line_and_module() -> None:
+    trace = trace_of(CASES["masks and 0 / 0 beside them"])
+    (node,) = trace.values_turn
+    assert headline(trace).startswith(
+        f"values not finite (NaN) from node {node.index}, DivBackward0, at test_hunts.py:"
+        f"{node.source and node.source.line} in Attention.forward, module 1 gradients"
+    )
+
+
+def test_the_headline_says_what_it_came_in_with() -> None:
+    trace = trace_of(CASES["a constant with a name"])
+    assert headline(trace).endswith(" in named_constant; it came in with c")
+
+
+def test_the_headline_says_where_it_may_be_a_node_before() -> None:
+    trace = trace_of(CASES["data of batches into MultiheadAttention"])
+    assert ", AddBackward0, or right before it, at test_hunts.py:" in headline(trace)
+
+
+def test_the_headline_tells_a_nan_with_the_infinities_that_it_was_made_of() -> None:
+    trace = trace_of(CASES["infinity less infinity"])
+    born, made = (node.source for node in trace.values_turn)
+    assert headline(trace).startswith(
+        f"values not finite (infinity) from node 3, ExpBackward0, at {born} "
+        f"values not finite (NaN, of infinities) from node 1, SubBackward0, at {made}"
+    )
+
+
+def test_the_headline_tells_a_leaf_from_an_operation() -> None:
+    assert headline(trace_of(CASES["a leaf"])) == "values not finite (NaN) from node 2, the leaf x"
+    x = leaf(NAN)
+    assert headline(trace_graph(x * 1, values=True)) == (
+        "values not finite (NaN) from node 1, a leaf"
+    )
+
+
+def test_a_nan_that_is_gone_at_the_root_is_told_as_such() -> None:
+    trace = trace_of(CASES["a NaN in a branch that is not taken"])
+    assert trace.values_turn == ()
+    assert headline(trace).startswith("values not finite (NaN) at node 2, SqrtBackward0, at ")
+    assert ", but finite at the root gradients not finite (NaN) from node 2" in headline(trace)
+
+
+def test_a_mask_is_not_spoken_of() -> None:
+    assert "finite" not in str(trace_of(CASES["a mask"]))
+
+
+# --- What is said where it was not recorded
+
+
+ADVICE = "some values not finite; record(values=True) around the forward tells from where"
+
+
+def broken(x: Tensor) -> Tensor:
+    return (x * 1).log() * 2 + 1
+
+
+def test_the_advice_is_given_where_nothing_was_recorded() -> None:
+    assert headline(trace_graph(broken(leaf(0.0)), values=True)) == ADVICE
+
+
+def test_the_advice_is_given_where_no_values_were_recorded() -> None:
+    with record() as recording:
+        y = broken(leaf(0.0))
+    assert headline(trace_graph(y, recording=recording, values=True)) == ADVICE
+
+
+def test_the_advice_is_given_where_another_graph_was_recorded() -> None:
+    with record(values=True) as recording:
+        broken(leaf(0.0))
+    y = broken(leaf(0.0))
+    assert headline(trace_graph(y, recording=recording, values=True)) == ADVICE
+
+
+def test_the_advice_is_not_given_to_those_who_took_it() -> None:
+    with record(values=True) as recording:
+        y = broken(leaf(0.0))
+    assert ADVICE not in str(trace_graph(y, recording=recording, values=True))
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+def test_what_cannot_be_read_may_be_where_it_comes_from() -> None:
+    x = leaf(-2.0, 1.0)
+    with record(values=True) as recording:
+        y = (x * 1).to_sparse().log1p().to_dense() + 1
+    (node,) = trace_graph(y, recording=recording, values=True).values_turn
+    assert (node.name, node.value_turn_is_near) == ("ToDenseBackward0", True)
+
+
+# --- Backward
+
+
+def test_a_hook_that_makes_nan_is_found_where_it_was_called() -> None:
+    x = leaf(1.0)
+    y = x * 2
+    y.register_hook(lambda gradient: gradient * NAN)
+    trace = trace_graph(y * 3, names={"x": x, "y": y}, gradients=True)
+    assert [node.tensor_names for node in trace.gradients_turn] == [("y",)]
+
+
+def test_gradients_that_add_up_to_nan_are_found_where_they_do() -> None:
+    x = leaf(1.0)
+    y = x * 1
+    trace = trace_graph(
+        [y * 1, y * 2],
+        names={"y": y},
+        gradients=True,
+        grad_outputs=[torch.tensor([INF]), torch.tensor([-INF])],
+    )
+    assert [n.tensor_names for n in trace.gradients_turn] == [("y",)]
+    assert headline(trace) == "gradients not finite (NaN) from node 2, MulBackward0"
+
+
+def test_gradients_that_a_hook_makes_finite_again_are_no_alarm() -> None:
+    x = leaf(0.0)
+    y = x * 1
+    y.register_hook(torch.nan_to_num)
+    trace = trace_graph(y.sqrt().sum(), names={"x": x}, gradients=True)
+    assert trace.gradients_turn == ()
+    assert headline(trace) == ""
+
+
+def test_gradients_that_are_not_finite_from_the_start_are_told_as_such() -> None:
+    trace = trace_graph(leaf(1.0) * 2, gradients=True, grad_outputs=torch.tensor([INF]))
+    assert headline(trace) == "gradients not finite (infinity) from the start"
+
+
+class Densely(torch.autograd.Function):
+    """Makes NaN of a sparse gradient."""
+
+    @staticmethod
+    def forward(_: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(_: Any, gradient: Tensor) -> Tensor:
+        return gradient.to_dense() * NAN
+
+
+def test_gradients_that_went_through_what_cannot_be_read_turn_nowhere() -> None:
+    table: Any = Densely.apply(torch.ones(3, 1, requires_grad=True))  # type: ignore[no-untyped-call]
+    row = nn.functional.embedding(torch.tensor([1]), table, sparse=True)
+    trace = trace_graph(row.sum(), gradients=True)
+    assert trace.gradients_turn == ()
+    assert headline(trace) == "gradients not finite (NaN)"
+
+
+# --- Folded
+
+
+def deep(*, breaks: bool) -> GraphTrace:
+    torch.manual_seed(0)
+    model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(20)))
+    if breaks:
+        with torch.no_grad():
+            model[7].weight[0] = NAN  # type: ignore[index, operator]
+    with record(values=True) as recording:
+        loss = model(torch.ones(1, 2)).sum()
+    return trace_graph(loss, names=model, recording=recording, values=True)
+
+
+def test_what_is_folded_can_be_looked_up() -> None:
+    trace = deep(breaks=True)
+    (node,) = trace.values_turn
+    text = str(trace)
+    assert f"values not finite (NaN) from node {node.index}, the leaf 7.weight" in text
+    assert f".nodes[{node.index}]" in text
+    (row,) = [line for line in text.splitlines() if line.startswith("*")]
+    assert f"NaN from node {node.index}; " in row
+    assert ".nodes[" not in str(deep(breaks=False))
+
+
+@pytest.mark.parametrize("fold", [True, "*"])
+def test_a_box_that_holds_the_birthplace_is_marked(fold: Any) -> None:
+    assert deep(breaks=True).to_svg(fold=fold).count("value: NaN from here</text>") == 1
+    assert "from here" not in deep(breaks=False).to_svg(fold=fold)
+
+
+def chain(operations: list[str]) -> GraphTrace:
+    x = leaf(0.0)
+    with record(values=True) as recording:
+        y = x * 1
+        for operation in ["log", *operations]:
+            y = getattr(y, operation)()
+    return trace_graph(y, recording=recording, values=True)
+
+
+def test_what_is_folded_by_repetition_or_kind_is_marked_too() -> None:
+    repeated = chain(["neg"] * 40)
+    assert "; infinity from" not in str(repeated)
+    assert "infinity from node 40; " in str(repeated)
+    mixed = chain(random.Random(0).choices(["neg", "cosh", "abs", "square", "clone"], k=48))
+    (row,) = [line for line in str(mixed).splitlines() if line.startswith("LogBackward0")]
+    assert row.endswith("infinity from node 48;")
