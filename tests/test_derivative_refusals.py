@@ -580,7 +580,7 @@ def test_a_compiled_model_is_told_to_use_the_original() -> None:
     message = (
         "outputs must come from the original module or function, not from one that torch.compile "
         "made, whose backward can be run, and differentiated, only once: compute outputs with the "
-        "original"
+        "original, or pass that as outputs, to be called"
     )
     outputs = compiled(points)
     assert_refused(message, RuntimeError, outputs, points, (2, 0))

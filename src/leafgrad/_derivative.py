@@ -5,6 +5,7 @@ from typing import Any, TypeVar, overload
 import torch
 from torch import Tensor
 
+from leafgrad import _autograd
 from leafgrad._evaluation import Function
 from leafgrad._method import Method, is_recording, pose
 from leafgrad._order import MultiIndex, is_by_column, parse_orders
@@ -36,6 +37,7 @@ def higher_order_grad(
 ) -> tuple[Tensor, ...]: ...
 
 
+@_autograd.uncompiled
 def higher_order_grad(
     outputs: Tensor | Function,
     inputs: Tensor,

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from leafgrad import _autograd
 from leafgrad._axes import Axes
 from leafgrad._evaluation import Function
 from leafgrad._method import Method, is_recording, pose
 
 
+@_autograd.uncompiled
 def laplacian(
     outputs: Tensor | Function,
     inputs: Tensor,

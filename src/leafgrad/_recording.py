@@ -26,7 +26,7 @@ def check_formulas(path: Iterable[Node]) -> None:
         raise RuntimeError(
             "outputs must come from the original module or function, not from one that "
             "torch.compile made, whose backward can be run, and differentiated, only once: "
-            "compute outputs with the original"
+            "compute outputs with the original, or pass that as outputs, to be called"
         )
     if any(map(_autograd.lacks_formula, path)):
         raise RuntimeError(

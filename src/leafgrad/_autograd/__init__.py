@@ -4,6 +4,7 @@ One fact a function, one test a fact in ``tests/autograd``, so that a PyTorch th
 first.
 """
 
+from leafgrad._autograd._compiled import never_compiled, uncompiled
 from leafgrad._autograd._engine import (
     Gradients,
     gradient_of_all,
@@ -145,6 +146,7 @@ __all__ = [
     "lacks_formula",
     "leaf_variable",
     "leaf_variables",
+    "never_compiled",
     "next_functions",
     "next_sequence_nr",
     "node_name",
@@ -166,6 +168,7 @@ __all__ = [
     "storages_of_parameters",
     "survey",
     "taken",
+    "uncompiled",
     "unobserved",
     "unseen",
     "unwrapped",
