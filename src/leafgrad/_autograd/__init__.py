@@ -85,7 +85,7 @@ from leafgrad._autograd._tensor import (
 )
 from leafgrad._autograd._twice import is_marked_once_differentiable, is_once_differentiable
 from leafgrad._autograd._walk import Edge, Wiring, grad_fn_name, survey, walk
-from leafgrad._autograd._wrapper import functorch_wrapper, is_wrapped, unwrapped
+from leafgrad._autograd._wrapper import functorch_wrapper, is_batch, is_wrapped, unwrapped
 
 __all__ = [
     "Edge",
@@ -120,6 +120,7 @@ __all__ = [
     "hides_saved",
     "holds_numbers",
     "in_backward",
+    "is_batch",
     "is_cast",
     "is_compiled",
     "is_intercepted",
