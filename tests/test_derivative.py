@@ -485,3 +485,48 @@ def test_results_share_no_memory() -> None:
     first.zero_()
     assert_same(second, 6 * x)
     assert_same(twin, 6 * x)
+
+
+# --- What is left behind
+
+
+def fallback(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Give outputs that Taylor mode has no rule for, and what they were computed from."""
+    h = x * x.exp()
+    return h, h.index_add(1, torch.tensor([0, 1]), h.sin()).sum(1)
+
+
+@pytest.mark.parametrize("method", ["auto", "reverse"])
+def test_reverse_mode_leaves_what_nested_passes_leave(method: Any) -> None:
+    found = []
+    for is_ours in (True, False):
+        x, seen = table(), []
+        h, outputs = fallback(x)
+        h.retain_grad()
+        h.grad_fn.register_hook(lambda *given, seen=seen: seen.append(given))
+        h.grad_fn.register_prehook(lambda given, seen=seen: seen.append(given))
+        x.register_hook(lambda given, seen=seen: seen.append(given))
+        if is_ours:
+            result = higher_order_grad(outputs, x, (2, 0), method=method)
+        else:
+            (first,) = torch.autograd.grad(outputs.sum(), x, create_graph=True)
+            (both,) = torch.autograd.grad(first[:, 0].sum(), x, create_graph=True)
+            result = both[:, 0]
+        found.append((result, h.grad, x.grad, seen))
+    ours, theirs = found
+    assert ours[1] is not None
+    torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("method", ["auto", "reverse"])
+def test_what_is_refused_leaves_nothing(method: Any) -> None:
+    x, seen = table(), []
+    h, outputs = fallback(x)
+    h.retain_grad()
+    h.register_hook(seen.append)
+    kept = h.grad = torch.ones_like(h)
+    with pytest.raises(RuntimeError, match="each row of outputs must depend on the same row"):
+        higher_order_grad(outputs + outputs.mean(), x, (2, 0), method=method)
+    assert h.grad is kept
+    assert h.grad.eq(1).all()
+    assert seen == []

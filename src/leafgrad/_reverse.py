@@ -1,12 +1,11 @@
 """Nested reverse mode: order n by n reverse passes, each through the one before."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._axes import Axes
@@ -26,11 +25,11 @@ class Reverse:
     orders: list[MultiIndex]
     create_graph: bool
 
-    def differentiate(self, outputs: Tensor, path: Collection[Node]) -> dict[MultiIndex, Tensor]:
+    def differentiate(self, outputs: Tensor, path: _autograd.Path) -> dict[MultiIndex, Tensor]:
         """Compute the derivatives, channel by channel; `path` is what leads to `inputs`."""
 
         def in_all_channels() -> list[dict[MultiIndex, Tensor]]:
-            check_formulas(path)
+            check_formulas(path.nodes)
             check_rows(outputs, self.inputs, self.axes, path)
             return [self._partials(channel) for channel in _channels(outputs, self.axes)]
 

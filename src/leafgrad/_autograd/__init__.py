@@ -84,6 +84,7 @@ from leafgrad._autograd._tensor import (
     version,
 )
 from leafgrad._autograd._twice import is_marked_once_differentiable, is_once_differentiable
+from leafgrad._autograd._unseen import unseen_gradient
 from leafgrad._autograd._walk import Edge, Wiring, grad_fn_name, survey, walk
 from leafgrad._autograd._wrapper import functorch_wrapper, is_batch, is_wrapped, unwrapped
 
@@ -172,6 +173,7 @@ __all__ = [
     "uncompiled",
     "unobserved",
     "unseen",
+    "unseen_gradient",
     "unwrapped",
     "uses_running_statistics",
     "version",

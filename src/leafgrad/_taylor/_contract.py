@@ -84,8 +84,8 @@ def _written_out(
         start = start.expand(plan.sizes[slot], *start.shape[1:])
     sums = [*start.unbind(0)]
     for triple in plan.triples:
-        product = first[triple[low]] * second[triple[high]]
-        sums[triple[slot]] = sums[triple[slot]] + product
+        places = triple[:3]
+        sums[places[slot]] = sums[places[slot]] + first[places[low]] * second[places[high]]
     return torch.stack(sums)
 
 
