@@ -87,7 +87,7 @@ def test_what_torchscript_differentiates_is_known() -> None:
         return x * torch.sigmoid(x)
 
     scripted: Any = torch.jit.script(function)
-    x = leaf(2)
+    x = torch.ones(2, requires_grad=True)
     results = [scripted(x) for _ in range(4)]
     assert _autograd.is_scripted(node_of(results[-1]))
     assert not _autograd.is_scripted(node_of(function(x)))
