@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.graph import save_on_cpu
 from torch.utils.checkpoint import checkpoint
 
-from leafgrad import higher_order_grad
+from leafgrad import higher_order_grad, trace_graph
 
 
 def column(rows: int = 5, low: float = 0.2, high: float = 1.7) -> Tensor:
@@ -485,3 +485,112 @@ def test_results_share_no_memory() -> None:
     first.zero_()
     assert_same(second, 6 * x)
     assert_same(twin, 6 * x)
+
+
+# --- What TorchScript runs
+
+
+def silu(x: Tensor) -> Tensor:
+    return x * torch.sigmoid(x)
+
+
+def in_steps(x: Tensor) -> Tensor:
+    y = x
+    for _ in range(3):
+        y = torch.sin(y * x) + x.detach()
+    return y
+
+
+def with_statistics(x: Tensor) -> Tensor:
+    return torch.tanh(x) * x.softmax(-1) / x.square().mean(-1, keepdim=True)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("function", [silu, in_steps, with_statistics])
+def test_a_scripted_function_has_the_derivatives_of_the_function(
+    function: Callable[[Tensor], Tensor],
+) -> None:
+    scripted: Any = torch.jit.script(function)
+    weight = torch.linspace(-1, 1, 8, dtype=torch.float64).sin().view(2, 4).requires_grad_()
+    points = table()
+    for _ in range(4):  # its compiler looks at the first calls, and differentiates later ones
+        ours, theirs = (
+            higher_order_grad(apply(points @ weight), points, [(2, 0), (1, 1), (2, 1)])
+            for apply in (scripted, function)
+        )
+        torch.testing.assert_close(ours, theirs)
+        pair = [
+            torch.autograd.grad(torch.stack(found).square().sum(), weight)
+            for found in (ours, theirs)
+        ]
+        torch.testing.assert_close(*pair)
+    names = {node.name for node in trace_graph(scripted(points @ weight)).nodes}
+    assert "DifferentiableGraphBackward" in names
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_a_scripted_function_has_the_derivatives_of_finite_differences() -> None:
+    scripted: Any = torch.jit.script(silu)
+    x, step = column(), 1e-3
+    for _ in range(4):
+        second = higher_order_grad(scripted(x), x, 2)
+        with torch.no_grad():
+            differences = (silu(x + step) - 2 * silu(x) + silu(x - step)) / step**2
+        torch.testing.assert_close(second.detach(), differences, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_a_scripted_function_that_mixes_rows_is_refused() -> None:
+    def mixed(x: Tensor) -> Tensor:
+        return x * torch.sigmoid(x).sum(0)
+
+    scripted: Any = torch.jit.script(mixed)
+    x = column()
+    for _ in range(4):
+        with pytest.raises(RuntimeError, match="each row of outputs must depend on the same row"):
+            higher_order_grad(scripted(x), x, 2)
+
+
+# --- What is left behind
+
+
+def fallback(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Give outputs that Taylor mode has no rule for, and what they were computed from."""
+    h = x * x.exp()
+    return h, h.index_add(1, torch.tensor([0, 1]), h.sin()).sum(1)
+
+
+@pytest.mark.parametrize("method", ["auto", "reverse"])
+def test_reverse_mode_leaves_what_nested_passes_leave(method: Any) -> None:
+    found = []
+    for is_ours in (True, False):
+        x, seen = table(), []
+        h, outputs = fallback(x)
+        h.retain_grad()
+        h.grad_fn.register_hook(lambda *given, seen=seen: seen.append(given))
+        h.grad_fn.register_prehook(lambda given, seen=seen: seen.append(given))
+        x.register_hook(lambda given, seen=seen: seen.append(given))
+        if is_ours:
+            result = higher_order_grad(outputs, x, (2, 0), method=method)
+        else:
+            (first,) = torch.autograd.grad(outputs.sum(), x, create_graph=True)
+            (both,) = torch.autograd.grad(first[:, 0].sum(), x, create_graph=True)
+            result = both[:, 0]
+        found.append((result, h.grad, x.grad, seen))
+    ours, theirs = found
+    assert ours[1] is not None
+    torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("method", ["auto", "reverse"])
+def test_what_is_refused_leaves_nothing(method: Any) -> None:
+    x, seen = table(), []
+    h, outputs = fallback(x)
+    h.retain_grad()
+    h.register_hook(seen.append)
+    kept = h.grad = torch.ones_like(h)
+    with pytest.raises(RuntimeError, match="each row of outputs must depend on the same row"):
+        higher_order_grad(outputs + outputs.mean(), x, (2, 0), method=method)
+    assert h.grad is kept
+    assert h.grad.eq(1).all()
+    assert seen == []

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
-from leafgrad import higher_order_grad
+from leafgrad import _reverse, higher_order_grad
 
 
 def column(rows: int = 5) -> Tensor:
@@ -580,7 +580,7 @@ def test_a_compiled_model_is_told_to_use_the_original() -> None:
     message = (
         "outputs must come from the original module or function, not from one that torch.compile "
         "made, whose backward can be run, and differentiated, only once: compute outputs with the "
-        "original"
+        "original, or pass that as outputs, to be called"
     )
     outputs = compiled(points)
     assert_refused(message, RuntimeError, outputs, points, (2, 0))
@@ -652,6 +652,20 @@ def test_an_operator_without_a_formula_is_refused_even_once() -> None:
     message = "computed from it by an operator that has no derivative formula"
     outputs = torch.ops.leafgrad_refusals.f(x)
     assert_refused(message, RuntimeError, outputs, x, 1, create_graph=False)
+
+
+def test_a_graph_that_grows_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_reverse, "MOST_NODES", 1_000)
+    x = column(2)
+    outputs = x.tanh().tanh().tanh()
+    message = (
+        "order must be lower where reverse mode is to answer, as a graph grows about threefold"
+    )
+    assert_refused(message, RuntimeError, outputs, x, 30, method="reverse")
+    torch.testing.assert_close(
+        higher_order_grad(outputs, x, 4, method="reverse"), higher_order_grad(outputs, x, 4)
+    )
+    higher_order_grad(x.exp(), x, 30, method="reverse")  # which grows by one node each time
 
 
 @pytest.mark.parametrize("rows", [1, 5])

@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -106,7 +108,21 @@ def test_no_rows_give_an_empty_laplacian() -> None:
         (lambda x: x**2, torch.tensor(2.0), {}, "inputs must have columns in its last axis"),
         (lambda x: x.sum(1), table(), {"dims": []}, "dims must name at least one column, not []"),
         (lambda x: x.sum(1), table(), {"dims": [3]}, "dims must name columns from 0 to 2, each"),
-        (lambda x: x.sum(1), table(), {"dims": [-1]}, "each once, not [-1]"),
+        (
+            lambda x: x.sum(1),
+            table(),
+            {"dims": [-1]},
+            "each once, not [-1]; counted from the front these are [2]",
+        ),
+        (lambda x: x.sum(1), table(), {"dims": [-4]}, "each once, not [-4]"),
+        (
+            lambda x: x.sum(1),
+            table(),
+            {"dims": range(10**9)},
+            "each once, not range(0, 1000000000)",
+        ),
+        (lambda x: x.sum(1), table(), {"dims": count()}, "each once, not count("),
+        (lambda x: x.sum(1), table(), {"dims": range(10**6, 0, -1)}, "each once, not range("),
         (lambda x: x.sum(1), table(), {"dims": [1, 1]}, "each once, not [1, 1]"),
         (lambda x: x.sum(0), table(), {}, "outputs must have the shape of inputs"),
     ],
@@ -116,6 +132,28 @@ def test_what_does_not_fit_is_told(
 ) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         laplacian(outputs, inputs, **options)
+
+
+@pytest.mark.parametrize(
+    "dims", [np.array([0, 2]), torch.tensor([0, 2]), (np.int64(0), 2), iter([0, 2]), {0, 2}]
+)
+def test_columns_are_named_by_whole_numbers_of_any_kind(dims: Any) -> None:
+    points = table()
+    assert_same(laplacian(wave(points), points, dims=dims), wave(points) * (1 - 4))
+
+
+@pytest.mark.parametrize("dims", [1.0, "01", [0.0], [True], torch.tensor(1.5), object()])
+def test_columns_are_named_by_nothing_else(dims: Any) -> None:
+    points = table()
+    with pytest.raises(TypeError, match="dims must be a list of ints, not "):
+        laplacian(wave(points), points, dims=dims)
+
+
+@pytest.mark.parametrize("one", [np.int64(1), torch.tensor(1)])
+def test_one_column_of_another_kind_is_named_in_a_list(one: Any) -> None:
+    points = table()
+    with pytest.raises(TypeError, match=r"name one column by \[1\]"):
+        laplacian(wave(points), points, dims=one)
 
 
 def test_one_column_is_named_in_a_list() -> None:

@@ -1,14 +1,17 @@
 """Orders: what counts as one, and which derivatives are differentiated on the way to others."""
 
-from itertools import product
+from enum import IntEnum
+from itertools import count, product
+from time import process_time
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from leafgrad._axes import Axes
-from leafgrad._order import MultiIndex, parse_orders, plan, successor
+from leafgrad._order import MOST_DERIVATIVES, MultiIndex, parse_orders, plan, successor
 
 ELEMENTS = Axes(batch=torch.Size([4, 2]), columns=1, is_elementwise=True)
 ONE_COLUMN = Axes(batch=torch.Size([4]), columns=1, is_elementwise=False)
@@ -38,6 +41,16 @@ def test_an_order_becomes_multi_indices(
     assert parse_orders(order, axes) == multi_indices
 
 
+@pytest.mark.parametrize(
+    "two", [np.int64(2), np.uint8(2), torch.tensor(2), np.array(2), IntEnum("Two", {"TWO": 2}).TWO]
+)
+def test_a_whole_number_of_any_kind_counts(two: object) -> None:
+    for order, axes in ((two, ONE_COLUMN), ((two, 0), TWO_COLUMNS), ([(two, 0)], TWO_COLUMNS)):
+        (found,) = parse_orders(order, axes)
+        assert found == (2, 0)[: axes.columns]
+        assert type(found[0]) in (int, type(two))
+
+
 NOT_AN_ORDER = "order must be an int, a multi-index (a tuple of ints) or a list of these, not "
 
 
@@ -48,7 +61,41 @@ NOT_AN_ORDER = "order must be an int, a multi-index (a tuple of ints) or a list 
         (True, ONE_COLUMN, NOT_AN_ORDER + "True of type bool"),
         (None, ONE_COLUMN, NOT_AN_ORDER + "None of type NoneType"),
         ("2", ONE_COLUMN, NOT_AN_ORDER + "'2' of type str"),
-        ([1, 2.0], ONE_COLUMN, NOT_AN_ORDER.replace("order", "order[1]", 1) + "2.0 of type float"),
+        (
+            [1, 2.0],
+            ONE_COLUMN,
+            NOT_AN_ORDER.replace("order", "order[1]", 1) + "2.0 of type float; write 2",
+        ),
+        (
+            np.array([2, 0]),
+            TWO_COLUMNS,
+            NOT_AN_ORDER + "array([2, 0]) of type ndarray; a multi-index is a tuple, as (2, 0)",
+        ),
+        (np.array([0.5]), ONE_COLUMN, NOT_AN_ORDER + "array([0.5]) of type ndarray"),
+        (torch.tensor(True), ONE_COLUMN, NOT_AN_ORDER + "tensor(True) of type Tensor"),
+        (count(), ONE_COLUMN, NOT_AN_ORDER + "count(0) of type count"),
+        (
+            [2, 0],
+            TWO_COLUMNS,
+            (
+                "order must be a tuple where it is one multi-index, as (2, 0), not the list [2, 0]: a "
+                "list asks for several orders"
+            ),
+        ),
+        (
+            [[1, 0], [2, 0]],
+            TWO_COLUMNS,
+            NOT_AN_ORDER.replace("order", "order[0]", 1)
+            + "[1, 0] of type list; a multi-index is a tuple, as (1, 0)",
+        ),
+        (
+            ((2, 0), (0, 2)),
+            TWO_COLUMNS,
+            (
+                "order must hold an int for each column of inputs, not ((2, 0), (0, 2)); several "
+                "orders are a list: [(2, 0), (0, 2)]"
+            ),
+        ),
         ((1, True), TWO_COLUMNS, "order must hold an int for each column of inputs, not (1, True)"),
         ((1, 0.5), TWO_COLUMNS, "order must hold an int for each column of inputs, not (1, 0.5)"),
     ],
@@ -67,19 +114,58 @@ COLUMNS_FOR_POINTS = (
     "; inputs of shape (5,) is one point, so for 5 points compute outputs from inputs of shape "
     "(5, 1)"
 )
+ENDLESS = [
+    pytest.param(10**6, ONE_COLUMN, "(1000000,) needs more", id="a high order"),
+    pytest.param(10**5000, ONE_COLUMN, "one of type tuple that is too long", id="a long number"),
+    pytest.param((10**6, 0), TWO_COLUMNS, "(1000000, 0) needs more", id="in one of two columns"),
+    pytest.param((40, 40), TWO_COLUMNS, "(40, 40) needs more", id="in both"),
+    pytest.param(
+        [p for i in range(600) for p in ((i, 0), (0, i))], TWO_COLUMNS, "and others", id="many"
+    ),
+    pytest.param([*range(10**6)], ONE_COLUMN, "needs more", id="a million orders"),
+]
+
+
+@pytest.mark.parametrize(("order", "axes", "which"), ENDLESS)
+def test_an_order_without_end_is_refused_at_once(order: object, axes: Axes, which: str) -> None:
+    start = process_time()
+    with pytest.raises(ValueError, match="order must lead through 1000 derivatives") as caught:
+        parse_orders(order, axes)
+    assert which in str(caught.value)
+    assert len(str(caught.value)) < 400
+    assert process_time() - start < 10
+
+
+def test_as_many_orders_as_a_pass_carries_are_taken() -> None:
+    assert parse_orders(MOST_DERIVATIVES, ONE_COLUMN) == [(MOST_DERIVATIVES,)]
+    with pytest.raises(ValueError, match="order must lead through"):
+        parse_orders(MOST_DERIVATIVES + 1, ONE_COLUMN)
+    assert len(parse_orders([2] * 10**5, ONE_COLUMN)) == 10**5
+
+
 MULTI_INDEX_FOR_ELEMENTS = "order must be an int where inputs has no columns, not (2, 0)"
 
 
 @pytest.mark.parametrize(
     ("order", "axes", "message"),
     [
-        (-1, ONE_COLUMN, "order must be 0 or more, not -1"),
+        (-1, ONE_COLUMN, "order must be 0 or more, not -1; 1 is the first derivative"),
         ((1, -1), TWO_COLUMNS, "order must hold counts of 0 or more, not (1, -1)"),
-        ([], ONE_COLUMN, "order must ask for at least one derivative, not for none as [] does"),
+        (
+            [],
+            ONE_COLUMN,
+            (
+                "order must ask for at least one derivative, not for none as [] does; 0 is outputs "
+                "itself"
+            ),
+        ),
         (
             (2,),
             TWO_COLUMNS,
-            "order must hold a count for each of the 2 columns of inputs, not (2,)",
+            (
+                "order must hold a count for each of the 2 columns of inputs, not (2,); in column 0 "
+                "alone it is (2, 0)"
+            ),
         ),
         (
             [(1, 0), (2, 0, 0)],
@@ -89,7 +175,7 @@ MULTI_INDEX_FOR_ELEMENTS = "order must be an int where inputs has no columns, no
         (
             2,
             TWO_COLUMNS,
-            INT_FOR_COLUMNS.format(2),
+            INT_FOR_COLUMNS.format(2) + "; in column 0 alone it is (2, 0)",
         ),
         (
             2,

@@ -5,6 +5,7 @@ from typing import Any, TypeVar, overload
 import torch
 from torch import Tensor
 
+from leafgrad import _autograd
 from leafgrad._evaluation import Function
 from leafgrad._method import Method, is_recording, pose
 from leafgrad._order import MultiIndex, is_by_column, parse_orders
@@ -36,6 +37,7 @@ def higher_order_grad(
 ) -> tuple[Tensor, ...]: ...
 
 
+@_autograd.uncompiled
 def higher_order_grad(
     outputs: Tensor | Function,
     inputs: Tensor,
@@ -93,14 +95,20 @@ def higher_order_grad(
         The ``.grad`` of leaves, of `inputs` and of `outputs` stays as it is. Taylor mode proves
         from the graph alone that rows are independent, and calls no backward: what a hook, or a
         backward of one's own with a registered rule, would make of gradients is not seen. A
-        checkpointed function is run once more. Reverse
-        mode passes through them, as `torch.autograd.grad` does, and adds to the ``.grad`` of a
-        tensor in between that has ``retain_grad()``. Where nothing else proves that rows are
-        independent, that is NaN, as NaN is sent through the graph, in about four passes more, to
-        see that none of it gets from row to row. That check waits for the device once. The
-        backward of a custom function on the way is called once more, to see that it records
-        itself: plain numbers that it uses, and what is kept elsewhere than on its ``ctx``, are
-        taken for constants.
+        checkpointed function is run once more.
+
+        Reverse mode, which ``"auto"`` takes for a first derivative too where that is cheaper, is
+        what nested calls of `torch.autograd.grad` are: hooks on the way run and may change
+        gradients, and each pass adds to the ``.grad`` of a tensor in between that has
+        ``retain_grad()``. Where nothing else proves that rows are independent, NaN is first sent
+        through the graph, in about four passes that no hook and no ``.grad`` sees, to see that none
+        of it gets from row to row. That check waits for the device once. The backward of a custom
+        function on the way is called once more, to see that it records itself: plain numbers that
+        it uses, and what is kept elsewhere than on its ``ctx``, are taken for constants.
+
+        Within a function that `torch.compile` compiles, this call runs uncompiled, so `outputs`
+        must be the function or module, to be called here: what the compiled part made has no graph
+        that can be differentiated twice.
 
         At a kink, such as that of ReLU at zero, the derivative is what PyTorch's formula says,
         and so it is where a formula divides zero by zero. The second derivative of a ReLU network

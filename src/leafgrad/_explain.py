@@ -18,6 +18,7 @@ from leafgrad._render import _causes
 from leafgrad._tensor import TensorDescription, TensorRole, describe_tensor
 
 
+@_autograd.uncompiled
 def explain_grad(
     tensor: torch.Tensor, outputs: Any, *, recording: Recording | None = None
 ) -> GradExplanation:

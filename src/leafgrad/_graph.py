@@ -18,6 +18,7 @@ from leafgrad._trace import GraphTrace, trace_of
 from leafgrad._values import with_values
 
 
+@_autograd.uncompiled
 def trace_graph(
     outputs: Any,
     *,

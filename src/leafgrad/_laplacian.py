@@ -1,15 +1,20 @@
 """The Laplacian: the second derivatives in several columns, added up in one pass."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import cast
 
 import torch
 from torch import Tensor
 
+from leafgrad import _autograd
 from leafgrad._axes import Axes
 from leafgrad._evaluation import Function
 from leafgrad._method import Method, is_recording, pose
+from leafgrad._order import as_count, shown
 
 
+@_autograd.uncompiled
 def laplacian(
     outputs: Tensor | Function,
     inputs: Tensor,
@@ -66,14 +71,31 @@ def _columns(dims: Sequence[int] | None, axes: Axes) -> list[int]:
     """Give the columns to add up, or raise where `dims` does not name them."""
     if axes.is_elementwise:
         raise ValueError("inputs must have columns in its last axis, but has no axes")
-    if isinstance(dims, int):
-        raise TypeError(f"dims must be a list of ints, not {dims!r}; name one column by [{dims!r}]")
-    columns = list(range(axes.columns)) if dims is None else list(dims)
+    columns = list(range(axes.columns)) if dims is None else _ints(dims, at_most=axes.columns)
     if not columns:
-        raise ValueError(f"dims must name at least one column, not {dims!r}")
+        raise ValueError(f"dims must name at least one column, not {shown(dims)}")
     are_known = set(columns) <= set(range(axes.columns))
     if not are_known or len(set(columns)) < len(columns):
         raise ValueError(
-            f"dims must name columns from 0 to {axes.columns - 1}, each once, not {dims!r}"
+            f"dims must name columns from 0 to {axes.columns - 1}, each once, not {shown(dims)}"
+            f"{_from_the_end(columns, axes.columns)}"
         )
     return columns
+
+
+def _ints(dims: object, at_most: int) -> list[int]:
+    """Give the entries as ints, one more than there may be where there are more."""
+    if isinstance(dims, Iterable) and not (isinstance(dims, Tensor) and not dims.dim()):
+        counts = [as_count(dim) for dim in islice(dims, at_most + 1)]
+        if None not in counts:
+            return cast("list[int]", counts)
+    count = as_count(dims)
+    cure = "" if count is None else f"; name one column by [{count}]"
+    raise TypeError(f"dims must be a list of ints, not {shown(dims)}{cure}")
+
+
+def _from_the_end(columns: list[int], count: int) -> str:
+    """Say how a column that was counted from the end is named."""
+    if not all(-count <= column < count for column in columns) or min(columns) >= 0:
+        return ""
+    return f"; counted from the front these are {[column % count for column in columns]}"

@@ -118,4 +118,4 @@ class Question(NamedTuple):
         reverse = Reverse(
             inputs=self.inputs, axes=self.axes, orders=orders, create_graph=self.create_graph
         )
-        return reverse.differentiate(self.outputs, path.nodes)
+        return reverse.differentiate(self.outputs, path)

@@ -19,6 +19,7 @@ from leafgrad._traced import TracedNode
 Names = torch.nn.Module | Mapping[str, torch.Tensor | torch.nn.Module] | None
 
 
+@_autograd.uncompiled
 def preflight(
     outputs: Any,
     *,

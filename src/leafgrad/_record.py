@@ -75,6 +75,10 @@ class Recording:
         return {name: json_types(getattr(self, name)) for name in names}
 
 
+@_autograd.never_compiled(
+    "record() must start outside of a function that torch.compile compiles, not within: call the "
+    "compiled function inside of the `with record()` block"
+)
 @contextmanager
 def record(*, lines: bool = True, values: bool = False) -> Iterator[Recording]:
     """Record which module and which line of code makes each node, and what is written in place.

@@ -26,7 +26,7 @@ def check_formulas(path: Iterable[Node]) -> None:
         raise RuntimeError(
             "outputs must come from the original module or function, not from one that "
             "torch.compile made, whose backward can be run, and differentiated, only once: "
-            "compute outputs with the original"
+            "compute outputs with the original, or pass that as outputs, to be called"
         )
     if any(map(_autograd.lacks_formula, path)):
         raise RuntimeError(
@@ -52,13 +52,18 @@ def check_recorded(path: Iterable[Node], order: int) -> None:
 def _obstacle(node: Node) -> str | None:
     if _autograd.is_own_formula(node):
         return _part_left_out(node)
+    if _autograd.is_scripted(node):
+        return None
     if _autograd.is_write_into_view(node):
         return _hidden(node)
     function = _autograd.forward_class(node)
     if function in OWN_FUNCTIONS:
         return None
     if function is None:
-        return "a node of which leafgrad cannot tell what its backward records"
+        return (
+            "a node of which leafgrad cannot tell what its backward records: compute this part by "
+            "PyTorch's operations on single tensors"
+        )
     return _gap(node)
 
 

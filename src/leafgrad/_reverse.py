@@ -1,12 +1,11 @@
 """Nested reverse mode: order n by n reverse passes, each through the one before."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._axes import Axes
@@ -15,6 +14,10 @@ from leafgrad._recording import check_formulas, check_recorded
 from leafgrad._rows import check_rows
 
 Answer = TypeVar("Answer")
+
+# What eight orders of a network of a dozen layers have. The next order takes minutes and, with what
+# the nodes save, more memory than there is.
+MOST_NODES = 200_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,13 +29,14 @@ class Reverse:
     orders: list[MultiIndex]
     create_graph: bool
 
-    def differentiate(self, outputs: Tensor, path: Collection[Node]) -> dict[MultiIndex, Tensor]:
+    def differentiate(self, outputs: Tensor, path: _autograd.Path) -> dict[MultiIndex, Tensor]:
         """Compute the derivatives, channel by channel; `path` is what leads to `inputs`."""
 
         def in_all_channels() -> list[dict[MultiIndex, Tensor]]:
-            check_formulas(path)
+            check_formulas(path.nodes)
             check_rows(outputs, self.inputs, self.axes, path)
-            return [self._partials(channel) for channel in _channels(outputs, self.axes)]
+            most = max(MOST_NODES, 100 * len(path.nodes))
+            return [self._partials(channel, most) for channel in _channels(outputs, self.axes)]
 
         partials = _undisturbed(outputs, self.inputs, in_all_channels)
         return {
@@ -40,21 +44,36 @@ class Reverse:
             for index in self.orders
         }
 
-    def _partials(self, channel: Tensor) -> dict[MultiIndex, Tensor]:
-        """Differentiate one channel, which has a number per row, on the way to all orders."""
+    def _partials(self, channel: Tensor, most: int) -> dict[MultiIndex, Tensor]:
+        """Differentiate one channel, which has a number per row, on the way to all orders.
+
+        A derivative with a graph of more than `most` nodes is not differentiated again.
+        """
         steps = plan(self.orders)
         wanted = {*steps, *self.orders}
         known = {(0,) * self.axes.columns: channel}
         for index in steps:
             above = {successor(index, column): column for column in range(self.axes.columns)}
             is_recorded = self.create_graph or not above.keys().isdisjoint(steps)
+            path = _autograd.path_between(known[index], self.inputs) if is_recorded else None
+            nodes = path.nodes if path else ()
+            _check_growth(len(nodes), most, sum(index))
             gradient = _gradient(known[index], self.inputs, create_graph=is_recorded)
-            if is_recorded:
-                path = _autograd.path_between(known[index], self.inputs)
-                check_recorded(path.nodes if path else (), order=sum(index) + 1)
+            check_recorded(nodes, order=sum(index) + 1)
             for higher in above.keys() & wanted - known.keys():
                 known[higher] = _column(gradient, above[higher], self.axes)
         return known
+
+
+def _check_growth(nodes: int, most: int, order: int) -> None:
+    """Raise where a graph has grown so much that the next order may take all time and memory."""
+    if nodes > most:
+        raise RuntimeError(
+            "order must be lower where reverse mode is to answer, as a graph grows about "
+            f"threefold with each order, and that of the derivative of order {order} has "
+            f"{nodes:,} nodes here: compute outputs by what Taylor mode has rules for "
+            '(method="taylor" says what has none), or ask for a lower order'
+        )
 
 
 def differentiate_once(

@@ -117,6 +117,7 @@ class TensorDescription:
         return {field.name: _as_json(getattr(self, field.name)) for field in fields(self)}
 
 
+@_autograd.uncompiled
 def describe_tensor(tensor: torch.Tensor, *, name: str | None = None) -> TensorDescription:
     """Say what a tensor is to autograd, and whether ``backward()`` will fill its ``.grad``.
 

@@ -81,6 +81,18 @@ def test_a_compiled_backward_is_known() -> None:
     assert not _autograd.is_compiled(node_of(x.exp()))
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_what_torchscript_differentiates_is_known() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x * torch.sigmoid(x)
+
+    scripted: Any = torch.jit.script(function)
+    x = torch.ones(2, requires_grad=True)
+    results = [scripted(x) for _ in range(4)]
+    assert _autograd.is_scripted(node_of(results[-1]))
+    assert not _autograd.is_scripted(node_of(function(x)))
+
+
 def test_an_operator_without_a_backward_is_known() -> None:
     library = torch.library.Library("leafgrad_door", "DEF")
     library.define("f(Tensor x) -> Tensor")

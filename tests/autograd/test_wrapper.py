@@ -63,3 +63,24 @@ def test_a_wrapper_that_outlives_its_transform_is_told_apart(
 
     transform(keep)(leaf(2))
     assert _autograd.functorch_wrapper(kept[0]) == "ended"
+
+
+def test_a_batch_of_gradients_is_told_whoever_sends_it() -> None:
+    seen = []
+
+    class Look(torch.autograd.Function):
+        @staticmethod
+        def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
+            return x.clone()
+
+        @staticmethod
+        def backward(_: Any, *gradients: Any) -> Any:
+            seen.append(_autograd.is_batch(gradients[0]))
+            return gradients[0]
+
+    x, units = leaf(2), torch.eye(2)
+    y: Any = Look.apply(x)  # type: ignore[no-untyped-call]
+    torch.autograd.grad(y, x, units[0], retain_graph=True)
+    torch.autograd.grad(y, x, units, is_grads_batched=True, retain_graph=True)
+    torch.func.vmap(lambda unit: torch.autograd.grad(y, x, unit, retain_graph=True))(units)
+    assert seen == [False, True, True]

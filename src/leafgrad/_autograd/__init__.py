@@ -4,6 +4,7 @@ One fact a function, one test a fact in ``tests/autograd``, so that a PyTorch th
 first.
 """
 
+from leafgrad._autograd._compiled import never_compiled, uncompiled
 from leafgrad._autograd._engine import (
     Gradients,
     gradient_of_all,
@@ -18,6 +19,7 @@ from leafgrad._autograd._formula import (
     is_compiled,
     is_own_formula,
     is_refusal,
+    is_scripted,
     is_training_batch_norm,
     is_write_into_view,
     keeps_array,
@@ -92,8 +94,9 @@ from leafgrad._autograd._tensor import (
     version,
 )
 from leafgrad._autograd._twice import is_marked_once_differentiable, is_once_differentiable
+from leafgrad._autograd._unseen import unseen_gradient
 from leafgrad._autograd._walk import Edge, Wiring, grad_fn_name, survey, walk
-from leafgrad._autograd._wrapper import functorch_wrapper, is_wrapped, unwrapped
+from leafgrad._autograd._wrapper import functorch_wrapper, is_batch, is_wrapped, unwrapped
 
 __all__ = [
     "Edge",
@@ -129,6 +132,7 @@ __all__ = [
     "holds_numbers",
     "in_backward",
     "is_backward_running",
+    "is_batch",
     "is_cast",
     "is_compiled",
     "is_intercepted",
@@ -142,6 +146,7 @@ __all__ = [
     "is_parameter",
     "is_parameter_or_view",
     "is_refusal",
+    "is_scripted",
     "is_training_batch_norm",
     "is_view",
     "is_wrapped",
@@ -157,6 +162,7 @@ __all__ = [
     "leaf_variable",
     "leaf_variables",
     "living_graph",
+    "never_compiled",
     "next_functions",
     "next_sequence_nr",
     "node_name",
@@ -178,8 +184,10 @@ __all__ = [
     "storages_of_parameters",
     "survey",
     "taken",
+    "uncompiled",
     "unobserved",
     "unseen",
+    "unseen_gradient",
     "unwrapped",
     "uses_running_statistics",
     "version",

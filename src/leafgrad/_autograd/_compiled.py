@@ -1,9 +1,13 @@
-"""What the code that `torch.compile` made calls what it saved."""
+"""What the code that `torch.compile` made calls what it saved, and how to stay out of such code."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
+import torch
+from torch._compile import _disable_dynamo
 from torch.autograd.graph import Node
 
 from leafgrad._autograd._node import forward_class
@@ -21,3 +25,47 @@ def names_in_compiled_code(node: Node) -> tuple[str, ...]:
         return ()
     inputs = [place.name for place in graph.nodes if place.op == "placeholder"]
     return tuple(inputs[len(compiled.symints) :])
+
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+_OUTSIDE = (
+    "leafgrad reads the graph that PyTorch records, so it runs uncompiled, between the compiled "
+    "parts of a function: leave out fullgraph=True"
+)
+
+
+def uncompiled(function: Callable[Given, Result]) -> Callable[Given, Result]:
+    """Let a function run as it is where `torch.compile` comes upon it, as it traces a caller.
+
+    What `torch.compiler.disable` does, but without the compiler, which takes seconds to import,
+    where nobody compiles.
+    """
+    return _where_compiled(function, function)
+
+
+def never_compiled(
+    refusal: str,
+) -> Callable[[Callable[Given, Result]], Callable[Given, Result]]:
+    """Let a function raise where `torch.compile` comes upon it, as it traces a caller."""
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise RuntimeError(refusal)
+
+    return lambda function: _where_compiled(function, refuse)
+
+
+def _where_compiled(
+    function: Callable[Given, Result], instead: Callable[Given, Result]
+) -> Callable[Given, Result]:
+    left_out = _disable_dynamo(instead)
+
+    @wraps(function)
+    def called(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+        if torch.compiler.is_dynamo_compiling():
+            torch._dynamo.graph_break(msg=_OUTSIDE)
+            return left_out(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return called

@@ -28,6 +28,14 @@ def hides_saved(node: Node) -> bool:
     return type(node).__name__ in {"CppFunction", "CopySlices"}
 
 
+def is_scripted(node: Node) -> bool:
+    """Say whether the node runs a part of a TorchScript function that its compiler differentiated.
+
+    Which differentiates what that makes as well, or has it recorded.
+    """
+    return node_name(node) == "DifferentiableGraphBackward"
+
+
 def is_write_into_view(node: Node) -> bool:
     """Say whether the node stands for a write into a view, of which it hides the formula."""
     return node_name(node) == "CopySlices"

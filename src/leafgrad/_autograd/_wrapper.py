@@ -8,6 +8,16 @@ import torch
 
 is_wrapped: Callable[[torch.Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor
 
+_is_of_old_vmap: Callable[[torch.Tensor], bool] = torch._C._functorch.is_legacy_batchedtensor
+
+
+def is_batch(gradient: torch.Tensor) -> bool:
+    """Say whether a gradient is a batch of them, as ``is_grads_batched`` and `torch.func` send.
+
+    No operation may write such a tensor into a plain one, nor have it for its ``out``.
+    """
+    return is_wrapped(gradient) or _is_of_old_vmap(gradient)
+
 
 def functorch_wrapper(tensor: torch.Tensor) -> str | None:
     """Name the `torch.func` transform that wraps the tensor and its level, or give None."""

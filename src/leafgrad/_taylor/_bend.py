@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from leafgrad._taylor._constants import number
-from leafgrad._taylor._contract import contract
+from leafgrad._taylor._contract import contract, send_back
 from leafgrad._taylor._plans import Level, Recursion
 from leafgrad._taylor._strips import Place, Rows, accumulate
 
@@ -81,7 +81,7 @@ class Bend(NamedTuple):
         rates = out * (middle * -2) - contract(plan.square, 2, out, out)
         own = plan.given(gradient) * slope
         to_value = (rates * gradient).sum(0) / slope.masked_fill(slope == 0, math.inf)
-        return to_value, contract(plan.products, 0, rates, gradient, start=own)
+        return to_value, send_back(plan.products, 0, rates, gradient, start=own)
 
 
 def tanh_slope(value: Tensor) -> tuple[Tensor, Tensor]:

@@ -71,7 +71,7 @@ class _Linked(Function):
         start, *rest = _autograd.taken(ctx)
         tensors, made = rest[:count], rest[count:]
         del rest  # so that what the links made is freed once it has been used
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or _autograd.is_batch(gradients[0]):
             return None, *_recorded(links, start, tensors, gradients[0])
         needed = ctx.needs_input_grad[1:]
         found: list[Tensor | None] = [None] * count
@@ -156,7 +156,7 @@ class _Part:
 
 def _plus_product(total: Tensor | None, x: Tensor, gradient: Tensor, matrix: Tensor) -> Tensor:
     """Add up the gradient of a matrix, laid out as the matrix is, to be added to others like it."""
-    x, gradient = x.flatten(0, -2), gradient.flatten(0, -2)
+    x, gradient = x.reshape(-1, x.shape[-1]), gradient.reshape(-1, gradient.shape[-1])
     if matrix.stride(0) == 1:
         return _plus(None if total is None else total.t(), gradient.t(), x).t()
     return _plus(total, x.t(), gradient)

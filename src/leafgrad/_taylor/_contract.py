@@ -41,10 +41,10 @@ class _Contract(Function):
         to_first = to_second = None
         if needs_first:
             pair = (gradient, second) if ctx.slot < high else (second, gradient)
-            to_first = summed_to(contract(ctx.plan, low, *pair), first.shape)
+            to_first = summed_to(send_back(ctx.plan, low, *pair), first.shape)
         if needs_second:
             pair = (gradient, first) if ctx.slot < low else (first, gradient)
-            to_second = summed_to(contract(ctx.plan, high, *pair), second.shape)
+            to_second = summed_to(send_back(ctx.plan, high, *pair), second.shape)
         return None, None, to_first, to_second, gradient if needs_start else None
 
 
@@ -65,9 +65,33 @@ def _contracted(
     return out
 
 
+def send_back(
+    plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None = None
+) -> Tensor:
+    """Do what `contract` does where one of the two may be a batch of gradients."""
+    if _autograd.is_batch(first) or _autograd.is_batch(second):
+        return _written_out(plan, slot, first, second, start)
+    return contract(plan, slot, first, second, start)
+
+
+def _written_out(
+    plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None
+) -> Tensor:
+    """Add up the products by operations that write into nothing."""
+    low, high = (other for other in range(3) if other != slot)
+    if start is None:
+        start = torch.zeros_like(first[:1] * second[:1])
+        start = start.expand(plan.sizes[slot], *start.shape[1:])
+    sums = [*start.unbind(0)]
+    for triple in plan.triples:
+        places = triple[:3]
+        sums[places[slot]] = sums[places[slot]] + first[places[low]] * second[places[high]]
+    return torch.stack(sums)
+
+
 def through(plan: Recursion, slope: Tensor, gradient: Tensor) -> Tensor:
     """Send a gradient back through a function whose derivative is the series ``1 + slope``."""
-    return contract(plan.products, 0, slope, gradient, start=plan.given(gradient))
+    return send_back(plan.products, 0, slope, gradient, start=plan.given(gradient))
 
 
 def summed_to(ours: Tensor, shape: torch.Size) -> Tensor:

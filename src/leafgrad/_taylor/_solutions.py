@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from leafgrad import _autograd
-from leafgrad._taylor._contract import contract, through
+from leafgrad._taylor._contract import contract, send_back, through
 from leafgrad._taylor._plans import Recursion
 from leafgrad._taylor._strips import Rows, accumulate
 
@@ -64,6 +64,8 @@ _EXP = _Equation(solved=_solved_exp, slope=lambda _, out: out, factor=1)
 
 def inverse(plan: Recursion, argument: Tensor) -> Tensor:
     """Give the coefficients of ``1 / (1 + argument) - 1``."""
+    if not torch.is_grad_enabled():
+        return _solved_inverse(plan, argument)
     result: Tensor = _autograd.applied(_Solution, plan, _INVERSE, argument)
     return result
 
@@ -123,7 +125,7 @@ class _SinCos(Function):
     def backward(ctx: Any, *gradients: Any) -> Any:
         sine, cosine = ctx.saved_tensors[0]
         to_sine, to_cosine = gradients[0]
-        from_cosine = contract(ctx.plan.products, 0, sine, to_cosine)
+        from_cosine = send_back(ctx.plan.products, 0, sine, to_cosine)
         return None, through(ctx.plan, cosine, to_sine) - from_cosine
 
 
