@@ -54,16 +54,14 @@ def _log_to_base(base: float) -> Rule:
 
 
 def _power_of_number(step: Step, exponent: Series) -> Series:
-    base = torch.as_tensor(
-        step.saved("self"), dtype=step.results[0].dtype, device=exponent.stack.device
-    )
+    base = torch.as_tensor(step.saved("self"), dtype=exponent.dtype, device=exponent.stack.device)
     return _jet.exp_of(exponent.scaled(base.log())).scaled(step.tensor("result"))
 
 
 def _power_of_tensor(step: Step, base: Series | None, exponent: Series | None) -> Series | None:
     value = step.tensor("self")
     if base is not None and exponent is None:
-        constant = step.tensor("exponent").to(step.results[0].dtype)
+        constant = step.tensor("exponent").to(base.dtype)
         return _jet.compose(base, _binomials(value, constant, base.algebra.order))
     logarithm = Jet(value.log(), None)
     if base is not None:

@@ -10,6 +10,7 @@ from functools import partial
 from torch import Tensor
 
 from leafgrad._taylor import _bend, _solutions
+from leafgrad._taylor._scale import at_least
 from leafgrad._taylor._series import Number, Series
 
 
@@ -34,6 +35,10 @@ class Jet:
 
     value: Tensor
     series: Series | None
+
+    def __post_init__(self) -> None:
+        if self.series is not None:  # which may have more range than the value that was saved
+            object.__setattr__(self, "value", at_least(self.value, self.series.dtype))
 
     def to(self, value: Tensor, function: Callable[[Series], Series]) -> Jet:
         """Go on to a function's value, and its series as a function of this one."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._taylor._jet import Jet
+from leafgrad._taylor._scale import at_least, wider
 from leafgrad._taylor._series import Series
 
 Result = Series | Jet | None | Sequence[Series | None]
@@ -22,6 +24,7 @@ class Step(NamedTuple):
     node: Node
     successors: _autograd.Successors
     name: str
+    dtype: torch.dtype  # of coefficients, which no value is less precise than
     first: int  # no index of its result before this one is asked for
     is_in_backward: bool  # where a checkpoint lets each look happen once
     seen: dict[str, Any]  # what it saved, as far as it was asked for
@@ -39,7 +42,8 @@ class Step(NamedTuple):
     def saved(self, name: str) -> Any:
         """Give an argument of the operation that the node saved."""
         if name not in self.seen:
-            self.seen[name] = _autograd.kept(self.node, name)
+            value = _autograd.kept(self.node, name)
+            self.seen[name] = self._in_range(value) if isinstance(value, Tensor) else value
         return self.seen[name]
 
     def tensor(self, name: str) -> Tensor:
@@ -47,8 +51,15 @@ class Step(NamedTuple):
         tensor: Tensor | None = self.seen.get(name)
         if tensor is None:
             look = _autograd.kept if self.is_in_backward else _autograd.kept_at_hand
-            tensor = self.seen[name] = look(self.node, name)
+            tensor = self.seen[name] = self._in_range(look(self.node, name))
         return tensor
+
+    def wide(self, dtype: torch.dtype) -> torch.dtype:
+        """Give a floating dtype, or that of coefficients where it is less precise."""
+        return wider(dtype, self.dtype)
+
+    def _in_range(self, value: Tensor) -> Tensor:
+        return at_least(value, self.dtype) if value.is_floating_point() else value
 
     def jet(self, name: str, series: Series | None) -> Jet:
         """Give a tensor that the node saved, with its series."""
