@@ -93,12 +93,13 @@ def _fitted(step: Step, series: Series, result: _autograd.TensorType) -> Series:
     shape = tuple(result.shape)
     if result.dtype.is_complex:
         raise Refusal("its result is complex")
-    dtype = step.wide(result.dtype)
     if 0 in shape:
         raise Refusal("its result has no elements")
     if series.shape != shape:
         series = series.broadcast(shape)
-    return series if series.dtype == dtype else series.changed(series.stack.to(dtype))
+    if series.dtype == result.dtype:
+        return series
+    return series.changed(series.stack.to(step.wide(result.dtype)))
 
 
 def _described(node: Node) -> str:

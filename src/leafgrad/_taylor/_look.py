@@ -24,8 +24,11 @@ class Look(NamedTuple):
 
     def fits(self, found: Series, room: Room) -> bool:
         """Say whether all coefficients are in the room, where outputs are finite."""
-        is_plain = room.holds(found.stack, self._part(found), ())
-        return bool(is_plain) or bool(self.rows_that_fit(found, room).all())
+        return self.fits_plainly(found, room) or bool(self.rows_that_fit(found, room).all())
+
+    def fits_plainly(self, found: Series, room: Room) -> bool:
+        """Say whether all coefficients are in the room."""
+        return room.holds_all(found.stack.detach(), self._part(found).detach())
 
     def rows_that_fit(self, found: Series, room: Room) -> Tensor:
         """Say of which rows all coefficients are in the room, or outputs not finite."""
@@ -49,5 +52,7 @@ class Look(NamedTuple):
         return True
 
     def _part(self, found: Series) -> Tensor:
+        if len(found.indices) == 1:
+            return found.stack
         places = [place for place, index in enumerate(found.indices) if index in self.asked]
         return found.stack if len(places) == len(found.indices) else found.stack[places]

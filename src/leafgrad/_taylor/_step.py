@@ -59,7 +59,9 @@ class Step(NamedTuple):
         return wider(dtype, self.dtype)
 
     def _in_range(self, value: Tensor) -> Tensor:
-        return at_least(value, self.dtype) if value.is_floating_point() else value
+        if value.dtype == self.dtype or not value.is_floating_point():
+            return value
+        return at_least(value, self.dtype)
 
     def jet(self, name: str, series: Series | None) -> Jet:
         """Give a tensor that the node saved, with its series."""

@@ -27,7 +27,7 @@ from leafgrad._taylor._constants import made_once
 from leafgrad._taylor._engine import replay
 from leafgrad._taylor._look import Factorials, Look
 from leafgrad._taylor._refusal import Refusal
-from leafgrad._taylor._scale import LONG, Scale, attempts, search
+from leafgrad._taylor._scale import LONG, Attempt, Scale, attempts, search
 from leafgrad._taylor._series import Series
 
 
@@ -98,13 +98,15 @@ class Taylor(NamedTuple):
 
     def _in_range(self, algebra: Algebra, moved: Moved, asked: Factorials) -> dict[int, Tensor]:
         """Multiply what is asked for by its factorials, where no coefficient left the range."""
-        scale = attempts(self.inputs.dtype, asked[max(asked)], algebra.order)[0].scale
-        found = self._coefficients(algebra, moved, scale, min(asked)).computed()
-        if self._is_looked_at(found, asked):
+        tried, *others = attempts(self.inputs.dtype, asked[max(asked)], algebra.order)
+        scale, first = tried.scale, min(asked)
+        found = self._coefficients(algebra, moved, scale, first).computed()
+        look = Look(self.outputs, self.batch, asked)
+        if self._is_looked_at(found, asked) and not look.fits_plainly(found, tried.room):
             with torch.no_grad():
-                best = self._best_scale(found, moved, asked)
-            if best is not scale:
-                scale, found = best, self._coefficients(algebra, moved, best, min(asked))
+                scale = self._best_scale(found, moved, look, tried, others)
+            if scale is not tried.scale:
+                found = self._coefficients(algebra, moved, scale, first).computed()
         known = dict(zip(found.indices, found.stack.unbind(0), strict=True))
         return {
             index: self._result(known.get(index), scale, factorial, algebra.degrees[index])
@@ -118,15 +120,14 @@ class Taylor(NamedTuple):
         kind = self.inputs.device.type
         return kind == "cpu" or (found.algebra.order > LONG and kind != "meta")
 
-    def _best_scale(self, found: Series, moved: Moved, asked: Factorials) -> Scale:
-        """Give the scale with which the coefficients were found, or a better one."""
-        order, factorial = found.algebra.order, asked[max(asked)]
-        look = Look(self.outputs, self.batch, asked)
-        tried, *others = attempts(self.inputs.dtype, factorial, order)
+    def _best_scale(
+        self, found: Series, moved: Moved, look: Look, tried: Attempt, others: Sequence[Attempt]
+    ) -> Scale:
+        """Give the scale that was tried, with which these were found, or a better one."""
         if look.fits(found, tried.room):
             return tried.scale
         for better in others:
-            exact = self._coefficients(found.algebra, moved, better.scale, min(asked))
+            exact = self._coefficients(found.algebra, moved, better.scale, min(look.asked))
             if look.fits(exact, better.room):
                 return tried.scale if look.confirms(found, tried, exact, better) else better.scale
         return self._searched(found.algebra, moved, look)
