@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from leafgrad._taylor._algebra import Indices
 from leafgrad._taylor._scale import Attempt, Room
 from leafgrad._taylor._series import Series
 
@@ -28,14 +29,16 @@ class Look(NamedTuple):
 
     def fits_plainly(self, found: Series, room: Room) -> bool:
         """Say whether all coefficients are in the room."""
-        return room.holds_all(found.stack.detach(), self._part(found).detach())
+        stack = found.stack.detach()
+        return room.holds_all(stack, self._part(found.indices, stack))
 
     def rows_that_fit(self, found: Series, room: Room) -> Tensor:
         """Say of which rows all coefficients are in the room, or outputs not finite."""
-        part, shape = self._part(found), self.outputs.shape
+        part, shape = self._part(found.indices, found.stack), self.outputs.shape
         dims = [0, *range(1 + self.batch, 1 + len(shape))]
-        fit = room.holds(found.stack.expand(-1, *shape), part.expand(-1, *shape), dims)
-        return fit | ~self.outputs.unsqueeze(0).isfinite().all(dims)
+        values = self.outputs.unsqueeze(0)
+        fit = room.holds(found.stack.expand(-1, *shape), part.expand(-1, *shape), values, dims)
+        return fit | ~values.isfinite().all(dims)
 
     def confirms(self, found: Series, tried: Attempt, exact: Series, better: Attempt) -> bool:
         """Say whether nothing but what is tiny does not fit, and this is so in better precision."""
@@ -43,7 +46,8 @@ class Look(NamedTuple):
             return False
         distance = tried.scale.exponents[0] - better.scale.exponents[0]
         degrees = [found.algebra.degrees[i] for i in found.indices if i in self.asked]
-        of_each = zip(degrees, self._part(found), self._part(exact), strict=True)
+        parts = (self._part(each.indices, each.stack) for each in (found, exact))
+        of_each = zip(degrees, *parts, strict=True)
         for degree, one, unscaled in of_each:
             other = unscaled * 2.0 ** (degree * distance)
             is_near = (one - other).abs() <= _NEAR * other.abs()
@@ -51,8 +55,8 @@ class Look(NamedTuple):
                 return False
         return True
 
-    def _part(self, found: Series) -> Tensor:
-        if len(found.indices) == 1:
-            return found.stack
-        places = [place for place, index in enumerate(found.indices) if index in self.asked]
-        return found.stack if len(places) == len(found.indices) else found.stack[places]
+    def _part(self, indices: Indices, stack: Tensor) -> Tensor:
+        """Give what is asked for of a stack, as a view where it is in one piece."""
+        places = [place for place, index in enumerate(indices) if index in self.asked]
+        first, last = places[0], places[-1] + 1
+        return stack[first:last] if last - first == len(places) else stack[places]

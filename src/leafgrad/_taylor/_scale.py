@@ -37,27 +37,30 @@ class Scale(NamedTuple):
 
     def seed(self, units: Tensor) -> Tensor:
         """Multiply the first order of the inputs, into which a rule or a user may write then."""
-        factors = [(2.0**exponent,) for exponent in self.exponents]
-        return self._product(units.clone(), factors, 1)
+        if self.rows is None:
+            exponent = self.exponents[0]
+            return units * 2.0**exponent if exponent else units.clone()
+        return _by_row(self.rows, units, [(2.0**exponent,) for exponent in self.exponents], 1)
 
     def derivative(self, coefficient: Tensor, factorial: int, degree: int) -> Tensor:
         """Multiply a coefficient by its factorial, and undo the scale."""
         largest = 100 if self.dtype == torch.float32 else _STEP
-        factors = [_factors(factorial, -degree * e, largest) for e in self.exponents]
-        return self._product(coefficient, factors, 0)
+        if self.rows is not None:
+            factors = [_factors(factorial, -degree * e, largest) for e in self.exponents]
+            return _by_row(self.rows, coefficient, factors, 0)
+        for factor in _factors(factorial, -degree * self.exponents[0], largest):
+            coefficient = coefficient if factor == 1 else coefficient * factor
+        return coefficient
 
-    def _product(self, tensor: Tensor, factors: Sequence[Sequence[float]], first: int) -> Tensor:
-        """Multiply by one factor after the other; the batch begins at the axis `first`."""
-        if self.rows is None:
-            for factor in factors[0]:
-                tensor = tensor if factor == 1 else tensor * factor
-            return tensor
-        count = max(map(len, factors))
-        padded = [[*own, *[1.0] * (count - len(own))] for own in factors]
-        shape = *self.rows.shape, *[1] * (tensor.dim() - first - self.rows.dim())
-        for factor in tensor.new_tensor(padded).unbind(1):
-            tensor = tensor * factor[self.rows].reshape(shape)
-        return tensor
+
+def _by_row(rows: Tensor, tensor: Tensor, factors: Sequence[Sequence[float]], first: int) -> Tensor:
+    """Multiply each row by the factors that are its own; the batch begins at the axis `first`."""
+    count = max(map(len, factors))
+    padded = [[*own, *[1.0] * (count - len(own))] for own in factors]
+    shape = *rows.shape, *[1] * (tensor.dim() - first - rows.dim())
+    for factor in tensor.new_tensor(padded).unbind(1):
+        tensor = tensor * factor[rows].reshape(shape)
+    return tensor
 
 
 @lru_cache(maxsize=256)
@@ -79,18 +82,27 @@ class Room(NamedTuple):
     What was too large on the way is infinite, or not a number, until the end. But what was too
     small is zero, or has lost places, and is not seen at the end where it was multiplied by
     something large afterwards; this would be so large itself, then, that it is seen.
+
+    Attributes:
+        lowest: Of what is asked for.
+        highest: Of any coefficient.
+        large: The value from which on what is lower is not trusted.
     """
 
-    lowest: float  # of those that are asked for
+    lowest: float
     highest: float
+    large: float = 0
 
-    def holds(self, coefficients: Tensor, asked: Tensor, dims: Sequence[int]) -> Tensor:
+    def holds(
+        self, coefficients: Tensor, asked: Tensor, values: Tensor, dims: Sequence[int]
+    ) -> Tensor:
         """Say where all coefficients along some axes are within the limits."""
         fit = coefficients.abs().amax(dims) <= self.highest
-        return fit & (asked.abs().amin(dims) >= self.lowest) if self.lowest else fit
+        is_trusted = asked.abs().amin(dims) >= self.lowest
+        return fit & (is_trusted | (values.abs().amax(dims) < self.large))
 
     def holds_all(self, coefficients: Tensor, asked: Tensor) -> bool:
-        """Say whether all are within the limits, in a fraction of the time."""
+        """Say whether all are within the limits, whatever the values, in a fraction of the time."""
         low, high = coefficients.aminmax()
         if not (-self.highest <= low.item() and high.item() <= self.highest):
             return False
@@ -108,17 +120,16 @@ class Attempt(NamedTuple):
 def attempts(dtype: torch.dtype, factorial: int, order: int) -> tuple[Attempt, ...]:
     """List what is tried first where inputs have this dtype: nothing in half precision.
 
-    Up to order 2, no coefficient leaves the range but at scales beyond 1e19; up to order 16, none
-    leaves that of double precision but at scales that single precision cannot hold.
+    Zeros are common up to order 2, and trusted unless what is differentiated is large. Up to order
+    16, no coefficient leaves double precision but at scales that single precision cannot hold.
     """
     double = _scaled(torch.float64, factorial, order, 100 if order > _PLAIN else 0)
     last = Attempt(double, Room(2.0**-400 if order > LONG else 0, 2.0**_STEP))
     if dtype == torch.float64 or order > _SHORT:
         return (last,)
-    if order <= _PLAIN:
-        return Attempt(_scaled(torch.float32, factorial, order, 0), Room(0, 2.0**100)), last
-    single = _scaled(torch.float32, factorial, order, 20)
-    return Attempt(single, Room(2.0**-30, 2.0**64)), last
+    bias, large = (0, 2.0**30) if order <= _PLAIN else (20, 0)
+    single = _scaled(torch.float32, factorial, order, bias)
+    return Attempt(single, Room(2.0**-30, 2.0**64, large)), last
 
 
 @lru_cache(maxsize=256)
