@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from leafgrad._taylor import _jet
+from leafgrad._taylor._constants import number
 from leafgrad._taylor._jet import Jet, integral, multiply, where
 from leafgrad._taylor._series import Series
 from leafgrad._taylor._step import Rule, Step
@@ -54,17 +55,17 @@ def _log_to_base(base: float) -> Rule:
 
 
 def _power_of_number(step: Step, exponent: Series) -> Series:
-    base = torch.as_tensor(
-        step.saved("self"), dtype=step.results[0].dtype, device=exponent.stack.device
-    )
+    base = torch.as_tensor(step.saved("self"), dtype=exponent.dtype, device=exponent.stack.device)
     return _jet.exp_of(exponent.scaled(base.log())).scaled(step.tensor("result"))
 
 
 def _power_of_tensor(step: Step, base: Series | None, exponent: Series | None) -> Series | None:
     value = step.tensor("self")
     if base is not None and exponent is None:
-        constant = step.tensor("exponent").to(step.results[0].dtype)
-        return _jet.compose(base, _binomials(value, constant, base.algebra.order))
+        constant = step.tensor("exponent").to(base.dtype)
+        unit = _jet.unit_of(value)
+        binomials = _binomials(value / unit, constant, base.algebra.order)
+        return _jet.compose(base.scaled(1 / unit), binomials).scaled(unit**constant)
     logarithm = Jet(value.log(), None)
     if base is not None:
         logarithm = Jet(logarithm.value, _jet.log_of(base.scaled(1 / value)))
@@ -103,12 +104,42 @@ def _softplus(step: Step, x: Series) -> Series | None:
     return where(inner.value > step.saved("threshold"), x, curved)
 
 
+def _atan(step: Step, x: Series) -> Series:
+    jet = step.jet("self", x)
+    half = math.frexp(torch.finfo(jet.value.dtype).max)[1] // 2
+    is_far = jet.value.abs() > 2.0 ** (half - 2)  # so that the square would leave the range
+    small = torch.where(is_far, 2.0 ** (-half * 3 // 2), 1).to(jet.value.dtype)
+    near = jet * small
+    slope = (near * near + small * small).reciprocal()
+    return integral(slope, x.scaled(small)).scaled(small)
+
+
+def _asinh(step: Step, x: Series) -> Series:
+    value = step.tensor("self")
+    slope = _one_over_hypotenuse(number(1, value.dtype, value.device), value)
+    return integral(Jet(slope, _jet.rsqrt_from(slope, _jet.square(value, x))), x)
+
+
+def _acosh(step: Step, x: Series) -> Series:
+    value = step.tensor("self")
+    slope = (value - 1).rsqrt() * (value + 1).rsqrt()
+    return integral(Jet(slope, _jet.rsqrt_from(slope, _jet.square(value, x))), x)
+
+
 def _atan2(step: Step, y: Series | None, x: Series | None) -> Series | None:
     up, right = step.jet("self", y), step.jet("other", x)
-    inverse = (up * up + right * right).reciprocal()
-    by_y = None if y is None else integral(right * inverse, y)
-    by_x = None if x is None else integral(-up * inverse, x)
+    scale = _one_over_hypotenuse(up.value, right.value)
+    up, right = up * scale, right * scale
+    squares = (up * up + right * right).series
+    inverse = Jet(torch.ones_like(scale), None if squares is None else _jet.inverse_of(squares))
+    by_y = None if up.series is None else integral(right * inverse, up.series)
+    by_x = None if right.series is None else integral(-up * inverse, right.series)
     return _jet.add(by_y, by_x)
+
+
+def _one_over_hypotenuse(one: Tensor, other: Tensor) -> Tensor:
+    """Give the inverse of the root of two squares, neither of which may leave the range."""
+    return torch.hypot(one, other).reciprocal()
 
 
 # --- Activations that are products
@@ -173,9 +204,9 @@ RULES: dict[str, Rule] = {
     "PowBackward2": _power_of_number,
     "AsinBackward0": _with_slope(lambda x: (1 - x * x).rsqrt()),
     "AcosBackward0": _with_slope(lambda x: -(1 - x * x).rsqrt()),
-    "AtanBackward0": _with_slope(lambda x: (1 + x * x).reciprocal()),
-    "AsinhBackward0": _with_slope(lambda x: (1 + x * x).rsqrt()),
-    "AcoshBackward0": _with_slope(lambda x: (x * x - 1).rsqrt()),
+    "AtanBackward0": _atan,
+    "AsinhBackward0": _asinh,
+    "AcoshBackward0": _acosh,
     "AtanhBackward0": _with_slope(lambda x: (1 - x * x).reciprocal()),
     "ErfBackward0": _with_slope(lambda x: _bell(x) * (2 / math.sqrt(math.pi))),
     "ErfcBackward0": _with_slope(lambda x: _bell(x) * (-2 / math.sqrt(math.pi))),

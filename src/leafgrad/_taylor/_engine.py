@@ -43,6 +43,7 @@ def replay(
             node=node,
             successors=edges,
             name=_autograd.node_name(node),
+            dtype=seed.dtype,
             first=first if node is bend else 0,
             is_in_backward=is_in_backward,
             seen={},
@@ -75,7 +76,8 @@ def _results(step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | N
         results = rule(step, *inputs)
         if step.name in FITTING:
             return _as_tuple(results)
-        return list(map(_fitted, _as_tuple(results), step.results))
+        given = zip(_as_tuple(results), step.results, strict=False)
+        return [series and _fitted(step, series, result) for series, result in given]
     except Refusal as refusal:
         raise Refusal(f"outputs was computed through {step.name}, and {refusal}") from None
 
@@ -86,18 +88,18 @@ def _as_tuple(results: Result) -> Sequence[Series | None]:
     return (results.series,) if isinstance(results, Jet) else results
 
 
-def _fitted(series: Series | None, result: _autograd.TensorType) -> Series | None:
-    """Give a series the shape and dtype of the operation's result."""
-    if series is None:
-        return None
-    dtype, shape = result.dtype, tuple(result.shape)
-    if dtype.is_complex:
+def _fitted(step: Step, series: Series, result: _autograd.TensorType) -> Series:
+    """Give a series the shape of the operation's result, and no less precision."""
+    shape = tuple(result.shape)
+    if result.dtype.is_complex:
         raise Refusal("its result is complex")
     if 0 in shape:
         raise Refusal("its result has no elements")
     if series.shape != shape:
         series = series.broadcast(shape)
-    return series if series.dtype == dtype else series.changed(series.stack.to(dtype))
+    if series.dtype == result.dtype:
+        return series
+    return series.changed(series.stack.to(step.wide(result.dtype)))
 
 
 def _described(node: Node) -> str:

@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import torch
 from torch import Tensor
 
 from leafgrad._taylor import _bend, _solutions
+from leafgrad._taylor._scale import at_least
 from leafgrad._taylor._series import Number, Series
 
 
@@ -34,6 +36,10 @@ class Jet:
 
     value: Tensor
     series: Series | None
+
+    def __post_init__(self) -> None:
+        if self.series is not None:  # which may have more range than the value that was saved
+            object.__setattr__(self, "value", at_least(self.value, self.series.dtype))
 
     def to(self, value: Tensor, function: Callable[[Series], Series]) -> Jet:
         """Go on to a function's value, and its series as a function of this one."""
@@ -215,12 +221,13 @@ def reciprocal_from(result: Tensor, series: Series) -> Series:
 
 def sqrt_from(result: Tensor, series: Series) -> Series:
     """Give the series of the square root, whose value is `result`."""
-    return root_of(series.scaled(result**-2)).scaled(result)
+    inverse = result.reciprocal()  # not squared, as this may leave the range
+    return root_of(series.scaled(inverse).scaled(inverse)).scaled(result)
 
 
 def rsqrt_from(result: Tensor, series: Series) -> Series:
     """Give the series of ``1 / sqrt(x)``, whose value is `result`."""
-    return inverse_of(root_of(series.scaled(result**2))).scaled(result)
+    return inverse_of(root_of(series.scaled(result).scaled(result))).scaled(result)
 
 
 def tanh_from(result: Tensor, series: Series, first: int = 0) -> Series:
@@ -242,8 +249,18 @@ def power(x: Jet, exponent: Number) -> Series | None:
     if x.series is None or exponent == 0:
         return None
     if not float(exponent).is_integer():
-        return compose(x.series, _binomials(x.value, exponent, x.series.algebra.order))
+        unit = unit_of(x.value)
+        binomials = _binomials(x.value / unit, exponent, x.series.algebra.order)
+        return compose(x.series.scaled(1 / unit), binomials).scaled(unit**exponent)
     return _whole_power(x.reciprocal() if exponent < 0 else x, abs(int(exponent))).series
+
+
+def unit_of(value: Tensor) -> Tensor:
+    """Give a power of two next to each value, whose powers leave no range where it is the unit."""
+    value = value.detach()
+    unit = value / (2 * torch.frexp(value).mantissa)
+    is_normal = (unit >= torch.finfo(unit.dtype).tiny) & unit.isfinite()
+    return torch.where(is_normal, unit, 1)
 
 
 def _binomials(value: Tensor, exponent: Number, order: int) -> list[Tensor]:

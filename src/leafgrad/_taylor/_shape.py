@@ -135,7 +135,7 @@ def _padded(step: Step, x: Series) -> Series:
 
 
 def _copied(step: Step, x: Series) -> Series:
-    return x.changed(x.stack.to(step.results[0].device, step.results[0].dtype))
+    return x.changed(x.stack.to(step.results[0].device, step.wide(step.results[0].dtype)))
 
 
 def _same(_: Any, x: Series) -> Series:

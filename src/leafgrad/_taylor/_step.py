@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._taylor._jet import Jet
+from leafgrad._taylor._scale import at_least, wider
 from leafgrad._taylor._series import Series
 
 Result = Series | Jet | None | Sequence[Series | None]
@@ -22,6 +24,7 @@ class Step(NamedTuple):
     node: Node
     successors: _autograd.Successors
     name: str
+    dtype: torch.dtype  # of coefficients, which no value is less precise than
     first: int  # no index of its result before this one is asked for
     is_in_backward: bool  # where a checkpoint lets each look happen once
     seen: dict[str, Any]  # what it saved, as far as it was asked for
@@ -39,7 +42,7 @@ class Step(NamedTuple):
     def saved(self, name: str) -> Any:
         """Give an argument of the operation that the node saved."""
         if name not in self.seen:
-            self.seen[name] = _autograd.kept(self.node, name)
+            self.seen[name] = self._usable(name, _autograd.kept(self.node, name))
         return self.seen[name]
 
     def tensor(self, name: str) -> Tensor:
@@ -47,18 +50,28 @@ class Step(NamedTuple):
         tensor: Tensor | None = self.seen.get(name)
         if tensor is None:
             look = _autograd.kept if self.is_in_backward else _autograd.kept_at_hand
-            tensor = self.seen[name] = look(self.node, name)
-            self._check_memory(name)
+            tensor = self.seen[name] = self._usable(name, look(self.node, name))
         return tensor
 
-    def _check_memory(self, name: str) -> None:
-        """Raise where the tensor's memory is gone, which kills the process that reads it."""
-        tensor = self.seen[name]
-        if tensor is not None and (lack := _autograd.lacking_memory(tensor)):
+    def wide(self, dtype: torch.dtype) -> torch.dtype:
+        """Give a floating dtype, or that of coefficients where it is less precise."""
+        return wider(dtype, self.dtype)
+
+    def _usable(self, name: str, value: Any) -> Any:
+        """Give a tensor in the dtype of coefficients, where its own is less precise.
+
+        Raise where its memory is gone, which kills the process that reads it.
+        """
+        if not isinstance(value, Tensor):
+            return value
+        if lack := _autograd.lacking_memory(value):
             raise RuntimeError(
                 f"what {self.name} saved as {name!r} must hold data, but {lack}: give it back its "
                 "memory, which untyped_storage().resize_() took"
             )
+        if value.dtype == self.dtype or not value.is_floating_point():
+            return value
+        return at_least(value, self.dtype)
 
     def jet(self, name: str, series: Series | None) -> Jet:
         """Give a tensor that the node saved, with its series."""

@@ -25,7 +25,9 @@ from leafgrad._taylor._algebra import (
 from leafgrad._taylor._apart import keep_rows_apart
 from leafgrad._taylor._constants import made_once
 from leafgrad._taylor._engine import replay
+from leafgrad._taylor._look import Factorials, Look
 from leafgrad._taylor._refusal import Refusal
+from leafgrad._taylor._scale import LONG, Attempt, Scale, attempts, search
 from leafgrad._taylor._series import Series
 
 
@@ -51,8 +53,10 @@ class Taylor(NamedTuple):
             with self._mode():
                 return self.derivatives(orders)
         algebra, place, moved = _plan(frozenset(orders))
-        found = self._coefficients(algebra, moved, min([place[order] for order in orders]))
-        return {order: self._result(found.get(place[order]), _factorial(order)) for order in orders}
+        found = self._in_range(
+            algebra, moved, {place[order]: _factorial(order) for order in orders}
+        )
+        return {order: found[place[order]] for order in orders}
 
     def laplacian(self, dims: Sequence[int]) -> Tensor:
         """Give the sum of the second derivatives in these columns, or raise a `Refusal`."""
@@ -60,8 +64,7 @@ class Taylor(NamedTuple):
             with self._mode():
                 return self.laplacian(dims)
         moved = Moved(indices=tuple(range(len(dims))), columns=tuple(dims))
-        found = self._coefficients(squares(len(dims)), moved, len(dims))
-        return self._result(found.get(len(dims)), 2)
+        return self._in_range(squares(len(dims)), moved, {len(dims): 2})[len(dims)]
 
     def proves_rows_apart(self) -> bool:
         """Say whether the path alone, without any coefficient, proves that rows are independent.
@@ -74,7 +77,8 @@ class Taylor(NamedTuple):
             return False
         with self._mode(), torch.no_grad():
             try:
-                self._coefficients(powers(1), Moved(indices=(), columns=()))
+                scale = attempts(self.inputs.dtype, 1, 1)[0].scale
+                self._coefficients(powers(1), Moved(indices=(), columns=()), scale)
             except Refusal:
                 return False
         return True
@@ -92,35 +96,93 @@ class Taylor(NamedTuple):
         ):
             yield
 
-    def _coefficients(self, algebra: Algebra, moved: Moved, first: int = 0) -> dict[int, Tensor]:
+    def _in_range(self, algebra: Algebra, moved: Moved, asked: Factorials) -> dict[int, Tensor]:
+        """Multiply what is asked for by its factorials, where no coefficient left the range."""
+        tried, *others = attempts(self.inputs.dtype, asked[max(asked)], algebra.order)
+        scale, first = tried.scale, min(asked)
+        found = self._coefficients(algebra, moved, scale, first).computed()
+        look = Look(self.outputs, self.batch, asked)
+        if self._is_looked_at(found, asked) and not look.fits_plainly(found, tried.room):
+            with torch.no_grad():
+                scale = self._best_scale(found, moved, look, tried, others)
+            if scale is not tried.scale:
+                found = self._coefficients(algebra, moved, scale, first).computed()
+        known = dict(zip(found.indices, found.stack.unbind(0), strict=True))
+        return {
+            index: self._result(known.get(index), scale, factorial, algebra.degrees[index])
+            for index, factorial in asked.items()
+        }
+
+    def _is_looked_at(self, found: Series, asked: Factorials) -> bool:
+        """Say whether to look at coefficients, for which one waits where they are elsewhere."""
+        if _autograd.is_intercepted() or asked.keys().isdisjoint(found.indices):
+            return False
+        x = self.inputs
+        return x.is_cpu or (found.algebra.order > LONG and not x.is_meta)
+
+    def _best_scale(
+        self, found: Series, moved: Moved, look: Look, tried: Attempt, others: Sequence[Attempt]
+    ) -> Scale:
+        """Give the scale that was tried, with which these were found, or a better one."""
+        if look.fits(found, tried.room):
+            return tried.scale
+        for better in others:
+            exact = self._coefficients(found.algebra, moved, better.scale, min(look.asked))
+            if look.fits(exact, better.room):
+                return tried.scale if look.confirms(found, tried, exact, better) else better.scale
+        return self._searched(found.algebra, moved, look)
+
+    def _searched(self, algebra: Algebra, moved: Moved, look: Look) -> Scale:
+        """Find for each row the first scale with which no coefficient leaves the range.
+
+        Where there is none, that is no matter of scale: a function is infinite, or not a number.
+        """
+        tried = search(look.asked[max(look.asked)], algebra.order)
+        rows = self.inputs.new_full(self.outputs.shape[: self.batch], -1, dtype=torch.long)
+        for number, (scale, room) in enumerate(tried):
+            fit = look.rows_that_fit(
+                self._coefficients(algebra, moved, scale, min(look.asked)), room
+            )
+            rows = torch.where((rows < 0) & fit, number, rows)
+            if (rows >= 0).all():
+                break
+        rows = rows.clamp(min=0)
+        first = int(rows.max())
+        if (rows == first).all():
+            return tried[first].scale
+        return Scale(torch.float64, tuple(scale.exponents[0] for scale, _ in tried), rows)
+
+    def _coefficients(self, algebra: Algebra, moved: Moved, scale: Scale, first: int = 0) -> Series:
         """Replay the graph with the columns of the inputs that are `moved`.
 
         No index before `first` is asked for.
         """
         x = self.inputs
-        kept = _seed(algebra, moved, tuple(x.shape), self.batch, x.dtype, x.device)
-        seed = kept.changed(kept.stack.clone())  # into which a rule or a user may write
+        kept = _seed(algebra, moved, tuple(x.shape), self.batch, scale.dtype, x.device)
+        seed = kept.changed(scale.seed(kept.stack))
         try:
             found = replay(self.path, seed, first)
         except _autograd.Recomputation:
             found = _autograd.in_backward(lambda: self._replayed_in_backward(seed, first))
         if found is None:
-            return {}
+            return seed.changed(seed.stack[:0], indices=())
         if found.axes != _batch.rows_of(self.outputs.shape, self.batch):
             raise Refusal("the rows of outputs are not those of inputs")
-        return dict(zip(found.indices, found.stack.unbind(0), strict=True))
+        return found
 
     def _replayed_in_backward(self, seed: Series, first: int) -> Series | None:
         """Replay where a checkpoint computes all that it did not save anew once, not per look."""
         with self._mode():
             return replay(self.path, seed, first, is_in_backward=True)
 
-    def _result(self, coefficient: Tensor | None, factor: float) -> Tensor:
+    def _result(
+        self, coefficient: Tensor | None, scale: Scale, factorial: int, degree: int
+    ) -> Tensor:
         if coefficient is None:
             return self.inputs.new_zeros(self.outputs.shape)
         shape = self.outputs.shape
         result = coefficient if coefficient.shape == shape else coefficient.expand(shape)
-        result = result if factor == 1 else result * factor
+        result = scale.derivative(result, factorial, degree)
         return result if result.dtype == self.inputs.dtype else result.to(self.inputs.dtype)
 
 
@@ -153,6 +215,6 @@ def _seed(
 
 
 @lru_cache(maxsize=256)
-def _factorial(order: MultiIndex) -> float:
-    """Multiply the factorials, which is infinite rather than an error where they are too large."""
-    return math.prod(float(n) for count in order for n in range(1, count + 1))
+def _factorial(order: MultiIndex) -> int:
+    """Multiply the factorials of what is counted in each column."""
+    return math.prod(map(math.factorial, order))

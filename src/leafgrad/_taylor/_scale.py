@@ -1,0 +1,158 @@
+"""Powers of two that keep coefficients within the range of their dtype.
+
+A coefficient of degree d is a derivative divided by d!, which leaves the range of a dtype long
+before the derivative does. Where the first order of the inputs is multiplied by a power of two, all
+that is computed from it is multiplied by a power of that, its degree, without being rounded. So a
+scale costs nothing on the way, and is undone where the derivatives are given.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+_PLAIN = 2  # up to this order, factorials do not matter
+_SHORT = 8  # up to this order, coefficients are tried in single precision
+LONG = 16  # beyond this order, coefficients leave double precision at ordinary scales
+_STEP = 900  # in bits, a little less than double precision has above one
+
+
+class Scale(NamedTuple):
+    """The dtype of the coefficients, and what the first order of the inputs is multiplied by.
+
+    Attributes:
+        dtype: The dtype.
+        exponents: Of powers of two.
+        rows: Which of these is that of each row of the batch, None where all have the first.
+    """
+
+    dtype: torch.dtype
+    exponents: tuple[int, ...]
+    rows: Tensor | None = None
+
+    def seed(self, units: Tensor) -> Tensor:
+        """Multiply the first order of the inputs, into which a rule or a user may write then."""
+        if self.rows is None:
+            exponent = self.exponents[0]
+            return units * 2.0**exponent if exponent else units.clone()
+        return _by_row(self.rows, units, [(2.0**exponent,) for exponent in self.exponents], 1)
+
+    def derivative(self, coefficient: Tensor, factorial: int, degree: int) -> Tensor:
+        """Multiply a coefficient by its factorial, and undo the scale."""
+        largest = 100 if self.dtype == torch.float32 else _STEP
+        if self.rows is not None:
+            factors = [_factors(factorial, -degree * e, largest) for e in self.exponents]
+            return _by_row(self.rows, coefficient, factors, 0)
+        for factor in _factors(factorial, -degree * self.exponents[0], largest):
+            coefficient = coefficient if factor == 1 else coefficient * factor
+        return coefficient
+
+
+def _by_row(rows: Tensor, tensor: Tensor, factors: Sequence[Sequence[float]], first: int) -> Tensor:
+    """Multiply each row by the factors that are its own; the batch begins at the axis `first`."""
+    count = max(map(len, factors))
+    padded = [[*own, *[1.0] * (count - len(own))] for own in factors]
+    shape = *rows.shape, *[1] * (tensor.dim() - first - rows.dim())
+    for factor in tensor.new_tensor(padded).unbind(1):
+        tensor = tensor * factor[rows].reshape(shape)
+    return tensor
+
+
+@lru_cache(maxsize=256)
+def _factors(factorial: int, power: int, largest: int) -> tuple[float, ...]:
+    """Write ``factorial * 2**power`` as a product of factors, none far beyond ``2**largest``.
+
+    They are all above one, or all below it, so what is on the way is in range where the end is.
+    """
+    bits = factorial.bit_length() - 1
+    mantissa, power = factorial / (1 << bits), power + bits
+    steps = [math.copysign(largest, power)] * (abs(power) // largest)
+    first, *others = [power - sum(steps), *steps]
+    return (math.ldexp(mantissa, int(first)), *[2.0**step for step in others])
+
+
+class Room(NamedTuple):
+    """Between which limits coefficients are where none has left the range on the way.
+
+    What was too large on the way is infinite, or not a number, until the end. But what was too
+    small is zero, or has lost places, and is not seen at the end where it was multiplied by
+    something large afterwards; this would be so large itself, then, that it is seen.
+
+    Attributes:
+        lowest: Of what is asked for.
+        highest: Of any coefficient.
+        large: The value from which on what is lower is not trusted.
+    """
+
+    lowest: float
+    highest: float
+    large: float = 0
+
+    def holds(
+        self, coefficients: Tensor, asked: Tensor, values: Tensor, dims: Sequence[int]
+    ) -> Tensor:
+        """Say where all coefficients along some axes are within the limits."""
+        fit = coefficients.abs().amax(dims) <= self.highest
+        is_trusted = asked.abs().amin(dims) >= self.lowest
+        return fit & (is_trusted | (values.abs().amax(dims) < self.large))
+
+    def holds_all(self, coefficients: Tensor, asked: Tensor) -> bool:
+        """Say whether all are within the limits, whatever the values, in a fraction of the time."""
+        low, high = coefficients.aminmax()
+        if not (-self.highest <= low.item() and high.item() <= self.highest):
+            return False
+        return not self.lowest or asked.abs().min().item() >= self.lowest
+
+
+class Attempt(NamedTuple):
+    """A scale, and the limits that tell whether it is fine."""
+
+    scale: Scale
+    room: Room
+
+
+@lru_cache(maxsize=256)
+def attempts(dtype: torch.dtype, factorial: int, order: int) -> tuple[Attempt, ...]:
+    """List what is tried first where inputs have this dtype: nothing in half precision.
+
+    Zeros are common up to order 2, and trusted unless what is differentiated is large. Up to order
+    16, no coefficient leaves double precision but at scales that single precision cannot hold.
+    """
+    double = _scaled(torch.float64, factorial, order, 100 if order > _PLAIN else 0)
+    last = Attempt(double, Room(2.0**-400 if order > LONG else 0, 2.0**_STEP))
+    if dtype == torch.float64 or order > _SHORT:
+        return (last,)
+    bias, large = (0, 2.0**30) if order <= _PLAIN else (20, 0)
+    single = _scaled(torch.float32, factorial, order, bias)
+    return Attempt(single, Room(2.0**-30, 2.0**64, large)), last
+
+
+@lru_cache(maxsize=256)
+def search(factorial: int, order: int) -> tuple[Attempt, ...]:
+    """List what is tried then, from much room below the coefficients to much above them."""
+    biases = range(600, min(-300, -64 * order) - 1, -_STEP)
+    scales = (_scaled(torch.float64, factorial, order, bias) for bias in biases)
+    return tuple(Attempt(scale, Room(0, 2.0**_STEP)) for scale in scales)
+
+
+def _scaled(dtype: torch.dtype, factorial: int, order: int, bias: int) -> Scale:
+    """Scale so that what is divided by the factorial, of this order, is multiplied by 2**bias."""
+    return Scale(dtype, (round((math.log2(factorial) + bias) / order),))
+
+
+@cache
+def wider(one: torch.dtype, two: torch.dtype) -> torch.dtype:
+    """Give the floating dtype that holds more."""
+    return one if torch.finfo(one).bits >= torch.finfo(two).bits else two
+
+
+def at_least(value: Tensor, dtype: torch.dtype) -> Tensor:
+    """Give a tensor that is as precise as this dtype, with its graph."""
+    if value.dtype == dtype or wider(value.dtype, dtype) == value.dtype:
+        return value
+    return value.to(dtype)
