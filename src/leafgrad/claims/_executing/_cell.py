@@ -1,6 +1,7 @@
 """Execute a `{code-cell}` and check what its page says of it."""
 
 import ast
+import builtins
 import contextlib
 import io
 import re
@@ -9,9 +10,10 @@ import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from leafgrad.claims._executing._asserts import recorded
+from leafgrad.claims._executing._asserts import RECORDER, checked, recorded
 from leafgrad.claims._executing._objections import objections
 from leafgrad.claims._executing._raised import described, line_of
+from leafgrad.claims._executing._unread import unread, watched
 from leafgrad.claims._executing._watch import Watch
 from leafgrad.claims._page import Cell, Problem
 from leafgrad.claims._record import Check
@@ -19,6 +21,7 @@ from leafgrad.claims._record import Check
 _MAGIC = re.compile(r"\s*[!%?]|.*\?\s*$")
 _FRAME = re.compile(r'^ +File "([^"\n]*)", line .*(?:\n    .*)*\n?', re.MULTILINE)
 """Of a traceback in a warning, such as that of `detect_anomaly`: this machine's are nobody's."""
+_READ_FILE = re.compile(r"unclosed file <_io\.(?:BufferedReader |TextIOWrapper .*mode='rt?')")
 _ANYTHING = "\N{SNOWMAN}" * 9
 """A message that no error has: a pattern that matches it does not say what the message holds."""
 
@@ -32,15 +35,28 @@ def execute_cell(
         for line, objection in objections(tree, cell.source):
             watch.complain(objection, line)
         last = tree.body.pop() if _shows_last(tree, cell.source) else None
-        exec(compile(recorded(tree), path, "exec", dont_inherit=True, optimize=0), namespace)
+        for line, reason in unread(tree):
+            watch.complain(reason, line)
+        exec(compile(watched(recorded(tree)), path, "exec", dont_inherit=True, optimize=0), namespace)
         if isinstance(last, ast.Expr):
             expression = compile(ast.Expression(last.value), path, "eval", dont_inherit=True)
-            value = eval(expression, namespace)
+            with _reported(last):
+                value = eval(expression, namespace)
             if value is not None:
                 watch.show(value, "execute_result")
     except BaseException as error:  # noqa: BLE001 - whatever a cell raises is a finding
         return error
     return None
+
+
+def _reported(last: ast.Expr) -> contextlib.AbstractContextManager[None]:
+    """Let the last line of a cell, which is not rewritten, tell what it checks, if it does."""
+    text = checked(last)
+    if text is None:
+        return contextlib.nullcontext()
+    calling: contextlib.AbstractContextManager[None]
+    calling = vars(builtins)[RECORDER].calling(last.lineno, text)
+    return calling
 
 
 def check_cell(cell: Cell, error: BaseException | None, watch: Watch) -> Iterator[Check]:
@@ -89,8 +105,13 @@ def says_nothing(cell: Cell) -> Iterator[Problem]:
 def undeclared(
     caught: list[warnings.WarningMessage], declared: str | None
 ) -> Iterator[warnings.WarningMessage]:
-    """Yield the warnings that no declaration matches."""
+    """Yield the warnings that no declaration matches, but for what Python itself keeps silent.
+
+    It is silent of a file that was read and left open, as in `open("data.txt").read()`.
+    """
     for warning in caught:
+        if warning.category is ResourceWarning and _READ_FILE.match(str(warning.message)):
+            continue
         if declared is None or not _matches(declared, warning.message):
             yield warning
 
