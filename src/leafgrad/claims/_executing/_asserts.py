@@ -17,11 +17,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from leafgrad.claims._executing._raised import line_of
+from leafgrad.claims._executing._reporting import RECORDER, last_name, report
+from leafgrad.claims._executing._vacuous import Vacuous, attended, speaks_of_nan
 from leafgrad.claims._page import Cell, Doctest, Step
 from leafgrad.claims._record import Check
-
-RECORDER = "__leafgrad_check__"
-"""The builtin through which a rewritten assert reports."""
 
 FAILED = "leafgrad_failed"
 """The attribute of an error by which a call has told that something is not true."""
@@ -49,7 +48,9 @@ def has_checks(source: str) -> bool:
 
 def recorded(tree: ast.AST) -> ast.AST:
     """Rewrite the checks in `tree` so that what they find is reported before it is judged."""
-    return _Reporting().visit(tree)
+    tests = [node.test for node in statements(tree) if isinstance(node, ast.Assert)]
+    asks_nan = any(speaks_of_nan(test) and not _has_mask(test) for test in tests)
+    return ast.fix_missing_locations(_Reporting(asks_nan=asks_nan).visit(tree))
 
 
 @functools.lru_cache(maxsize=4096)  # each mutant of a claim is judged with all that stands above it
@@ -79,11 +80,6 @@ def checked(node: ast.AST) -> str | None:
             expecting = (item.context_expr for item in items if _expects(item.context_expr))
             return next(map(ast.unparse, expecting), None)
     return None
-
-
-def last_name(call: ast.Call) -> str:
-    """Return the name of what is called, without where it comes from."""
-    return ast.unparse(call.func).rpartition(".")[2]
 
 
 def _expects(call: ast.expr, at_least: int = 1) -> bool:
@@ -157,6 +153,7 @@ class Recorder:
     def __init__(self, path: str) -> None:
         self._path = path
         self.unread: Any = None  # what hears of all that is not asserted
+        self.vacuous = Vacuous()
         self.settle()
 
     def settle(self) -> None:
@@ -167,7 +164,7 @@ class Recorder:
         self._read = 0
         self._false: set[int] = set()
 
-    def __call__(
+    def asserting(
         self, line: int, text: str, test: object, operands: Callable[[], dict[str, Any]]
     ) -> bool:
         """Report an assert of `text`; `operands` is asked for its parts if it failed."""
@@ -176,6 +173,8 @@ class Recorder:
         if isinstance(test, _ALWAYS_TRUE):
             kind = type(test).__name__
             found = f"it is a {kind}, which is always true: call it, or compare it"
+        elif (reason := self.vacuous.take(line)) and passed:
+            found = reason
         self._note(line, text, passed=not found and passed, found=found)
         return passed
 
@@ -237,6 +236,9 @@ class Recorder:
 
 
 class _Reporting(ast.NodeTransformer):
+    def __init__(self, *, asks_nan: bool) -> None:
+        self._asks_nan = asks_nan
+
     def visit(self, node: ast.AST) -> Any:
         """Visit statements only: no expression holds an assert."""
         if isinstance(node, ast.expr):
@@ -249,21 +251,20 @@ class _Reporting(ast.NodeTransformer):
 
     def visit_Assert(self, node: ast.Assert) -> ast.Assert:
         test, text = node.test, ast.unparse(node.test)
-        arguments = [ast.Constant(node.lineno), ast.Constant(text), test, _operands(test)]
-        node.test = ast.Call(ast.Name(RECORDER, ast.Load()), arguments, [])
-        for made in (node.test, node.test.func, *arguments[:2], arguments[3]):
-            ast.copy_location(made, test)
+        seen = attended(test, node.lineno, asks_nan=self._asks_nan)
+        made = report("asserting", node.lineno, text, seen, _operands(test))
+        node.test = ast.copy_location(made, test)
         return node
+
+
+def _has_mask(test: ast.expr) -> bool:
+    return any(isinstance(node, ast.Subscript) for node in ast.walk(test))
 
 
 def _calling(statement: ast.stmt, text: str) -> ast.With:
     """Build `with RECORDER.calling(line, text): statement`."""
-    recorder = ast.Attribute(ast.Name(RECORDER, ast.Load()), "calling", ast.Load())
-    arguments: list[ast.expr] = [ast.Constant(statement.lineno), ast.Constant(text)]
-    around = ast.With([ast.withitem(ast.Call(recorder, arguments, []))], [statement])
-    for made in (around, around.items[0].context_expr, recorder, recorder.value, *arguments):
-        ast.copy_location(made, statement)
-    return around
+    around = ast.With([ast.withitem(report("calling", statement.lineno, text))], [statement])
+    return ast.copy_location(around, statement)
 
 
 def _operands(test: ast.expr) -> ast.Lambda:

@@ -6,13 +6,15 @@ import contextlib
 import io
 import re
 import tokenize
+import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from leafgrad.claims._executing._asserts import RECORDER, checked, recorded
+from leafgrad.claims._executing._asserts import checked, recorded
 from leafgrad.claims._executing._objections import objections
 from leafgrad.claims._executing._raised import described, line_of
+from leafgrad.claims._executing._reporting import RECORDER
 from leafgrad.claims._executing._unread import unread, watched
 from leafgrad.claims._executing._watch import Watch
 from leafgrad.claims._page import Cell, Problem
@@ -24,6 +26,18 @@ _FRAME = re.compile(r'^ +File "([^"\n]*)", line .*(?:\n    .*)*\n?', re.MULTILIN
 _READ_FILE = re.compile(r"unclosed file <_io\.(?:BufferedReader |TextIOWrapper .*mode='rt?')")
 _ANYTHING = "\N{SNOWMAN}" * 9
 """A message that no error has: a pattern that matches it does not say what the message holds."""
+
+_COMMON = (
+    "division by zero",
+    "list index out of range",
+    "invalid literal for int() with base 10: 'a'",
+    "name 'x' is not defined",
+    "unsupported operand type(s) for +: 'int' and 'str'",
+    "'NoneType' object has no attribute 'grad'",
+    "grad can be implicitly created only for scalar outputs",
+    "[Errno 2] No such file or directory: 'data.txt'",
+)
+"""Messages that have nothing in common: a pattern that matches most of them says nothing."""
 
 
 def execute_cell(
@@ -98,8 +112,19 @@ def unexpected(
 def says_nothing(cell: Cell) -> Iterator[Problem]:
     """Yield the declarations of `cell` that any error, or any warning, of their type would meet."""
     for option, declared in {"raises": cell.raises, "warns": cell.warns}.items():
-        if declared is not None and re.search(_pattern(declared), _ANYTHING):
+        if declared is not None and _is_vague(_pattern(declared)):
             yield Problem(cell.fence, f":{option}: must say what the message holds: {declared!r}")
+
+
+def cut_short(
+    cell: Cell, error: BaseException | None, path: str
+) -> Iterator[Problem]:
+    """Yield the line of a cell that declares its exception, and has more below what raised it."""
+    frames = traceback.walk_tb(error.__traceback__ if error is not None else None)
+    here = (line for frame, line in frames if frame.f_code.co_filename == path)
+    line, last = next(here, None), _last_statement(cell)
+    if cell.raises is not None and line is not None and last is not None and line < last:
+        yield Problem(last, f"line {line} raises what :raises: declares, so this never runs")
 
 
 def undeclared(
@@ -177,6 +202,20 @@ def _matches(declared: str, happened: object) -> bool:
     name, kind = declared.partition(":")[0].strip(), type(happened)
     names = {kind.__name__, f"{kind.__module__}.{kind.__qualname__}"}
     return name in names and re.search(_pattern(declared), str(happened)) is not None
+
+
+def _is_vague(pattern: str) -> bool:
+    matched = [message for message in _COMMON if re.search(pattern, message)]
+    return bool(re.search(pattern, _ANYTHING)) or 2 * len(matched) > len(_COMMON)
+
+
+def _last_statement(cell: Cell) -> int | None:
+    """Return the line where the last statement of a cell begins, if it can be read and has one."""
+    try:
+        body = ast.parse(cell.source).body
+    except SyntaxError:
+        return None
+    return cell.line + body[-1].lineno - 1 if body else None
 
 
 def _pattern(declared: str) -> str:

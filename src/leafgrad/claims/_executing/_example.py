@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
-from leafgrad.claims._executing._asserts import RECORDER, has_checks, recorded
+from leafgrad.claims._executing._asserts import has_checks, recorded
 from leafgrad.claims._executing._objections import objections
 from leafgrad.claims._executing._raised import described
+from leafgrad.claims._executing._reporting import RECORDER
 from leafgrad.claims._page import Problem
 from leafgrad.claims._record import Check
 

@@ -13,10 +13,11 @@ import types
 from collections.abc import Iterator
 from pathlib import Path
 
-from leafgrad.claims._executing._asserts import RECORDER, Recorder
+from leafgrad.claims._executing._asserts import Recorder
 from leafgrad.claims._executing._beside import import_from
 from leafgrad.claims._executing._cell import (
     check_cell,
+    cut_short,
     declared_outputs,
     execute_cell,
     says_nothing,
@@ -26,6 +27,7 @@ from leafgrad.claims._executing._cell import (
 from leafgrad.claims._executing._ending import begin, end
 from leafgrad.claims._executing._example import execute_examples
 from leafgrad.claims._executing._raised import described
+from leafgrad.claims._executing._reporting import RECORDER
 from leafgrad.claims._executing._watch import Watch
 from leafgrad.claims._page import Cell, Doctest, Inline, Page, Problem, Step
 from leafgrad.claims._record import Check, Record
@@ -88,7 +90,11 @@ class Room:
     def _cell(self, step: Cell) -> Record:
         error = execute_cell(step, self._namespace, self._path, self._watch)
         asserted = self._asserted(step)
-        problems = (*says_nothing(step), *unexpected(step, error, asserted, self._path))
+        problems = (
+            *says_nothing(step),
+            *unexpected(step, error, asserted, self._path),
+            *cut_short(step, error, self._path),
+        )
         checks = tuple(check_cell(step, error, self._watch))
         self._watch.outputs.extend(declared_outputs(step, error, self._watch, self._path))
         return Record(

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from types import GeneratorType
 from typing import Any
 
-from leafgrad.claims._executing._asserts import FAILED, RECORDER, checked, last_name, statements
+from leafgrad.claims._executing._asserts import FAILED, checked, statements
+from leafgrad.claims._executing._reporting import last_name, report
 
 _ASKS = frozenset(
     (
@@ -65,7 +66,7 @@ class Unread:
             self._complain(f"nobody looks at what {name}() gives here: {what}", line)
         return value
 
-    def passes(self, line: int, *, is_broad: bool) -> None:
+    def passes(self, line: int, is_broad: bool) -> None:
         """Complain if the exception that is being handled must not be passed over."""
         name = sys._getframe(1).f_code.co_name  # noqa: SLF001 - documented
         self.swallows(sys.exception(), line, is_broad=is_broad, function=name)
@@ -123,8 +124,8 @@ class _Telling(ast.NodeTransformer):
     def visit_Expr(self, node: ast.Expr) -> ast.Expr:
         called = node.value.value if isinstance(node.value, ast.Await) else node.value
         if isinstance(called, ast.Call) and not _asks(called) and checked(node) is None:
-            told = [ast.Constant(node.lineno), ast.Constant(last_name(called)), node.value]
-            node.value = ast.copy_location(_tell("value", *told), node.value)
+            told = report("unread.value", node.lineno, last_name(called), node.value)
+            node.value = ast.copy_location(told, node.value)
         return node
 
     def visit_Try(self, node: ast.Try) -> ast.AST:
@@ -132,9 +133,8 @@ class _Telling(ast.NodeTransformer):
         for handler in () if is_expected else node.handlers:
             is_broad = _broad(handler.type)
             if _is_silent(handler.body, is_broad=is_broad):
-                broad = ast.keyword("is_broad", ast.Constant(is_broad))
-                told = _tell("passes", ast.Constant(handler.lineno), broad)
-                handler.body.insert(0, ast.copy_location(ast.Expr(told), handler.body[0]))
+                told = ast.Expr(report("unread.passes", handler.lineno, is_broad))
+                handler.body.insert(0, ast.copy_location(told, handler.body[0]))
         return self.generic_visit(node)
 
     visit_TryStar = visit_Try  # noqa: N815 - so ast calls it
@@ -158,11 +158,3 @@ def _is_silent(body: list[ast.stmt], *, is_broad: bool) -> bool:
 
 def _is_constant(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant)
-
-
-def _tell(method: str, *arguments: ast.expr | ast.keyword) -> ast.Call:
-    """Build `RECORDER.unread.method(arguments)`."""
-    unread_ = ast.Attribute(ast.Name(RECORDER, ast.Load()), "unread", ast.Load())
-    given = [argument for argument in arguments if isinstance(argument, ast.expr)]
-    options = [argument for argument in arguments if isinstance(argument, ast.keyword)]
-    return ast.Call(ast.Attribute(unread_, method, ast.Load()), given, options)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-from leafgrad.claims._executing._asserts import RECORDER
 from leafgrad.claims._executing._kept import Kept
+from leafgrad.claims._executing._reporting import RECORDER
 from leafgrad.claims._executing._unread import Unread
 
 _HEARD: tuple[tuple[ModuleType, str], ...] = (

@@ -16,8 +16,8 @@ from typing import Any, TextIO
 from leafgrad.claims._executing._kept import Kept
 from leafgrad.claims._executing._raised import line_of
 from leafgrad.claims._executing._streams import Descriptors, brief, text_stream
-from leafgrad.claims._executing._untouched import Untouched, refuse_silence
 from leafgrad.claims._executing._unread import Unread
+from leafgrad.claims._executing._untouched import Untouched, refuse_silence
 
 LIMIT = 1_000_000
 """How many characters a step may show: a page is something to read."""
