@@ -188,8 +188,16 @@ def _exceptions(ran: Sequence[Ran]) -> Iterator[Check]:
 
 
 def _fails(evidence: Sequence[Check]) -> bool:
-    """Say whether the evidence shows that its claim is false, not merely that it was not asked."""
-    return any(not check.passed and check.found != _NEVER for check in evidence)
+    """Say whether the evidence shows that its claim is false, not merely that it was not asked.
+
+    A name that nobody defined is missing on every version of torch.
+    """
+    failed = (check for check in evidence if not check.passed and check.found != _NEVER)
+    return any(check.kind != "exception" or not _is_slip(check) for check in failed)
+
+
+def _is_slip(check: Check) -> bool:
+    return check.text.startswith(("NameError", "SyntaxError", "IndentationError"))
 
 
 def _unproven(verdict: ClaimVerdict, torch: str | None) -> Iterator[Problem]:
@@ -202,11 +210,15 @@ def _unproven(verdict: ClaimVerdict, torch: str | None) -> Iterator[Problem]:
             "between it and the next claim or heading",
         )
     elif verdict.is_skipped and not _fails(verdict.evidence):
-        yield Problem(
-            claim.line,
-            f"claim {claim.id} holds on torch {torch} too: "
-            f"`:{broken_bound(claim, torch)}:` is wrong or its evidence is too weak",
-        )
+        slips = [check for check in verdict.evidence if check.kind == "exception"]
+        for slip in slips:
+            yield Problem(slip.line, f"{slip.text}: that it is false here is shown by no such slip")
+        if not slips:
+            yield Problem(
+                claim.line,
+                f"claim {claim.id} holds on torch {torch} too: "
+                f"`:{broken_bound(claim, torch)}:` is wrong or its evidence is too weak",
+            )
 
 
 def _values(ran: Sequence[Ran]) -> dict[str, str]:
