@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import coverage
 import hypothesis
 import pytest
 import torch
@@ -10,6 +11,13 @@ collect_ignore = ["docs/_build", "docs/_extensions", "docs/conf.py"]  # of docs,
 
 hypothesis.settings.register_profile("leafgrad", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("leafgrad")
+
+
+def pytest_sessionfinish() -> None:
+    """Save what this process has covered: pytest-xdist kills a worker that takes 10 s to end."""
+    measuring = coverage.Coverage.current()
+    if measuring is not None:
+        measuring.save()
 
 
 def switches() -> dict[str, object]:

@@ -8,13 +8,23 @@ from leafgrad.claims._page import Problem
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Check:
-    """One thing that was compared with the truth: an assert, a pin, an exception, an example."""
+    """One thing that was compared with the truth: an assert, a pin, an exception, an example.
+
+    An assert in a function stands on one `line` and may be `asked` for by another, which is the
+    line whose claim it proves or refutes. One of the kind `caught` was evaluated and raised.
+    """
 
     line: int
     kind: str
     text: str
     passed: bool
     found: str = ""
+    asked: int | None = None
+
+    @property
+    def place(self) -> int:
+        """The line of the page that it is evidence on."""
+        return self.line if self.asked is None else self.asked
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

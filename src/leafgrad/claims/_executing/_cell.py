@@ -1,17 +1,21 @@
 """Execute a `{code-cell}` and check what its page says of it."""
 
 import ast
+import builtins
 import contextlib
 import io
 import re
 import tokenize
+import traceback
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from leafgrad.claims._executing._asserts import recorded
+from leafgrad.claims._executing._asserts import checked, recorded
 from leafgrad.claims._executing._objections import objections
 from leafgrad.claims._executing._raised import described, line_of
+from leafgrad.claims._executing._reporting import RECORDER
+from leafgrad.claims._executing._unread import unread, watched
 from leafgrad.claims._executing._watch import Watch
 from leafgrad.claims._page import Cell, Problem
 from leafgrad.claims._record import Check
@@ -19,8 +23,21 @@ from leafgrad.claims._record import Check
 _MAGIC = re.compile(r"\s*[!%?]|.*\?\s*$")
 _FRAME = re.compile(r'^ +File "([^"\n]*)", line .*(?:\n    .*)*\n?', re.MULTILINE)
 """Of a traceback in a warning, such as that of `detect_anomaly`: this machine's are nobody's."""
+_READ_FILE = re.compile(r"unclosed file <_io\.(?:BufferedReader |TextIOWrapper .*mode='rt?')")
 _ANYTHING = "\N{SNOWMAN}" * 9
 """A message that no error has: a pattern that matches it does not say what the message holds."""
+
+_COMMON = (
+    "division by zero",
+    "list index out of range",
+    "invalid literal for int() with base 10: 'a'",
+    "name 'x' is not defined",
+    "unsupported operand type(s) for +: 'int' and 'str'",
+    "'NoneType' object has no attribute 'grad'",
+    "grad can be implicitly created only for scalar outputs",
+    "[Errno 2] No such file or directory: 'data.txt'",
+)
+"""Messages that have nothing in common: a pattern that matches most of them says nothing."""
 
 
 def execute_cell(
@@ -32,15 +49,28 @@ def execute_cell(
         for line, objection in objections(tree, cell.source):
             watch.complain(objection, line)
         last = tree.body.pop() if _shows_last(tree, cell.source) else None
-        exec(compile(recorded(tree), path, "exec", dont_inherit=True, optimize=0), namespace)
+        for line, reason in unread(tree):
+            watch.complain(reason, line)
+        exec(compile(watched(recorded(tree)), path, "exec", dont_inherit=True, optimize=0), namespace)
         if isinstance(last, ast.Expr):
             expression = compile(ast.Expression(last.value), path, "eval", dont_inherit=True)
-            value = eval(expression, namespace)
+            with _reported(last):
+                value = eval(expression, namespace)
             if value is not None:
                 watch.show(value, "execute_result")
     except BaseException as error:  # noqa: BLE001 - whatever a cell raises is a finding
         return error
     return None
+
+
+def _reported(last: ast.Expr) -> contextlib.AbstractContextManager[None]:
+    """Let the last line of a cell, which is not rewritten, tell what it checks, if it does."""
+    text = checked(last)
+    if text is None:
+        return contextlib.nullcontext()
+    calling: contextlib.AbstractContextManager[None]
+    calling = vars(builtins)[RECORDER].calling(last.lineno, text)
+    return calling
 
 
 def check_cell(cell: Cell, error: BaseException | None, watch: Watch) -> Iterator[Check]:
@@ -82,15 +112,31 @@ def unexpected(
 def says_nothing(cell: Cell) -> Iterator[Problem]:
     """Yield the declarations of `cell` that any error, or any warning, of their type would meet."""
     for option, declared in {"raises": cell.raises, "warns": cell.warns}.items():
-        if declared is not None and re.search(_pattern(declared), _ANYTHING):
+        if declared is not None and _is_vague(_pattern(declared)):
             yield Problem(cell.fence, f":{option}: must say what the message holds: {declared!r}")
+
+
+def cut_short(
+    cell: Cell, error: BaseException | None, path: str
+) -> Iterator[Problem]:
+    """Yield the line of a cell that declares its exception, and has more below what raised it."""
+    frames = traceback.walk_tb(error.__traceback__ if error is not None else None)
+    here = (line for frame, line in frames if frame.f_code.co_filename == path)
+    line, last = next(here, None), _last_statement(cell)
+    if cell.raises is not None and line is not None and last is not None and line < last:
+        yield Problem(last, f"line {line} raises what :raises: declares, so this never runs")
 
 
 def undeclared(
     caught: list[warnings.WarningMessage], declared: str | None
 ) -> Iterator[warnings.WarningMessage]:
-    """Yield the warnings that no declaration matches."""
+    """Yield the warnings that no declaration matches, but for what Python itself keeps silent.
+
+    It is silent of a file that was read and left open, as in `open("data.txt").read()`.
+    """
     for warning in caught:
+        if warning.category is ResourceWarning and _READ_FILE.match(str(warning.message)):
+            continue
         if declared is None or not _matches(declared, warning.message):
             yield warning
 
@@ -156,6 +202,20 @@ def _matches(declared: str, happened: object) -> bool:
     name, kind = declared.partition(":")[0].strip(), type(happened)
     names = {kind.__name__, f"{kind.__module__}.{kind.__qualname__}"}
     return name in names and re.search(_pattern(declared), str(happened)) is not None
+
+
+def _is_vague(pattern: str) -> bool:
+    matched = [message for message in _COMMON if re.search(pattern, message)]
+    return bool(re.search(pattern, _ANYTHING)) or 2 * len(matched) > len(_COMMON)
+
+
+def _last_statement(cell: Cell) -> int | None:
+    """Return the line where the last statement of a cell begins, if it can be read and has one."""
+    try:
+        body = ast.parse(cell.source).body
+    except SyntaxError:
+        return None
+    return cell.line + body[-1].lineno - 1 if body else None
 
 
 def _pattern(declared: str) -> str:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
-from leafgrad.claims._executing._asserts import RECORDER, recorded
+from leafgrad.claims._executing._asserts import has_checks, recorded
 from leafgrad.claims._executing._objections import objections
 from leafgrad.claims._executing._raised import described
+from leafgrad.claims._executing._reporting import RECORDER
 from leafgrad.claims._page import Problem
 from leafgrad.claims._record import Check
 
@@ -43,7 +44,7 @@ def _prepared(test: doctest.DocTest, example: doctest.Example) -> Iterator[Probl
     ast.increment_lineno(tree, line - 1)
     for place, objection in objections(tree, example.source):
         yield Problem(place, objection)
-    if "assert" in example.source:
+    if has_checks(example.source):
         example.source = ast.unparse(recorded(tree)) + "\n"
 
 

@@ -13,10 +13,11 @@ import types
 from collections.abc import Iterator
 from pathlib import Path
 
-from leafgrad.claims._executing._asserts import RECORDER, Recorder
+from leafgrad.claims._executing._asserts import Recorder
 from leafgrad.claims._executing._beside import import_from
 from leafgrad.claims._executing._cell import (
     check_cell,
+    cut_short,
     declared_outputs,
     execute_cell,
     says_nothing,
@@ -26,6 +27,7 @@ from leafgrad.claims._executing._cell import (
 from leafgrad.claims._executing._ending import begin, end
 from leafgrad.claims._executing._example import execute_examples
 from leafgrad.claims._executing._raised import described
+from leafgrad.claims._executing._reporting import RECORDER
 from leafgrad.claims._executing._watch import Watch
 from leafgrad.claims._page import Cell, Doctest, Inline, Page, Problem, Step
 from leafgrad.claims._record import Check, Record
@@ -52,9 +54,10 @@ class Room:
         if path.endswith(".md"):  # a module's own folder is not where its imports look
             import_from(Path.cwd())
         self._path = path
-        self._recorder = Recorder()
+        self._recorder = Recorder(path)
         vars(builtins)[RECORDER] = self._recorder
-        self._watch = Watch(path)
+        self._watch = Watch(path, self._recorder.has_told)
+        self._recorder.unread = self._watch.unread
         vars(builtins)["display"] = self._watch.show
         self._namespace = _as_main(path)
         self._line = 1
@@ -72,7 +75,7 @@ class Room:
                     record = self._examples(step)
                 case Inline():
                     record = self._inline(step)
-        return self._gathered(record, step.warns if isinstance(step, Cell) else None)
+        return self._gathered(record, step)
 
     def closing(self) -> Record:
         """Do what Python does when a program ends, and gather what went wrong in it."""
@@ -81,12 +84,17 @@ class Room:
             self._namespace = _as_main(self._path)
             vars(builtins).pop("_", None)  # what an example showed last
             gc.collect()
+        self._watch.complain_of_kept()
         return self._gathered(Record(), None)
 
     def _cell(self, step: Cell) -> Record:
         error = execute_cell(step, self._namespace, self._path, self._watch)
-        asserted = self._recorder.take()
-        problems = (*says_nothing(step), *unexpected(step, error, asserted, self._path))
+        asserted = self._asserted(step)
+        problems = (
+            *says_nothing(step),
+            *unexpected(step, error, asserted, self._path),
+            *cut_short(step, error, self._path),
+        )
         checks = tuple(check_cell(step, error, self._watch))
         self._watch.outputs.extend(declared_outputs(step, error, self._watch, self._path))
         return Record(
@@ -121,19 +129,24 @@ class Room:
         check = Check(line=step.line, kind="inline", text=step.source, passed=passed, found=found)
         return Record(checks=(check,))
 
-    def _gathered(self, record: Record, declared: str | None) -> Record:
+    def _asserted(self, step: Step | None) -> tuple[Check, ...]:
+        """Take what was asserted: in `step` itself, or else where it calls what asserts."""
+        return tuple(_asked_by(step, check) for check in self._recorder.take())
+
+    def _gathered(self, record: Record, step: Step | None) -> Record:
         if self._watch.is_copy:
             _leave(record)
         gathered = dataclasses.replace(
             record,
             outputs=tuple(self._watch.outputs),
-            checks=(*self._recorder.take(), *record.checks),
-            problems=tuple(map(_brief, (*record.problems, *self._unasked(declared)))),
+            checks=(*self._asserted(step), *record.checks),
+            problems=tuple(map(_brief, (*record.problems, *self._unasked(step)))),
         )
         self._watch.forget()
         return gathered
 
-    def _unasked(self, declared: str | None) -> Iterator[Problem]:
+    def _unasked(self, step: Step | None) -> Iterator[Problem]:
+        declared = step.warns if isinstance(step, Cell) else None
         for warning in undeclared(self._watch.warnings, declared):
             line = warning.lineno if warning.filename == self._path else self._line
             kind = warning.category.__name__
@@ -151,6 +164,15 @@ def _as_main(path: str) -> dict[str, object]:
     main.__spec__ = importlib.machinery.ModuleSpec("__main__", None)
     sys.modules["__main__"] = main
     return main.__dict__
+
+
+def _asked_by(step: Step | None, check: Check) -> Check:
+    """Say of a check which line of `step` asks for it; none but its own where it stands there."""
+    if step is None or check.line in range(step.line, step.line + len(step.source.splitlines())):
+        return dataclasses.replace(check, asked=None)
+    if isinstance(step, Cell):
+        return check  # of a thread that an earlier cell has begun nobody asks
+    return dataclasses.replace(check, asked=step.line)
 
 
 def _leave(record: Record) -> None:

@@ -4,7 +4,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from leafgrad.claims._executing._asserts import RECORDER, statements
+from leafgrad.claims._executing._asserts import checked, statements
+from leafgrad.claims._executing._reporting import RECORDER, last_name
 
 WIDEST = 0.1
 """The largest constant tolerance: beyond it hardly anything is told from anything else."""
@@ -13,6 +14,14 @@ _TOLERANCES = frozenset({"abs", "abs_tol", "atol", "delta", "rel", "rel_tol", "r
 _COMPARING = re.compile("close|approx|almost|gradcheck|gradgradcheck", re.IGNORECASE)
 _TWO_VALUES_FIRST = re.compile("close", re.IGNORECASE)
 _SUSPECT = re.compile(f"{_COMPARING.pattern}|{RECORDER}", re.IGNORECASE)
+_FIXED = frozenset({"abs", "float", "id", "int", "len", "list", "max", "min", "set", "sorted"})
+"""Functions that give the same each time: of others a page may say that they do."""
+
+_ALIKE = re.compile(r"(?:all|is)_?close|(?:array_)?equal|array_equiv|eq")
+_ASSERTING_ALIKE = re.compile(r"assert\w*(?:close|equal)|assertEquals?", re.IGNORECASE)
+_SAME = (ast.Eq, ast.GtE, ast.Is, ast.LtE)
+_RAISES = frozenset({"assertRaises", "raises"})
+_ANY_ERROR = frozenset({"BaseException", "Exception"})
 _OPEN = (ast.Name, ast.Call, ast.BinOp)
 _COMMANDS = frozenset({"os.system", "subprocess.call", "subprocess.run"})
 _DISPLAYS = (ast.Tuple, ast.List, ast.Set)
@@ -24,6 +33,11 @@ def objections(tree: ast.AST, source: str) -> Iterator[tuple[int, str]]:
         match node:
             case ast.Assert():
                 reason = _cannot_fail(node.test)
+            case ast.Expr(ast.Call() as call) if checked(node) and _compares_alike(call):
+                reason = _itself(call)
+            case ast.withitem(context_expr=ast.Call() as call) if _passes_for_any(call):
+                yield call.lineno, f"any error passes for {ast.unparse(call)}: name its type"
+                continue
             case ast.Call():
                 reason = _too_wide(node)
             case ast.Expr(ast.Call() as call) if ast.unparse(call.func) in _COMMANDS:
@@ -42,7 +56,80 @@ def _cannot_fail(test: ast.expr) -> str | None:
         return f"this assert cannot fail: a {kind} that holds something is always true"
     if not any(isinstance(node, _OPEN) for node in ast.walk(test)) and _is_true(test):
         return f"this assert cannot fail: {ast.unparse(test)} judges constants only"
+    return next(filter(None, map(_always_true, _affirmed(test))), None)
+
+
+def _affirmed(test: ast.expr) -> Iterator[ast.expr]:
+    """Yield the parts of `test` that are not negated and all must hold."""
+    waiting = [test]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        match part:
+            case ast.BoolOp(op=ast.And(), values=values):
+                waiting += values
+            case ast.Call(func=ast.Attribute(value=value, attr="all" | "item")):
+                waiting.append(value)
+            case ast.Call(args=[value]) if last_name(part) in {"all", "bool"}:
+                waiting.append(value)
+
+
+def _always_true(part: ast.expr) -> str | None:
+    """Say why a part of a test is true of anything; None where it is not."""
+    match part:
+        case ast.BoolOp(op=ast.Or(), values=values) if any(map(_is_constant, values)):
+            constant = next(filter(_is_constant, values))
+            return f"this assert cannot fail: `or {ast.unparse(constant)}` is always true"
+        case ast.Constant(value=str(text)) if text:
+            return f"this assert takes {text!r} for a test: a message follows a comma"
+        case ast.JoinedStr() | ast.Call(func=ast.Name(id="ascii" | "format" | "repr" | "str")):
+            return f"this assert cannot fail: {ast.unparse(part)} is text, which is true"
+        case ast.Compare(
+            left=ast.Call(func=ast.Name(id="len")), ops=[ast.GtE()], comparators=[ast.Constant(0)]
+        ):
+            return f"this assert cannot fail: no length is below 0: {ast.unparse(part)}"
+        case ast.Compare(left=ast.Constant(value=""), ops=[ast.In()]):
+            return f"this assert cannot fail: all text holds '': {ast.unparse(part)}"
+        case ast.Call(func=ast.Name(id="isinstance"), args=[_, ast.Name(id="object")]):
+            return f"this assert cannot fail: everything is an object: {ast.unparse(part)}"
+        case ast.Compare(left=left, ops=[sign], comparators=[right]) if isinstance(sign, _SAME):
+            is_name = isinstance(left, ast.Name)  # an attribute may be made anew each time
+            if ast.dump(left) == ast.dump(right) and (is_name or not isinstance(sign, ast.Is)):
+                return _itself(left) if _is_fixed(left) else None
+        case ast.Call() if _compares_alike(part):
+            return _itself(part)
     return None
+
+
+def _compares_alike(call: ast.Call) -> bool:
+    """Tell whether `call` compares something with what is written just as it."""
+    given, name = call.args[:2], last_name(call)
+    if isinstance(call.func, ast.Attribute) and len(given) == 1 and name in {"allclose", "equal"}:
+        given = [call.func.value, *given]
+    is_alike = len(given) == 2 and ast.dump(given[0]) == ast.dump(given[1])  # noqa: PLR2004 - two
+    compares = _ALIKE.fullmatch(name) or _ASSERTING_ALIKE.fullmatch(name)
+    return is_alike and compares is not None and _is_fixed(given[0])
+
+
+def _itself(compared: ast.expr) -> str:
+    text = ast.unparse(compared)
+    return f"this compares something with itself, which tells nothing: {text}"
+
+
+def _is_fixed(value: ast.expr) -> bool:
+    """Tell whether `value` is the same each time that it is evaluated."""
+    calls = (node for node in ast.walk(value) if isinstance(node, ast.Call))
+    return all(last_name(call) in _FIXED for call in calls)
+
+
+def _is_constant(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and bool(value.value)
+
+
+def _passes_for_any(call: ast.Call) -> bool:
+    """Tell whether `call` expects an error of any type with any message."""
+    types = [ast.unparse(argument) for argument in call.args[:1]]
+    return last_name(call) in _RAISES and not call.keywords and not _ANY_ERROR.isdisjoint(types)
 
 
 def _is_true(constants: ast.expr) -> bool:

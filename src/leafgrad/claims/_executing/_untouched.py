@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-from leafgrad.claims._executing._asserts import RECORDER
+from leafgrad.claims._executing._kept import Kept
+from leafgrad.claims._executing._reporting import RECORDER
+from leafgrad.claims._executing._unread import Unread
 
 _HEARD: tuple[tuple[ModuleType, str], ...] = (
     (sys, "stdout"),
@@ -40,24 +42,43 @@ class Untouched:
                 yield f"{module.__name__}.{name} was replaced: a cell must put it back"
 
 
-def refuse_silence(path: str, complain: Complain) -> None:
-    """Let lines of the page `path` that ignore warnings, or throw away stderr, be complained of."""
+def refuse_silence(kept: Kept, unread: Unread, complain: Complain) -> None:
+    """Let lines of a page be complained of that ignore warnings or errors, or throw away stderr.
+
+    So are those of a module beside it, where the page uses it.
+    """
 
     def check(*, silent: bool, cure: str) -> None:
-        caller = sys._getframe(2)  # noqa: SLF001 - documented: who calls is the question
-        file = caller.f_code.co_filename
-        if silent and (file == path or file.startswith("<doctest ")):
-            complain(cure, caller.f_lineno if file == path else None)
+        if silent and (line := kept.line("warnings")) is not None:
+            complain(cure, line or None)
 
     class CatchWarnings(warnings.catch_warnings):
         def __init__(self, *, action: Any = None, **options: Any) -> None:
             check(silent=action == "ignore", cure=_ANNOUNCE)
             super().__init__(action=action, **options)
 
+        def __enter__(self) -> Any:
+            caught = super().__enter__()
+            return None if caught is None else kept.recorded(caught)
+
     class RedirectStderr(contextlib.redirect_stderr[Any]):
         def __init__(self, new_target: Any) -> None:
             check(silent=not hasattr(new_target, "getvalue"), cure=_KEEP)
             super().__init__(new_target)
+
+        def __exit__(self, *error: Any) -> None:
+            super().__exit__(*error)
+            if sys.getrefcount(self._new_target) <= _OWN_REFERENCES:  # nobody else has it
+                check(silent=bool(self._new_target.getvalue()), cure=_KEEP)
+
+    class Suppress(contextlib.suppress):
+        def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+            is_swallowed = super().__exit__(kind, error, trace)
+            if is_swallowed and (line := kept.line("contextlib")) is not None:
+                name = sys._getframe(1).f_code.co_name  # noqa: SLF001 - documented
+                is_broad = not _BROAD.isdisjoint(self._exceptions)
+                unread.swallows(error, line, is_broad=is_broad, function=name)
+            return is_swallowed
 
     def checked(function: Callable[..., None]) -> Any:
         @functools.wraps(function)
@@ -71,7 +92,10 @@ def refuse_silence(path: str, complain: Complain) -> None:
     warnings.filterwarnings = checked(warnings.filterwarnings)
     warnings.catch_warnings = CatchWarnings  # type: ignore[assignment,misc]
     contextlib.redirect_stderr = RedirectStderr  # type: ignore[misc]
+    contextlib.suppress = Suppress  # type: ignore[misc]
 
 
+_BROAD = frozenset({Exception, BaseException})
+_OWN_REFERENCES = 2  # that of the context, and the argument of the call that counts them
 _ANNOUNCE = "warnings are ignored from here on: announce them with :warns:, or catch and count them"
 _KEEP = "what goes to stderr is thrown away: redirect it to an io.StringIO and look at it"

@@ -1,18 +1,22 @@
 """Everything that a step says while it runs: output, warnings, and what Python would only print."""
 
 import contextlib
+import functools
 import gc
 import json
+import logging
 import os
 import sys
 import threading
 import warnings
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
+from leafgrad.claims._executing._kept import Kept
 from leafgrad.claims._executing._raised import line_of
 from leafgrad.claims._executing._streams import Descriptors, brief, text_stream
+from leafgrad.claims._executing._unread import Unread
 from leafgrad.claims._executing._untouched import Untouched, refuse_silence
 
 LIMIT = 1_000_000
@@ -29,10 +33,12 @@ class Watch:
     A process that the page forks has a copy of it, which tells what it hears through descriptors.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, is_told: Callable[[Any], bool]) -> None:
         from IPython.core.formatters import DisplayFormatter  # noqa: PLC0415 - only pages need it
 
         self._path = path
+        self._kept = Kept(path, is_told)
+        self.unread = Unread(self.complain, is_told)
         self._formatter = DisplayFormatter()
         self._listen()
         self._settle()
@@ -73,6 +79,10 @@ class Watch:
         else:
             self.complaints.append((line, text))
 
+    def complain_of_kept(self) -> None:
+        """Note the failures of which nobody asked up to the end of the page."""
+        self.complaints += self._kept.take()
+
     def forget(self) -> None:
         """Begin anew, once what was collected is in a record."""
         self.outputs: list[dict[str, Any]] = []
@@ -93,7 +103,11 @@ class Watch:
         sys.unraisablehook = self._unraisable
         warnings.showwarning = self._warned
         warnings.simplefilter("always")
-        refuse_silence(self._path, self.complain)
+        self._at_ease = threading.local()
+        logging.StreamHandler.emit = self._calmly(  # type: ignore[method-assign]
+            logging.StreamHandler.emit
+        )
+        refuse_silence(self._kept, self.unread, self.complain)
         self._untouched = Untouched()
 
     def _told_at_the_end(self) -> Iterator[str]:
@@ -116,8 +130,23 @@ class Watch:
                 self.outputs.append({"output_type": "stream", "name": "stdout", "text": ""})
             self.outputs[-1]["text"] += text
 
+    def _calmly(self, emit: Callable[..., None]) -> Callable[..., None]:
+        """Let what is logged below a warning, wherever that goes, be shown as other output is."""
+
+        @functools.wraps(emit)
+        def emitting(handler: logging.Handler, record: logging.LogRecord) -> None:
+            self._at_ease.now = record.levelno < logging.WARNING
+            try:
+                emit(handler, record)
+            finally:
+                self._at_ease.now = False
+
+        return emitting
+
     def _complained(self, text: str) -> None:
-        if self.is_copy:
+        if getattr(self._at_ease, "now", False):
+            self._printed(text)
+        elif self.is_copy:
             os.write(2, text.encode())
         elif self._affords(text):
             self._errors += text

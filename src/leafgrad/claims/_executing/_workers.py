@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -34,6 +35,8 @@ class Workers:
             message = "pages are executed in forked processes: use Linux, macOS or WSL"
             raise RuntimeError(message)
         self._control, theirs = socket.socketpair()
+        for end in (self._control, theirs):
+            end.settimeout(None)  # whatever the program around, as a check of links, has set
         with theirs:
             command = [
                 "-P",
@@ -65,7 +68,8 @@ class Workers:
 
     def stop(self) -> None:
         """Kill what runs, in whatever threads, and begin nothing more."""
-        self._control.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):  # the other end is gone already
+            self._control.shutdown(socket.SHUT_RDWR)
         for orders in tuple(self._running):
             with (
                 contextlib.suppress(OSError),  # it has just ended by itself
@@ -74,28 +78,42 @@ class Workers:
                 end.shutdown(socket.SHUT_RDWR)
 
     def run(self, job: Callable[..., Iterator[Any]], *arguments: Any, seconds: float) -> Outcome:
-        """Run `job(*arguments)` for at most `seconds`; return what it yielded until it ended."""
+        """Run `job(*arguments)` for at most `seconds`; return what it yielded until it ended.
+
+        Where the process that waits for it is killed, it runs again: that is its own doing only
+        if it happens each time.
+        """
+        order = (job, arguments, seconds)
+        found, is_whole = self._run(order)
+        return found if is_whole else self._run(order)[0]
+
+    def _run(self, order: tuple[Any, ...]) -> tuple[Outcome, bool]:
+        """Run a job; return its outcome, and whether nothing cut it off from this process."""
         (orders, theirs), (messages, writer) = Pipe(), Pipe(duplex=False)
         with orders, messages:
             self._running.add(orders)
             received: tuple[Any, ...] = ()
+            process = None
             try:
                 with theirs, writer:
                     self._hand_over(theirs, writer)
-                orders.send((job, arguments, seconds))
+                orders.send(order)
+                process = orders.recv()
                 received = tuple(_received(messages, orders))
-                return outcome(received, orders.recv(), seconds)
+                return outcome(received, orders.recv(), order[-1]), True
             except (EOFError, ConnectionError):
+                _kill(process)
                 if not self._lives():
                     raise self._broken() from None
-                return Outcome(messages=received, failure="it killed the process that started it")
+                failure = "it killed the process that started it"
+                return Outcome(messages=received, failure=failure), False
             finally:
                 self._running.discard(orders)
 
     def _hand_over(self, *ends: Connection) -> None:
         try:
             socket.send_fds(self._control, [b"."], [end.fileno() for end in ends])
-        except ConnectionError:
+        except OSError:  # the other end is gone, or another thread has found that out
             raise self._broken() from None
 
     def _lives(self) -> bool:
@@ -110,6 +128,14 @@ class Workers:
         self._control.close()
         code = self._zygote.wait()
         return RuntimeError(f"the process that executes pages is gone (exit code {code})")
+
+
+def _kill(process: int | None) -> None:
+    """Kill a job that nobody waits for any more, and all that it has started."""
+    if process:
+        for kill in (os.kill, os.killpg):  # it may not have made its group yet
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                kill(process, signal.SIGKILL)
 
 
 def _received(messages: Connection, orders: Connection) -> Iterator[Any]:

@@ -50,6 +50,8 @@ def _supervise(orders: Connection, messages: Connection) -> None:
     if job == 0:
         orders.close()
         _work(messages, function, arguments)
+    with contextlib.suppress(BrokenPipeError):
+        orders.send(job)  # who waits for this process kills that one if this one is killed
     messages.close()
     ended, ending = Pipe(duplex=False)
     waiting = Thread(target=lambda: ending.send(os.waitpid(job, 0)[1]))

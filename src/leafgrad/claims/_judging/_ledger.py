@@ -76,7 +76,7 @@ def _problem(line: RedLine) -> dict[str, Any]:
 
 def _check(check: Check) -> dict[str, Any]:
     return {
-        "line": check.line,
+        "line": check.place,
         "kind": check.kind,
         "text": check.text,
         "verdict": word(is_true=check.passed),

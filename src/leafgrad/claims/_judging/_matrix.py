@@ -12,6 +12,7 @@ from packaging.version import InvalidVersion, Version
 from leafgrad.claims._config import Config
 from leafgrad.claims._judging._verdict import ClaimVerdict
 from leafgrad.claims._page import Problem
+from leafgrad.claims._versions import broken_bound
 
 CHANGED = "changed"
 """The word for a claim that was not judged since it changed."""
@@ -68,6 +69,22 @@ def vanished(claims: Iterable[ClaimVerdict], config: Config) -> Iterator[tuple[s
             "judge the claims there again, or give it its id back"
         )
         yield files[0], Problem(_line(config.root / files[0], identifier), message)
+
+
+def judged_nowhere(
+    claims: Iterable[ClaimVerdict], config: Config, torch: str | None
+) -> Iterator[tuple[str, Problem]]:
+    """Yield a problem for each claim whose versions are none of those that are judged."""
+    known = [run.torch for run in read_runs(config)]
+    judged = ", ".join(sorted({*known, *filter(None, [torch])}, key=Version))
+    for verdict in claims if config.versions is not None else ():
+        bound = broken_bound(verdict.claim, torch)
+        if bound is not None and all(broken_bound(verdict.claim, other) for other in known):
+            message = (
+                f"no version judges claim {verdict.claim.id}: `:{bound}:` leaves out torch "
+                f"{judged}, and there is no other in {config.versions}"
+            )
+            yield verdict.path, Problem(verdict.claim.line, message)
 
 
 def _kept(config: Config) -> dict[str, Run | Problem]:

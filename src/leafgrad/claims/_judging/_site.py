@@ -14,7 +14,7 @@ from leafgrad.claims._executing._docstrings import find_docstrings
 from leafgrad.claims._executing._execute import execute_page
 from leafgrad.claims._executing._torch import loaded_torch
 from leafgrad.claims._executing._workers import Workers
-from leafgrad.claims._judging._matrix import vanished
+from leafgrad.claims._judging._matrix import judged_nowhere, vanished
 from leafgrad.claims._judging._threads import in_threads
 from leafgrad.claims._judging._verdict import ClaimVerdict, PageVerdict, judge
 from leafgrad.claims._page import Claim, Page, Problem
@@ -89,7 +89,8 @@ def prove_in(
         raise
     problems = [(verdict.page.path, found) for verdict in verdicts for found in verdict.problems]
     site = SiteVerdict(pages=tuple(verdicts), problems=tuple(problems), torch=torch)
-    return site.with_problems((*_passed_over(site), *vanished(site.claims, config)))
+    unjudged = (*vanished(site.claims, config), *judged_nowhere(site.claims, config, torch))
+    return site.with_problems((*_passed_over(site), *unjudged))
 
 
 def read_pages(

@@ -1,0 +1,37 @@
+"""What the tests have covered is counted whole, however the processes end that ran them."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import coverage
+
+CONFTEST = Path(__file__).parent.parent / "conftest.py"
+SETTINGS = (
+    '[tool.coverage.run]\nparallel = true\npatch = ["subprocess"]\ninclude = ["covered.py"]\n'
+)
+TEST = """
+import atexit, os, signal, covered
+
+def test_covered():
+    atexit.register(os.kill, os.getpid(), signal.SIGKILL)
+    covered.by_a_worker()
+"""
+
+
+def test_a_worker_that_is_killed_when_it_ends_has_saved_what_it_covered(tmp_path: Path) -> None:
+    shutil.copy(CONFTEST, tmp_path)
+    (tmp_path / "pyproject.toml").write_text(SETTINGS)
+    (tmp_path / "covered.py").write_text("def by_a_worker():\n    assert True\n")
+    (tmp_path / "test_covered.py").write_text(TEST)
+    mine = {name: text for name, text in os.environ.items() if not name.startswith("COVERAGE_")}
+    pytest = (sys.executable, "-m", "coverage", "run", "-m", "pytest", "--numprocesses=1")
+    subprocess.run(pytest, cwd=tmp_path, env=mine, check=True, capture_output=True)
+    data = coverage.CoverageData(str(tmp_path / ".coverage"))
+    for file in tmp_path.glob(".coverage.*"):
+        saved = coverage.CoverageData(str(file))
+        saved.read()
+        data.update(saved)
+    assert data.lines(str(tmp_path / "covered.py")) == [1, 2]
