@@ -81,8 +81,18 @@ class Include:
     file: Path
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Stated:
+    """A number that a heading, a caption or a formula states; what is executed must show it."""
+
+    line: int
+    place: str
+    value: float
+    text: str
+
+
 Step = Cell | Doctest | Inline
-Item = Step | Claim | Heading | Escape | Include
+Item = Step | Claim | Heading | Escape | Include | Stated
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -107,6 +117,11 @@ class Page:
     def escapes(self) -> tuple[Escape, ...]:
         """What is not proven and says why, in the order of the page."""
         return tuple(item for item in self.items if isinstance(item, Escape))
+
+    @property
+    def stated(self) -> tuple[Stated, ...]:
+        """The numbers that stand outside of its claims, in the order of the page."""
+        return tuple(item for item in self.items if isinstance(item, Stated))
 
     @property
     def includes(self) -> tuple[Include, ...]:
