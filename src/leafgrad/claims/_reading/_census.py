@@ -6,7 +6,8 @@ import textwrap
 import warnings
 from collections.abc import Sequence
 
-from leafgrad.claims._reading._languages import PYTHON, Kind, kind_of
+from leafgrad.claims._reading._languages import OUTPUT, PYTHON, Kind, kind_of
+from leafgrad.claims._reading._pasted import pasted
 
 _CURE = "or say why not, in {unproven}"
 _EXAMPLE = re.compile(r"^[ \t]*>>>(?=[\s\w\"'(\[]|$)", re.MULTILINE)
@@ -50,6 +51,10 @@ def unexecuted(source: str, language: str) -> str | None:
     shown = _new_side(source) if language in {"diff", "udiff", "patch"} else source
     if kind is not Kind.MATHEMATICS and _is_python(shown, kind):
         return f"this looks like Python and nobody executes it: make it a {{code-cell}}, {_CURE}"
+    if kind in {Kind.BARE, Kind.TEXT} or language in OUTPUT:
+        line = pasted(source)
+        if line is not None:
+            return f"{line!r} looks printed and nobody executed it: let a cell print it, {_CURE}"
     return None
 
 

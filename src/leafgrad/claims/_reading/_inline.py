@@ -5,14 +5,22 @@ from collections.abc import Iterator
 
 from markdown_it.token import Token
 
-from leafgrad.claims._page import Inline, Problem
+from leafgrad.claims._page import Inline, Problem, Stated
+from leafgrad.claims._reading._compared import compared
+from leafgrad.claims._reading._headline import formula, headline
 from leafgrad.claims._reading._html import comment_problems
 from leafgrad.claims._reading._stated import ROLES, by_hand, printed_tensor
 
+_TO_CLAIM = "; {claim} checks an expression where it stands"
 
-def read_inline(token: Token, line: int) -> Iterator[Inline | Problem]:
-    """Yield the expressions in the text of `token`, which begins on `line`."""
-    for child in token.children or ():
+
+def read_inline(token: Token, line: int) -> Iterator[Inline | Problem | Stated]:
+    """Yield the expressions and results in the text of `token`, which begins on `line`."""
+    children = token.children or []
+    said = {id(child): text for child, text in compared(children)}
+    for child in children:
+        if id(child) in said:
+            yield Problem(line, by_hand(said[id(child)]) + _TO_CLAIM)
         match child.type:
             case "softbreak" | "hardbreak":
                 line += 1
@@ -20,6 +28,10 @@ def read_inline(token: Token, line: int) -> Iterator[Inline | Problem]:
                 yield from _role(child.meta["name"], child.content, line)
             case "code_inline" | "text" if tensor := printed_tensor(child.content):
                 yield Problem(line, by_hand(tensor))
+            case "math_inline":
+                yield from formula(child.content, line)
+            case "image":
+                yield from headline(child.content, line, "text for a picture")
             case "html_inline" if child.content.startswith("<!--"):
                 yield from comment_problems(child.content, line)
 

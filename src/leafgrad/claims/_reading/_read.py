@@ -11,7 +11,7 @@ from markdown_it.token import Token
 from myst_parser.config.main import MdParserConfig
 from myst_parser.parsers.mdit import create_md_parser
 
-from leafgrad.claims._page import Heading, Page, Problem
+from leafgrad.claims._page import Heading, Page, Problem, Stated
 from leafgrad.claims._reading._bodies import Body, body_of, meant_by
 from leafgrad.claims._reading._cell_fence import read_cell
 from leafgrad.claims._reading._census import parsed
@@ -19,6 +19,7 @@ from leafgrad.claims._reading._claim_box import read_claim
 from leafgrad.claims._reading._directive import Directive, taken_apart
 from leafgrad.claims._reading._escape import read_escape
 from leafgrad.claims._reading._front_matter import break_problems, front_matter_problems
+from leafgrad.claims._reading._headline import formula, headline
 from leafgrad.claims._reading._html import comment_problems, html_problems
 from leafgrad.claims._reading._include import Files, Found, included, literally_included
 from leafgrad.claims._reading._inline import read_inline
@@ -38,6 +39,8 @@ TOO_DEEP = "a page must not nest so deeply"
 """What is said of a page that could not be read for that."""
 
 _UNREADABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029]")
+_PICTURES = frozenset({"figure", "figure-md", "image"})
+_PLACES = {"alt": "text for a picture", "caption": "caption"}
 _FENCE = re.compile(r"^[ \t>*-]*(?:`{3}|~{3}|:{3})", re.MULTILINE)
 
 
@@ -86,8 +89,9 @@ def _walk(text: str, above: int, files: Files) -> Found:
     lines = text.split("\n")
     tokens = _parser().parse(text)
     yield from table_problems(tokens, above)
-    for token in tokens:
+    for before, token in zip([Token("", "", 0), *tokens], tokens, strict=False):
         line = above + (token.map or [0])[0] + 1
+        is_heading = before.type == "heading_open"
         match token.type:
             case "front_matter" | "html_block" | "myst_line_comment":
                 yield from _READERS[token.type](token.content, line)
@@ -95,11 +99,16 @@ def _walk(text: str, above: int, files: Files) -> Found:
                 yield from break_problems(token.content, line)
             case "heading_open":
                 yield Heading(line=line)
+            case "inline" if is_heading:
+                yield from headline(token.content, line, "heading")
+                yield from read_inline(token, line)
             case "inline":
                 yield from read_inline(token, line)
             case "fence" | "colon_fence":
                 yield from _unclosed(token, lines, line)
                 yield from _fence(token, line, files)
+            case "math_block" | "math_block_label" | "amsmath":
+                yield from formula(token.content, line)
             case "code_block":
                 yield from snippet(token.content, "", line, line)
             case "blockquote_open" if _is_example(lines[line - above - 1]):
@@ -140,7 +149,7 @@ def _directive(directive: Directive, files: Files) -> Found:
             yield from read_cell(argument, body, options, fence=line, line=above + 1)
         case "claim":
             yield from read_claim(argument, body, options, line)
-            yield from _walk(body, above, files)
+            yield from _beside_sentence(_walk(body, above, files))
         case "unproven":
             held = (
                 snippet(body, argument, line, above + 1) if argument else _walk(body, above, files)
@@ -156,12 +165,30 @@ def _directive(directive: Directive, files: Files) -> Found:
             yield from html_problems(body, above + 1)
             yield from snippet_problems(body, "" if directive.name == "raw-cell" else "html", line)
         case "csv-table":
+            yield from headline(argument, line, "caption")
             yield from csv_problems(body, options, above + 1)
         case "list-table":
+            yield from headline(argument, line, "caption")
             yield from list_table_problems(_parser().parse(body), options, above)
             yield from _walk(body, above, files)
         case _:
             yield from _other(directive, files)
+
+
+def _beside_sentence(found: Found) -> Found:
+    """Yield what a claim holds but for its numbers, which its own evidence must have."""
+    return (thing for thing in found if not isinstance(thing, Stated))
+
+
+def _titles(directive: Directive) -> Iterator[Stated]:
+    """Yield the results in the title of a directive, in its caption and in the words for it."""
+    line = directive.line
+    if directive.name in _PICTURES:
+        yield from headline(directive.body, directive.above + 1, "caption")
+    else:
+        yield from headline(directive.argument, line, "title")
+    for option in ("alt", "caption"):
+        yield from headline(str(directive.options.get(option, "")), line, _PLACES[option])
 
 
 def _other(directive: Directive, files: Files) -> Found:
@@ -170,6 +197,8 @@ def _other(directive: Directive, files: Files) -> Found:
     if meant := meant_by(name):
         yield Problem(line, f"nobody executes {{{name}}}: is {{{meant}}} meant?")
         return
+    if body_of(name) in {Body.MARKDOWN, Body.CODE}:
+        yield from _titles(directive)
     match body_of(name):
         case Body.CODE:
             yield from snippet(body, directive.argument, line, directive.above + 1)

@@ -45,7 +45,8 @@ _PRINTED = re.compile(r"(?<![\w.:])tensor\((?:\[.*\]|[-+]?\d[^()]*)\)")
 
 def by_hand(text: str) -> str:
     """Say of a result that nobody checks it."""
-    return f"{text!r} is stated by hand and nobody checks it: let a cell or {{value}} show it"
+    cure = "let a cell or {value} show it, or say why not, in {unproven}"
+    return f"{text!r} is stated by hand and nobody checks it: {cure}"
 
 
 def unchecked(comment: str) -> str:
@@ -115,10 +116,11 @@ def _states(text: str) -> bool:
 
 def _is_stated(text: str) -> bool:
     patterns = (_SHOWN, _NUMBER, _DTYPE)
-    return any(pattern.match(text) for pattern in patterns) or _is_literal(text)
+    return any(pattern.match(text) for pattern in patterns) or is_literal(text)
 
 
-def _is_literal(text: str) -> bool:
+def is_literal(text: str) -> bool:
+    """Tell whether `text` is a value of Python, written out."""
     try:
         return ast.literal_eval(text.rstrip(".,;")) is not ...
     except (SyntaxError, ValueError, MemoryError, RecursionError):
