@@ -30,9 +30,9 @@ _WORDS = {
 }
 _SCALES = {"hundred": 100.0, "thousand": 1e3, "million": 1e6, "billion": 1e9}
 _WORD = "|".join((*_WORDS, *_SCALES))
-_IN_WORDS = re.compile(rf"\b(?:{_WORD})(?:[ -](?:{_WORD}))*\b", re.IGNORECASE)
+_IN_WORDS = re.compile(rf"\b(?:{_WORD})(?:[ -](?:{_WORD}|one))*\b", re.IGNORECASE)
 _GIVEN = re.compile(
-    r"\b(?:is|are|was|were|be|equals?|gives?|returns?|yields?|prints?|shows?|minus|than)"
+    r"\b(?:is|was|be|equals?|gives?|returns?|yields?|prints?|shows?|minus|than)"
     r"(?: (?:not|only|exactly|about|just))*$",
     re.IGNORECASE,
 )
@@ -108,7 +108,7 @@ def _value(words: str) -> float:
     total = part = 0.0
     for word in re.split("[ -]", words.lower()):
         if word not in _SCALES:
-            part += _WORDS[word]
+            part += _WORDS.get(word, 1.0)
         elif word == "hundred":
             part = 100 * (part or 1)
         else:

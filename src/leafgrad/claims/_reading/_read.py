@@ -23,6 +23,7 @@ from leafgrad.claims._reading._headline import formula, headline
 from leafgrad.claims._reading._html import comment_problems, html_problems
 from leafgrad.claims._reading._include import Files, Found, included, literally_included
 from leafgrad.claims._reading._inline import read_inline
+from leafgrad.claims._reading._languages import Kind, kind_of, language_of
 from leafgrad.claims._reading._rst import rst_problems
 from leafgrad.claims._reading._snippet import snippet, snippet_problems
 from leafgrad.claims._reading._tables import csv_problems, list_table_problems, table_problems
@@ -133,6 +134,8 @@ def _fence(token: Token, line: int, files: Files) -> Found:
     match = re.match(r"\{\s*([^}\s.][^}\s]*)\s*\}\s*(.*)", info)
     if match is None:
         yield from snippet(token.content, info, line, line + 1)
+        if kind_of(language_of(info)) is Kind.MATHEMATICS:
+            yield from formula(token.content, line + 1)
         return
     directive = taken_apart(match[1], match[2], token.content, line)
     for warning in directive.warnings:
@@ -164,6 +167,8 @@ def _directive(directive: Directive, files: Files) -> Found:
         case "raw" | "raw-cell":
             yield from html_problems(body, above + 1)
             yield from snippet_problems(body, "" if directive.name == "raw-cell" else "html", line)
+        case "math":
+            yield from formula(body, above + 1)
         case "csv-table":
             yield from headline(argument, line, "caption")
             yield from csv_problems(body, options, above + 1)

@@ -77,7 +77,8 @@ def typed_results(heads: Sequence[str], rows: Sequence[Sequence[Entry]]) -> Iter
             for entry, row in zip(entries, rows, strict=True)
             if entry and not entry.is_executed and not _GIVEN.search(plain(row[0].text))
         ]
-        is_found = is_found or _holds_results([entry.text for entry in typed])
+        texts = [entry.text for entry in typed]
+        is_found = is_found or _holds_results(texts) or (not heads and _holds_results(texts[1:]))
         for entry in typed:
             if is_result(entry.text) or (is_found and _is_value(entry.text)):
                 yield entry
