@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from leafgrad.claims._page import Cell, Claim, Doctest, Page, Problem, Step
 from leafgrad.claims._reading._census import parsed
 from leafgrad.claims._reading._quantities import figures, said
+from leafgrad.claims._reading._stated import SHOW_IT
 from leafgrad.claims._record import Record
 
 Ran = tuple[Step, Record]
@@ -44,9 +45,8 @@ def _unproven_stated(page: Page, ran: Sequence[Ran]) -> Iterator[Problem]:
     shown = {value for text in texts for value in _values(text)}
     for stated in page.stated:
         if stated.value not in shown:
-            cure = "let a cell or {value} show it, or say why not, in {unproven}"
-            message = f"this {stated.place} says {stated.text}, and nothing on the page does: {cure}"
-            yield Problem(stated.line, message)
+            found = f"this {stated.place} says {stated.text}, and nothing on the page does"
+            yield Problem(stated.line, f"{found}: {SHOW_IT}")
 
 
 def _missing(claim: Claim, own: Sequence[Ran], ran: Sequence[Ran]) -> list[str]:

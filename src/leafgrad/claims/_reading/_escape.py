@@ -3,7 +3,17 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from leafgrad.claims._page import Cell, Claim, Doctest, Escape, Heading, Inline, Item, Problem, Stated
+from leafgrad.claims._page import (
+    Cell,
+    Claim,
+    Doctest,
+    Escape,
+    Heading,
+    Inline,
+    Item,
+    Problem,
+    Stated,
+)
 
 _PROVEN = (Cell, Claim, Inline)
 

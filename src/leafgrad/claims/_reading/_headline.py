@@ -4,7 +4,14 @@ import re
 from collections.abc import Iterator
 
 from leafgrad.claims._page import Stated
-from leafgrad.claims._reading._quantities import Quantity, figures, formulas, in_formula, in_words, prose_of
+from leafgrad.claims._reading._quantities import (
+    Quantity,
+    figures,
+    formulas,
+    in_formula,
+    in_words,
+    prose_of,
+)
 
 _VERB = (
     "is|are|was|were|be|equals?|gives?|returns?|yields?|prints?|shows?|has|have|had|contains?|holds?"
@@ -18,8 +25,8 @@ _FILLER = (
 _TOLD = re.compile(rf"(?:\b(?:{_VERB})(?:\s+(?:{_FILLER}))*|[=≈:])\s*[~≈+]?\s*$", re.IGNORECASE)
 _MEASURED = re.compile(r"\s*(?:[%×]|(?:x|times|[mµμn]?s|[kKMGT]i?B)\b)")
 _VERSIONED = re.compile(
-    r"\b(?:versions?|releases?|since|until|upgrad\w+|migrat\w+|updat\w+|new in|changed? in|requires?"
-    r"|deprecated|removed|added|CUDA|v\d)",
+    r"\b(?:versions?|releases?|since|until|upgrad\w+|migrat\w+|updat\w+|new in|changed? in"
+    r"|requires?|deprecated|removed|added|CUDA|v\d)",
     re.IGNORECASE,
 )
 _USUAL = (0.0, 1.0)

@@ -99,9 +99,7 @@ def in_words(prose: str) -> Iterator[Quantity]:
         is_given = _GIVEN.search(prose[:start].rstrip()) and _END.match(prose, end)
         if is_given or found[0].lower() != "two":
             value = _value(found[0])
-            yield Quantity(
-                value=value, text=found[0], is_count=not is_given, start=start, end=end
-            )
+            yield Quantity(value=value, text=found[0], is_count=not is_given, start=start, end=end)
 
 
 def _value(words: str) -> float:

@@ -1,8 +1,9 @@
 """MyST Markdown -> Page: everything that is executed or claimed, wherever it is nested."""
 
 import functools
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -20,7 +21,7 @@ from leafgrad.claims._reading._directive import Directive, taken_apart
 from leafgrad.claims._reading._escape import read_escape
 from leafgrad.claims._reading._front_matter import break_problems, front_matter_problems
 from leafgrad.claims._reading._headline import formula, headline
-from leafgrad.claims._reading._html import comment_problems, html_problems
+from leafgrad.claims._reading._html import comment_problems, read_html
 from leafgrad.claims._reading._include import Files, Found, included, literally_included
 from leafgrad.claims._reading._inline import read_inline
 from leafgrad.claims._reading._languages import Kind, kind_of, language_of
@@ -31,10 +32,12 @@ from leafgrad.claims._reading._tables import csv_problems, list_table_problems, 
 MYST_EXTENSIONS = frozenset({"attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath"})
 """The syntax that a page may use, the same for every front end."""
 
-_READERS = {
+_READERS: dict[str, Callable[[str, int], Found]] = {
     "front_matter": front_matter_problems,
-    "html_block": html_problems,
+    "html_block": read_html,
     "myst_line_comment": comment_problems,
+    "math_block": formula,
+    "math_block_label": formula,
 }
 TOO_DEEP = "a page must not nest so deeply"
 """What is said of a page that could not be read for that."""
@@ -90,30 +93,31 @@ def _walk(text: str, above: int, files: Files) -> Found:
     lines = text.split("\n")
     tokens = _parser().parse(text)
     yield from table_problems(tokens, above)
-    for before, token in zip([Token("", "", 0), *tokens], tokens, strict=False):
+    yield from _headlines(tokens, above)
+    for token in tokens:
         line = above + (token.map or [0])[0] + 1
-        is_heading = before.type == "heading_open"
         match token.type:
-            case "front_matter" | "html_block" | "myst_line_comment":
-                yield from _READERS[token.type](token.content, line)
+            case kind if kind in _READERS:
+                yield from _READERS[kind](token.content, line)
             case "myst_block_break" if above == 0:
                 yield from break_problems(token.content, line)
             case "heading_open":
                 yield Heading(line=line)
-            case "inline" if is_heading:
-                yield from headline(token.content, line, "heading")
-                yield from read_inline(token, line)
             case "inline":
                 yield from read_inline(token, line)
             case "fence" | "colon_fence":
                 yield from _unclosed(token, lines, line)
                 yield from _fence(token, line, files)
-            case "math_block" | "math_block_label" | "amsmath":
-                yield from formula(token.content, line)
             case "code_block":
                 yield from snippet(token.content, "", line, line)
             case "blockquote_open" if _is_example(lines[line - above - 1]):
                 yield Problem(line, "nobody executes this >>> example: put it in a ```pycon fence")
+
+
+def _headlines(tokens: Sequence[Token], above: int) -> Found:
+    for before, token in itertools.pairwise(tokens):
+        if before.type == "heading_open":
+            yield from headline(token.content, above + (token.map or [0])[0] + 1, "heading")
 
 
 def _unclosed(token: Token, lines: list[str], line: int) -> Iterator[Problem]:
@@ -165,17 +169,12 @@ def _directive(directive: Directive, files: Files) -> Found:
         case "eval-rst":
             yield from rst_problems(body, above + 1)
         case "raw" | "raw-cell":
-            yield from html_problems(body, above + 1)
+            yield from read_html(body, above + 1)
             yield from snippet_problems(body, "" if directive.name == "raw-cell" else "html", line)
         case "math":
             yield from formula(body, above + 1)
-        case "csv-table":
-            yield from headline(argument, line, "caption")
-            yield from csv_problems(body, options, above + 1)
-        case "list-table":
-            yield from headline(argument, line, "caption")
-            yield from list_table_problems(_parser().parse(body), options, above)
-            yield from _walk(body, above, files)
+        case "csv-table" | "list-table":
+            yield from _table(directive, files)
         case _:
             yield from _other(directive, files)
 
@@ -194,6 +193,16 @@ def _titles(directive: Directive) -> Iterator[Stated]:
         yield from headline(directive.argument, line, "title")
     for option in ("alt", "caption"):
         yield from headline(str(directive.options.get(option, "")), line, _PLACES[option])
+
+
+def _table(directive: Directive, files: Files) -> Found:
+    body, above = directive.body, directive.above
+    yield from headline(directive.argument, directive.line, "caption")
+    if directive.name == "csv-table":
+        yield from csv_problems(body, directive.options, above + 1)
+    else:
+        yield from list_table_problems(_parser().parse(body), directive.options, above)
+        yield from _walk(body, above, files)
 
 
 def _other(directive: Directive, files: Files) -> Found:

@@ -12,6 +12,9 @@ from leafgrad.claims._reading._census import parsed
 ROLES = ("claim", "value")
 """The roles whose content is executed."""
 
+SHOW_IT = "let a cell or {value} show it, or say why not, in {unproven}"
+"""The cure of what is stated by hand."""
+
 _END = r"[ ]*(?:[.,;:!(—–]|$)"
 _SHOWN = re.compile(
     "|".join(
@@ -45,8 +48,7 @@ _PRINTED = re.compile(r"(?<![\w.:])tensor\((?:\[.*\]|[-+]?\d[^()]*)\)")
 
 def by_hand(text: str) -> str:
     """Say of a result that nobody checks it."""
-    cure = "let a cell or {value} show it, or say why not, in {unproven}"
-    return f"{text!r} is stated by hand and nobody checks it: {cure}"
+    return f"{text!r} is stated by hand and nobody checks it: {SHOW_IT}"
 
 
 def unchecked(comment: str) -> str:

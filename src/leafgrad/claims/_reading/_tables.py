@@ -134,7 +134,7 @@ def list_table_problems(
             rows.append([])
         elif token.type == "inline" and rows:
             rows[-1].append(_entry(token, _line(token, above)))
-    heads = [entry.text for row in rows[:_headers(options)] for entry in row]
+    heads = [entry.text for row in rows[: _headers(options)] for entry in row]
     yield from results(heads, rows[_headers(options) :])
 
 
@@ -169,9 +169,7 @@ def _headers(options: Mapping[str, Any]) -> int:
 
 def _entry(token: Token, line: int) -> Entry:
     roles = (child.meta.get("name") for child in token.children or () if child.type == "myst_role")
-    return Entry(
-        text=token.content, line=line, is_executed=any(name in ROLES for name in roles)
-    )
+    return Entry(text=token.content, line=line, is_executed=any(name in ROLES for name in roles))
 
 
 def _line(token: Token, above: int) -> int:
