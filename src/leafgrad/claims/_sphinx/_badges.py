@@ -10,6 +10,7 @@ from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
+from leafgrad.claims._judging._anchors import anchor
 from leafgrad.claims._judging._report import RedLine, red_lines
 from leafgrad.claims._page import Problem
 from leafgrad.claims._sphinx._build import current
@@ -27,14 +28,9 @@ def badge(path: str, identifier: str) -> nodes.inline:
     return nodes.inline("", "", classes=["claim-badge"], **{_BADGE: (path, identifier)})
 
 
-def claim_label(identifier: str) -> str:
-    """Return the anchor of a claim."""
-    return nodes.make_id(f"claim-{identifier}")
-
-
 def entry_label(path: str, identifier: str) -> str:
     """Return the anchor of what the ledger says of a claim of the page `path`."""
-    return nodes.make_id(f"ledger-{path}-{identifier}")
+    return anchor(f"ledger-{path}-{identifier}")
 
 
 def claim_box(identifier: str) -> nodes.container:

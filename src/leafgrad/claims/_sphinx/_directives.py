@@ -8,7 +8,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from leafgrad.claims._executing._cell import unpinned
-from leafgrad.claims._sphinx._badges import badge, claim_box, claim_label
+from leafgrad.claims._judging._anchors import claim_anchor
+from leafgrad.claims._sphinx._badges import badge, claim_box
 from leafgrad.claims._sphinx._build import current
 from leafgrad.claims._sphinx._ledger_page import LedgerDirective, TotalDirective
 from leafgrad.claims._sphinx._pending import CLAIM, ESCAPE, take_pending
@@ -37,7 +38,7 @@ class ClaimDirective(SphinxDirective):
         """Render the sentence, with its verdict and id under it."""
         identifier = self.arguments[0]
         judged = identifier if take_pending(self.env, CLAIM, identifier) else ""
-        label = claim_label(identifier)
+        label = claim_anchor(identifier)
         box = claim_box(judged)
         box["ids"].append(label)
         self.set_source_info(box)
