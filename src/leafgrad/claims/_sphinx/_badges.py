@@ -14,6 +14,7 @@ from leafgrad.claims._judging._anchors import anchor
 from leafgrad.claims._judging._report import RedLine, red_lines
 from leafgrad.claims._page import Problem
 from leafgrad.claims._sphinx._build import current
+from leafgrad.claims._sphinx._shown import original
 
 BADGES = {
     "true": "✓ true",
@@ -64,6 +65,7 @@ class ShowVerdicts(SphinxPostTransform):
                 identifier = element[_BOX]
                 boxes.add(identifier)
                 element["classes"].append(f"claim-{build.verdict(here, identifier)}")
+                _add_original(element)
                 _add_list(element, [line for line in red if line.claim == identifier])
         self._add_above([line for line in red if line.claim not in boxes])
 
@@ -85,6 +87,13 @@ class ShowVerdicts(SphinxPostTransform):
             section = next(iter(self.document.findall(nodes.section)), None)
             place = (self.document, 0) if section is None else (section, 1)
             place[0].insert(place[1], above)
+
+
+def _add_original(box: nodes.Element) -> None:
+    """Say under a translated sentence what was judged."""
+    judged = original(box)
+    if judged is not None:
+        box += nodes.paragraph("", f"judged: {judged}", classes=["claim-original"])
 
 
 def _add_list(element: nodes.Element, red: Iterable[RedLine]) -> None:
