@@ -47,12 +47,14 @@ class Inline:
 class Claim:
     """A named sentence; what is executed before the next claim or heading is its evidence.
 
-    It holds on the versions of torch from `since` on and before `until`.
+    It holds on the versions of torch from `since` on and before `until`. Its box has `said` all
+    that its evidence must have the numbers of.
     """
 
     line: int
     id: str
     statement: str
+    said: str = ""
     sources: tuple[str, ...] = ()
     since: str | None = None
     until: str | None = None

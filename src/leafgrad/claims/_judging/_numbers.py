@@ -50,12 +50,12 @@ def _unproven_stated(page: Page, ran: Sequence[Ran]) -> Iterator[Problem]:
 
 
 def _missing(claim: Claim, own: Sequence[Ran], ran: Sequence[Ran]) -> list[str]:
-    quantities = list(said(claim.statement))
+    quantities = list(said(f"{claim.statement} {claim.said}"))
     if not quantities:
         return []
     texts = list(_shown(own, ran))
     shown = {value for text in texts for value in _values(text)}
-    counted = shown | set(_counts(_python(step) for step, _ in own))
+    counted = shown | set(_counts(python_of(step) for step, _ in own))
     return [
         quantity.text
         for quantity in dict.fromkeys(quantities)
@@ -82,7 +82,7 @@ def _shown(own: Sequence[Ran], ran: Sequence[Ran]) -> Iterator[str]:
     used: set[str] = set()
     for step, record in own:
         yield from _evidence(step, record)
-        tree = parsed(_python(step))
+        tree = parsed(python_of(step))
         nodes = ast.walk(tree) if tree is not None else ()
         used |= {node.id for node in nodes if isinstance(node, ast.Name)}
     for step, _ in ran:
@@ -102,7 +102,7 @@ def _evidence(step: Step, record: Record) -> Iterator[str]:
         yield " ".join(str(output.get(key, "")) for key in ("text", "evalue"))
 
 
-def _python(step: Step) -> str:
+def python_of(step: Step) -> str:
     """Return what is executed, without the prompts of examples and what is shown below them."""
     if not isinstance(step, Doctest):
         return step.source

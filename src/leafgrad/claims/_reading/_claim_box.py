@@ -11,9 +11,9 @@ _OPTIONS = ("since", "sources", "until")
 
 
 def read_claim(
-    argument: str, body: str, options: Mapping[str, Any], line: int
+    argument: str, body: str, options: Mapping[str, Any], line: int, said: str
 ) -> Iterator[Claim | Problem]:
-    """Yield the claim whose directive stands on `line`, and what is wrong with it."""
+    """Yield the claim on `line`, whose box has `said` all in all, and what is wrong with it."""
     for key in sorted(set(options) - set(_OPTIONS)):
         yield Problem(line, f"a claim's options are {', '.join(_OPTIONS)}, not {key!r}")
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)+", argument):
@@ -25,7 +25,12 @@ def read_claim(
         yield Problem(line, "a claim must hold the sentence that it claims")
     sources = (source.strip() for source in str(options.get("sources") or "").split(","))
     yield Claim(
-        line=line, id=argument, statement=statement, sources=tuple(filter(None, sources)), **bounds
+        line=line,
+        id=argument,
+        statement=statement,
+        said=said,
+        sources=tuple(filter(None, sources)),
+        **bounds,
     )
 
 

@@ -22,7 +22,10 @@ _FILLER = (
     "only|exactly|about|just|not|always|then|now|at|most|least|more|less|than|roughly|nearly|almost"
     "|still|up|down|to|by|below|above|under|over|minus"
 )
-_TOLD = re.compile(rf"(?:\b(?:{_VERB})(?:\s+(?:{_FILLER}))*|[=≈:])\s*[~≈+]?\s*$", re.IGNORECASE)
+_NOUN = "grad|gradient|loss|slope|derivative|accuracy|sum|mean|speed-?up|memory"
+_TOLD = re.compile(
+    rf"(?:\b(?:{_VERB}|{_NOUN})(?:\s+(?:{_FILLER}))*|[=≈:])\s*[~≈+]?\s*$", re.IGNORECASE
+)
 _MEASURED = re.compile(r"\s*(?:[%×]|(?:x|times|[mµμn]?s|[kKMGT]i?B)\b)")
 _VERSIONED = re.compile(
     r"\b(?:versions?|releases?|since|until|upgrad\w+|migrat\w+|updat\w+|new in|changed? in"

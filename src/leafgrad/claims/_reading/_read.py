@@ -17,6 +17,7 @@ from leafgrad.claims._reading._bodies import Body, body_of, meant_by
 from leafgrad.claims._reading._cell_fence import read_cell
 from leafgrad.claims._reading._census import parsed
 from leafgrad.claims._reading._claim_box import read_claim
+from leafgrad.claims._reading._diagram import diagram
 from leafgrad.claims._reading._directive import Directive, taken_apart
 from leafgrad.claims._reading._escape import read_escape
 from leafgrad.claims._reading._front_matter import break_problems, front_matter_problems
@@ -43,6 +44,7 @@ TOO_DEEP = "a page must not nest so deeply"
 """What is said of a page that could not be read for that."""
 
 _UNREADABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029]")
+_DIRECTIVE = re.compile(r"\s*\{\s*([^}\s.][^}\s]*)\s*\}\s*(.*)")
 _PICTURES = frozenset({"figure", "figure-md", "image"})
 _PLACES = {"alt": "text for a picture", "caption": "caption"}
 _FENCE = re.compile(r"^[ \t>*-]*(?:`{3}|~{3}|:{3})", re.MULTILINE)
@@ -135,7 +137,7 @@ def _is_example(line: str) -> bool:
 
 def _fence(token: Token, line: int, files: Files) -> Found:
     info = token.info.strip()
-    match = re.match(r"\{\s*([^}\s.][^}\s]*)\s*\}\s*(.*)", info)
+    match = _DIRECTIVE.match(info)
     if match is None:
         yield from snippet(token.content, info, line, line + 1)
         if kind_of(language_of(info)) is Kind.MATHEMATICS:
@@ -155,7 +157,7 @@ def _directive(directive: Directive, files: Files) -> Found:
         case "code-cell":
             yield from read_cell(argument, body, options, fence=line, line=above + 1)
         case "claim":
-            yield from read_claim(argument, body, options, line)
+            yield from read_claim(argument, body, options, line, " ".join(_texts(body)))
             yield from _beside_sentence(_walk(body, above, files))
         case "unproven":
             held = (
@@ -177,6 +179,17 @@ def _directive(directive: Directive, files: Files) -> Found:
             yield from _table(directive, files)
         case _:
             yield from _other(directive, files)
+
+
+def _texts(text: str) -> Iterator[str]:
+    """Yield the sentences in `text`, and in the directives that it holds."""
+    for token in _parser().parse(text):
+        if token.type == "inline":
+            yield token.content
+        if token.type in {"fence", "colon_fence"} and (match := _DIRECTIVE.match(token.info)):
+            held = taken_apart(match[1], match[2], token.content, 0)
+            if body_of(held.name) in {Body.MARKDOWN, Body.UNKNOWN}:
+                yield from _texts(held.body)
 
 
 def _beside_sentence(found: Found) -> Found:
@@ -220,6 +233,7 @@ def _other(directive: Directive, files: Files) -> Found:
             yield from snippet_problems(body or directive.argument, "python", line)
         case Body.PLAIN:
             yield from snippet_problems(body, name, line)
+            yield from diagram(body, name, directive.above + 1)
         case Body.UNKNOWN if not _FENCE.search(body):
             yield from snippet_problems(body, "", line)
             yield from _walk(body, directive.above, files)
