@@ -85,12 +85,16 @@ class Include:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Stated:
-    """A number that a heading, a caption or a formula states; what is executed must show it."""
+    """A number that a heading, a caption or a formula states; what is executed must show it.
+
+    One that `is_open` may be an equation of unknowns: where nothing is executed, it is none.
+    """
 
     line: int
     place: str
     value: float
     text: str
+    is_open: bool = False
 
 
 Step = Cell | Doctest | Inline

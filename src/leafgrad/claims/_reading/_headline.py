@@ -26,7 +26,10 @@ _NOUN = "grad|gradient|loss|slope|derivative|accuracy|sum|mean|speed-?up|memory"
 _TOLD = re.compile(
     rf"(?:\b(?:{_VERB}|{_NOUN})(?:\s+(?:{_FILLER}))*|[=≈:])\s*[~≈+]?\s*$", re.IGNORECASE
 )
-_MEASURED = re.compile(r"\s*(?:[%×]|(?:x|times|[mµμn]?s|[kKMGT]i?B)\b)")
+_LOWER = re.compile(r"\b[a-z]+$")
+"""A word of prose, unlike the name of a thing that has versions."""
+
+_MEASURED = re.compile(r"\s*(?:%(?! confidence)|×|(?:x(?!-)|times|[mµμn]?s|[kKMGT]i?B)\b)")
 _VERSIONED = re.compile(
     r"\b(?:versions?|releases?|since|until|upgrad\w+|migrat\w+|updat\w+|new in|changed? in"
     r"|requires?|deprecated|removed|added|CUDA|v\d)",
@@ -35,6 +38,10 @@ _VERSIONED = re.compile(
 _USUAL = (0.0, 1.0)
 """What conditions are: on the boundary, at the start, of a sum."""
 
+_APPLIED = re.compile(r"[A-Za-z]\w*'*\s*(?:\\left)?\((?=[^()]*[1-9])[-+\d.,\s]*(?:\\right)?\)")
+"""A function of numbers, not all of them 0, as they are in a condition."""
+
+_LIMITED = re.compile(r"\\(?:int|sum|prod)_\{?-?\d.*")
 _DEFINED = re.compile(r"\s*(?:\\?[A-Za-z]+|[A-Za-z]_\{?\w+\}?)\s*")
 
 
@@ -58,11 +65,11 @@ def headline(text: str, line: int, place: str) -> Iterator[Stated]:
 
 def formula(text: str, line: int) -> Iterator[Stated]:
     """Yield the results that a formula states: numbers to which more than a name is equal."""
-    first, *others = re.split(r"=|\\approx(?![a-z])|≈", text, maxsplit=1)
+    first, *others = re.split(r"(?<![<>!\\])=|\\approx(?![a-z])|≈", text, maxsplit=1)
     if others and not _DEFINED.fullmatch(first):
         for number in in_formula(others[0]):
             if number.value not in _USUAL:
-                yield _stated(number, line, "formula")
+                yield _stated(number, line, "formula", is_open=_is_open(first))
 
 
 def _is_result(number: Quantity, prose: str, *, is_version: bool) -> bool:
@@ -70,9 +77,15 @@ def _is_result(number: Quantity, prose: str, *, is_version: bool) -> bool:
     if _MEASURED.match(after):
         return True
     is_told = _TOLD.search(before) and (before[-1] != ":" or not after.strip())
-    is_fraction = "." in number.text and before
+    is_fraction = "." in number.text and _LOWER.search(before)
     return bool(is_told or is_fraction) and not is_version
 
 
-def _stated(number: Quantity, line: int, place: str) -> Stated:
-    return Stated(line=line, place=place, value=number.value, text=number.text)
+def _is_open(side: str) -> bool:
+    """Tell whether a side of a formula holds unknowns, as an equation does and `f(3)` does not."""
+    closed = _APPLIED.sub("", _LIMITED.sub("", side) if _LIMITED.search(side) else side)
+    return re.search(r"(?<![\\A-Za-z])[A-Za-z]", closed) is not None
+
+
+def _stated(number: Quantity, line: int, place: str, *, is_open: bool = False) -> Stated:
+    return Stated(line=line, place=place, value=number.value, text=number.text, is_open=is_open)

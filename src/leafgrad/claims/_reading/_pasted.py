@@ -1,7 +1,6 @@
 """Does this block look like what a program has printed?"""
 
 import ast
-import json
 import re
 
 _FIGURE = r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?"
@@ -13,8 +12,9 @@ _PRINTED = re.compile(
 """What a line of output begins with."""
 
 _ARRAY = re.compile(
-    rf"[\[(]+[\s,]*(?:(?:{_FIGURE}|nan|inf|True|False|\.\.\.)[\s,\[\]()]*)+[\])]|{_FIGURE}"
+    rf"[\[(]+(?=.*(?:\d|nan|True|False))[\s,]*(?:(?:{_FIGURE}|nan|inf|True|False|\.\.\.)[\s,\[\]()]*)+[\])]|{_FIGURE}"
 )
+_SHOWN = re.compile(r"[\[({](?!\s)")
 _METRIC = r"(?:loss|acc(?:uracy)?|error|[rm]?mse|mae|grad(?:ient)?|norm|speed-?up|elapsed|peak)"
 _LOG = re.compile(
     rf"\b(?:epoch|step|iter(?:ation)?|batch)\W{{0,3}}\d+\b.*?(?:[=:]\s*{_FIGURE}|\s\d+\.\d+|\d%)"
@@ -38,28 +38,21 @@ def pasted(source: str) -> str | None:
 
 def _is_shown_value(text: str) -> bool:
     """Tell whether `text` is a list, tuple, set or dict as Python shows it, unlike JSON."""
+    if '"' in text or not _SHOWN.match(text):
+        return False
     try:
-        is_container = isinstance(ast.literal_eval(text), list | tuple | set | dict)
+        return isinstance(ast.literal_eval(text), list | tuple | set | dict)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return False
-    return is_container and not _is_json(text)
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _repeated(lines: list[str]) -> str | None:
     """Return the first of two lines that differ in nothing but numbers, some with a fraction."""
     seen: dict[str, str] = {}
-    for line in lines:
+    for line in (line for line in lines if not line.startswith(("$", "#", "%", ">"))):
         shape = re.sub(_FIGURE, "0", line)
         is_new = line not in seen.setdefault(shape, line)
-        if is_new and re.search(r"(?<![\d.])\d+\.\d+(?![\d.])", line):
+        if is_new and re.search(r"(?<![\w./-])\d+\.\d+(?![\w./-])", line):
             return seen[shape]
     return None
 

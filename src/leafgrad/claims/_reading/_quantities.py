@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 _FIGURE = r"\d+(?:[,_]\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?"
 _UNIT = r"(?:[x×%]|[nmuµμ]?s|min|h|[kKMGT]?i?B)"
-_NUMBER = re.compile(rf"(?<![\w.])({_FIGURE})(?:(?!\w)|(?={_UNIT}(?!\w)))")
+_NUMBER = re.compile(rf"(?<![\w.])({_FIGURE})(?!\.\d)(?:(?!\w)|(?={_UNIT}(?!\w)))")
 _MINUS = re.compile(r"(?:^|[\s(\[=,`*_])[-−]$")
 
 _RELEASE = re.compile(r"\b(?:PyTorch|torch|Python|version|float|int) \d+(?:\.\d+)*")

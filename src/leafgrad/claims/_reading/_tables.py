@@ -23,7 +23,7 @@ _DELIMITERS = {"tab": "\t", "space": " "}
 _GIVEN = re.compile(
     r"\b(?:defaults?|types?|required|optional|allowed|accepted|choices|options?|range|limits?|since"
     r"|until|versions?|released?|dates?|years?|days?|ports?|id|numbers?|no\.|chapters?|pages?"
-    r"|sections?|steps?|levels?|examples?|inputs?|arguments?|settings?|meanings?|notes?|seed|batch"
+    r"|sections?|steps?|levels?|tiers?|priority|rank|examples?|inputs?|arguments?|settings?|meanings?|notes?|seed|batch"
     r"|epochs?|layers?|width|hidden|order|python|pytorch|torch|cuda|numpy)\b"
     r"|^[nNkKdDijmMB]$|^#$",
     re.IGNORECASE,
