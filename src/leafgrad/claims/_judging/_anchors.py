@@ -1,19 +1,14 @@
-"""The anchors of claims, and of what the ledger says of them: no two of a site are alike."""
+"""The anchors of claims, and of what the ledger says of them."""
 
 import hashlib
-import re
 
 from docutils import nodes
 
-_WORDS = r"(?:[-/][a-z0-9]+)*"
-_FAITHFUL = re.compile(rf"[a-z0-9]+{_WORDS}(?:\.md{_WORDS})?")
-"""What docutils turns into an anchor in which it can still be told, but for slashes."""
-
 
 def anchor(text: str) -> str:
-    """Return the anchor for a text; where docutils drops some of it, a hash tells it apart."""
+    """Return the anchor for a text; letters that docutils has no place for leave a hash of it."""
     plain = nodes.make_id(text)
-    if _FAITHFUL.fullmatch(text):
+    if text.isascii():
         return plain
     return f"{plain}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 

@@ -187,7 +187,7 @@ def _misfits(page: Page, claim: Claim, taken: dict[str, str], config: Config) ->
 def _alike(claim: Claim, taken: dict[str, str]) -> str:
     anchor = claim_anchor(claim.id)
     return (
-        f"the ids of claims must differ in more than - and /: "
+        f"the ids of claims must differ in more than case and marks: "
         f"{claim.id} has the anchor #{anchor} of the claim at {taken[anchor]}: rename one"
     )
 
