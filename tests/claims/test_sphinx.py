@@ -401,3 +401,35 @@ def test_a_ledger_that_is_not_ours_is_replaced(build: Building) -> None:
     (build.html / "claims.json").write_text("[")
     assert build(index="# Page\n")[0] == 0
     assert build.ledger()["built"] == ["index"]
+
+
+def claimed(identifier: str) -> str:
+    return OTHER.partition("\n")[2].replace("sum/of-ones", identifier)
+
+
+def test_ids_in_other_scripts_have_anchors_of_their_own(build: Building) -> None:
+    page = f"# Page\n{claimed('叶/子')}{claimed('叶/张量')}\n```{{claims-ledger}}\n```\n"
+    assert build(index=page) == (0, "")
+    claims, entries = (
+        re.findall(rf'id="({kind}-[^"]*)"', build.page()) for kind in ("claim", "ledger-index-md-")
+    )
+    assert len({*claims}) == len({*entries}) == 2
+    assert all(f'href="#{anchor}"' in build.page() for anchor in (*claims, *entries))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "anchor"),
+    [
+        ("t/a.b", "t/a-b", "claim-t-a-b"),
+        ("t/Case", "t/case", "claim-t-case"),
+        ("t-a/b", "t/a_b", "claim-t-a-b"),
+    ],
+)
+def test_no_two_claims_have_one_anchor(
+    first: str, second: str, anchor: str, build: Building
+) -> None:
+    status, told = build(index=f"# Page\n{claimed(first)}", other=f"# Other\n{claimed(second)}")
+    assert status == 1
+    rule = "the ids of claims must differ in more than case and marks"
+    assert f"other.md:3: ERROR: {rule}: {second} has the anchor #{anchor} of " in told
+    assert "of the claim at index.md:3: rename one" in told

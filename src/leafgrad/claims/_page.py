@@ -47,12 +47,14 @@ class Inline:
 class Claim:
     """A named sentence; what is executed before the next claim or heading is its evidence.
 
-    It holds on the versions of torch from `since` on and before `until`.
+    It holds on the versions of torch from `since` on and before `until`. Its box has `said` all
+    that its evidence must have the numbers of.
     """
 
     line: int
     id: str
     statement: str
+    said: str = ""
     sources: tuple[str, ...] = ()
     since: str | None = None
     until: str | None = None
@@ -81,8 +83,22 @@ class Include:
     file: Path
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Stated:
+    """A number that a heading, a caption or a formula states; what is executed must show it.
+
+    One that `is_open` may be an equation of unknowns: where nothing is executed, it is none.
+    """
+
+    line: int
+    place: str
+    value: float
+    text: str
+    is_open: bool = False
+
+
 Step = Cell | Doctest | Inline
-Item = Step | Claim | Heading | Escape | Include
+Item = Step | Claim | Heading | Escape | Include | Stated
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -107,6 +123,11 @@ class Page:
     def escapes(self) -> tuple[Escape, ...]:
         """What is not proven and says why, in the order of the page."""
         return tuple(item for item in self.items if isinstance(item, Escape))
+
+    @property
+    def stated(self) -> tuple[Stated, ...]:
+        """The numbers that stand outside of its claims, in the order of the page."""
+        return tuple(item for item in self.items if isinstance(item, Stated))
 
     @property
     def includes(self) -> tuple[Include, ...]:

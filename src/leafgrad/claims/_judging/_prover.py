@@ -8,6 +8,7 @@ from pathlib import Path
 
 from leafgrad.claims._config import Config
 from leafgrad.claims._executing._workers import Workers
+from leafgrad.claims._judging._anchors import claim_anchor
 from leafgrad.claims._judging._site import SiteVerdict, page_name, prove_in, read_pages
 from leafgrad.claims._judging._verdict import PageVerdict
 from leafgrad.claims._page import Page
@@ -53,7 +54,8 @@ class Prover(contextlib.ExitStack):
     def _read(self, files: Collection[Path]) -> list[Page]:
         pages = read_pages(list(files), self._config, self._taken)
         for file, page in zip(files, pages, strict=True):
-            self._ids[file] = frozenset(claim.id for claim in page.claims)
+            ids = (claim.id for claim in page.claims)
+            self._ids[file] = frozenset(key for name in ids for key in (name, claim_anchor(name)))
         return pages
 
     def judge(self, pages: Sequence[Page], report: Report = _ignore) -> SiteVerdict:

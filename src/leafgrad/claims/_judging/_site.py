@@ -14,6 +14,7 @@ from leafgrad.claims._executing._docstrings import find_docstrings
 from leafgrad.claims._executing._execute import execute_page
 from leafgrad.claims._executing._torch import loaded_torch
 from leafgrad.claims._executing._workers import Workers
+from leafgrad.claims._judging._anchors import claim_anchor
 from leafgrad.claims._judging._matrix import judged_nowhere, vanished
 from leafgrad.claims._judging._threads import in_threads
 from leafgrad.claims._judging._verdict import ClaimVerdict, PageVerdict, judge
@@ -174,12 +175,22 @@ def _misfits(page: Page, claim: Claim, taken: dict[str, str], config: Config) ->
     first = taken.setdefault(claim.id, here)
     if first != here:
         yield Problem(claim.line, f"claim {claim.id} stands at {first} already")
+    elif taken.setdefault(claim_anchor(claim.id), here) != here:
+        yield Problem(claim.line, _alike(claim, taken))
     for source in claim.sources:
         document = source.split()[0]
         if document not in config.documents:
             known = ", ".join(config.documents) or "none"
             rule = f"a source begins with a document that pyproject.toml names ({known})"
             yield Problem(claim.line, f"{rule}, not {document!r}")
+
+
+def _alike(claim: Claim, taken: dict[str, str]) -> str:
+    anchor = claim_anchor(claim.id)
+    return (
+        f"the ids of claims must differ in more than case and marks: "
+        f"{claim.id} has the anchor #{anchor} of the claim at {taken[anchor]}: rename one"
+    )
 
 
 def _docstrings(module: str, config: Config, workers: Workers) -> Sequence[Page]:

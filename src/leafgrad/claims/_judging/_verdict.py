@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from leafgrad.claims._executing._asserts import asserts
 from leafgrad.claims._judging._digest import digest
 from leafgrad.claims._judging._numbers import unproven_numbers
+from leafgrad.claims._judging._typed import typed_values
 from leafgrad.claims._page import Claim, Inline, Page, Problem, Step
 from leafgrad.claims._record import Check, Record
 from leafgrad.claims._versions import broken_bound
@@ -86,6 +87,7 @@ def judge(
         *(problem for record in counted for problem in record.problems),
         *(Problem(check.place, _accusation(check)) for check in checks if not check.passed),
         *unproven_numbers(page, asked, waiting),
+        *typed_values(page),
     }
     claims = tuple(_claims(page, ran, checks, problems, torch))
     for verdict in claims:

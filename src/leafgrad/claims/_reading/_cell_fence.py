@@ -1,12 +1,14 @@
 """A `{code-cell}` fence -> Cell: its language, its options and what they declare."""
 
+import ast
 import builtins
 import difflib
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from leafgrad.claims._page import Cell, Problem
+from leafgrad.claims._page import Cell, Doctest, Problem
+from leafgrad.claims._reading._census import has_examples, parsed
 from leafgrad.claims._reading._stated import comments, unchecked
 
 TAGS = frozenset({"hide-input", "hide-output", "hide-cell", "remove-input"})
@@ -23,7 +25,7 @@ _ERRORS = tuple(
 
 def read_cell(
     language: str, source: str, options: Mapping[str, Any], *, fence: int, line: int
-) -> Iterator[Cell | Problem]:
+) -> Iterator[Cell | Doctest | Problem]:
     """Yield the cell whose `source` begins on `line`, and what is wrong with its fence."""
     if language.lower() not in _LANGUAGES:
         message = f"a cell is Python, and nobody executes {language}"
@@ -42,6 +44,18 @@ def read_cell(
             yield Problem(line + below, unchecked(text))
     tags = tuple(tag for tag in _tags(options) if tag in TAGS)
     yield Cell(line=line, fence=fence, source=source, **declared, tags=tags)
+    yield from _documented(source, line)
+
+
+def _documented(source: str, line: int) -> Iterator[Doctest]:
+    """Yield the examples in the docstrings of what a cell defines."""
+    tree = parsed(source) if has_examples(source) else None
+    for node in ast.walk(tree) if tree is not None else ():
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                first = node.body[0]
+                if ast.get_docstring(node) and has_examples(text := first.value.value):
+                    yield Doctest(line=line + first.lineno - 1, source=text)
 
 
 def _misused(options: Mapping[str, Any], fence: int) -> Iterator[Problem]:

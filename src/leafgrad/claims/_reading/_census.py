@@ -2,11 +2,13 @@
 
 import ast
 import re
+import sys
 import textwrap
 import warnings
 from collections.abc import Sequence
 
-from leafgrad.claims._reading._languages import PYTHON, Kind, kind_of
+from leafgrad.claims._reading._languages import OUTPUT, PYTHON, Kind, kind_of
+from leafgrad.claims._reading._pasted import pasted
 
 _CURE = "or say why not, in {unproven}"
 _EXAMPLE = re.compile(r"^[ \t]*>>>(?=[\s\w\"'(\[]|$)", re.MULTILINE)
@@ -17,7 +19,9 @@ _PYTHON = re.compile(rf"{_FENCE}(?:{'|'.join(sorted(PYTHON))})\b", re.MULTILINE)
 _TRACEBACK = re.compile(r"^[ \t]*Traceback \(most recent call last\)", re.MULTILINE)
 
 _DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.With, ast.AsyncWith)
-_ACTS = (*_DEFINES, ast.Import, ast.ImportFrom, ast.Assert, ast.If, ast.Try, ast.For, ast.While)
+_BLOCKS = (*_DEFINES, ast.ImportFrom, ast.Assert, ast.If, ast.Try, ast.For, ast.While)
+_PACKAGES = sys.stdlib_module_names | {"jax", "leafgrad", "np", "numpy", "pandas", "pd", "torch"}
+_ACTS = (*_BLOCKS, ast.Import)
 _BINDS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Delete, ast.Raise)
 _FORMULA = (
     *(ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Tuple),
@@ -41,16 +45,21 @@ def unexecuted(source: str, language: str) -> str | None:
     kind = kind_of(language)
     if kind is Kind.PYTHON:
         return f"nobody executes this {language} snippet: make it a {{code-cell}}, {_CURE}"
-    if _NUMBERED.search(source):
-        return f"nobody executes these IPython prompts: make them a {{code-cell}}, {_CURE}"
-    if has_examples(source):
-        return f"nobody executes these >>> examples: put them in a ```pycon fence, {_CURE}"
+    if _NUMBERED.search(source) or has_examples(source):
+        return _prompts(source)
     if holds_cells(source) or _PYTHON.search(source):
         return f"nobody executes the code in this block: let a cell print it, {_CURE}"
     shown = _new_side(source) if language in {"diff", "udiff", "patch"} else source
-    if kind is not Kind.MATHEMATICS and _is_python(shown, kind):
+    if _is_python(shown, kind):
         return f"this looks like Python and nobody executes it: make it a {{code-cell}}, {_CURE}"
-    return None
+    line = pasted(source) if kind in {Kind.BARE, Kind.TEXT} or language in OUTPUT else None
+    return line and f"{line!r} looks printed and nobody executed it: let a cell print it, {_CURE}"
+
+
+def _prompts(source: str) -> str:
+    if _NUMBERED.search(source):
+        return f"nobody executes these IPython prompts: make them a {{code-cell}}, {_CURE}"
+    return f"nobody executes these >>> examples: put them in a ```pycon fence, {_CURE}"
 
 
 def parsed(source: str) -> ast.Module | None:
@@ -69,13 +78,25 @@ def _is_python(source: str, kind: Kind) -> bool:
     if tree is None:
         is_looked_into = kind in {Kind.BARE, Kind.TEXT} and not _TRACEBACK.search(source)
         return is_looked_into and any(map(_is_statement, source.split("\n")))
-    if kind is Kind.FOREIGN:
-        return any(isinstance(node, _DEFINES) for node in ast.walk(tree))
+    if kind in {Kind.FOREIGN, Kind.MATHEMATICS}:
+        return any(map(_is_hardly_foreign, ast.walk(tree)))
     lines = source.encode().split(b"\n")
     return any(
         isinstance(node, _ACTS) or _assigns(node, kind) or _is_call(node, lines)
         for node in ast.walk(tree)
     )
+
+
+def _is_hardly_foreign(node: ast.AST) -> bool:
+    """Tell whether `node`, which parses as Python, would be written so in no other language."""
+    match node:
+        case ast.Import():
+            return any(alias.name.partition(".")[0] in _PACKAGES for alias in node.names)
+        case ast.Attribute(value=ast.Name()):
+            return node.value.id in _PACKAGES - sys.stdlib_module_names
+        case ast.Call():
+            return any(keyword.arg for keyword in node.keywords)
+    return isinstance(node, _BLOCKS)
 
 
 def _is_statement(line: str) -> bool:

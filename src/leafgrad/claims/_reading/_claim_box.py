@@ -11,22 +11,32 @@ _OPTIONS = ("since", "sources", "until")
 
 
 def read_claim(
-    argument: str, body: str, options: Mapping[str, Any], line: int
+    argument: str, body: str, options: Mapping[str, Any], line: int, said: str
 ) -> Iterator[Claim | Problem]:
-    """Yield the claim whose directive stands on `line`, and what is wrong with it."""
+    """Yield the claim on `line`, whose box has `said` all in all, and what is wrong with it."""
     for key in sorted(set(options) - set(_OPTIONS)):
         yield Problem(line, f"a claim's options are {', '.join(_OPTIONS)}, not {key!r}")
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)+", argument):
         yield Problem(line, f"a claim's id must read topic/name, not {argument!r}")
     bounds, wrong = _bounds(options)
     yield from (Problem(line, message) for message in wrong)
-    statement = " ".join(re.split(r"^[`:]{3,}", body, maxsplit=1, flags=re.MULTILINE)[0].split())
+    statement = sentence_of(body)
     if not statement:
         yield Problem(line, "a claim must hold the sentence that it claims")
     sources = (source.strip() for source in str(options.get("sources") or "").split(","))
     yield Claim(
-        line=line, id=argument, statement=statement, sources=tuple(filter(None, sources)), **bounds
+        line=line,
+        id=argument,
+        statement=statement,
+        said=said,
+        sources=tuple(filter(None, sources)),
+        **bounds,
     )
+
+
+def sentence_of(body: str) -> str:
+    """Return the sentence with which the body of a claim begins."""
+    return " ".join(re.split(r"^[`:]{3,}", body, maxsplit=1, flags=re.MULTILINE)[0].split())
 
 
 def _bounds(options: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:

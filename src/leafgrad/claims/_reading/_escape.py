@@ -3,7 +3,17 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from leafgrad.claims._page import Cell, Claim, Doctest, Escape, Heading, Inline, Item, Problem
+from leafgrad.claims._page import (
+    Cell,
+    Claim,
+    Doctest,
+    Escape,
+    Heading,
+    Inline,
+    Item,
+    Problem,
+    Stated,
+)
 
 _PROVEN = (Cell, Claim, Inline)
 
@@ -20,7 +30,7 @@ def read_escape(
     if any(isinstance(thing, _PROVEN) for thing in found):
         rule = "{unproven} must hold nothing that would be proven"
         yield Problem(line, f"{rule}, and here is a cell, a claim or a role: take it out")
-    elif not any(isinstance(thing, Problem | Doctest) for thing in found):
+    elif not any(isinstance(thing, Problem | Doctest | Stated) for thing in found):
         yield Problem(line, "nothing in here has to be proven: take {unproven} away")
     yield Escape(line=line, because=because)
     yield from (thing for thing in found if isinstance(thing, Heading))

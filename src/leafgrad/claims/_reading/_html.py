@@ -1,35 +1,59 @@
-"""What raw HTML shows as code or in a table, and what its comments hide."""
+"""What raw HTML shows as code, in a table or as a headline, and what its comments hide."""
 
-import bisect
-import html
+import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from html.parser import HTMLParser
 
-from leafgrad.claims._page import Problem
+from leafgrad.claims._page import Problem, Stated
 from leafgrad.claims._reading._census import holds_cells, unexecuted
-from leafgrad.claims._reading._stated import by_hand, holds_roles, is_result, plain, shown_result
+from leafgrad.claims._reading._headline import headline
+from leafgrad.claims._reading._stated import by_hand, holds_roles, shown_result
+from leafgrad.claims._reading._tables import Entry, results
 
-_BLOCK = re.compile(
-    r"<!--|-->|<(/?)(pre|textarea|xmp|listing|code|samp|py-\w+)\b([^<>]*)>", re.IGNORECASE
-)
-_CELL = re.compile(r"<(/?)(tr|td|table)\b[^<>]*>", re.IGNORECASE)
-_TAG = re.compile(r"<[^<>]*>")
-_SPANS = frozenset({"code", "samp"})
+_CODE = re.compile(r"pre|textarea|xmp|listing|code|samp|tt|kbd|py-\w+")
+_SPANS = frozenset({"code", "samp", "tt", "kbd"})
+_MONOSPACE = re.compile(r"font(?:-family)?\s*:[^;]*mono", re.IGNORECASE)
+_PLACES = dict.fromkeys((f"h{level}" for level in range(1, 7)), "heading") | {
+    "alt": "text for a picture",
+    "caption": "caption",
+    "figcaption": "caption",
+    "summary": "title",
+    "text": "picture",
+    "title": "title",
+}
+_CELLS = frozenset({"td", "th"})
 
-Part = tuple[int, str]
-"""The line, from 0, on which a text begins, and the text."""
+Found = Problem | Stated
+
+
+@dataclasses.dataclass(kw_only=True)
+class _Part:
+    """What stands in an element that begins on a line, from 0."""
+
+    tag: str
+    kind: str
+    below: int
+    text: str = ""
+    depth: int = 1
+
+
+def read_html(source: str, line: int) -> Iterator[Found]:
+    """Yield what is wrong with HTML that begins on `line` of a page, and the numbers it states."""
+    reader = _Reader()
+    reader.feed(source)
+    reader.close()
+    for part in reader.parts:
+        yield from _found(part, line + part.below)
+    for rows in reader.tables:
+        entries = [[_entry(part, line) for part in row] for row in rows if _holds_values(row)]
+        heads = [part.text for row in rows if not _holds_values(row) for part in row]
+        yield from results(heads, entries)
 
 
 def html_problems(source: str, line: int) -> Iterator[Problem]:
     """Yield what is wrong with HTML that begins on `line` of a page."""
-    for name, (below, text) in _blocks(source):
-        if name == "<!--":
-            yield from comment_problems(text, line + below)
-        else:
-            yield from _code_problems(name, text, line + below)
-    for below, text in _cells(source):
-        if is_result(text):
-            yield Problem(line + below, by_hand(text), snippet=plain(text))
+    return (found for found in read_html(source, line) if isinstance(found, Problem))
 
 
 def comment_problems(text: str, line: int) -> Iterator[Problem]:
@@ -39,43 +63,107 @@ def comment_problems(text: str, line: int) -> Iterator[Problem]:
         yield Problem(line, message, snippet=text.strip())
 
 
-def _code_problems(name: str, text: str, line: int) -> Iterator[Problem]:
-    if name in _SPANS and "\n" not in text.strip():
-        return  # as in a sentence
-    node = shown_result(text)
-    reason = unexecuted(text, "python" if name.startswith("py-") else "")
+def _holds_values(row: Sequence[_Part]) -> bool:
+    return any(part.tag == "td" for part in row)
+
+
+def _entry(part: _Part, line: int) -> Entry:
+    return Entry(text=part.text.strip(), line=line + part.below)
+
+
+def _found(part: _Part, line: int) -> Iterator[Found]:
+    text = part.text.strip("\n")
+    if part.kind == "!--":
+        yield from comment_problems(text, line)
+        return
+    if part.kind in _PLACES:
+        yield from headline(" ".join(text.split()), line, _PLACES[part.kind])
+    is_in_sentence = part.kind in _SPANS and "\n" not in text
+    node = None if is_in_sentence else shown_result(text)
+    reason = None
+    if part.kind not in _PLACES and not is_in_sentence:
+        reason = unexecuted(text, "python" if part.kind.startswith("py-") else "")
     if reason or node:
         yield Problem(line, reason or by_hand(node or ""), snippet=text.strip())
 
 
-def _blocks(source: str) -> Iterator[tuple[str, Part]]:
-    """Yield comments and the outermost blocks of code, each by the name of what opens it."""
-    breaks = _breaks(source)
-    opened: tuple[str, int] | None = None
-    for tag in _BLOCK.finditer(source):
-        name = (tag[2] or tag[0]).lower()
-        if opened is None:
-            opened = None if tag[1] or name == "-->" else (name, tag.end())
-        elif name == {"<!--": "-->"}.get(opened[0], opened[0]) and (tag[1] or name == "-->"):
-            yield opened[0], _part(source, breaks, opened[1], tag.start())
-            opened = None
+class _Reader(HTMLParser):
+    """Gathers comments, the outermost blocks of code, headlines and the cells of tables."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[_Part] = []
+        self.tables: list[list[list[_Part]]] = [[]]
+        self._block: _Part | None = None
+        self._cell: _Part | None = None
+        self._since_span = "x"
 
-def _cells(source: str) -> Iterator[Part]:
-    """Yield the cells of tables, but for the first of each row."""
-    breaks, column, start = _breaks(source), 0, None
-    for tag in _CELL.finditer(source):
-        if start is not None and column > 1:
-            yield _part(source, breaks, start, tag.start())
-        is_cell = not tag[1] and tag[2].lower() == "td"
-        column = column + is_cell if tag[2].lower() == "td" else 0
-        start = tag.end() if is_cell else None
+    def handle_starttag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
+        """Begin what is gathered."""
+        given = {name: value or "" for name, value in attrs}
+        if "alt" in given:
+            self._add("alt", given["alt"])
+        if tag in {"table", "tr", *_CELLS}:
+            self._begin_cell(tag)
+        kind = "pre" if _MONOSPACE.search(given.get("style", "")) else tag
+        if self._block is not None:
+            self._block.depth += tag == self._block.tag and not _CODE.fullmatch(tag)
+        elif _CODE.fullmatch(kind) or kind in _PLACES:
+            self._block = _Part(tag=tag, kind=kind, below=self._below)
+        if tag == "br":
+            self.handle_data("\n")
 
+    def handle_endtag(self, tag: str) -> None:
+        """End what began with such a tag."""
+        if tag in {"table", "tr", *_CELLS}:
+            self._cell = None
+        if self._block is not None and self._block.tag == tag:
+            self._block.depth -= 1
+            if self._block.depth == 0:
+                self._end(self._block)
 
-def _breaks(source: str) -> list[int]:
-    return [found.start() for found in re.finditer("\n", source)]
+    def handle_data(self, data: str) -> None:
+        """Add text to all that is open."""
+        for part in filter(None, (self._block, self._cell)):
+            part.text += data
+        if self._block is None:
+            self._since_span += data
 
+    def handle_comment(self, data: str) -> None:
+        """Note a comment."""
+        self._add("!--", data)
 
-def _part(source: str, breaks: list[int], start: int, end: int) -> Part:
-    text = html.unescape(_TAG.sub("", source[start:end]))
-    return bisect.bisect_left(breaks, start), text.strip("\n")
+    def close(self) -> None:
+        """End what is still open."""
+        super().close()
+        if self._block is not None:
+            self._end(self._block)
+
+    @property
+    def _below(self) -> int:
+        return self.getpos()[0] - 1
+
+    def _add(self, kind: str, text: str) -> None:
+        if self._block is None:
+            self.parts.append(_Part(tag="", kind=kind, below=self._below, text=text))
+
+    def _begin_cell(self, tag: str) -> None:
+        self._cell = None
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr" or not self.tables[-1]:
+            self.tables[-1].append([])
+        if tag in _CELLS:
+            self._cell = _Part(tag=tag, kind=tag, below=self._below)
+            self.tables[-1][-1].append(self._cell)
+
+    def _end(self, block: _Part) -> None:
+        """Keep a block; a span of code on the line below another continues it."""
+        last = self.parts[-1] if self.parts else None
+        is_span = block.kind in _SPANS
+        goes_on = "\n" in self._since_span and not self._since_span.strip()
+        if last is not None and is_span and last.kind in _SPANS and goes_on:
+            last.text += f"\n{block.text}"
+        else:
+            self.parts.append(block)
+        self._block, self._since_span = None, ""

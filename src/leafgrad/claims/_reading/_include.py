@@ -16,6 +16,7 @@ from leafgrad.claims._page import (
     Item,
     Page,
     Problem,
+    Stated,
 )
 from leafgrad.claims._reading._languages import language_of_file
 from leafgrad.claims._reading._rst import rst_problems
@@ -82,7 +83,7 @@ def _as_markdown(page: Page, name: str, file: Path, line: int) -> Found:
     if any(isinstance(item, Doctest) for item in page.items):
         yield Include(line=line, file=file)
     for item in page.items:
-        if isinstance(item, Escape | Include):
+        if isinstance(item, Escape | Include | Stated):
             yield dataclasses.replace(item, line=line)
 
 

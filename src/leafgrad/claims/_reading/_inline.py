@@ -1,18 +1,29 @@
 """What stands in a paragraph: roles that are executed, results in code spans, comments."""
 
 import difflib
+import html
 from collections.abc import Iterator
 
 from markdown_it.token import Token
 
-from leafgrad.claims._page import Inline, Problem
-from leafgrad.claims._reading._html import comment_problems
+from leafgrad.claims._page import Inline, Problem, Stated
+from leafgrad.claims._reading._compared import compared
+from leafgrad.claims._reading._headline import formula, headline
+from leafgrad.claims._reading._html import read_html
 from leafgrad.claims._reading._stated import ROLES, by_hand, printed_tensor
 
+_TO_CLAIM = "; {claim} checks an expression where it stands"
 
-def read_inline(token: Token, line: int) -> Iterator[Inline | Problem]:
-    """Yield the expressions in the text of `token`, which begins on `line`."""
-    for child in token.children or ():
+
+def read_inline(token: Token, line: int) -> Iterator[Inline | Problem | Stated]:
+    """Yield the expressions and results in the text of `token`, which begins on `line`."""
+    children = token.children or []
+    if any(child.type == "html_inline" for child in children):
+        yield from read_html("".join(map(_as_html, children)), line)
+    said = {id(child): text for child, text in compared(children)}
+    for child in children:
+        if id(child) in said:
+            yield Problem(line, by_hand(said[id(child)]) + _TO_CLAIM)
         match child.type:
             case "softbreak" | "hardbreak":
                 line += 1
@@ -20,8 +31,16 @@ def read_inline(token: Token, line: int) -> Iterator[Inline | Problem]:
                 yield from _role(child.meta["name"], child.content, line)
             case "code_inline" | "text" if tensor := printed_tensor(child.content):
                 yield Problem(line, by_hand(tensor))
-            case "html_inline" if child.content.startswith("<!--"):
-                yield from comment_problems(child.content, line)
+            case "math_inline":
+                yield from formula(child.content, line)
+            case "image":
+                yield from headline(child.content, line, "text for a picture")
+
+
+def _as_html(child: Token) -> str:
+    if child.type in {"softbreak", "hardbreak"}:
+        return "\n"
+    return child.content if child.type == "html_inline" else html.escape(child.content)
 
 
 def _role(name: str, source: str, line: int) -> Iterator[Inline | Problem]:

@@ -31,6 +31,12 @@ PYTHON = frozenset(
 TEXT = frozenset("text txt plain plaintext none default output".split())
 """The languages under which a snippet says that it is text."""
 
+OUTPUT = frozenset(
+    "bash console log pytb py2tb py3tb session sh shell shell-session shellsession terminal"
+    " traceback".split()
+)
+"""The languages, beside none and text, under which a snippet may be what a program printed."""
+
 _KINDS = {
     Kind.PYTHON: PYTHON,
     Kind.TEXT: TEXT,

@@ -1,8 +1,9 @@
 """MyST Markdown -> Page: everything that is executed or claimed, wherever it is nested."""
 
 import functools
+import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -11,17 +12,20 @@ from markdown_it.token import Token
 from myst_parser.config.main import MdParserConfig
 from myst_parser.parsers.mdit import create_md_parser
 
-from leafgrad.claims._page import Heading, Page, Problem
+from leafgrad.claims._page import Heading, Page, Problem, Stated
 from leafgrad.claims._reading._bodies import Body, body_of, meant_by
 from leafgrad.claims._reading._cell_fence import read_cell
 from leafgrad.claims._reading._census import parsed
 from leafgrad.claims._reading._claim_box import read_claim
+from leafgrad.claims._reading._diagram import diagram
 from leafgrad.claims._reading._directive import Directive, taken_apart
 from leafgrad.claims._reading._escape import read_escape
 from leafgrad.claims._reading._front_matter import break_problems, front_matter_problems
-from leafgrad.claims._reading._html import comment_problems, html_problems
+from leafgrad.claims._reading._headline import formula, headline
+from leafgrad.claims._reading._html import comment_problems, read_html
 from leafgrad.claims._reading._include import Files, Found, included, literally_included
 from leafgrad.claims._reading._inline import read_inline
+from leafgrad.claims._reading._languages import Kind, kind_of, language_of
 from leafgrad.claims._reading._rst import rst_problems
 from leafgrad.claims._reading._snippet import snippet, snippet_problems
 from leafgrad.claims._reading._tables import csv_problems, list_table_problems, table_problems
@@ -29,15 +33,20 @@ from leafgrad.claims._reading._tables import csv_problems, list_table_problems, 
 MYST_EXTENSIONS = frozenset({"attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath"})
 """The syntax that a page may use, the same for every front end."""
 
-_READERS = {
+_READERS: dict[str, Callable[[str, int], Found]] = {
     "front_matter": front_matter_problems,
-    "html_block": html_problems,
+    "html_block": read_html,
     "myst_line_comment": comment_problems,
+    "math_block": formula,
+    "math_block_label": formula,
 }
 TOO_DEEP = "a page must not nest so deeply"
 """What is said of a page that could not be read for that."""
 
 _UNREADABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029]")
+_DIRECTIVE = re.compile(r"\s*\{\s*([^}\s.][^}\s]*)\s*\}\s*(.*)")
+_PICTURES = frozenset({"figure", "figure-md", "image"})
+_PLACES = {"alt": "text for a picture", "caption": "caption"}
 _FENCE = re.compile(r"^[ \t>*-]*(?:`{3}|~{3}|:{3})", re.MULTILINE)
 
 
@@ -86,11 +95,12 @@ def _walk(text: str, above: int, files: Files) -> Found:
     lines = text.split("\n")
     tokens = _parser().parse(text)
     yield from table_problems(tokens, above)
+    yield from _headlines(tokens, above)
     for token in tokens:
         line = above + (token.map or [0])[0] + 1
         match token.type:
-            case "front_matter" | "html_block" | "myst_line_comment":
-                yield from _READERS[token.type](token.content, line)
+            case kind if kind in _READERS:
+                yield from _READERS[kind](token.content, line)
             case "myst_block_break" if above == 0:
                 yield from break_problems(token.content, line)
             case "heading_open":
@@ -104,6 +114,12 @@ def _walk(text: str, above: int, files: Files) -> Found:
                 yield from snippet(token.content, "", line, line)
             case "blockquote_open" if _is_example(lines[line - above - 1]):
                 yield Problem(line, "nobody executes this >>> example: put it in a ```pycon fence")
+
+
+def _headlines(tokens: Sequence[Token], above: int) -> Found:
+    for before, token in itertools.pairwise(tokens):
+        if before.type == "heading_open":
+            yield from headline(token.content, above + (token.map or [0])[0] + 1, "heading")
 
 
 def _unclosed(token: Token, lines: list[str], line: int) -> Iterator[Problem]:
@@ -121,9 +137,11 @@ def _is_example(line: str) -> bool:
 
 def _fence(token: Token, line: int, files: Files) -> Found:
     info = token.info.strip()
-    match = re.match(r"\{\s*([^}\s.][^}\s]*)\s*\}\s*(.*)", info)
+    match = _DIRECTIVE.match(info)
     if match is None:
         yield from snippet(token.content, info, line, line + 1)
+        if kind_of(language_of(info)) is Kind.MATHEMATICS:
+            yield from formula(token.content, line + 1)
         return
     directive = taken_apart(match[1], match[2], token.content, line)
     for warning in directive.warnings:
@@ -139,8 +157,8 @@ def _directive(directive: Directive, files: Files) -> Found:
         case "code-cell":
             yield from read_cell(argument, body, options, fence=line, line=above + 1)
         case "claim":
-            yield from read_claim(argument, body, options, line)
-            yield from _walk(body, above, files)
+            yield from read_claim(argument, body, options, line, " ".join(_texts(body)))
+            yield from _beside_sentence(_walk(body, above, files))
         case "unproven":
             held = (
                 snippet(body, argument, line, above + 1) if argument else _walk(body, above, files)
@@ -153,15 +171,51 @@ def _directive(directive: Directive, files: Files) -> Found:
         case "eval-rst":
             yield from rst_problems(body, above + 1)
         case "raw" | "raw-cell":
-            yield from html_problems(body, above + 1)
+            yield from read_html(body, above + 1)
             yield from snippet_problems(body, "" if directive.name == "raw-cell" else "html", line)
-        case "csv-table":
-            yield from csv_problems(body, options, above + 1)
-        case "list-table":
-            yield from list_table_problems(_parser().parse(body), options, above)
-            yield from _walk(body, above, files)
+        case "math":
+            yield from formula(body, above + 1)
+        case "csv-table" | "list-table":
+            yield from _table(directive, files)
         case _:
             yield from _other(directive, files)
+
+
+def _texts(text: str) -> Iterator[str]:
+    """Yield the sentences in `text`, and in the directives that it holds."""
+    for token in _parser().parse(text):
+        if token.type == "inline":
+            yield token.content
+        if token.type in {"fence", "colon_fence"} and (match := _DIRECTIVE.match(token.info)):
+            held = taken_apart(match[1], match[2], token.content, 0)
+            if body_of(held.name) in {Body.MARKDOWN, Body.UNKNOWN}:
+                yield from _texts(held.body)
+
+
+def _beside_sentence(found: Found) -> Found:
+    """Yield what a claim holds but for its numbers, which its own evidence must have."""
+    return (thing for thing in found if not isinstance(thing, Stated))
+
+
+def _titles(directive: Directive) -> Iterator[Stated]:
+    """Yield the results in the title of a directive, in its caption and in the words for it."""
+    line = directive.line
+    if directive.name in _PICTURES:
+        yield from headline(directive.body, directive.above + 1, "caption")
+    else:
+        yield from headline(directive.argument, line, "title")
+    for option in ("alt", "caption"):
+        yield from headline(str(directive.options.get(option, "")), line, _PLACES[option])
+
+
+def _table(directive: Directive, files: Files) -> Found:
+    body, above = directive.body, directive.above
+    yield from headline(directive.argument, directive.line, "caption")
+    if directive.name == "csv-table":
+        yield from csv_problems(body, directive.options, above + 1)
+    else:
+        yield from list_table_problems(_parser().parse(body), directive.options, above)
+        yield from _walk(body, above, files)
 
 
 def _other(directive: Directive, files: Files) -> Found:
@@ -170,6 +224,8 @@ def _other(directive: Directive, files: Files) -> Found:
     if meant := meant_by(name):
         yield Problem(line, f"nobody executes {{{name}}}: is {{{meant}}} meant?")
         return
+    if body_of(name) in {Body.MARKDOWN, Body.CODE}:
+        yield from _titles(directive)
     match body_of(name):
         case Body.CODE:
             yield from snippet(body, directive.argument, line, directive.above + 1)
@@ -177,6 +233,7 @@ def _other(directive: Directive, files: Files) -> Found:
             yield from snippet_problems(body or directive.argument, "python", line)
         case Body.PLAIN:
             yield from snippet_problems(body, name, line)
+            yield from diagram(body, name, directive.above + 1)
         case Body.UNKNOWN if not _FENCE.search(body):
             yield from snippet_problems(body, "", line)
             yield from _walk(body, directive.above, files)

@@ -3,14 +3,15 @@
 import doctest
 from collections.abc import Iterator
 
-from leafgrad.claims._page import Doctest, Problem
+from leafgrad.claims._page import Doctest, Problem, Stated
 from leafgrad.claims._reading._census import has_examples, unexecuted
+from leafgrad.claims._reading._diagram import diagram
 from leafgrad.claims._reading._languages import Kind, kind_of, language_of
 from leafgrad.claims._reading._stated import by_hand, comments_in_examples, shown_result, unchecked
 
 
-def snippet(source: str, info: str, fence: int, line: int) -> Iterator[Doctest | Problem]:
-    """Yield the examples in a block that begins on `line`, or what is wrong at its `fence`."""
+def snippet(source: str, info: str, fence: int, line: int) -> Iterator[Doctest | Problem | Stated]:
+    """Yield the examples or results in a block from `line` on, or what is wrong at its `fence`."""
     language = language_of(info)
     says_nothing = not language or kind_of(language) is Kind.TEXT
     if has_examples(source) and (says_nothing or kind_of(language) is Kind.PYTHON):
@@ -20,6 +21,8 @@ def snippet(source: str, info: str, fence: int, line: int) -> Iterator[Doctest |
         yield from snippet_problems(_between(source), "", fence)
     else:
         yield from snippet_problems(source, info, fence)
+        if says_nothing or kind_of(language) is Kind.PLAIN:
+            yield from diagram(source, language, line)
 
 
 def snippet_problems(source: str, info: str, fence: int) -> Iterator[Problem]:

@@ -12,6 +12,9 @@ from leafgrad.claims._reading._census import parsed
 ROLES = ("claim", "value")
 """The roles whose content is executed."""
 
+SHOW_IT = "let a cell or {value} show it, or say why not, in {unproven}"
+"""The cure of what is stated by hand."""
+
 _END = r"[ ]*(?:[.,;:!(—–]|$)"
 _SHOWN = re.compile(
     "|".join(
@@ -45,7 +48,7 @@ _PRINTED = re.compile(r"(?<![\w.:])tensor\((?:\[.*\]|[-+]?\d[^()]*)\)")
 
 def by_hand(text: str) -> str:
     """Say of a result that nobody checks it."""
-    return f"{text!r} is stated by hand and nobody checks it: let a cell or {{value}} show it"
+    return f"{text!r} is stated by hand and nobody checks it: {SHOW_IT}"
 
 
 def unchecked(comment: str) -> str:
@@ -115,10 +118,11 @@ def _states(text: str) -> bool:
 
 def _is_stated(text: str) -> bool:
     patterns = (_SHOWN, _NUMBER, _DTYPE)
-    return any(pattern.match(text) for pattern in patterns) or _is_literal(text)
+    return any(pattern.match(text) for pattern in patterns) or is_literal(text)
 
 
-def _is_literal(text: str) -> bool:
+def is_literal(text: str) -> bool:
+    """Tell whether `text` is a value of Python, written out."""
     try:
         return ast.literal_eval(text.rstrip(".,;")) is not ...
     except (SyntaxError, ValueError, MemoryError, RecursionError):

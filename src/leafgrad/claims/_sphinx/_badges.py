@@ -10,9 +10,11 @@ from docutils import nodes
 from sphinx.addnodes import pending_xref
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
+from leafgrad.claims._judging._anchors import anchor
 from leafgrad.claims._judging._report import RedLine, red_lines
 from leafgrad.claims._page import Problem
 from leafgrad.claims._sphinx._build import current
+from leafgrad.claims._sphinx._shown import original
 
 BADGES = {
     "true": "✓ true",
@@ -27,14 +29,9 @@ def badge(path: str, identifier: str) -> nodes.inline:
     return nodes.inline("", "", classes=["claim-badge"], **{_BADGE: (path, identifier)})
 
 
-def claim_label(identifier: str) -> str:
-    """Return the anchor of a claim."""
-    return nodes.make_id(f"claim-{identifier}")
-
-
 def entry_label(path: str, identifier: str) -> str:
     """Return the anchor of what the ledger says of a claim of the page `path`."""
-    return nodes.make_id(f"ledger-{path}-{identifier}")
+    return anchor(f"ledger-{path}-{identifier}")
 
 
 def claim_box(identifier: str) -> nodes.container:
@@ -68,6 +65,7 @@ class ShowVerdicts(SphinxPostTransform):
                 identifier = element[_BOX]
                 boxes.add(identifier)
                 element["classes"].append(f"claim-{build.verdict(here, identifier)}")
+                _add_original(element)
                 _add_list(element, [line for line in red if line.claim == identifier])
         self._add_above([line for line in red if line.claim not in boxes])
 
@@ -89,6 +87,13 @@ class ShowVerdicts(SphinxPostTransform):
             section = next(iter(self.document.findall(nodes.section)), None)
             place = (self.document, 0) if section is None else (section, 1)
             place[0].insert(place[1], above)
+
+
+def _add_original(box: nodes.Element) -> None:
+    """Say under a translated sentence what was judged."""
+    judged = original(box)
+    if judged is not None:
+        box += nodes.paragraph("", f"judged: {judged}", classes=["claim-original"])
 
 
 def _add_list(element: nodes.Element, red: Iterable[RedLine]) -> None:

@@ -8,6 +8,9 @@ from docutils import nodes
 
 from leafgrad.claims._judging._matrix import CHANGED, WORDS
 
+OURS = "leafgrad_made"
+"""Marks a table that the prover made: its numbers are no one's claims."""
+
 Row = Sequence[str | nodes.Node]
 
 _HEAD = ("torch", "run on", "Python", "tests", "claims")
@@ -65,7 +68,8 @@ def _table(rows: Sequence[Row], kind: str) -> nodes.table:
     head, *body = (nodes.row("", *map(_entry, row)) for row in rows)
     columns = [nodes.colspec(colwidth=1) for _ in rows[0]]
     parts = (*columns, nodes.thead("", head), nodes.tbody("", *body))
-    return nodes.table("", nodes.tgroup("", *parts, cols=len(columns)), classes=[kind])
+    group = nodes.tgroup("", *parts, cols=len(columns))
+    return nodes.table("", group, classes=[kind], **{OURS: True})
 
 
 def _entry(shown: str | nodes.Node) -> nodes.entry:

@@ -8,10 +8,14 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from leafgrad.claims._executing._cell import unpinned
-from leafgrad.claims._sphinx._badges import badge, claim_box, claim_label
+from leafgrad.claims._judging._anchors import claim_anchor
+from leafgrad.claims._page import Claim
+from leafgrad.claims._reading._claim_box import sentence_of
+from leafgrad.claims._sphinx._badges import badge, claim_box
 from leafgrad.claims._sphinx._build import current
 from leafgrad.claims._sphinx._ledger_page import LedgerDirective, TotalDirective
 from leafgrad.claims._sphinx._pending import CLAIM, ESCAPE, take_pending
+from leafgrad.claims._sphinx._shown import note_sentence
 from leafgrad.claims._sphinx._unproven import UnprovenDirective
 
 
@@ -36,12 +40,15 @@ class ClaimDirective(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Render the sentence, with its verdict and id under it."""
         identifier = self.arguments[0]
-        judged = identifier if take_pending(self.env, CLAIM, identifier) else ""
-        label = claim_label(identifier)
+        claim = take_pending(self.env, CLAIM, identifier)
+        judged = identifier if claim is not None else ""
+        label = claim_anchor(identifier)
         box = claim_box(judged)
         box["ids"].append(label)
         self.set_source_info(box)
         self.state.nested_parse(self.content, self.content_offset, box)
+        is_as_judged = claim is None or self._is_shown_as_judged(claim)
+        note_sentence(box, is_as_judged=is_as_judged)
         mark = badge(current.get().paths[self.env.docname], judged)
         link = nodes.reference("", identifier, refid=label)
         box += nodes.paragraph("", "", mark, nodes.Text(" "), link, classes=["claim-id"])
@@ -49,6 +56,11 @@ class ClaimDirective(SphinxDirective):
         # A search for the id finds the claim before the pages that have the id's words.
         found_by_id = index(entries=[("single", identifier, label, "main", None)])
         return [found_by_id, box]
+
+    def _is_shown_as_judged(self, claim: Claim) -> bool:
+        body = "\n".join(self.content)
+        is_filled_in = "substitution" in self.config.myst_enable_extensions and "{{" in body
+        return sentence_of(body) == claim.statement and not is_filled_in
 
 
 class NestedCell(SphinxDirective):

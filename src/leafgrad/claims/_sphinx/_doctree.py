@@ -12,13 +12,15 @@ from leafgrad.claims._page import Doctest, Problem
 from leafgrad.claims._reading._census import has_examples, unexecuted
 from leafgrad.claims._reading._html import html_problems
 from leafgrad.claims._reading._languages import language_of_file
-from leafgrad.claims._reading._stated import ROLES, by_hand, is_result, shown_result
+from leafgrad.claims._reading._stated import ROLES, by_hand, shown_result
+from leafgrad.claims._reading._tables import Entry, results
+from leafgrad.claims._sphinx._columns import OURS
 from leafgrad.claims._sphinx._unproven import is_unproven
 
 Example = tuple[str, str]
 
 _ROLES = frozenset(ROLES)
-_SHOWN = (nodes.doctest_block, nodes.literal_block, nodes.entry, nodes.raw)
+_SHOWN = (nodes.doctest_block, nodes.literal_block, nodes.raw)
 
 
 def executed_examples(site: SiteVerdict) -> frozenset[Example]:
@@ -44,25 +46,41 @@ def census(doctree: nodes.document, executed: frozenset[Example]) -> Iterator[Pr
 
 
 def _shown(doctree: nodes.document, executed: frozenset[Example]) -> Iterator[Problem]:
-    """Yield a problem for each block, entry of a table and HTML that is not what it seems."""
+    """Yield a problem for each block, table and HTML that is not what it seems."""
+    for table in doctree.findall(nodes.table):
+        if not (_is_cell(table) or is_unproven(table) or table.get(OURS)):
+            yield from results(*_read_table(table))
     for node in doctree.findall(nodes.Element):
         if not isinstance(node, _SHOWN) or _is_cell(node) or is_unproven(node):
             continue
         line, text = _line(node), node.astext().strip()
         if isinstance(node, nodes.raw):
             yield from html_problems(text, line)
-        elif isinstance(node, nodes.entry):
-            if is_result(text) and not _is_given(node):
-                yield Problem(line, by_hand(text), snippet=text)
         elif reason := _wrong(node, executed):
             yield Problem(line, reason, snippet=text)
 
 
-def _is_given(entry: nodes.entry) -> bool:
-    """Tell whether an entry is a head, the first of its row, or what the prover put there."""
-    in_head = isinstance(entry.parent.parent, nodes.thead)
-    roles = (child for child in entry.findall(nodes.Element) if _ROLES & {*child["classes"]})
-    return in_head or entry.parent.index(entry) == 0 or any(roles)
+def _read_table(table: nodes.table) -> tuple[list[str], list[list[Entry]]]:
+    """Return the heads of a table and the entries of its other rows."""
+    heads: list[str] = []
+    rows = []
+    for row in table.findall(nodes.row):
+        entries = [_entry(node) for node in row.children if isinstance(node, nodes.entry)]
+        if isinstance(row.parent, nodes.thead):
+            heads = [entry.text for entry in entries]
+        else:
+            rows.append(entries)
+    return heads, rows
+
+
+def _entry(node: nodes.entry) -> Entry:
+    text = node.astext().strip()
+    is_code = any(literal.astext() == text for literal in node.findall(nodes.literal))
+    return Entry(
+        text=f"`{text}`" if is_code else text,
+        line=_line(node),
+        is_executed=any(_ROLES & {*child["classes"]} for child in node.findall(nodes.Element)),
+    )
 
 
 def _wrong(block: nodes.Element, executed: frozenset[Example]) -> str | None:

@@ -30,6 +30,7 @@ from leafgrad.claims._sphinx._notebook import executed_notebook
 from leafgrad.claims._sphinx._order import shows_others
 from leafgrad.claims._sphinx._pending import note_pending
 from leafgrad.claims._sphinx._publish import publish_ledger
+from leafgrad.claims._sphinx._shown import changed_claims
 
 _log = logging.getLogger(__name__)
 
@@ -135,7 +136,8 @@ def _found_on_pages(build: Build, env: BuildEnvironment) -> Iterator[tuple[str, 
         for problem in census(doctree, executed):
             if (path, problem.snippet) not in told:
                 yield path, problem
-        for problem in (*unjudged_claims(doctree), *dead_links(doctree, env)):
+        changed = (*unjudged_claims(doctree), *changed_claims(doctree))
+        for problem in (*changed, *dead_links(doctree, env)):
             yield path, problem
 
 

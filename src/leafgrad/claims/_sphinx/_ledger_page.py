@@ -11,10 +11,11 @@ from sphinx.addnodes import pending_xref
 from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 
+from leafgrad.claims._judging._anchors import anchor, claim_anchor
 from leafgrad.claims._judging._remembered import mutants_killed
 from leafgrad.claims._judging._site import SiteVerdict
 from leafgrad.claims._page import Problem
-from leafgrad.claims._sphinx._badges import badge, claim_label, entry_label
+from leafgrad.claims._sphinx._badges import badge, entry_label
 from leafgrad.claims._sphinx._build import current
 from leafgrad.claims._sphinx._columns import Row, counts, elsewhere, pages_table, versions_table
 from leafgrad.claims._sphinx._unproven import escapes_list
@@ -74,7 +75,7 @@ class LedgerDirective(SphinxDirective):
         mark = nodes.inline(
             "", "", badge(claim["page"], claim["id"]), nodes.Text(f" {claim['id']}")
         )
-        link = _link(claim_label(claim["id"]), mark, self.env.docname)
+        link = _link(claim_anchor(claim["id"]), mark, self.env.docname)
         label = self._anchor(entry_label(claim["page"], claim["id"]))
         return nodes.definition_list_item(
             "",
@@ -116,7 +117,7 @@ def _by_page(ledger: Ledger) -> Pages:
 
 
 def _page_label(path: str) -> str:
-    return nodes.make_id(f"ledger-{path}")
+    return anchor(f"ledger-{path}")
 
 
 def _link(label: str, text: str | nodes.Node, docname: str) -> nodes.Element:
