@@ -13,7 +13,7 @@ from leafgrad._taylor._series import Series
 
 Factorials = Mapping[int, int]  # what a coefficient is multiplied by, by the index asked for
 
-_NEAR = 2.0**-10  # single precision loses less where coefficients stay within its range
+_NEAR = 2.0**-20  # what is less exact in single precision has left its range, or may have
 
 
 class Look(NamedTuple):
@@ -24,7 +24,7 @@ class Look(NamedTuple):
     asked: Factorials
 
     def fits(self, found: Series, room: Room) -> bool:
-        """Say whether all coefficients are in the room, where outputs are finite."""
+        """Say whether all coefficients are in the room, where outputs are numbers."""
         return self.fits_plainly(found, room) or bool(self.rows_that_fit(found, room).all())
 
     def fits_plainly(self, found: Series, room: Room) -> bool:
@@ -33,12 +33,12 @@ class Look(NamedTuple):
         return room.holds_all(stack, self._part(found.indices, stack))
 
     def rows_that_fit(self, found: Series, room: Room) -> Tensor:
-        """Say of which rows all coefficients are in the room, or outputs not finite."""
+        """Say of which rows all coefficients are in the room, or outputs no number."""
         part, shape = self._part(found.indices, found.stack), self.outputs.shape
         dims = [0, *range(1 + self.batch, 1 + len(shape))]
         values = self.outputs.unsqueeze(0)
         fit = room.holds(found.stack.expand(-1, *shape), part.expand(-1, *shape), values, dims)
-        return fit | ~values.isfinite().all(dims)
+        return fit | values.isnan().any(dims)
 
     def confirms(self, found: Series, tried: Attempt, exact: Series, better: Attempt) -> bool:
         """Say whether nothing but what is tiny does not fit, and this is so in better precision."""

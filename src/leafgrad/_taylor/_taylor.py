@@ -117,8 +117,7 @@ class Taylor(NamedTuple):
         """Say whether to look at coefficients, for which one waits where they are elsewhere."""
         if _autograd.is_intercepted() or asked.keys().isdisjoint(found.indices):
             return False
-        x = self.inputs
-        return x.is_cpu or (found.algebra.order > LONG and not x.is_meta)
+        return self.inputs.is_cpu or found.algebra.order > LONG
 
     def _best_scale(
         self, found: Series, moved: Moved, look: Look, tried: Attempt, better: Attempt | None
