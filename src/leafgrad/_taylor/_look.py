@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from leafgrad._taylor._algebra import Indices
@@ -13,7 +14,7 @@ from leafgrad._taylor._series import Series
 
 Factorials = Mapping[int, int]  # what a coefficient is multiplied by, by the index asked for
 
-_NEAR = 2.0**-20  # what is less exact in single precision has left its range, or may have
+_NEAR = 8  # in eps: what is less exact may have left the range
 
 
 class Look(NamedTuple):
@@ -44,13 +45,14 @@ class Look(NamedTuple):
         """Say whether nothing but what is tiny does not fit, and this is so in better precision."""
         if not self.fits(found, Room(0, tried.room.highest)):
             return False
+        near = _NEAR * torch.finfo(tried.scale.dtype).eps
         distance = tried.scale.exponents[0] - better.scale.exponents[0]
         degrees = [found.algebra.degrees[i] for i in found.indices if i in self.asked]
         parts = (self._part(each.indices, each.stack) for each in (found, exact))
         of_each = zip(degrees, *parts, strict=True)
         for degree, one, unscaled in of_each:
             other = unscaled * 2.0 ** (degree * distance)
-            is_near = (one - other).abs() <= _NEAR * other.abs()
+            is_near = (one - other).abs() <= near * other.abs()
             if not (is_near | (one.abs() >= tried.room.lowest)).all():
                 return False
         return True
