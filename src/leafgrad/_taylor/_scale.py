@@ -20,6 +20,7 @@ _PLAIN = 2  # up to this order, factorials do not matter
 _SHORT = 8  # up to this order, coefficients are tried in single precision
 LONG = 16  # beyond this order, coefficients leave double precision at ordinary scales
 _STEP = 900  # in bits, a little less than double precision has above one
+_MOST = 2.0**_STEP
 
 
 class Scale(NamedTuple):
@@ -117,19 +118,22 @@ class Attempt(NamedTuple):
 
 
 @lru_cache(maxsize=256)
-def attempts(dtype: torch.dtype, factorial: int, order: int) -> tuple[Attempt, ...]:
-    """List what is tried first where inputs have this dtype: nothing in half precision.
+def attempts(dtype: torch.dtype, factorial: int, order: int) -> tuple[Attempt, Attempt | None]:
+    """Give what is tried first where inputs have this dtype, and what after it.
 
-    Zeros are common up to order 2, and trusted unless what is differentiated is large. Up to order
-    16, no coefficient leaves double precision but at scales that single precision cannot hold.
+    Nothing is carried in half precision, and in single precision no more than a few orders. From
+    there, double precision has all the range that there can be need for below the coefficients.
+    Up to order 2, zeros are common, and trusted unless what is differentiated is large.
     """
-    double = _scaled(torch.float64, factorial, order, 100 if order > _PLAIN else 0)
-    last = Attempt(double, Room(2.0**-400 if order > LONG else 0, 2.0**_STEP))
-    if dtype == torch.float64 or order > _SHORT:
-        return (last,)
     bias, large = (0, 2.0**30) if order <= _PLAIN else (20, 0)
+    wide = Attempt(_scaled(torch.float64, factorial, order, 300), Room(0, _MOST))
+    if dtype == torch.float64:
+        double = _scaled(dtype, factorial, order, 5 * bias)
+        return Attempt(double, Room(2.0**-400, _MOST, large)), search(factorial, order)[0]
+    if order > _SHORT:
+        return wide, None
     single = _scaled(torch.float32, factorial, order, bias)
-    return Attempt(single, Room(2.0**-30, 2.0**64, large)), last
+    return Attempt(single, Room(2.0**-30, 2.0**64, large)), wide
 
 
 @lru_cache(maxsize=256)
@@ -137,7 +141,7 @@ def search(factorial: int, order: int) -> tuple[Attempt, ...]:
     """List what is tried then, from much room below the coefficients to much above them."""
     biases = range(600, min(-300, -64 * order) - 1, -_STEP)
     scales = (_scaled(torch.float64, factorial, order, bias) for bias in biases)
-    return tuple(Attempt(scale, Room(0, 2.0**_STEP)) for scale in scales)
+    return tuple(Attempt(scale, Room(0, _MOST)) for scale in scales)
 
 
 def _scaled(dtype: torch.dtype, factorial: int, order: int, bias: int) -> Scale:

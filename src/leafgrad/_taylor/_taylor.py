@@ -98,13 +98,13 @@ class Taylor(NamedTuple):
 
     def _in_range(self, algebra: Algebra, moved: Moved, asked: Factorials) -> dict[int, Tensor]:
         """Multiply what is asked for by its factorials, where no coefficient left the range."""
-        tried, *others = attempts(self.inputs.dtype, asked[max(asked)], algebra.order)
+        tried, better = attempts(self.inputs.dtype, asked[max(asked)], algebra.order)
         scale, first = tried.scale, min(asked)
         found = self._coefficients(algebra, moved, scale, first).computed()
         look = Look(self.outputs, self.batch, asked)
         if self._is_looked_at(found, asked) and not look.fits_plainly(found, tried.room):
             with torch.no_grad():
-                scale = self._best_scale(found, moved, look, tried, others)
+                scale = self._best_scale(found, moved, look, tried, better)
             if scale is not tried.scale:
                 found = self._coefficients(algebra, moved, scale, first).computed()
         known = dict(zip(found.indices, found.stack.unbind(0), strict=True))
@@ -117,16 +117,15 @@ class Taylor(NamedTuple):
         """Say whether to look at coefficients, for which one waits where they are elsewhere."""
         if _autograd.is_intercepted() or asked.keys().isdisjoint(found.indices):
             return False
-        x = self.inputs
-        return x.is_cpu or (found.algebra.order > LONG and not x.is_meta)
+        return self.inputs.is_cpu or found.algebra.order > LONG
 
     def _best_scale(
-        self, found: Series, moved: Moved, look: Look, tried: Attempt, others: Sequence[Attempt]
+        self, found: Series, moved: Moved, look: Look, tried: Attempt, better: Attempt | None
     ) -> Scale:
         """Give the scale that was tried, with which these were found, or a better one."""
         if look.fits(found, tried.room):
             return tried.scale
-        for better in others:
+        if better is not None:
             exact = self._coefficients(found.algebra, moved, better.scale, min(look.asked))
             if look.fits(exact, better.room):
                 return tried.scale if look.confirms(found, tried, exact, better) else better.scale

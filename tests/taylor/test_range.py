@@ -1,0 +1,362 @@
+"""Taylor mode is right at every order, scale and dtype, beside fifty digits of mpmath.
+
+A function is f(z), its argument scaled by one power of two and its value by another, so that the
+derivatives of ``b f(a x)`` at the stored inputs are known without any rounding. An error is held
+against the largest value of the derivative at any of the points, as for the exactness of low
+orders, and against what the dtype rounds; it may be a few times that, as functions are computed
+from values that PyTorch has rounded.
+"""
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import mpmath
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn import functional
+
+from leafgrad import Jet, higher_order_grad, laplacian, taylor_rule
+
+Function = Callable[[Any], Any]
+HIGHEST = 40
+POINTS = [-1.25, 0.125, 0.75]
+FUNCTIONS: dict[str, tuple[Function, Function]] = {
+    "sin": (torch.sin, mpmath.sin),
+    "exp": (torch.exp, mpmath.exp),
+    "tanh": (torch.tanh, mpmath.tanh),
+    "sigmoid": (torch.sigmoid, lambda z: 1 / (1 + mpmath.exp(-z))),
+    "softplus": (functional.softplus, lambda z: mpmath.log(1 + mpmath.exp(z))),
+    "gelu": (functional.gelu, lambda z: z * mpmath.ncdf(z)),
+    "log": (lambda z: torch.log(z + 2), lambda z: mpmath.log(z + 2)),
+    "sqrt": (lambda z: torch.sqrt(z + 2), lambda z: mpmath.sqrt(z + 2)),
+    "whole power": (lambda z: z**7, lambda z: z**7),
+    "power": (lambda z: (z + 2) ** 2.5, lambda z: (z + 2) ** mpmath.mpf(2.5)),
+    "negative power": (lambda z: (z + 2) ** -3, lambda z: (z + 2) ** -3),
+    "product": (lambda z: z**3 * torch.exp(z), lambda z: z**3 * mpmath.exp(z)),
+    "quotient": (lambda z: torch.sin(z) / (z + 2), lambda z: mpmath.sin(z) / (z + 2)),
+    "angle": (torch.atan, mpmath.atan),
+    "network": (
+        lambda z: torch.tanh(torch.sin(2 * z) + z),
+        lambda z: mpmath.tanh(mpmath.sin(2 * z) + z),
+    ),
+}
+# How many times what the dtype rounds, up to order 8, and beyond.
+LIMITS = {
+    torch.float16: (40, 60),
+    torch.bfloat16: (40, 60),
+    torch.float32: (60, 100),
+    torch.float64: (60, 200),
+}
+
+
+@cache
+def coefficients(name: str, point: float) -> list[Any]:
+    with mpmath.workdps(50):
+        return list(mpmath.taylor(FUNCTIONS[name][1], mpmath.mpf(point), HIGHEST))
+
+
+def exact(name: str, order: int, inner: int, outer: int) -> list[Any]:
+    """Give the derivative of the scaled function at each point."""
+    with mpmath.workdps(50):
+        factor = mpmath.factorial(order) * mpmath.mpf(2) ** (order * inner + outer)
+        return [factor * coefficients(name, point)[order] for point in POINTS]
+
+
+def derivative(name: str, order: int, inner: int, outer: int, dtype: torch.dtype) -> list[float]:
+    x = (torch.tensor(POINTS, dtype=torch.float64) * 2.0**-inner).to(dtype).unsqueeze(1)
+    function = FUNCTIONS[name][0]
+    found = higher_order_grad(
+        lambda x: function(x * 2.0**inner) * 2.0**outer,
+        x,
+        order,
+        create_graph=False,
+        method="taylor",
+    )
+    assert found.dtype == dtype
+    result: list[float] = found[:, 0].tolist()
+    return result
+
+
+def error(ours: list[float], theirs: list[Any], dtype: torch.dtype) -> float:
+    """Give the largest error, in what the dtype rounds of the largest value."""
+    info = torch.finfo(dtype)
+    largest = min(max(map(abs, theirs)), mpmath.mpf(info.max))
+    unit = max(largest * info.eps / 2, mpmath.mpf(info.tiny))
+    errors = [0.0]
+    for one, other in zip(ours, theirs, strict=True):
+        if abs(other) < info.max:
+            assert math.isfinite(one)
+            errors.append(float(abs(one - other) / unit))
+        elif abs(other) > info.max * (1 + LIMITS[dtype][1] * info.eps):
+            assert one == math.copysign(math.inf, other)
+    return max(errors)
+
+
+SCALES = {  # exponents of the factors inside and outside, by what holds them
+    torch.float16: st.tuples(st.integers(-8, 8), st.integers(-8, 8)),
+    torch.bfloat16: st.tuples(st.integers(-40, 40), st.integers(-60, 60)),
+    torch.float32: st.tuples(st.integers(-40, 40), st.integers(-60, 60)),
+    torch.float64: st.tuples(st.integers(-300, 300), st.integers(-300, 300)),
+}
+
+
+@pytest.mark.parametrize("dtype", LIMITS, ids=str)
+@given(data=st.data())
+@settings(max_examples=80, deadline=None, derandomize=True)
+def test_a_derivative_is_right_at_any_order_and_scale(dtype: torch.dtype, data: Any) -> None:
+    name = data.draw(st.sampled_from(sorted(FUNCTIONS)))
+    order = data.draw(st.integers(1, HIGHEST))
+    inner, outer = data.draw(SCALES[dtype])
+    ours = derivative(name, order, inner, outer, dtype)
+    limit = LIMITS[dtype][order > 8]
+    assert error(ours, exact(name, order, inner, outer), dtype) <= limit
+
+
+# --- What was found
+
+
+def column(*numbers: float, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.tensor(numbers, dtype=dtype).unsqueeze(1).requires_grad_()
+
+
+SINES: dict[str, tuple[torch.dtype, int, float, float]] = {  # order, factor inside and outside
+    "half, order 6": (torch.float16, 6, 0.25, 1.0),
+    "half, order 12": (torch.float16, 12, 1.0, 1.0),
+    "brain half, order 30": (torch.bfloat16, 30, 1.0, 1.0),
+    "single, order 35": (torch.float32, 35, 1.0, 1.0),
+    "single, small inside": (torch.float32, 16, 2.0**-7, 1.0),
+    "single, smaller inside than outside": (torch.float32, 4, 2.0**-33, 2.0**66),
+    "single, larger inside than outside": (torch.float32, 4, 2.0**33, 2.0**-90),
+    "single, tiny inside and huge outside": (torch.float32, 2, 2.0**-65, 2.0**100),
+    "double, order 171": (torch.float64, 171, 1.0, 1.0),
+    "double, order 171 and small inside": (torch.float64, 171, 2.0**-5, 1.0),
+    "double, smaller inside than outside": (torch.float64, 171, 2.0**-7, 2.0**330),
+    "double, larger inside than outside": (torch.float64, 171, 2.0**8, 2.0**-400),
+}
+
+
+@pytest.mark.parametrize(("dtype", "order", "inner", "outer"), SINES.values(), ids=SINES)
+def test_a_sine_and_its_gradient_are_right_whatever_its_scale(
+    dtype: torch.dtype, order: int, inner: float, outer: float
+) -> None:
+    points = [0.25, 0.75, 1.5]
+    x = (column(*points).detach() / inner).to(dtype).requires_grad_()
+    found = higher_order_grad((x * inner).sin() * outer, x, order, method="taylor")
+    (gradient,) = torch.autograd.grad(found.sum(), x)
+    assert_sine(found, order, points, inner, outer)
+    if order <= HIGHEST:
+        assert_sine(gradient, order + 1, points, inner, outer)
+
+
+def assert_sine(ours: Tensor, order: int, points: list[float], inner: float, outer: float) -> None:
+    info = torch.finfo(ours.dtype)
+    waves = mpmath.sin, mpmath.cos, lambda v: -mpmath.sin(v), lambda v: -mpmath.cos(v)
+    for point, one in zip(points, ours[:, 0].tolist(), strict=True):
+        other = waves[order % 4](point) * mpmath.mpf(inner) ** order * outer
+        assert abs(other) < info.max
+        assert abs(one - other) <= (12 + order / 8) * info.eps * abs(other) + info.tiny
+
+
+def test_each_row_has_a_scale_of_its_own() -> None:
+    x = column(1e-3, 1.0, 3e4)
+    found = higher_order_grad(1 / x, x, 60)
+    (gradient,) = torch.autograd.grad(found.sum(), x)
+    for v, one, two in zip(*(t[:, 0].tolist() for t in (x, found, gradient)), strict=True):
+        for order, ours in ((60, one), (61, two)):
+            theirs = (-1) ** order * mpmath.factorial(order) / mpmath.mpf(v) ** (order + 1)
+            assert abs(ours - theirs) <= 1e-13 * abs(theirs)
+
+
+def test_what_a_dtype_cannot_hold_is_infinite_or_zero() -> None:
+    x = column(0.5, 0.75)
+    assert higher_order_grad((1000 * x).sin(), x, 171).isinf().all()
+    assert higher_order_grad((x / 1000).sin(), x, 171).tolist() == [[0.0], [0.0]]
+    y = column(0.5, 0.75, dtype=torch.float16)
+    assert higher_order_grad((32 * y).exp(), y, 12).tolist() == [[math.inf]] * 2
+
+
+def test_a_value_that_is_infinite_has_its_derivatives_all_the_same() -> None:
+    x = column(0.25, 0.75, dtype=torch.float32)
+    outputs = (x * 2.0**-66).cos() * 2.0**127 * 2
+    assert outputs.isinf().all()
+    found = higher_order_grad(outputs, x, 2, method="taylor")
+    torch.testing.assert_close(found, torch.full_like(found, -(2.0**-4)), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+def test_what_is_infinite_by_itself_stays_so(dtype: torch.dtype) -> None:
+    x = column(0.0, 1.0, dtype=dtype)
+    roots = higher_order_grad(x.sqrt(), x, 2, method="taylor")[:, 0].tolist()
+    assert not math.isfinite(roots[0])
+    assert roots[1] == -0.25
+
+
+@pytest.mark.parametrize("order", [2, 3, 20])
+def test_what_is_not_a_number_is_so_in_its_row_alone(order: int) -> None:
+    x = column(math.nan, 0.5, dtype=torch.float32)
+    first, second = higher_order_grad(x.exp(), x, order, method="taylor")[:, 0].tolist()
+    assert math.isnan(first)
+    assert second == pytest.approx(math.exp(0.5), rel=1e-6)
+
+
+@pytest.mark.parametrize("order", [2, 4])
+def test_zeros_of_what_is_saturated_are_as_exact_as_they_were(order: int) -> None:
+    x = column(0.5, 40.0, 90.0, dtype=torch.float32)
+    found = higher_order_grad(x.tanh(), x, order, method="taylor")
+    y = column(0.5, 40.0, 90.0)
+    expected = higher_order_grad(y.tanh(), y, order)
+    assert found[1:].tolist() == [[0.0], [0.0]]
+    torch.testing.assert_close(found[0].double(), expected[0], rtol=1e-6, atol=0)
+
+
+# --- Several orders, columns and layers
+
+
+def test_a_low_order_loses_nothing_beside_a_high_one() -> None:
+    x = column(0.25, 0.75, dtype=torch.float32)
+    orders = [1, 2, 3, 16, 34]
+    found = higher_order_grad((x / 32).sin() * 32, x, orders, create_graph=False)
+    for order, ours in zip(orders, found, strict=True):
+        alone = higher_order_grad((x / 32).sin() * 32, x, order, create_graph=False)
+        torch.testing.assert_close(ours, alone, rtol=1e-6, atol=1e-38)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("order", [(2, 1), (6, 2), (8, 8), (20, 19)])
+def test_a_mixed_derivative_is_right(order: tuple[int, int], dtype: torch.dtype) -> None:
+    x = torch.tensor([[0.25, 0.5], [0.75, -0.5]], dtype=dtype, requires_grad=True)
+    found = higher_order_grad(x[:, 0].sin() * (x[:, 1] / 2).exp(), x, order, method="taylor")
+    z = x.detach().double()
+    waves = z[:, 0].sin(), z[:, 0].cos(), -z[:, 0].sin(), -z[:, 0].cos()
+    expected = waves[order[0] % 4] * (z[:, 1] / 2).exp() * 2.0 ** -order[1]
+    eps = torch.finfo(dtype).eps
+    torch.testing.assert_close(
+        found, expected.to(dtype), rtol=8 * eps, atol=torch.finfo(dtype).tiny
+    )
+
+
+@pytest.mark.parametrize("power", [-63, -30, 0, 30, 63])
+def test_a_laplacian_is_right_at_any_scale(power: int) -> None:
+    scale = 2.0**power
+    x = torch.tensor([[0.25, 0.5], [0.75, -0.5]], requires_grad=True)
+    outputs = ((x / 2).prod(1) * scale).sin() / scale / scale * 2.0**60
+    found = laplacian(outputs, x).double() * 2.0**-60
+    p, s = x.detach().double().unbind(1)
+    expected = -torch.sin(p * s / 4 * scale) * (p.square() + s.square()) / 16
+    rough = ((x.detach().double() / 2).prod(1) * scale).abs() * 2e-7
+    assert ((found - expected).abs() <= 1e-6 * expected.abs() + rough).all()
+
+
+NETWORKS: dict[str, Callable[[], nn.Module]] = {
+    "tanh": nn.Tanh,
+    "gelu": nn.GELU,
+    "softplus": nn.Softplus,
+    "sigmoid": nn.Sigmoid,
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
+@pytest.mark.parametrize("bend", NETWORKS.values(), ids=NETWORKS)
+def test_a_network_and_its_gradients_are_those_of_double_precision(
+    bend: Callable[[], nn.Module], dtype: torch.dtype
+) -> None:
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(2, 8), bend(), nn.Linear(8, 8), bend(), nn.Linear(8, 2))
+    network.to(dtype)
+    x = (torch.rand(4, 2) - 0.5).to(dtype)
+    precise = nn.Sequential(nn.Linear(2, 8), bend(), nn.Linear(8, 8), bend(), nn.Linear(8, 2))
+    precise.double().load_state_dict(network.state_dict())
+    eps = torch.finfo(dtype).eps
+    orders = [(1, 0), (2, 0), (1, 2), (3, 2), (5, 5)]
+    ours = higher_order_grad(network, x, orders)
+    theirs = higher_order_grad(precise, x.double(), orders)
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.dtype == dtype
+        assert (one - other).abs().max() <= 8 * eps * other.abs().max()
+    ours[1].sum().backward()
+    theirs[1].sum().backward()
+    for one, other in zip(network[:3].parameters(), precise[:3].parameters(), strict=True):
+        assert one.grad is not None
+        assert other.grad is not None
+        assert (one.grad - other.grad).abs().max() <= 16 * eps * other.grad.abs().max()
+
+
+# --- What rules compute on the way
+
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return 3 * ctx.saved_tensors[0] ** 2 * gradients[0]
+
+
+@taylor_rule(Cube)
+def cube(ctx: Any, x: Any) -> Jet:
+    (value,) = ctx.saved_tensors
+    return Jet(value, x) ** 3
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 12])
+def test_a_rule_of_ones_own_computes_with_as_much_range(order: int) -> None:
+    x = column(0.5, 2.0, dtype=torch.float16)
+    found = higher_order_grad(Cube.apply(32 * x) / 256, x, order, method="taylor")
+    factors = {1: 128 * 3 * x**2, 2: 128 * 6 * x, 3: 128 * 6 + 0 * x}
+    expected = factors.get(order, 0 * x)
+    torch.testing.assert_close(found, expected, rtol=1e-3, atol=0)
+
+
+FAR = 2.0**80
+FAR_FUNCTIONS: dict[str, tuple[Function, Function]] = {
+    "asinh": (lambda z: torch.asinh(z * FAR), lambda z: mpmath.asinh(z * FAR)),
+    "acosh": (lambda z: torch.acosh(z * FAR), lambda z: mpmath.acosh(z * FAR)),
+    "atan": (lambda z: torch.atan(z * FAR) * FAR, lambda z: mpmath.atan(z * FAR) * FAR),
+    "atan2": (
+        lambda z: torch.atan2(z * FAR, z.exp() * FAR),
+        lambda z: mpmath.atan2(z, mpmath.exp(z)),
+    ),
+    "near atan2": (
+        lambda z: torch.atan2(z / FAR, z.exp() / FAR),
+        lambda z: mpmath.atan2(z, mpmath.exp(z)),
+    ),
+    "hypot": (
+        lambda z: torch.hypot(z * FAR, z.exp() * FAR) / FAR,
+        lambda z: mpmath.hypot(z, mpmath.exp(z)),
+    ),
+    "norm": (
+        lambda z: torch.cat([z, z.exp()], 1).mul(2**60).norm(dim=1, keepdim=True) / 2**60,
+        lambda z: mpmath.hypot(z, mpmath.exp(z)),
+    ),
+    "power": (lambda z: (z * 2**30) ** 1.5 * 2**-45, lambda z: z ** mpmath.mpf(1.5)),
+    "small power": (lambda z: (z * 2**-30) ** 1.5 * 2**45, lambda z: z ** mpmath.mpf(1.5)),
+    "power of tensor": (
+        lambda z: (z * 2**30) ** torch.tensor(1.5) * 2**-45,
+        lambda z: z ** mpmath.mpf(1.5),
+    ),
+    "root": (lambda z: torch.sqrt(z * 2.0**120), lambda z: mpmath.sqrt(z) * mpmath.mpf(2) ** 60),
+    "inverse root": (lambda z: torch.rsqrt(z * 2.0**126) * 2.0**63, lambda z: 1 / mpmath.sqrt(z)),
+    "logarithm": (lambda z: torch.log(z * 2.0**100), mpmath.log),
+    "quotient": (lambda z: z.sin() * FAR / (z * FAR + FAR), lambda z: mpmath.sin(z) / (z + 1)),
+}
+
+
+@pytest.mark.parametrize("order", [2, 3, 7])
+@pytest.mark.parametrize("name", FAR_FUNCTIONS)
+def test_values_near_the_end_of_the_range_are_no_end_for_derivatives(name: str, order: int) -> None:
+    ours, theirs = FAR_FUNCTIONS[name]
+    x = column(1.0, 1.25, 2.0, dtype=torch.float32)
+    found = higher_order_grad(ours(x), x, order, method="taylor")
+    with mpmath.workdps(90):
+        expected = [mpmath.diff(theirs, mpmath.mpf(v), order) for v in x[:, 0].tolist()]
+    largest = max(map(abs, expected))
+    for one, other in zip(found[:, 0].tolist(), expected, strict=True):
+        assert abs(one - other) <= 1e-5 * largest
