@@ -78,8 +78,8 @@ NOT_AN_ORDER = "order must be an int, a multi-index (a tuple of ints) or a list 
             [2, 0],
             TWO_COLUMNS,
             (
-                "order must be a tuple where it is one multi-index, as (2, 0), not the list [2, 0]: a "
-                "list asks for several orders"
+                "order must be a tuple where it is one multi-index, as (2, 0), not the list "
+                "[2, 0]: a list asks for several orders"
             ),
         ),
         (
@@ -163,8 +163,8 @@ MULTI_INDEX_FOR_ELEMENTS = "order must be an int where inputs has no columns, no
             (2,),
             TWO_COLUMNS,
             (
-                "order must hold a count for each of the 2 columns of inputs, not (2,); in column 0 "
-                "alone it is (2, 0)"
+                "order must hold a count for each of the 2 columns of inputs, not (2,); in column "
+                "0 alone it is (2, 0)"
             ),
         ),
         (

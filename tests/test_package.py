@@ -69,6 +69,7 @@ def test_torch_is_the_only_dependency_at_run_time() -> None:
 ARROWS = {
     "__init__": set(),  # a name is imported when it is asked for
     "_derivative": {"_autograd", "_evaluation", "_method", "_order"},
+    "_rule_check": {"_derivative", "_taylor"},
     "_laplacian": {"_autograd", "_axes", "_evaluation", "_method", "_order"},
     "_evaluation": set(),
     "_method": {

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from leafgrad._memory import GraphMemory, KeptStorage, MemoryShare
     from leafgrad._preflight import preflight
     from leafgrad._record import Recording, record
+    from leafgrad._rule_check import check_taylor_rule
     from leafgrad._steps import BackwardSteps, Step
     from leafgrad._summary import TensorSummary
     from leafgrad._taylor import Jet, Series, taylor_rule
@@ -34,6 +35,7 @@ else:  # to a type checker, __getattr__ would say that every name exists
         "_memory": ["GraphMemory", "KeptStorage", "MemoryShare"],
         "_preflight": ["preflight"],
         "_record": ["Recording", "record"],
+        "_rule_check": ["check_taylor_rule"],
         "_steps": ["BackwardSteps", "Step"],
         "_summary": ["TensorSummary"],
         "_taylor": ["Jet", "Series", "taylor_rule"],
@@ -79,6 +81,7 @@ __all__ = [
     "TracedEdge",
     "TracedNode",
     "Write",
+    "check_taylor_rule",
     "describe_tensor",
     "explain_grad",
     "higher_order_grad",

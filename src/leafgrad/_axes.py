@@ -32,5 +32,16 @@ def read_axes(outputs: Tensor, inputs: Tensor, *, by_column: bool) -> Axes:
     raise ValueError(
         "outputs must have the shape of inputs (elementwise), or (*batch, *channels) where "
         f"inputs has (*batch, columns), but outputs has the shape {tuple(outputs.shape)} and "
-        f"inputs {tuple(inputs.shape)}"
+        f"inputs {tuple(inputs.shape)}{_cure(tuple(shape), tuple(batch))}"
     )
+
+
+def _cure(shape: tuple[int, ...], batch: tuple[int, ...]) -> str:
+    """Say what to do where it shows how the shapes came about; `batch` is that of inputs."""
+    if not shape:
+        return "; pass what has a value for each row, before mean() or sum() made one number of it"
+    if shape == batch[: len(shape)]:
+        return f"; for one value of all that follows, compute it from inputs.flatten({len(shape)})"
+    if batch and shape[-len(batch) :] == batch:
+        return "; the axes of the batch come first: transpose outputs"
+    return ""

@@ -1,6 +1,8 @@
 """How outputs hang on inputs: the path through the graph between them, or why there is none."""
 
 from collections.abc import Iterator
+from functools import partial
+from weakref import ref
 
 import torch
 from torch import Tensor
@@ -11,7 +13,9 @@ from leafgrad import _autograd
 def check_tensor(name: str, tensor: object) -> None:
     """Raise where `tensor` is nothing that has a derivative, or that a derivative is taken of."""
     if not isinstance(tensor, Tensor):
-        raise TypeError(f"{name} must be a tensor, not of type {type(tensor).__name__}")
+        raise TypeError(
+            f"{name} must be a tensor, not of type {type(tensor).__name__}{_tensor_of(tensor)}"
+        )
     if _autograd.is_wrapped(tensor):
         raise RuntimeError(
             f"{name} must be a plain tensor, not one inside torch.func "
@@ -32,6 +36,18 @@ def check_tensor(name: str, tensor: object) -> None:
         )
 
 
+def _tensor_of(given: object) -> str:
+    """Say how a tensor is made of what was given in its place."""
+    if isinstance(given, list | tuple) and all(isinstance(part, Tensor) for part in given):
+        return (
+            "; join what are columns in one tensor, by torch.cat(..., dim=-1), compute outputs "
+            "from that, and let order count its columns"
+        )
+    if callable(given):
+        return "; outputs come first, then inputs"
+    return "; make one by torch.as_tensor(...), and compute outputs from it"
+
+
 def _not_real(name: str, tensor: Tensor) -> str:
     if tensor.is_complex():
         return (
@@ -40,21 +56,68 @@ def _not_real(name: str, tensor: Tensor) -> str:
     return f"{name} must be floating point, not {tensor.dtype}; convert it first"
 
 
-def find_path(outputs: Tensor, inputs: Tensor, *, allow_unused: bool) -> _autograd.Path | None:
-    """Find the nodes between, or give None where nothing leads to `inputs` and this is allowed."""
+def find_path(
+    outputs: Tensor, inputs: Tensor, *, allow_unused: bool | None
+) -> _autograd.Path | None:
+    """Find the nodes between, or give None where nothing leads to `inputs` and this is allowed.
+
+    That `allow_unused` is None says that whoever asks cannot allow it.
+    """
     if not (inputs.requires_grad and outputs.requires_grad):
+        if inputs.requires_grad and _is_known_constant(outputs, inputs):
+            return None
         raise RuntimeError(_lacking(inputs))
     path = _autograd.path_between(outputs, inputs)
     if path is not None:
         return path
     _check_view(outputs, inputs)
     if not allow_unused:
+        cure = "" if allow_unused is None else ", or pass allow_unused=True for zeros"
         raise RuntimeError(
-            "outputs must depend on inputs, but no path in its graph leads there: compute outputs "
-            "from this very tensor (a copy, or a slice taken later, is another one), or pass "
-            "allow_unused=True for zeros"
+            "outputs must depend on inputs, but no path in its graph leads there"
+            f"{_why_apart(outputs, inputs)}{cure}"
         )
     return None
+
+
+def _why_apart(outputs: Tensor, inputs: Tensor) -> str:
+    """Say why no path leads to `inputs`, as far as that shows, and what to do."""
+    if _autograd.path_between(inputs, outputs) is not None:
+        return ", but one leads the other way: pass the result first, then what it came from"
+    version = _autograd.version(inputs)
+    if version and inputs.grad_fn is not None:
+        return (
+            f", and inputs was changed in place since it was made (version {version}), which makes "
+            "it another tensor to the graph: compute outputs after that, or change a clone() of it"
+        )
+    return (
+        ": compute outputs from this very tensor (a copy, or a slice taken later, is another one)"
+    )
+
+
+# Derivatives without a graph, by their identity: what they are derivatives in, and their version.
+_constants: dict[int, tuple[ref[Tensor], ref[Tensor], int | None]] = {}
+
+
+def note_constant(derivative: Tensor, inputs: Tensor) -> None:
+    """Remember that a derivative was proven to be constant, as long as it lives.
+
+    It has no graph, so that nothing else tells it from what was computed without one.
+    """
+    key = id(derivative)
+    forget = partial(_forget, key)
+    _constants[key] = ref(derivative, forget), ref(inputs), _autograd.version(derivative)
+
+
+def _forget(key: int, _: object) -> None:
+    _constants.pop(key, None)
+
+
+def _is_known_constant(outputs: Tensor, inputs: Tensor) -> bool:
+    derivative, source, version = _constants.get(id(outputs), (None, None, None))
+    if derivative is None or source is None or derivative() is not outputs:
+        return False
+    return source() is inputs and version == _autograd.version(outputs)
 
 
 def _lacking(inputs: Tensor) -> str:
@@ -78,7 +141,7 @@ def _check_view(outputs: Tensor, inputs: Tensor) -> None:
     if source is None:
         return
     columns = _columns(inputs, source)
-    if columns is None:
+    if columns is None or len(columns) == source.shape[-1]:
         raise RuntimeError(
             "inputs must be in the graph of outputs, but outputs was computed from the tensor that "
             "inputs is a view of: differentiate with respect to that tensor, or compute outputs "

@@ -147,6 +147,5 @@ def higher_order_grad(
     orders = parse_orders(order, question.axes)
     found = question.derivatives([index for index in orders if any(index)])
     results = [found.get(index, question.outputs) for index in orders]
-    if not create_graph:
-        results = [result.detach() for result in results]
+    results = [question.finished(result) for result in results]
     return tuple(results) if isinstance(order, list) else results[0]

@@ -15,4 +15,19 @@ def evaluated(function: Function, inputs: Tensor) -> tuple[Tensor, Tensor]:
             f"{type(function).__name__}"
         )
     leaf = inputs if inputs.requires_grad else inputs.clone().detach().requires_grad_()
-    return function(leaf), leaf
+    outputs: object = function(leaf)
+    if not isinstance(outputs, Tensor):
+        raise TypeError(_no_tensor(outputs))
+    return outputs, leaf
+
+
+def _no_tensor(outputs: object) -> str:
+    what = (
+        "outputs must be a tensor, not of type "
+        f"{type(outputs).__name__}, which the function that was given for it returned"
+    )
+    if outputs is None:
+        return f"{what}: is its return missing?"
+    if isinstance(outputs, tuple | list):
+        return f"{what}; pick one of them, as in lambda x: model(x)[0]"
+    return f"{what}; give one that returns the tensor to differentiate"

@@ -63,8 +63,7 @@ def laplacian(
         with torch.inference_mode(mode=False):
             return laplacian(outputs, inputs, dims=dims, create_graph=create_graph, method=method)
     question = pose(outputs, inputs, by_column=True, create_graph=create_graph, method=method)
-    result = question.laplacian(_columns(dims, question.axes))
-    return result if create_graph else result.detach()
+    return question.finished(question.laplacian(_columns(dims, question.axes)))
 
 
 def _columns(dims: Sequence[int] | None, axes: Axes) -> list[int]:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._axes import Axes, read_axes
-from leafgrad._connection import check_tensor, find_path
+from leafgrad._connection import check_tensor, find_path, note_constant
 from leafgrad._evaluation import Function, evaluated
 from leafgrad._order import MultiIndex
 from leafgrad._reverse import Reverse, differentiate_once
@@ -30,11 +30,14 @@ def pose(
     by_column: bool,
     create_graph: bool,
     method: str,
-    allow_unused: bool = False,
+    allow_unused: bool | None = None,
 ) -> "Question":
     """Check what is given, and compute outputs where they are given as a function."""
     if method not in _METHODS:
         raise ValueError(f'method must be "auto", "taylor" or "reverse", not {method!r}')
+    for name, flag in {"create_graph": create_graph, "allow_unused": allow_unused or False}.items():
+        if not isinstance(flag, bool):
+            raise TypeError(f"{name} must be a bool, not {flag!r}; write True or False")
     check_tensor("inputs", inputs)
     if not isinstance(outputs, Tensor):
         outputs, inputs = evaluated(outputs, inputs)
@@ -57,7 +60,7 @@ class Question(NamedTuple):
     axes: Axes
     create_graph: bool
     method: str
-    allow_unused: bool
+    allow_unused: bool | None
 
     def derivatives(self, orders: list[MultiIndex]) -> dict[MultiIndex, Tensor]:
         """Give the derivatives of all `orders`, none of which is of order 0."""
@@ -89,6 +92,14 @@ class Question(NamedTuple):
         columns = range(self.axes.columns)
         orders = [tuple(2 * (column == dim) for column in columns) for dim in dims]
         return sum(self._reverse(orders, path).values(), self.inputs.new_zeros(()))
+
+    def finished(self, result: Tensor) -> Tensor:
+        """Give a result as it is handed out."""
+        if not self.create_graph:
+            return result.detach()
+        if not result.requires_grad:
+            note_constant(result, self.inputs)
+        return result
 
     def _path(self) -> _autograd.Path | None:
         """Find the nodes between, None if derivatives are zeros: there is no way or no element."""

@@ -13,6 +13,10 @@ from torch.autograd.graph import Node
 from leafgrad import _autograd
 from leafgrad._taylor import OWN_FUNCTIONS
 
+WITHOUT_FORMULA = "for whose gradient PyTorch has no derivative formula"
+WRITE_OUT = (
+    "write the operation out in simpler ones, such as a distance by (a - b).square().sum(-1).sqrt()"
+)
 _ONCE = "whose backward is marked @once_differentiable"
 
 
@@ -79,7 +83,9 @@ _NORMALISATIONS = {
 
 
 def _part_left_out(node: Node) -> str | None:
-    """Say what PyTorch's own formula at the node takes for a constant though it is none."""
+    """Say what PyTorch's own formula at the node lacks, or wrongly takes for a constant."""
+    if _autograd.is_once_differentiable(node):
+        return f"{WITHOUT_FORMULA}: {WRITE_OUT}"
     module = _NORMALISATIONS.get(_autograd.node_name(node))
     if module is None or _autograd.uses_running_statistics(node):
         return None

@@ -10,7 +10,7 @@ from torch import Tensor
 from leafgrad import _autograd
 from leafgrad._axes import Axes
 from leafgrad._order import MultiIndex, plan, successor
-from leafgrad._recording import check_formulas, check_recorded
+from leafgrad._recording import WRITE_OUT, check_formulas, check_recorded
 from leafgrad._rows import check_rows
 
 Answer = TypeVar("Answer")
@@ -109,7 +109,13 @@ def _gradient(channel: Tensor, inputs: Tensor, *, create_graph: bool) -> Tensor:
     """Differentiate each row; zeros where the graph of `channel` does not lead to inputs."""
     if not channel.requires_grad:
         return torch.zeros_like(inputs)
-    gradient = _autograd.gradient_of_all(channel, inputs, create_graph=create_graph)
+    try:
+        gradient = _autograd.gradient_of_all(channel, inputs, create_graph=create_graph)
+    except NotImplementedError as missing:
+        raise RuntimeError(
+            "outputs must be made of what PyTorch can differentiate as often as asked, but "
+            f"{str(missing).rstrip('.')}: {WRITE_OUT}"
+        ) from missing
     return torch.zeros_like(inputs) if gradient is None else gradient
 
 

@@ -6,13 +6,22 @@ and no rule knows which.
 """
 
 from leafgrad._taylor import _chain, _contract, _solutions
+from leafgrad._taylor._custom import CUSTOM, check_function, taylor_rule
 from leafgrad._taylor._jet import Jet
 from leafgrad._taylor._refusal import Refusal
-from leafgrad._taylor._rules import taylor_rule
 from leafgrad._taylor._series import Series
 from leafgrad._taylor._taylor import Taylor
 
-__all__ = ["OWN_FUNCTIONS", "Jet", "Refusal", "Series", "Taylor", "taylor_rule"]
+__all__ = [
+    "CUSTOM",
+    "OWN_FUNCTIONS",
+    "Jet",
+    "Refusal",
+    "Series",
+    "Taylor",
+    "check_function",
+    "taylor_rule",
+]
 
 # Their backward is recorded whole, whatever constants they keep.
 OWN_FUNCTIONS = frozenset((*_chain.FUNCTIONS, *_contract.FUNCTIONS, *_solutions.FUNCTIONS))

@@ -108,5 +108,11 @@ def _described(node: Node) -> str:
     if function is None:
         return f"{name}, which has no rule"
     code = getattr(inspect.unwrap(function.forward), "__code__", None)
+    if function.__module__.startswith("torch."):
+        return (
+            f"{name}, which {function.__module__} made and which can have no rule: apply it within "
+            "the forward of a torch.autograd.Function of your own, and register a rule for that by "
+            "leafgrad.taylor_rule"
+        )
     where = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
     return f"{name}{where}, which has no rule: register one by leafgrad.taylor_rule"

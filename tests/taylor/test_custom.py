@@ -1,0 +1,385 @@
+"""A Taylor rule of one's own: what may have one, what it has to give, and whether it is right."""
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from leafgrad import Jet, Series, check_taylor_rule, higher_order_grad, taylor_rule
+from leafgrad._taylor import CUSTOM
+
+
+class Snake(torch.autograd.Function):
+    """x + sin(a x)**2 / a, with a backward that may be differentiated once."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, a: Tensor) -> Tensor:
+        ctx.save_for_backward(x, a)
+        return x + torch.sin(a * x) ** 2 / a
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        x, a = ctx.saved_tensors
+        return (1 + torch.sin(2 * a * x)) * gradients[0], None
+
+
+class Two(torch.autograd.Function):
+    """Sine and sign, of which the sign has no gradient, times a number."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factor: float) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(x)
+        ctx.factor = factor
+        sign = x.sign()
+        ctx.mark_non_differentiable(sign)
+        return factor * x.sin(), sign
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return ctx.factor * ctx.saved_tensors[0].cos() * gradients[0], None
+
+
+@pytest.fixture(autouse=True)
+def _no_rule_stays() -> Iterator[None]:
+    known = dict(CUSTOM)
+    yield
+    CUSTOM.clear()
+    CUSTOM.update(known)
+
+
+def points() -> tuple[Tensor, Tensor]:
+    x = torch.linspace(-1, 1, 5, dtype=torch.float64).unsqueeze(1)
+    return x.requires_grad_(), torch.tensor(1.5, dtype=torch.float64, requires_grad=True)
+
+
+def jets(ctx: Any, *given: Series | None) -> list[Jet]:
+    return [Jet(value, one) for value, one in zip(ctx.saved_tensors, given, strict=True)]
+
+
+def right(ctx: Any, *given: Series | None) -> Jet:
+    x, a = jets(ctx, *given)
+    return x + (a * x).sin() ** 2 / a
+
+
+def cosine(ctx: Any, *given: Series | None) -> Jet:
+    x, a = jets(ctx, *given)
+    return x + (a * x).cos() ** 2 / a
+
+
+def without_a(ctx: Any, x: Series | None, _: Series | None) -> Jet:
+    return right(ctx, x, None)
+
+
+def without_a_term(ctx: Any, *given: Series | None) -> Jet:
+    """Forget a part of what order 3 is made of."""
+    jet = right(ctx, *given)
+    if jet.series is None or len(jet.series.indices) <= 2:
+        return jet
+    stack = jet.series.stack.clone()
+    stack[2] = 0.9 * stack[2]
+    return Jet(jet.value, jet.series.changed(stack))
+
+
+def detached(ctx: Any, *given: Series | None) -> Jet:
+    x, a = (Jet(jet.value.detach(), jet.series) for jet in jets(ctx, *given))
+    return x + (a * x).sin() ** 2 / a
+
+
+def without_return(ctx: Any, *given: Series | None) -> None:
+    right(ctx, *given)
+
+
+def of_a_tensor(ctx: Any, *given: Series | None) -> Tensor:
+    return right(ctx, *given).value
+
+
+def in_a_list(ctx: Any, *given: Series | None) -> list[Any]:
+    return [right(ctx, *given).value]
+
+
+def twice(ctx: Any, *given: Series | None) -> list[Jet]:
+    return [right(ctx, *given)] * 2
+
+
+def of_another_shape(ctx: Any, *given: Series | None) -> Jet:
+    jet = right(ctx, *given)
+    assert jet.series is not None
+    return Jet(jet.value.flatten(), jet.series)
+
+
+def with_a_series_of_another_shape(ctx: Any, *given: Series | None) -> Series:
+    jet = right(ctx, *given)
+    assert jet.series is not None
+    return jet.series.viewed((5,))
+
+
+def with_a_series_of_too_many_axes(ctx: Any, *given: Series | None) -> Series:
+    jet = right(ctx, *given)
+    assert jet.series is not None
+    return jet.series.viewed((1, 5, 1))
+
+
+def rounded(ctx: Any, *given: Series | None) -> Series:
+    jet = right(ctx, *given)
+    assert jet.series is not None
+    return jet.series.changed(jet.series.stack.float())
+
+
+def complex_one(ctx: Any, *given: Series | None) -> Series:
+    jet = right(ctx, *given)
+    assert jet.series is not None
+    return jet.series.changed(jet.series.stack + 0j)
+
+
+# --- What may have a rule
+
+
+class Operator:
+    """Stands for what torch.library makes."""
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("cube", "not 'cube' of type str; an operation of another kind can have a rule of yours"),
+        (torch.lgamma, "not the function lgamma; an operation of another kind"),
+        (nn.Tanh, "not the class Tanh; an operation of another kind"),
+        (Operator(), "of type Operator; an operation of another kind"),
+        (torch.autograd.Function, "not the class Function; an operation"),
+        (None, "not None of type NoneType; an operation of another kind"),
+        (right, "not the function right; write @taylor_rule(Function) above the rule"),
+    ],
+)
+def test_only_a_function_class_has_a_rule(what: Any, message: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        taylor_rule(what)
+    assert "taylor_rule must be given the class of a torch.autograd.Function" in str(caught.value)
+    assert message in str(caught.value)
+    with pytest.raises(TypeError, match=re.escape(message)):
+        check_taylor_rule(what, *points())
+
+
+def test_a_function_is_registered_by_its_class() -> None:
+    with pytest.warns(DeprecationWarning, match="should not be instantiated"):
+        instance: Any = Snake()
+    with pytest.raises(TypeError, match="; pass its class"):
+        taylor_rule(instance)
+
+
+def test_only_a_function_is_a_rule() -> None:
+    with pytest.raises(TypeError, match=r"the rule of Snake must be a function of ctx and a ser"):
+        taylor_rule(Snake)(5)  # type: ignore[type-var]
+
+
+def test_an_operator_of_torch_library_is_told_what_can_have_a_rule() -> None:
+    @torch.library.custom_op("leafgrad_custom::square", mutates_args=())
+    def square(x: Tensor) -> Tensor:
+        return x * x
+
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        result: Tensor = 2 * ctx.saved_tensors[0] * gradient
+        return result
+
+    def setup(ctx: Any, inputs: Any, output: Any) -> None:
+        del output
+        ctx.save_for_backward(*inputs)
+
+    square.register_autograd(backward, setup_context=setup)
+
+    class Applied(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.save_for_backward(x)
+            result: Tensor = square(x)
+            return result
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            return backward(ctx, gradients[0])
+
+    x, _ = points()
+    message = "can have no rule: apply it within the forward of a torch.autograd.Function of your"
+    with pytest.raises(RuntimeError, match=message):
+        higher_order_grad(square(x), x, 2, method="taylor")
+    taylor_rule(Applied)(lambda ctx, series: Jet(ctx.saved_tensors[0], series) ** 2)
+    outputs: Any = Applied.apply(x)  # type: ignore[no-untyped-call]
+    assert higher_order_grad(outputs, x, 2, method="taylor").eq(2).all()
+
+
+# --- What a rule has to give
+
+
+@pytest.mark.parametrize(
+    ("value", "series", "message"),
+    [
+        (1, None, "the value of a Jet must be a tensor, not of type int; take it from ctx.saved_"),
+        (torch.ones(2), 2, "the series of a Jet must be one that the rule was called with or has"),
+        (torch.ones(2), torch.ones(2), "None where it is zero, not of type Tensor"),
+    ],
+)
+def test_a_jet_is_made_of_a_tensor_and_a_series(value: Any, series: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        Jet(value, series)
+
+
+@pytest.mark.parametrize(
+    ("rule", "error", "message"),
+    [
+        (without_return, TypeError, "not None: is its return missing? for zero, give Jet(value, N"),
+        (of_a_tensor, TypeError, "not a Tensor: compute with Jet(value, series) in place of the t"),
+        (in_a_list, TypeError, "not a Tensor: compute with Jet(value, series)"),
+        (lambda *_: [5], TypeError, "must return a Jet, a Series or a list of these, not a int"),
+        (twice, ValueError, "a result for each of the 1 outputs of Snake, not 2: return a list"),
+        (lambda *_: [], ValueError, "a result for each of the 1 outputs of Snake, not 0"),
+        (of_another_shape, ValueError, "a Jet of the shape (5, 1) of the output, not (5,)"),
+        (
+            with_a_series_of_another_shape,
+            ValueError,
+            "a Series of the shape (5, 1) of the output, not (5,)",
+        ),
+        (with_a_series_of_too_many_axes, ValueError, "of the output, not (1, 5, 1)"),
+        (rounded, ValueError, "a Series in torch.float64, as the output is, not torch.float32"),
+        (complex_one, ValueError, "a Series in torch.float64, as the output is, not torch.complex"),
+    ],
+)
+@pytest.mark.parametrize("method", ["auto", "taylor"])
+def test_what_does_not_fit_is_told(rule: Any, error: type, message: str, method: Any) -> None:
+    taylor_rule(Snake)(rule)
+    x, a = points()
+    outputs: Any = Snake.apply(x, a)  # type: ignore[no-untyped-call]
+    with pytest.raises(error, match=re.escape(message)) as caught:
+        higher_order_grad(outputs, x, 2, method=method)
+    assert str(caught.value).startswith("the Taylor rule of Snake must return a")
+
+
+def test_a_series_of_another_call_is_refused() -> None:
+    kept: list[Jet] = []
+
+    @taylor_rule(Snake)
+    def old(ctx: Any, *given: Series | None) -> Jet:
+        kept.append(right(ctx, *given))
+        return kept[0]
+
+    x, a = points()
+    outputs: Any = Snake.apply(x, a)  # type: ignore[no-untyped-call]
+    higher_order_grad(outputs, x, 3)
+    with pytest.raises(ValueError, match="not one of another call: compute it in the rule"):
+        higher_order_grad(outputs, x, 2)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [lambda ctx, *_: Jet(ctx.saved_tensors[0], None), lambda *_: [None]],
+    ids=["a jet", "None in a list"],
+)
+def test_zero_is_given_on_purpose(rule: Any) -> None:
+    taylor_rule(Snake)(rule)
+    x, a = points()
+    outputs: Any = Snake.apply(x, a)  # type: ignore[no-untyped-call]
+    assert higher_order_grad(outputs + x**2, x, 2, method="taylor").eq(2).all()
+
+
+# --- Whether a rule is right
+
+
+@pytest.mark.parametrize("order", [1, 6])
+def test_a_right_rule_is_passed(order: int) -> None:
+    taylor_rule(Snake)(right)
+    x, a = points()
+    check_taylor_rule(Snake, x, a, order=order)
+    with torch.inference_mode():
+        check_taylor_rule(Snake, x, a, order=order)
+    assert (x.grad, a.grad) == (None, None)
+
+
+def test_a_rule_for_several_outputs_is_passed() -> None:
+    @taylor_rule(Two)
+    def two(ctx: Any, x: Series) -> list[Jet | None]:
+        return [Jet(ctx.saved_tensors[0], x).sin() * ctx.factor, None]
+
+    check_taylor_rule(Two, points()[0], 2.0)
+
+
+def test_a_constant_is_right_where_nothing_is_recorded() -> None:
+    class Kept(Two):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor, _: float) -> Any:
+            ctx.save_for_backward(x)
+            return 3 * x, torch.ones_like(x)
+
+    taylor_rule(Kept)(lambda ctx, x: [Jet(ctx.saved_tensors[0], x) * 3, None])
+    check_taylor_rule(Kept, points()[0], 1.0)
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (
+            cosine,
+            "that of order 1, with inputs[0] and inputs[1] moving, of output 0 of shape (5, 1",
+        ),
+        (without_a, "that of order 1, with inputs[0] and inputs[1] moving, of output 0"),
+        (without_a_term, "that of order 3, with inputs[0] and inputs[1] moving, of output 0"),
+        (detached, "by its own gradient of the derivative below, which the rule must record"),
+    ],
+)
+def test_a_wrong_rule_is_told_where_it_differs_first(rule: Any, message: str) -> None:
+    taylor_rule(Snake)(rule)
+    x, a = points()
+    with pytest.raises(RuntimeError, match=re.escape(message)) as caught:
+        check_taylor_rule(Snake, x, a)
+    assert str(caught.value).startswith("the Taylor rule of Snake must give its derivatives, but")
+
+
+def test_both_values_are_told() -> None:
+    taylor_rule(Snake)(cosine)
+    x, a = torch.ones(1, dtype=torch.float64).requires_grad_(), points()[1].detach()
+    with pytest.raises(RuntimeError) as caught:
+        check_taylor_rule(Snake, x, a)
+    (told,) = re.findall(r"is (\S+) at \[0\], and (\S+) by", str(caught.value))
+    direction, slope = math.sin(1), math.sin(2 * a.item())
+    assert float(told[0]) == pytest.approx(direction * (1 - slope))
+    assert float(told[1]) == pytest.approx(direction * (1 + slope))
+
+
+def test_a_rule_that_is_wrong_for_one_input_alone_is_found() -> None:
+    @taylor_rule(Snake)
+    def rule(ctx: Any, x: Series | None, a: Series | None) -> Jet:
+        return right(ctx, x, a) if x is not None else Jet(ctx.saved_tensors[0], None)
+
+    with pytest.raises(RuntimeError, match=re.escape("of order 1, with inputs[1] moving")):
+        check_taylor_rule(Snake, *points())
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "error", "message"),
+    [
+        (Tensor.detach, {}, ValueError, "one of the inputs must require grad, or there is nothing"),
+        (
+            lambda x: x.detach().float().requires_grad_(),
+            {},
+            TypeError,
+            "inputs that require grad must be in float64, not torch.float32",
+        ),
+        (lambda x: x, {"order": 0}, ValueError, "order must be 1 or more, not 0"),
+    ],
+)
+def test_what_cannot_be_checked_is_told(
+    change: Callable[[Tensor], Tensor], options: Any, error: type, message: str
+) -> None:
+    taylor_rule(Snake)(right)
+    with pytest.raises(error, match=message):
+        check_taylor_rule(Snake, *map(change, points()), **options)
+
+
+def test_a_function_without_a_rule_cannot_be_checked() -> None:
+    with pytest.raises(
+        ValueError, match="Snake must have a rule before it can be checked: registe"
+    ):
+        check_taylor_rule(Snake, *points())
