@@ -68,9 +68,10 @@ def test_torch_is_the_only_dependency_at_run_time() -> None:
 
 ARROWS = {
     "__init__": set(),  # a name is imported when it is asked for
-    "_derivative": {"_evaluation", "_method", "_order"},
-    "_laplacian": {"_axes", "_evaluation", "_method"},
+    "_derivative": {"_by_name", "_evaluation", "_method", "_order"},
+    "_laplacian": {"_by_name", "_axes", "_evaluation", "_method"},
     "_evaluation": set(),
+    "_by_name": set(),
     "_method": {
         "_autograd",
         "_axes",
@@ -88,6 +89,7 @@ ARROWS = {
     "_connection": {"_autograd"},
     "_recording": {"_autograd", "_taylor"},
     "_preflight": {
+        "_by_name",
         "_autograd",
         "_backward",
         "_ends",
@@ -102,6 +104,7 @@ ARROWS = {
     "_findings": {"_explanation", "_render", "_traced"},
     "_backward": {"_trace", "_traced"},
     "_explain": {
+        "_by_name",
         "_autograd",
         "_cut",
         "_ends",
@@ -115,6 +118,7 @@ ARROWS = {
     },
     "_explanation": {"_cut", "_render"},
     "_graph": {
+        "_by_name",
         "_autograd",
         "_ends",
         "_gradients",
@@ -134,6 +138,7 @@ ARROWS = {
     "_bulk": set(),
     "_origin": {"_traced"},
     "_record": {
+        "_by_name",
         "_as_written",
         "_autograd",
         "_calls",
@@ -159,7 +164,7 @@ ARROWS = {
     "_memory": {"_render", "_traced"},
     "_traced": {"_summary"},
     "_summary": {"_autograd", "_render"},
-    "_tensor": {"_autograd", "_render"},
+    "_tensor": {"_by_name", "_autograd", "_render"},
     "_render": {"_layout"},
     "_layout": set(),
     "_autograd": set(),

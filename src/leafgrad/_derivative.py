@@ -5,6 +5,7 @@ from typing import Any, TypeVar, overload
 import torch
 from torch import Tensor
 
+from leafgrad._by_name import by_name
 from leafgrad._evaluation import Function
 from leafgrad._method import Method, is_recording, pose
 from leafgrad._order import MultiIndex, is_by_column, parse_orders
@@ -36,6 +37,7 @@ def higher_order_grad(
 ) -> tuple[Tensor, ...]: ...
 
 
+@by_name
 def higher_order_grad(
     outputs: Tensor | Function,
     inputs: Tensor,

@@ -6,10 +6,12 @@ import torch
 from torch import Tensor
 
 from leafgrad._axes import Axes
+from leafgrad._by_name import by_name
 from leafgrad._evaluation import Function
 from leafgrad._method import Method, is_recording, pose
 
 
+@by_name
 def laplacian(
     outputs: Tensor | Function,
     inputs: Tensor,
