@@ -43,7 +43,7 @@ class Card:
 
 TABLE = "border-collapse: collapse; color: inherit; background: none; margin: 0"
 CAPTION = (
-    "caption-side: top; text-align: left; font-weight: bold; color: inherit; white-space: nowrap"
+    "caption-side: top; text-align: left; font-weight: bold; color: inherit; text-wrap: nowrap"
 )
 CELL = "text-align: left; padding: 0.1em 1em 0.1em 0; border: 0; background: none"
 LIST = "margin: 0.4em 0; padding-left: 1.2em; max-width: 44em"

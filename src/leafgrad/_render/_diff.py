@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from leafgrad._render._table import table
 from leafgrad._render._units import count, size
-from leafgrad._render._xml import visible
 
 if TYPE_CHECKING:
     from leafgrad._diff import GraphDiff, KindChange
@@ -16,7 +15,7 @@ MOST_KINDS = 20
 
 def text(diff: "GraphDiff") -> str:
     """Sum up what came and went, then list the kinds of node that changed."""
-    return "\n".join(map(visible, _lines(diff)))
+    return "\n".join(_lines(diff))
 
 
 def html(diff: "GraphDiff") -> str:
