@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.autograd.graph import GradientEdge
 from torch.utils.checkpoint import checkpoint
 
-from leafgrad import GraphTrace, TensorSummary, trace_graph
+from leafgrad import GraphTrace, TensorSummary, record, trace_graph
 from tests.models import MODELS, Half
 
 Tensors = dict[str, torch.Tensor]
@@ -383,10 +383,55 @@ def test_a_freed_graph_is_pytorchs_own_error_and_leaves_no_hook_behind() -> None
     y.backward()
     calls: list[torch.Tensor] = []
     y.register_hook(calls.append)
-    with pytest.raises(RuntimeError, match="second time"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"whole, but node 0 \(MulBackward0\) has lost .* retain_graph=True .* second time",
+    ):
         trace_graph(y, gradients=True)
     assert len(calls) == 1
     assert trace_graph(y).is_freed
+
+
+def test_of_a_graph_that_is_freed_in_part_the_node_is_named_with_its_line() -> None:
+    x = number(3.0)
+    with record() as recording:
+        h = x * x
+        y = h + 1
+    h.backward()
+    (line,) = [
+        node.source.line for node in trace_graph(h, recording=recording).nodes if node.source
+    ]
+    with pytest.raises(RuntimeError, match=rf"node 1 \(MulBackward0\), of test_gradi.*:{line} in"):
+        trace_graph(y, gradients=True, saved=False, recording=recording)
+
+
+def test_what_a_hook_raises_passes_through() -> None:
+    y = number(3.0) * 2
+
+    def fail(_: torch.Tensor) -> None:
+        raise RuntimeError("on purpose, a second time")
+
+    y.register_hook(fail)
+    with pytest.raises(RuntimeError, match=r"^on purpose, a second time$"):
+        trace_graph(y, gradients=True)
+
+
+def test_a_weight_has_the_shape_of_its_output() -> None:
+    x = leaf(1.0, 2.0)
+    with pytest.raises(
+        ValueError, match=r"^grad_outputs\[1\] must have the shape \(2, 1\) of .*, not \(2,\); it"
+    ):
+        trace_graph(
+            [x.sin(), GradientEdge(x.unsqueeze(1).grad_fn, 0)],  # type: ignore[arg-type]
+            gradients=True,
+            grad_outputs=[torch.ones(2), torch.ones(2)],
+        )
+
+
+def test_a_weight_is_a_tensor() -> None:
+    wrong: Any = [1.0]
+    with pytest.raises(TypeError, match=r"^grad_outputs\[0\] must be a tensor of shape \(2,\), or"):
+        trace_graph(leaf(1.0, 2.0).sin(), gradients=True, grad_outputs=wrong)
 
 
 def test_a_leaf_that_was_frozen_since_is_told_what_arrives() -> None:

@@ -16,7 +16,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from leafgrad import GraphTrace, explain_grad, preflight, trace_graph
+from leafgrad import GraphTrace, describe_tensor, explain_grad, preflight, trace_graph
 
 
 def leaf(*shape: int) -> torch.Tensor:
@@ -305,6 +305,56 @@ def test_anything_else_as_output_is_refused_with_its_place(outputs: object, mess
 
 
 # --- Names
+
+
+def test_names_of_copies_that_the_graph_does_not_hold_are_refused() -> None:
+    model = nn.Linear(2, 2)
+    y = model(torch.ones(1, 2))
+    with pytest.raises(
+        ValueError, match=r"^names must .*\['weight'\] is detached .* pass the model"
+    ):
+        trace_graph(y, names=model.state_dict())
+    named = trace_graph(y, names=dict(model.named_parameters()))
+    assert named == trace_graph(y, names=model.state_dict(keep_vars=True))
+    assert {leaf.leaf_name for leaf in named.leaves} == {"weight", "bias"}
+    sparse = torch.eye(2).to_sparse()
+    trace_graph(sparse.requires_grad_().sin(), names={"one": torch.ones(2), "sparse": sparse * 2})
+
+
+def test_a_leaf_that_was_frozen_since_keeps_its_name() -> None:
+    x = leaf(2)
+    y = x.sin()
+    x.requires_grad_(False)
+    assert trace_graph(y, names={"x": x}).leaves[0].leaf_name == "x"
+
+
+def test_a_module_that_holds_itself_has_names() -> None:
+    model = nn.Linear(2, 2)
+    model.add_module("again", model)
+    trace = trace_graph(model(torch.ones(1, 2)), names=model)
+    assert {leaf.leaf_name for leaf in trace.leaves} == {"weight", "bias"}
+
+
+HOSTILE = "a\nb\x1b[31mc\u202ed"
+HOSTILE_MODEL = nn.Sequential(OrderedDict([(HOSTILE, nn.Linear(1, 1)), ("other", nn.Tanh())]))
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        lambda x: trace_graph(x.sin(), names={HOSTILE: x}),
+        lambda x: trace_graph([x.sin()] * 1 + [x.sin() for _ in range(40)], names={HOSTILE: x}),
+        lambda x: trace_graph(x.sum(), names={HOSTILE: x}, gradients=True).steps(),
+        lambda x: describe_tensor(x, name=HOSTILE),
+        lambda x: preflight(x.sin(), names={HOSTILE: leaf(2)}),
+        lambda _: trace_graph(HOSTILE_MODEL(leaf(1, 1)), names=HOSTILE_MODEL).memory,
+    ],
+    ids=["list", "folded", "steps", "description", "preflight", "memory"],
+)
+def test_a_name_cannot_turn_a_terminal_upside_down(told: Callable[[torch.Tensor], object]) -> None:
+    text = str(told(leaf(2)))
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert "a\nb" not in text
 
 
 class Tied(nn.Module):

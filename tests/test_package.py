@@ -68,10 +68,11 @@ def test_torch_is_the_only_dependency_at_run_time() -> None:
 
 ARROWS = {
     "__init__": set(),  # a name is imported when it is asked for
-    "_derivative": {"_autograd", "_evaluation", "_method", "_order"},
+    "_derivative": {"_autograd", "_by_name", "_evaluation", "_method", "_order"},
     "_rule_check": {"_derivative", "_taylor"},
-    "_laplacian": {"_autograd", "_axes", "_evaluation", "_method", "_order"},
+    "_laplacian": {"_autograd", "_axes", "_by_name", "_evaluation", "_method", "_order"},
     "_evaluation": set(),
+    "_by_name": set(),
     "_method": {
         "_autograd",
         "_axes",
@@ -89,6 +90,7 @@ ARROWS = {
     "_connection": {"_autograd"},
     "_recording": {"_autograd", "_taylor"},
     "_preflight": {
+        "_by_name",
         "_autograd",
         "_backward",
         "_ends",
@@ -103,6 +105,7 @@ ARROWS = {
     "_findings": {"_explanation", "_render", "_traced"},
     "_backward": {"_trace", "_traced"},
     "_explain": {
+        "_by_name",
         "_autograd",
         "_cut",
         "_ends",
@@ -116,6 +119,7 @@ ARROWS = {
     },
     "_explanation": {"_cut", "_render"},
     "_graph": {
+        "_by_name",
         "_autograd",
         "_ends",
         "_gradients",
@@ -136,6 +140,7 @@ ARROWS = {
     "_bulk": set(),
     "_origin": {"_traced"},
     "_record": {
+        "_by_name",
         "_as_written",
         "_autograd",
         "_calls",
@@ -162,7 +167,7 @@ ARROWS = {
     "_memory": {"_render", "_traced"},
     "_traced": {"_summary"},
     "_summary": {"_autograd", "_render"},
-    "_tensor": {"_autograd", "_render"},
+    "_tensor": {"_by_name", "_autograd", "_render"},
     "_render": {"_layout"},
     "_layout": set(),
     "_autograd": set(),

@@ -546,9 +546,44 @@ def test_only_a_bool_says_whether_lines_are_recorded() -> None:
         pass
 
 
+def test_what_is_to_be_recorded_is_called_inside() -> None:
+    wrong: Any = record
+    with pytest.raises(
+        TypeError,
+        match=r"^record\(\) must get nothing by position and the rest by name \(lines=, values=\), "
+        r"not 1 argument by position; call it inside: with record\(\) as recording: model\(x\)$",
+    ):
+        wrong(nn.Linear(1, 1))
+
+
+def test_one_recorder_makes_a_recording_each_time_and_each_within_the_other() -> None:
+    again = record()
+    with again as first:
+        y = leaf(2).sin()
+        with again as second:
+            y = y.cos()
+    with again as third:
+        y = y.exp()
+    assert [one.node_count for one in (first, second, third)] == [2, 1, 1]
+    assert torch._C._len_torch_function_stack() == 0
+
+
+def test_a_function_can_be_recorded_as_a_whole() -> None:
+    calls = []
+
+    @record()
+    def called(x: torch.Tensor) -> torch.Tensor:
+        calls.append(torch._C._len_torch_function_stack())
+        return x.sin()
+
+    called(leaf(2))
+    called(leaf(2))
+    assert calls == [1, 1]
+
+
 def test_only_a_recording_can_be_asked() -> None:
     wrong: Any = record()
-    with pytest.raises(TypeError, match=r"^recording must be what record\(\) gave, not _Gen"):
+    with pytest.raises(TypeError, match=r"^recording must be what record\(\) gave, not _Rec"):
         trace_graph(leaf(2).sin(), recording=wrong)
 
 

@@ -4,6 +4,7 @@ import json
 import pickle
 import sys
 from dataclasses import FrozenInstanceError, replace
+from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
@@ -312,5 +313,18 @@ def test_json_of_a_damaged_graph_is_refused(whole: str, damaged: str) -> None:
 
 
 def test_text_that_is_no_json_is_refused_as_python_does() -> None:
-    with pytest.raises(json.JSONDecodeError):
+    with pytest.raises(
+        json.JSONDecodeError, match=r"^the text must be JSON .* not a path or any.*: Ex"
+    ):
         GraphTrace.from_json("nodes")
+
+
+def test_a_nest_too_deep_for_json_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^the text must be JSON .*: it is a nest too deep"):
+        GraphTrace.from_json("[" * 1_000_000)
+
+
+def test_what_is_no_text_is_refused() -> None:
+    wrong: Any = PurePosixPath("graph.json")
+    with pytest.raises(TypeError, match=r"^the text must be JSON .* not PurePosixPath$"):
+        GraphTrace.from_json(wrong)

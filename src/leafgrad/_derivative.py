@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from leafgrad import _autograd
+from leafgrad._by_name import by_name
 from leafgrad._evaluation import Function
 from leafgrad._method import Method, is_recording, pose
 from leafgrad._order import MultiIndex, is_by_column, parse_orders
@@ -37,6 +38,7 @@ def higher_order_grad(
 ) -> tuple[Tensor, ...]: ...
 
 
+@by_name
 @_autograd.uncompiled
 def higher_order_grad(
     outputs: Tensor | Function,

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from leafgrad import _autograd
+from leafgrad._by_name import by_name
 from leafgrad._cut import Cut
 from leafgrad._ends import End, edges_of, ends_in, inside_transforms
 from leafgrad._explanation import GradCause, GradExplanation
@@ -18,6 +19,7 @@ from leafgrad._render import _causes
 from leafgrad._tensor import TensorDescription, TensorRole, describe_tensor
 
 
+@by_name
 @_autograd.uncompiled
 def explain_grad(
     tensor: torch.Tensor, outputs: Any, *, recording: Recording | None = None

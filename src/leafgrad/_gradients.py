@@ -1,6 +1,7 @@
 """The gradients of a traced graph, as one real backward passes them on."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
@@ -25,6 +26,7 @@ def with_gradients(
     """Run one backward, and give each node and each edge what came along."""
     starts = [end for end in ends if edges_of([end])]
     weights = _weights(starts, given)
+    _check_weights(starts, weights)
     seen = _Backward(graph)
     seen.start(starts, weights)
     sinks = [
@@ -33,7 +35,11 @@ def with_gradients(
         if all(successor is None for successor, _ in after)
         for output in range(len(_autograd.forward_outputs(node)))
     ]
-    with _autograd.retained_grads_kept(graph), _autograd.watched_nodes(graph, seen.visit):
+    with (
+        _telling_what_is_freed(graph, nodes),
+        _autograd.retained_grads_kept(graph),
+        _autograd.watched_nodes(graph, seen.visit),
+    ):
         arrived = _autograd.gradients_of(starts, weights, sinks)
     seen.end(sinks, arrived)
     told = [seen.told(node, traced) for node, traced in zip(graph, nodes, strict=True)]
@@ -50,15 +56,48 @@ def _weights(starts: Sequence[End], given: Weights) -> list[torch.Tensor]:
             f"a gradient, not {len(weights)}; None stands for the 1 of a single number"
         )
     pairs = zip(starts, weights, strict=True)
-    return [_one(start) if weight is None else _checked(weight) for start, weight in pairs]
+    return [_one(start) if weight is None else weight for start, weight in pairs]
 
 
-def _checked(weight: torch.Tensor) -> torch.Tensor:
-    """Raise where the memory of a weight is gone, which kills the process that reads it."""
-    lack = _autograd.lacking_memory(weight)
-    if lack is not None:
-        raise ValueError(f"grad_outputs must hold data, but of one {lack}; pass another tensor")
-    return weight
+def _check_weights(starts: Sequence[End], weights: Sequence[object]) -> None:
+    for number, (start, weight) in enumerate(zip(starts, weights, strict=True)):
+        ((node, output_nr),) = edges_of([start])
+        wanted = _autograd.forward_outputs(node)[output_nr].shape
+        if not isinstance(weight, torch.Tensor):
+            raise TypeError(
+                f"grad_outputs[{number}] must be a tensor of shape {wanted}, or None, not of type "
+                f"{type(weight).__name__}; torch.ones() makes one"
+            )
+        if lack := _autograd.lacking_memory(weight):  # what reads it kills the process
+            raise ValueError(f"grad_outputs must hold data, but of one {lack}; pass another tensor")
+        if wanted is not None and _autograd.shape(weight) != wanted:
+            raise ValueError(
+                f"grad_outputs[{number}] must have the shape {wanted} of its output, not "
+                f"{_autograd.shape(weight)}; it holds a number for each of the output's"
+            )
+
+
+@contextmanager
+def _telling_what_is_freed(graph: Graph, nodes: Nodes) -> Iterator[None]:
+    """Say of which node, and what to do, where a backward fails as a part of the graph is freed."""
+    try:
+        yield
+    except RuntimeError as error:
+        freed = (traced for node, traced in zip(graph, nodes, strict=True) if _is_freed(node))
+        first = next(freed, None) if "second time" in str(error) else None
+        if first is None:
+            raise
+        line = f", of {first.source}," if first.source else ""
+        raise RuntimeError(
+            f"gradients must come from a graph that is whole, but node {first.index} "
+            f"({first.name}){line} has lost what it saved: pass retain_graph=True to the backward "
+            f"that came before, or compute the outputs once more. {error}"
+        ) from error
+
+
+def _is_freed(node: Node) -> bool:
+    with _autograd.unobserved():
+        return any(slot.state == "freed" for slot in _autograd.saved_slots(node))
 
 
 def _one(start: End) -> torch.Tensor:

@@ -1,12 +1,13 @@
 """Tracing: from live outputs to a `GraphTrace`."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 
 from leafgrad import _autograd
+from leafgrad._by_name import by_name
 from leafgrad._ends import ends_in, inside_transforms, roots_of
 from leafgrad._gradients import Weights, with_gradients
 from leafgrad._log import Log
@@ -18,6 +19,7 @@ from leafgrad._trace import GraphTrace, trace_of
 from leafgrad._values import with_values
 
 
+@by_name
 @_autograd.uncompiled
 def trace_graph(
     outputs: Any,
@@ -60,8 +62,9 @@ def trace_graph(
             and to read what it passes on, as `TracedNode.gradients` and `TracedEdge.gradient`. It
             is a backward like any other: hooks on tensors and nodes run and may change gradients,
             checkpointed blocks and the backward of custom functions run, and a freed graph raises
-            PyTorch's own error. But no leaf's ``.grad`` is filled, so hooks that wait for that do
-            not run, the graph is not freed, and a ``.grad`` that a tensor retains stays as it was.
+            PyTorch's error, with the node. But no leaf's ``.grad`` is filled, so hooks that wait
+            for that do not run, the graph is not freed, and a ``.grad`` that a tensor retains stays
+            as it was.
         grad_outputs: The gradients that this backward starts with, one for each output that needs
             a gradient, as in `torch.autograd.grad`; None for the 1 of a single number.
 
@@ -111,6 +114,8 @@ def trace_graph(
         tensors = [*named, *unnamed]
         modules = named_modules(names)
         reader = Reader(numbers, tensors, log, modules)
+        if isinstance(names, Mapping):
+            _check_attached(dict(named), [*reader.leaves.values()])
         kept = reader.saved() if saved else Saved()
         reading = reader.read(wiring, kept, _completion(tuple(modules), recording))
         if not (values or gradients):
@@ -173,13 +178,42 @@ def named_tensors(names: object) -> Iterator[tuple[str, torch.Tensor]]:
             yield name, tensor
 
 
+def _of_module(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
+    """List parameters and buffers by all their names; by one each if a module holds itself."""
+    try:
+        return _listed(module, remove_duplicate=False)
+    except RecursionError:
+        return _listed(module, remove_duplicate=True)
+
+
+def _listed(module: torch.nn.Module, *, remove_duplicate: bool) -> list[tuple[str, torch.Tensor]]:
+    parameters = module.named_parameters(remove_duplicate=remove_duplicate)
+    return [*parameters, *module.named_buffers(remove_duplicate=remove_duplicate)]
+
+
+def _check_attached(named: Mapping[str, torch.Tensor], leaves: Sequence[torch.Tensor]) -> None:
+    """Raise where names were given to copies only that share the memory of leaves, to no avail."""
+    tensors = named.values()
+    if any(_autograd.plain(tensor, "requires_grad") for tensor in tensors):
+        return
+    memory = {_autograd.storage(leaf): leaf for leaf in leaves}
+    memory.pop(None, None)
+    for name, tensor in named.items():
+        leaf = memory.get(_autograd.storage(tensor))
+        if leaf is not None and not any(leaf is one for one in tensors):
+            raise ValueError(
+                f"names must lead to tensors of the graph, but names[{name!r}] is detached from "
+                "the one there, as all in a state_dict() are; pass the model itself, or "
+                "dict(model.named_parameters())"
+            )
+
+
 def _names_and_tensors(names: object) -> Iterator[tuple[object, object]]:
     match names:
         case None:
             pass
         case torch.nn.Module():
-            yield from names.named_parameters(remove_duplicate=False)
-            yield from names.named_buffers(remove_duplicate=False)
+            yield from _of_module(names)
         case Mapping():
             for name, named in names.items():
                 if isinstance(name, str) and isinstance(named, torch.nn.Module):

@@ -9,11 +9,13 @@ from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._axes import Axes
+from leafgrad._by_name import by_name
 from leafgrad._evaluation import Function
 from leafgrad._method import Method, is_recording, pose
 from leafgrad._order import as_count, shown
 
 
+@by_name
 @_autograd.uncompiled
 def laplacian(
     outputs: Tensor | Function,

@@ -1,5 +1,6 @@
 """Traced graphs out of JSON types."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,8 +21,9 @@ from leafgrad._traced import (
 Nodes = tuple[TracedNode, ...]
 
 
-def nodes_and_roots(data: Any) -> tuple[Nodes, Nodes]:
+def nodes_and_roots(text: str) -> tuple[Nodes, Nodes]:
     """Rebuild the nodes, and tell which of them are roots; the rest follows from them."""
+    data = _read(text)
     schema = data.get("schema") if isinstance(data, Mapping) else None
     if schema != SCHEMA:
         raise ValueError(
@@ -35,6 +37,18 @@ def nodes_and_roots(data: Any) -> tuple[Nodes, Nodes]:
         raise ValueError(
             f"the text must hold a whole graph as to_json() writes it, not a damaged one: {error!r}"
         ) from error
+
+
+def _read(text: str) -> Any:
+    must = "the text must be JSON as to_json() writes it, and whole, not a path or anything else"
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise json.JSONDecodeError(f"{must}: {error.msg}", error.doc, error.pos) from None
+    except RecursionError:
+        raise ValueError(f"{must}: it is a nest too deep to be a graph") from None
+    except TypeError as error:
+        raise TypeError(f"{must}: {error}") from None
 
 
 def _node(data: Mapping[str, Any]) -> TracedNode:

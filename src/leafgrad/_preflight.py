@@ -8,6 +8,7 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._backward import in_backward_order
+from leafgrad._by_name import by_name
 from leafgrad._ends import ends_in, inside_transforms, roots_of
 from leafgrad._explain import Backward
 from leafgrad._explanation import GradExplanation
@@ -19,6 +20,7 @@ from leafgrad._traced import TracedNode
 Names = torch.nn.Module | Mapping[str, torch.Tensor | torch.nn.Module] | None
 
 
+@by_name
 @_autograd.uncompiled
 def preflight(
     outputs: Any,

@@ -1,11 +1,12 @@
 """Recording where nodes come from, while they are made."""
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ContextDecorator, ExitStack
+from types import TracebackType
 from typing import Any
 
 from leafgrad import _autograd
 from leafgrad._as_written import as_written
+from leafgrad._by_name import with_cure
 from leafgrad._calls import WatchedCalls
 from leafgrad._log import Log
 from leafgrad._modules import watched_modules
@@ -75,12 +76,41 @@ class Recording:
         return {name: json_types(getattr(self, name)) for name in names}
 
 
+class _Recorder(ContextDecorator):
+    """Makes a recording each time that a `with` enters it, also within another one."""
+
+    def __init__(self, *, lines: bool, values: bool) -> None:
+        self.lines = lines
+        self.values = values
+        self.watching: list[ExitStack] = []
+
+    def __enter__(self) -> Recording:
+        log = Log(_autograd.next_sequence_nr())
+        with ExitStack() as watching:
+            watching.enter_context(as_written())
+            watching.enter_context(watched_modules(log))
+            if self.lines:
+                watching.enter_context(WatchedCalls(log))
+            if self.values:
+                watching.enter_context(WatchedValues(log))
+            self.watching.append(watching.pop_all())
+        return Recording(log)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.watching.pop().__exit__(kind, error, traceback)
+
+
+@with_cure("; call it inside: with record() as recording: model(x)")
 @_autograd.never_compiled(
     "record() must start outside of a function that torch.compile compiles, not within: call the "
     "compiled function inside of the `with record()` block"
 )
-@contextmanager
-def record(*, lines: bool = True, values: bool = False) -> Iterator[Recording]:
+def record(*, lines: bool = True, values: bool = False) -> _Recorder:
     """Record which module and which line of code makes each node, and what is written in place.
 
     A node has a number that is its own within its thread, and what is written down is which numbers
@@ -106,11 +136,12 @@ def record(*, lines: bool = True, values: bool = False) -> Iterator[Recording]:
             ``trace_graph(..., values=True)``. That reads all data once more, and on a GPU waits
             for each operation.
 
-    Yields:
-        The recording, to be handed to `trace_graph`.
+    Returns:
+        What ``with record() as recording:`` takes; it makes another recording each time.
 
     Raises:
-        TypeError: If `lines` or `values` is not a bool.
+        TypeError: If `lines` or `values` is not a bool, or something is passed by position: what is
+            to be recorded is called inside, as in ``with record() as recording: model(x)``.
 
     Example:
         >>> import torch
@@ -128,12 +159,4 @@ def record(*, lines: bool = True, values: bool = False) -> Iterator[Recording]:
         raise TypeError(f"lines must be a bool, not {type(lines).__name__}; False is for less cost")
     if not isinstance(values, bool):
         raise TypeError(f"values must be a bool, not {type(values).__name__}; True reads all data")
-    log = Log(_autograd.next_sequence_nr())
-    with ExitStack() as watching:
-        watching.enter_context(as_written())
-        watching.enter_context(watched_modules(log))
-        if lines:
-            watching.enter_context(WatchedCalls(log))
-        if values:
-            watching.enter_context(WatchedValues(log))
-        yield Recording(log)
+    return _Recorder(lines=lines, values=values)

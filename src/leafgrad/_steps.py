@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from leafgrad._render import _steps_html, _steps_words
 from leafgrad._render._data import json_types
+from leafgrad._render._xml import visible
 from leafgrad._traced import TracedEdge, TracedNode
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ class BackwardSteps:
     steps: tuple[Step, ...]
 
     def __str__(self) -> str:
-        return "\n".join(f"{n:2}. {step.sentence}" for n, step in enumerate(self.steps, start=1))
+        return "\n".join(
+            f"{n:2}. {visible(step.sentence)}" for n, step in enumerate(self.steps, start=1)
+        )
 
     def __repr__(self) -> str:
         return f"<BackwardSteps: {len(self.steps)} of them>"

@@ -6,6 +6,7 @@ from enum import StrEnum
 import torch
 
 from leafgrad import _autograd
+from leafgrad._by_name import by_name
 from leafgrad._render import _reasons
 from leafgrad._render._description import card
 
@@ -117,6 +118,7 @@ class TensorDescription:
         return {field.name: _as_json(getattr(self, field.name)) for field in fields(self)}
 
 
+@by_name
 @_autograd.uncompiled
 def describe_tensor(tensor: torch.Tensor, *, name: str | None = None) -> TensorDescription:
     """Say what a tensor is to autograd, and whether ``backward()`` will fill its ``.grad``.

@@ -1,6 +1,5 @@
 """A traced graph as a value that keeps nothing alive."""
 
-import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
@@ -204,6 +203,7 @@ class GraphTrace:
 
         Raises:
             ValueError: If the text is no JSON, or holds something else or another schema.
+            TypeError: If it is no text.
 
         Example:
             >>> import torch
@@ -212,7 +212,7 @@ class GraphTrace:
             >>> GraphTrace.from_json(trace.to_json()) == trace
             True
         """
-        nodes, roots = nodes_and_roots(json.loads(text))
+        nodes, roots = nodes_and_roots(text)
         return cls(nodes=nodes, roots=roots)
 
     def to_dot(self) -> str:

@@ -47,3 +47,12 @@ def test_what_is_too_large_in_full_is_only_there_folded() -> None:
     page = trace_graph(y.sum()).to_html()
     assert page.count('class="view"') == 1
     assert 'data-do="fold"' not in page
+    assert "f folds what repeats" not in page
+    assert "What repeats stays folded: of 3003 nodes" in page
+
+
+def test_what_can_be_folded_is_offered() -> None:
+    page = blocks().to_html()
+    assert 'data-do="fold"' in page
+    assert "f folds what repeats" in page
+    assert "What repeats stays folded" not in page

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from leafgrad import GraphTrace, trace_graph
+from leafgrad import GraphTrace, record, trace_graph
 from tests.browser import needs_chromium
 from tests.devtools import CONTROL, SHIFT, Browser, Page, chromium
 from tests.models import Block, pinn, polynomial, resnet, transformer
@@ -311,6 +311,44 @@ CUT = """
 """
 
 
+class Stack(nn.Module):
+    """Blocks in a list, which has no forward of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(8) for _ in range(6))
+        self.head = nn.Linear(8, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            x = block(x)
+        result: torch.Tensor = self.head(x)
+        return result
+
+
+def test_a_folded_module_counts_what_it_holds_whether_repeats_are_folded_or_not(
+    opened: Opened,
+) -> None:
+    model = Stack()
+    with record() as recording:
+        y = model(torch.ones(1, 4, 8)).mean()
+    trace = trace_graph(y, names=model, recording=recording)
+    paths = [node.module or "" for node in trace.nodes if not node.is_leaf]
+    inside = sum(path.startswith("blocks") for path in paths)
+    page = opened(trace)
+    for _ in range(2):
+        page.ask(f"({DEPTH}.value = 0, {DEPTH}.dispatchEvent(new Event('change')))")
+        assert f"module of {inside} nodes" in page.ask(face("blocks"))
+        page.key("f")
+    page.ask(f"({DEPTH}.value = 1, {DEPTH}.dispatchEvent(new Event('change')))")
+    assert f" of each module's {inside // 6} nodes" in page.ask(face("blocks.* ×5"))
+
+
+def face(name: str) -> str:
+    lines = f"{BOXES}[{place(name)}].querySelectorAll('text')"
+    return f"[...{lines}].map(line => line.textContent).join(', ')"
+
+
 def test_a_graph_without_modules_offers_no_fold_of_them(opened: Opened) -> None:
     page = opened(polynomial())
     assert page.ask(f"[{MODULE}, {DEPTH}]") == [None, None]
@@ -383,6 +421,26 @@ def test_boxes_too_small_to_read_are_drawn_as_shapes_until_one_comes_nearer(page
     assert page.ask(VEIL).count("M") == lit[1] > 0
     page.ask("zoom(1)")
     assert page.ask(THERE)
+
+
+WHOLE = """
+(svg => {
+    const [picture, frame] = [svg.getBoundingClientRect(), stage.getBoundingClientRect()];
+    return picture.top >= frame.top - 1 && picture.bottom <= frame.bottom + 1
+        && picture.left >= frame.left - 1 && picture.right <= frame.right + 1;
+})(view.svg)
+"""
+
+
+def test_however_long_a_graph_is_the_whole_of_it_fits_and_comes_back(page: Page) -> None:
+    assert not page.ask(WHOLE)
+    page.click(page.middle("document.querySelector('[data-do=fit]')"))
+    assert page.ask(WHOLE)
+    for _ in range(40):
+        page.key("+")
+    assert page.ask("scale") == pytest.approx(4)
+    page.key("0")
+    assert page.ask(WHOLE)
 
 
 def test_paper_has_it_all(opened: Opened) -> None:

@@ -4,6 +4,8 @@ import textwrap
 from dataclasses import dataclass
 from html import escape
 
+from leafgrad._render._xml import visible
+
 WIDTH = 79
 
 
@@ -25,7 +27,7 @@ class Card:
         """Lay the card out for a terminal, aligned and wrapped below 80 columns."""
         width = max(len(name) for name, _ in self.rows)
         rows = (f"  {name:{width}}  {fact}" for name, fact in self.rows)
-        return "\n".join([self.title, *rows, *map(_bullet, self.sentences)])
+        return "\n".join([*map(visible, [self.title, *rows]), *map(_bullet, self.sentences)])
 
     def to_html(self) -> str:
         """Lay the card out for a notebook or a page, in the colours of what is around it."""
@@ -40,13 +42,15 @@ class Card:
 
 
 TABLE = "border-collapse: collapse; color: inherit; background: none; margin: 0"
-CAPTION = "caption-side: top; text-align: left; font-weight: bold; color: inherit"
+CAPTION = (
+    "caption-side: top; text-align: left; font-weight: bold; color: inherit; text-wrap: nowrap"
+)
 CELL = "text-align: left; padding: 0.1em 1em 0.1em 0; border: 0; background: none"
 LIST = "margin: 0.4em 0; padding-left: 1.2em; max-width: 44em"
 
 
 def _bullet(sentence: str) -> str:
-    return textwrap.fill(sentence, WIDTH, initial_indent="  - ", subsequent_indent="    ")
+    return textwrap.fill(visible(sentence), WIDTH, initial_indent="  - ", subsequent_indent="    ")
 
 
 def _html_row(row: tuple[str, str]) -> str:

@@ -10,6 +10,7 @@ from leafgrad._render._not_finite import not_finite
 from leafgrad._render._numbers import gradient, value
 from leafgrad._render._table import WIDTH, clipped, table
 from leafgrad._render._units import count
+from leafgrad._render._xml import visible
 
 if TYPE_CHECKING:
     from leafgrad._trace import GraphTrace
@@ -22,7 +23,7 @@ MOST_IN_A_CELL = 4
 def text(trace: "GraphTrace") -> str:
     """Write every node on a line of its own where that fits, else sum them up."""
     body = _listing(trace) if len(trace.nodes) <= MOST_NODES else _summary(trace)
-    return "\n".join([*header(trace), "", *body])
+    return "\n".join(map(visible, [*header(trace), "", *body]))
 
 
 def html(trace: "GraphTrace") -> str:

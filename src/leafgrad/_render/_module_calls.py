@@ -2,11 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import TYPE_CHECKING
 
-from leafgrad._render._picture import NUMBER, FoldedLeaf, Part, Picture
+from leafgrad._render._picture import NUMBER, FoldedLeaf, Part, Picture, common
 from leafgrad._render._piles import age, newest_first, outwards
+
+if TYPE_CHECKING:
+    from leafgrad._traced import TracedNode
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,18 +40,48 @@ def order_of(shown: Picture) -> list[int]:
 
 def module_calls(shown: Picture, order: list[int]) -> Iterator[ModuleCall]:
     """Yield the calls that made more than one node, each after those that it stands in."""
-    paths = {place: [*outwards(shown.parts[place].node.module)] for place in order}
+    paths = {place: [*_paths(shown.parts[place])] for place in order}
     arriving = Counter(target for part in shown.parts for target, _ in part.ways)
     operations = [place for place in order if not shown.parts[place].node.is_leaf]
+    sizes = Counter(
+        path
+        for place in operations
+        for twin in shown.parts[place].twins
+        for path in outwards(twin.module)
+    )
     for depth in range(max(map(len, paths.values()), default=0)):
         inner = {place: path[depth] for place, path in paths.items() if len(path) > depth}
         for module, stretch in groupby(operations, inner.get):
             places = [*stretch]
-            if module is not None and len(places) > 1:
+            if module is not None and len(places) > 1 and _are_alike(shown, places, depth):
                 places += _own_leaves(shown, places, arriving)
-                yield ModuleCall(
-                    places=tuple(places), part=_part(shown, module, places), depth=depth
-                )
+                part = _part(shown, module, places, depth, sizes)
+                yield ModuleCall(places=tuple(places), part=part, depth=depth)
+
+
+def _paths(part: Part) -> Iterator[str]:
+    """Yield the modules that a part stands in, with a star where its copies stand in several."""
+    for level in zip(*(outwards(twin.module) for twin in part.twins), strict=False):
+        paths = [*dict.fromkeys(level)]
+        if len({NUMBER.sub("*", path) for path in paths}) > 1:
+            return
+        yield common(paths) or ""
+
+
+def _by_module(shown: Picture, places: list[int], depth: int) -> dict[str, list["TracedNode"]]:
+    """Tell which nodes the parts stand for in each of the modules of some depth."""
+    nodes: dict[str, list[TracedNode]] = {}
+    for place in places:
+        for twin in shown.parts[place].twins:
+            if not twin.is_leaf:
+                path = [*outwards(twin.module)][depth]
+                nodes.setdefault(path, []).append(twin)
+    return nodes
+
+
+def _are_alike(shown: Picture, places: list[int], depth: int) -> bool:
+    """Say whether the modules that the parts stand for can be told as one and the number of all."""
+    return len({*map(len, _by_module(shown, places, depth).values())}) == 1
 
 
 def _own_leaves(shown: Picture, places: list[int], arriving: Mapping[int, int]) -> list[int]:
@@ -57,23 +91,44 @@ def _own_leaves(shown: Picture, places: list[int], arriving: Mapping[int, int]) 
     return [leaf for leaf, times in own.items() if times == arriving[leaf]]
 
 
-def _part(shown: Picture, module: str, places: list[int]) -> Part:
-    """Put all parts of a call into one, which leads wherever one of them leads out."""
+def _part(
+    shown: Picture, module: str, places: list[int], depth: int, sizes: Mapping[str, int]
+) -> Part:
+    """Put all parts of a call into one, which leads wherever one of them leads out.
+
+    It has all that the module holds, of several modules all that the first of them does.
+    """
     parts = [shown.parts[place] for place in places]
-    copies = min(part.copies for part in parts)
+    modules = _by_module(shown, places, depth)
+    path, pile = next(iter(modules.items()))
     ways = {way: None for part in parts for way in part.ways if way[0] not in {*places}}
-    apart = [
-        FoldedLeaf(node=part.node, name=part.node.leaf_name, uses=1)
-        for part in parts
-        if part.node.is_leaf
-    ]
     return Part(
-        node=parts[0].node,
-        pile=tuple(node for part in parts if not part.node.is_leaf for node in part.pile),
-        module=NUMBER.sub("*", module) if copies > 1 else module,
-        copies=copies,
+        node=pile[0],
+        pile=tuple(pile),
+        module=module,
+        copies=len(modules),
+        twins=tuple(nodes[0] for nodes in modules.values()),
+        size=sizes[path],
         ways=tuple(ways),
-        leaves=(*(leaf for part in parts for leaf in part.leaves), *apart),
+        leaves=(*_leaves(parts, path, is_one=len(modules) == 1), *_leaves_apart(parts)),
         outputs=(),
         is_root=any(part.is_root for part in parts),
     )
+
+
+def _leaves(parts: list[Part], module: str, *, is_one: bool) -> Iterator[FoldedLeaf]:
+    """Yield the leaves that are shown within the nodes of a module."""
+    for part in parts:
+        for leaf in part.leaves:
+            for twin, one in zip(part.twins, leaf.twins, strict=True):
+                if module in outwards(twin.module):
+                    name = one.leaf_name if is_one else leaf.name
+                    yield replace(leaf, node=one, name=name, twins=(one,))
+
+
+def _leaves_apart(parts: list[Part]) -> Iterator[FoldedLeaf]:
+    """Yield the leaves that have a box of their own."""
+    for part in parts:
+        if part.node.is_leaf:
+            name = part.node.leaf_name
+            yield FoldedLeaf(node=part.node, name=name, uses=1, twins=(part.node,))

@@ -22,9 +22,12 @@ HINT = (
     "Point at a box to read what it is, select it to light its paths, and another with Paths or "
     "Shift to light those between the two."
 )
-KEYS = (
-    "Keys: arrows go along the graph, Escape lets go, + − 0 zoom, / searches, f folds what repeats"
+FOLDED_ONLY = (
+    " What repeats stays folded: of {nodes} nodes a page has no room for each, which it has up to "
+    "{most}; trace a part of the outputs to see that in full."
 )
+KEYS = "Keys: arrows go along the graph, Escape lets go, + − 0 zoom, / searches"
+KEY_FOR_REPEATS = ", f folds what repeats"
 KEYS_FOR_MODULES = ", m folds the module around, Enter unfolds it"
 
 
@@ -39,12 +42,15 @@ def page(trace: "GraphTrace") -> str:
         element("div", *view.markup, class_="view", **({} if one is start else {"hidden": ""}))
         for one, view in zip(shown, views, strict=True)
     )
-    keys = f"{KEYS}{KEYS_FOR_MODULES * bool(depths)}."
+    folds = len(views) > 1
+    keys = f"{KEYS}{KEY_FOR_REPEATS * folds}{KEYS_FOR_MODULES * bool(depths)}."
+    is_large = len(trace.nodes) > MOST_PARTS
+    hint = HINT + FOLDED_ONLY.format(nodes=len(trace.nodes), most=MOST_PARTS) * is_large
     code = Markup(resource("layout.js") + resource("page.js"))
     content = (
-        _header(trace, folds=len(views) > 1, is_folded=start is shown[0], levels=levels),
+        _header(trace, folds=folds, is_folded=start is shown[0], levels=levels),
         element("main", *frames, tabindex="0"),
-        element("footer", element("output", text(HINT), data_keys=keys)),
+        element("footer", element("output", text(hint), data_keys=keys)),
         element("script", _json([view.data for view in views]), type="application/json", id="data"),
         element("script", code),
     )

@@ -28,11 +28,13 @@ class FoldedLeaf:
         node: The leaf.
         name: Its name, with a star for each number that differs between those that it stands for.
         uses: How many edges lead to it.
+        twins: All leaves that it stands for, one for each node that its part stands for.
     """
 
     node: "TracedNode"
     name: str | None
     uses: int
+    twins: tuple["TracedNode", ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,6 +47,8 @@ class Part:
         module: The path of the module that it shows, with a star for each number that differs
             between those that it stands for; None for a node that is shown as itself.
         copies: How many it stands for.
+        twins: The first node of each of these.
+        size: How many nodes the module has that it shows, in whole or in part.
         ways: The places of the parts that it leads to, each with the output that it means.
         leaves: The leaves that are shown within it.
         outputs: Which of its outputs lead to it, where it has several; `SEVERAL` for a way that
@@ -56,6 +60,8 @@ class Part:
     pile: tuple["TracedNode", ...]
     module: str | None
     copies: int
+    twins: tuple["TracedNode", ...]
+    size: int
     ways: tuple[tuple[int, int], ...]
     leaves: tuple[FoldedLeaf, ...]
     outputs: tuple[int, ...]
@@ -168,8 +174,10 @@ def _parts(
         yield Part(
             node=first.nodes[0],
             pile=first.nodes,
-            module=_common([twin.module for twin in twins if twin.module is not None]),
+            module=common([twin.module for twin in twins if twin.module is not None]),
             copies=len(twins),
+            twins=tuple(twin.nodes[0] for twin in twins),
+            size=len(first.nodes),
             ways=knot.ways,
             leaves=tuple(_leaves(twins, within, uses)),
             outputs=tuple(sorted(outputs[place])) if has_ports else (),
@@ -185,10 +193,15 @@ def _leaves(
         leaves = [within[edge.target] for edge in edges if edge.target in within]
         if leaves:
             names = [leaf.leaf_name for leaf in leaves if leaf.leaf_name is not None]
-            yield FoldedLeaf(node=leaves[0], name=_common(names), uses=uses[leaves[0].index])
+            yield FoldedLeaf(
+                node=leaves[0],
+                name=common(names),
+                uses=uses[leaves[0].index],
+                twins=tuple(leaves),
+            )
 
 
-def _common(names: Sequence[str]) -> str | None:
+def common(names: Sequence[str]) -> str | None:
     """Put a star for each number in which names differ that are otherwise equal."""
     fields = zip(*(NUMBER.split(name) for name in names), strict=True)
     return "".join(field[0] if len({*field}) == 1 else "*" for field in fields) or None

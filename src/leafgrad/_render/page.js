@@ -13,6 +13,7 @@ const AROUND = 0.5; // how much of a window is drawn beyond each of its edges
 const MANY = 200;
 const LEAST = 0.8; // what one can still read without effort
 const EVERYTHING = { left: -Infinity, top: -Infinity, right: Infinity, bottom: Infinity };
+const NEAR = 4; // pixels
 const READABLE = 0.36; // letters of 4 pixels: below, many boxes are drawn without their text
 
 const meets = (one, other) =>
@@ -223,11 +224,20 @@ class View {
     return this.things[this.shown[number]].querySelector(":scope > .box, :scope > .leaf");
   }
 
-  // The box at a place in the window.
+  // The box at a place in the window, or near it where boxes are smaller than a finger's or a
+  // pointer's aim.
   at(event) {
     const point = this.inside({ left: event.clientX, top: event.clientY });
     const number = this.rects.findIndex((rect) => meets(rect, point));
-    return number < 0 ? null : number;
+    if (number >= 0) return number;
+    return this.svg.classList.contains("far") ? this.nearest(point, NEAR / scale) : null;
+  }
+
+  nearest(point, most) {
+    const far = ({ left, top, right, bottom }) =>
+      Math.hypot((left + right) / 2 - point.left, (top + bottom) / 2 - point.top);
+    const near = this.nearBoxes.filter((number) => far(this.rects[number]) < most);
+    return near.sort((one, two) => far(this.rects[one]) - far(this.rects[two]))[0] ?? null;
   }
 
   // All boxes that one can get to from a box, itself among them.
@@ -303,7 +313,7 @@ function zoom(to, { clientX, clientY } = center()) {
   const before = view.svg.getBoundingClientRect();
   const right = (clientX - before.left) / before.width || 0;
   const down = (clientY - before.top) / before.height || 0;
-  scale = Math.min(4, Math.max(0.05, to));
+  scale = Math.min(4, Math.max(Math.min(0.05, whole()), to));
   view.svg.style.transform = `scale(${scale})`; // a new size would lay out every text anew
   view.frame.style.width = `${view.width * scale}px`;
   view.frame.style.height = `${view.height * scale}px`;
@@ -323,7 +333,14 @@ function open() {
   view.update();
 }
 
-const fit = () => zoom(Math.min(1, stage.clientWidth / view.width, stage.clientHeight / view.height));
+// How large the whole picture may be to fit.
+const whole = () => Math.min(1, stage.clientWidth / view.width, stage.clientHeight / view.height);
+
+function fit() {
+  zoom(whole());
+  stage.scrollTo(0, 0);
+  view.update();
+}
 
 function select(number, end = null) {
   [selected, other] = [number, end];
