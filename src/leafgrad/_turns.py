@@ -108,9 +108,7 @@ class _Values:
     def _source(self, node: TracedNode) -> Found | None:
         """Tell what a node that moves numbers was given; what is in no graph is not seen."""
         edge = node.edges[0]
-        if edge.target is None:
-            return Found.UNSEEN
-        return self.known[edge.target][edge.input_nr]
+        return Found.UNSEEN if edge.target is None else self.known[edge.target][edge.input_nr]
 
     def _arriving(self, edge: TracedEdge) -> Found:
         """Tell what came along an edge or, where that is not known, from beyond its target."""
@@ -202,8 +200,7 @@ def with_gradient_turns(nodes: Nodes, roots: Collection[int]) -> Iterator[Traced
         kind = _came_up(_passed(node, ends), here)
         if kind is None and node.index not in roots:
             kind = _came_up(here & ends[node.index], sent[node.index])
-        changed = {"gradient_turns": kind is not None, "gradient_turn_kind": kind}
-        yield replace(node, **changed) if kind else node
+        yield replace(node, gradient_turns=True, gradient_turn_kind=kind) if kind else node
 
 
 def _ends_of(nodes: Nodes, arrived: Sequence[Found]) -> list[Found]:

@@ -35,11 +35,10 @@ def why_unread(tensor: torch.Tensor) -> str | None:
     for kind in ("meta", "nested", "quantized"):
         if plain(tensor, f"is_{kind}"):
             return f"it is {kind}"
-    if plain(tensor, "layout") is not torch.strided:
-        return f"it is {plain(tensor, 'layout')}".replace("torch.", "")
-    if plain(tensor, "dtype") not in _READ:
-        return f"it is {plain(tensor, 'dtype')}".replace("torch.", "")
-    return lacking_memory(tensor)
+    layout, dtype = plain(tensor, "layout"), plain(tensor, "dtype")
+    if layout is not torch.strided or dtype not in _READ:
+        return f"it is {dtype if layout is torch.strided else layout}".replace("torch.", "")
+    return "it is functionalized" if torch._is_functional_tensor(tensor) else lacking_memory(tensor)
 
 
 def lacking_memory(tensor: torch.Tensor) -> str | None:
@@ -67,8 +66,9 @@ def _extent(tensor: torch.Tensor) -> int:
     if 0 in sizes:
         return 0
     last = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
-    first: int = plain(tensor, "storage_offset")()
-    return (first + last + 1) * plain(tensor, "itemsize")
+    count: int = plain(tensor, "storage_offset")() + last + 1
+    itemsize: int = plain(tensor, "itemsize")
+    return count * itemsize
 
 
 # The others are for packing bits, and no operation converts them.
