@@ -70,7 +70,7 @@ def _path(
 
 def _parts(roots: Roots) -> Iterator[tuple[str, str, Module]]:
     """Yield the modules of all roots, where one stands in several places the last place first."""
-    for name, root in reversed(roots.items()):
+    for name, root in reversed([*roots.items()]):
         for path, inner in reversed([*root.named_modules()]):
             yield name, path, inner
 
