@@ -178,7 +178,7 @@ def test_a_module_made_on_the_way_goes_by_its_class_in_the_one_that_called_it() 
 
 def test_a_mapping_may_hold_tensors_beside_modules() -> None:
     model, x = small(3), torch.ones(1, 2, requires_grad=True)
-    names = {"model": model, "x": x}
+    names: dict[str, torch.Tensor | nn.Module] = {"model": model, "x": x}
     trace = trace_graph(model(x).sum(), names=names)
     assert {leaf.leaf_name: leaf.module for leaf in trace.leaves if leaf.leaf_name == "x"} == {
         "x": None
@@ -229,7 +229,7 @@ class Together(torch.autograd.Function):
 
 
 def test_what_uses_the_parameters_of_two_modules_is_of_neither() -> None:
-    model = nn.ModuleDict({"part": nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)])})
-    one, other = model["part"]
+    one, other = nn.Linear(2, 2), nn.Linear(2, 2)
+    model = nn.ModuleDict({"part": nn.ModuleList([one, other])})
     y: Any = Together.apply(torch.ones(1, 2), one.weight, other.weight)  # type: ignore[no-untyped-call]
     assert trace_graph(y, names=model).nodes[0].module == "part"

@@ -70,8 +70,9 @@ def _path(
 
 def _parts(roots: Roots) -> Iterator[tuple[str, str, Module]]:
     """Yield the modules of all roots, where one stands in several places the last place first."""
-    found = [(name, *part) for name, root in roots.items() for part in root.named_modules()]
-    return reversed(found)
+    for name, root in reversed([*roots.items()]):
+        for path, inner in reversed([*root.named_modules()]):
+            yield name, path, inner
 
 
 def _fallbacks(

@@ -1,6 +1,6 @@
 """What the operations of a recording make, in a few numbers each."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 from weakref import ref
@@ -76,8 +76,11 @@ def _arguments(
 
     A normalisation in training only writes into its running statistics, behind the version's back.
     """
-    names = func.__code__.co_varnames if isinstance(func, FunctionType) else range(len(args))
-    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    names: Iterable[object] = range(len(args))
+    if isinstance(func, FunctionType):
+        names = func.__code__.co_varnames
+    given: dict[object, Any] = dict(zip(names, args, strict=False))
+    given.update(kwargs)
     is_training = given.get("training") or given.get("use_input_stats")
     for name, argument in given.items():
         if not (is_training and str(name).startswith("running_")):

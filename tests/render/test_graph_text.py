@@ -247,6 +247,25 @@ folded by what repeats: 63 nodes; .nodes and .to_dict() have them all
 """
 
 
+def long_path() -> Any:
+    layer = nn.Linear(4, 4)
+    path = "transformer.encoder_layers.0.self_attention.out_projection"
+    names = {f"{path}.{name}": tensor for name, tensor in layer.named_parameters()}
+    return trace_graph(layer(torch.ones(1, 4)).sum(), names=names)
+
+
+LONG_PATH = """
+5 nodes, 4 edges, depth 3, all float32 on cpu, 1 tensor saved
+
+   node            tensor                    output  leads to    saved
+0  SumBackward0                              ()      1
+1  AddmmBackward0                            (1, 4)  2, none, 3  mat1 (1, 4)
+2  AccumulateGrad  transfo...rojection.bias  (4,)
+3  TBackward0                                (4, 4)  4
+4  AccumulateGrad  transfo...jection.weight  (4, 4)
+"""
+
+
 @pytest.mark.parametrize(
     ("traced", "text"),
     [
@@ -262,6 +281,7 @@ folded by what repeats: 63 nodes; .nodes and .to_dict() have them all
         (recorded, RECORDED),
         (leafless, LEAFLESS),
         (steps, STEPS),
+        (long_path, LONG_PATH),
     ],
 )
 def test_a_graph_reads(traced: Callable[[], Any], text: str) -> None:

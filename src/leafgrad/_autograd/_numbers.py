@@ -26,20 +26,35 @@ def holds_numbers(tensor: torch.Tensor) -> bool:
 def why_unread(tensor: torch.Tensor) -> str | None:
     """Say why PyTorch's own operations do not read the tensor's elements, None where they do.
 
-    A read beyond the end of a storage that was made smaller kills the process.
+    A read beyond the end of a storage that was made smaller kills the process. All but that and the
+    data type follows from the dispatch keys, of which there are few sets.
     """
+    keys = torch._C._dispatch_keys(tensor).raw_repr()
+    if keys not in _ORDINARY:
+        special = _special(tensor)
+        if special is not None:
+            return f"it is {special}".replace("torch.", "")
+        _ORDINARY.add(keys)
+    if (dtype := plain(tensor, "dtype")) not in _READ:
+        return f"it is {dtype}".replace("torch.", "")
+    return _lack(tensor, torch.Tensor.untyped_storage(tensor).nbytes())
+
+
+_ORDINARY = set[int]()
+
+
+def _special(tensor: torch.Tensor) -> str | None:
+    """Say what a tensor is whose elements others read than PyTorch's own operations."""
     if functorch_wrapper(tensor):
-        return "it is inside torch.func"
+        return "inside torch.func"
     if _is_of_subclass(tensor):
-        return f"it is a {type(tensor).__name__}"
+        return f"a {type(tensor).__name__}"
     for kind in ("meta", "nested", "quantized"):
         if plain(tensor, f"is_{kind}"):
-            return f"it is {kind}"
+            return kind
     if plain(tensor, "layout") is not torch.strided:
-        return f"it is {plain(tensor, 'layout')}".replace("torch.", "")
-    if plain(tensor, "dtype") not in _READ:
-        return f"it is {plain(tensor, 'dtype')}".replace("torch.", "")
-    return lacking_memory(tensor)
+        return str(plain(tensor, "layout"))
+    return "functionalized" if torch._is_functional_tensor(tensor) else None
 
 
 def lacking_memory(tensor: torch.Tensor) -> str | None:
@@ -51,9 +66,9 @@ def lacking_memory(tensor: torch.Tensor) -> str | None:
         nbytes = torch.Tensor.untyped_storage(tensor).nbytes()
     except (NotImplementedError, RuntimeError):
         return None
-    if _is_of_subclass(tensor) or plain(tensor, "is_nested") or nbytes >= _extent(tensor):
+    if _is_of_subclass(tensor) or plain(tensor, "is_nested"):
         return None
-    return "its storage holds too little" if nbytes else "its storage holds nothing"
+    return _lack(tensor, nbytes)
 
 
 def _is_of_subclass(tensor: torch.Tensor) -> bool:
@@ -61,14 +76,17 @@ def _is_of_subclass(tensor: torch.Tensor) -> bool:
     return bool(torch._C._dispatch_keys(tensor).has(torch._C.DispatchKey.Python))
 
 
-def _extent(tensor: torch.Tensor) -> int:
-    """Count the bytes from the start of the storage to the end of the tensor's last element."""
-    sizes, strides = plain(tensor, "shape"), plain(tensor, "stride")()
-    if 0 in sizes:
-        return 0
-    last = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
-    first: int = plain(tensor, "storage_offset")()
-    return (first + last + 1) * plain(tensor, "itemsize")
+def _lack(tensor: torch.Tensor, nbytes: int) -> str | None:
+    """Compare what a storage holds with the end of the tensor's last element in it."""
+    if torch.Tensor.is_contiguous(tensor):
+        last = torch.Tensor.numel(tensor) - 1
+    else:
+        steps = zip(plain(tensor, "shape"), torch.Tensor.stride(tensor), strict=True)
+        last = sum((size - 1) * stride for size, stride in steps)
+    end = torch.Tensor.storage_offset(tensor) + last + 1
+    if last < 0 or nbytes >= end * plain(tensor, "itemsize"):
+        return None
+    return "its storage holds too little" if nbytes else "its storage holds nothing"
 
 
 # The others are for packing bits, and no operation converts them.

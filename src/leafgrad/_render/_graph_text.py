@@ -50,16 +50,26 @@ def header(trace: "GraphTrace") -> Iterator[str]:
 
 
 def _listing(trace: "GraphTrace") -> list[str]:
-    """List the nodes, with as much of each in its cells as there is room for."""
-    lines = _rows(trace, MOST_IN_A_CELL)
-    for most in range(MOST_IN_A_CELL - 1, 0, -1):
+    """List the nodes, with as much of each in its cells as there is room for.
+
+    Where that is too little, edges go without the names of their leaves, which have lines of their
+    own, and then long names without their middle.
+    """
+    for most, letters, with_names in _ROOM:
+        lines = _rows(trace, most, letters, with_names=with_names)
         if max(map(len, lines)) <= WIDTH:
             break
-        lines = _rows(trace, most)
     return [clipped(line) for line in lines]
 
 
-def _rows(trace: "GraphTrace", most: int) -> list[str]:
+_ROOM = (
+    *((most, WIDTH, True) for most in range(MOST_IN_A_CELL, 0, -1)),
+    *((most, letters, False) for letters in (WIDTH, 32, 24, 16) for most in (MOST_IN_A_CELL, 1)),
+)
+"""How many things a cell holds, how many letters of a name there are, and if edges name leaves."""
+
+
+def _rows(trace: "GraphTrace", most: int, letters: int, *, with_names: bool) -> list[str]:
     mixed = not _is_uniform(trace)
     numbers = any(node.values or node.gradients for node in trace.nodes)
     rows = [("", "node", "tensor", "output", "value", "grad", "leads to", "saved")]
@@ -67,11 +77,11 @@ def _rows(trace: "GraphTrace", most: int) -> list[str]:
         (
             str(node.index),
             node.name,
-            _tensor(node, most),
+            _tensor(node, most, letters),
             _output(node, most, with_kind=mixed),
             value(node) or "",
             gradient(node) or "",
-            _cell([_edge(edge, trace) for edge in node.edges], most),
+            _cell([_edge(edge, trace, with_names=with_names) for edge in node.edges], most),
             "" if numbers else _kept(node, most),
         )
         for node in trace.nodes
@@ -98,8 +108,20 @@ def _kind(node: "TracedNode") -> str:
     return f"{_short(node.dtype)} on {node.device}"
 
 
-def _tensor(node: "TracedNode", most: int) -> str:
-    return _cell([*node.tensor_names, *["(retains grad)"] * bool(node.retains_grad)], most)
+def _tensor(node: "TracedNode", most: int, letters: int) -> str:
+    names = [_elided(name, letters) for name in node.tensor_names]
+    return _cell([*names, *["(retains grad)"] * bool(node.retains_grad)], most)
+
+
+def _elided(name: str, letters: int) -> str:
+    """Leave out the middle of a name that is too long; its end tells more than its start."""
+    if len(name) <= letters:
+        return name
+    head = (letters - len(_GAP)) // 3
+    return f"{name[:head]}{_GAP}{name[head + len(_GAP) - letters :]}"
+
+
+_GAP = "..."
 
 
 def _output(node: "TracedNode", most: int, *, with_kind: bool) -> str:
@@ -107,12 +129,12 @@ def _output(node: "TracedNode", most: int, *, with_kind: bool) -> str:
     return f"{shapes} {_kind(node)}" if with_kind else shapes
 
 
-def _edge(edge: "TracedEdge", trace: "GraphTrace") -> str:
+def _edge(edge: "TracedEdge", trace: "GraphTrace", *, with_names: bool) -> str:
     if edge.target is None:
         return "none"
     output = f" output {edge.input_nr}" * bool(edge.input_nr)
     name = trace.nodes[edge.target].leaf_name
-    return f"{edge.target}{output}{'' if name is None else f' {name}'}"
+    return f"{edge.target}{output}{f' {name}' if name and with_names else ''}"
 
 
 def _kept(node: "TracedNode", most: int) -> str:

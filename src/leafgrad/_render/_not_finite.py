@@ -44,8 +44,8 @@ def _gradients(trace: "GraphTrace") -> Iterator[str]:
     kinds = {node.index: node.gradient_turn_kind for node in trace.gradients_turn}
     for node, kind in _story(trace.gradients_turn, kinds, _passed_by(trace)):
         yield f"gradients not finite ({kind}) from {_named(node)}{_place(node)}"
-    starts = [kind for root in trace.roots if (kind := _kind(root.gradients))]
-    ends = [kind for sink in trace.sinks if (kind := _kind(sink.gradients))]
+    starts = [found for root in trace.roots if (found := _kind(root.gradients))]
+    ends = [found for sink in trace.sinks if (found := _kind(sink.gradients))]
     if ends and not kinds:
         yield f"gradients not finite ({(starts or ends)[0]}){' from the start' * bool(starts)}"
 

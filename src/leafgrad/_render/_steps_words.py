@@ -115,7 +115,7 @@ def _full(tensors: "tuple[TensorSummary | None, ...]") -> str:
     known = [tensor for tensor in tensors if tensor is not None]
     return "; ".join(
         f"{shape(tensor.shape)} of {tensor}"
-        if tensor.numbers is tensor.unread is None
+        if tensor.numbers is None and tensor.unread is None
         else str(tensor)
         for tensor in known
     )
