@@ -1,6 +1,7 @@
 """The numbers in a claim's sentence, which must be in its evidence as well."""
 
 import ast
+import functools
 import re
 from collections.abc import Iterator, Sequence
 
@@ -62,8 +63,18 @@ def _shown(own: Sequence[Ran], ran: Sequence[Ran]) -> Iterator[str]:
 
 def _made(cell: Cell, names: set[str]) -> Iterator[str]:
     """Yield the statements of `cell` that give values to `names`."""
-    tree = parsed(cell.source)
+    for stored, statement in _bindings(cell.source):
+        if not stored.isdisjoint(names):
+            yield statement
+
+
+@functools.lru_cache(maxsize=4096)  # each claim below asks
+def _bindings(source: str) -> tuple[tuple[frozenset[str], str], ...]:
+    """List the statements of a cell, each with the names that it gives values to."""
+    tree = parsed(source)
+    found = []
     for statement in tree.body if tree is not None else ():
         parts = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
-        if any(part.id in names and isinstance(part.ctx, ast.Store) for part in parts):
-            yield ast.unparse(statement)
+        stored = frozenset(part.id for part in parts if isinstance(part.ctx, ast.Store))
+        found.append((stored, ast.unparse(statement)))
+    return tuple(found)
