@@ -3,10 +3,11 @@
 import builtins
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from leafgrad.claims._page import Cell, Problem
+from leafgrad.claims._reading._census import parsed
 from leafgrad.claims._reading._stated import comments, unchecked
 
 TAGS = frozenset({"hide-input", "hide-output", "hide-cell", "remove-input"})
@@ -42,6 +43,14 @@ def read_cell(
             yield Problem(line + below, unchecked(text))
     tags = tuple(tag for tag in _tags(options) if tag in TAGS)
     yield Cell(line=line, fence=fence, source=source, **declared, tags=tags)
+
+
+def nothing_executed(cells: Sequence[Cell]) -> Iterator[Problem]:
+    """Yield a problem of a page whose cells hold comments and not one statement."""
+    trees = [parsed(cell.source) for cell in cells]
+    if any(cell.source.strip() for cell in cells) and all(tree is not None and not tree.body for tree in trees):
+        message = "no cell of this page holds anything but comments: nothing on it is executed"
+        yield Problem(cells[0].line, message)
 
 
 def _misused(options: Mapping[str, Any], fence: int) -> Iterator[Problem]:
