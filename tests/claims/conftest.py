@@ -65,6 +65,7 @@ class Building:
         jobs: int = 1,
         options: dict[str, Any] | None = None,
         force: bool = False,
+        builder: str = "html",
         **pages: str,
     ) -> tuple[int, str]:
         """Return the status and everything that was warned of, without colour."""
@@ -77,7 +78,7 @@ class Building:
         status, warnings = io.StringIO(), io.StringIO()
         with docutils_namespace(), catch_warnings(action="ignore"):  # MyST-NB's, of Sphinx
             trees = self.html.with_name("trees")
-            where = (self.folder, self.folder, self.html, trees, "html")
+            where = (self.folder, self.folder, self.html, trees, builder)
             app = Sphinx(*where, status=status, warning=warnings, parallel=jobs, **options or {})
             app.build(force_all=force)
         self.status, told = (re.sub(COLOUR, "", text.getvalue()) for text in (status, warnings))

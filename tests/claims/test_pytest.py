@@ -195,3 +195,13 @@ def test_where_no_page_is_asked_for_nothing_is_imported() -> None:
         [sys.executable, "-c", imported], check=True, capture_output=True, text=True
     )
     assert done.stdout == "set()\n"
+
+
+def test_a_page_that_no_table_names_is_told_of_where_there_is_no_test(
+    project: pytest.Pytester,
+) -> None:
+    project.makepyprojecttoml("")
+    told = "*page.md is no test: name it, or its folder, in pages in [[]tool.leafgrad.claims] of *"
+    project.runpytest("docs").stdout.fnmatch_lines([told])
+    project.makepyfile("def test_one(): assert 1 + 1 == 2")
+    project.runpytest(".").stdout.no_fnmatch_line("*is no test*")

@@ -2,6 +2,7 @@
 
 import json
 import re
+import socket
 import textwrap
 from html import unescape
 from pathlib import Path
@@ -433,3 +434,56 @@ def test_no_two_claims_have_one_anchor(
     rule = "the ids of claims must differ in more than case and marks"
     assert f"other.md:3: ERROR: {rule}: {second} has the anchor #{anchor} of " in told
     assert "of the claim at index.md:3: rename one" in told
+
+
+FIRST = """\
+# First
+
+```{toctree}
+second
+```
+
+:::{claim} sums/two
+One and one is two.
+:::
+
+```{code-cell} python
+assert 1 + 1 == int("2")
+```
+"""
+SECOND = """\
+# Second
+
+:::{claim} sums/three
+One and one is three.
+:::
+
+```{code-cell} python
+assert 1 + 1 == int("3")
+```
+
+```{code-cell} python
+assert int("4") == 5
+```
+"""
+
+
+@pytest.mark.parametrize(("builder", "name"), [("singlehtml", "index.html"), ("latex", "x.tex")])
+def test_a_site_in_a_single_file_tells_true_claims_from_false_ones(
+    builder: str, name: str, build: Building
+) -> None:
+    conf = "latex_documents = [('index', 'x.tex', 'Title', 'Author', 'manual')]\n"
+    status, told = build(builder=builder, conf=conf, index=FIRST, second=SECOND)
+    assert (status, told.count("claim is FALSE")) == (1, 2)
+    shown = (build.html / name).read_text()
+    assert shown.count("line 8: claim is FALSE") == 1
+    if builder == "singlehtml":
+        assert re.findall(r'class="claim claim-(\w+) ', shown) == ["false", "true"]  # as the tree has them
+
+
+def test_a_check_of_links_builds_the_site_too(build: Building) -> None:
+    timeout = socket.getdefaulttimeout()
+    try:
+        assert build(builder="linkcheck", index=FIRST.replace("second", "late"), late="# Late\n") == (0, "")
+    finally:
+        socket.setdefaulttimeout(timeout)

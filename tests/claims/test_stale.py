@@ -156,6 +156,21 @@ def test_a_page_that_is_excluded_is_gone_and_told_of(build: Building) -> None:
     assert excluded in build.status.splitlines()
 
 
+def test_a_readme_beside_the_documentation_that_nobody_judges_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "docs").mkdir()
+    for name in ("README.md", "docs/page.md"):
+        (tmp_path / name).write_text("# Page\n")
+    told = "excluded, so nobody judges 1 Markdown file: README.md\n"
+    monkeypatch.chdir(tmp_path)
+    for pages, is_told in (('["docs"]', True), ('["docs", "README.md"]', False)):
+        table = f"[tool.leafgrad.claims]\npages = {pages}\n"
+        (tmp_path / "pyproject.toml").write_text(table)
+        assert main(["verify"]) == 0
+        assert (told in capsys.readouterr().out) == is_told
+
+
 def test_a_page_that_is_excluded_is_judged_where_pyproject_names_it(build: Building) -> None:
     pages = {"index": "# Site\n", "gone": FALSE}
     status, told = build(conf="exclude_patterns += ['gone.md']", toml="pages = ['.']", **pages)

@@ -29,6 +29,13 @@ class Config:
         return find_pages([self.root / page for page in self.pages])
 
 
+    def beside(self) -> list[Path]:
+        """List the README beside the table, if nobody has named it."""
+        named = {file.resolve() for file in self.files()}
+        readme = self.root / "README.md"
+        return [readme] if readme.is_file() and readme.resolve() not in named else []
+
+
 def read_config(start: Path) -> Config:
     """Read the nearest pyproject.toml with the table, from `start` upwards."""
     for folder in (start.resolve(), *start.resolve().parents):

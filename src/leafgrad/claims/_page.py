@@ -1,7 +1,10 @@
 """A page, as values: what it executes, and the sentences that this proves."""
 
+import bisect
 import dataclasses
+import functools
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -109,12 +112,12 @@ class Page:
     items: tuple[Item, ...]
     problems: tuple[Problem, ...] = ()
 
-    @property
+    @functools.cached_property
     def steps(self) -> tuple[Step, ...]:
         """What is executed, in the order of the page."""
         return tuple(item for item in self.items if isinstance(item, Step))
 
-    @property
+    @functools.cached_property
     def claims(self) -> tuple[Claim, ...]:
         """The named sentences, in the order of the page."""
         return tuple(item for item in self.items if isinstance(item, Claim))
@@ -136,6 +139,30 @@ class Page:
 
     def span(self, claim: Claim) -> range:
         """Return the lines of a claim and its evidence: up to the next claim or heading."""
-        borders = (item.line for item in self.items if isinstance(item, Claim | Heading))
-        below = (line for line in borders if line > claim.line)
-        return range(claim.line, min(below, default=sys.maxsize))
+        below = bisect.bisect(self._borders, claim.line)
+        return range(claim.line, [*self._borders[below : below + 1], sys.maxsize][0])
+
+    def evidence(self, claim: Claim) -> tuple[Step, ...]:
+        """Return what is executed in the span of a claim."""
+        return self._evidence.get(claim.line, ())
+
+    def claim_of(self, line: int) -> Claim | None:
+        """Return the claim in whose span a line stands; None where it is in none."""
+        above = bisect.bisect(self._borders, line)
+        return self._by_line.get(self._borders[above - 1]) if above else None
+
+    @functools.cached_property
+    def _borders(self) -> list[int]:
+        return sorted({item.line for item in self.items if isinstance(item, Claim | Heading)})
+
+    @functools.cached_property
+    def _by_line(self) -> Mapping[int, Claim]:
+        return {claim.line: claim for claim in self.claims}
+
+    @functools.cached_property
+    def _evidence(self) -> Mapping[int, tuple[Step, ...]]:
+        found: dict[int, tuple[Step, ...]] = {}
+        for step in self.steps:
+            if (claim := self.claim_of(step.line)) is not None:
+                found[claim.line] = (*found.get(claim.line, ()), step)
+        return found

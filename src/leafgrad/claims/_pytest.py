@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from leafgrad.claims._config import Config, read_config
+from leafgrad.claims._config import TABLE, Config, read_config
 
 if TYPE_CHECKING:
     from leafgrad.claims._judging._prover import Prover
@@ -20,6 +20,8 @@ REST = "page"
 """The item of what belongs to no claim; the id of a claim has a slash."""
 
 _ANNOTATION = "annotation"
+_MOST = 3
+"""Pages that pytest could have been meant for; they are told of where it finds no test at all."""
 
 
 class _Project:
@@ -45,10 +47,14 @@ class _Project:
 _PROJECTS = pytest.StashKey[dict[Path, _Project | str]]()
 """By folder: the project that its pages belong to, or what is wrong with its table."""
 
+_UNNAMED = pytest.StashKey[list[Path]]()
+"""The Markdown files that no table names."""
+
 
 def pytest_configure(config: pytest.Config) -> None:
     """Begin with no project."""
     config.stash[_PROJECTS] = {}
+    config.stash[_UNNAMED] = []
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -67,13 +73,18 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "_PageFile
         projects[file_path.parent] = _project(file_path.parent, projects)
     project = projects[file_path.parent]
     if isinstance(project, _Project) and file_path.resolve() not in project.files:
+        parent.config.stash[_UNNAMED].append(file_path)
         return None
     page: _PageFile = _PageFile.from_parent(parent, path=file_path, project=project)
     return page
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Annotate the red lines where GitHub listens."""
+    """Annotate the red lines where GitHub listens, and tell of pages that nobody has named."""
+    if not any(map(terminalreporter.getreports, ("passed", "failed", "error", "skipped"))):
+        for file in terminalreporter.config.stash[_UNNAMED][:_MOST]:
+            hint = f"{file} is no test: name it, or its folder, in pages in {TABLE}"
+            terminalreporter.write_line(f"{hint} of pyproject.toml")
     for report in terminalreporter.getreports("failed"):
         for name, value in report.user_properties:
             if name == _ANNOTATION:

@@ -11,8 +11,8 @@ from pathlib import Path
 from leafgrad.claims._config import Config, find_pages, read_config
 from leafgrad.claims._github import annotations
 from leafgrad.claims._judging._ledger import ledger_json
-from leafgrad.claims._judging._report import page_line, red_lines, summary
-from leafgrad.claims._judging._site import SiteVerdict, prove
+from leafgrad.claims._judging._report import excluded_line, page_line, red_lines, summary
+from leafgrad.claims._judging._site import SiteVerdict, page_name, prove
 from leafgrad.claims._judging._verdict import PageVerdict
 
 _COLOURS = {"true": 32, "false": 31}
@@ -28,6 +28,11 @@ def verify(paths: Sequence[Path], json: Path | None) -> bool:
     tell_red(site, config)
     if json is not None:
         json.write_text(ledger_json(site, config), encoding="utf-8")
+    if not paths:
+        beside = tuple(page_name(file, config.root) for file in config.beside())
+        site = dataclasses.replace(site, excluded=beside)
+    if told := excluded_line(site):
+        print(told)
     print(summary(site, time.monotonic() - start))
     return not site.problems
 

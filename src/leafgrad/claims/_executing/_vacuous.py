@@ -4,7 +4,7 @@ import ast
 import copy
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from leafgrad.claims._executing._reporting import last_name, report
@@ -23,7 +23,7 @@ def attended(test: ast.expr, line: int, *, asks_nan: bool) -> ast.expr:
     """
     rewritten = copy.deepcopy(test)
     texts = zip(ast.walk(rewritten), ast.walk(test), strict=True)
-    attending = _Attending(line, {node: as_is for node, as_is in texts}, asks_nan=asks_nan)
+    attending = _Attending(line, dict(texts), asks_nan=asks_nan)
     return attending.visit(rewritten)
 
 
@@ -88,7 +88,7 @@ class Vacuous:
 
 
 class _Attending(ast.NodeTransformer):
-    def __init__(self, line: int, written: Mapping[ast.AST, ast.AST], *, asks_nan: bool) -> None:
+    def __init__(self, line: int, written: dict[ast.AST, ast.AST], *, asks_nan: bool) -> None:
         self._line, self._written, self._asks_nan = line, written, asks_nan
         self._is_about_nan = speaks_of_nan(next(iter(written.values())))
         self._is_negated = False
@@ -132,6 +132,7 @@ class _Attending(ast.NodeTransformer):
         if isinstance(node.slice, _MASKS) and not self._asks_nan:
             text = ast.unparse(self._written[node])
             made = report("vacuous.masked", self._line, text, node.value, node.slice)
+            self._written[made] = self._written[node]
             return ast.copy_location(made, node)
         return node
 
@@ -149,7 +150,7 @@ class _Attending(ast.NodeTransformer):
     def _look(self, method: str, node: ast.expr) -> ast.expr:
         if isinstance(node, ast.Constant | ast.Starred | ast.NamedExpr):
             return node
-        text = ast.unparse(self._written[node]) if node in self._written else "this"
+        text = ast.unparse(self._written[node])
         return ast.copy_location(report(f"vacuous.{method}", self._line, text, node), node)
 
 

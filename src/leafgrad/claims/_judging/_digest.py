@@ -12,8 +12,7 @@ def digest(page: Page, claim: Claim) -> str:
     A claim with the same digest has the same sentence, versions and evidence; its line, its
     sources and the page around it may differ.
     """
-    span = page.span(claim)
-    evidence = [_step(step) for step in page.steps if step.line in span]
+    evidence = [_step(step) for step in page.evidence(claim)]
     text = json.dumps([claim.statement, claim.since, claim.until, evidence])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

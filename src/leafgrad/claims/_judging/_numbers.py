@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import functools
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -115,8 +116,18 @@ def python_of(step: Step) -> str:
 
 def _made(cell: Cell, names: set[str]) -> Iterator[str]:
     """Yield the statements of `cell` that give values to `names`."""
-    tree = parsed(cell.source)
+    for stored, statement in _bindings(cell.source):
+        if not stored.isdisjoint(names):
+            yield statement
+
+
+@functools.lru_cache(maxsize=4096)  # each claim below asks
+def _bindings(source: str) -> tuple[tuple[frozenset[str], str], ...]:
+    """List the statements of a cell, each with the names that it gives values to."""
+    tree = parsed(source)
+    found = []
     for statement in tree.body if tree is not None else ():
         parts = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
-        if any(part.id in names and isinstance(part.ctx, ast.Store) for part in parts):
-            yield ast.unparse(statement)
+        stored = frozenset(part.id for part in parts if isinstance(part.ctx, ast.Store))
+        found.append((stored, ast.unparse(statement)))
+    return tuple(found)

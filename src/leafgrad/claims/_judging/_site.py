@@ -44,9 +44,11 @@ class SiteVerdict:
 
     def claim_at(self, path: str, line: int) -> ClaimVerdict | None:
         """Return the claim whose sentence or evidence stands on a line; None where none does."""
-        of_page = (page for page in self.pages if page.page.path == path)
-        claims = ((page.page, verdict) for page in of_page for verdict in page.claims)
-        return next((found for page, found in claims if line in page.span(found.claim)), None)
+        for page in self.pages:
+            claim = page.page.claim_of(line) if page.page.path == path else None
+            if claim is not None:
+                return next(verdict for verdict in page.claims if verdict.claim.line == claim.line)
+        return None
 
     def with_problems(self, found: Iterable[tuple[str, Problem]]) -> Self:
         """Add what else was found: a claim where a problem stands is not true."""

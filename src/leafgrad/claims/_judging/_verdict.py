@@ -4,7 +4,9 @@ import dataclasses
 import itertools
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from leafgrad.claims._executing._asserts import asserts
 from leafgrad.claims._judging._digest import digest
@@ -15,6 +17,7 @@ from leafgrad.claims._record import Check, Record
 from leafgrad.claims._versions import broken_bound
 
 Ran = tuple[Step, Record]
+T = TypeVar("T")
 
 _WIDTH = 160
 _NEVER = "it is never evaluated"
@@ -90,9 +93,9 @@ def judge(
         *typed_values(page),
     }
     claims = tuple(_claims(page, ran, checks, problems, torch))
+    stopped = {page.claim_of(step.line) for step in waiting}
     for verdict in claims:
-        span = page.span(verdict.claim)
-        if not any(step.line in span for step in waiting):
+        if verdict.claim not in stopped:
             problems.update(_unproven(verdict, torch))
     skipped = (check for verdict in claims if verdict.is_skipped for check in verdict.evidence)
     return PageVerdict(
@@ -149,8 +152,7 @@ def _accusation(check: Check) -> str:
         case "example":
             return f"example is FALSE: {text}, but {found}"
         case _:
-            where = "" if check.asked is None else f" (the assert on line {check.line})"
-            return f"claim is FALSE: {text}" + (f", where {found}" if found else "") + where
+            return f"claim is FALSE: {text}" + (f", where {found}" if found else "")
 
 
 def _claims(
@@ -160,26 +162,37 @@ def _claims(
     problems: set[Problem],
     torch: str | None,
 ) -> Iterator[ClaimVerdict]:
+    of_steps = _by_claim(page, ran, lambda pair: pair[0].line)
+    of_checks = _by_claim(page, checks, lambda check: check.place)
+    of_problems = _by_claim(page, problems, lambda problem: problem.line)
     for claim in page.claims:
-        span = page.span(claim)
-        own = [pair for pair in ran if pair[0].line in span]
+        own = of_steps[claim]
         is_skipped = broken_bound(claim, torch) is not None
         if is_skipped:
             unreached = _unreached(own, [record for _, record in ran])
             checked = _merged(record for _, record in own)
             evidence = (*checked, *unreached, *_exceptions(own))
         else:
-            evidence = tuple(check for check in checks if check.place in span)
-        is_sound = not any(problem.line in span for problem in problems)
+            evidence = tuple(of_checks[claim])
         yield ClaimVerdict(
             path=page.path,
             claim=claim,
             statement=_filled(claim.statement, _values(own)),
             evidence=evidence,
             digest=digest(page, claim),
-            is_true=is_sound and (_fails(evidence) if is_skipped else bool(evidence)),
+            is_true=not of_problems[claim] and (_fails(evidence) if is_skipped else bool(evidence)),
             is_skipped=is_skipped,
         )
+
+
+def _by_claim(
+    page: Page, things: Iterable[T], line: Callable[[T], int]
+) -> defaultdict[Claim | None, list[T]]:
+    """Group `things` by the claim in whose span their line stands."""
+    found: defaultdict[Claim | None, list[T]] = defaultdict(list)
+    for thing in things:
+        found[page.claim_of(line(thing))].append(thing)
+    return found
 
 
 def _exceptions(ran: Sequence[Ran]) -> Iterator[Check]:

@@ -4,7 +4,7 @@ import ast
 import builtins
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from leafgrad.claims._page import Cell, Doctest, Problem
@@ -56,6 +56,14 @@ def _documented(source: str, line: int) -> Iterator[Doctest]:
                 first = node.body[0]
                 if ast.get_docstring(node) and has_examples(text := first.value.value):
                     yield Doctest(line=line + first.lineno - 1, source=text)
+
+
+def nothing_executed(cells: Sequence[Cell]) -> Iterator[Problem]:
+    """Yield a problem of a page whose cells hold comments and not one statement."""
+    trees = [parsed(cell.source) for cell in cells]
+    if any(cell.source.strip() for cell in cells) and all(tree is not None and not tree.body for tree in trees):
+        message = "no cell of this page holds anything but comments: nothing on it is executed"
+        yield Problem(cells[0].line, message)
 
 
 def _misused(options: Mapping[str, Any], fence: int) -> Iterator[Problem]:

@@ -12,9 +12,9 @@ from markdown_it.token import Token
 from myst_parser.config.main import MdParserConfig
 from myst_parser.parsers.mdit import create_md_parser
 
-from leafgrad.claims._page import Heading, Page, Problem, Stated
+from leafgrad.claims._page import Cell, Heading, Page, Problem, Stated
 from leafgrad.claims._reading._bodies import Body, body_of, meant_by
-from leafgrad.claims._reading._cell_fence import read_cell
+from leafgrad.claims._reading._cell_fence import nothing_executed, read_cell
 from leafgrad.claims._reading._census import parsed
 from leafgrad.claims._reading._claim_box import read_claim
 from leafgrad.claims._reading._diagram import diagram
@@ -74,6 +74,7 @@ def parse_page(text: str, path: str, files: Files = ()) -> Page:
         found = list(_walk(text, 0, files or (Path(path).resolve(),)))
     except RecursionError:
         return _unreadable(path, Problem(1, TOO_DEEP))
+    found += nothing_executed([thing for thing in found if isinstance(thing, Cell)])
     return Page(
         path=path,
         items=tuple(thing for thing in found if not isinstance(thing, Problem)),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from docutils import nodes
-from sphinx.addnodes import pending_xref
+from sphinx.addnodes import pending_xref, start_of_file
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 from leafgrad.claims._judging._anchors import anchor
@@ -54,20 +54,29 @@ class ShowVerdicts(SphinxPostTransform):
     def run(self, **_options: Any) -> None:
         """Fill the badges and boxes, and list above them what belongs to none."""
         build, boxes = current.get(), set()
-        here = build.paths[self.env.docname]
-        red = [line for line in red_lines(build.site) if line.path == here]
+        red = list(red_lines(build.site))
         for element in self.document.findall(nodes.Element):
             if _BADGE in element:
                 verdict = build.verdict(*element[_BADGE])
                 element["classes"].append(f"claim-{verdict}")
                 element.append(self._to_ledger(BADGES[verdict], element))
             elif _BOX in element:
-                identifier = element[_BOX]
-                boxes.add(identifier)
-                element["classes"].append(f"claim-{build.verdict(here, identifier)}")
+                path, identifier = _claim_in(element)
+                boxes.add((path, identifier))
+                element["classes"].append(f"claim-{build.verdict(path, identifier)}")
                 _add_original(element)
-                _add_list(element, [line for line in red if line.claim == identifier])
-        self._add_above([line for line in red if line.claim not in boxes])
+                _add_list(element, [line for line in red if (line.path, line.claim) == (path, identifier)])
+        others = [line for line in red if (line.path, line.claim) not in boxes]
+        for path, page in self._pages().items():
+            _add_above(page, [line for line in others if line.path == path])
+
+    def _pages(self) -> dict[str, nodes.Element]:
+        """Map each page in this document to its part: a single file or a book holds them all."""
+        paths = current.get().paths
+        parts = {paths[self.env.docname]: self.document}
+        for part in self.document.findall(start_of_file):
+            parts[paths[part["docname"]]] = part
+        return parts
 
     def _to_ledger(self, text: str, badge: nodes.Element) -> nodes.Node:
         """Let a badge on a page lead to the ledger, if there is one; those there lead back."""
@@ -78,15 +87,23 @@ class ShowVerdicts(SphinxPostTransform):
         place = self.app.builder.get_relative_uri(self.env.docname, ledger)
         return nodes.reference("", text, refuri=f"{place}#{label}", internal=True)
 
-    def _add_above(self, red: Sequence[RedLine]) -> None:
-        """Put an admonition under the title of the page."""
-        if red:
-            title = nodes.title("", "This page is not true")
-            above = nodes.admonition("", title, classes=["error"])
-            _add_list(above, red)
-            section = next(iter(self.document.findall(nodes.section)), None)
-            place = (self.document, 0) if section is None else (section, 1)
-            place[0].insert(place[1], above)
+
+def _claim_in(box: nodes.Element) -> tuple[str, str]:
+    """Return the page and the id of the claim that stands in a box: those of its badge."""
+    places = (node[_BADGE] for node in box.findall(nodes.inline) if _BADGE in node)
+    path, identifier = next(places)
+    return path, identifier
+
+
+def _add_above(page: nodes.Element, red: Sequence[RedLine]) -> None:
+    """Put an admonition under the title of a page."""
+    if red:
+        title = nodes.title("", "This page is not true")
+        above = nodes.admonition("", title, classes=["error"])
+        _add_list(above, red)
+        section = next(iter(page.findall(nodes.section)), None)
+        place = (page, 0) if section is None else (section, 1)
+        place[0].insert(place[1], above)
 
 
 def _add_original(box: nodes.Element) -> None:

@@ -91,7 +91,8 @@ def _judge(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> None:
         files = {docname: Path(env.doc2path(docname)) for docname in sorted(env.found_docs)}
         pages = [file for file in files.values() if file.suffix == ".md"]
         judged = {file.resolve(): None for file in (*pages, *config.files())}
-        beside = [file for file in find_pages([Path(app.srcdir)]) if file.resolve() not in judged]
+        others = find_pages([Path(app.srcdir), *config.beside()])
+        beside = [file for file in others if file.resolve() not in judged]
         judging = Judging(config, list(judged))
     except (OSError, RuntimeError, ValueError) as error:
         raise ConfigError(str(error)) from error
