@@ -52,8 +52,9 @@ def _is_closed(expression: ast.expr) -> bool:
 
 
 def _is_computed(expression: ast.expr | None) -> bool:
-    is_operation = isinstance(expression, ast.BinOp | ast.Call | ast.Subscript)
-    return is_operation and _is_closed(expression)
+    if not isinstance(expression, ast.BinOp | ast.Call | ast.Subscript):
+        return False
+    return _is_closed(expression)
 
 
 def _is_followed_by_value(following: Sequence[Token]) -> bool:
