@@ -63,7 +63,7 @@ def test_a_sentence_that_is_changed_after_it_was_judged_is_red(
     assert "✓ true" not in build.page()
 
 
-QUOTED = "\"One\" -- plus one -- is 2... it's so, as `1 + 1` says."
+QUOTED = '"One" -- plus one -- is 2... it\'s so, as `1 + 1` says.'
 
 
 @pytest.mark.parametrize("conf", ["", 'myst_enable_extensions = ["substitution", "smartquotes"]'])

@@ -412,7 +412,7 @@ def test_ids_in_other_scripts_have_anchors_of_their_own(build: Building) -> None
     page = f"# Page\n{claimed('叶/子')}{claimed('叶/张量')}\n```{{claims-ledger}}\n```\n"
     assert build(index=page) == (0, "")
     claims, entries = (
-        re.findall(rf'id="({kind}-[^"]*)"', build.page()) for kind in ("claim", "ledger-index-md-")
+        re.findall(rf'id="({kind}-[^"]*)"', build.page()) for kind in ("claim", "ledger-index-md")
     )
     assert len({*claims}) == len({*entries}) == 2
     assert all(f'href="#{anchor}"' in build.page() for anchor in (*claims, *entries))

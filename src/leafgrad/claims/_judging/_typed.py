@@ -41,20 +41,37 @@ def _typed_names(trees: Sequence[ast.Module]) -> frozenset[str]:
     nodes = [node for tree in trees for node in ast.walk(tree)]
     by_hand = [name for node in nodes for name in _given_literals(node)]
     names = [node for node in nodes if isinstance(node, ast.Name)]
-    others = {name.id for name in names if not any(name is given for given in by_hand)}
+    shown = [name for node in nodes for name in _only_shown(node)]
+    known = {*map(id, (*by_hand, *shown))}
+    others = {name.id for name in names if id(name) not in known}
     return frozenset(name.id for name in by_hand) - others
 
 
 def _given_literals(node: ast.AST) -> list[ast.Name]:
+    """Return the names that a statement gives literals to."""
     match node:
         case ast.Assign(targets=targets, value=value) if _is_literal(value):
-            return [target for target in targets if isinstance(target, ast.Name)]
+            parts = (part for target in targets for part in ast.walk(target))
+            return [part for part in parts if isinstance(part, ast.Name)]
         case ast.AnnAssign(target=ast.Name() as target, value=ast.expr() as value):
             return [target] if _is_literal(value) else []
     return []
 
 
+def _only_shown(node: ast.AST) -> list[ast.Name]:
+    """Return the names that a statement prints or displays, which is no use of them."""
+    match node:
+        case ast.Expr(value=ast.Name() as name):
+            return [name]
+        case ast.Call(func=ast.Name(id="print" | "display" | "str" | "repr"), args=args):
+            return [name for name in args if isinstance(name, ast.Name)]
+    return []
+
+
 def _is_literal(value: ast.expr) -> bool:
+    match value:
+        case ast.Call(func=ast.Name(id=name), args=[only]) if name in _SAME:
+            return _is_literal(only)
     try:
         ast.literal_eval(value)
     except (ValueError, TypeError, MemoryError, RecursionError):

@@ -52,10 +52,18 @@ def _documented(source: str, line: int) -> Iterator[Doctest]:
     tree = parsed(source) if has_examples(source) else None
     for node in ast.walk(tree) if tree is not None else ():
         match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                first = node.body[0]
-                if ast.get_docstring(node) and has_examples(text := first.value.value):
-                    yield Doctest(line=line + first.lineno - 1, source=text)
+            case (
+                ast.FunctionDef(body=[first, *_])
+                | ast.AsyncFunctionDef(body=[first, *_])
+                | ast.ClassDef(body=[first, *_])
+            ):
+                yield from _examples(first, line)
+
+
+def _examples(first: ast.stmt, line: int) -> Iterator[Doctest]:
+    match first:
+        case ast.Expr(value=ast.Constant(value=str() as text)) if has_examples(text):
+            yield Doctest(line=line + first.lineno - 1, source=text)
 
 
 def nothing_executed(cells: Sequence[Cell]) -> Iterator[Problem]:

@@ -92,8 +92,8 @@ def _is_hardly_foreign(node: ast.AST) -> bool:
     match node:
         case ast.Import():
             return any(alias.name.partition(".")[0] in _PACKAGES for alias in node.names)
-        case ast.Attribute(value=ast.Name()):
-            return node.value.id in _PACKAGES - sys.stdlib_module_names
+        case ast.Attribute(value=ast.Name(id=name)):
+            return name in _PACKAGES - sys.stdlib_module_names
         case ast.Call():
             return any(keyword.arg for keyword in node.keywords)
     return isinstance(node, _BLOCKS)

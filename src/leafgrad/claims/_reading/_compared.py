@@ -10,9 +10,9 @@ from markdown_it.token import Token
 from leafgrad.claims._reading._census import parsed
 from leafgrad.claims._reading._stated import is_literal
 
-_GIVES = re.compile(
-    r"\s*(?:is|equals|gives|returns|prints|shows|yields|evaluates to|=|==|→|->)\s*(?:not\s*)?$"
-)
+_VERB = r"\s*(?:is|equals|gives|returns|prints|shows|yields|evaluates to|=|==|→|->)\s*(?:not\s*)?"
+_GIVES = re.compile(_VERB)
+_GIVES_NUMBER = re.compile(rf"{_VERB}([-+]?\d[\d.]*)(?![\w-])")
 _MODULES = frozenset({"math", "np", "numpy", "torch"})
 
 
@@ -26,38 +26,49 @@ def compared(children: Sequence[Token]) -> Iterator[tuple[Token, str]]:
         if child.type != "code_inline":
             continue
         expression = _expression(child.content)
-        if isinstance(expression, ast.Compare) and _is_closed(expression):
+        if _is_comparison(expression) and _is_closed(expression):
             yield child, child.content
-        elif _is_computed(expression) and _is_followed_by_value(children[index + 1 : index + 3]):
-            yield child, f"{child.content} == {children[index + 2].content}"
+        elif _is_computed(expression) and (value := _given(children[index + 1 : index + 3])):
+            yield child, f"{child.content} == {value}"
 
 
-def _expression(source: str) -> ast.expr | None:
-    tree = parsed(source.strip())
+def _expression(source: str) -> ast.AST | None:
+    """Return the expression that `source` is, where `=` may be meant as `==`."""
+    tree = parsed(source.strip()) or parsed(re.sub(r"(?<![=!<>])=(?!=)", "==", source.strip()))
     match tree.body if tree is not None else ():
         case [ast.Expr(value=expression)]:
             return expression
     return None
 
 
-def _is_closed(expression: ast.expr) -> bool:
+def _is_comparison(expression: ast.AST | None) -> bool:
+    if not isinstance(expression, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Call):
+        return False
+    return any(isinstance(node, ast.Compare) for node in ast.walk(expression))
+
+
+def _is_closed(expression: ast.AST | None) -> bool:
     """Tell whether `expression` holds values, builtins and functions of well-known modules only."""
-    names = {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)}
-    calls = (node for node in ast.walk(expression) if isinstance(node, ast.Call))
+    nodes = list(ast.walk(expression or ast.Pass()))
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
     is_known = all(name in _MODULES or hasattr(builtins, name) for name in names)
-    is_placeholder = any(
-        isinstance(node, ast.Constant) and node.value is ... for node in ast.walk(expression)
-    )
-    return is_known and not is_placeholder and (not names or any(calls))
+    is_placeholder = any(isinstance(node, ast.Constant) and node.value is ... for node in nodes)
+    return is_known and not is_placeholder and (not names or bool(calls))
 
 
-def _is_computed(expression: ast.expr | None) -> bool:
+def _is_computed(expression: ast.AST | None) -> bool:
     is_operation = isinstance(expression, ast.BinOp | ast.Call | ast.Subscript)
     return is_operation and _is_closed(expression)
 
 
-def _is_followed_by_value(following: Sequence[Token]) -> bool:
+def _given(following: Sequence[Token]) -> str | None:
+    """Return the value that the words behind a span of code give to it."""
     match following:
         case [Token(type="text") as text, Token(type="code_inline") as value]:
-            return _GIVES.match(text.content) is not None and is_literal(value.content)
-    return False
+            is_given = _GIVES.fullmatch(text.content) and is_literal(value.content)
+            return value.content if is_given else None
+        case [Token(type="text") as text, *_]:
+            found = _GIVES_NUMBER.match(text.content)
+            return found[1] if found else None
+    return None

@@ -22,10 +22,11 @@ _FILLER = (
     "only|exactly|about|just|not|always|then|now|at|most|least|more|less|than|roughly|nearly|almost"
     "|still|up|down|to|by|below|above|under|over|minus"
 )
-_NOUN = "grad|gradient|loss|slope|derivative|accuracy|sum|mean|speed-?up|memory"
-_TOLD = re.compile(
-    rf"(?:\b(?:{_VERB}|{_NOUN})(?:\s+(?:{_FILLER}))*|[=≈:])\s*[~≈+]?\s*$", re.IGNORECASE
-)
+_NOUN = "grad|gradient|loss|slope|derivative|accuracy|speed-?up|memory"
+_LEADING = rf"\b(?:{_VERB}|(?:{_NOUN})(?:\s+of)?)(?:\s+(?:{_FILLER}))*"
+_TOLD = re.compile(rf"(?:{_LEADING}|[=≈:])\s*[~≈+]?\s*$", re.IGNORECASE)
+_NUMBER_AS_CODE = re.compile(r"`([-+]?\d[\d.,e+-]*)`")
+_SUBJECT = re.compile(r"\s+(?:is|was) the\b")
 _LOWER = re.compile(r"\b[a-z]+$")
 """A word of prose, unlike the name of a thing that has versions."""
 
@@ -51,7 +52,7 @@ def headline(text: str, line: int, place: str) -> Iterator[Stated]:
     A number is one where a verb or a sign leads to it, where a unit follows, or as a fraction.
     Numbers that name or count (step 3, 5 mistakes, version 2.1) are none.
     """
-    prose = prose_of(text)
+    prose = prose_of(_NUMBER_AS_CODE.sub(r"\1", text))
     is_version = _VERSIONED.search(prose) is not None
     for number in figures(prose):
         if _is_result(number, prose, is_version=is_version):
@@ -74,7 +75,7 @@ def formula(text: str, line: int) -> Iterator[Stated]:
 
 def _is_result(number: Quantity, prose: str, *, is_version: bool) -> bool:
     before, after = prose[: number.start].rstrip(), prose[number.end :]
-    if _MEASURED.match(after):
+    if _MEASURED.match(after) or _SUBJECT.match(after):
         return True
     is_told = _TOLD.search(before) and (before[-1] != ":" or not after.strip())
     is_fraction = "." in number.text and _LOWER.search(before)

@@ -34,7 +34,8 @@ def read_inline(token: Token, line: int) -> Iterator[Inline | Problem | Stated]:
             case "math_inline":
                 yield from formula(child.content, line)
             case "image":
-                yield from headline(child.content, line, "text for a picture")
+                words = f"{child.content}\n{child.attrs.get('title', '')}"
+                yield from headline(words, line, "text for a picture")
 
 
 def _as_html(child: Token) -> str:

@@ -7,6 +7,7 @@ _FIGURE = r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?"
 _PRINTED = re.compile(
     r"Traceback \(most recent call last\)|(?:tensor|array|DataFrame|Series)\(|torch\.Size\("
     r"|Parameter containing:|(?:Name: .*, )?dtype: \w+|\[\d+ rows x \d+ columns\]"
+    r"|\W*\d+ (?:passed|failed)\b.* in \d|.* ± .* per loop|(?:Total|Trainable) params: \d"
     r"|<.* (?:object|at 0x[0-9a-f]+).*>|(?:True|False|None|nan)$"
 )
 """What a line of output begins with."""

@@ -11,6 +11,7 @@ _MINUS = re.compile(r"(?:^|[\s(\[=,`*_])[-−]$")
 
 _RELEASE = re.compile(r"\b(?:PyTorch|torch|Python|version|float|int) \d+(?:\.\d+)*")
 _SPAN = re.compile(r"(?:\{([\w:.+-]+)\})?(`+)(.*?)\2|\$\$?([^$]+)\$\$?|\]\([^)]*\)|<[^>]*>")
+_EMPHASIS = re.compile(r"(?<!\w)[*_]+|[*_]+(?!\w)")
 _VERBATIM = frozenset({None, "code", "literal"})
 """The roles, or none, in which a code span is read as code."""
 
@@ -75,7 +76,7 @@ def said(sentence: str) -> Iterator[Quantity]:
 
 def prose_of(sentence: str) -> str:
     """Return a sentence in Markdown with a mark for each span of code, formula, role or link."""
-    return _SPAN.sub(" ` ", _RELEASE.sub(" ", sentence))
+    return _EMPHASIS.sub(" ", _SPAN.sub(" ` ", _RELEASE.sub(" ", sentence)))
 
 
 def formulas(sentence: str) -> Iterator[str]:

@@ -25,7 +25,7 @@ _GIVEN = re.compile(
     r"|until|versions?|released?|dates?|years?|days?|ports?|id|numbers?|no\.|chapters?|pages?"
     r"|sections?|steps?|levels?|tiers?|priority|rank|examples?|inputs?|arguments?|settings?|meanings?|notes?|seed|batch"
     r"|epochs?|layers?|width|hidden|order|python|pytorch|torch|cuda|numpy)\b"
-    r"|^[nNkKdDijmMB]$|^#$",
+    r"|(?-i:^[nNkKdijm]$)|^#$",
     re.IGNORECASE,
 )
 """Words over what an author chooses or names: a default is no result."""
@@ -44,8 +44,10 @@ _FOUND = re.compile(
 """Words over what is found by executing something."""
 
 _FIGURES = r"[-+−±~≈<>≤≥$€]*\s*\d[\d,]*(?:\.\d*)?(?:e[+-]?\d+)?"
+_UNIT = r"(?:[%×x]|[A-Za-zµμ]{1,3}|times|bytes)"
 _NUMBER = re.compile(
-    rf"{_FIGURES}(?:\s*(?:±|/|of|to|[-–×x])\s*{_FIGURES})?\s*(?:[%×x]|[A-Za-zµμ]{{1,3}}|times|bytes)?"
+    r"(?:(?:about|around|circa|roughly|only|nearly) )?"
+    rf"{_FIGURES}(?:\s*(?:±|/|of|to|[-–×x])\s*{_FIGURES})?\s*{_UNIT}?"
 )
 _YES_OR_NO = re.compile(r"(?:yes|no|true|false)(?:$|[,;:.!]| \()", re.IGNORECASE)
 _BLANK = re.compile(r"[-–—/. ]*|n/?a|none", re.IGNORECASE)
@@ -72,15 +74,17 @@ def typed_results(heads: Sequence[str], rows: Sequence[Sequence[Entry]]) -> Iter
         is_found = _FOUND.search(head) is not None
         if column == 0 or (not is_found and _is_given(head, heads[0] if heads else "")):
             continue
+        names = (plain(row[0].text) for row in rows)
         typed = [
-            entry
-            for entry, row in zip(entries, rows, strict=True)
-            if entry and not entry.is_executed and not _GIVEN.search(plain(row[0].text))
+            (name, entry)
+            for name, entry in zip(names, entries, strict=True)
+            if entry and not entry.is_executed and not _GIVEN.search(name)
         ]
-        texts = [entry.text for entry in typed]
+        texts = [entry.text for _, entry in typed]
         is_found = is_found or _holds_results(texts) or (not heads and _holds_results(texts[1:]))
-        for entry in typed:
-            if is_result(entry.text) or (is_found and _is_value(entry.text)):
+        for name, entry in typed:
+            is_of_result = is_found or _FOUND.search(name)
+            if is_result(entry.text) or (is_of_result and _is_value(entry.text)):
                 yield entry
 
 
@@ -97,7 +101,8 @@ def _holds_results(column: Sequence[str]) -> bool:
 
 def _is_value(text: str) -> bool:
     bare = plain(text)
-    is_code = text.strip(" *_").startswith("`") and is_literal(bare) and bare[:1] not in "\"'"
+    is_marked = text.strip(" *_").startswith("`") or bare.startswith(("(", "["))
+    is_code = is_marked and is_literal(bare) and bare[:1] not in "\"'"
     return is_code or _NUMBER.fullmatch(bare) is not None or _YES_OR_NO.match(bare) is not None
 
 

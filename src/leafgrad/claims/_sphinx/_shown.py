@@ -14,7 +14,7 @@ _DUMB = str.maketrans("\u201c\u201d\u2018\u2019\u2013\u2014", "\"\"''--")
 """What smart quotes and dashes are made of; of several hyphens one is left in either."""
 
 
-def note_sentence(box: nodes.container, *, is_as_judged: bool) -> None:
+def note_sentence(box: nodes.Element, *, is_as_judged: bool) -> None:
     """Note what the box of a claim says as it is parsed, and whether that was judged."""
     box[_SAID] = (_text(box), _facts(box)) if is_as_judged else None
 
@@ -34,32 +34,33 @@ def changed_claims(doctree: nodes.document) -> Iterator[Problem]:
             yield Problem(box.line or 1, message)
 
 
-def original(box: nodes.container) -> str | None:
+def original(box: nodes.Element) -> str | None:
     """Return the sentence that was judged, where the box shows a translation of it."""
     return box[_SAID][0] if box.get(_SAID) and _is_translated(box) else None
 
 
-def _is_as_judged(box: nodes.container) -> bool:
+def _is_as_judged(box: nodes.Element) -> bool:
     if box[_SAID] is None:
         return False
     text, facts = box[_SAID]
     return text == _text(box) or (_is_translated(box) and facts == _facts(box))
 
 
-def _is_translated(box: nodes.container) -> bool:
+def _is_translated(box: nodes.Element) -> bool:
     return any(node.get("translated") for node in box.findall(nodes.Element))
 
 
-def _sentence(box: nodes.container) -> list[nodes.Node]:
-    return [child for child in box.children if _ID not in child.get("classes", ())]
+def _sentence(box: nodes.Element) -> list[nodes.Element]:
+    parts = (child for child in box.children if isinstance(child, nodes.Element))
+    return [part for part in parts if _ID not in part["classes"]]
 
 
-def _text(box: nodes.container) -> str:
+def _text(box: nodes.Element) -> str:
     text = " ".join(" ".join(node.astext() for node in _sentence(box)).split())
     return text.translate(_DUMB).replace("...", "…").replace("--", "-").replace("--", "-")
 
 
-def _facts(box: nodes.container) -> Counter[str]:
+def _facts(box: nodes.Element) -> Counter[str]:
     """Count the numbers and the spans of code in the sentence of a box."""
     found = Counter(quantity.text for quantity in figures(_text(box)))
     for node in _sentence(box):
