@@ -52,9 +52,9 @@ def higher_order_grad(
     """Differentiate each row and channel of `outputs` with respect to its row of `inputs`.
 
     The result has the shape of `outputs`: columns of `inputs` are not summed into one another, nor
-    are channels of `outputs`. It is right, or an error says what is wrong and what to do; zeros
-    are given only where the graph proves them. Arguments mean what they mean in
-    `torch.autograd.grad`.
+    are channels of `outputs`. It is right as far as the graph shows the function, or an error says
+    what is wrong and what to do; unless `allow_unused` asks for them, zeros are given only where
+    the graph proves them. Arguments mean what they mean in `torch.autograd.grad`.
 
     Args:
         outputs: What to differentiate: a floating point tensor of shape ``(*batch, *channels)``.

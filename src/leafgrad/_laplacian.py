@@ -28,8 +28,8 @@ def laplacian(
     """Add up the second derivatives of each row and channel of `outputs` in columns of `inputs`.
 
     This is what `higher_order_grad` gives for ``(2, 0, ...)``, ``(0, 2, ...)`` and so on, added
-    up, but in one pass that carries the sum and no second derivative by itself: about half of the
-    work of a reverse pass per column, and a fraction of the memory.
+    up, but in one pass that carries the sum and no second derivative by itself, which takes less
+    work and memory than a reverse pass per column for most networks.
 
     Args:
         outputs: What to differentiate: a floating point tensor of shape ``(*batch, *channels)``,

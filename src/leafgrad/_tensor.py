@@ -62,7 +62,8 @@ class TensorDescription:
         output_nr: Which of that node's outputs the tensor is.
         retains_grad: What ``tensor.retains_grad`` says; leaves keep ``.grad`` without it.
         has_grad: Whether ``.grad`` holds a gradient now.
-        version: How often the data was written in place; None for an inference tensor.
+        version: What in-place writes raise, but for those through ``.data``; None for an inference
+            tensor.
         is_view: Whether autograd tracks the tensor as a view of another.
         is_parameter: Whether it is an ``nn.Parameter``.
         is_inference: Whether it was made in ``torch.inference_mode()``.
