@@ -50,7 +50,9 @@ def taylor_rule(function: type[torch.autograd.Function]) -> Callable[[CustomRule
     The decorated function is called with the function's ``ctx``, as its backward is, and with a
     `Series` for each tensor that the function was applied to, None where a tensor does not depend
     on inputs. It gives a `Jet` or a `Series`, or None for zero; or a list of these, one for each
-    output. It should take values from ``ctx.saved_tensors``, which come with their graph.
+    output. It should take values from ``ctx.saved_tensors``, which come with their graph. A `Jet`
+    brings its value to the precision of its series, which may be more than the function's own. The
+    function is called again where numbers left the range of a dtype.
 
     Args:
         function: The class that was applied.

@@ -94,9 +94,7 @@ class Room(NamedTuple):
     highest: float
     large: float = 0
 
-    def holds(
-        self, coefficients: Tensor, asked: Tensor, values: Tensor, dims: Sequence[int]
-    ) -> Tensor:
+    def holds(self, coefficients: Tensor, asked: Tensor, values: Tensor, dims: list[int]) -> Tensor:
         """Say where all coefficients along some axes are within the limits."""
         fit = coefficients.abs().amax(dims) <= self.highest
         is_trusted = asked.abs().amin(dims) >= self.lowest
