@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from leafgrad import Jet, higher_order_grad, laplacian, taylor_rule
+from leafgrad._taylor._scale import is_on
 
 Function = Callable[[Any], Any]
 HIGHEST = 40
@@ -284,6 +285,12 @@ def test_a_network_and_its_gradients_are_those_of_double_precision(
         assert one.grad is not None
         assert other.grad is not None
         assert (one.grad - other.grad).abs().max() <= 16 * eps * other.grad.abs().max()
+
+
+def test_double_precision_is_asked_of_no_device_that_has_none() -> None:
+    assert not is_on(torch.device("mps"), torch.float64)
+    assert is_on(torch.device("mps"), torch.float32)
+    assert is_on(torch.device("cuda"), torch.float64)
 
 
 # --- What rules compute on the way

@@ -147,6 +147,11 @@ def _scaled(dtype: torch.dtype, factorial: int, order: int, bias: int) -> Scale:
     return Scale(dtype, (round((math.log2(factorial) + bias) / order),))
 
 
+def is_on(device: torch.device, dtype: torch.dtype) -> bool:
+    """Say whether a device computes with a dtype of coefficients: Apple's have no double."""
+    return dtype != torch.float64 or device.type != "mps"
+
+
 @cache
 def wider(one: torch.dtype, two: torch.dtype) -> torch.dtype:
     """Give the floating dtype that holds more."""
