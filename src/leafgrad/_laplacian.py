@@ -51,6 +51,9 @@ def laplacian(
             one that is not there, or `method` is unknown.
         RuntimeError: As `higher_order_grad` does.
 
+    Note:
+        What `higher_order_grad` says of the range of its results holds for the sum as well.
+
     Example:
         >>> import torch
         >>> from leafgrad import laplacian

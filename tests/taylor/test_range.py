@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from leafgrad import Jet, higher_order_grad, laplacian, taylor_rule
+from leafgrad._taylor._scale import is_on
 
 Function = Callable[[Any], Any]
 HIGHEST = 40
@@ -286,6 +287,12 @@ def test_a_network_and_its_gradients_are_those_of_double_precision(
         assert (one.grad - other.grad).abs().max() <= 16 * eps * other.grad.abs().max()
 
 
+def test_double_precision_is_asked_of_no_device_that_has_none() -> None:
+    assert not is_on(torch.device("mps"), torch.float64)
+    assert is_on(torch.device("mps"), torch.float32)
+    assert is_on(torch.device("cuda"), torch.float64)
+
+
 # --- What rules compute on the way
 
 
@@ -309,7 +316,8 @@ def cube(ctx: Any, x: Any) -> Jet:
 @pytest.mark.parametrize("order", [1, 2, 3, 12])
 def test_a_rule_of_ones_own_computes_with_as_much_range(order: int) -> None:
     x = column(0.5, 2.0, dtype=torch.float16)
-    found = higher_order_grad(Cube.apply(32 * x) / 256, x, order, method="taylor")
+    apply: Callable[[Tensor], Tensor] = Cube.apply
+    found = higher_order_grad(apply(32 * x) / 256, x, order, method="taylor")
     factors = {1: 128 * 3 * x**2, 2: 128 * 6 * x, 3: 128 * 6 + 0 * x}
     expected = factors.get(order, 0 * x)
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=0)

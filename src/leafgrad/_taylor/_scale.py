@@ -94,9 +94,7 @@ class Room(NamedTuple):
     highest: float
     large: float = 0
 
-    def holds(
-        self, coefficients: Tensor, asked: Tensor, values: Tensor, dims: Sequence[int]
-    ) -> Tensor:
+    def holds(self, coefficients: Tensor, asked: Tensor, values: Tensor, dims: list[int]) -> Tensor:
         """Say where all coefficients along some axes are within the limits."""
         fit = coefficients.abs().amax(dims) <= self.highest
         is_trusted = asked.abs().amin(dims) >= self.lowest
@@ -147,6 +145,11 @@ def search(factorial: int, order: int) -> tuple[Attempt, ...]:
 def _scaled(dtype: torch.dtype, factorial: int, order: int, bias: int) -> Scale:
     """Scale so that what is divided by the factorial, of this order, is multiplied by 2**bias."""
     return Scale(dtype, (round((math.log2(factorial) + bias) / order),))
+
+
+def is_on(device: torch.device, dtype: torch.dtype) -> bool:
+    """Say whether a device computes with a dtype of coefficients: Apple's have no double."""
+    return dtype != torch.float64 or device.type != "mps"
 
 
 @cache

@@ -27,6 +27,10 @@ class Series:
     The coefficients of a tensor of some `shape` at all orders above 0, in one stack. Only those
     that may differ from zero are there: `indices` says which of the algebra's basis. Along an axis
     on which all entries are alike, the stack may have size 1.
+
+    A coefficient is a derivative divided by its factorials, and multiplied by as many powers of a
+    power of two as it has orders, so that it stays within the range of its dtype. This has at least
+    single precision, whatever the tensor has.
     """
 
     algebra: Algebra

@@ -26,8 +26,8 @@ from leafgrad._taylor._apart import keep_rows_apart
 from leafgrad._taylor._constants import made_once
 from leafgrad._taylor._engine import replay
 from leafgrad._taylor._look import Factorials, Look
-from leafgrad._taylor._refusal import Refusal
-from leafgrad._taylor._scale import LONG, Attempt, Scale, attempts, search
+from leafgrad._taylor._refusal import Refusal, refuse_if
+from leafgrad._taylor._scale import LONG, Attempt, Scale, attempts, is_on, search
 from leafgrad._taylor._series import Series
 
 
@@ -157,6 +157,7 @@ class Taylor(NamedTuple):
         No index before `first` is asked for.
         """
         x = self.inputs
+        refuse_if(not is_on(x.device, scale.dtype), "its order takes double precision")
         kept = _seed(algebra, moved, tuple(x.shape), self.batch, scale.dtype, x.device)
         seed = kept.changed(scale.seed(kept.stack))
         try:
