@@ -495,7 +495,7 @@ def test_a_derivative_that_is_constant_has_derivatives_of_zero() -> None:
     outputs = 3 * x.sum(1)
     for order in ((1, 0), (2, 0)):
         for method in ("auto", "taylor", "reverse"):
-            constant = higher_order_grad(outputs, x, order, method=method)  # type: ignore[arg-type]
+            constant = higher_order_grad(outputs, x, order, method=method)
             assert not constant.requires_grad
             for allow_unused in (False, True):
                 zero = higher_order_grad(constant, x, (0, 1), allow_unused=allow_unused)
@@ -607,11 +607,13 @@ def fallback(x: Tensor) -> tuple[Tensor, Tensor]:
 def test_reverse_mode_leaves_what_nested_passes_leave(method: Any) -> None:
     found = []
     for is_ours in (True, False):
-        x, seen = table(), []
+        x = table()
+        seen: list[Any] = []
         h, outputs = fallback(x)
         h.retain_grad()
-        h.grad_fn.register_hook(lambda *given, seen=seen: seen.append(given))
-        h.grad_fn.register_prehook(lambda given, seen=seen: seen.append(given))
+        node: Any = h.grad_fn
+        node.register_hook(lambda *given, seen=seen: seen.append(given))
+        node.register_prehook(lambda given, seen=seen: seen.append(given))
         x.register_hook(lambda given, seen=seen: seen.append(given))
         if is_ours:
             result = higher_order_grad(outputs, x, (2, 0), method=method)
@@ -627,7 +629,8 @@ def test_reverse_mode_leaves_what_nested_passes_leave(method: Any) -> None:
 
 @pytest.mark.parametrize("method", ["auto", "reverse"])
 def test_what_is_refused_leaves_nothing(method: Any) -> None:
-    x, seen = table(), []
+    x = table()
+    seen: list[Tensor] = []
     h, outputs = fallback(x)
     h.retain_grad()
     h.register_hook(seen.append)

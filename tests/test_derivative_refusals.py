@@ -231,10 +231,11 @@ def test_a_freed_node_is_named(method: Any) -> None:
         "outputs must have a graph that is not freed, but ExpBackward0 in it is, as a backward() "
         "or an autograd.grad() went through it before: pass retain_graph=True to that one"
     )
-    for ask in (
+    questions: list[Callable[[], Tensor]] = [
         lambda: higher_order_grad(outputs, x, (2, 0), method=method),
         lambda: laplacian(outputs, x, method=method),
-    ):
+    ]
+    for ask in questions:
         with pytest.raises(RuntimeError, match=re.escape(message)):
             ask()
 
@@ -250,7 +251,7 @@ def test_a_node_of_another_graph_that_was_freed_is_left_to_pytorch() -> None:
             return gradients[0]
 
     other.backward()
-    with pytest.raises(RuntimeError, match="^Trying to backward through the graph a second time"):
+    with pytest.raises(RuntimeError, match=r"^Trying to backward through the graph a second time"):
         higher_order_grad(applied(Another, x), x, 1, create_graph=False)
 
 

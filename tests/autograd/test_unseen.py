@@ -46,7 +46,8 @@ class Strict(torch.autograd.Function):
 def mixed(x: Tensor) -> Tensor:
     apply: Any = Mixed.apply
     first, second, constant = apply(2.0, x, x.sin(), torch.ones(3, 2, dtype=x.dtype))
-    return first * second + constant
+    result: Tensor = first * second + constant
+    return result
 
 
 def strict(x: Tensor) -> Tensor:
