@@ -50,6 +50,26 @@ def mixed(x: Tensor) -> Tensor:
     return result
 
 
+class Turned(torch.autograd.Function):
+    """Gives gradients to two, one of them complex."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(x, y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        x, y = ctx.saved_tensors
+        return gradients[0] * (y + 1j), gradients[0] * x
+
+
+def turned(x: Tensor) -> Tensor:
+    apply: Any = Turned.apply
+    result: Tensor = apply(x.sin(), points())
+    return result
+
+
 def strict(x: Tensor) -> Tensor:
     apply: Any = Strict.apply
     result: Tensor = apply(x.sin())[1]
@@ -72,6 +92,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "in another dtype": lambda x: (x.float().sin() * x).half().double(),
     "mixed": mixed,
     "strict": strict,
+    "turned": turned,
     "written": written,
     "foreach": lambda x: torch._foreach_exp([x, x * 2])[0],
     "checkpoint": lambda x: checkpoint(lambda x: x.sin().exp(), x, use_reentrant=False),
