@@ -51,7 +51,7 @@ def mixed(x: Tensor) -> Tensor:
 
 
 class Turned(torch.autograd.Function):
-    """Gives gradients to two, one of them complex."""
+    """Gives gradients to two."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
@@ -61,7 +61,7 @@ class Turned(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         x, y = ctx.saved_tensors
-        return gradients[0] * (y + 1j), gradients[0] * x
+        return gradients[0] * y, gradients[0] * x
 
 
 def turned(x: Tensor) -> Tensor:
@@ -207,3 +207,24 @@ def test_only_what_is_asked_for_is_computed() -> None:
     x, w = points(), points()
     gradient_of(x * apply(w), x, torch.ones(3, 2))
     assert asked == []
+
+
+def test_a_complex_gradient_of_something_real_is_left_to_pytorch_to_refuse() -> None:
+    class Complex(torch.autograd.Function):
+        @staticmethod
+        def forward(_: Any, x: Tensor) -> Tensor:
+            return x.clone()
+
+        @staticmethod
+        def backward(_: Any, *gradients: Any) -> Any:
+            return gradients[0] * (2 + 1j)
+
+    x = points()
+    apply: Any = Complex.apply
+    outputs = apply(x.exp())
+    weight = torch.ones(3, 2, dtype=x.dtype)
+    ours = gradient_of(outputs, x, weight)
+    assert ours is not None
+    torch.testing.assert_close(ours, 2 * x.exp().detach())
+    with pytest.raises(RuntimeError, match="input_is_complex == grad_is_complex"):
+        torch.autograd.grad(outputs, x, weight)
