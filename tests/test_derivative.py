@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.graph import save_on_cpu
 from torch.utils.checkpoint import checkpoint
 
-from leafgrad import higher_order_grad, trace_graph
+from leafgrad import _connection, higher_order_grad, laplacian, trace_graph
 
 
 def column(rows: int = 5, low: float = 0.2, high: float = 1.7) -> Tensor:
@@ -487,6 +487,49 @@ def test_results_share_no_memory() -> None:
     assert_same(twin, 6 * x)
 
 
+# --- Derivatives of constants
+
+
+def test_a_derivative_that_is_constant_has_derivatives_of_zero() -> None:
+    x = table()
+    outputs = 3 * x.sum(1)
+    for order in ((1, 0), (2, 0)):
+        for method in ("auto", "taylor", "reverse"):
+            constant = higher_order_grad(outputs, x, order, method=method)
+            assert not constant.requires_grad
+            for allow_unused in (False, True):
+                zero = higher_order_grad(constant, x, (0, 1), allow_unused=allow_unused)
+                assert zero.tolist() == [0.0] * 5
+    assert laplacian(laplacian(outputs, x), x).tolist() == [0.0] * 5
+    assert laplacian(higher_order_grad(outputs, x, (1, 1)), x).tolist() == [0.0] * 5
+
+
+def test_it_is_constant_only_as_it_was_given_out() -> None:
+    x, other = table(), table()
+    message = "outputs must carry the graph that computed it from inputs"
+    for change in (Tensor.zero_, Tensor.detach, lambda constant: constant + 1):
+        constant = change(higher_order_grad(x.sum(1), x, (2, 0)))
+        with pytest.raises(RuntimeError, match=message):
+            higher_order_grad(constant, x, (1, 0))
+    constant = higher_order_grad(x.sum(1), x, (2, 0))
+    with pytest.raises(RuntimeError, match=message):
+        higher_order_grad(constant, other, (1, 0))
+    with pytest.raises(RuntimeError, match=message):
+        laplacian(higher_order_grad(x.sum(1), x, (2, 0), create_graph=False), x)
+
+
+def test_what_is_known_of_a_constant_goes_with_it() -> None:
+    x = table()
+    before = len(_connection._constants)
+    constant = higher_order_grad(x.sum(1), x, (2, 0))
+    assert len(_connection._constants) == before + 1
+    gone = weakref.ref(x)
+    del x
+    assert gone() is None
+    del constant
+    assert len(_connection._constants) == before
+
+
 # --- What TorchScript runs
 
 
@@ -564,11 +607,13 @@ def fallback(x: Tensor) -> tuple[Tensor, Tensor]:
 def test_reverse_mode_leaves_what_nested_passes_leave(method: Any) -> None:
     found = []
     for is_ours in (True, False):
-        x, seen = table(), []
+        x = table()
+        seen: list[Any] = []
         h, outputs = fallback(x)
         h.retain_grad()
-        h.grad_fn.register_hook(lambda *given, seen=seen: seen.append(given))
-        h.grad_fn.register_prehook(lambda given, seen=seen: seen.append(given))
+        node: Any = h.grad_fn
+        node.register_hook(lambda *given, seen=seen: seen.append(given))
+        node.register_prehook(lambda given, seen=seen: seen.append(given))
         x.register_hook(lambda given, seen=seen: seen.append(given))
         if is_ours:
             result = higher_order_grad(outputs, x, (2, 0), method=method)
@@ -584,7 +629,8 @@ def test_reverse_mode_leaves_what_nested_passes_leave(method: Any) -> None:
 
 @pytest.mark.parametrize("method", ["auto", "reverse"])
 def test_what_is_refused_leaves_nothing(method: Any) -> None:
-    x, seen = table(), []
+    x = table()
+    seen: list[Tensor] = []
     h, outputs = fallback(x)
     h.retain_grad()
     h.register_hook(seen.append)

@@ -5,13 +5,14 @@ from collections.abc import Callable
 from itertools import combinations
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
-from leafgrad import _reverse, higher_order_grad
+from leafgrad import _reverse, higher_order_grad, laplacian
 
 
 def column(rows: int = 5) -> Tensor:
@@ -219,6 +220,173 @@ def test_a_freed_graph_is_refused_by_pytorch() -> None:
     outputs = x**2
     outputs.sum().backward()
     assert_refused("backward through the graph a second time", RuntimeError, outputs, x, 2)
+
+
+@pytest.mark.parametrize("method", ["auto", "taylor", "reverse"])
+def test_a_freed_node_is_named(method: Any) -> None:
+    x = table()
+    outputs = x.exp().sin()
+    outputs.sum().backward()
+    message = (
+        "outputs must have a graph that is not freed, but ExpBackward0 in it is, as a backward() "
+        "or an autograd.grad() went through it before: pass retain_graph=True to that one"
+    )
+    questions: list[Callable[[], Tensor]] = [
+        lambda: higher_order_grad(outputs, x, (2, 0), method=method),
+        lambda: laplacian(outputs, x, method=method),
+    ]
+    for ask in questions:
+        with pytest.raises(RuntimeError, match=re.escape(message)):
+            ask()
+
+
+def test_a_node_of_another_graph_that_was_freed_is_left_to_pytorch() -> None:
+    x, w = column(), torch.ones(1, dtype=torch.float64, requires_grad=True)
+    other = w.exp()
+
+    class Another(Cube):
+        @staticmethod
+        def backward(_: Any, *gradients: Any) -> Any:
+            torch.autograd.grad(other, w)
+            return gradients[0]
+
+    other.backward()
+    with pytest.raises(RuntimeError, match=r"^Trying to backward through the graph a second time"):
+        higher_order_grad(applied(Another, x), x, 1, create_graph=False)
+
+
+def test_inputs_that_were_changed_in_place_are_told_so() -> None:
+    x = table() * 1
+    outputs = x.exp().sum(1)
+    x.add_(1)
+    message = "leads there, and inputs was changed in place since it was made (version 1), which"
+    assert_refused(message, RuntimeError, outputs, x, (2, 0))
+
+
+def test_inputs_and_outputs_that_are_swapped_are_told_so() -> None:
+    x = table()
+    message = "but one leads the other way: pass the result first, then what it came from"
+    assert_refused(message, RuntimeError, x, x.exp(), 1)
+    assert_refused("outputs come first, then inputs", TypeError, x, torch.exp, 1)
+
+
+def test_a_view_of_all_of_inputs_is_named_as_a_view() -> None:
+    points = table(4)
+    message = "outputs was computed from the tensor that inputs is a view of: differentiate with"
+    assert_refused(message, RuntimeError, points.prod(1), points.view(4, 2), (2, 0))
+
+
+def test_a_laplacian_is_not_told_of_what_it_does_not_take() -> None:
+    with pytest.raises(RuntimeError) as caught:
+        laplacian(table().prod(1), table())
+    assert "outputs must depend on inputs" in str(caught.value)
+    assert "allow_unused" not in str(caught.value)
+
+
+@pytest.mark.parametrize("function", [higher_order_grad, laplacian])
+def test_flags_are_truth_values(function: Any) -> None:
+    x = table()
+    order = [(2, 0)] if function is higher_order_grad else []
+    with pytest.raises(TypeError, match=r"create_graph must be a bool, not 'no'; write True or F"):
+        function(x.prod(1), x, *order, create_graph="no")
+    message = "allow_unused must be a bool, not 1; write True or False"
+    assert_refused(message, TypeError, x.prod(1), x, (2, 0), allow_unused=1)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "cure"),
+    [
+        (
+            lambda x: (x, x),
+            "not of type tuple, which the function that was given for it returned; ",
+        ),
+        (lambda x: [x], "pick one of them, as in lambda x: model(x)[0]"),
+        (
+            lambda _: None,
+            "not of type NoneType, which the function that was given for it returned:",
+        ),
+        (lambda x: {"u": x}, "give one that returns the tensor to differentiate"),
+    ],
+    ids=["a tuple", "a list", "nothing", "a mapping"],
+)
+def test_a_function_that_returns_no_tensor_is_told_what_it_returned(
+    outputs: Any, cure: str
+) -> None:
+    assert_refused(cure, TypeError, outputs, table(), (2, 0))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "cure"),
+    [
+        (
+            (column(), column()),
+            "not of type tuple; join what are columns in one tensor, by torch.c",
+        ),
+        ([column()], "not of type list; join what are columns in one tensor, by torch.cat(..., di"),
+        (np.ones((5, 1)), "not of type ndarray; make one by torch.as_tensor(...), and compute out"),
+        (1.0, "not of type float; make one by torch.as_tensor(...), and compute outputs from it"),
+        ([1.0], "not of type list; make one by torch.as_tensor(...)"),
+    ],
+    ids=["a tuple", "a list", "an array", "a number", "numbers"],
+)
+def test_what_is_no_tensor_is_told_how_one_is_made(inputs: Any, cure: str) -> None:
+    assert_refused(cure, TypeError, column(), inputs, 1)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "inputs", "cure"),
+    [
+        ((), (4, 2), "; pass what has a value for each row, before mean() or sum() made one num"),
+        ((4,), (4, 5, 3), "; for one value of all that follows, compute it from inputs.flatten(1)"),
+        ((6, 4), (4, 2), "; the axes of the batch come first: transpose outputs"),
+        ((6, 5), (4, 2), "has the shape (6, 5) and inputs (4, 2)"),
+    ],
+    ids=str,
+)
+def test_shapes_that_do_not_fit_are_told_the_cure(
+    outputs: tuple[int, ...], inputs: tuple[int, ...], cure: str
+) -> None:
+    x = torch.ones(inputs, requires_grad=True)
+    order = (2, *[0] * (len(inputs) - 1))
+    assert_refused(cure, ValueError, x.sum() * torch.ones(outputs), x, order)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("method", ["auto", "reverse"])
+def test_what_pytorch_differentiates_once_is_refused_at_once(order: int, method: Any) -> None:
+    x = column()
+    outputs = torch.cdist(x, x.detach()[:3] + 1)
+    message = "through CdistBackward0, for whose gradient PyTorch has no derivative formula: write"
+    assert_refused(message, RuntimeError, outputs, x, order, method=method)
+    first = higher_order_grad(outputs, x, 1, method=method, create_graph=False)
+    torch.testing.assert_close(first, torch.sign(x - (x[:3] + 1).T).detach())
+
+
+def test_a_first_derivative_that_is_to_be_differentiated_can_be() -> None:
+    x, w = table(), torch.linspace(-1, 1, 4, dtype=torch.float64, requires_grad=True)
+    outputs = torch.nn.functional.hardsigmoid((x.sum(1, keepdim=True) * w).sin()).sum(1)
+    (gradient,) = torch.autograd.grad(higher_order_grad(outputs, x, (1, 0)).sum(), w)
+    angle = x.sum(1, keepdim=True) * w
+    written_out = (angle.cos() * w / 6).sum()
+    torch.testing.assert_close(gradient, torch.autograd.grad(written_out, w)[0])
+
+
+def test_what_pytorch_has_no_formula_for_is_told_as_it_comes() -> None:
+    class Distance(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.save_for_backward(x)
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            raise NotImplementedError("there is no formula for this one.")
+
+    message = "differentiate as often as asked, but there is no formula for this one: write the"
+    for rows in (1, 5):
+        x = column(rows)
+        outputs = applied(Distance, x)
+        assert_refused(message, RuntimeError, outputs, x, 1, create_graph=False)
 
 
 def test_a_change_in_place_is_refused_by_pytorch() -> None:

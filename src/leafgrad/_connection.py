@@ -1,11 +1,12 @@
 """How outputs hang on inputs: the path through the graph between them, or why there is none."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from weakref import ref
 
 import torch
 from torch import Tensor
+from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 
@@ -93,6 +94,36 @@ def _why_apart(outputs: Tensor, inputs: Tensor) -> str:
     return (
         ": compute outputs from this very tensor (a copy, or a slice taken later, is another one)"
     )
+
+
+class told_if_freed:  # noqa: N801 (it is called as a function is, and takes no time)
+    """Name the node that was freed where PyTorch says that one was, and say what to do."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self.nodes = nodes
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if not isinstance(error, RuntimeError) or _FREED not in str(error):
+            return
+        node = next(filter(_is_freed, self.nodes), None)
+        if node is None:  # of another graph
+            return
+        raise RuntimeError(
+            "outputs must have a graph that is not freed, but "
+            f"{_autograd.node_name(node)} in it is, as a backward() or "
+            "an autograd.grad() went through it before: pass retain_graph=True to that one, or "
+            f"compute outputs again (PyTorch says: {error})"
+        ) from error
+
+
+def _is_freed(node: Node) -> bool:
+    return any(slot.state == "freed" for slot in _autograd.saved_slots(node))
+
+
+_FREED = "backward through the graph a second time"
 
 
 # Derivatives without a graph, by their identity: what they are derivatives in, and their version.

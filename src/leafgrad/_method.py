@@ -8,7 +8,7 @@ from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._axes import Axes, read_axes
-from leafgrad._connection import check_tensor, find_path, note_constant
+from leafgrad._connection import check_tensor, find_path, note_constant, told_if_freed
 from leafgrad._evaluation import Function, evaluated
 from leafgrad._order import MultiIndex
 from leafgrad._reverse import Reverse, differentiate_once
@@ -67,6 +67,12 @@ class Question(NamedTuple):
         path = self._path() if orders else None
         if path is None:
             return {index: self._zeros() for index in orders}
+        with told_if_freed(path.nodes):
+            return self._derivatives(orders, path)
+
+    def _derivatives(
+        self, orders: list[MultiIndex], path: _autograd.Path
+    ) -> dict[MultiIndex, Tensor]:
         taylor = self._taylor(path)
         if self._is_for_one_pass(orders) and taylor.proves_rows_apart():
             return differentiate_once(
@@ -84,6 +90,10 @@ class Question(NamedTuple):
         path = self._path()
         if path is None:
             return self._zeros()
+        with told_if_freed(path.nodes):
+            return self._laplacian(dims, path)
+
+    def _laplacian(self, dims: Sequence[int], path: _autograd.Path) -> Tensor:
         if self.method != "reverse":
             try:
                 return self._taylor(path).laplacian(dims)

@@ -109,13 +109,7 @@ def _gradient(channel: Tensor, inputs: Tensor, *, create_graph: bool) -> Tensor:
     """Differentiate each row; zeros where the graph of `channel` does not lead to inputs."""
     if not channel.requires_grad:
         return torch.zeros_like(inputs)
-    try:
-        gradient = _autograd.gradient_of_all(channel, inputs, create_graph=create_graph)
-    except NotImplementedError as missing:
-        raise RuntimeError(
-            "outputs must be made of what PyTorch can differentiate as often as asked, but "
-            f"{str(missing).rstrip('.')}: {WRITE_OUT}"
-        ) from missing
+    gradient = _autograd.gradient_of_all(channel, inputs, create_graph=create_graph)
     return torch.zeros_like(inputs) if gradient is None else gradient
 
 
@@ -140,6 +134,11 @@ def _undisturbed(outputs: Tensor, inputs: Tensor, differentiate: Callable[[], An
             return differentiate()
         with torch.autocast(inputs.device.type, enabled=False):
             return differentiate()
+    except NotImplementedError as missing:
+        raise RuntimeError(
+            "outputs must be made of what PyTorch can differentiate as often as asked, but "
+            f"{str(missing).rstrip('.')}: {WRITE_OUT}"
+        ) from missing
     finally:
         for tensor, gradient in kept:
             tensor.grad = gradient

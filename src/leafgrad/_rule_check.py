@@ -73,7 +73,7 @@ def check_taylor_rule(
             _Line(function, inputs, places, order, rtol).check()
 
 
-def _check(function: Any, inputs: Sequence[object], order: int) -> None:
+def _check(function: Any, inputs: Sequence[Any], order: int) -> None:
     check_function(function)
     if function not in CUSTOM:
         raise ValueError(
@@ -82,7 +82,7 @@ def _check(function: Any, inputs: Sequence[object], order: int) -> None:
         )
     if order < 1:
         raise ValueError(f"order must be 1 or more, not {order}")
-    moving = list(filter(_moves, inputs))
+    moving = [given for given in inputs if _moves(given)]
     if not moving:
         raise ValueError("one of the inputs must require grad, or there is nothing to check")
     for tensor in moving:
@@ -113,7 +113,8 @@ class _Line(NamedTuple):
         for order in range(1, self.order + 1):
             for number, derivatives in enumerate(here):
                 lower = {step: found[number][order - 1] for step, found in around.items()}
-                differences = sum(lower[step] * weight for step, weight in _WEIGHTS.items()) / _STEP
+                parts = [lower[step] * weight for step, weight in _WEIGHTS.items()]
+                differences = torch.stack(parts).sum(0) / _STEP
                 what = "finite differences of the derivative below"
                 self._compare(order, number, derivatives[order], differences, what)
         for order in range(2, self.order + 1):

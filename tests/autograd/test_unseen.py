@@ -46,7 +46,28 @@ class Strict(torch.autograd.Function):
 def mixed(x: Tensor) -> Tensor:
     apply: Any = Mixed.apply
     first, second, constant = apply(2.0, x, x.sin(), torch.ones(3, 2, dtype=x.dtype))
-    return first * second + constant
+    result: Tensor = first * second + constant
+    return result
+
+
+class Turned(torch.autograd.Function):
+    """Gives gradients to two."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(x, y)
+        return x * y
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        x, y = ctx.saved_tensors
+        return gradients[0] * y, gradients[0] * x
+
+
+def turned(x: Tensor) -> Tensor:
+    apply: Any = Turned.apply
+    result: Tensor = apply(x.sin(), points())
+    return result
 
 
 def strict(x: Tensor) -> Tensor:
@@ -71,6 +92,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "in another dtype": lambda x: (x.float().sin() * x).half().double(),
     "mixed": mixed,
     "strict": strict,
+    "turned": turned,
     "written": written,
     "foreach": lambda x: torch._foreach_exp([x, x * 2])[0],
     "checkpoint": lambda x: checkpoint(lambda x: x.sin().exp(), x, use_reentrant=False),
@@ -185,3 +207,24 @@ def test_only_what_is_asked_for_is_computed() -> None:
     x, w = points(), points()
     gradient_of(x * apply(w), x, torch.ones(3, 2))
     assert asked == []
+
+
+def test_a_complex_gradient_of_something_real_is_left_to_pytorch_to_refuse() -> None:
+    class Complex(torch.autograd.Function):
+        @staticmethod
+        def forward(_: Any, x: Tensor) -> Tensor:
+            return x.clone()
+
+        @staticmethod
+        def backward(_: Any, *gradients: Any) -> Any:
+            return gradients[0] * (2 + 1j)
+
+    x = points()
+    apply: Any = Complex.apply
+    outputs = apply(x.exp())
+    weight = torch.ones(3, 2, dtype=x.dtype)
+    ours = gradient_of(outputs, x, weight)
+    assert ours is not None
+    torch.testing.assert_close(ours, 2 * x.exp().detach())
+    with pytest.raises(RuntimeError, match="input_is_complex == grad_is_complex"):
+        torch.autograd.grad(outputs, x, weight)

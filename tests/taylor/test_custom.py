@@ -167,7 +167,7 @@ def test_only_a_function_class_has_a_rule(what: Any, message: str) -> None:
 
 def test_a_function_is_registered_by_its_class() -> None:
     with pytest.warns(DeprecationWarning, match="should not be instantiated"):
-        instance: Any = Snake()
+        instance: Any = Snake()  # type: ignore[no-untyped-call]
     with pytest.raises(TypeError, match="; pass its class"):
         taylor_rule(instance)
 

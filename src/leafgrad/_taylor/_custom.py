@@ -15,7 +15,8 @@ from leafgrad._taylor._series import Series
 from leafgrad._taylor._step import Result, Rule, Step
 from leafgrad._taylor._strips import common_shape
 
-CustomRule = TypeVar("CustomRule", bound=Callable[..., Result])
+Returned = Series | Jet | None | Sequence[Series | Jet | None]
+CustomRule = TypeVar("CustomRule", bound=Callable[..., Returned])
 CUSTOM: dict[type[torch.autograd.Function], Rule] = {}
 
 ZERO = "for zero, give Jet(value, None)"

@@ -75,6 +75,8 @@ class Taylor(NamedTuple):
             return True
         if any(map(_autograd.forward_class, self.path.nodes)):
             return False
+        if self.create_graph and any(map(_autograd.is_once_differentiable, self.path.nodes)):
+            return False
         with self._mode(), torch.no_grad():
             try:
                 scale = attempts(self.inputs.dtype, 1, 1)[0].scale
