@@ -83,6 +83,7 @@ from leafgrad._autograd._tensor import (
     storages_of_parameters,
     unobserved,
     version,
+    wrapped,
 )
 from leafgrad._autograd._twice import is_marked_once_differentiable, is_once_differentiable
 from leafgrad._autograd._walk import Edge, Wiring, grad_fn_name, survey, walk
@@ -177,4 +178,5 @@ __all__ = [
     "version",
     "walk",
     "watched_nodes",
+    "wrapped",
 ]
