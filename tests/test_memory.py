@@ -129,7 +129,7 @@ def test_what_a_tensor_wraps_counts_and_not_what_it_claims() -> None:
 
 
 def test_what_a_parameter_wraps_is_a_parameters_too() -> None:
-    weight = nn.Parameter(Telling.around(local=torch.ones(2)))
+    weight: Any = nn.Parameter(Telling.around(local=torch.ones(2)))
     kept = memory([weight.sin(), Telling.around(local=weight.local).requires_grad_().cos()])
     assert (kept.total.storage_bytes, kept.total.bytes_without_parameters) == (8, 0)
 

@@ -127,7 +127,7 @@ def _not_an_output(place: _Place, item: object) -> str:
 
 
 # These may hold what has a graph, so they are not left out; to read an iterator would use it up.
-REFUSED = Node | Iterator | AbstractSet | MappingView | deque
+REFUSED: tuple[type, ...] = (Node, Iterator, AbstractSet, MappingView, deque)
 
 CURES: dict[Any, str] = {
     type(None): "did the model's forward forget its `return`?",

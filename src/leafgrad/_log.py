@@ -88,14 +88,17 @@ class Log:
 
         While a backward runs, gradients with a graph may be where Python does not see them.
         """
-        sizes = [*map(len, (self.spans, self.modules, self.writes, self.values, self.given))]
-        is_small = max(sizes) <= self.most and len(self.losses.cuts) <= self.most_cuts
+        is_small = self._size() <= self.most and len(self.losses.cuts) <= self.most_cuts
         if is_small or _autograd.is_backward_running():
             return
         forget(self)
-        sizes = [*map(len, (self.spans, self.modules, self.writes, self.values, self.given))]
-        self.most = max(self.most, 2 * max(sizes))
+        self.most = max(self.most, 2 * self._size())
         self.most_cuts = len(self.losses.cuts) + MOST_CUTS
+
+    def _size(self) -> int:
+        """Count what there is most of."""
+        parts = self.spans, self.modules, self.writes, self.values, self.given
+        return max(map(len, parts))
 
     def sources(self) -> tuple[Source, ...]:
         """List the lines that made nodes, in the order in which they first did."""

@@ -48,7 +48,7 @@ def test_what_is_too_large_in_full_is_only_there_folded() -> None:
     assert page.count('class="view"') == 1
     assert 'data-do="fold"' not in page
     assert "f folds what repeats" not in page
-    assert "What repeats stays folded: of 3003 nodes" in page
+    assert "What repeats stays folded: there are 3,003 nodes" in page
 
 
 def test_what_can_be_folded_is_offered() -> None:

@@ -92,6 +92,7 @@ from leafgrad._autograd._tensor import (
     storages_of_parameters,
     unobserved,
     version,
+    wrapped,
 )
 from leafgrad._autograd._twice import is_marked_once_differentiable, is_once_differentiable
 from leafgrad._autograd._unseen import unseen_gradient
@@ -194,4 +195,5 @@ __all__ = [
     "walk",
     "watched_nodes",
     "why_unread",
+    "wrapped",
 ]

@@ -128,9 +128,10 @@ def saved_facts(
                 storages.append(storage)
             except _OF_ANOTHER_KIND:
                 for slot in _slots_of(node, raw, public, name):
-                    inside = None if slot.tensor is None else wrapped(slot.tensor)
+                    kept = slot.tensor
+                    inside = None if kept is None else wrapped(kept)
                     if inside:
-                        wrappers[len(places)] = address_of_storage(slot.tensor)
+                        wrappers[len(places)] = address_of_storage(kept)
                     for identity, told in _rows(slot, inside, parameters):
                         facts.append(share(told, told))
                         places.append(place)

@@ -106,7 +106,7 @@ def wrapped(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]] | None:
     if type(tensor) in _NEVER_WRAPPERS:
         return None
     found: list[tuple[str, torch.Tensor]] = []
-    ahead = [("", tensor)]
+    ahead: list[tuple[str, Any]] = [("", tensor)]
     for path, one in ahead:
         if is_traceable_wrapper_subclass(one):
             names, _ = one.__tensor_flatten__()

@@ -23,8 +23,8 @@ HINT = (
     "Shift to light those between the two."
 )
 FOLDED_ONLY = (
-    " What repeats stays folded: of {nodes} nodes a page has no room for each, which it has up to "
-    "{most}; trace a part of the outputs to see that in full."
+    " What repeats stays folded: there are {nodes:,} nodes, and a page shows up to {most:,} boxes. "
+    "Trace a part of the graph to see that in full."
 )
 KEYS = "Keys: arrows go along the graph, Escape lets go, + − 0 zoom, / searches"
 KEY_FOR_REPEATS = ", f folds what repeats"
