@@ -24,7 +24,8 @@ def attended(test: ast.expr, line: int, *, asks_nan: bool) -> ast.expr:
     rewritten = copy.deepcopy(test)
     texts = zip(ast.walk(rewritten), ast.walk(test), strict=True)
     attending = _Attending(line, dict(texts), asks_nan=asks_nan)
-    return attending.visit(rewritten)
+    attended_test: ast.expr = attending.visit(rewritten)
+    return attended_test
 
 
 class Vacuous:
