@@ -108,10 +108,9 @@ def _told(name: str, value: Any) -> str:
 def _is_false(value: Any) -> bool:
     if isinstance(value, bool):
         return not value
-    if str(getattr(value, "dtype", "")) not in {"bool", "torch.bool"}:
-        return False
     try:
-        return not bool(value.all())
+        is_mask = str(getattr(value, "dtype", "")) in {"bool", "torch.bool"}
+        return is_mask and not bool(value.all())
     except Exception:  # noqa: BLE001 - whatever an array of the page cannot do
         return False
 
