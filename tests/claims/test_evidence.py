@@ -78,7 +78,7 @@ KEPT += '"problems": 0, "claims": {}}'
 
 
 @pytest.mark.parametrize(("since", "red"), [("99", True), ("98.5", False)])
-def test_a_claim_that_no_version_judges_is_red(since: str, red: bool, tmp_path: Path) -> None:
+def test_a_claim_that_no_version_judges_is_red(since: str, tmp_path: Path, *, red: bool) -> None:
     (tmp_path / "page.md").write_text(RANGED.replace("SINCE", since))
     (tmp_path / "98.5.0.json").write_text(KEPT)
     config = Config(root=tmp_path, versions=".")
@@ -133,7 +133,8 @@ def is_alive(process: int) -> bool:
 
 
 def test_a_page_is_not_blamed_for_a_process_that_is_killed_beside_it(tmp_path: Path) -> None:
-    page, killed = waiting_page(tmp_path), []
+    page = waiting_page(tmp_path)
+    killed: list[int] = []
 
     def kill() -> None:
         killed.extend(started(tmp_path))

@@ -478,12 +478,17 @@ def test_a_site_in_a_single_file_tells_true_claims_from_false_ones(
     shown = (build.html / name).read_text()
     assert shown.count("line 8: claim is FALSE") == 1
     if builder == "singlehtml":
-        assert re.findall(r'class="claim claim-(\w+) ', shown) == ["false", "true"]  # as the tree has them
+        assert re.findall(r'class="claim claim-(\w+) ', shown) == [
+            "false",
+            "true",
+        ]  # as the tree has them
 
 
 def test_a_check_of_links_builds_the_site_too(build: Building) -> None:
     timeout = socket.getdefaulttimeout()
     try:
-        assert build(builder="linkcheck", index=FIRST.replace("second", "late"), late="# Late\n") == (0, "")
+        assert build(
+            builder="linkcheck", index=FIRST.replace("second", "late"), late="# Late\n"
+        ) == (0, "")
     finally:
         socket.setdefaulttimeout(timeout)

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from leafgrad.claims.__main__ import main
+
 Building = Any
 """The fixture `build`: a small site that builds itself."""
 

@@ -28,7 +28,6 @@ class Config:
         """List the Markdown files of `pages`, without what a build left behind."""
         return find_pages([self.root / page for page in self.pages])
 
-
     def beside(self) -> list[Path]:
         """List the README beside the table, if nobody has named it."""
         named = {file.resolve() for file in self.files()}

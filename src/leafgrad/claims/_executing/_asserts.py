@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from leafgrad.claims._executing._raised import line_of
-from leafgrad.claims._executing._reporting import RECORDER, last_name, report
+from leafgrad.claims._executing._reporting import last_name, report
 from leafgrad.claims._executing._vacuous import Vacuous, attended, speaks_of_nan
 from leafgrad.claims._page import Cell, Doctest, Step
 from leafgrad.claims._record import Check
@@ -46,11 +46,12 @@ def has_checks(source: str) -> bool:
     return _CHECKS.search(source) is not None
 
 
-def recorded(tree: ast.AST) -> ast.AST:
+def recorded(tree: ast.Module) -> ast.Module:
     """Rewrite the checks in `tree` so that what they find is reported before it is judged."""
     tests = [node.test for node in statements(tree) if isinstance(node, ast.Assert)]
     asks_nan = any(speaks_of_nan(test) and not _has_mask(test) for test in tests)
-    return ast.fix_missing_locations(_Reporting(asks_nan=asks_nan).visit(tree))
+    _Reporting(asks_nan=asks_nan).visit(tree)
+    return ast.fix_missing_locations(tree)
 
 
 @functools.lru_cache(maxsize=4096)  # each mutant of a claim is judged with all that stands above it
@@ -64,7 +65,7 @@ def asserts(step: Step) -> tuple[tuple[int, str], ...]:
         for line, source in _sources(step)
         if has_checks(source)
         for node in _unconditional(_parsed(source, line))
-        if (text := checked(node)) is not None
+        if isinstance(node, ast.stmt) and (text := checked(node)) is not None
     )
 
 
@@ -206,9 +207,7 @@ class Recorder:
         if not passed:
             self._false.add(line)
         asked = self._asking()
-        self._keep(
-            Check(line=line, kind=kind, text=text, passed=passed, found=found, asked=asked)
-        )
+        self._keep(Check(line=line, kind=kind, text=text, passed=passed, found=found, asked=asked))
 
     def _asking(self) -> int | None:
         """Return the line of the cell that is being executed; None where a thread has none."""

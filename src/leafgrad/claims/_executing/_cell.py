@@ -51,7 +51,9 @@ def execute_cell(
         last = tree.body.pop() if _shows_last(tree, cell.source) else None
         for line, reason in unread(tree):
             watch.complain(reason, line)
-        exec(compile(watched(recorded(tree)), path, "exec", dont_inherit=True, optimize=0), namespace)
+        exec(
+            compile(watched(recorded(tree)), path, "exec", dont_inherit=True, optimize=0), namespace
+        )
         if isinstance(last, ast.Expr):
             expression = compile(ast.Expression(last.value), path, "eval", dont_inherit=True)
             with _reported(last):
@@ -116,9 +118,7 @@ def says_nothing(cell: Cell) -> Iterator[Problem]:
             yield Problem(cell.fence, f":{option}: must say what the message holds: {declared!r}")
 
 
-def cut_short(
-    cell: Cell, error: BaseException | None, path: str
-) -> Iterator[Problem]:
+def cut_short(cell: Cell, error: BaseException | None, path: str) -> Iterator[Problem]:
     """Yield the line of a cell that declares its exception, and has more below what raised it."""
     frames = traceback.walk_tb(error.__traceback__ if error is not None else None)
     here = (line for frame, line in frames if frame.f_code.co_filename == path)

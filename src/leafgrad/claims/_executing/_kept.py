@@ -215,7 +215,7 @@ class _Recorded(list[Any]):
         self._kept.ask(self._line)
         return super().__repr__()
 
-    __hash__ = None  # type: ignore[assignment] # as that of any list
+    __hash__ = None  # as that of any list
 
 
 def _flat(arguments: tuple[Any, ...]) -> Iterator[Any]:

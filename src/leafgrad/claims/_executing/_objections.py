@@ -76,29 +76,36 @@ def _affirmed(test: ast.expr) -> Iterator[ast.expr]:
 
 def _always_true(part: ast.expr) -> str | None:
     """Say why a part of a test is true of anything; None where it is not."""
+    if isinstance(part, ast.Compare) and len(part.ops) == 1:
+        return _always_holds(part, part.left, part.ops[0], part.comparators[0])
+    why = None
     match part:
         case ast.BoolOp(op=ast.Or(), values=values) if any(map(_is_constant, values)):
             constant = next(filter(_is_constant, values))
-            return f"this assert cannot fail: `or {ast.unparse(constant)}` is always true"
+            why = f"`or {ast.unparse(constant)}` is always true"
         case ast.Constant(value=str(text)) if text:
             return f"this assert takes {text!r} for a test: a message follows a comma"
         case ast.JoinedStr() | ast.Call(func=ast.Name(id="ascii" | "format" | "repr" | "str")):
-            return f"this assert cannot fail: {ast.unparse(part)} is text, which is true"
-        case ast.Compare(
-            left=ast.Call(func=ast.Name(id="len")), ops=[ast.GtE()], comparators=[ast.Constant(0)]
-        ):
-            return f"this assert cannot fail: no length is below 0: {ast.unparse(part)}"
-        case ast.Compare(left=ast.Constant(value=""), ops=[ast.In()]):
-            return f"this assert cannot fail: all text holds '': {ast.unparse(part)}"
+            why = f"{ast.unparse(part)} is text, which is true"
         case ast.Call(func=ast.Name(id="isinstance"), args=[_, ast.Name(id="object")]):
-            return f"this assert cannot fail: everything is an object: {ast.unparse(part)}"
-        case ast.Compare(left=left, ops=[sign], comparators=[right]) if isinstance(sign, _SAME):
-            is_name = isinstance(left, ast.Name)  # an attribute may be made anew each time
-            if ast.dump(left) == ast.dump(right) and (is_name or not isinstance(sign, ast.Is)):
-                return _itself(left) if _is_fixed(left) else None
+            why = f"everything is an object: {ast.unparse(part)}"
         case ast.Call() if _compares_alike(part):
             return _itself(part)
-    return None
+    return why and f"this assert cannot fail: {why}"
+
+
+def _always_holds(
+    part: ast.Compare, left: ast.expr, sign: ast.cmpop, right: ast.expr
+) -> str | None:
+    """Say why a comparison is true of anything; None where it is not."""
+    match left, sign, right:
+        case ast.Call(func=ast.Name(id="len")), ast.GtE(), ast.Constant(value=0):
+            return f"this assert cannot fail: no length is below 0: {ast.unparse(part)}"
+        case ast.Constant(value=""), ast.In(), _:
+            return f"this assert cannot fail: all text holds '': {ast.unparse(part)}"
+    is_same = isinstance(sign, _SAME) and ast.dump(left) == ast.dump(right)
+    is_one = isinstance(left, ast.Name) or not isinstance(sign, ast.Is)  # an attribute may be new
+    return _itself(left) if is_same and is_one and _is_fixed(left) else None
 
 
 def _compares_alike(call: ast.Call) -> bool:

@@ -66,7 +66,7 @@ class Unread:
             self._complain(f"nobody looks at what {name}() gives here: {what}", line)
         return value
 
-    def passes(self, line: int, is_broad: bool) -> None:
+    def passes(self, line: int, is_broad: bool) -> None:  # noqa: FBT001 - as code is built
         """Complain if the exception that is being handled must not be passed over."""
         name = sys._getframe(1).f_code.co_name  # noqa: SLF001 - documented
         self.swallows(sys.exception(), line, is_broad=is_broad, function=name)
@@ -108,10 +108,9 @@ def _told(name: str, value: Any) -> str:
 def _is_false(value: Any) -> bool:
     if isinstance(value, bool):
         return not value
-    if str(getattr(value, "dtype", "")) not in {"bool", "torch.bool"}:
-        return False
     try:
-        return not bool(value.all())
+        is_mask = str(getattr(value, "dtype", "")) in {"bool", "torch.bool"}
+        return is_mask and not bool(value.all())
     except Exception:  # noqa: BLE001 - whatever an array of the page cannot do
         return False
 
@@ -128,7 +127,7 @@ class _Telling(ast.NodeTransformer):
             node.value = ast.copy_location(told, node.value)
         return node
 
-    def visit_Try(self, node: ast.Try) -> ast.AST:
+    def visit_Try(self, node: ast.Try | ast.TryStar) -> ast.AST:
         is_expected = any(isinstance(part, ast.Raise | ast.Assert) for part in node.orelse)
         for handler in () if is_expected else node.handlers:
             is_broad = _broad(handler.type)

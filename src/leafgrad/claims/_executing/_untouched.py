@@ -7,8 +7,8 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from types import ModuleType
-from typing import Any
+from types import ModuleType, TracebackType
+from typing import Any, Protocol
 
 from leafgrad.claims._executing._kept import Kept
 from leafgrad.claims._executing._reporting import RECORDER
@@ -26,6 +26,12 @@ _HEARD: tuple[tuple[ModuleType, str], ...] = (
 )
 
 Complain = Callable[[str, int | None], None]
+
+
+class Check(Protocol):
+    """What complains of a line of the page that is `silent`, and names the `cure`."""
+
+    def __call__(self, *, silent: bool, cure: str) -> None: ...
 
 
 class Untouched:
@@ -52,34 +58,6 @@ def refuse_silence(kept: Kept, unread: Unread, complain: Complain) -> None:
         if silent and (line := kept.line("warnings")) is not None:
             complain(cure, line or None)
 
-    class CatchWarnings(warnings.catch_warnings):
-        def __init__(self, *, action: Any = None, **options: Any) -> None:
-            check(silent=action == "ignore", cure=_ANNOUNCE)
-            super().__init__(action=action, **options)
-
-        def __enter__(self) -> Any:
-            caught = super().__enter__()
-            return None if caught is None else kept.recorded(caught)
-
-    class RedirectStderr(contextlib.redirect_stderr[Any]):
-        def __init__(self, new_target: Any) -> None:
-            check(silent=not hasattr(new_target, "getvalue"), cure=_KEEP)
-            super().__init__(new_target)
-
-        def __exit__(self, *error: Any) -> None:
-            super().__exit__(*error)
-            if sys.getrefcount(self._new_target) <= _OWN_REFERENCES:  # nobody else has it
-                check(silent=bool(self._new_target.getvalue()), cure=_KEEP)
-
-    class Suppress(contextlib.suppress):
-        def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
-            is_swallowed = super().__exit__(kind, error, trace)
-            if is_swallowed and (line := kept.line("contextlib")) is not None:
-                name = sys._getframe(1).f_code.co_name  # noqa: SLF001 - documented
-                is_broad = not _BROAD.isdisjoint(self._exceptions)
-                unread.swallows(error, line, is_broad=is_broad, function=name)
-            return is_swallowed
-
     def checked(function: Callable[..., None]) -> Any:
         @functools.wraps(function)
         def call(action: Any, *arguments: Any, **options: Any) -> None:
@@ -90,12 +68,61 @@ def refuse_silence(kept: Kept, unread: Unread, complain: Complain) -> None:
 
     warnings.simplefilter = checked(warnings.simplefilter)
     warnings.filterwarnings = checked(warnings.filterwarnings)
-    warnings.catch_warnings = CatchWarnings  # type: ignore[assignment,misc]
-    contextlib.redirect_stderr = RedirectStderr  # type: ignore[misc]
-    contextlib.suppress = Suppress  # type: ignore[misc]
+    warnings.catch_warnings = _catching(kept, check)  # type: ignore[misc]
+    contextlib.redirect_stderr = _redirecting(check)  # type: ignore[misc]
+    contextlib.suppress = _suppressing(kept, unread)  # type: ignore[misc]
+
+
+def _catching(kept: Kept, check: Check) -> Any:
+    class CatchWarnings(warnings.catch_warnings):
+        def __init__(self, *, action: Any = None, **options: Any) -> None:
+            check(silent=action == "ignore", cure=_ANNOUNCE)
+            super().__init__(action=action, **options)
+
+        def __enter__(self) -> Any:
+            caught = super().__enter__()
+            return None if caught is None else kept.recorded(caught)
+
+    return CatchWarnings
+
+
+def _redirecting(check: Check) -> Any:
+    class RedirectStderr(contextlib.redirect_stderr[Any]):
+        def __init__(self, new_target: Any) -> None:
+            check(silent=not hasattr(new_target, "getvalue"), cure=_KEEP)
+            super().__init__(new_target)
+
+        def __exit__(self, *error: object) -> None:
+            super().__exit__(*error)  # type: ignore[arg-type]
+            target = vars(self)["_new_target"]
+            if sys.getrefcount(target) <= _OWN_REFERENCES:  # nobody else has it
+                check(silent=bool(target.getvalue()), cure=_KEEP)
+
+    return RedirectStderr
+
+
+def _suppressing(kept: Kept, unread: Unread) -> Any:
+    class Suppress(contextlib.suppress):
+        def __init__(self, *exceptions: type[BaseException]) -> None:
+            super().__init__(*exceptions)
+            self._is_broad = not _BROAD.isdisjoint(exceptions)
+
+        def __exit__(
+            self,
+            kind: type[BaseException] | None,
+            error: BaseException | None,
+            trace: TracebackType | None,
+        ) -> bool:
+            is_swallowed = super().__exit__(kind, error, trace)
+            if is_swallowed and (line := kept.line("contextlib")) is not None:
+                name = sys._getframe(1).f_code.co_name  # noqa: SLF001 - documented
+                unread.swallows(error, line, is_broad=self._is_broad, function=name)
+            return is_swallowed
+
+    return Suppress
 
 
 _BROAD = frozenset({Exception, BaseException})
-_OWN_REFERENCES = 2  # that of the context, and the argument of the call that counts them
+_OWN_REFERENCES = 3  # that of the context, the name here, the argument of the call that counts
 _ANNOUNCE = "warnings are ignored from here on: announce them with :warns:, or catch and count them"
 _KEEP = "what goes to stderr is thrown away: redirect it to an io.StringIO and look at it"

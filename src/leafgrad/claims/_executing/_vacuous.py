@@ -24,7 +24,8 @@ def attended(test: ast.expr, line: int, *, asks_nan: bool) -> ast.expr:
     rewritten = copy.deepcopy(test)
     texts = zip(ast.walk(rewritten), ast.walk(test), strict=True)
     attending = _Attending(line, dict(texts), asks_nan=asks_nan)
-    return attending.visit(rewritten)
+    attended_test: ast.expr = attending.visit(rewritten)
+    return attended_test
 
 
 class Vacuous:
@@ -38,9 +39,13 @@ class Vacuous:
         return self._reasons.pop((threading.get_ident(), line), "")
 
     def some(self, line: int, text: str, value: Any) -> Any:
-        """Look whether `value`, all of which must be so, holds anything at all."""
+        """Look whether `value`, all of which must be so, gives anything at all."""
         if isinstance(value, Iterator):
             return self._counted(line, text, value)
+        return self.held(line, text, value)
+
+    def held(self, line: int, text: str, value: Any) -> Any:
+        """Look whether `value` holds anything at all."""
         if _count(value) == 0:
             self._note(line, f"{text} is empty, and of nothing anything is true")
         return value
@@ -124,7 +129,7 @@ class _Attending(ast.NodeTransformer):
             elif has_equal_nan:
                 node.args[0] = self._look("known", node.args[0])
             elif name in _CLOSE:
-                node.args[0] = self._look("some", node.args[0])
+                node.args[0] = self._look("held", node.args[0])
         return node
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
@@ -145,7 +150,7 @@ class _Attending(ast.NodeTransformer):
             if not isinstance(node.args[0], ast.List | ast.Tuple | ast.Starred):
                 node.args[0] = self._look("some", node.args[0])
         elif isinstance(node.func, ast.Attribute):
-            node.func.value = self._look("some", node.func.value)
+            node.func.value = self._look("held", node.func.value)
 
     def _look(self, method: str, node: ast.expr) -> ast.expr:
         if isinstance(node, ast.Constant | ast.Starred | ast.NamedExpr):
@@ -180,11 +185,10 @@ def _is_nan(value: Any, *, at_all: bool) -> bool:
     """Tell whether a number is NaN, or any of an array's is, or all are."""
     if isinstance(value, float):
         return value != value  # noqa: PLR0124 - so NaN is told, whatever made it
-    if not re.search("float|complex", str(getattr(value, "dtype", ""))):
-        return False
-    if not 0 < (_count(value) or 0) <= _MOST:
-        return False
     try:
+        is_float = re.search("float|complex", str(getattr(value, "dtype", "")))
+        if not is_float or not 0 < (_count(value) or 0) <= _MOST:
+            return False
         found = value != value  # noqa: PLR0124 - as above
         return bool(found.any() if at_all else found.all())
     except Exception:  # noqa: BLE001 - whatever a value of the page cannot do

@@ -69,7 +69,9 @@ def _examples(first: ast.stmt, line: int) -> Iterator[Doctest]:
 def nothing_executed(cells: Sequence[Cell]) -> Iterator[Problem]:
     """Yield a problem of a page whose cells hold comments and not one statement."""
     trees = [parsed(cell.source) for cell in cells]
-    if any(cell.source.strip() for cell in cells) and all(tree is not None and not tree.body for tree in trees):
+    if any(cell.source.strip() for cell in cells) and all(
+        tree is not None and not tree.body for tree in trees
+    ):
         message = "no cell of this page holds anything but comments: nothing on it is executed"
         yield Problem(cells[0].line, message)
 

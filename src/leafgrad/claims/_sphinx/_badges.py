@@ -65,7 +65,9 @@ class ShowVerdicts(SphinxPostTransform):
                 boxes.add((path, identifier))
                 element["classes"].append(f"claim-{build.verdict(path, identifier)}")
                 _add_original(element)
-                _add_list(element, [line for line in red if (line.path, line.claim) == (path, identifier)])
+                _add_list(
+                    element, [line for line in red if (line.path, line.claim) == (path, identifier)]
+                )
         others = [line for line in red if (line.path, line.claim) not in boxes]
         for path, page in self._pages().items():
             _add_above(page, [line for line in others if line.path == path])
@@ -73,7 +75,7 @@ class ShowVerdicts(SphinxPostTransform):
     def _pages(self) -> dict[str, nodes.Element]:
         """Map each page in this document to its part: a single file or a book holds them all."""
         paths = current.get().paths
-        parts = {paths[self.env.docname]: self.document}
+        parts: dict[str, nodes.Element] = {paths[self.env.docname]: self.document}
         for part in self.document.findall(start_of_file):
             parts[paths[part["docname"]]] = part
         return parts
