@@ -53,7 +53,9 @@ class Recorded:
         self.model = nn.Sequential(nn.Linear(3, 3), nn.Sigmoid())
         self.x = leaf(2, 3)
         for _ in range(20):
-            self.model(leaf(2, 3)).sum().item()  # dead by the end of the line
+            dead = self.model(leaf(2, 3))
+            (dead * dead).sum().item()
+        del dead
         self.y = self.model(self.x)
         self.h = self.x * 2
         self.written = self.h.exp().sin()
@@ -93,7 +95,7 @@ def test_nothing_is_forgotten_while_a_backward_may_hold_what_python_does_not_see
     recordings = []
 
     def note(_: torch.Tensor) -> None:
-        with record() as recording:
+        with torch.enable_grad(), record() as recording:
             recording.log.most = 1
             for _number in range(3):
                 leaf(3).cos()

@@ -282,6 +282,18 @@ def test_the_cache_of_selective_checkpointing_counts_and_is_not_said_to_be_compu
     assert "cached" not in by_name(memory(y).states)
 
 
+def test_the_cache_is_seen_through_operators_of_several_results_and_of_plain_numbers() -> None:
+    operators = [torch.ops.aten.max.dim, torch.ops.aten._local_scalar_dense.default]
+    y = checkpoint(
+        lambda x: x.exp().max(dim=1).values * x.detach().sum().item(),
+        leaf(2, 4),
+        use_reentrant=False,
+        context_fn=partial(create_selective_checkpoint_contexts, operators),
+    )
+    cached = [saved for saved in trace_graph(y).saved if "cache" in saved.name]
+    assert {(saved.shape, saved.nbytes) for saved in cached} == {((2,), 8), ((2,), 16)}
+
+
 @pytest.mark.parametrize("is_allowed", [False, True])
 def test_a_write_into_the_cache_is_found_where_backward_refuses_it(*, is_allowed: bool) -> None:
     y = selectively(allow_cache_entry_mutation=is_allowed)

@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 
-from leafgrad import trace_graph
+from leafgrad import record, trace_graph
 from tests.models import polynomial
 from tests.render.test_piles import blocks
 
@@ -32,6 +32,22 @@ def test_the_page_knows_the_parts_of_each_call_of_a_module_and_its_own_leaves() 
     }
     assert {*calls["1.perceptron.0"]["parts"]} < {*calls["1"]["parts"]}
     assert sorted(full["order"]) == [*range(len(trace.nodes))]
+
+
+def test_repeats_across_modules_that_differ_in_more_than_a_number_are_no_module() -> None:
+    layers = {
+        name: torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Tanh()) for name in "abcdefgh"
+    }
+    model = torch.nn.Sequential()
+    for name, layer in layers.items():
+        model.add_module(name, layer)
+    with record() as recording:
+        y = model(torch.ones(1, 2)).sum()
+    data = re.search(r'id="data">(.*?)</script>', trace_graph(y, recording=recording).to_html())
+    assert data is not None
+    folded, full = json.loads(data[1])
+    assert not {*"bcdefgh"} & {call["name"] for call in folded["calls"]}
+    assert {*layers} <= {call["name"] for call in full["calls"]}
 
 
 def test_a_graph_that_is_too_large_even_when_it_is_folded_is_refused() -> None:
