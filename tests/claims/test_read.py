@@ -132,6 +132,25 @@ def test_one_line_of_many_calls_in_prose_takes_no_longer_than_others() -> None:
     assert time.process_time() - start < 5
 
 
+HARD = {
+    "digits": "[" + "1" * 60 + "x",
+    "groups": "[" + "1," * 60 + "x",
+    "thousands": "[" + "1,111" * 60 + "x",
+    "fractions": "[" + "1.1" * 60 + "x",
+    "spaces": "0 " + "1 " * 60 + "x",
+}
+
+
+@pytest.mark.parametrize("hard", HARD.values(), ids=HARD.keys())
+def test_many_numbers_take_no_longer_than_others(hard: str) -> None:
+    start = time.process_time()
+    text = (
+        f"# It is {hard}\n\n${hard} = {hard}$\n\n```text\n{hard}\n```\n\n| a |\n|---|\n| {hard} |\n"
+    )
+    parse_page(f"{text}\n:::{{claim}} a/b\n{text}\n:::\n", "page.md")
+    assert time.process_time() - start < 5
+
+
 ODD = {
     "deep-parentheses": "```\n" + "(" * 5000 + "\n```\n",
     "deep-signs": "```\n" + "-" * 100_000 + "1\n```\n",

@@ -12,8 +12,9 @@ _PRINTED = re.compile(
 )
 """What a line of output begins with."""
 
+_ITEM = rf"(?:{_FIGURE}|nan|inf|True|False|\.\.\.)"
 _ARRAY = re.compile(
-    rf"[\[(]+(?=.*(?:\d|nan|True|False))[\s,]*(?:(?:{_FIGURE}|nan|inf|True|False|\.\.\.)[\s,\[\]()]*)+[\])]|{_FIGURE}"
+    rf"[\[(]+(?=.*(?:\d|nan|True|False))[\s,]*{_ITEM}(?:[\s,\[\]()]+{_ITEM})*[\s,]*[\])]+|{_FIGURE}"
 )
 _SHOWN = re.compile(r"[\[({](?!\s)")
 _METRIC = r"(?:loss|acc(?:uracy)?|error|[rm]?mse|mae|grad(?:ient)?|norm|speed-?up|elapsed|peak)"

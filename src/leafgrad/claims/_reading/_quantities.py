@@ -17,7 +17,8 @@ _VERBATIM = frozenset({None, "code", "literal"})
 
 _RELATION = re.compile(r"[=<>≈≤≥&]|\\(?:approx|simeq|equiv|leq?|geq?|neq?|to|quad|\\)(?![a-z])")
 _LAYOUT = re.compile(r"\\(?:[,;:!%]|left|right|(?:mathrm|text)\{[^}]*\})|[\s{}()\[\]]")
-_VALUE = re.compile(rf"[-+−]?(?:\\[dt]?frac\d+|{_FIGURE}(?:[,/][-+−]?{_FIGURE})*)")
+_SIMPLE = r"[-+−]?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+_VALUE = re.compile(rf"[-+−]?\\[dt]?frac\d+|{_SIMPLE}(?:[,/]{_SIMPLE})*")
 
 _SMALL = (
     "three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
