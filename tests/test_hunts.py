@@ -186,6 +186,10 @@ def named_constant(x: Tensor, c: Tensor) -> Tensor:
     return (x * 2 + c).sum()  # born
 
 
+def summed_by_letters(x: Tensor, c: Tensor) -> Tensor:
+    return torch.einsum("i,i->", x, c)  # born
+
+
 def written_out_of_sight(x: Tensor) -> Tensor:
     y = x * 2
     y.data.fill_(NAN)
@@ -383,6 +387,13 @@ CASES = {
         lambda: {"x": leaf(1.0, 2.0), "c": with_nan(2)},
         (("AddBackward0", "NaN", None),),
         given=("c",),
+    ),
+    "a constant among any number of arguments": Case(
+        summed_by_letters,
+        lambda: {"x": leaf(1.0, 2.0), "c": with_nan(2)},
+        (("*", "NaN", None),),
+        (("*", "NaN", None),),
+        ("c",),
     ),
     "a write out of sight": Case(
         written_out_of_sight,

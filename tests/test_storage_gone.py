@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from leafgrad import GraphTrace, describe_tensor, trace_graph
+from leafgrad import GraphTrace, describe_tensor, higher_order_grad, trace_graph
 
 NOTHING = "not read: its storage holds nothing"
 GIVE_BACK = (
@@ -162,6 +162,36 @@ def emptied() -> tuple[torch.Tensor, torch.Tensor]:
     y = (w * w).sum()
     w.untyped_storage().resize_(0)
     return w, y
+
+
+def constant() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    x, c = torch.ones(9, requires_grad=True), torch.ones(9)
+    return x, c, x * x * c
+
+
+def test_backward_raises_before_it_reads_what_is_gone() -> None:
+    _, y = emptied()
+    with pytest.raises(RuntimeError, match=r"^what MulBackward0 saved as 'other' must hold data "):
+        trace_graph(y, gradients=True)
+
+
+def test_backward_is_not_started_with_what_is_gone() -> None:
+    one = torch.ones(9)
+    y = torch.ones(9, requires_grad=True) * 2
+    one.untyped_storage().resize_(0)
+    with pytest.raises(ValueError, match=r"^grad_outputs must hold data, but of one its storage "):
+        trace_graph(y, gradients=True, grad_outputs=one)
+
+
+def test_a_derivative_raises_before_it_reads_what_is_gone() -> None:
+    x, c, z = constant()
+    c.untyped_storage().resize_(0)
+    with pytest.raises(RuntimeError, match=r"^what MulBackward0 saved as 'other' must hold data, "):
+        higher_order_grad(z, x, 2)
+    x, _, z = constant()
+    x.untyped_storage().resize_(0)
+    with pytest.raises(RuntimeError, match=r"^inputs must hold data, but its storage holds nothi"):
+        higher_order_grad(z, x, 2)
 
 
 def test_a_storage_that_is_given_back_is_read_again() -> None:

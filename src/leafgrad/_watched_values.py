@@ -77,11 +77,11 @@ def _arguments(
     A normalisation in training only writes into its running statistics, behind the version's back.
     """
     names: Iterable[object] = range(len(args))
-    if isinstance(func, FunctionType):
+    if isinstance(func, FunctionType) and func.__code__.co_argcount >= len(args):
         names = func.__code__.co_varnames
     given: dict[object, Any] = dict(zip(names, args, strict=False))
     given.update(kwargs)
-    is_training = given.get("training") or given.get("use_input_stats")
+    is_training = any(given.get(flag) is True for flag in ("training", "use_input_stats"))
     for name, argument in given.items():
         if not (is_training and str(name).startswith("running_")):
             for tensor in tensors_in((argument,)):
