@@ -43,7 +43,7 @@ class Step(NamedTuple):
         """Give an argument of the operation that the node saved."""
         if name not in self.seen:
             value = _autograd.kept(self.node, name)
-            self.seen[name] = self._in_range(value) if isinstance(value, Tensor) else value
+            self.seen[name] = self._precise(value) if isinstance(value, Tensor) else value
         return self.seen[name]
 
     def tensor(self, name: str) -> Tensor:
@@ -51,17 +51,18 @@ class Step(NamedTuple):
         tensor: Tensor | None = self.seen.get(name)
         if tensor is None:
             look = _autograd.kept if self.is_in_backward else _autograd.kept_at_hand
-            tensor = self.seen[name] = self._in_range(look(self.node, name))
+            tensor = look(self.node, name)
+            if tensor.dtype != self.dtype:
+                tensor = self._precise(tensor)
+            self.seen[name] = tensor
         return tensor
 
     def wide(self, dtype: torch.dtype) -> torch.dtype:
         """Give a floating dtype, or that of coefficients where it is less precise."""
         return wider(dtype, self.dtype)
 
-    def _in_range(self, value: Tensor) -> Tensor:
-        if value.dtype == self.dtype or not value.is_floating_point():
-            return value
-        return at_least(value, self.dtype)
+    def _precise(self, value: Tensor) -> Tensor:
+        return at_least(value, self.dtype) if value.is_floating_point() else value
 
     def jet(self, name: str, series: Series | None) -> Jet:
         """Give a tensor that the node saved, with its series."""
