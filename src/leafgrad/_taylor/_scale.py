@@ -121,17 +121,21 @@ def attempts(dtype: torch.dtype, factorial: int, order: int) -> tuple[Attempt, A
 
     Nothing is carried in half precision, and in single precision no more than a few orders. From
     there, double precision has all the range that there can be need for below the coefficients.
-    Up to order 2, zeros are common, and trusted unless what is differentiated is large.
+    Up to order 2, zeros are common, and trusted unless what is differentiated is large; of order 1,
+    nothing is a power of what is small.
     """
     bias, large = (0, 2.0**30) if order <= _PLAIN else (20, 0)
+    is_powered = order > 1
     wide = Attempt(_scaled(torch.float64, factorial, order, 300), Room(0, _MOST))
     if dtype == torch.float64:
         double = _scaled(dtype, factorial, order, 5 * bias)
-        return Attempt(double, Room(2.0**-400, _MOST, large)), search(factorial, order)[0]
+        return Attempt(double, Room(is_powered * 2.0**-400, _MOST, large)), search(
+            factorial, order
+        )[0]
     if order > _SHORT:
         return wide, None
     single = _scaled(torch.float32, factorial, order, bias)
-    return Attempt(single, Room(2.0**-30, 2.0**64, large)), wide
+    return Attempt(single, Room(is_powered * 2.0**-30, 2.0**64, large)), wide
 
 
 @lru_cache(maxsize=256)
