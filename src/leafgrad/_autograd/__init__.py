@@ -24,6 +24,7 @@ from leafgrad._autograd._formula import (
     lacks_formula,
     uses_running_statistics,
 )
+from leafgrad._autograd._formulas import gives_zeros, may_give_zeros, refuses
 from leafgrad._autograd._forward import (
     Recomputation,
     TensorType,
@@ -52,6 +53,7 @@ from leafgrad._autograd._node import (
     outputs_of,
 )
 from leafgrad._autograd._numbers import holds_numbers, numbered_output, results_in_slots, unseen
+from leafgrad._autograd._parameters import is_state, watched_parameters
 from leafgrad._autograd._path import Path, edge, gradient_edge, has_accumulator, path_between
 from leafgrad._autograd._saved import (
     SavedFacts,
@@ -66,25 +68,35 @@ from leafgrad._autograd._saved import (
 from leafgrad._autograd._sequence import next_sequence_nr, sequence_nr, sequence_nrs
 from leafgrad._autograd._skeleton import Skeleton, number_of
 from leafgrad._autograd._tensor import (
+    StorageReference,
     base,
     facts,
     function_modes,
     has_grad,
+    hooks_of,
     is_invalid_view,
     is_parameter,
     is_parameter_or_view,
+    is_plain_leaf,
     is_view,
     plain,
     reader,
     shape,
     storage,
+    storage_identity,
+    storage_reference,
     storages_of_parameters,
     unobserved,
     version,
 )
 from leafgrad._autograd._twice import is_marked_once_differentiable, is_once_differentiable
 from leafgrad._autograd._walk import Edge, Wiring, grad_fn_name, survey, walk
-from leafgrad._autograd._wrapper import functorch_wrapper, is_wrapped, unwrapped
+from leafgrad._autograd._wrapper import (
+    functorch_wrapper,
+    is_wrapped,
+    unwrapped,
+    without_wrappers,
+)
 
 __all__ = [
     "Edge",
@@ -96,6 +108,7 @@ __all__ = [
     "Skeleton",
     "Slot",
     "State",
+    "StorageReference",
     "Successors",
     "TensorType",
     "Told",
@@ -110,6 +123,7 @@ __all__ = [
     "forward_outputs",
     "function_modes",
     "functorch_wrapper",
+    "gives_zeros",
     "grad_fn_name",
     "gradient_edge",
     "gradient_of_all",
@@ -118,6 +132,7 @@ __all__ = [
     "has_grad",
     "hides_saved",
     "holds_numbers",
+    "hooks_of",
     "in_backward",
     "is_cast",
     "is_compiled",
@@ -131,7 +146,9 @@ __all__ = [
     "is_own_formula",
     "is_parameter",
     "is_parameter_or_view",
+    "is_plain_leaf",
     "is_refusal",
+    "is_state",
     "is_training_batch_norm",
     "is_view",
     "is_wrapped",
@@ -145,6 +162,7 @@ __all__ = [
     "lacks_formula",
     "leaf_variable",
     "leaf_variables",
+    "may_give_zeros",
     "next_functions",
     "next_sequence_nr",
     "node_name",
@@ -155,6 +173,7 @@ __all__ = [
     "path_between",
     "plain",
     "reader",
+    "refuses",
     "results_in_slots",
     "retained_grads_kept",
     "saved_facts",
@@ -163,6 +182,8 @@ __all__ = [
     "sequence_nrs",
     "shape",
     "storage",
+    "storage_identity",
+    "storage_reference",
     "storages_of_parameters",
     "survey",
     "taken",
@@ -173,4 +194,6 @@ __all__ = [
     "version",
     "walk",
     "watched_nodes",
+    "watched_parameters",
+    "without_wrappers",
 ]

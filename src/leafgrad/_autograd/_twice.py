@@ -25,9 +25,27 @@ def is_once_differentiable(node: Node) -> bool:
 
 
 _ONCE = {
+    "CdistBackward0",
     "CtcLossBackward0",
+    "CudnnCtcLossBackward0",
+    "CudnnRnnBackward0",
+    "EmbeddingBagBackward0",
+    "FakeQuantizeLearnablePerChannelAffineBackward0",
+    "FakeQuantizeLearnablePerTensorAffineBackward0",
+    "HardsigmoidBackward0",
+    "MaskedSoftmaxBackward0",
+    "MiopenCtcLossBackward0",
+    "MiopenRnnBackward0",
     "MultiMarginLossBackward0",
     "MultilabelMarginLossBackward0",
+    "PdistBackward0",
+    "ScaledDotProductCudnnAttentionBackward0",
+    "ScaledDotProductEfficientAttentionBackward0",
+    "ScaledDotProductFlashAttentionBackward0",
     "ScaledDotProductFlashAttentionForCpuBackward0",
     "SegmentReduceBackward0",
+    "SparseMmReduceImplBackward0",
+    "SparseSoftmaxBackward0",
+    "SparseSumBackward0",
+    "StandardGammaBackward0",
 }
