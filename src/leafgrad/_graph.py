@@ -167,9 +167,24 @@ def _names_and_tensors(names: object) -> Iterator[tuple[object, object]]:
             yield from names.named_parameters(remove_duplicate=False)
             yield from names.named_buffers(remove_duplicate=False)
         case Mapping():
+            _check_state(names)
             yield from names.items()
         case _:
             raise TypeError(
                 "names must be a module or a mapping from name to tensor, not "
                 f"{type(names).__name__}; pass the model, or name tensors as in names={{'x': x}}"
             )
+
+
+def _check_state(names: Mapping[object, object]) -> None:
+    """Refuse what ``state_dict()`` gave: its tensors are other ones, which are in no graph."""
+    if _autograd.is_state(names) and names and not any(map(_is_kept, names.values())):
+        raise ValueError(
+            "names must hold the tensors themselves, not those of state_dict(), which are detached "
+            "and in no graph; pass the model, or dict(model.named_parameters())"
+        )
+
+
+def _is_kept(value: object) -> bool:
+    """Say whether ``state_dict(keep_vars=True)`` may have given this."""
+    return isinstance(value, torch.nn.Parameter) or getattr(value, "requires_grad", False)

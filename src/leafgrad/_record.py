@@ -122,7 +122,8 @@ def record(*, lines: bool = True, values: bool = False) -> Iterator[Recording]:
         watching.enter_context(as_written())
         watching.enter_context(watched_modules(log))
         if lines:
-            watching.enter_context(WatchedCalls(log))
+            calls = watching.enter_context(WatchedCalls(log))
+            watching.enter_context(_autograd.watched_parameters(calls.note_parameter))
         if values:
             watching.enter_context(WatchedValues(log))
         yield Recording(log)
