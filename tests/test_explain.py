@@ -1,8 +1,10 @@
 """Why a tensor has no gradient: each cause on a real graph, and no other."""
 
+import functools
 import gc
 import json
 import re
+import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from leafgrad import CutKind, GradCause, GradExplanation, explain_grad, record
 
@@ -339,7 +342,8 @@ def test_a_new_tensor_is_not_taken_for_one_that_is_gone() -> None:
         for _ in range(100):
             x.detach()
         loss = (torch.ones(2) * W).sum()
-    assert explain_grad(x, loss, recording=recording).cause is GradCause.UNUSED
+    explanation = explain_grad(x, loss, recording=recording)
+    assert (explanation.cause, explanation.cuts) == (GradCause.LOST, ())
 
 
 def test_a_graph_that_is_gone_still_tells() -> None:
@@ -466,3 +470,266 @@ def test_inspecting_changes_nothing() -> None:
 def test_anything_else_is_refused(tensor: Any, outputs: Any, error: Any, message: str) -> None:
     with pytest.raises(error, match=message):
         explain_grad(tensor, outputs)
+
+
+# --- What cannot be seen, and what comes though nothing was changed
+
+
+def blocks() -> tuple[torch.Tensor, nn.Linear]:
+    linear = nn.Linear(2, 2)
+    loss = checkpoint(linear, leaf(2), use_reentrant=True).sum()
+    return loss, linear
+
+
+def test_what_a_reentrant_checkpoint_fills_cannot_be_seen() -> None:
+    with record() as recording:
+        loss, linear = blocks()
+    explanation = explain_grad(linear.weight, loss, recording=recording)
+    assert (explanation.cause, explanation.will_be_filled) == (GradCause.UNSEEN, None)
+    assert "the code of CheckpointFunctionBackward (checkpoint.py:" in explanation.because
+    text = " ".join(str(explanation).split())
+    assert "filled by backward cannot be seen" in text
+    assert "cannot be seen" in explanation._repr_html_()
+    assert explanation.to_dict()["will_be_filled"] is None
+    loss.backward()
+    assert linear.weight.grad is not None
+
+
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad=True")
+def test_a_reentrant_checkpoint_of_what_needs_no_gradient_is_the_cut() -> None:
+    linear = nn.Linear(2, 2)
+    with record() as recording:
+        loss = checkpoint(linear, torch.ones(2), use_reentrant=True).sum()
+    explanation = explain_grad(linear.weight, loss, recording=recording)
+    assert lines(explanation) == [
+        "loss = checkpoint(linear, torch.ones(2), use_reentrant=True).sum()"
+    ]
+    assert "call it with use_reentrant=False" in explanation.cure
+
+
+class Stopping(torch.autograd.Function):
+    @staticmethod
+    def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
+        return 2 * x
+
+    @staticmethod
+    def backward(_: Any, *__: Any) -> Any:
+        return None
+
+
+class Asking(Stopping):
+    @staticmethod
+    def backward(_: Any, *gradients: Any) -> Any:
+        return given(gradients[0])
+
+
+def given(gradient: Any) -> Any:
+    return 2 * gradient
+
+
+def of_custom(function: Any, *inputs: torch.Tensor) -> Any:
+    return function.apply(*inputs)
+
+
+def test_a_custom_backward_that_gives_none_stops_the_gradient() -> None:
+    x = leaf(2)
+    loss = of_custom(Stopping, x).sum()
+    explanation = explain_grad(x, loss)
+    assert (explanation.cause, explanation.will_be_filled) == (GradCause.STOPPED, False)
+    assert explanation.is_reached
+    assert "StoppingBackward (test_explain.py:" in explanation.because
+    loss.backward()
+    assert x.grad is None
+
+
+def test_a_custom_backward_that_hands_on_what_another_gives_cannot_be_seen() -> None:
+    x = leaf(2)
+    loss = of_custom(Asking, x).sum()
+    explanation = explain_grad(x, loss)
+    assert (explanation.cause, explanation.will_be_filled) == (GradCause.UNSEEN, None)
+    h = x * 1
+    assert explain_grad(h, of_custom(Asking, h)).will_be_filled is False
+
+
+def test_an_operator_without_a_formula_stops_the_gradient() -> None:
+    with torch.library._scoped_library("leafgrad_explain", "DEF") as library:
+        library.define("twice(Tensor x) -> Tensor")
+        library.impl("twice", lambda x: 2 * x.detach(), "CPU")
+        x = leaf(2)
+        y = torch.ops.leafgrad_explain.twice(x)
+        assert y.grad_fn is not None
+        explanation = explain_grad(x, y.sum())
+    assert (explanation.cause, explanation.will_be_filled) == (GradCause.STOPPED, False)
+    assert explanation.because.endswith("WarnNotImplemented.")
+
+
+def test_a_gradient_that_an_operation_makes_zero_is_told() -> None:
+    x = leaf(2)
+    explanation = explain_grad(x, x.round().sum())
+    assert (explanation.cause, explanation.will_be_filled) == (GradCause.ALL_ZERO, True)
+    assert explanation.because.endswith("RoundBackward0.")
+    assert explain_grad(x, (x.round() + x).sum()).cause is GradCause.NOT_RUN
+    x.round().sum().backward()
+    assert x.grad is not None
+    assert not x.grad.any()
+
+
+def test_hooks_are_named_as_what_they_do_is_not_looked_at() -> None:
+    x = leaf(2)
+    x.register_hook(functools.partial(torch.mul, 0))
+    explanation = explain_grad(x, x.sum())
+    assert (explanation.hooks, explanation.will_be_filled) == (("partial",), True)
+    x.register_post_accumulate_grad_hook(given)
+    explanation = explain_grad(x, x.sum())
+    assert explanation.will_be_filled is None
+    assert re.fullmatch(r"given \(test_explain.py:\d+\)", explanation.hooks[1])
+    assert "What its hooks do to the gradient is not looked at" in str(explanation)
+
+
+def test_what_another_backward_does_to_a_filled_gradient_depends_on_the_graph() -> None:
+    x, y = filled()
+    cure = explain_grad(x, x.exp().sum()).cure
+    assert cure.startswith("Another backward from the outputs adds to it. Whether its numbers are")
+    x, y = leaf(2), leaf(2)
+    loss = x.exp().sum()
+    loss.backward()
+    assert explain_grad(x, loss).cure.startswith("To add to it, compute the outputs again")
+    other = explain_grad(x, y.exp().sum())
+    assert other.cure == "A backward from these outputs is not seen to add to it."
+
+
+# --- What is said where no cut is known
+
+
+def test_a_leaf_that_was_used_for_something_else_is_not_called_unused() -> None:
+    x = leaf(2)
+    with record() as recording:
+        unrelated = x.exp()
+        loss = W.sum()
+    explanation = explain_grad(x, loss, recording=recording)
+    assert explanation.cause is GradCause.LOST
+    assert "exp in test_explain.py:" in explanation.because
+    del unrelated
+
+
+def test_a_flag_that_came_too_late_is_told() -> None:
+    x = torch.ones(2)
+    with record() as recording:
+        loss = (x * W).sum()
+    x.requires_grad_()
+    explanation = explain_grad(x, loss, recording=recording)
+    assert explanation.cause is GradCause.LATE
+    assert "mul in test_explain.py:" in explanation.because
+
+
+def in_another_thread(function: Callable[[], Any]) -> Any:
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(function()))
+    thread.start()
+    thread.join()
+    return results[0]
+
+
+def test_a_tensor_that_was_detached_in_another_thread_shows_its_memory() -> None:
+    x = leaf(2)
+    with record() as recording:
+        shared = in_another_thread(x.detach)
+        loss = (shared * W).sum()
+    explanation = explain_grad(x, loss, recording=recording)
+    assert explanation.cause is GradCause.SHARED
+    assert "mul in test_explain.py:" in explanation.because
+
+
+def test_a_result_that_went_elsewhere_is_lost() -> None:
+    x = leaf(2)
+    with record() as recording:
+        h = x.exp()
+        loss = W.sum()
+    assert explain_grad(h, loss, recording=recording).cause is GradCause.NOT_REACHED
+
+
+def test_arguments_that_were_swapped_are_told() -> None:
+    x = leaf(2)
+    loss = x.exp().sum()
+    explanation = explain_grad(loss, x)
+    assert explanation.cause is GradCause.SWAPPED
+    assert explanation.cure.startswith("Swap the two")
+
+
+def test_a_detached_copy_of_a_leaf_leads_to_the_leaf() -> None:
+    linear = nn.Linear(2, 2)
+    loss = linear(torch.ones(2)).sum()
+    explanation = explain_grad(linear.state_dict()["weight"], loss)
+    assert explanation.cause is GradCause.CONSTANT
+    assert "ask for that one" in explanation.cure
+
+
+# --- Cuts that are none, and those of another kind
+
+
+def of_broadcasting(x: torch.Tensor) -> torch.Tensor:
+    _, h = torch.broadcast_tensors(x, torch.ones(2))
+    result: torch.Tensor = (h * W).sum()
+    return result
+
+
+def of_a_grid(x: torch.Tensor) -> torch.Tensor:
+    _, h = torch.meshgrid(x, torch.ones(2), indexing="ij")
+    result: torch.Tensor = (h.sum(0) * W).sum()
+    return result
+
+
+def of_expansion(x: torch.Tensor) -> torch.Tensor:
+    h = torch.ones(1).expand_as(x)
+    return (h * W).sum()
+
+
+@pytest.mark.parametrize("compute", [of_broadcasting, of_a_grid, of_expansion])
+def test_a_result_of_other_inputs_is_no_cut(
+    compute: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    x = leaf(2)
+    with record() as recording:
+        loss = compute(x)
+    explanation = explain_grad(x, loss, recording=recording)
+    assert explanation.cuts == ()
+    assert explanation.cause in {GradCause.LOST, GradCause.UNUSED}
+
+
+def test_a_cut_within_a_custom_function_is_none_where_its_result_has_a_graph() -> None:
+    x, other = leaf(2), leaf(2)
+    with record() as recording:
+        loss = (of_custom(Asking, x).detach() * of_custom(Asking, other)).sum()
+    explanation = explain_grad(x, loss, recording=recording)
+    assert [cut.operation for cut in explanation.cuts] == ["detach"]
+
+
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad=True to a scalar")
+def test_the_cure_fits_the_operation() -> None:
+    def cure_of(function: Callable[[torch.Tensor], torch.Tensor]) -> str:
+        x = leaf(2)
+        with record() as recording:
+            loss = (function(x) * W).sum()
+        return explain_grad(x, loss, recording=recording).cure
+
+    assert "rsample()" in cure_of(lambda x: torch.distributions.Normal(x, 1.0).sample())
+    assert "softmax() for argmax()" in cure_of(lambda x: x.argmax())
+    assert "interpolate" in cure_of(lambda x: W.detach()[x.long()])
+    assert "create_graph=True" in cure_of(lambda x: torch.autograd.grad(x.exp().sum(), x)[0])
+    assert "torch.stack()" in cure_of(lambda x: torch.tensor([x[0], x[1]]))
+    assert "no derivative" in cure_of(lambda x: (x > 0).float())
+    assert "by one with a derivative" in cure_of(lambda x: of_custom(Marked, x))
+
+
+class Marked(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        y = 2 * x
+        ctx.mark_non_differentiable(y)
+        return y
+
+
+@pytest.mark.parametrize("several", [nn.Linear(2, 2), [leaf(2), leaf(2)]], ids=["module", "list"])
+def test_all_parameters_at_once_are_for_preflight(several: Any) -> None:
+    with pytest.raises(TypeError, match=r"preflight\(outputs, names=model\) explains all"):
+        explain_grad(several, leaf(2).sum())

@@ -1,6 +1,9 @@
 """What a backward will fail at, compared with what it then fails at."""
 
+import dataclasses
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -539,3 +542,167 @@ def test_other_names_are_refused() -> None:
     wrong: Any = [leaf(2)]
     with pytest.raises(TypeError, match=r"^names must be a module or a mapping"):
         preflight(leaf(2).exp(), names=wrong)
+
+
+# --- Outputs without a graph, and what cannot be seen
+
+
+def test_outputs_without_a_graph_are_an_answer_with_the_line() -> None:
+    model = nn.Linear(2, 1)
+    with record() as recording:
+        loss = model(torch.ones(2)).detach().sum()
+    found = preflight(loss, names=model, recording=recording)
+    assert (found.lacks_graph, found.will_fail, found.may_fail) == (True, True, True)
+    assert found.first_failure is None
+    assert [line(cut.source) for cut in found.cuts] == [
+        "loss = model(torch.ones(2)).detach().sum()"
+    ]
+    assert [e.cause for e in found.without_gradient] == [GradCause.DETACHED] * 2
+    text = " ".join(str(found).split())
+    assert text.startswith("preflight: backward will fail, as no output requires grad")
+    assert "cut by detach in test_preflight.py:" in text
+    assert "does not require grad" in (failure_of(loss) or "")
+
+
+def test_outputs_without_a_graph_and_without_a_recording_are_an_answer() -> None:
+    found = preflight(torch.ones(2))
+    assert (found.will_fail, found.cuts) == (True, ())
+    assert "inside record(), which tells the line" in " ".join(str(found).split())
+    assert json.loads(json.dumps(found.to_dict()))["lacks_graph"] is True
+
+
+def test_the_first_of_several_cuts_of_unknown_code_is_told() -> None:
+    x = leaf(2)
+    with record() as recording:
+        loss = (x.detach() * x.data).sum()
+    first, second = recording.log.losses.cuts
+    recording.log.losses.cuts[0] = (dataclasses.replace(first[0], source=None), first[1])
+    found = preflight(loss, recording=recording)
+    assert len(found.cuts) == 2
+    assert "cut by detach in code that is not known (and 1 more)." in " ".join(str(found).split())
+    assert second[0] == found.cuts[1]
+
+
+def test_what_reentrant_checkpoints_fill_is_counted_apart() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    h = leaf(2)
+    for part in model:
+        h = checkpoint(part, h, use_reentrant=True)
+    found = preflight(h.sum(), names=model)
+    assert (found.without_gradient, len(found.unseen)) == ((), 4)
+    assert [node.name for node in found.running] == ["CheckpointFunctionBackward"] * 2
+    text = " ".join(str(found).split())
+    assert "gradient cannot be seen 4" in text
+    assert "as far as nodes show" in text
+    assert "CheckpointFunctionBackward and 1 other node may run a backward within this one" in text
+    h.sum().backward()
+    assert all(p.grad is not None for p in model.parameters())
+
+
+def test_one_node_that_runs_a_backward_is_told_alone() -> None:
+    loss = checkpoint(torch.sin, leaf(2), use_reentrant=True).sum()
+    assert "CheckpointFunctionBackward may run a backward" in " ".join(str(preflight(loss)).split())
+
+
+def test_gradients_that_are_zero_everywhere_are_counted_apart() -> None:
+    model = nn.Linear(2, 1)
+    found = preflight(model(torch.ones(2)).round().sum(), names=model)
+    assert [e.name for e in found.all_zero] == ["weight", "bias"]
+    assert "gradient is zero everywhere 2" in " ".join(str(found).split())
+
+
+def test_more_than_five_tensors_are_counted_in_good_grammar() -> None:
+    named = {f"x{n}": leaf(2) for n in range(6)}
+    loss = leaf(2).sum()
+    assert "And 1 other tensor without gradient." in str(preflight(loss, names=named))
+    named |= {f"y{n}": leaf(2) for n in range(2)}
+    assert "And 3 other tensors without gradient." in str(preflight(loss, names=named))
+
+
+def test_the_state_of_a_module_is_refused_as_its_tensors_are_in_no_graph() -> None:
+    model = nn.Linear(2, 1)
+    loss = model(torch.ones(2)).sum()
+    with pytest.raises(ValueError, match=r"^names must lead to tensors of the graph, but names\['weight'\] is detached"):
+        preflight(loss, names=model.state_dict())
+    assert preflight(loss, names=model.state_dict(keep_vars=True)).without_gradient == ()
+
+
+def refused() -> dict[str, torch.Tensor]:
+    x = torch.rand(4, 3, dtype=torch.float64, requires_grad=True)
+    bag = nn.functional.embedding_bag(torch.tensor([[0, 1]]), x)
+    (gradient,) = torch.autograd.grad(bag.square().sum(), x, create_graph=True)
+    return {
+        "EmbeddingBagBackwardBackward0": gradient,
+        "Unique2Backward0": x.unique(),
+        "IgammaBackward0": torch.igamma(x, x.detach()),
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["EmbeddingBagBackwardBackward0", "Unique2Backward0", "IgammaBackward0"]
+)
+def test_a_formula_that_is_not_there_is_foreseen(name: str) -> None:
+    y = refused()[name]
+    assert [node.name for node in preflight(y).refusing] == [name]
+    assert "is not implemented" in (failure_of(y) or "")
+
+
+def test_a_formula_for_the_other_input_is_no_obstacle() -> None:
+    y = torch.igamma(torch.ones(2), leaf(2))
+    assert not preflight(y).will_fail
+    assert failure_of(y) is None
+
+
+DISTRIBUTED = """
+import sys
+import torch
+from torch import distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from leafgrad import preflight, record
+
+distributed.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=0, world_size=1)
+
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.used, self.idle = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x):
+        return self.used(x), self.idle(x)
+
+
+def compare(model, loss, recording):
+    found = preflight(loss, names=model, recording=recording)
+    loss.backward()
+    filled = {name for name, p in model.named_parameters() if p.grad is not None}
+    absent = {e.name for e in found.without_gradient}
+    assert not filled & absent, (filled, absent)
+    every = {name for name, _ in model.named_parameters()}
+    print(sorted(absent), len(found.unseen), len(every - filled - absent))
+
+
+model = nn.parallel.DistributedDataParallel(Two(), find_unused_parameters=True)
+with record() as recording:
+    loss = model(torch.randn(2, 4))[0].sum()
+compare(model, loss, recording)
+
+mesh = init_device_mesh("cpu", (1,))
+model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
+for part in (model[0], model[2], model):
+    fully_shard(part, mesh=mesh)
+with record() as recording:
+    loss = model(torch.randn(2, 4)).sum()
+compare(model, loss, recording)
+distributed.destroy_process_group()
+"""
+
+
+def test_parameters_of_distributed_models_are_told_as_far_as_they_are_seen(tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", DISTRIBUTED, str(tmp_path / "store")]
+    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert result.stdout.splitlines() == [
+        "['module.idle.bias', 'module.idle.weight'] 0 0",
+        "[] 4 0",
+    ]

@@ -1,7 +1,9 @@
 """Which line calls PyTorch, which numbers the nodes get, and what is written in place."""
 
 import inspect
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
 from types import (
     BuiltinFunctionType,
     FrameType,
@@ -13,11 +15,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 from torch.overrides import TorchFunctionMode
 
 from leafgrad import _autograd
-from leafgrad._log import Log, place_of, source_at
-from leafgrad._traced import Source, Write
+from leafgrad._log import Log, place_of, running_custom_function, source_at
+from leafgrad._losses import LEAVING, Site, takes_shape
+from leafgrad._traced import Write
+from leafgrad._uses import Use
 
 Versions = list[tuple[Tensor, int | None]]
 
@@ -32,6 +37,8 @@ class WatchedCalls(TorchFunctionMode):
         super().__init__()
         self.log = log
         self.touched = log.losses.touched
+        self.shown = log.losses.shown
+        self.used = log.uses.known
         self.writers: dict[object, bool] = {}
         self.is_outermost = _autograd.function_modes() == 0
 
@@ -52,9 +59,69 @@ class WatchedCalls(TorchFunctionMode):
         stop = _autograd.next_sequence_nr()
         if stop != self.log.numbered:
             self._note_nodes(start, stop, func, args, kwargs)
-        if not self._is_unharmed(result):
+        if type(result) not in _NO_TENSORS:
+            self._note_uses(func, args, kwargs, result)
+        if not self._is_unharmed(result) or (kwargs and "requires_grad" in kwargs):
             self._note_losses(func, args, kwargs, result)
         return result
+
+    def _note_uses(
+        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, result: Any
+    ) -> None:
+        """Note the leaves among the arguments that were not used before."""
+        used = self.used
+        for argument in (*args, *kwargs.values()) if kwargs else args:
+            if id(argument) in used:
+                continue
+            kind = type(argument)
+            if kind is Tensor or kind is Parameter:
+                if argument is not result and self._is_leaf(argument):
+                    self._note_use(func, args, argument, result)
+            elif kind not in _NO_ARGUMENTS:
+                for tensor in tensors_in((argument,)):
+                    if id(tensor) not in used and self._is_leaf(tensor):
+                        self._note_use(func, args, tensor, result)
+
+    def _is_leaf(self, tensor: Tensor) -> bool:
+        """Say whether a tensor is a leaf; no other mode and no subclass is shown the question."""
+        if self.is_outermost and type(tensor) in _PLAIN:
+            try:
+                return tensor.is_leaf
+            except RuntimeError:  # an invalid view
+                return False
+        with _autograd.unobserved():
+            return _autograd.is_plain_leaf(tensor)
+
+    def _note_use(self, func: Any, args: Sequence[Any], leaf: Tensor, result: Any) -> None:
+        """Note where a leaf was used first, if it was, and what is known of its memory.
+
+        What needs no gradient, where nothing is recorded, has none to lose.
+        """
+        with _autograd.unobserved():
+            requires_grad = _autograd.plain(leaf, "requires_grad")
+            if not (requires_grad or torch.is_grad_enabled()) or not self._is_use(
+                func, args, leaf, result
+            ):
+                return
+            place = place_of(inspect.currentframe())
+            self.log.uses.note(leaf, Use(name_of(func), place, requires_grad))
+            if type(leaf) is not Parameter:
+                self.log.uses.note_memory(leaf)
+                self.log.losses.look_up_memory(leaf)
+
+    def _is_use(self, func: Any, args: Sequence[Any], leaf: Tensor, result: Any) -> bool:
+        """Say whether a call made something of a leaf's values."""
+        name = name_of(func)
+        if takes_shape(name, is_first=bool(args) and leaf is args[0]):
+            return False
+        if type(result) is Tensor or name in LEAVING:
+            return True
+        return any(one is not leaf for one in tensors_in((result,)))
+
+    def note_parameter(self, data: Tensor, parameter: Tensor) -> None:
+        """Note what a parameter is made of, which no mode is shown."""
+        with _autograd.unobserved():
+            self.log.losses.follow("Parameter", [data], [parameter], _site)
 
     def _note_nodes(
         self,
@@ -80,9 +147,24 @@ class WatchedCalls(TorchFunctionMode):
         self._note_nodes(start, _autograd.next_sequence_nr(), func, args, kwargs)
         self._note_writes(func, before, inspect.currentframe())
         made = args[0] if result is None and before and args else result
-        if not self._is_unharmed(made):
+        goes_past_graph = self._goes_past_graph(func, made, before)
+        if goes_past_graph or torch.is_grad_enabled():
+            self._note_uses(func, args, kwargs, made)
+        if goes_past_graph or not self._is_unharmed(made):
             self._note_losses(func, args, kwargs, made)
         return result
+
+    def _goes_past_graph(self, func: Any, made: Any, before: Versions) -> bool:
+        """Say whether a write may have changed a tensor with a graph without its graph."""
+        is_recorded = torch.is_grad_enabled() and id(made) not in self.shown
+        if len(before) < _TARGET_AND_SOURCE or (is_recorded and func != _SET_DATA):
+            return False
+        if self.is_outermost:
+            return any(one.requires_grad and one is not made for one, _ in before)
+        with _autograd.unobserved():
+            return any(
+                _autograd.plain(one, "requires_grad") for one, _ in before if one is not made
+            )
 
     def _is_unharmed(self, result: Any) -> bool:
         """Say whether it is clear at a glance that the result has not lost a graph.
@@ -93,14 +175,14 @@ class WatchedCalls(TorchFunctionMode):
             return self.is_outermost and result.requires_grad and not self.touched
         if type(result) is tuple and result:
             return all(map(self._is_unharmed, result))
-        return result is None or type(result) in _NO_TENSORS
+        return type(result) in _NO_TENSORS
 
     def _note_losses(
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, result: Any
     ) -> None:
         inputs, outputs = [*tensors_in(args, kwargs)], [*tensors_in((result,))]
         with _autograd.unobserved():
-            self.log.losses.follow(name_of(func), inputs, outputs, _current_source)
+            self.log.losses.follow(name_of(func), inputs, outputs, _site)
             self.log.trim()
 
     def _note_pass(self, start: int, stop: int, outputs: Any) -> None:
@@ -114,21 +196,48 @@ class WatchedCalls(TorchFunctionMode):
             self.log.trim()
 
 
-def _current_source() -> Source | None:
-    return source_at(place_of(inspect.currentframe()))
+def _site(name: str) -> Site:
+    """Tell where a call stands; one within a custom function is that function's."""
+    frame = inspect.currentframe()
+    running = None if torch.is_grad_enabled() else running_custom_function(frame)
+    if running is None:
+        name = _SAMPLE if _is_sampling(frame) else name
+        return Site(name, source_at(place_of(frame)), is_inside=False)
+    function = running.f_locals.get("cls")
+    name = getattr(function, "__name__", running.f_code.co_qualname.rpartition(".")[0])
+    return Site(name, source_at(place_of(running.f_back)), is_inside=True)
 
+
+_SAMPLE = "sample"
+
+
+def _is_sampling(frame: FrameType | None) -> bool:
+    """Say whether a distribution of PyTorch's is drawn from without a gradient."""
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS_AND_TORCHS):
+        if frame.f_code.co_name == _SAMPLE and _DISTRIBUTIONS in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
+
+
+_DISTRIBUTIONS = f"{os.sep}distributions{os.sep}"
+_OURS_AND_TORCHS = tuple(f"{PurePath(file).parent}{os.sep}" for file in (torch.__file__, __file__))
 
 _BACKWARDS = {torch.autograd.grad, torch.autograd.backward, Tensor.backward}
-_NO_TENSORS = {torch.Size, bool, int, torch.dtype, torch.device, torch.layout}
+_NO_TENSORS = {type(None), torch.Size, bool, int, torch.dtype, torch.device, torch.layout}
+_NO_ARGUMENTS = {*_NO_TENSORS, float, str, slice, torch.memory_format}
+_PLAIN = {Tensor, Parameter}
+_SET_DATA: Any = Tensor.data.__set__  # type: ignore[attr-defined]
+_TARGET_AND_SOURCE = 2
 
 
 def name_of(func: Any) -> str:
-    """Name a function; an attribute that is read has a dot before it.
+    """Name a function; an attribute has a dot before it, and one that is set an equals sign behind.
 
     What stands in for a function, such as a partial one, may have the name of its type alone.
     """
     if type(func) is _ATTRIBUTE:
-        return f".{func.__self__.__name__}"
+        return f".{func.__self__.__name__}{' =' * (func.__name__ == '__set__')}"
     name: str = getattr(func, "__name__", type(func).__name__)
     return name
 
@@ -138,9 +247,9 @@ def may_write(func: Any) -> bool:
 
     An operator that PyTorch has no function of its own for may do anything.
     """
-    if type(func) is _ATTRIBUTE:
-        return False
     name = name_of(func)
+    if type(func) is _ATTRIBUTE:
+        return name == ".data ="
     if name.endswith("_") and not name.endswith("__"):
         return True
     if isinstance(func, FunctionType):
@@ -158,12 +267,22 @@ def _versions(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Versions
 
 
 def tensors_in(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Iterator[Tensor]:
-    """Yield the tensors among the arguments of a call, also those in lists."""
-    for argument in (*args, *(kwargs or {}).values()):
-        if isinstance(argument, Tensor):
-            yield argument
-        elif isinstance(argument, list | tuple):
-            yield from (item for item in argument if isinstance(item, Tensor))
+    """Yield the tensors among the arguments of a call, also those in lists, a few levels deep."""
+    level: list[Any] = [*args, *(kwargs or {}).values()]
+    for _ in range(_DEEPEST):
+        below: list[Any] = []
+        for argument in level:
+            if isinstance(argument, Tensor):
+                yield argument
+            elif isinstance(argument, list | tuple):
+                below += (item for item in argument if isinstance(item, _HOLDING))
+        if not below:
+            return
+        level = below
+
+
+_HOLDING = (Tensor, list, tuple)
+_DEEPEST = 5
 
 
 def _writes(func: Any, before: Versions, frame: FrameType | None) -> Iterator[tuple[int, Write]]:

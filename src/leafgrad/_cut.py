@@ -15,6 +15,7 @@ class CutKind(StrEnum):
         NO_GRAD: It was computed while gradients were switched off.
         NOT_FLOATING: The result holds integers or truth values, which have no gradient.
         NOT_DIFFERENTIABLE: The operation has no derivative.
+        COPIED: Its values went into a tensor that was made anew, such as a parameter.
         PYTHON: The value became a number or a list of Python's.
         NUMPY: The value became an array, of numpy or another library.
 
@@ -29,6 +30,7 @@ class CutKind(StrEnum):
     NO_GRAD = "computed without recording"
     NOT_FLOATING = "turned into integers or truth values"
     NOT_DIFFERENTIABLE = "put through an operation without a derivative"
+    COPIED = "made into a new tensor"
     PYTHON = "turned into a number of Python's"
     NUMPY = "turned into an array outside PyTorch"
 

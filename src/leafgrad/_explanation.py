@@ -14,14 +14,21 @@ class GradCause(StrEnum):
 
     Attributes:
         FILLED: It holds a gradient.
-        NOT_RUN: Nothing is wrong; backward was not run yet.
+        NOT_RUN: A path leads to it, and backward was not run yet.
+        UNSEEN: The graph does not show whether a gradient comes to it.
+        STOPPED: A path leads to it, but no gradient comes, as a custom function hands on none.
+        ALL_ZERO: A gradient comes, which an operation on every path to it has made zero everywhere.
+        SWAPPED: It was computed from the outputs, and not they from it.
         USED_UP: A backward went through the graph and freed it, and filled nothing or was cleared.
         NOT_RETAINED: It is no leaf, and does not retain its gradient.
         CONSTANT: It does not require grad.
         FROZEN: It is a parameter that does not require grad.
         INTEGER: Its type of numbers has no gradients.
         NOT_REACHED: No path leads from the outputs to it, and nothing was recorded that says why.
-        UNUSED: What was recorded shows no use of it for the outputs.
+        UNUSED: Nothing that was recorded used it.
+        LOST: It was used, and no path leads there, nor does the recording show where it was cut.
+        LATE: It was used before its ``requires_grad`` was switched on.
+        SHARED: It was used through another tensor that shares its memory and has no graph.
         WITHOUT_GRAPH: No output has a graph, and nothing was recorded that says why.
         UNRECORDED_VIEW: It is a view that was taken while nothing was recorded.
         INVALID_VIEW: It is a view that PyTorch refuses to use since a write in place.
@@ -31,6 +38,7 @@ class GradCause(StrEnum):
         NO_GRAD: The path was cut where gradients were switched off.
         NOT_FLOATING: The path was cut by a result of integers or truth values.
         NOT_DIFFERENTIABLE: The path was cut by an operation without a derivative.
+        COPIED: The path was cut by a tensor that was made anew of its values.
         PYTHON: The path was cut by a number or list of Python's.
         NUMPY: The path was cut by an array outside PyTorch.
 
@@ -44,6 +52,10 @@ class GradCause(StrEnum):
 
     FILLED = "filled"
     NOT_RUN = "backward not run yet"
+    UNSEEN = "cannot be seen"
+    STOPPED = "stopped on the way"
+    ALL_ZERO = "zero everywhere"
+    SWAPPED = "asked the other way round"
     USED_UP = "graph used up"
     NOT_RETAINED = "not retained"
     CONSTANT = "does not require grad"
@@ -51,6 +63,9 @@ class GradCause(StrEnum):
     INTEGER = "numbers without gradients"
     NOT_REACHED = "not reached"
     UNUSED = "unused"
+    LOST = "lost on the way"
+    LATE = "used before it required grad"
+    SHARED = "used through another tensor"
     WITHOUT_GRAPH = "outputs without a graph"
     UNRECORDED_VIEW = "unrecorded view"
     INVALID_VIEW = "invalid view"
@@ -60,6 +75,7 @@ class GradCause(StrEnum):
     NO_GRAD = "cut where nothing was recorded"
     NOT_FLOATING = "cut by a result without gradients"
     NOT_DIFFERENTIABLE = "cut by an operation without a derivative"
+    COPIED = "cut by a new tensor"
     PYTHON = "cut by a number of Python's"
     NUMPY = "cut by an array outside PyTorch"
 
@@ -79,6 +95,9 @@ class GradExplanation:
         has_grad: Whether ``.grad`` holds a gradient now.
         is_reached: Whether a path leads from the outputs to it.
         is_freed: Whether a part of the outputs' graph was freed, as by a backward.
+        will_be_filled: Whether a backward from the outputs, if it succeeds, stores a gradient in
+            ``.grad``, be it of zeros; None where that cannot be seen.
+        hooks: The hooks on the tensor itself that may change or take away what is stored.
         cuts: Where the path was cut, as far as a recording tells, the first one first.
     """
 
@@ -92,12 +111,9 @@ class GradExplanation:
     has_grad: bool
     is_reached: bool
     is_freed: bool
+    will_be_filled: bool | None
+    hooks: tuple[str, ...]
     cuts: tuple[Cut, ...]
-
-    @property
-    def will_be_filled(self) -> bool:
-        """Whether a backward from the outputs, if it succeeds, stores a gradient in ``.grad``."""
-        return self.is_reached and bool(self.is_leaf or self.retains_grad)
 
     def __str__(self) -> str:
         return card(self).to_text()

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from leafgrad._cut import Cut
 from leafgrad._explanation import GradExplanation
 from leafgrad._render._data import json_types
 from leafgrad._render._preflight import card
@@ -54,11 +55,18 @@ class Preflight:
         moved: The leaves that have become results of operations since, by a write in place.
         refusing: The nodes that stand for a derivative that does not exist.
         without_gradient: Why a named tensor will get no gradient, one explanation a tensor.
+        unseen: The named tensors of which it cannot be seen whether they will get one.
+        all_zero: The named tensors whose gradient will be zero everywhere, as the graph shows.
         once_differentiable: The nodes that stand in the way of a second derivative, which a plain
             backward passes.
         hidden: The nodes of which PyTorch does not show what they saved, such as a write into a
             view, so that nothing of the kind can be found there.
+        running: The nodes whose backward seems to run another one, such as a reentrant checkpoint,
+            of which the graph shows nothing.
         failures: The nodes at which backward fails for sure.
+        lacks_graph: Whether no output requires grad, so that backward fails before it comes to any
+            node.
+        cuts: Where the outputs lost their graph in that case, as far as a recording tells.
     """
 
     conflicts: tuple[InPlaceConflict, ...]
@@ -67,26 +75,31 @@ class Preflight:
     moved: tuple[TracedNode, ...]
     refusing: tuple[TracedNode, ...]
     without_gradient: tuple[GradExplanation, ...]
+    unseen: tuple[GradExplanation, ...]
+    all_zero: tuple[GradExplanation, ...]
     once_differentiable: tuple[OnceDifferentiable, ...]
     hidden: tuple[TracedNode, ...]
+    running: tuple[TracedNode, ...]
     failures: tuple[TracedNode, ...]
+    lacks_graph: bool
+    cuts: tuple[Cut, ...]
 
     @property
     def will_fail(self) -> bool:
         """Whether backward fails for sure."""
-        return bool(self.failures)
+        return self.lacks_graph or bool(self.failures)
 
     @property
     def may_fail(self) -> bool:
         """Whether backward fails, or may fail if a custom function looks at what it saved.
 
-        As far as nodes show that: see `hidden`.
+        As far as nodes show that: see `hidden` and `running`.
         """
-        return bool(self.failures or self.conflicts or self.freed)
+        return self.will_fail or bool(self.conflicts or self.freed)
 
     @property
     def first_failure(self) -> TracedNode | None:
-        """The node at which backward fails, None where it is not sure to fail."""
+        """The node at which backward fails, None where it comes to none that is sure to fail."""
         return next(iter(self.failures), None)
 
     def __str__(self) -> str:

@@ -101,13 +101,22 @@ def _forget_cuts(losses: "Losses", living: Collection[int]) -> None:
     alike: dict[object, int] = {}
     first: dict[int, int] = {}
     for number, (cut, behind) in enumerate(losses.cuts):
-        key = cut, ends(behind)
-        first[number] = alike.setdefault(key, number)
-        losses.cuts[number] = losses.cuts[first[number]] if first[number] < number else key
+        kept = cut, ends(behind)
+        first[number] = alike.setdefault((kept, number in losses.inside), number)
+        losses.cuts[number] = losses.cuts[first[number]] if first[number] < number else kept
     for number in [number for number in successors if number not in living]:
         del successors[number]
-    for identity, (reference, cuts) in [*losses.touched.items()]:
-        losses.touched[identity] = reference, frozenset(map(first.__getitem__, cuts))
+    losses.inside.intersection_update(first.values())
+
+    def renumbered(cuts: Iterable[int]) -> frozenset[int]:
+        return frozenset(map(first.__getitem__, cuts))
+
+    for identity, (tensor, cuts, may_get_graph) in [*losses.touched.items()]:
+        losses.touched[identity] = tensor, renumbered(cuts), may_get_graph
+    for identity, (storage, cuts) in [*losses.memory.items()]:
+        losses.memory[identity] = storage, renumbered(cuts)
+        if storage.expired():
+            del losses.memory[identity]
 
 
 def _leading(

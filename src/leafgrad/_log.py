@@ -17,6 +17,7 @@ from leafgrad._passes import Passes
 from leafgrad._paths import ModuleCall, OutermostModule, Roots, paths_of
 from leafgrad._summary import TensorSummary
 from leafgrad._traced import Source, Write
+from leafgrad._uses import Uses
 
 Place = tuple[CodeType, int]
 
@@ -41,6 +42,7 @@ class Log:
         outermost: The modules that no other one called.
         writes: Each write in place, and the identity of the storage.
         losses: What lost its graph.
+        uses: Which leaves were used.
         passes: The backward passes that made nodes.
         values: What operations made, by the number of the node and of the output.
         given: Of each call that made what is not finite, though nothing such came to it from
@@ -58,6 +60,7 @@ class Log:
         self.outermost: list[OutermostModule] = []
         self.writes: list[tuple[int, Write]] = []
         self.losses = Losses()
+        self.uses = Uses()
         self.passes = Passes()
         self.values: dict[tuple[int, int], TensorSummary | None] = {}
         self.given: list[tuple[int, int, tuple[Given, ...]]] = []
@@ -182,9 +185,15 @@ _APPLY = getattr(getattr(torch.autograd.Function.apply, "__func__", None), "__co
 
 def _caller_of_custom_function(frame: FrameType | None) -> Place | None:
     """Find where a custom function that is running was called."""
+    running = running_custom_function(frame)
+    return None if running is None else place_of(running.f_back)
+
+
+def running_custom_function(frame: FrameType | None) -> FrameType | None:
+    """Find the frame of the innermost custom function that is running."""
     while frame is not None:
         if frame.f_code is _APPLY or _is_forward_with_ctx(frame):
-            return place_of(frame.f_back)
+            return frame
         frame = frame.f_back
     return None
 

@@ -1,7 +1,7 @@
 """What a backward will fail at, found before it is run."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch.autograd.graph import Node
@@ -9,11 +9,13 @@ from torch.autograd.graph import Node
 from leafgrad import _autograd
 from leafgrad._backward import in_backward_order
 from leafgrad._by_name import by_name
+from leafgrad._cut import Cut
 from leafgrad._ends import ends_in, inside_transforms, roots_of
 from leafgrad._explain import Backward
-from leafgrad._explanation import GradExplanation
+from leafgrad._explanation import GradCause, GradExplanation
 from leafgrad._findings import InPlaceConflict, OnceDifferentiable, Preflight
-from leafgrad._graph import log_of, trace_graph
+from leafgrad._graph import log_of, named_modules, named_tensors, trace_graph
+from leafgrad._paths import join
 from leafgrad._record import Recording
 from leafgrad._traced import TracedNode
 
@@ -31,9 +33,11 @@ def preflight(
     """Say what a backward from some outputs would fail at or leave out, without running it.
 
     It finds what PyTorch itself checks: tensors written or detached in place since they were saved,
-    saved tensors that are gone, and leaves that have become results. What hooks and the code of
-    custom functions do is not foreseen; where a failure depends on that, it is told as possible
-    only. A few nodes do not show what they saved: they are listed as `Preflight.hidden`.
+    saved tensors that are gone, leaves that have become results, and outputs without a graph. What
+    hooks, the code of custom functions and checkpointed blocks that run again do is not foreseen;
+    where a failure depends on that, it is told as possible only. A few nodes do not show what they
+    saved, or run a backward of their own: they are listed as `Preflight.hidden` and
+    `Preflight.running`.
 
     Args:
         outputs: What backward is to be called on, all together: a tensor of any shape and dtype, a
@@ -49,7 +53,8 @@ def preflight(
     Raises:
         TypeError: If `outputs` holds anything else, `names` is neither a module nor a mapping from
             strings to tensors, or `recording` is no recording.
-        ValueError: If `outputs` holds nothing, or nothing that needs a gradient.
+        ValueError: If `outputs` holds nothing, or `names` is a `state_dict`, whose tensors are
+            detached.
 
     Example:
         >>> import torch
@@ -66,35 +71,76 @@ def preflight(
         >>> conflict.node.source.line, [write.source.line for write in conflict.saved.writes]
         (3, [4])
     """
+    log = log_of(recording)
+    with _autograd.unobserved():
+        ends = [inside_transforms(end) for end in ends_in(outputs)]
+        backward = Backward(ends, log)
+        named = [*_named(names)]
+    explained = [backward.explain(tensor, name, is_ahead=True) for name, tensor in named]
+    found = _Explained(
+        without_gradient=tuple(e for e in explained if e.will_be_filled is False),
+        unseen=tuple(e for e in explained if e.will_be_filled is None),
+        all_zero=tuple(e for e in explained if e.cause is GradCause.ALL_ZERO),
+    )
+    if ends and not backward.reached:
+        return _without_graph(found, backward.cuts_of_outputs())
     trace = trace_graph(outputs, names=names, recording=recording)
     nodes = tuple(in_backward_order(trace))
     with _autograd.unobserved():
-        ends = [inside_transforms(end) for end in ends_in(outputs)]
         pairs = [*zip(_autograd.walk(roots_of(ends)), trace.nodes, strict=True)]
         once = dict(_once_differentiable(pairs))
         cut = {node.index for live, node in pairs if _autograd.keeps_detached(live)}
         moved = {node.index for live, node in pairs if _autograd.is_leaf_with_history(live)}
+        running = {node.index for live, node in pairs if live in backward.reach.unseen}
+        refusing = {node.index for live, node in pairs if _autograd.refuses(live)}
     conflicts = tuple(_conflicts(nodes))
-    certain = cut | moved | {conflict.node.index for conflict in conflicts if conflict.is_certain}
+    certain = {conflict.node.index for conflict in conflicts if conflict.is_certain}
+    certain |= cut | moved | refusing
     return Preflight(
         conflicts=conflicts,
         freed=tuple(node for node in nodes if node.is_freed),
         detached=tuple(node for node in nodes if node.index in cut),
         moved=tuple(node for node in nodes if node.index in moved),
-        refusing=tuple(node for node in nodes if node.name in REFUSING),
-        without_gradient=tuple(_without_gradient(Backward(ends, log_of(recording)), names)),
+        refusing=tuple(node for node in nodes if node.index in refusing),
         once_differentiable=tuple(once[node.index] for node in nodes if node.index in once),
         hidden=tuple(node for node in nodes if node.hides_saved),
+        running=tuple(node for node in nodes if node.index in running),
         failures=tuple(node for node in nodes if node.index in certain or _is_sure_to_fail(node)),
+        lacks_graph=False,
+        cuts=(),
+        **found,
     )
 
 
-REFUSING = {"Error", "NotImplemented"}
+class _Explained(TypedDict):
+    """What becomes of the named tensors."""
+
+    without_gradient: tuple[GradExplanation, ...]
+    unseen: tuple[GradExplanation, ...]
+    all_zero: tuple[GradExplanation, ...]
+
+
+def _without_graph(found: _Explained, cuts: tuple[Cut, ...]) -> Preflight:
+    """Say that backward fails before it comes to any node."""
+    return Preflight(
+        conflicts=(),
+        freed=(),
+        detached=(),
+        moved=(),
+        refusing=(),
+        once_differentiable=(),
+        hidden=(),
+        running=(),
+        failures=(),
+        lacks_graph=True,
+        cuts=cuts,
+        **found,
+    )
 
 
 def _is_sure_to_fail(node: TracedNode) -> bool:
-    """Say whether it does so for another reason than a write; custom functions may not care."""
-    return node.name in REFUSING or (node.is_freed and node.custom_function is None)
+    """Say whether it does as it was freed; custom functions may not care."""
+    return node.is_freed and node.custom_function is None
 
 
 def _conflicts(nodes: Sequence[TracedNode]) -> Iterator[InPlaceConflict]:
@@ -104,24 +150,17 @@ def _conflicts(nodes: Sequence[TracedNode]) -> Iterator[InPlaceConflict]:
                 yield InPlaceConflict(node=node, saved=saved)
 
 
-def _without_gradient(backward: Backward, names: Names) -> Iterator[GradExplanation]:
-    """Explain each parameter, or whatever else was named, that backward would not fill."""
-    for name, tensor in _named(names):
-        explanation = backward.explain(tensor, name, is_ahead=True)
-        if not explanation.will_be_filled:
-            yield explanation
 
 
 def _named(names: Names) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the parameters of a module, or what a mapping names and those of its modules."""
-    if isinstance(names, torch.nn.Module):
-        yield from names.named_parameters()
-        return
-    for name, named in (names or {}).items():
-        if isinstance(named, torch.nn.Module):
-            yield from ((f"{name}.{path}", one) for path, one in named.named_parameters())
-        else:
-            yield name, named
+    """Yield the parameters of modules, and what else a mapping names."""
+    modules = named_modules(names)
+    for name, module in modules.items():
+        yield from ((join(name, path), one) for path, one in module.named_parameters())
+    if isinstance(names, Mapping):
+        names = {name: one for name, one in names.items() if name not in modules}
+    if not isinstance(names, torch.nn.Module):
+        yield from named_tensors(names)
 
 
 def _once_differentiable(

@@ -90,7 +90,8 @@ class _Recorder(ContextDecorator):
             watching.enter_context(as_written())
             watching.enter_context(watched_modules(log))
             if self.lines:
-                watching.enter_context(WatchedCalls(log))
+                calls = watching.enter_context(WatchedCalls(log))
+                watching.enter_context(_autograd.watched_parameters(calls.note_parameter))
             if self.values:
                 watching.enter_context(WatchedValues(log))
             self.watching.append(watching.pop_all())

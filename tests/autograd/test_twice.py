@@ -60,6 +60,27 @@ def ctc() -> torch.Tensor:
 
 
 ONCE: dict[str, Callable[[], torch.Tensor]] = {
+    "CdistBackward0": lambda: torch.cdist(leaf(2, 3), torch.ones(2, 3)),
+    "EmbeddingBagBackward0": lambda: functional.embedding_bag(
+        torch.tensor([[0, 1]]), leaf(3, 2)
+    ).square(),
+    "FakeQuantizeLearnablePerTensorAffineBackward0": lambda: (
+        torch._fake_quantize_learnable_per_tensor_affine(
+            leaf(4), torch.ones(1), torch.zeros(1), 0, 255, 1.0
+        )
+    ),
+    "HardsigmoidBackward0": lambda: functional.hardsigmoid(leaf(3)),
+    "MaskedSoftmaxBackward0": lambda: torch._masked_softmax(
+        leaf(2, 2), torch.zeros(2, 2, dtype=torch.bool)
+    ),
+    "PdistBackward0": lambda: functional.pdist(leaf(3, 2)),
+    "SparseSoftmaxBackward0": lambda: torch.sparse.softmax(
+        torch.eye(2).to_sparse().requires_grad_(), 0
+    ).to_dense(),
+    "SparseSumBackward0": lambda: torch.sparse.sum(
+        torch.eye(2).to_sparse().requires_grad_(), 0
+    ).to_dense(),
+    "StandardGammaBackward0": lambda: torch._standard_gamma(leaf(3)),
     "CtcLossBackward0": ctc,
     "MultiMarginLossBackward0": lambda: functional.multi_margin_loss(
         leaf(2, 3), torch.tensor([0, 1])

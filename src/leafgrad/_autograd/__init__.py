@@ -27,6 +27,7 @@ from leafgrad._autograd._formula import (
     lacks_formula,
     uses_running_statistics,
 )
+from leafgrad._autograd._formulas import gives_zeros, may_give_zeros, refuses
 from leafgrad._autograd._forward import (
     Recomputation,
     TensorType,
@@ -63,6 +64,7 @@ from leafgrad._autograd._numbers import (
     unseen,
     why_unread,
 )
+from leafgrad._autograd._parameters import watched_parameters
 from leafgrad._autograd._path import Path, edge, gradient_edge, has_accumulator, path_between
 from leafgrad._autograd._saved import (
     SavedFacts,
@@ -77,18 +79,23 @@ from leafgrad._autograd._saved import (
 from leafgrad._autograd._sequence import next_sequence_nr, sequence_nr, sequence_nrs
 from leafgrad._autograd._skeleton import Skeleton, number_of
 from leafgrad._autograd._tensor import (
+    StorageReference,
     base,
     facts,
     function_modes,
     has_grad,
+    hooks_of,
     is_invalid_view,
     is_parameter,
     is_parameter_or_view,
+    is_plain_leaf,
     is_view,
     plain,
     reader,
     shape,
     storage,
+    storage_identity,
+    storage_reference,
     storages_of_parameters,
     unobserved,
     version,
@@ -97,7 +104,13 @@ from leafgrad._autograd._tensor import (
 from leafgrad._autograd._twice import is_marked_once_differentiable, is_once_differentiable
 from leafgrad._autograd._unseen import unseen_gradient
 from leafgrad._autograd._walk import Edge, Wiring, grad_fn_name, survey, walk
-from leafgrad._autograd._wrapper import functorch_wrapper, is_batch, is_wrapped, unwrapped
+from leafgrad._autograd._wrapper import (
+    functorch_wrapper,
+    is_batch,
+    is_wrapped,
+    unwrapped,
+    without_wrappers,
+)
 
 __all__ = [
     "Edge",
@@ -109,6 +122,7 @@ __all__ = [
     "Skeleton",
     "Slot",
     "State",
+    "StorageReference",
     "Successors",
     "TensorType",
     "Told",
@@ -123,6 +137,7 @@ __all__ = [
     "forward_outputs",
     "function_modes",
     "functorch_wrapper",
+    "gives_zeros",
     "grad_fn_name",
     "gradient_edge",
     "gradient_of_all",
@@ -131,6 +146,7 @@ __all__ = [
     "has_grad",
     "hides_saved",
     "holds_numbers",
+    "hooks_of",
     "in_backward",
     "is_backward_running",
     "is_batch",
@@ -146,6 +162,7 @@ __all__ = [
     "is_own_formula",
     "is_parameter",
     "is_parameter_or_view",
+    "is_plain_leaf",
     "is_refusal",
     "is_scripted",
     "is_training_batch_norm",
@@ -163,6 +180,7 @@ __all__ = [
     "leaf_variable",
     "leaf_variables",
     "living_graph",
+    "may_give_zeros",
     "never_compiled",
     "next_functions",
     "next_sequence_nr",
@@ -174,6 +192,7 @@ __all__ = [
     "path_between",
     "plain",
     "reader",
+    "refuses",
     "results_in_slots",
     "retained_grads_kept",
     "saved_facts",
@@ -182,6 +201,8 @@ __all__ = [
     "sequence_nrs",
     "shape",
     "storage",
+    "storage_identity",
+    "storage_reference",
     "storages_of_parameters",
     "survey",
     "taken",
@@ -194,6 +215,8 @@ __all__ = [
     "version",
     "walk",
     "watched_nodes",
+    "watched_parameters",
     "why_unread",
+    "without_wrappers",
     "wrapped",
 ]

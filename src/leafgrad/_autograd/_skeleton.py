@@ -9,7 +9,7 @@ from torch.autograd.graph import Node
 
 from leafgrad._autograd._node import leaf_variable, next_functions
 from leafgrad._autograd._sequence import sequence_nr
-from leafgrad._autograd._tensor import base, plain
+from leafgrad._autograd._tensor import base, is_invalid_view, plain
 from leafgrad._autograd._walk import keep_successors
 
 
@@ -20,9 +20,15 @@ def number_of(tensor: torch.Tensor) -> int:
 
 
 def _source(tensor: torch.Tensor) -> torch.Tensor:
-    """Give the tensor itself, or what a view shows that was taken while nothing was recorded."""
+    """Give the tensor itself, or what a view shows that was taken while nothing was recorded.
+
+    PyTorch refuses to say whether a view has a node if it was written into since.
+    """
     shown = base(tensor)
-    return tensor if shown is None or plain(tensor, "grad_fn") is not None else shown
+    if shown is None:
+        return tensor
+    is_placed = not is_invalid_view(tensor) and plain(tensor, "grad_fn") is not None
+    return tensor if is_placed else shown
 
 
 def _number(node: Node) -> int:

@@ -8,8 +8,11 @@ from types import FunctionType
 from typing import Any
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+StorageReference = StorageWeakRef
 
 
 def unobserved() -> AbstractContextManager[None]:
@@ -87,6 +90,21 @@ def storage_identity(tensor: torch.Tensor) -> int | None:
         return address_of_storage(tensor)
     except NotImplementedError:
         return None
+
+
+def storage_reference(tensor: torch.Tensor) -> StorageReference:
+    """Refer to the tensor's storage without keeping its memory; its identity stays its own."""
+    return StorageReference(torch.Tensor.untyped_storage(tensor))
+
+
+def hooks_of(tensor: torch.Tensor) -> tuple[list[Any], list[Any]]:
+    """List the hooks that may change the tensor's gradient, and those that run once it is stored.
+
+    Of both, those that were registered on the tensor itself.
+    """
+    kept = plain(tensor, "_backward_hooks"), plain(tensor, "_post_accumulate_grad_hooks")
+    changing, after = (list((hooks or {}).values()) for hooks in kept)
+    return changing, after
 
 
 def storages_of_parameters(tensors: Iterable[torch.Tensor]) -> set[int | None]:
@@ -219,3 +237,8 @@ def is_invalid_view(tensor: torch.Tensor) -> bool:
     except RuntimeError:
         return True
     return False
+
+
+def is_plain_leaf(tensor: torch.Tensor) -> bool:
+    """Say whether the tensor is a leaf, of which an invalid view is none."""
+    return not is_invalid_view(tensor) and plain(tensor, "is_leaf")

@@ -32,3 +32,10 @@ def functorch_wrapper(tensor: torch.Tensor) -> str | None:
 def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
     """Give the tensor inside a `torch.func` wrapper, one level deeper."""
     return torch._C._functorch.get_unwrapped(tensor)
+
+
+def without_wrappers(tensor: torch.Tensor) -> torch.Tensor:
+    """Give the tensor inside all `torch.func` wrappers, the tensor itself where it has none."""
+    while is_wrapped(tensor):
+        tensor = unwrapped(tensor)
+    return tensor

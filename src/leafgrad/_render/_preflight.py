@@ -4,9 +4,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from leafgrad._render._card import Card
+from leafgrad._render._causes import cure
 from leafgrad._render._units import count
 
 if TYPE_CHECKING:
+    from leafgrad._cut import Cut
     from leafgrad._findings import InPlaceConflict, Preflight
     from leafgrad._traced import TracedNode, Write
 
@@ -21,23 +23,34 @@ def card(found: "Preflight") -> Card:
         ("refusing nodes", str(len(found.refusing))),
         ("without gradient", str(len(found.without_gradient))),
         ("differentiable only once", str(len(found.once_differentiable))),
+        *_if_any("gradient cannot be seen", found.unseen),
+        *_if_any("gradient is zero everywhere", found.all_zero),
     )
     return Card(
         title=f"preflight: {_verdict(found)}", rows=rows, sentences=tuple(_sentences(found))
     )
 
 
+def _if_any(name: str, found: Sequence[object]) -> tuple[tuple[str, str], ...]:
+    return ((name, str(len(found))),) * bool(found)
+
+
 def _verdict(found: "Preflight") -> str:
+    if found.lacks_graph:
+        return "backward will fail, as no output requires grad"
     if found.first_failure is not None:
         return f"backward will fail at {found.first_failure.name}"
     if found.may_fail:
         return "backward may fail"
-    limit = ", as far as nodes show" * bool(found.hidden)
+    limit = ", as far as nodes show" * bool(found.hidden or found.running)
     return f"nothing that backward would fail at{limit}"
 
 
 def _sentences(found: "Preflight") -> Iterator[str]:
-    yield from _first([_conflict(conflict) for conflict in found.conflicts], "conflict")
+    if found.lacks_graph:
+        yield _without_graph(found.cuts)
+    conflicts = [_conflict(conflict) for conflict in found.conflicts]
+    yield from _first(conflicts, "conflict", "conflicts")
     if found.freed:
         yield _freed(found.freed)
     for node in found.detached[:1]:
@@ -54,19 +67,44 @@ def _sentences(found: "Preflight") -> Iterator[str]:
         yield f"{_made(node)} stands for a derivative that does not exist, and raises."
     if found.hidden:
         yield _unseen(found.hidden)
-    unfilled = [f"{e.name}: {e.because} {e.cure}" for e in found.without_gradient]
-    yield from _first(unfilled, "tensor without gradient")
+    if found.running:
+        yield _running(found.running)
+    for explanations, one, many in (
+        (found.without_gradient, "tensor without gradient", "tensors without gradient"),
+        (found.unseen, "tensor of which it cannot be seen", "tensors of which it cannot be seen"),
+        (found.all_zero, "tensor with zeros alone", "tensors with zeros alone"),
+    ):
+        told = [f"{e.name}: {e.because} {e.cure}" for e in explanations]
+        yield from _first(told, one, many)
     once = [
         f"{_made(one.node)} stands in the way of a second derivative: {one.reason}."
         for one in found.once_differentiable
     ]
-    yield from _first(once, "node")
+    yield from _first(once, "node", "nodes")
 
 
-def _first(sentences: Sequence[str], noun: str) -> Iterator[str]:
+def _first(sentences: Sequence[str], one: str, many: str) -> Iterator[str]:
     yield from sentences[:MOST_SENTENCES]
-    if len(sentences) > MOST_SENTENCES:
-        yield f"And {count(len(sentences) - MOST_SENTENCES, f'other {noun}')}."
+    left = len(sentences) - MOST_SENTENCES
+    if left > 0:
+        yield f"And {left} other {one if left == 1 else many}."
+
+
+def _without_graph(cuts: "tuple[Cut, ...]") -> str:
+    """Say where the outputs lost their graph, as far as a recording tells."""
+    reason = (
+        "None of the outputs requires grad, which backward refuses (element 0 of tensors does not "
+        "require grad and does not have a grad_fn)"
+    )
+    if not cuts:
+        return (
+            f"{reason}: compute them from a tensor that requires grad, outside no_grad() and "
+            "detach(), or inside record(), which tells the line where the graph was lost."
+        )
+    more = f" (and {len(cuts) - 1} more)" * (len(cuts) > 1)
+    place = "code that is not known" if cuts[0].source is None else str(cuts[0].source)
+    to_do = cure(cuts[0].kind.name, cuts)
+    return f"{reason}: cut by {cuts[0].operation} in {place}{more}. {to_do}"
 
 
 def _conflict(conflict: "InPlaceConflict") -> str:
@@ -99,6 +137,13 @@ def _unseen(hidden: "Sequence[TracedNode]") -> str:
     return (
         f"PyTorch does not show what {_made(hidden[0])}{others} saved, so a write into that, or "
         "that it is gone, would not be found."
+    )
+
+
+def _running(running: "Sequence[TracedNode]") -> str:
+    others = f" and {count(len(running) - 1, 'other node')}" * (len(running) > 1)
+    return (
+        f"{_made(running[0])}{others} may run a backward within this one, of which nothing is seen."
     )
 
 

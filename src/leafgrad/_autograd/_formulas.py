@@ -1,0 +1,72 @@
+"""What PyTorch's own formulas hand on whatever arrives: zeros, nothing, or an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch.autograd.graph import Node
+
+from leafgrad._autograd._node import forward_outputs, next_functions, node_name
+
+
+def may_give_zeros(node: Node) -> bool:
+    """Say whether any node of this name hands on zeros to one of its inputs."""
+    operation, _, _ = node_name(node).partition("Backward")
+    return operation in _ZERO or operation in _SOMETIMES
+
+
+def gives_zeros(node: Node, place: int) -> bool:
+    """Say whether the node hands on zeros to this one of its inputs, as its formula says so."""
+    operation, _, _ = node_name(node).partition("Backward")
+    if operation in _WRITTEN_OVER:
+        return place == 0
+    if operation == "Div":
+        return _rounds(node)
+    if operation == "Sgn":
+        return not forward_outputs(node)[0].dtype.is_complex
+    return operation in _ZERO
+
+
+def _rounds(node: Any) -> bool:
+    """Say whether a division rounds its result, of which only those of two kinds tell."""
+    return getattr(node, "_saved_rounding_mode", None) is not None
+
+
+_SOMETIMES = {"Copy", "Div", "Fill", "Sgn"}
+_WRITTEN_OVER = {"Copy", "Fill"}  # what was there before, by what its second input holds
+_DRAWN = "Bernoulli Cauchy Exponential Geometric LogNormal Normal Poisson Random Uniform"
+_COMPARED = "Eq Ge Gt Le Lt Ne"
+_ROUNDED = "Ceil Floor Round Sign Trunc Zero"
+_ZERO = {*_DRAWN.split(), *_COMPARED.split(), *_ROUNDED.split()}
+
+
+def refuses(node: Node) -> bool:
+    """Say whether the node raises once a gradient arrives, as no derivative is implemented."""
+    name = node_name(node)
+    if name in _FIRST_REFUSED:
+        return next_functions(node)[0][0] is not None
+    return name in _REFUSING
+
+
+_FIRST_REFUSED = {
+    "AcoshBackward1",
+    "AsinhBackward1",
+    "AtanhBackward1",
+    "GeqrfBackward0",
+    "IgammaBackward0",
+    "IgammacBackward0",
+    "SpecialZetaBackward0",
+}
+_REFUSING = {
+    "CdistBackwardBackward0",
+    "EmbeddingBagBackwardBackward0",
+    "Error",
+    "NotImplemented",
+    "PdistBackwardBackward0",
+    "StandardGammaGradBackward0",
+    "Unique2Backward0",
+    "UniqueBackward0",
+    "UniqueConsecutiveBackward0",
+    "UniqueDimBackward0",
+    "UniqueDimConsecutiveBackward0",
+}

@@ -1,0 +1,246 @@
+"""What the backward of a custom function hands on, as far as its code shows.
+
+Nothing is run: its source is parsed. A gradient that is None stops there, and leaves what lies
+behind without one. Where the code does not show it, that is said.
+"""
+
+import ast
+import dis
+import inspect
+import textwrap
+from collections.abc import Iterator
+from enum import Enum, auto
+from pathlib import PurePath
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple
+
+import torch
+
+
+class Flow(Enum):
+    """Whether a gradient goes on to an input."""
+
+    SOME = auto()
+    NONE = auto()
+    UNKNOWN = auto()
+
+
+Handed = Flow | int
+"""What an input gets: it is known or not, or whatever arrived at the output of this number."""
+
+
+class CustomBackward(NamedTuple):
+    """What is known of a custom function's backward.
+
+    Attributes:
+        returned: What the inputs get, in order; None where the code does not show it.
+        passes_rest: From which output on the rest is handed on as it arrived, None if it is not.
+        fills_in: Whether zeros stand in for the gradient of an output that has none.
+        runs_another: Whether it speaks of running another backward, or of storing a gradient.
+        place: Where it is written, in brackets.
+    """
+
+    returned: tuple[Handed, ...] | None
+    passes_rest: int | None
+    fills_in: bool
+    runs_another: bool
+    place: str
+
+    def to_input(self, number: int, count: int) -> Handed:
+        """Tell what the input of this number gets, of so many."""
+        if self.returned is None:
+            return Flow.UNKNOWN
+        if self.passes_rest is not None and number >= len(self.returned):
+            return self.passes_rest + number - len(self.returned)
+        is_whole = self.passes_rest is not None or len(self.returned) >= count
+        return self.returned[number] if is_whole else Flow.UNKNOWN
+
+
+def read_backward(function: type[torch.autograd.Function]) -> CustomBackward:
+    """Read the code of a custom function."""
+    own: Any = function
+    is_renamed = own.vjp is not torch.autograd.Function.vjp
+    backward = inspect.unwrap(own.vjp if is_renamed else own.backward)
+    code = getattr(backward, "__code__", None)
+    forwards = (inspect.unwrap(own.forward), inspect.unwrap(own.setup_context))
+    names = {name for one in forwards for name in _names(getattr(one, "__code__", None))}
+    returned, passes_rest = _returned(backward)
+    return CustomBackward(
+        returned=returned,
+        passes_rest=passes_rest,
+        fills_in="set_materialize_grads" not in names,
+        runs_another=_runs_another(backward),
+        place="" if code is None else _place(code),
+    )
+
+
+def _place(code: CodeType) -> str:
+    return f" ({PurePath(code.co_filename).name}:{code.co_firstlineno})"
+
+
+def _runs_another(function: Any) -> bool:
+    """Say whether a function, or one of its file that it calls, speaks of a backward."""
+    ahead, seen = [function], set[CodeType]()
+    while ahead:
+        called = ahead.pop()
+        if not isinstance(called, FunctionType) or called.__code__ in seen:
+            continue
+        seen.add(called.__code__)
+        names = {*_names(called.__code__)}
+        if names & _RUNNING or any(map(_stores_gradient, _codes(called.__code__))):
+            return True
+        known = [called.__globals__.get(name) for name in names]
+        ahead += [one for one in known if getattr(one, "__module__", "") == called.__module__]
+    return False
+
+
+_RUNNING = {"backward", "backward_pass", "post_backward"}
+
+
+def _stores_gradient(code: CodeType) -> bool:
+    return any(
+        step.opname == "STORE_ATTR" and step.argval == "grad" for step in dis.get_instructions(code)
+    )
+
+
+def _names(code: CodeType | None) -> Iterator[str]:
+    """Yield the names of globals and attributes in some code."""
+    for one in _codes(code):
+        yield from one.co_names
+
+
+def _codes(code: CodeType | None) -> Iterator[CodeType]:
+    """Yield some code, and that of the functions in it."""
+    ahead: list[object] = [code]
+    while ahead:
+        one = ahead.pop()
+        if isinstance(one, CodeType):
+            yield one
+            ahead += one.co_consts
+
+
+Returned = tuple[tuple[Handed, ...] | None, int | None]
+
+
+def _returned(function: object) -> Returned:
+    """Tell what a backward returns for each input, and from which output on the rest."""
+    definition = _parsed(function)
+    if definition is None:
+        return None, None
+    code = _Code(definition)
+    found = {code.handed(value) for value in code.returned}
+    return found.pop() if len(found) == 1 else (None, None)
+
+
+def _parsed(function: Any) -> ast.FunctionDef | None:
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, TypeError, SyntaxError):
+        return None
+    definition = tree.body[0]
+    return definition if isinstance(definition, ast.FunctionDef) else None
+
+
+class _Code:
+    """The body of a backward: what it returns, and what its names stand for."""
+
+    def __init__(self, definition: ast.FunctionDef) -> None:
+        arguments = definition.args
+        self.gradients = [argument.arg for argument in arguments.args[1:]]
+        self.rest = arguments.vararg.arg if arguments.vararg else None
+        self.returned: list[ast.expr | None] = []
+        self.known: dict[str, set[Handed]] = {}
+        ahead: list[tuple[ast.AST, bool]] = [(one, False) for one in reversed(definition.body)]
+        while ahead:
+            statement, is_needed = ahead.pop()
+            self._note(statement, is_needed=is_needed)
+            inside, is_about_need = _inside(statement)
+            ahead += [(one, is_needed or is_about_need) for one in reversed(inside)]
+        self.returned = self.returned or [None]
+
+    def _note(self, statement: ast.AST, *, is_needed: bool) -> None:
+        """Note what a statement returns or gives a name to."""
+        match statement:
+            case ast.Return(value=value):
+                self.returned.append(value)
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    self._assign(target, value, is_needed=is_needed)
+            case ast.For(target=target) | ast.withitem(optional_vars=ast.expr() as target):
+                self._assign(target, None, is_needed=False)
+
+    def _assign(self, target: ast.expr, value: ast.expr | None, *, is_needed: bool) -> None:
+        """Note what a name stands for; what is computed only if it is needed, is needed here."""
+        for name in ast.walk(target):
+            if isinstance(name, ast.Name):
+                is_whole = name is target and value is not None
+                handed = self.flow_of(value) if is_whole else Flow.UNKNOWN
+                before = set() if is_needed else self.known.get(name.id, set())
+                self.known[name.id] = {*before, handed}
+
+    def handed(self, value: ast.expr | None) -> Returned:
+        """Tell what one return hands on."""
+        parts = _parts(value)
+        if isinstance(value, ast.Name) and value.id == self.rest:
+            parts = [ast.Starred(value)]
+        rest = parts[-1].value if parts and isinstance(parts[-1], ast.Starred) else None
+        passes_rest = isinstance(rest, ast.Name) and rest.id == self.rest
+        parts = parts[:-1] if passes_rest else parts
+        if any(isinstance(part, ast.Starred) for part in parts):
+            return None, None
+        return tuple(map(self.flow_of, parts)), len(self.gradients) if passes_rest else None
+
+    def flow_of(self, value: ast.expr | None) -> Handed:
+        """Tell whether an expression is a gradient or None."""
+        handed: Handed = Flow.UNKNOWN
+        match value:
+            case None | ast.Constant(value=None):
+                handed = Flow.NONE
+            case ast.Name(id=name) if name in self.known:
+                handed = _agreed(self.known[name])
+            case ast.Name(id=name) if name in self.gradients:
+                handed = self.gradients.index(name)
+            case ast.BinOp() | ast.UnaryOp():
+                handed = Flow.SOME
+            case ast.IfExp(test=test) if _is_about_need(test):
+                handed = self.flow_of(value.orelse if _is_denied(test) else value.body)
+            case ast.IfExp(body=body, orelse=otherwise):
+                handed = _agreed({self.flow_of(body), self.flow_of(otherwise)})
+            case ast.Call(func=ast.Attribute(attr=name)) if name in _GIVING_TENSORS:
+                handed = Flow.SOME
+        return handed
+
+
+_GIVING_TENSORS = {*dir(torch), *dir(torch.Tensor)} - {"grad", "backward"}
+
+
+def _agreed(ways: set[Handed]) -> Handed:
+    return next(iter(ways)) if len(ways) == 1 else Flow.UNKNOWN
+
+
+def _parts(value: Any) -> list[Any]:
+    """List the elements of a tuple, or of two that are added; what is none is one by itself."""
+    match value:
+        case ast.Tuple(elts=elements):
+            return elements
+        case ast.BinOp(left=ast.Tuple(elts=elements), op=ast.Add(), right=rest):
+            return [*elements, *(rest.elts if isinstance(rest, ast.Tuple) else [ast.Starred(rest)])]
+        case _:
+            return [value]
+
+
+def _inside(statement: ast.AST) -> tuple[list[ast.AST], bool]:
+    """List the statements in one, and say whether they run only for what is needed."""
+    if isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.expr):
+        return [], False
+    if isinstance(statement, ast.If) and _is_about_need(statement.test):
+        return [*(statement.orelse if _is_denied(statement.test) else statement.body)], True
+    return [*ast.iter_child_nodes(statement)], False
+
+
+def _is_about_need(test: ast.expr) -> bool:
+    return "needs_input_grad" in ast.unparse(test)
+
+
+def _is_denied(test: ast.expr) -> bool:
+    return isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)

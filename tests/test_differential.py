@@ -1,0 +1,36 @@
+"""What is said of gradients beside what backward then does; ``benchmarks`` runs thousands."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.models_compared import MODELS, compared_models
+from tests.programs import Count, planted_cut, random_program
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def total(count: int, first: int, run: Callable[[int], Count]) -> Count:
+    found = Count()
+    for seed in range(first, first + count):
+        found.add(run(seed))
+    return found
+
+
+def test_what_is_said_of_random_programs_is_what_backward_does() -> None:
+    found = total(150, 0, random_program)
+    assert found.mismatches == []
+    assert found.tensors > 1_000
+    assert 0 < found.unseen < found.tensors / 20
+
+
+def test_the_culprit_that_was_planted_is_named() -> None:
+    found = total(300, 0, planted_cut)
+    assert found.mismatches == []
+    assert found.culprits == 300
+
+
+def test_what_is_said_of_real_models_is_what_backward_does() -> None:
+    found = compared_models()
+    assert found.mismatches == []
+    assert found.programs == len(MODELS)

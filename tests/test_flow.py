@@ -1,0 +1,198 @@
+"""What the code of a backward shows of the gradients that it hands on."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from leafgrad._flow import Flow, read_backward
+
+NONE, SOME, UNKNOWN = Flow.NONE, Flow.SOME, Flow.UNKNOWN
+Handed = Flow | int
+
+
+class Custom(torch.autograd.Function):
+    @staticmethod
+    def forward(_: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return a * b
+
+
+class Nothing(Custom):
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        ctx.gradient = gradient
+
+
+class Literal(Custom):
+    @staticmethod
+    def backward(_: Any, gradient: Any) -> Any:
+        return gradient, None
+
+
+class Conditional(Custom):
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        to_b = gradient * 2 if ctx.needs_input_grad[1] else None
+        return None if not ctx.needs_input_grad[0] else -gradient, to_b
+
+
+class Undecided(Custom):
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        to_b = gradient * 2 if ctx.flag else None
+        return (gradient.clone() if ctx.flag else gradient + 1), to_b
+
+
+class Needed(Custom):
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        to_a = to_b = None
+        if ctx.needs_input_grad[0]:
+            to_a = gradient.mm(ctx.b)
+        if not ctx.needs_input_grad[1]:  # noqa: SIM108 - both are found
+            to_b = None
+        else:
+            to_b = gradient * ctx.a
+        return to_a, to_b
+
+
+class Unpacked(Custom):
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        to_a, _ = ctx.run(gradient)
+        for to_c in ctx.saved_tensors:
+            gradient = gradient * to_c
+        with ctx.mode() as to_d:
+            return to_a, to_d
+
+
+class Early(Custom):
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        if ctx.flag:
+            return None, None
+        return gradient, gradient
+
+
+class Rest(Custom):
+    @staticmethod
+    def backward(_: Any, *gradients: Any) -> Any:
+        return gradients
+
+
+class Later(Custom):
+    @staticmethod
+    def backward(_: Any, *gradients: Any) -> Any:
+        return None, *gradients
+
+
+class Added(Custom):
+    @staticmethod
+    def backward(_: Any, *gradients: Any) -> Any:
+        return (None,) + gradients  # noqa: RUF005
+
+
+class BothAdded(Custom):
+    @staticmethod
+    def backward(_: Any, gradient: Any) -> Any:
+        return (None,) + (gradient * 2,)  # noqa: RUF005
+
+
+class Spread(Custom):
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        found = ctx.run(gradient)
+        return None, *found
+
+
+class Single(Custom):
+    @staticmethod
+    def backward(_: Any, gradient: Any) -> Any:
+        def inner() -> Any:
+            return None
+
+        return gradient * inner()
+
+
+class Renamed(Custom):
+    @staticmethod
+    def vjp(_: Any, gradient: Any) -> Any:
+        return None, gradient * 2
+
+
+class OfLambda(Custom):
+    backward = staticmethod(lambda _, *gradients: (gradients[0], None))
+
+
+READ: dict[type, tuple[Handed, Handed]] = {
+    Nothing: (UNKNOWN, UNKNOWN),
+    Literal: (0, NONE),
+    Conditional: (SOME, SOME),
+    Undecided: (SOME, UNKNOWN),
+    Needed: (SOME, SOME),
+    Unpacked: (UNKNOWN, UNKNOWN),
+    Early: (UNKNOWN, UNKNOWN),
+    Rest: (0, 1),
+    Later: (NONE, 0),
+    Added: (NONE, 0),
+    BothAdded: (NONE, SOME),
+    Spread: (UNKNOWN, UNKNOWN),
+    Single: (UNKNOWN, UNKNOWN),
+    Renamed: (NONE, SOME),
+    OfLambda: (UNKNOWN, UNKNOWN),
+}
+
+
+@pytest.mark.parametrize("function", READ, ids=lambda function: function.__name__)
+def test_the_code_shows_what_is_handed_on(function: Any) -> None:
+    read = read_backward(function)
+    assert tuple(read.to_input(number, 2) for number in (0, 1)) == READ[function]
+
+
+def test_a_single_gradient_is_that_of_a_single_input() -> None:
+    assert read_backward(Single).to_input(0, 1) is SOME
+    assert read_backward(Nothing).to_input(0, 1) is NONE
+
+
+def test_code_without_a_source_shows_nothing() -> None:
+    found: dict[str, Any] = {"Custom": Custom}
+    code = (
+        "class Typed(Custom):\n    @staticmethod\n    def backward(_, g):\n        return g, None"
+    )
+    exec(code, found)
+    assert read_backward(found["Typed"]).to_input(1, 2) is UNKNOWN
+
+
+def test_a_backward_that_is_no_function_shows_nothing() -> None:
+    class Callable(Custom):
+        backward = print  # type: ignore[assignment]
+
+    read = read_backward(Callable)
+    assert (read.returned, read.place, read.runs_another) == (None, "", False)
+
+
+class Storing(Custom):
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        ctx.parameter.grad = gradient
+        return gradient, None
+
+
+class Running(Custom):
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        return run_within(ctx, gradient), None
+
+
+def run_within(ctx: Any, gradient: Any) -> Any:
+    run_within.__doc__ = str(run_within)
+    torch.autograd.backward(ctx.inner, gradient)
+
+
+@pytest.mark.parametrize(
+    ("function", "runs_another"), [(Storing, True), (Running, True), (Literal, False)]
+)
+def test_a_backward_that_runs_another_or_stores_gradients_is_known(
+    function: Any, *, runs_another: bool
+) -> None:
+    assert read_backward(function).runs_another == runs_another

@@ -1,0 +1,73 @@
+"""Which leaves are known to have been used, and what they cost."""
+
+import gc
+from typing import Any
+
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+
+from leafgrad import GradCause, explain_grad, record
+from leafgrad._calls import tensors_in
+from leafgrad._uses import Use, Uses
+
+
+def leaf(*shape: int) -> torch.Tensor:
+    return torch.ones(*shape, requires_grad=True)
+
+
+def test_storages_that_are_gone_are_forgotten_once_in_a_while() -> None:
+    uses, use = Uses(), Use("mul", None, required_grad=False)
+    kept = torch.ones(2)
+    uses.note(kept, use)
+    for _ in range(3_000):
+        tensor = torch.ones(2)
+        uses.note(tensor, use)
+        uses.note_memory(tensor)
+    del tensor
+    gc.collect()
+    assert len(uses.memory) <= 1_001
+    assert uses.of(kept) is not None
+    assert len(uses.known) == 1
+
+
+def test_a_recording_of_uses_keeps_no_memory() -> None:
+    with record() as recording:
+        for _ in range(10):
+            torch.ones(1000).exp()
+    assert recording.log.uses.known == {}
+    assert all(kept.expired() for kept, _ in recording.log.uses.memory.values())
+
+
+def test_a_view_that_is_invalid_is_no_leaf_that_was_used() -> None:
+    base = leaf(2) * 1
+    with torch.no_grad():
+        view = base.unbind()[0]
+    base.add_(1)
+    with record() as recording, pytest.raises(RuntimeError):
+        view * 2
+    with record() as recording, torch.no_grad():
+        view * 2
+    assert recording.log.uses.known == {}
+
+
+class Other(TorchFunctionMode):
+    def __torch_function__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_write_without_gradient_is_a_cut_within_another_mode_as_well() -> None:
+    x, z = leaf(2), leaf(2)
+    with Other(), record() as recording:
+        with torch.no_grad():
+            z.copy_(x)
+        loss = (z * 2).sum()
+    explanation = explain_grad(x, loss, recording=recording)
+    assert (explanation.cause, explanation.cuts[0].operation) == (GradCause.NO_GRAD, "copy_")
+
+
+def test_a_list_that_holds_itself_is_looked_into_a_few_times() -> None:
+    x = leaf(2)
+    endless: list[Any] = [x]
+    endless.append(endless)
+    assert [*tensors_in((endless,))] == [x] * 4
