@@ -42,7 +42,7 @@ def paths_of(
     What they do not have goes by its path in the module that was called, which has the name of its
     class unless it is clear that it alone is meant.
     """
-    calls = [*{id(call): call for call in calls}.values()]
+    calls = [*{id(call): call for call in _with_callers(calls)}.values()]
     named = {inner: join(name, path) for name, path, inner in _parts(roots)}
     tops = [named.get(one.module()) for one in outermost]  # type: ignore[arg-type]
     is_known = any(call.module() in named for call in calls)
@@ -52,6 +52,15 @@ def paths_of(
     for call in calls:
         paths[id(call)] = _path(call, named, tops, paths)
     return paths
+
+
+def _with_callers(calls: Iterable[ModuleCall]) -> Iterator[ModuleCall]:
+    """Yield each call behind those that a stranger's path begins with."""
+    for call in calls:
+        chain = [call]
+        while (caller := chain[-1].stranger_in) is not None:
+            chain.append(caller)
+        yield from reversed(chain)
 
 
 def _path(
