@@ -57,13 +57,6 @@ def check_taylor_rule(
         ...     return Jet(ctx.saved_tensors[0], x) ** 2
         >>> x = torch.tensor([0.3, 0.7], dtype=torch.float64, requires_grad=True)
         >>> check_taylor_rule(Square, x)
-        >>> @taylor_rule(Square)
-        ... def wrong(ctx, x):
-        ...     return Jet(ctx.saved_tensors[0], x) * 2
-        >>> check_taylor_rule(Square, x)
-        Traceback (most recent call last):
-        ...
-        RuntimeError: the Taylor rule of Square must give its derivatives, but ...
     """
     _check(function, inputs, order)
     moving = [place for place, given in enumerate(inputs) if _moves(given)]
