@@ -29,9 +29,14 @@ class Look(NamedTuple):
         return self.fits_plainly(found, room) or bool(self.rows_that_fit(found, room).all())
 
     def fits_plainly(self, found: Series, room: Room) -> bool:
-        """Say whether all coefficients are in the room."""
-        stack = found.stack.detach()
-        return room.holds_all(stack, self._part(found.indices, stack))
+        """Say whether all coefficients are in the room, in a fraction of the time."""
+        sizes = found.stack.detach().abs()
+        lowest, highest = sizes.aminmax()
+        if not highest.item() <= room.highest:
+            return False
+        if lowest.item() >= room.lowest:
+            return True
+        return self._part(found.indices, sizes).min().item() >= room.lowest
 
     def rows_that_fit(self, found: Series, room: Room) -> Tensor:
         """Say of which rows all coefficients are in the room, or outputs no number."""

@@ -100,13 +100,6 @@ class Room(NamedTuple):
         is_trusted = asked.abs().amin(dims) >= self.lowest
         return fit & (is_trusted | (values.abs().amax(dims) < self.large))
 
-    def holds_all(self, coefficients: Tensor, asked: Tensor) -> bool:
-        """Say whether all are within the limits, whatever the values, in a fraction of the time."""
-        low, high = coefficients.aminmax()
-        if not (-self.highest <= low.item() and high.item() <= self.highest):
-            return False
-        return not self.lowest or asked.abs().min().item() >= self.lowest
-
 
 class Attempt(NamedTuple):
     """A scale, and the limits that tell whether it is fine."""
