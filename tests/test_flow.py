@@ -121,7 +121,7 @@ class Renamed(Custom):
 
 
 class OfLambda(Custom):
-    backward = staticmethod(lambda _, *gradients: (gradients[0], None))
+    backward: Any = staticmethod(lambda _, *gradients: (gradients[0], None))
 
 
 READ: dict[type, tuple[Handed, Handed]] = {
