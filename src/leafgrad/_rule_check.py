@@ -33,6 +33,9 @@ def check_taylor_rule(
         order: The highest order that is checked.
         rtol: How much may be different, as a part of the largest element or of 1.
 
+    Returns:
+        None, where the rule is right.
+
     Raises:
         TypeError: If `function` is no such class, or a tensor that requires grad is not in float64.
         ValueError: If `function` has no rule, or no tensor requires grad, or `order` is below 1, or
