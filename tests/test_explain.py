@@ -551,6 +551,16 @@ def test_a_custom_backward_that_hands_on_what_another_gives_cannot_be_seen() -> 
     assert explain_grad(h, of_custom(Asking, h)).will_be_filled is False
 
 
+def test_compiled_code_shows_which_of_its_inputs_get_a_gradient() -> None:
+    x, w = leaf(2), leaf(2)
+    compiled: Any = torch.compile(lambda a, b: (a * b.detach()).sum(), backend="aot_eager")
+    loss = compiled(x, w)
+    assert [explain_grad(one, loss).will_be_filled for one in (x, w)] == [True, False]
+    assert explain_grad(w, loss).cause is GradCause.STOPPED
+    loss.backward()
+    assert (x.grad is None, w.grad is None) == (False, True)
+
+
 def test_an_operator_without_a_formula_stops_the_gradient() -> None:
     with torch.library._scoped_library("leafgrad_explain", "DEF") as library:
         library.define("twice(Tensor x) -> Tensor")

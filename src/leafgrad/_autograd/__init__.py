@@ -4,6 +4,7 @@ One fact a function, one test a fact in ``tests/autograd``, so that a PyTorch th
 first.
 """
 
+from leafgrad._autograd._compiled import compiled_gradients
 from leafgrad._autograd._engine import (
     Gradients,
     gradient_of_all,
@@ -116,6 +117,7 @@ __all__ = [
     "applied",
     "backward_alone",
     "base",
+    "compiled_gradients",
     "edge",
     "facts",
     "facts_of",
