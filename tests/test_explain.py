@@ -645,9 +645,16 @@ def test_a_tensor_that_was_detached_in_another_thread_shows_its_memory() -> None
     with record() as recording:
         shared = in_another_thread(x.detach)
         loss = (shared * W).sum()
+        x.exp()
     explanation = explain_grad(x, loss, recording=recording)
     assert explanation.cause is GradCause.SHARED
     assert "mul in test_explain.py:" in explanation.because
+
+
+def test_a_constant_without_a_single_storage_is_no_copy_of_a_leaf() -> None:
+    leaves = torch.eye(2).to_sparse().requires_grad_()
+    loss = (leaves * 2).to_dense().sum()
+    assert "ask for that one" not in explain_grad(torch.eye(2).to_sparse(), loss).cure
 
 
 def test_a_result_that_went_elsewhere_is_lost() -> None:
