@@ -551,6 +551,16 @@ def test_a_custom_backward_that_hands_on_what_another_gives_cannot_be_seen() -> 
     assert explain_grad(h, of_custom(Asking, h)).will_be_filled is False
 
 
+def test_compiled_code_shows_which_of_its_inputs_get_a_gradient() -> None:
+    x, w = leaf(2), leaf(2)
+    compiled: Any = torch.compile(lambda a, b: (a * b.detach()).sum(), backend="aot_eager")
+    loss = compiled(x, w)
+    assert [explain_grad(one, loss).will_be_filled for one in (x, w)] == [True, False]
+    assert explain_grad(w, loss).cause is GradCause.STOPPED
+    loss.backward()
+    assert (x.grad is None, w.grad is None) == (False, True)
+
+
 def test_an_operator_without_a_formula_stops_the_gradient() -> None:
     with torch.library._scoped_library("leafgrad_explain", "DEF") as library:
         library.define("twice(Tensor x) -> Tensor")
@@ -635,9 +645,16 @@ def test_a_tensor_that_was_detached_in_another_thread_shows_its_memory() -> None
     with record() as recording:
         shared = in_another_thread(x.detach)
         loss = (shared * W).sum()
+        x.exp()
     explanation = explain_grad(x, loss, recording=recording)
     assert explanation.cause is GradCause.SHARED
     assert "mul in test_explain.py:" in explanation.because
+
+
+def test_a_constant_without_a_single_storage_is_no_copy_of_a_leaf() -> None:
+    leaves = torch.eye(2).to_sparse().requires_grad_()
+    loss = (leaves * 2).to_dense().sum()
+    assert "ask for that one" not in explain_grad(torch.eye(2).to_sparse(), loss).cure
 
 
 def test_a_result_that_went_elsewhere_is_lost() -> None:

@@ -69,49 +69,49 @@ class WatchedCalls(TorchFunctionMode):
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, result: Any
     ) -> None:
         """Note the leaves among the arguments that were not used before."""
-        used = self.used
+        used, is_outermost = self.used, self.is_outermost
         for argument in (*args, *kwargs.values()) if kwargs else args:
-            if id(argument) in used:
-                continue
             kind = type(argument)
-            if kind is Tensor or kind is Parameter:
-                if argument is not result and self._is_leaf(argument):
+            if kind in _NO_ARGUMENTS or id(argument) in used or argument is result:
+                continue
+            if kind in _PLAIN and is_outermost:
+                try:
+                    is_leaf = argument.is_leaf
+                except RuntimeError:  # an invalid view
+                    continue
+                if is_leaf:
                     self._note_use(func, args, argument, result)
-            elif kind not in _NO_ARGUMENTS:
-                for tensor in tensors_in((argument,)):
-                    if id(tensor) not in used and self._is_leaf(tensor):
-                        self._note_use(func, args, tensor, result)
+            else:
+                self._note_uses_in(func, args, argument, result)
 
-    def _is_leaf(self, tensor: Tensor) -> bool:
-        """Say whether a tensor is a leaf; no other mode and no subclass is shown the question."""
-        if self.is_outermost and type(tensor) in _PLAIN:
-            try:
-                return tensor.is_leaf
-            except RuntimeError:  # an invalid view
-                return False
-        with _autograd.unobserved():
-            return _autograd.is_plain_leaf(tensor)
+    def _note_uses_in(self, func: Any, args: Sequence[Any], argument: Any, result: Any) -> None:
+        """Note the leaves in a list or of a subclass; no other mode is shown the question."""
+        for tensor in tensors_in((argument,)):
+            with _autograd.unobserved():
+                is_leaf = id(tensor) not in self.used and _autograd.is_plain_leaf(tensor)
+            if is_leaf and tensor is not result:
+                self._note_use(func, args, tensor, result)
 
     def _note_use(self, func: Any, args: Sequence[Any], leaf: Tensor, result: Any) -> None:
         """Note where a leaf was used first, if it was, and what is known of its memory.
 
         What needs no gradient, where nothing is recorded, has none to lose.
         """
+        name = name_of(func)
         with _autograd.unobserved():
             requires_grad = _autograd.plain(leaf, "requires_grad")
-            if not (requires_grad or torch.is_grad_enabled()) or not self._is_use(
-                func, args, leaf, result
-            ):
+            if not (requires_grad or torch.is_grad_enabled()):
+                return
+            if not self._is_use(name, args, leaf, result):
                 return
             place = place_of(inspect.currentframe())
-            self.log.uses.note(leaf, Use(name_of(func), place, requires_grad))
+            self.log.uses.note(leaf, Use(name, place, requires_grad))
             if type(leaf) is not Parameter:
                 self.log.uses.note_memory(leaf)
                 self.log.losses.look_up_memory(leaf)
 
-    def _is_use(self, func: Any, args: Sequence[Any], leaf: Tensor, result: Any) -> bool:
+    def _is_use(self, name: str, args: Sequence[Any], leaf: Tensor, result: Any) -> bool:
         """Say whether a call made something of a leaf's values."""
-        name = name_of(func)
         if takes_shape(name, is_first=bool(args) and leaf is args[0]):
             return False
         if type(result) is Tensor or name in LEAVING:

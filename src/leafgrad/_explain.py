@@ -105,7 +105,8 @@ class Backward:
             slots = (slot for node in graph for slot in _autograd.saved_slots(node))
             self.is_freed = any(slot.state == "freed" for slot in slots)
             leaves = map(_autograd.leaf_variable, graph)
-            self.leaves = {_autograd.storage_identity(leaf) for leaf in leaves if leaf is not None}
+            storages = {_autograd.storage_identity(leaf) for leaf in leaves if leaf is not None}
+            self.leaves = storages - {None}
 
     def explain(
         self, tensor: Tensor, name: str | None = None, *, is_ahead: bool = False
@@ -229,13 +230,13 @@ class Backward:
     def _told(self, facts: TensorDescription, found: Found) -> dict[str, str]:
         """Tell what the sentences name."""
         arrival = found.arrival or Arrival()
-        use = found.use_of_memory if found.use is None else found.use
+        is_late = found.use is not None and not found.use.required_grad
+        use = found.use if is_late else found.use_of_memory or found.use
         return {
             "grad_fn": str(facts.grad_fn),
             "dtype": str(facts.dtype).removeprefix("torch."),
             "node": arrival.doubt or arrival.zero or next(iter(self._named()), ""),
             "use": "" if use is None else f"{use.operation} in {source_at(use.place)}",
-            "whether": "" if arrival.doubt else "none",
         }
 
     def _named(self) -> list[str]:

@@ -66,7 +66,9 @@ class Reach:
         The engine runs every node of the graph, also one to which nothing has come.
         """
         is_plain = self._is_plain(node)
-        if not is_plain and _autograd.forward_class(node) is not None:
+        if arrived and _autograd.is_compiled(node):
+            self._hand_on_compiled(node, successors, _sum_of(arrived))
+        elif not is_plain and _autograd.forward_class(node) is not None:
             self._ask_code(node, successors, arrived)
         elif arrived and is_plain:
             whole = _sum_of(arrived)
@@ -99,6 +101,21 @@ class Reach:
             zero = _autograd.node_name(node) if _autograd.gives_zeros(node, place) else whole.zero
             if after is not None:
                 self._add(after, number, Arrival(whole.doubt, zero))
+
+    def _hand_on_compiled(
+        self, node: Any, successors: _autograd.Successors, whole: Arrival
+    ) -> None:
+        """Hand on what the code that `torch.compile` made returns, as far as it is kept."""
+        given = _autograd.compiled_gradients(node)
+        needed = node.needs_input_grad
+        given = needed if given is None or len(given) != len(needed) else given
+        edges = [(after, number) for after, number in successors if after is not None]
+        places = [place for place, is_needed in enumerate(needed) if is_needed]
+        for place, (after, number) in zip(places, edges, strict=True):
+            if given[place]:
+                self._add(after, number, whole)
+            else:
+                self.stopping.append(_autograd.node_name(node))
 
     def _ask_code(self, node: Any, successors: _autograd.Successors, arrived: Arrivals) -> None:
         """Hand on what the code of a custom function's backward shows."""

@@ -4,7 +4,7 @@ One fact a function, one test a fact in ``tests/autograd``, so that a PyTorch th
 first.
 """
 
-from leafgrad._autograd._compiled import never_compiled, uncompiled
+from leafgrad._autograd._compiled import compiled_gradients, never_compiled, uncompiled
 from leafgrad._autograd._engine import (
     Gradients,
     gradient_of_all,
@@ -130,6 +130,7 @@ __all__ = [
     "applied",
     "backward_alone",
     "base",
+    "compiled_gradients",
     "edge",
     "facts",
     "facts_of",

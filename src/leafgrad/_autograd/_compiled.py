@@ -1,4 +1,4 @@
-"""What the code that `torch.compile` made calls what it saved, and how to stay out of such code."""
+"""What compiled code saves and hands on, and how to stay out of such code."""
 
 from __future__ import annotations
 
@@ -19,12 +19,22 @@ def names_in_compiled_code(node: Node) -> tuple[str, ...]:
     The graph of its backward takes the sizes that were saved, the tensors, and then the gradients.
     """
     compiled: Any = node
-    lazy = getattr(forward_class(node), "_lazy_backward_info", None)
-    graph = getattr(getattr(lazy, "bw_module", None), "graph", None)
+    graph = _graph_of_backward(node)
     if graph is None:
         return ()
     inputs = [place.name for place in graph.nodes if place.op == "placeholder"]
     return tuple(inputs[len(compiled.symints) :])
+
+
+def compiled_gradients(node: Node) -> tuple[bool, ...] | None:
+    """Say which inputs of a compiled function get a gradient; None where that is not kept."""
+    graph = _graph_of_backward(node)
+    return None if graph is None else tuple(one is not None for one in graph.output_node().args[0])
+
+
+def _graph_of_backward(node: Node) -> Any:
+    lazy = getattr(forward_class(node), "_lazy_backward_info", None)
+    return getattr(getattr(lazy, "bw_module", None), "graph", None)
 
 
 Given = ParamSpec("Given")
