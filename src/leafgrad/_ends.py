@@ -19,6 +19,9 @@ def ends_in(outputs: object) -> Iterator[End]:
 
     What is neither has no graph, and is left out as long as anything else is there.
     """
+    if isinstance(outputs, torch.Tensor):  # as nearly always
+        yield outputs
+        return
     other: tuple[_Place, object] | None = None
     found = False
     for place, item in _items_in(outputs):

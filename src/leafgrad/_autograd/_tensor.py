@@ -111,7 +111,8 @@ def storages_of_parameters(tensors: Iterable[torch.Tensor]) -> set[int | None]:
     """Give the identities of the storages of those tensors that are parameters."""
     kind = torch.nn.Parameter
     own = [tensor for tensor in tensors if type(tensor) is kind or is_parameter(tensor)]
-    own += [inner for tensor in own for _, inner in wrapped(tensor) or ()]
+    others = [tensor for tensor in own if type(tensor) is not kind]
+    own += [inner for tensor in others for _, inner in wrapped(tensor) or ()]
     return {*map(storage_identity, own)} - {None}
 
 
