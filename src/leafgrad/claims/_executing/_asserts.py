@@ -49,7 +49,9 @@ def has_checks(source: str) -> bool:
 def recorded(tree: ast.Module) -> ast.Module:
     """Rewrite the checks in `tree` so that what they find is reported before it is judged."""
     tests = [node.test for node in statements(tree) if isinstance(node, ast.Assert)]
-    asks_nan = any(speaks_of_nan(test) and not _has_mask(test) for test in tests)
+    masked = [test for test in tests if _has_mask(test)]
+    others = (ast.unparse(test) for test in tests if test not in masked)
+    asks_nan = bool(masked) and any(map(speaks_of_nan, others))
     _Reporting(asks_nan=asks_nan).visit(tree)
     return ast.fix_missing_locations(tree)
 
@@ -250,7 +252,7 @@ class _Reporting(ast.NodeTransformer):
 
     def visit_Assert(self, node: ast.Assert) -> ast.Assert:
         test, text = node.test, ast.unparse(node.test)
-        seen = attended(test, node.lineno, asks_nan=self._asks_nan)
+        seen = attended(test, text, node.lineno, asks_nan=self._asks_nan)
         made = report("asserting", node.lineno, text, seen, _operands(test))
         node.test = ast.copy_location(made, test)
         return node

@@ -8,7 +8,9 @@ RECORDER = "__leafgrad_check__"
 
 def report(method: str, *arguments: ast.expr | bool | int | str) -> ast.Call:
     """Build `RECORDER.method(arguments)`; constants are given as they are."""
-    called = ast.parse(f"{RECORDER}.{method}", mode="eval").body
+    called: ast.expr = ast.Name(RECORDER, ast.Load())
+    for name in method.split("."):
+        called = ast.Attribute(called, name, ast.Load())
     given = [one if isinstance(one, ast.expr) else ast.Constant(one) for one in arguments]
     return ast.Call(called, given, [])
 

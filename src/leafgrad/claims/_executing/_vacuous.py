@@ -16,14 +16,15 @@ _MOST = 1_000_000
 """Of how many numbers one asks at most whether they are NaN."""
 
 
-def attended(test: ast.expr, line: int, *, asks_nan: bool) -> ast.expr:
-    """Rewrite a copy of the `test` of an assert such that `Vacuous` sees what it is about.
+def attended(test: ast.expr, text: str, line: int, *, asks_nan: bool) -> ast.expr:
+    """Rewrite a copy of an assert's `test` such that `Vacuous` sees what it is about.
 
-    Where the asserts beside it `asks_nan`, a mask may leave that out.
+    It reads `text`; where the asserts beside it ask for NaN, a mask may leave that out.
     """
     rewritten = copy.deepcopy(test)
     texts = zip(ast.walk(rewritten), ast.walk(test), strict=True)
     attending = _Attending(line, dict(texts), asks_nan=asks_nan)
+    attending.is_about_nan = speaks_of_nan(text)
     attended_test: ast.expr = attending.visit(rewritten)
     return attended_test
 
@@ -95,8 +96,7 @@ class Vacuous:
 class _Attending(ast.NodeTransformer):
     def __init__(self, line: int, written: dict[ast.AST, ast.AST], *, asks_nan: bool) -> None:
         self._line, self._written, self._asks_nan = line, written, asks_nan
-        self._is_about_nan = speaks_of_nan(next(iter(written.values())))
-        self._is_negated = False
+        self.is_about_nan = self._is_negated = False
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         before = self._is_negated
@@ -111,7 +111,7 @@ class _Attending(ast.NodeTransformer):
         is_unequal = self._is_negated or any(isinstance(sign, ast.NotEq) for sign in node.ops)
         is_ratio = isinstance(node.ops[0], ast.Lt | ast.LtE) and _is_ratio(node.left)
         self.generic_visit(node)
-        if is_unequal and not is_same and not self._is_about_nan:
+        if is_unequal and not is_same and not self.is_about_nan:
             node.left, *node.comparators = [self._look("number", side) for side in sides]
         elif is_ratio:
             node.left = self._look("ratio", node.left)
@@ -124,7 +124,7 @@ class _Attending(ast.NodeTransformer):
         if name == "all" and not self._is_negated:
             self._all(node)
         elif name in _EQUAL and node.args:
-            if self._is_negated and len(set(given)) == len(given) and not self._is_about_nan:
+            if self._is_negated and len(set(given)) == len(given) and not self.is_about_nan:
                 node.args[:2] = [self._look("number", one) for one in node.args[:2]]
             elif has_equal_nan:
                 node.args[0] = self._look("known", node.args[0])
@@ -159,9 +159,9 @@ class _Attending(ast.NodeTransformer):
         return ast.copy_location(report(f"vacuous.{method}", self._line, text, node), node)
 
 
-def speaks_of_nan(test: ast.AST) -> bool:
-    """Tell whether `test` asks for NaN."""
-    return re.search("nan|isfinite", ast.unparse(test), re.IGNORECASE) is not None
+def speaks_of_nan(text: str) -> bool:
+    """Tell whether the test that reads `text` asks for NaN."""
+    return re.search("nan|isfinite", text, re.IGNORECASE) is not None
 
 
 def _is_ratio(node: ast.expr) -> bool:
