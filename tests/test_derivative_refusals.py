@@ -10,9 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.autograd.graph import get_gradient_edge
 from torch.utils.checkpoint import checkpoint
 
-from leafgrad import _reverse, higher_order_grad, laplacian
+from leafgrad import _autograd, _reverse, higher_order_grad, laplacian
 
 
 def column(rows: int = 5) -> Tensor:
@@ -356,6 +357,13 @@ def test_shapes_that_do_not_fit_are_told_the_cure(
 def test_what_pytorch_differentiates_once_is_refused_at_once(order: int, method: Any) -> None:
     x = column()
     outputs = torch.cdist(x, x.detach()[:3] + 1)
+    if not any(
+        map(
+            _autograd.is_once_differentiable,
+            _autograd.walk([get_gradient_edge(outputs).node]),
+        )
+    ):
+        pytest.skip("this PyTorch has the formula")
     message = "through CdistBackward0, for whose gradient PyTorch has no derivative formula: write"
     assert_refused(message, RuntimeError, outputs, x, order, method=method)
     first = higher_order_grad(outputs, x, 1, method=method, create_graph=False)

@@ -553,7 +553,11 @@ def test_a_custom_backward_that_hands_on_what_another_gives_cannot_be_seen() -> 
 
 def test_compiled_code_shows_which_of_its_inputs_get_a_gradient() -> None:
     x, w = leaf(2), leaf(2)
-    compiled: Any = torch.compile(lambda a, b: (a * b.detach()).sum(), backend="aot_eager")
+
+    def product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return (a * b.detach()).sum()
+
+    compiled: Any = torch.compile(product, backend="aot_eager")
     loss = compiled(x, w)
     assert [explain_grad(one, loss).will_be_filled for one in (x, w)] == [True, False]
     assert explain_grad(w, loss).cause is GradCause.STOPPED

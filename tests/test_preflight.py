@@ -622,7 +622,8 @@ def test_more_than_five_tensors_are_counted_in_good_grammar() -> None:
 def test_the_state_of_a_module_is_refused_as_its_tensors_are_in_no_graph() -> None:
     model = nn.Linear(2, 1)
     loss = model(torch.ones(2)).sum()
-    with pytest.raises(ValueError, match=r"^names must lead to tensors of the graph, but names\['weight'\] is detached"):
+    message = r"^names must lead to tensors of the graph, but names\['weight'\] is detached"
+    with pytest.raises(ValueError, match=message):
         preflight(loss, names=model.state_dict())
     assert preflight(loss, names=model.state_dict(keep_vars=True)).without_gradient == ()
 

@@ -100,8 +100,13 @@ class Log:
 
     def _size(self) -> int:
         """Count what there is most of."""
-        parts = self.spans, self.modules, self.writes, self.values, self.given
-        return max(map(len, parts))
+        return max(
+            len(self.spans),
+            len(self.modules),
+            len(self.writes),
+            len(self.values),
+            len(self.given),
+        )
 
     def sources(self) -> tuple[Source, ...]:
         """List the lines that made nodes, in the order in which they first did."""

@@ -150,8 +150,6 @@ def _conflicts(nodes: Sequence[TracedNode]) -> Iterator[InPlaceConflict]:
                 yield InPlaceConflict(node=node, saved=saved)
 
 
-
-
 def _named(names: Names) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield the parameters of modules, and what else a mapping names."""
     modules = named_modules(names)

@@ -91,9 +91,6 @@ REFUSING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "StandardGammaGradBackward0": lambda x: torch.autograd.grad(
         torch._standard_gamma(x).square().sum(), x, create_graph=True
     )[0],
-    "CdistBackwardBackward0": lambda x: torch.autograd.grad(
-        torch.cdist(x[:, None], torch.ones(2, 1)).square().sum(), x, create_graph=True
-    )[0],
 }
 
 

@@ -60,7 +60,6 @@ def ctc() -> torch.Tensor:
 
 
 ONCE: dict[str, Callable[[], torch.Tensor]] = {
-    "CdistBackward0": lambda: torch.cdist(leaf(2, 3), torch.ones(2, 3)),
     "EmbeddingBagBackward0": lambda: functional.embedding_bag(
         torch.tensor([[0, 1]]), leaf(3, 2)
     ).square(),
@@ -73,7 +72,6 @@ ONCE: dict[str, Callable[[], torch.Tensor]] = {
     "MaskedSoftmaxBackward0": lambda: torch._masked_softmax(
         leaf(2, 2), torch.zeros(2, 2, dtype=torch.bool)
     ),
-    "PdistBackward0": lambda: functional.pdist(leaf(3, 2)),
     "SparseSoftmaxBackward0": lambda: torch.sparse.softmax(
         torch.eye(2).to_sparse().requires_grad_(), 0
     ).to_dense(),
@@ -105,3 +103,25 @@ def test_an_operation_without_a_second_derivative_is_known_by_name(name: str) ->
     gradients = torch.autograd.grad(y.sum(), leaves, create_graph=True)
     with pytest.raises(RuntimeError, match="is not implemented"):
         torch.autograd.grad((gradients[0] ** 2).sum(), leaves, allow_unused=True)
+
+
+DISTANCES = {
+    "CdistBackward0": lambda: torch.cdist(leaf(2, 3), torch.ones(2, 3)),
+    "PdistBackward0": lambda: functional.pdist(leaf(3, 2)),
+}
+
+
+@pytest.mark.parametrize("name", DISTANCES)
+def test_whether_distances_have_a_second_derivative_is_as_pytorch_has_it(name: str) -> None:
+    y = DISTANCES[name]()
+    graph = _autograd.walk([recorded(y)])
+    once = [node for node in graph if _autograd.is_once_differentiable(node)]
+    leaves: Any = [x for x in map(_autograd.leaf_variable, graph) if x is not None]
+    (gradient,) = torch.autograd.grad(y.sum(), leaves, create_graph=True)
+    refusing = [node for node in _autograd.walk([recorded(gradient)]) if _autograd.refuses(node)]
+    raised = ""
+    try:
+        torch.autograd.grad((gradient**2).sum(), leaves)
+    except RuntimeError as error:
+        raised = str(error)
+    assert bool(once) is bool(refusing) is ("is not implemented" in raised)

@@ -7,6 +7,7 @@ from typing import Any
 from torch.autograd.graph import Node
 
 from leafgrad._autograd._node import forward_outputs, next_functions, node_name
+from leafgrad._autograd._twice import UNWRITTEN
 
 
 def may_give_zeros(node: Node) -> bool:
@@ -58,11 +59,10 @@ _FIRST_REFUSED = {
     "SpecialZetaBackward0",
 }
 _REFUSING = {
-    "CdistBackwardBackward0",
+    *(f"{operation}BackwardBackward0" for operation in UNWRITTEN),
     "EmbeddingBagBackwardBackward0",
     "Error",
     "NotImplemented",
-    "PdistBackwardBackward0",
     "StandardGammaGradBackward0",
     "Unique2Backward0",
     "UniqueBackward0",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch.autograd.function import once_differentiable
 from torch.autograd.graph import Node
 
@@ -24,8 +25,16 @@ def is_once_differentiable(node: Node) -> bool:
     return node_name(node) in _ONCE
 
 
+def _raises(operation: str) -> bool:
+    """Say whether the node of a gradient only raises: one that computes saves what it needs."""
+    node = getattr(torch._C._functions, f"{operation}BackwardBackward0", None)
+    return not any(name.startswith("_saved_") for name in dir(node))
+
+
+# Those of distances have formulas from some PyTorch after 2.13 on.
+UNWRITTEN = tuple(filter(_raises, ("Cdist", "Pdist")))
 _ONCE = {
-    "CdistBackward0",
+    *(f"{operation}Backward0" for operation in UNWRITTEN),
     "CtcLossBackward0",
     "CudnnCtcLossBackward0",
     "CudnnRnnBackward0",
@@ -38,7 +47,6 @@ _ONCE = {
     "MiopenRnnBackward0",
     "MultiMarginLossBackward0",
     "MultilabelMarginLossBackward0",
-    "PdistBackward0",
     "ScaledDotProductCudnnAttentionBackward0",
     "ScaledDotProductEfficientAttentionBackward0",
     "ScaledDotProductFlashAttentionBackward0",
