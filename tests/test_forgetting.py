@@ -121,6 +121,41 @@ def test_modules_alone_are_forgotten_too() -> None:
     assert trace_graph(y, recording=recording).nodes[0].module == "1"
 
 
+def test_modules_that_are_made_anew_in_each_step_are_forgotten_as_well() -> None:
+    with record() as recording:
+        recording.log.most = 100
+        for _ in range(300):
+            model = nn.Sequential(nn.Linear(3, 1), nn.Tanh())
+            loss = model(leaf(2, 3)).sum()
+    assert len(recording.log.modules) < 200
+    trace = trace_graph(loss, names=model, recording=recording)
+    assert {node.module for node in trace.nodes} == {"0", "1", None}
+
+
+def test_what_came_in_that_is_not_finite_is_forgotten_with_what_it_led_to() -> None:
+    with record(values=True) as recording:
+        recording.log.most = 100
+        for _ in range(200):
+            loss = (leaf(3) * torch.tensor([1.0, torch.nan, 1.0])).sum()
+    assert len(recording.log.given) < 150
+    turn = trace_graph(loss, recording=recording, values=True).values_turn[0]
+    assert (turn.name, turn.value_turn_given) == ("MulBackward0", ("argument 1 of mul",))
+
+
+def test_leaves_that_are_gone_are_forgotten_and_others_are_not() -> None:
+    weight = leaf(3)
+    with record() as recording:
+        recording.log.most = 100
+        for _ in range(300):
+            loss = (leaf(3) * weight).sum()
+    uses = recording.log.uses
+    assert len(uses.known) < 150
+    assert len(uses.memory) < 150
+    assert uses.of(weight) is not None
+    assert explain_grad(weight, leaf(1).sum(), recording=recording).cause is not GradCause.UNUSED
+    assert loss.requires_grad
+
+
 def test_a_state_that_is_carried_over_is_cut_in_one_place_however_often() -> None:
     with record() as recording:
         recording.log.most_cuts = 50

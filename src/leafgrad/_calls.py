@@ -19,7 +19,7 @@ from torch.nn import Parameter
 from torch.overrides import TorchFunctionMode
 
 from leafgrad import _autograd
-from leafgrad._log import Log, place_of, running_custom_function, source_at
+from leafgrad._log import Log, Place, place_of, running_custom_function, source_at
 from leafgrad._losses import LEAVING, Site, takes_shape
 from leafgrad._traced import Write
 from leafgrad._uses import Use
@@ -60,21 +60,39 @@ class WatchedCalls(TorchFunctionMode):
         if stop != self.log.numbered:
             self._note_nodes(start, stop, func, args, kwargs)
         if type(result) not in _NO_TENSORS:
-            self._note_uses(func, args, kwargs, result)
+            place = self.log.spans[-1][2] if start < stop else None
+            self._note_uses(func, args, kwargs, result, place)
         if not self._is_unharmed(result) or (kwargs and "requires_grad" in kwargs):
             self._note_losses(func, args, kwargs, result)
         return result
 
     def _note_uses(
-        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, result: Any
+        self,
+        func: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any] | None,
+        result: Any,
+        place: Place | None = None,
     ) -> None:
-        """Note the leaves among the arguments that were not used before."""
+        """Note the leaves among the arguments that were not used before.
+
+        Where the call made nodes, which is at `place`, a parameter takes the short way.
+        """
         used, is_outermost = self.used, self.is_outermost
+        first, use = args[0] if args else None, None
         for argument in (*args, *kwargs.values()) if kwargs else args:
             kind = type(argument)
-            if kind in _NO_ARGUMENTS or id(argument) in used or argument is result:
+            if kind in _NO_ARGUMENTS or argument is result:
+                continue
+            known = used.get(id(argument))
+            if known is not None and known[0]() is argument:
                 continue
             if kind in _PLAIN and is_outermost:
+                if place and kind is Parameter and argument is not first and argument.requires_grad:
+                    use = use or Use(name_of(func), place, required_grad=True)
+                    if not takes_shape(use.operation, is_first=False):
+                        self.log.uses.note(argument, use)
+                    continue
                 try:
                     is_leaf = argument.is_leaf
                 except RuntimeError:  # an invalid view
@@ -88,7 +106,7 @@ class WatchedCalls(TorchFunctionMode):
         """Note the leaves in a list or of a subclass; no other mode is shown the question."""
         for tensor in tensors_in((argument,)):
             with _autograd.unobserved():
-                is_leaf = id(tensor) not in self.used and _autograd.is_plain_leaf(tensor)
+                is_leaf = not self.log.uses.of(tensor) and _autograd.is_plain_leaf(tensor)
             if is_leaf and tensor is not result:
                 self._note_use(func, args, tensor, result)
 

@@ -30,6 +30,7 @@ def forget(log: "Log") -> None:
     for place in [place for place in log.values if place[0] not in living]:
         del log.values[place]
     log.known.clear()  # code that is gone may have had the identity of what comes
+    log.uses.forget_what_is_gone()
     _forget_cuts(log.losses, living)
 
 

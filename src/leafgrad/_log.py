@@ -106,6 +106,9 @@ class Log:
             len(self.writes),
             len(self.values),
             len(self.given),
+            len(self.uses.known),
+            len(self.uses.memory),
+            len(self.losses.memory),
         )
 
     def sources(self) -> tuple[Source, ...]:

@@ -1,6 +1,6 @@
 """Recording where nodes come from, while they are made."""
 
-from contextlib import ContextDecorator, ExitStack
+from contextlib import AbstractContextManager, ContextDecorator, ExitStack
 from types import TracebackType
 from typing import Any
 
@@ -111,7 +111,7 @@ class _Recorder(ContextDecorator):
     "record() must start outside of a function that torch.compile compiles, not within: call the "
     "compiled function inside of the `with record()` block"
 )
-def record(*, lines: bool = True, values: bool = False) -> _Recorder:
+def record(*, lines: bool = True, values: bool = False) -> AbstractContextManager[Recording]:
     """Record which module and which line of code makes each node, and what is written in place.
 
     A node has a number that is its own within its thread, and what is written down is which numbers

@@ -35,7 +35,6 @@ class Uses:
         """Start with nothing used."""
         self.known: dict[int, tuple[weakref.ref[Tensor], Use]] = {}
         self.memory: dict[int, tuple[_autograd.StorageReference, dict[int, Use]]] = {}
-        self._most = 1_000
 
     def of(self, tensor: Tensor) -> Use | None:
         """Tell where a leaf was used first."""
@@ -49,8 +48,7 @@ class Uses:
 
     def note(self, leaf: Tensor, use: Use) -> None:
         """Note the first use of a leaf."""
-        identity, known = id(leaf), self.known
-        known[identity] = weakref.ref(leaf, lambda _: known.pop(identity, None)), use
+        self.known[id(leaf)] = weakref.ref(leaf), use
 
     def note_memory(self, leaf: Tensor) -> None:
         """Note whose memory a leaf uses, which may be another tensor's."""
@@ -59,18 +57,17 @@ class Uses:
         if storage is None:
             return
         if storage not in self.memory:
-            self._forget_what_is_gone()
             self.memory[storage] = _autograd.storage_reference(leaf), {}
         users = self.memory[storage][1]
         if len(users) < _MOST_USERS:
             users[identity] = use
 
-    def _forget_what_is_gone(self) -> None:
-        """Drop storages that are freed, once in a while."""
-        if len(self.memory) < self._most:
-            return
-        self.memory = {s: kept for s, kept in self.memory.items() if not kept[0].expired()}
-        self._most = max(self._most, 2 * len(self.memory))
+    def forget_what_is_gone(self) -> None:
+        """Drop leaves that are dead, and storages that are freed."""
+        for identity in [one for one, (leaf, _) in self.known.items() if leaf() is None]:
+            del self.known[identity]
+        for identity in [one for one, (kept, _) in self.memory.items() if kept.expired()]:
+            del self.memory[identity]
 
 
 _MOST_USERS = 4

@@ -362,7 +362,7 @@ def test_a_docstring_that_a_page_shows_and_nobody_executes_is_red(
 def test_a_page_that_stops_is_told_once_and_still_shown(build: Building) -> None:
     cell = "```{code-cell} python\n@\n```\n\n"
     stops = cell.replace("@", "import os; os._exit(1)")
-    page = "# Page\n\n" + stops + cell.replace("@", "x = 1  #> 1 +") + "- {value}`x`\n"
+    page = "# Page\n\n" + stops + cell.replace("@", "x = sum([1])  #> 1 +") + "- {value}`x`\n"
     status, told = build(index=page)
     assert status == 1
     assert told.startswith("index.md:4: ERROR: the page stopped here: its process ended with exit")

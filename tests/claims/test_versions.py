@@ -24,7 +24,7 @@ def is_two(number):
 :::{{claim}} numbers/two
 {options}
 
-One is two.
+So it is.
 :::
 
 {evidence}
