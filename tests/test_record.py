@@ -570,8 +570,9 @@ def test_one_recorder_makes_a_recording_each_time_and_each_within_the_other() ->
 
 def test_a_function_can_be_recorded_as_a_whole() -> None:
     calls = []
+    recorded: Any = record()
 
-    @record()
+    @recorded
     def called(x: torch.Tensor) -> torch.Tensor:
         calls.append(torch._C._len_torch_function_stack())
         return x.sin()
