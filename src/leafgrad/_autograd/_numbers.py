@@ -63,12 +63,12 @@ def lacking_memory(tensor: torch.Tensor) -> str | None:
     As FSDP does by ``untyped_storage().resize_(0)``. What has no single storage cannot lack it.
     """
     try:
-        nbytes = torch.Tensor.untyped_storage(tensor).nbytes()
+        lack = _lack(tensor, _storage_of(tensor).nbytes())
     except (NotImplementedError, RuntimeError):
         return None
-    if _is_of_subclass(tensor) or plain(tensor, "is_nested"):
+    if lack is None or _is_of_subclass(tensor) or plain(tensor, "is_nested"):
         return None
-    return _lack(tensor, nbytes)
+    return lack
 
 
 def _is_of_subclass(tensor: torch.Tensor) -> bool:
@@ -78,15 +78,26 @@ def _is_of_subclass(tensor: torch.Tensor) -> bool:
 
 def _lack(tensor: torch.Tensor, nbytes: int) -> str | None:
     """Compare what a storage holds with the end of the tensor's last element in it."""
-    if torch.Tensor.is_contiguous(tensor):
-        last = torch.Tensor.numel(tensor) - 1
-    else:
-        steps = zip(plain(tensor, "shape"), torch.Tensor.stride(tensor), strict=True)
-        last = sum((size - 1) * stride for size, stride in steps)
-    end = torch.Tensor.storage_offset(tensor) + last + 1
-    if last < 0 or nbytes >= end * plain(tensor, "itemsize"):
+    size = _numel(tensor)
+    if size and not _is_contiguous(tensor):
+        size = 1
+        for length, stride in zip(_size(tensor), _stride(tensor), strict=True):
+            size += (length - 1) * stride
+    if not size or nbytes >= (_storage_offset(tensor) + size) * _element_size(tensor):
         return None
     return "its storage holds too little" if nbytes else "its storage holds nothing"
+
+
+# Called for each tensor that a derivative reads, and not as methods, which a subclass may change.
+_storage_of, _numel, _is_contiguous, _size, _stride, _storage_offset, _element_size = (
+    torch.Tensor.untyped_storage,
+    torch.Tensor.numel,
+    torch.Tensor.is_contiguous,
+    torch.Tensor.size,
+    torch.Tensor.stride,
+    torch.Tensor.storage_offset,
+    torch.Tensor.element_size,
+)
 
 
 # The others are for packing bits, and no operation converts them.
