@@ -172,7 +172,8 @@ destroy_process_group()
 def test_a_distributed_tensor_counts_with_what_is_here() -> None:
     run = [sys.executable, "-c", OF_DTENSOR]
     done = subprocess.run(run, capture_output=True, text=True, check=True)
-    assert done.stdout == f"{2 * 4 * 4} {2 * 2 * 4 * 4} 0\n"
+    said = [line for line in done.stdout.splitlines() if not line.startswith("[Gloo]")]
+    assert said == [f"{2 * 4 * 4} {2 * 2 * 4 * 4} 0"]
 
 
 # --- The groups
