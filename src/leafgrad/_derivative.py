@@ -116,10 +116,10 @@ def higher_order_grad(
         exact as the values that PyTorch saved, at any order and scale: Taylor mode computes half
         precision in single and orders above 8 in double precision, scales its coefficients, looks
         at them at the end, and computes again in double precision, with other scales, where one may
-        have left the range. On other devices than a CPU, where one would wait for such a look, it
-        looks at orders above 16 only: up to order 8 in single precision, coefficients that leave
-        its range, as those of a function whose argument was scaled by 1e-12 and its value by 1e20
-        may do, are infinite, not a number, or too small to be exact there.
+        have left the range. That look waits for the device; where a CUDA graph is captured, or a
+        dispatch mode or transform is on, there is none, and coefficients that leave the range of
+        single precision up to order 8, as those of a function whose argument was scaled by 1e-12
+        and its value by 1e20 may do, are infinite, not a number, or too small to be exact.
 
         At a kink, such as that of ReLU at zero, the derivative is what PyTorch's formula says,
         and so it is where a formula divides zero by zero. The second derivative of a ReLU network

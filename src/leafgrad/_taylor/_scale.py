@@ -18,7 +18,6 @@ from torch import Tensor
 
 _PLAIN = 2  # up to this order, factorials do not matter
 _SHORT = 8  # up to this order, coefficients are tried in single precision
-LONG = 16  # beyond this order, coefficients leave double precision at ordinary scales
 _STEP = 900  # in bits, a little less than double precision has above one
 _MOST = 2.0**_STEP
 

@@ -27,7 +27,7 @@ from leafgrad._taylor._constants import made_once
 from leafgrad._taylor._engine import replay
 from leafgrad._taylor._look import Factorials, Look
 from leafgrad._taylor._refusal import Refusal, refuse_if
-from leafgrad._taylor._scale import LONG, Attempt, Scale, attempts, is_on, search
+from leafgrad._taylor._scale import Attempt, Scale, attempts, is_on, search
 from leafgrad._taylor._series import Series
 
 
@@ -116,10 +116,13 @@ class Taylor(NamedTuple):
         }
 
     def _is_looked_at(self, found: Series, asked: Factorials) -> bool:
-        """Say whether to look at coefficients, for which one waits where they are elsewhere."""
+        """Say whether there are coefficients to look at, which waits for the device they are on.
+
+        While a CUDA graph is captured nothing is computed yet.
+        """
         if _autograd.is_intercepted() or asked.keys().isdisjoint(found.indices):
             return False
-        return self.inputs.is_cpu or found.algebra.order > LONG
+        return not (self.inputs.is_cuda and torch.cuda.is_current_stream_capturing())
 
     def _best_scale(
         self, found: Series, moved: Moved, look: Look, tried: Attempt, better: Attempt | None
