@@ -40,15 +40,24 @@ class _Part:
 
 def read_html(source: str, line: int) -> Iterator[Found]:
     """Yield what is wrong with HTML that begins on `line` of a page, and the numbers it states."""
+    whole, comment = _without_open_comment(source)
     reader = _Reader()
-    reader.feed(source)
+    reader.feed(whole)
     reader.close()
+    if comment:
+        yield from comment_problems(comment, line + whole.count("\n"))
     for part in reader.parts:
         yield from _found(part, line + part.below)
     for rows in reader.tables:
         entries = [[_entry(part, line) for part in row] for row in rows if _holds_values(row)]
         heads = [part.text for row in rows if not _holds_values(row) for part in row]
         yield from results(heads, entries)
+
+
+def _without_open_comment(source: str) -> tuple[str, str]:
+    """Split off a comment that never ends, which the parser would look at again and again."""
+    start = source.find("<!--", source.rfind("-->") + 1)
+    return (source, "") if start < 0 else (source[:start], source[start:])
 
 
 def html_problems(source: str, line: int) -> Iterator[Problem]:
