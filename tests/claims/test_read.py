@@ -212,3 +212,10 @@ def test_escapes_are_listed_with_their_reasons_also_those_of_included_files(
     because = "pseudocode, nothing more"
     assert page.problems == ()
     assert page.escapes == (Escape(line=3, because=because), Escape(line=9, because=because))
+
+
+def test_a_comment_that_never_ends_is_searched_as_others_are() -> None:
+    text = "# P\n\n<div>\n<!-- a -->\n<!--\n{claim}`1 == 2`\n"
+    (problem,) = parse_page(text, "page.md").problems
+    assert problem.line == 5
+    assert problem.message.startswith("nobody executes what stands in a comment")
