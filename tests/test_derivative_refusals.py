@@ -32,7 +32,12 @@ def network(*layers: torch.nn.Module) -> torch.nn.Sequential:
 
 
 def assert_refused(
-    message: str, error: type[Exception], outputs: Any, inputs: Any, order: Any, **options: Any
+    message: str,
+    error: type[Exception] | tuple[type[Exception], ...],
+    outputs: Any,
+    inputs: Any,
+    order: Any,
+    **options: Any,
 ) -> None:
     with pytest.raises(error, match=re.escape(message)):
         higher_order_grad(outputs, inputs, order, **options)
@@ -269,6 +274,34 @@ def test_inputs_and_outputs_that_are_swapped_are_told_so() -> None:
     message = "but one leads the other way: pass the result first, then what it came from"
     assert_refused(message, RuntimeError, x, x.exp(), 1)
     assert_refused("outputs come first, then inputs", TypeError, x, torch.exp, 1)
+
+
+@pytest.mark.parametrize(
+    ("result", "order"),
+    [
+        pytest.param(lambda x: x.prod(1), (2, 0), id="a value a row"),
+        pytest.param(lambda x: x.sum(1, keepdim=True), (2, 0), id="a column"),
+        pytest.param(lambda x: x.exp(), (1, 0, 0), id="the same shape"),
+        pytest.param(lambda x: x.sum(), 1, id="one number"),
+    ],
+)
+def test_swapped_tensors_are_told_so_where_the_order_does_not_fit_them(
+    result: Callable[[Tensor], Tensor], order: int | tuple[int, ...]
+) -> None:
+    x = table()
+    message = "leads the other way: pass the result first, then what it came from"
+    assert_refused(message, (RuntimeError, ValueError), x, result(x), order)
+    with pytest.raises((RuntimeError, ValueError), match=re.escape(message)):
+        laplacian(x, result(x), dims=[2])
+
+
+def test_an_order_that_fits_neither_way_is_told_of_itself() -> None:
+    x = table()
+    message = "order must hold a count for each of the 2 columns of inputs, not (1, 0, 0)"
+    assert_refused(message, ValueError, x.prod(1), x, (1, 0, 0))
+    assert_refused(message, ValueError, x, x, (1, 0, 0))
+    message = "order must hold one count, for the only column of inputs, not (2, 0)"
+    assert_refused(message, ValueError, table()[:, :1].exp(), table()[:, :1], (2, 0))
 
 
 def test_a_view_of_all_of_inputs_is_named_as_a_view() -> None:

@@ -68,9 +68,17 @@ def test_torch_is_the_only_dependency_at_run_time() -> None:
 
 ARROWS = {
     "__init__": set(),  # a name is imported when it is asked for
-    "_derivative": {"_autograd", "_by_name", "_evaluation", "_method", "_order"},
+    "_derivative": {"_autograd", "_by_name", "_connection", "_evaluation", "_method", "_order"},
     "_rule_check": {"_derivative", "_taylor"},
-    "_laplacian": {"_autograd", "_axes", "_by_name", "_evaluation", "_method", "_order"},
+    "_laplacian": {
+        "_autograd",
+        "_axes",
+        "_by_name",
+        "_connection",
+        "_evaluation",
+        "_method",
+        "_order",
+    },
     "_evaluation": set(),
     "_by_name": set(),
     "_method": {

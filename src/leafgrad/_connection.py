@@ -83,8 +83,8 @@ def find_path(
 
 def _why_apart(outputs: Tensor, inputs: Tensor) -> str:
     """Say why no path leads to `inputs`, as far as that shows, and what to do."""
-    if _autograd.path_between(inputs, outputs) is not None:
-        return ", but one leads the other way: pass the result first, then what it came from"
+    if _are_swapped(outputs, inputs):
+        return f", but {_SWAPPED}"
     version = _autograd.version(inputs)
     if version and inputs.grad_fn is not None:
         return (
@@ -94,6 +94,29 @@ def _why_apart(outputs: Tensor, inputs: Tensor) -> str:
     return (
         ": compute outputs from this very tensor (a copy, or a slice taken later, is another one)"
     )
+
+
+def _are_swapped(outputs: Tensor, inputs: Tensor) -> bool:
+    return _autograd.path_between(inputs, outputs) is not None
+
+
+_SWAPPED = "one leads the other way: pass the result first, then what it came from"
+
+
+class told_if_swapped:  # noqa: N801 (as below)
+    """Say so where shapes or orders do not fit since the result was given as `inputs`."""
+
+    def __init__(self, outputs: Tensor, inputs: Tensor) -> None:
+        self.outputs, self.inputs = outputs, inputs
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if not isinstance(error, ValueError) or self.outputs is self.inputs:
+            return
+        if _are_swapped(self.outputs, self.inputs):
+            raise ValueError(f"outputs must depend on inputs, but {_SWAPPED} ({error})") from None
 
 
 class told_if_freed:  # noqa: N801 (it is called as a function is, and takes no time)

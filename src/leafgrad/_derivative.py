@@ -7,6 +7,7 @@ from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._by_name import by_name
+from leafgrad._connection import told_if_swapped
 from leafgrad._evaluation import Function
 from leafgrad._method import Method, is_recording, pose
 from leafgrad._order import MultiIndex, is_by_column, parse_orders
@@ -155,7 +156,8 @@ def higher_order_grad(
         method=method,
         allow_unused=allow_unused,
     )
-    orders = parse_orders(order, question.axes)
+    with told_if_swapped(question.outputs, question.inputs):
+        orders = parse_orders(order, question.axes)
     found = question.derivatives([index for index in orders if any(index)])
     results = [found.get(index, question.outputs) for index in orders]
     results = [question.finished(result) for result in results]

@@ -10,6 +10,7 @@ from torch import Tensor
 from leafgrad import _autograd
 from leafgrad._axes import Axes
 from leafgrad._by_name import by_name
+from leafgrad._connection import told_if_swapped
 from leafgrad._evaluation import Function
 from leafgrad._method import Method, is_recording, pose
 from leafgrad._order import as_count, shown
@@ -68,7 +69,9 @@ def laplacian(
         with torch.inference_mode(mode=False):
             return laplacian(outputs, inputs, dims=dims, create_graph=create_graph, method=method)
     question = pose(outputs, inputs, by_column=True, create_graph=create_graph, method=method)
-    return question.finished(question.laplacian(_columns(dims, question.axes)))
+    with told_if_swapped(question.outputs, question.inputs):
+        columns = _columns(dims, question.axes)
+    return question.finished(question.laplacian(columns))
 
 
 def _columns(dims: Sequence[int] | None, axes: Axes) -> list[int]:

@@ -8,7 +8,13 @@ from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._axes import Axes, read_axes
-from leafgrad._connection import check_tensor, find_path, note_constant, told_if_freed
+from leafgrad._connection import (
+    check_tensor,
+    find_path,
+    note_constant,
+    told_if_freed,
+    told_if_swapped,
+)
 from leafgrad._evaluation import Function, evaluated
 from leafgrad._order import MultiIndex
 from leafgrad._reverse import Reverse, differentiate_once
@@ -42,10 +48,12 @@ def pose(
     if not isinstance(outputs, Tensor):
         outputs, inputs = evaluated(outputs, inputs)
     check_tensor("outputs", outputs)
+    with told_if_swapped(outputs, inputs):
+        axes = read_axes(outputs, inputs, by_column=by_column)
     return Question(
         outputs=outputs,
         inputs=inputs,
-        axes=read_axes(outputs, inputs, by_column=by_column),
+        axes=axes,
         create_graph=create_graph,
         method=method,
         allow_unused=allow_unused,

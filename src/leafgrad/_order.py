@@ -108,9 +108,12 @@ def _parse_multi_index(order: tuple[object, ...], axes: Axes, name: str) -> Mult
     if axes.is_elementwise:
         raise ValueError(f"{name} must be an int where inputs has no columns, not {shown(order)}")
     if len(counts) != axes.columns:
+        each = "one count, for the only column"
+        if axes.columns != 1:
+            each = f"a count for each of the {axes.columns} columns"
         raise ValueError(
-            f"{name} must hold a count for each of the {axes.columns} columns of inputs, "
-            f"not {shown(order)}{_in_the_first_column(counts, axes)}"
+            f"{name} must hold {each} of inputs, not {shown(order)}"
+            f"{_in_the_first_column(counts, axes)}"
         )
     return counts
 

@@ -21,8 +21,8 @@ Building = Any
 TREE = "\n```{toctree}\nlate\n```\n"
 CELL = "```{{code-cell}} python\n{}\n```\n"
 HANGS = CELL.format("""\
-import os, pathlib, time
-pathlib.Path("pid").write_text(str(os.getpid()))
+import pathlib, time
+pathlib.Path("stat").write_text(pathlib.Path("/proc/self/stat").read_text())
 time.sleep(600)""")
 LONG = "timeout = 600\n"
 CONF = "extensions = ['leafgrad.claims']\n"
@@ -92,7 +92,7 @@ def test_a_build_that_fails_leaves_nothing_running(build: Building) -> None:
     conf = """\
 import pathlib, time
 def fail(app, *_):
-    while not pathlib.Path(app.srcdir, "pid").is_file():
+    while not pathlib.Path(app.srcdir, "stat").is_file():
         time.sleep(0.02)
     raise RuntimeError("of another extension")
 def setup(app):
@@ -100,7 +100,7 @@ def setup(app):
 """
     with pytest.raises(ExtensionError, match="of another extension"):
         build(conf=conf, toml=LONG, index=f"# First\n{TREE}", late=f"# Late\n\n{HANGS}")
-    _wait(lambda: _is_gone(build.folder / "pid"))
+    _wait(lambda: _is_gone(build.folder / "stat"))
 
 
 @pytest.mark.usefixtures("interruptible")
@@ -109,11 +109,11 @@ def test_control_c_ends_a_build_at_once(tmp_path: Path) -> None:
     with subprocess.Popen(
         command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, process_group=0
     ) as building:
-        _wait((tmp_path / "pid").is_file)
+        _wait((tmp_path / "stat").is_file)
         os.killpg(building.pid, signal.SIGINT)
         _, error = building.communicate(timeout=30)
     assert (building.returncode, error.strip()) == (2, "Interrupted!")
-    _wait(lambda: _is_gone(tmp_path / "pid"))
+    _wait(lambda: _is_gone(tmp_path / "stat"))
 
 
 def test_a_build_leaves_the_garbage_collector_as_it_was(build: Building) -> None:
@@ -133,8 +133,17 @@ def _command_for_a_site(folder: Path, settings: str) -> list[str]:
     return [sys.executable, "-m", "sphinx", "-q", ".", "_build"]
 
 
-def _is_gone(pid: Path) -> bool:
-    return not Path("/proc", pid.read_text()).exists()
+def _is_gone(started: Path) -> bool:
+    """Say whether the process that wrote down its `stat` has ended; its number may come again."""
+    begun = started.read_text()
+    try:
+        return _start(Path("/proc", begun.split()[0], "stat").read_text()) != _start(begun)
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def _start(stat: str) -> str:
+    return stat.rpartition(")")[2].split()[19]
 
 
 def _wait(happens: Callable[[], object]) -> None:

@@ -42,7 +42,7 @@ def read_html(source: str, line: int) -> Iterator[Found]:
     """Yield what is wrong with HTML that begins on `line` of a page, and the numbers it states."""
     whole, comment = _without_open_comment(source)
     reader = _Reader()
-    reader.feed(whole)
+    reader.feed(_without_open_tag(whole))
     reader.close()
     if comment:
         yield from comment_problems(comment, line + whole.count("\n"))
@@ -58,6 +58,12 @@ def _without_open_comment(source: str) -> tuple[str, str]:
     """Split off a comment that never ends, which the parser would look at again and again."""
     start = source.find("<!--", source.rfind("-->") + 1)
     return (source, "") if start < 0 else (source[:start], source[start:])
+
+
+def _without_open_tag(source: str) -> str:
+    """Write what begins a tag that never ends as text, as the parser would read on from each."""
+    end = source.rfind(">") + 1
+    return source[:end] + source[end:].replace("<", "&lt;")
 
 
 def html_problems(source: str, line: int) -> Iterator[Problem]:
