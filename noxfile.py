@@ -69,6 +69,7 @@ def lint(session: nox.Session) -> None:
     install(session, "lint", project=False)
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
+    session.run("lint-imports", "--no-logo", "--no-cache", env={"PYTHONPATH": "src"})
     session.run("validate-pyproject", "pyproject.toml")
     session.run("sp-repo-review", ".")
     workflows = sorted(map(str, Path(".github/workflows").glob("*.yml")))

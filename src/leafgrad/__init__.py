@@ -1,57 +1,23 @@
 """See what PyTorch autograd sees: tensors, graphs and derivatives, explained and proven."""
 
-import importlib
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from leafgrad._cut import Cut, CutKind
-    from leafgrad._derivative import higher_order_grad
-    from leafgrad._diff import GraphDiff, KindChange
-    from leafgrad._explain import explain_grad
-    from leafgrad._explanation import GradCause, GradExplanation
-    from leafgrad._findings import InPlaceConflict, OnceDifferentiable, Preflight
-    from leafgrad._graph import trace_graph
-    from leafgrad._laplacian import laplacian
-    from leafgrad._memory import GraphMemory, KeptStorage, MemoryShare
-    from leafgrad._preflight import preflight
-    from leafgrad._record import Recording, record
-    from leafgrad._rule_check import check_taylor_rule
-    from leafgrad._steps import BackwardSteps, Step
-    from leafgrad._summary import TensorSummary
-    from leafgrad._taylor import Jet, Series, taylor_rule
-    from leafgrad._tensor import TensorDescription, TensorRole, describe_tensor
-    from leafgrad._trace import GraphTrace
-    from leafgrad._traced import CustomFunction, SavedTensor, Source, TracedEdge, TracedNode, Write
-else:  # to a type checker, __getattr__ would say that every name exists
-    _HOMES = {
-        "_cut": ["Cut", "CutKind"],
-        "_derivative": ["higher_order_grad"],
-        "_diff": ["GraphDiff", "KindChange"],
-        "_explain": ["explain_grad"],
-        "_explanation": ["GradCause", "GradExplanation"],
-        "_findings": ["InPlaceConflict", "OnceDifferentiable", "Preflight"],
-        "_graph": ["trace_graph"],
-        "_laplacian": ["laplacian"],
-        "_memory": ["GraphMemory", "KeptStorage", "MemoryShare"],
-        "_preflight": ["preflight"],
-        "_record": ["Recording", "record"],
-        "_rule_check": ["check_taylor_rule"],
-        "_steps": ["BackwardSteps", "Step"],
-        "_summary": ["TensorSummary"],
-        "_taylor": ["Jet", "Series", "taylor_rule"],
-        "_tensor": ["TensorDescription", "TensorRole", "describe_tensor"],
-        "_trace": ["GraphTrace"],
-        "_traced": ["CustomFunction", "SavedTensor", "Source", "TracedEdge", "TracedNode", "Write"],
-    }
-
-    def __getattr__(name: str) -> Any:
-        """Import a public name when it is first asked for: the prover starts without PyTorch."""
-        home = next((home for home, names in _HOMES.items() if name in names), None)
-        if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        globals()[name] = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-        return globals()[name]
-
+from leafgrad._cut import Cut, CutKind
+from leafgrad._derivative import higher_order_grad
+from leafgrad._diff import GraphDiff, KindChange
+from leafgrad._explain import explain_grad
+from leafgrad._explanation import GradCause, GradExplanation
+from leafgrad._findings import InPlaceConflict, OnceDifferentiable, Preflight
+from leafgrad._graph import trace_graph
+from leafgrad._laplacian import laplacian
+from leafgrad._memory import GraphMemory, KeptStorage, MemoryShare
+from leafgrad._preflight import preflight
+from leafgrad._record import Recording, record
+from leafgrad._rule_check import check_taylor_rule
+from leafgrad._steps import BackwardSteps, Step
+from leafgrad._summary import TensorSummary
+from leafgrad._taylor import Jet, Series, taylor_rule
+from leafgrad._tensor import TensorDescription, TensorRole, describe_tensor
+from leafgrad._trace import GraphTrace
+from leafgrad._traced import CustomFunction, SavedTensor, Source, TracedEdge, TracedNode, Write
 
 __all__ = [
     "BackwardSteps",
