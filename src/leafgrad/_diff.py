@@ -5,8 +5,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from leafgrad._display.jsonable import json_types
 from leafgrad._memory import GraphMemory, memory_of
-from leafgrad._render._data import json_types
 from leafgrad._render._diff import html, text
 from leafgrad._traced import TracedNode
 

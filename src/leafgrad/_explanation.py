@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Any
 
 from leafgrad._cut import Cut
-from leafgrad._render._data import json_types
+from leafgrad._display.jsonable import json_types
 from leafgrad._render._explanation import card
 
 

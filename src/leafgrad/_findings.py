@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from leafgrad._cut import Cut
+from leafgrad._display.jsonable import json_types
 from leafgrad._explanation import GradExplanation
-from leafgrad._render._data import json_types
 from leafgrad._render._preflight import card
 from leafgrad._traced import SavedTensor, TracedNode
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from leafgrad._render._data import json_types
+from leafgrad._display.jsonable import json_types
 from leafgrad._render._memory import card
 from leafgrad._traced import SavedTensor, TracedNode
 

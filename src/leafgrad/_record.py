@@ -8,9 +8,9 @@ from leafgrad import _autograd
 from leafgrad._as_written import as_written
 from leafgrad._by_name import with_cure
 from leafgrad._calls import WatchedCalls
+from leafgrad._display.jsonable import json_types
 from leafgrad._log import Log
 from leafgrad._modules import watched_modules
-from leafgrad._render._data import json_types
 from leafgrad._render._recording import html, text
 from leafgrad._traced import Source, Write
 from leafgrad._watched_values import WatchedValues

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from leafgrad._display.jsonable import json_types
+from leafgrad._display.markup import visible
 from leafgrad._render import _steps_html, _steps_words
-from leafgrad._render._data import json_types
-from leafgrad._render._xml import visible
 from leafgrad._traced import TracedEdge, TracedNode
 
 if TYPE_CHECKING:

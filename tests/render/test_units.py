@@ -2,7 +2,7 @@
 
 import pytest
 
-from leafgrad._render._units import count, size
+from leafgrad._display.units import count, size
 
 
 @pytest.mark.parametrize(

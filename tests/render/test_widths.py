@@ -2,7 +2,7 @@
 
 import pytest
 
-from leafgrad._render._widths import shortened, width
+from leafgrad._display.text_width import shortened, width
 
 
 @pytest.mark.parametrize(

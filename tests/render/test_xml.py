@@ -2,7 +2,7 @@
 
 import pytest
 
-from leafgrad._render._xml import element, path, text, visible
+from leafgrad._display.markup import element, path, text, visible
 
 
 @pytest.mark.parametrize(

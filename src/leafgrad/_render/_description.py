@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from leafgrad._render._card import Card
+from leafgrad._display.card import Card
 
 if TYPE_CHECKING:
     from leafgrad._tensor import TensorDescription

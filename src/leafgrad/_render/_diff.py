@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from html import escape
 from typing import TYPE_CHECKING
 
-from leafgrad._render._table import table
-from leafgrad._render._units import count, size
+from leafgrad._display.table import table
+from leafgrad._display.units import count, size
 
 if TYPE_CHECKING:
     from leafgrad._diff import GraphDiff, KindChange

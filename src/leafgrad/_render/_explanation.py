@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from leafgrad._render._card import Card
+from leafgrad._display.card import Card
 
 if TYPE_CHECKING:
     from leafgrad._explanation import GradExplanation

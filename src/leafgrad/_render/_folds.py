@@ -5,9 +5,9 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from leafgrad._display.table import table
+from leafgrad._display.units import count, size
 from leafgrad._render._runs import Run, runs
-from leafgrad._render._table import table
-from leafgrad._render._units import count, size
 
 if TYPE_CHECKING:
     from leafgrad._trace import GraphTrace

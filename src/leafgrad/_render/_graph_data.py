@@ -3,7 +3,7 @@
 import json
 from typing import TYPE_CHECKING, Any
 
-from leafgrad._render._data import json_types
+from leafgrad._display.jsonable import json_types
 
 if TYPE_CHECKING:
     from leafgrad._trace import GraphTrace

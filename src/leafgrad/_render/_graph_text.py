@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+from leafgrad._display.markup import visible
+from leafgrad._display.table import WIDTH, clipped, table
+from leafgrad._display.units import count
 from leafgrad._render._folds import folded
 from leafgrad._render._not_finite import not_finite
 from leafgrad._render._numbers import gradient, value
-from leafgrad._render._table import WIDTH, clipped, table
-from leafgrad._render._units import count
-from leafgrad._render._xml import visible
 
 if TYPE_CHECKING:
     from leafgrad._trace import GraphTrace

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Literal
 
+from leafgrad._display.units import count, size
 from leafgrad._render._numbers import gradient, value
-from leafgrad._render._units import count, size
 
 if TYPE_CHECKING:
     from leafgrad._render._picture import FoldedLeaf, Part

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from leafgrad._render._card import Card
-from leafgrad._render._units import count, size
+from leafgrad._display.card import Card
+from leafgrad._display.units import count, size
 
 if TYPE_CHECKING:
     from leafgrad._memory import GraphMemory, MemoryShare

@@ -4,8 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from leafgrad._display.units import count
 from leafgrad._render._labels import label
-from leafgrad._render._units import count
 
 if TYPE_CHECKING:
     from leafgrad._trace import GraphTrace

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from leafgrad._render._table import WIDTH
+from leafgrad._display.table import WIDTH
 
 if TYPE_CHECKING:
     from leafgrad._summary import NotFinite, TensorSummary

@@ -4,16 +4,16 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from leafgrad._display.markup import Markup, element, text, visible
+from leafgrad._display.page import document, resource
+from leafgrad._display.units import count
 from leafgrad._layout import Place
-from leafgrad._render._document import document, resource
 from leafgrad._render._module_calls import ModuleCall, module_calls, order_of
 from leafgrad._render._picture import MOST_IN_FULL, Picture, picture
 from leafgrad._render._svg import MOST_PARTS, drawing_of, tells_kind, too_large
 from leafgrad._render._svg_parts import Sketch, drawn, sketch
 from leafgrad._render._svg_style import CLASS
-from leafgrad._render._units import count
 from leafgrad._render._words import title
-from leafgrad._render._xml import Markup, element, text, visible
 
 if TYPE_CHECKING:
     from leafgrad._trace import GraphTrace
@@ -46,7 +46,9 @@ def page(trace: "GraphTrace") -> str:
     keys = f"{KEYS}{KEY_FOR_REPEATS * folds}{KEYS_FOR_MODULES * bool(depths)}."
     is_large = len(trace.nodes) > MOST_PARTS
     hint = HINT + FOLDED_ONLY.format(nodes=len(trace.nodes), most=MOST_PARTS) * is_large
-    code = Markup(resource("layout.js") + resource("page.js"))
+    code = Markup(
+        resource("leafgrad._render", "layout.js") + resource("leafgrad._render", "page.js")
+    )
     content = (
         _header(trace, folds=folds, is_folded=start is shown[0], levels=levels),
         element("main", *frames, tabindex="0"),
@@ -54,7 +56,9 @@ def page(trace: "GraphTrace") -> str:
         element("script", _json([view.data for view in views]), type="application/json", id="data"),
         element("script", code),
     )
-    return document(title(trace), resource("page.css"), Markup("".join(content)), code)
+    return document(
+        title(trace), resource("leafgrad._render", "page.css"), Markup("".join(content)), code
+    )
 
 
 def _shown(trace: "GraphTrace") -> list[Picture]:

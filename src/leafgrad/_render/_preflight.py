@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from leafgrad._render._card import Card
+from leafgrad._display.card import Card
+from leafgrad._display.units import count
 from leafgrad._render._causes import cure
-from leafgrad._render._units import count
 
 if TYPE_CHECKING:
     from leafgrad._cut import Cut

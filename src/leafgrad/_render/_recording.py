@@ -3,7 +3,7 @@
 from html import escape
 from typing import TYPE_CHECKING
 
-from leafgrad._render._units import count
+from leafgrad._display.units import count
 
 if TYPE_CHECKING:
     from leafgrad._record import Recording

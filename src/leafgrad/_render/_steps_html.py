@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from leafgrad._render._document import document, resource
+from leafgrad._display.markup import Markup, element, text
+from leafgrad._display.page import document, resource
 from leafgrad._render._lines import numbers
 from leafgrad._render._picture import picture
 from leafgrad._render._steps_words import short
 from leafgrad._render._svg import drawing_of, framed
 from leafgrad._render._words import title
-from leafgrad._render._xml import Markup, element, text
 
 if TYPE_CHECKING:
     from leafgrad._steps import BackwardSteps, Step
@@ -33,7 +33,7 @@ def page(told: "BackwardSteps") -> str:
     """Write a page that holds nothing else."""
     called = f"{title(told.trace)}, step by step"
     content = element("main", element("h1", text(called)), fragment(told))
-    return document(called, PAGE, content, resource("steps.js"))
+    return document(called, PAGE, content, resource("leafgrad._render", "steps.js"))
 
 
 PAGE = """
@@ -52,7 +52,7 @@ def fragment(told: "BackwardSteps") -> Markup:
     )
     return element(
         "div",
-        element("style", resource("steps.css")),
+        element("style", resource("leafgrad._render", "steps.css")),
         element("div", *buttons, element("span", class_="count"), class_="controls", hidden=""),
         element("p", text(HINT), class_="told", aria_live="polite", hidden=""),
         framed(trace, drawing_of(named, picture(named, fold=False))),
@@ -62,7 +62,7 @@ def fragment(told: "BackwardSteps") -> Markup:
             aria_label="All steps in words",
             tabindex="0",
         ),
-        element("script", resource("steps.js")),
+        element("script", resource("leafgrad._render", "steps.js")),
         class_="leafgrad-steps",
         role="group",
         aria_label="Backward, step by step",

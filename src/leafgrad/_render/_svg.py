@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from leafgrad._display.markup import Markup, coordinate, element, path, text
 from leafgrad._layout import Drawing, Link, Point, draw
 from leafgrad._render import _graph_text
 from leafgrad._render._lines import own_bytes
@@ -15,7 +16,6 @@ from leafgrad._render._svg_legend import Legend, head, legend
 from leafgrad._render._svg_parts import Sketch, drawn, sketch
 from leafgrad._render._svg_style import CLASS, FRAME, FRAME_STYLE, STYLE
 from leafgrad._render._words import description, title
-from leafgrad._render._xml import Markup, coordinate, element, path, text
 
 if TYPE_CHECKING:
     from leafgrad._trace import GraphTrace

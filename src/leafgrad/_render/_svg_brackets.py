@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from leafgrad._display.markup import Markup, coordinate, element, path, text
 from leafgrad._layout import Drawing
 from leafgrad._render._svg_parts import Sketch
-from leafgrad._render._xml import Markup, coordinate, element, path, text
 
 if TYPE_CHECKING:
     from leafgrad._render._picture import Picture

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from leafgrad._display.markup import Markup, element, path, text
+from leafgrad._display.text_width import OF_LATIN
+from leafgrad._display.units import size
 from leafgrad._render._graph_text import header
 from leafgrad._render._svg_parts import BAR, CORNER, Sketch, behind, rect, stub
 from leafgrad._render._svg_style import FACT_SIZE
-from leafgrad._render._units import size
-from leafgrad._render._widths import OF_LATIN
-from leafgrad._render._xml import Markup, element, path, text
 
 if TYPE_CHECKING:
     from leafgrad._render._picture import Part

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from leafgrad._display.markup import Markup, element, path, text
+from leafgrad._display.text_width import shortened, width
 from leafgrad._layout import Box, Place
 from leafgrad._render._lines import Line, lines
 from leafgrad._render._repeats import SEVERAL
 from leafgrad._render._svg_style import FACT_SIZE, NAME_SIZE
-from leafgrad._render._widths import shortened, width
 from leafgrad._render._words import details
-from leafgrad._render._xml import Markup, element, path, text
 
 if TYPE_CHECKING:
     from leafgrad._render._picture import Part

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from leafgrad._display.units import count, size
 from leafgrad._render._lines import (
     STATES,
     leaf_text,
@@ -14,7 +15,6 @@ from leafgrad._render._lines import (
     short,
     turns,
 )
-from leafgrad._render._units import count, size
 
 if TYPE_CHECKING:
     from leafgrad._render._picture import Part, Picture

@@ -4,7 +4,7 @@ import textwrap
 from dataclasses import dataclass
 from html import escape
 
-from leafgrad._render._xml import visible
+from leafgrad._display.markup import visible
 
 WIDTH = 79
 

@@ -4,7 +4,7 @@ import base64
 import hashlib
 from importlib.resources import files
 
-from leafgrad._render._xml import Markup, element, text
+from leafgrad._display.markup import Markup, element, text
 
 
 def document(title: str, style: str, content: Markup, code: Markup) -> str:
@@ -26,6 +26,6 @@ def _policy(code: str) -> str:
     return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
 
 
-def resource(name: str) -> Markup:
-    """Read a file that stands beside this one."""
-    return Markup(files("leafgrad._render").joinpath(name).read_text("utf-8"))
+def resource(package: str, name: str) -> Markup:
+    """Read a file that stands in a package."""
+    return Markup(files(package).joinpath(name).read_text("utf-8"))
