@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from leafgrad import _autograd
-from leafgrad._by_name import by_name
+from leafgrad._arguments.outputs import End, edges_of, ends_in, inside_transforms
+from leafgrad._arguments.signature import by_name
 from leafgrad._cut import Cut
-from leafgrad._ends import End, edges_of, ends_in, inside_transforms
 from leafgrad._explanation import GradCause, GradExplanation
 from leafgrad._graph import log_of
 from leafgrad._log import Log, source_at

@@ -8,7 +8,7 @@ import torch
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-from leafgrad._ends import End, edges_of
+from leafgrad._arguments.outputs import End, edges_of
 from leafgrad._summary import TensorSummary, summary_of
 from leafgrad._traced import TracedEdge, TracedNode
 from leafgrad._turns import with_gradient_turns

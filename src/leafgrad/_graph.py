@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from leafgrad import _autograd
-from leafgrad._by_name import by_name
-from leafgrad._ends import ends_in, inside_transforms, roots_of
+from leafgrad._arguments.outputs import ends_in, inside_transforms, roots_of
+from leafgrad._arguments.signature import by_name
 from leafgrad._gradients import Weights, with_gradients
 from leafgrad._log import Log
 from leafgrad._origin import Nodes, as_they_are, with_inferred_modules, with_owners

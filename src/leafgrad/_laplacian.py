@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from leafgrad import _autograd
+from leafgrad._arguments.signature import by_name
 from leafgrad._axes import Axes
-from leafgrad._by_name import by_name
 from leafgrad._connection import told_if_swapped
 from leafgrad._evaluation import Function
 from leafgrad._method import Method, is_recording, pose

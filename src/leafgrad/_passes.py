@@ -7,7 +7,7 @@ import torch
 from torch.autograd.graph import GradientEdge
 
 from leafgrad import _autograd
-from leafgrad._ends import edges_of
+from leafgrad._arguments.outputs import edges_of
 
 
 class Passes:

@@ -7,10 +7,10 @@ import torch
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
+from leafgrad._arguments.outputs import ends_in, inside_transforms, roots_of
+from leafgrad._arguments.signature import by_name
 from leafgrad._backward import in_backward_order
-from leafgrad._by_name import by_name
 from leafgrad._cut import Cut
-from leafgrad._ends import ends_in, inside_transforms, roots_of
 from leafgrad._explain import Backward
 from leafgrad._explanation import GradCause, GradExplanation
 from leafgrad._findings import InPlaceConflict, OnceDifferentiable, Preflight

@@ -5,8 +5,8 @@ from types import TracebackType
 from typing import Any
 
 from leafgrad import _autograd
+from leafgrad._arguments.signature import with_cure
 from leafgrad._as_written import as_written
-from leafgrad._by_name import with_cure
 from leafgrad._calls import WatchedCalls
 from leafgrad._display.jsonable import json_types
 from leafgrad._log import Log

@@ -6,7 +6,7 @@ from enum import StrEnum
 import torch
 
 from leafgrad import _autograd
-from leafgrad._by_name import by_name
+from leafgrad._arguments.signature import by_name
 from leafgrad._render import _reasons
 from leafgrad._render._description import card
 

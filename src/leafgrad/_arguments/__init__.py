@@ -1,0 +1,1 @@
+"""What users pass: outputs, tensors with their names, modules."""
