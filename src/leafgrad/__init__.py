@@ -15,7 +15,7 @@ from leafgrad._rule_check import check_taylor_rule
 from leafgrad._steps import BackwardSteps, Step
 from leafgrad._summary import TensorSummary
 from leafgrad._taylor import Jet, Series, taylor_rule
-from leafgrad._tensor import TensorDescription, TensorRole, describe_tensor
+from leafgrad._tensor.describe_tensor import TensorDescription, TensorRole, describe_tensor
 from leafgrad._trace import GraphTrace
 from leafgrad._traced import CustomFunction, SavedTensor, Source, TracedEdge, TracedNode, Write
 

@@ -19,7 +19,7 @@ from leafgrad._losses import LEAVING
 from leafgrad._reach import Arrival, Reach
 from leafgrad._record import Recording
 from leafgrad._render import _causes
-from leafgrad._tensor import TensorDescription, TensorRole, describe_tensor
+from leafgrad._tensor.describe_tensor import TensorDescription, TensorRole, describe_tensor
 from leafgrad._uses import Use
 
 

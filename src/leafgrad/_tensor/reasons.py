@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from leafgrad._tensor import TensorDescription
+    from leafgrad._tensor.describe_tensor import TensorDescription
 
 Sentences = tuple[str, ...]
 

@@ -7,8 +7,8 @@ import torch
 
 from leafgrad import _autograd
 from leafgrad._arguments.signature import by_name
-from leafgrad._render import _reasons
-from leafgrad._render._description import card
+from leafgrad._tensor import reasons
+from leafgrad._tensor.card import card
 
 
 class TensorRole(StrEnum):
@@ -232,13 +232,13 @@ def _inside(wrapper: torch.Tensor) -> tuple[str, ...]:
 
 
 REASONS = {
-    TensorRole.CONSTANT: _reasons.constant,
-    TensorRole.LEAF: _reasons.leaf,
-    TensorRole.NON_LEAF: _reasons.non_leaf,
-    TensorRole.RETAINED: _reasons.retained,
-    TensorRole.UNRECORDED_VIEW: _reasons.unrecorded_view,
-    TensorRole.INVALID_VIEW: _reasons.invalid_view,
-    TensorRole.WRAPPED: _reasons.wrapped,
+    TensorRole.CONSTANT: reasons.constant,
+    TensorRole.LEAF: reasons.leaf,
+    TensorRole.NON_LEAF: reasons.non_leaf,
+    TensorRole.RETAINED: reasons.retained,
+    TensorRole.UNRECORDED_VIEW: reasons.unrecorded_view,
+    TensorRole.INVALID_VIEW: reasons.invalid_view,
+    TensorRole.WRAPPED: reasons.wrapped,
 }
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from leafgrad._display.card import Card
 
 if TYPE_CHECKING:
-    from leafgrad._tensor import TensorDescription
+    from leafgrad._tensor.describe_tensor import TensorDescription
 
 
 def card(description: "TensorDescription") -> Card:

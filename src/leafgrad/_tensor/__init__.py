@@ -1,0 +1,1 @@
+"""`describe_tensor`: what autograd knows of one tensor."""
