@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from leafgrad import GraphTrace, TensorSummary, trace_graph
-from leafgrad._summary import summary_of
+from leafgrad._graph.summary import summary_of
 
 
 def summary(*values: Any, dtype: torch.dtype | None = None) -> TensorSummary:

@@ -2,22 +2,22 @@
 
 from leafgrad._cut import Cut, CutKind
 from leafgrad._derivative import higher_order_grad
-from leafgrad._diff import GraphDiff, KindChange
 from leafgrad._explain import explain_grad
 from leafgrad._explanation import GradCause, GradExplanation
 from leafgrad._findings import InPlaceConflict, OnceDifferentiable, Preflight
-from leafgrad._graph import trace_graph
+from leafgrad._graph.diff import GraphDiff, KindChange
+from leafgrad._graph.memory import GraphMemory, KeptStorage, MemoryShare
+from leafgrad._graph.nodes import CustomFunction, SavedTensor, Source, TracedEdge, TracedNode, Write
+from leafgrad._graph.summary import TensorSummary
 from leafgrad._laplacian import laplacian
-from leafgrad._memory import GraphMemory, KeptStorage, MemoryShare
 from leafgrad._preflight import preflight
 from leafgrad._record import Recording, record
 from leafgrad._rule_check import check_taylor_rule
 from leafgrad._steps import BackwardSteps, Step
-from leafgrad._summary import TensorSummary
 from leafgrad._taylor import Jet, Series, taylor_rule
 from leafgrad._tensor.describe_tensor import TensorDescription, TensorRole, describe_tensor
-from leafgrad._trace import GraphTrace
-from leafgrad._traced import CustomFunction, SavedTensor, Source, TracedEdge, TracedNode, Write
+from leafgrad._trace.graph_trace import GraphTrace
+from leafgrad._trace.trace_graph import trace_graph
 
 __all__ = [
     "BackwardSteps",

@@ -19,9 +19,9 @@ from torch.nn import Parameter
 from torch.overrides import TorchFunctionMode
 
 from leafgrad import _autograd
+from leafgrad._graph.nodes import Write
 from leafgrad._log import Log, Place, place_of, running_custom_function, source_at
 from leafgrad._losses import LEAVING, Site, takes_shape
-from leafgrad._traced import Write
 from leafgrad._uses import Use
 
 Versions = list[tuple[Tensor, int | None]]

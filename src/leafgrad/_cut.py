@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from leafgrad._traced import Source
+from leafgrad._graph.nodes import Source
 
 
 class CutKind(StrEnum):

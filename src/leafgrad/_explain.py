@@ -13,13 +13,13 @@ from leafgrad._arguments.outputs import End, edges_of, ends_in, inside_transform
 from leafgrad._arguments.signature import by_name
 from leafgrad._cut import Cut
 from leafgrad._explanation import GradCause, GradExplanation
-from leafgrad._graph import log_of
 from leafgrad._log import Log, source_at
 from leafgrad._losses import LEAVING
 from leafgrad._reach import Arrival, Reach
 from leafgrad._record import Recording
 from leafgrad._render import _causes
 from leafgrad._tensor.describe_tensor import TensorDescription, TensorRole, describe_tensor
+from leafgrad._trace.trace_graph import log_of
 from leafgrad._uses import Use
 
 

@@ -6,8 +6,8 @@ from typing import Any
 from leafgrad._cut import Cut
 from leafgrad._display.jsonable import json_types
 from leafgrad._explanation import GradExplanation
+from leafgrad._graph.nodes import SavedTensor, TracedNode
 from leafgrad._render._preflight import card
-from leafgrad._traced import SavedTensor, TracedNode
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -9,8 +9,8 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import End, edges_of
-from leafgrad._summary import TensorSummary, summary_of
-from leafgrad._traced import TracedEdge, TracedNode
+from leafgrad._graph.nodes import TracedEdge, TracedNode
+from leafgrad._graph.summary import TensorSummary, summary_of
 from leafgrad._turns import with_gradient_turns
 
 Nodes = tuple[TracedNode, ...]

@@ -12,11 +12,11 @@ from torch.autograd.function import FunctionCtx
 
 from leafgrad import _autograd
 from leafgrad._forgetting import forget
+from leafgrad._graph.nodes import Source, Write
+from leafgrad._graph.summary import TensorSummary
 from leafgrad._losses import Losses
 from leafgrad._passes import Passes
 from leafgrad._paths import ModuleCall, OutermostModule, Roots, paths_of
-from leafgrad._summary import TensorSummary
-from leafgrad._traced import Source, Write
 from leafgrad._uses import Uses
 
 Place = tuple[CodeType, int]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._cut import Cut, CutKind
-from leafgrad._traced import Source
+from leafgrad._graph.nodes import Source
 
 LEAVING = {
     **dict.fromkeys(["item", "tolist", "__float__", "__int__", "__complex__"], CutKind.PYTHON),

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from leafgrad._traced import TracedNode
+from leafgrad._graph.nodes import TracedNode
 
 Nodes = tuple[TracedNode, ...]
 

@@ -10,10 +10,10 @@ import torch
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
+from leafgrad._graph.nodes import CustomFunction, Write
 from leafgrad._log import Log
 from leafgrad._paths import Roots
 from leafgrad._reading import Kind, Named, Nodes, Origin, Reading, Saved
-from leafgrad._traced import CustomFunction, Write
 
 AtHand = list[tuple[str | None, torch.Tensor]]  # with their names, if any
 

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from leafgrad import _autograd
 from leafgrad._bulk import in_bulk
-from leafgrad._passes import Passes
-from leafgrad._traced import (
+from leafgrad._graph.nodes import (
     CustomFunction,
     SavedTensor,
     Shape,
@@ -19,6 +18,7 @@ from leafgrad._traced import (
     TracedNode,
     Write,
 )
+from leafgrad._passes import Passes
 
 Nodes = tuple[TracedNode, ...]
 Shapes = tuple[Shape | None, ...]

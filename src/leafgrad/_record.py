@@ -9,10 +9,10 @@ from leafgrad._arguments.signature import with_cure
 from leafgrad._as_written import as_written
 from leafgrad._calls import WatchedCalls
 from leafgrad._display.jsonable import json_types
+from leafgrad._graph.nodes import Source, Write
 from leafgrad._log import Log
 from leafgrad._modules import watched_modules
 from leafgrad._render._recording import html, text
-from leafgrad._traced import Source, Write
 from leafgrad._watched_values import WatchedValues
 
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from leafgrad._display.jsonable import json_types
 from leafgrad._display.markup import visible
+from leafgrad._graph.nodes import TracedEdge, TracedNode
 from leafgrad._render import _steps_html, _steps_words
-from leafgrad._traced import TracedEdge, TracedNode
 
 if TYPE_CHECKING:
-    from leafgrad._trace import GraphTrace
+    from leafgrad._trace.graph_trace import GraphTrace
 
 MOST_NODES = 40
 Kind = Literal["value", "start", "pass", "complete"]

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from leafgrad._summary import NotFinite, TensorSummary
-from leafgrad._traced import TracedEdge, TracedNode
+from leafgrad._graph.nodes import TracedEdge, TracedNode
+from leafgrad._graph.summary import NotFinite, TensorSummary
 
 Nodes = Sequence[TracedNode]
 Summaries = Iterable[TensorSummary | None]

@@ -10,8 +10,8 @@ from torch.overrides import TorchFunctionMode
 
 from leafgrad import _autograd
 from leafgrad._calls import name_of, tensors_in
+from leafgrad._graph.summary import summary_of
 from leafgrad._log import Given, Log
-from leafgrad._summary import summary_of
 
 
 class WatchedValues(TorchFunctionMode):

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from leafgrad._render._labels import label
 
 if TYPE_CHECKING:
-    from leafgrad._trace import GraphTrace
-    from leafgrad._traced import TracedEdge, TracedNode
+    from leafgrad._graph.nodes import TracedEdge, TracedNode
+    from leafgrad._trace.graph_trace import GraphTrace
 
 
 def dot(trace: "GraphTrace") -> str:

@@ -10,8 +10,8 @@ from leafgrad._display.units import count, size
 from leafgrad._render._runs import Run, runs
 
 if TYPE_CHECKING:
-    from leafgrad._trace import GraphTrace
-    from leafgrad._traced import TracedNode
+    from leafgrad._graph.nodes import TracedNode
+    from leafgrad._trace.graph_trace import GraphTrace
 
 MOST_ROWS = 24
 MOST_KINDS = 20

@@ -3,10 +3,10 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from leafgrad._render._graph_data import node_as_dict
+from leafgrad._graph.data import node_as_dict
 
 if TYPE_CHECKING:
-    from leafgrad._trace import GraphTrace
+    from leafgrad._trace.graph_trace import GraphTrace
 
 
 def as_networkx(trace: "GraphTrace") -> Any:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from leafgrad._display.markup import visible
 from leafgrad._display.table import WIDTH, clipped, table
 from leafgrad._display.units import count
+from leafgrad._graph.numbers import gradient, value
 from leafgrad._render._folds import folded
 from leafgrad._render._not_finite import not_finite
-from leafgrad._render._numbers import gradient, value
 
 if TYPE_CHECKING:
-    from leafgrad._trace import GraphTrace
-    from leafgrad._traced import SavedTensor, TracedEdge, TracedNode
+    from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode
+    from leafgrad._trace.graph_trace import GraphTrace
 
 MOST_NODES = 35
 MOST_IN_A_CELL = 4

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from leafgrad._render._lines import order_sign, shape
 
 if TYPE_CHECKING:
-    from leafgrad._traced import TracedNode
+    from leafgrad._graph.nodes import TracedNode
 
 
 def label(node: "TracedNode") -> list[str]:

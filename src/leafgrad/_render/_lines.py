@@ -6,11 +6,11 @@ from math import prod
 from typing import TYPE_CHECKING, Literal
 
 from leafgrad._display.units import count, size
-from leafgrad._render._numbers import gradient, value
+from leafgrad._graph.numbers import gradient, value
 
 if TYPE_CHECKING:
+    from leafgrad._graph.nodes import SavedTensor, TracedNode
     from leafgrad._render._picture import FoldedLeaf, Part
-    from leafgrad._traced import SavedTensor, TracedNode
 
 MOST_NAMES = 2
 MOST_SHAPES = 2

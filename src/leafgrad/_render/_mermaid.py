@@ -8,8 +8,8 @@ from leafgrad._display.units import count
 from leafgrad._render._labels import label
 
 if TYPE_CHECKING:
-    from leafgrad._trace import GraphTrace
-    from leafgrad._traced import TracedNode
+    from leafgrad._graph.nodes import TracedNode
+    from leafgrad._trace.graph_trace import GraphTrace
 
 MOST_EDGES = 500
 MOST_CHARACTERS = 50_000

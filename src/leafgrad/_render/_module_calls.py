@@ -10,7 +10,7 @@ from leafgrad._render._picture import NUMBER, FoldedLeaf, Part, Picture, common
 from leafgrad._render._piles import age, newest_first, outwards
 
 if TYPE_CHECKING:
-    from leafgrad._traced import TracedNode
+    from leafgrad._graph.nodes import TracedNode
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from leafgrad._display.table import WIDTH
 
 if TYPE_CHECKING:
-    from leafgrad._summary import NotFinite, TensorSummary
-    from leafgrad._trace import GraphTrace
-    from leafgrad._traced import TracedNode
+    from leafgrad._graph.nodes import TracedNode
+    from leafgrad._graph.summary import NotFinite, TensorSummary
+    from leafgrad._trace.graph_trace import GraphTrace
 
 ADVICE = "some values not finite; record(values=True) around the forward tells from where"
 Kinds = Mapping[int, "NotFinite | None"]

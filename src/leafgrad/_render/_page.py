@@ -16,7 +16,7 @@ from leafgrad._render._svg_style import CLASS
 from leafgrad._render._words import title
 
 if TYPE_CHECKING:
-    from leafgrad._trace import GraphTrace
+    from leafgrad._trace.graph_trace import GraphTrace
 
 HINT = (
     "Point at a box to read what it is, select it to light its paths, and another with Paths or "

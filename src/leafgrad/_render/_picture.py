@@ -11,8 +11,8 @@ from leafgrad._render._piles import Pile, check_modules, piles
 from leafgrad._render._repeats import Knot, Repeat, folded
 
 if TYPE_CHECKING:
-    from leafgrad._trace import GraphTrace
-    from leafgrad._traced import SavedTensor, TracedEdge, TracedNode
+    from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode
+    from leafgrad._trace.graph_trace import GraphTrace
 
 MOST_IN_FULL = 40
 Fold = bool | str | Collection[str] | None

@@ -10,7 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from leafgrad._traced import TracedNode
+    from leafgrad._graph.nodes import TracedNode
 
 MOST_MODULES = 4
 

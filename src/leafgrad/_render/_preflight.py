@@ -10,7 +10,7 @@ from leafgrad._render._causes import cure
 if TYPE_CHECKING:
     from leafgrad._cut import Cut
     from leafgrad._findings import InPlaceConflict, Preflight
-    from leafgrad._traced import TracedNode, Write
+    from leafgrad._graph.nodes import TracedNode, Write
 
 MOST_SENTENCES = 5
 

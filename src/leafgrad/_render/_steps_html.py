@@ -14,9 +14,9 @@ from leafgrad._render._svg import drawing_of, framed
 from leafgrad._render._words import title
 
 if TYPE_CHECKING:
+    from leafgrad._graph.nodes import TracedNode
     from leafgrad._steps import BackwardSteps, Step
-    from leafgrad._trace import GraphTrace
-    from leafgrad._traced import TracedNode
+    from leafgrad._trace.graph_trace import GraphTrace
 
 Writing = tuple[int, str, str]
 """The box of which node gets which line, and what stands there."""

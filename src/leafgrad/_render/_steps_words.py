@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING
 
+from leafgrad._graph.numbers import UNKNOWN, gradient, number
+from leafgrad._graph.numbers import value as value_text
 from leafgrad._render._lines import shape
-from leafgrad._render._numbers import UNKNOWN, gradient, number
-from leafgrad._render._numbers import value as value_text
 
 if TYPE_CHECKING:
-    from leafgrad._summary import TensorSummary
-    from leafgrad._trace import GraphTrace
-    from leafgrad._traced import TracedEdge, TracedNode
+    from leafgrad._graph.nodes import TracedEdge, TracedNode
+    from leafgrad._graph.summary import TensorSummary
+    from leafgrad._trace.graph_trace import GraphTrace
 
 LOCAL = {
     "CosBackward0": "-sin({0})",

@@ -18,7 +18,7 @@ from leafgrad._render._svg_style import CLASS, FRAME, FRAME_STYLE, STYLE
 from leafgrad._render._words import description, title
 
 if TYPE_CHECKING:
-    from leafgrad._trace import GraphTrace
+    from leafgrad._trace.graph_trace import GraphTrace
 
 MOST_PARTS = 3000
 MOST_IN_NOTEBOOK = 200

@@ -13,9 +13,9 @@ from leafgrad._render._svg_parts import BAR, CORNER, Sketch, behind, rect, stub
 from leafgrad._render._svg_style import FACT_SIZE
 
 if TYPE_CHECKING:
+    from leafgrad._graph.nodes import SavedTensor
     from leafgrad._render._picture import Part
-    from leafgrad._trace import GraphTrace
-    from leafgrad._traced import SavedTensor
+    from leafgrad._trace.graph_trace import GraphTrace
 
 SIGN = 40.0
 LINE = 20.0

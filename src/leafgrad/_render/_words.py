@@ -17,9 +17,9 @@ from leafgrad._render._lines import (
 )
 
 if TYPE_CHECKING:
+    from leafgrad._graph.nodes import SavedTensor, TracedNode
     from leafgrad._render._picture import Part, Picture
-    from leafgrad._trace import GraphTrace
-    from leafgrad._traced import SavedTensor, TracedNode
+    from leafgrad._trace.graph_trace import GraphTrace
 
 MOST_SENTENCES = 40
 MOST_LEAVES = 12

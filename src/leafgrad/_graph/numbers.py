@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from leafgrad._summary import Number, TensorSummary
-    from leafgrad._traced import TracedNode
+    from leafgrad._graph.nodes import TracedNode
+    from leafgrad._graph.summary import Number, TensorSummary
 
 UNKNOWN = "not recorded"
 

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from leafgrad._diff import GraphDiff, diff_of
-from leafgrad._load import nodes_and_roots
-from leafgrad._memory import GraphMemory, memory_of
+from leafgrad._graph import data
+from leafgrad._graph.diff import GraphDiff, diff_of
+from leafgrad._graph.load import nodes_and_roots
+from leafgrad._graph.memory import GraphMemory, memory_of
+from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode
 from leafgrad._reading import Reading
-from leafgrad._render import _dot, _graph_data, _graph_networkx, _graph_text, _mermaid, _page, _svg
+from leafgrad._render import _dot, _graph_networkx, _graph_text, _mermaid, _page, _svg
 from leafgrad._steps import BackwardSteps, steps_of
-from leafgrad._traced import SavedTensor, TracedEdge, TracedNode
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -172,7 +173,7 @@ class GraphTrace:
             >>> graph["nodes"][0]["name"], graph["nodes"][0]["dtype"], graph["leaves"]
             ('ExpBackward0', 'float32', [1])
         """
-        return _graph_data.as_dict(self)
+        return data.as_dict(self)
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Give what `to_dict` gives, as JSON text.
@@ -189,7 +190,7 @@ class GraphTrace:
             >>> trace_graph(torch.ones(3, requires_grad=True).exp()).to_json()[:58]
             '{"schema": 1, "nodes": [{"index": 0, "name": "ExpBackward0'
         """
-        return _graph_data.as_json(self, indent=indent)
+        return data.as_json(self, indent=indent)
 
     @classmethod
     def from_json(cls, text: str) -> "GraphTrace":

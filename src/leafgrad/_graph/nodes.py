@@ -6,7 +6,7 @@ from typing import Literal
 
 import torch
 
-from leafgrad._summary import NotFinite, TensorSummary
+from leafgrad._graph.summary import NotFinite, TensorSummary
 
 Shape = tuple[int | str, ...]
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
-from leafgrad._trace import GraphTrace
-from leafgrad._traced import TracedNode
+from leafgrad._graph.nodes import TracedNode
+from leafgrad._trace.graph_trace import GraphTrace
 
 
 def in_backward_order(trace: GraphTrace) -> Iterator[TracedNode]:

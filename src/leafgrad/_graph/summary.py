@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 
 from leafgrad import _autograd
-from leafgrad._render import _numbers
+from leafgrad._graph import numbers
 
 Number = bool | int | float | complex
 NotFinite = Literal["NaN", "infinity"]
@@ -69,7 +69,7 @@ class TensorSummary:
         return hash(repr(self))
 
     def __str__(self) -> str:
-        return _numbers.summary(self)
+        return numbers.summary(self)
 
 
 def summary_of(tensor: torch.Tensor) -> TensorSummary | None:

@@ -6,9 +6,8 @@ from typing import Any
 
 import torch
 
-from leafgrad._render._graph_data import SCHEMA
-from leafgrad._summary import summary_from
-from leafgrad._traced import (
+from leafgrad._graph.data import SCHEMA
+from leafgrad._graph.nodes import (
     CustomFunction,
     SavedTensor,
     Shape,
@@ -17,6 +16,7 @@ from leafgrad._traced import (
     TracedNode,
     Write,
 )
+from leafgrad._graph.summary import summary_from
 
 Nodes = tuple[TracedNode, ...]
 

@@ -7,7 +7,7 @@ from leafgrad._display.card import Card
 from leafgrad._display.units import count, size
 
 if TYPE_CHECKING:
-    from leafgrad._memory import GraphMemory, MemoryShare
+    from leafgrad._graph.memory import GraphMemory, MemoryShare
 
 MOST_SHARES = 3
 WIDEST_NAME = 36

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from leafgrad._display.jsonable import json_types
-from leafgrad._memory import GraphMemory, memory_of
-from leafgrad._render._diff import html, text
-from leafgrad._traced import TracedNode
+from leafgrad._graph.diff_text import html, text
+from leafgrad._graph.memory import GraphMemory, memory_of
+from leafgrad._graph.nodes import TracedNode
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

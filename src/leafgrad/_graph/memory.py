@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from leafgrad._display.jsonable import json_types
-from leafgrad._render._memory import card
-from leafgrad._traced import SavedTensor, TracedNode
+from leafgrad._graph.memory_card import card
+from leafgrad._graph.nodes import SavedTensor, TracedNode
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,7 +8,7 @@ from leafgrad._display.table import table
 from leafgrad._display.units import count, size
 
 if TYPE_CHECKING:
-    from leafgrad._diff import GraphDiff, KindChange
+    from leafgrad._graph.diff import GraphDiff, KindChange
 
 MOST_KINDS = 20
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 from leafgrad._display.jsonable import json_types
 
 if TYPE_CHECKING:
-    from leafgrad._trace import GraphTrace
-    from leafgrad._traced import TracedNode
+    from leafgrad._graph.nodes import TracedNode
+    from leafgrad._trace.graph_trace import GraphTrace
 
 
 SCHEMA = 1  # grows when a field goes or changes its meaning

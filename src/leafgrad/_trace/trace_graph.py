@@ -15,7 +15,7 @@ from leafgrad._origin import Nodes, as_they_are, with_inferred_modules, with_own
 from leafgrad._reader import Reader
 from leafgrad._reading import Saved
 from leafgrad._record import Recording
-from leafgrad._trace import GraphTrace, trace_of
+from leafgrad._trace.graph_trace import GraphTrace, trace_of
 from leafgrad._values import with_values
 
 

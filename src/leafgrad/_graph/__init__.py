@@ -1,0 +1,1 @@
+"""A graph as values, and the facts about it."""

@@ -1,0 +1,1 @@
+"""`trace_graph`: the graph behind some outputs, read once."""
