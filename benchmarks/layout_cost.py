@@ -13,9 +13,9 @@ import torch
 from torch import nn
 
 from leafgrad import GraphTrace, trace_graph
-from leafgrad._layout import Box, Link, draw
-from leafgrad._render._picture import picture
-from leafgrad._render._svg import links_of, sketches_of
+from leafgrad._picture.layout import Box, Link, draw
+from leafgrad._picture.svg.svg import links_of, sketches_of
+from leafgrad._picture.view import picture
 
 ROUNDS = 5
 PATIENCE = 60.0

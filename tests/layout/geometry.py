@@ -4,7 +4,7 @@ from bisect import bisect_left as bisect
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from leafgrad._layout import Box, Drawing, Point
+from leafgrad._picture.layout import Box, Drawing, Point
 
 NEARLY = 1e-6
 STEPS = 12

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leafgrad._layout import Box, Drawing, Link, draw
+from leafgrad._picture.layout import Box, Drawing, Link, draw
 from tests.layout.geometry import collisions, overlaps, rectangles
 
 Graph = tuple[tuple[Box, ...], tuple[Link, ...]]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from leafgrad._layout import draw
-from leafgrad._render._picture import picture
-from leafgrad._render._svg import links_of, sketches_of
+from leafgrad._picture.layout import draw
+from leafgrad._picture.svg.svg import links_of, sketches_of
+from leafgrad._picture.view import picture
 from tests.layout.geometry import collisions, overlaps
 from tests.models import MODELS
 

@@ -11,7 +11,7 @@ from torch import nn
 from torch.autograd.graph import GradientEdge
 
 from leafgrad import record, trace_graph
-from leafgrad._render import _graph_text
+from leafgrad._picture import text
 
 
 def leaf(*shape: int) -> torch.Tensor:
@@ -367,7 +367,7 @@ def test_a_strided_nested_tensor_reads_as_such() -> None:
 def test_as_html_it_is_in_the_colours_around_it() -> None:
     function: Any = type("Less<Than>", (torch.autograd.Function,), {})
     function.forward = staticmethod(lambda _, x: x + 1)
-    html = _graph_text.html(trace_graph(function.apply(leaf(2))))
+    html = text.html(trace_graph(function.apply(leaf(2))))
     assert html.startswith('<pre style="color: inherit; background: none; ')
     assert "Less&lt;Than&gt;Backward" in html
     assert "<Than>" not in html

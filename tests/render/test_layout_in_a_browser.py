@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from leafgrad._layout import Box, Link, draw
-from leafgrad._render._picture import picture
-from leafgrad._render._svg import links_of, sketches_of
+from leafgrad._picture.layout import Box, Link, draw
+from leafgrad._picture.svg.svg import links_of, sketches_of
+from leafgrad._picture.view import picture
 from tests.browser import ask, needs_chromium
 from tests.models import MODELS
 
@@ -69,7 +69,7 @@ def numbers(value: object) -> list[float]:
 
 @pytest.fixture(scope="module")
 def layout() -> str:
-    return files("leafgrad._render").joinpath("layout.js").read_text("utf-8")
+    return files("leafgrad._picture.html").joinpath("layout.js").read_text("utf-8")
 
 
 def differing(graphs: list[Graph], folder: Path, layout: str) -> list[int]:

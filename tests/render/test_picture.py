@@ -7,8 +7,8 @@ import torch
 from torch.autograd.graph import get_gradient_edge
 
 from leafgrad import GraphTrace, trace_graph
-from leafgrad._render._picture import Part, Picture, picture
-from leafgrad._render._repeats import SEVERAL
+from leafgrad._picture.repeats import SEVERAL
+from leafgrad._picture.view import Part, Picture, picture
 from tests.models import MODELS, polynomial, transformer, wide
 
 

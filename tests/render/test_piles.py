@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from leafgrad import GraphTrace, record, trace_graph
-from leafgrad._render._module_calls import order_of
-from leafgrad._render._picture import Picture, picture
+from leafgrad._picture.module_calls import order_of
+from leafgrad._picture.view import Picture, picture
 from tests.models import MODELS, Block, polynomial, transformer
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leafgrad._render._repeats import SEVERAL, Knot, Repeat, folded
+from leafgrad._picture.repeats import SEVERAL, Knot, Repeat, folded
 
 
 def knots(labels: str, *ways: tuple[int, int]) -> list[Knot]:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leafgrad._render._runs import Run, runs
+from leafgrad._picture.runs import Run, runs
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from leafgrad._display.markup import Markup, element, text
 from leafgrad._display.page import document, resource
-from leafgrad._render._lines import numbers
-from leafgrad._render._picture import picture
+from leafgrad._picture.alt_text import title
+from leafgrad._picture.box_text import numbers
+from leafgrad._picture.svg.svg import drawing_of, framed
+from leafgrad._picture.view import picture
 from leafgrad._render._steps_words import short
-from leafgrad._render._svg import drawing_of, framed
-from leafgrad._render._words import title
 
 if TYPE_CHECKING:
     from leafgrad._graph.nodes import TracedNode

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from leafgrad._graph.numbers import UNKNOWN, gradient, number
 from leafgrad._graph.numbers import value as value_text
-from leafgrad._render._lines import shape
+from leafgrad._picture.box_text import shape
 
 if TYPE_CHECKING:
     from leafgrad._graph.nodes import TracedEdge, TracedNode

@@ -10,8 +10,10 @@ from leafgrad._graph.diff import GraphDiff, diff_of
 from leafgrad._graph.load import nodes_and_roots
 from leafgrad._graph.memory import GraphMemory, memory_of
 from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode
+from leafgrad._picture import dot, mermaid, networkx, text
+from leafgrad._picture.html import page
+from leafgrad._picture.svg import svg
 from leafgrad._reading import Reading
-from leafgrad._render import _dot, _graph_networkx, _graph_text, _mermaid, _page, _svg
 from leafgrad._steps import BackwardSteps, steps_of
 
 
@@ -155,7 +157,7 @@ class GraphTrace:
             0  MulBackward0            (3,)    1 x, 1 x  other (3,), self (3,)
             1  AccumulateGrad  x       (3,)
         """
-        return _graph_text.text(self)
+        return text.text(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Give everything as JSON types.
@@ -234,7 +236,7 @@ class GraphTrace:
               0 -> 1;
             }
         """
-        return _dot.dot(self)
+        return dot.dot(self)
 
     def to_mermaid(self) -> str:
         """Write the graph as a Mermaid flowchart, roots on top.
@@ -256,7 +258,7 @@ class GraphTrace:
               n1["AccumulateGrad<br/>x<br/>(3,)"]
               n0 --> n1
         """
-        return _mermaid.mermaid(self)
+        return mermaid.mermaid(self)
 
     def to_svg(self, *, fold: bool | str | Collection[str] | None = None) -> str:
         """Draw the graph: the root at the top, arrows in the direction of the gradients.
@@ -287,7 +289,7 @@ class GraphTrace:
             >>> picture[:4], "MulBackward0" in picture, "leaf (3,)" in picture
             ('<svg', True, True)
         """
-        return _svg.svg(self, fold=fold)
+        return svg.svg(self, fold=fold)
 
     def to_html(self) -> str:
         """Write a page to move about in: zoom, search, follow the paths of a node, fold and unfold.
@@ -309,7 +311,7 @@ class GraphTrace:
             >>> trace_graph(x * x, names={"x": x}).to_html()[:15]
             '<!doctype html>'
         """
-        return _page.page(self)
+        return page.page(self)
 
     def steps(self) -> BackwardSteps:
         """Tell the backward that `trace_graph` ran, step by step, in the engine's order.
@@ -356,7 +358,7 @@ class GraphTrace:
             >>> graph.nodes[0]["name"], list(graph.edges())
             ('ExpBackward0', [(0, 1)])
         """
-        return _graph_networkx.as_networkx(self)
+        return networkx.as_networkx(self)
 
     def __str__(self) -> str:
         return self.to_text()
@@ -365,7 +367,7 @@ class GraphTrace:
         return f"<GraphTrace of {len(self.nodes)} nodes, {len(self.leaves)} of them leaves>"
 
     def _repr_html_(self) -> str:
-        return _svg.html(self)
+        return svg.html(self)
 
 
 def trace_of(reading: Reading) -> GraphTrace:

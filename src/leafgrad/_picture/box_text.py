@@ -10,7 +10,7 @@ from leafgrad._graph.numbers import gradient, value
 
 if TYPE_CHECKING:
     from leafgrad._graph.nodes import SavedTensor, TracedNode
-    from leafgrad._render._picture import FoldedLeaf, Part
+    from leafgrad._picture.view import FoldedLeaf, Part
 
 MOST_NAMES = 2
 MOST_SHAPES = 2

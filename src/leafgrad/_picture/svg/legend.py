@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from leafgrad._display.markup import Markup, element, path, text
 from leafgrad._display.text_width import OF_LATIN
 from leafgrad._display.units import size
-from leafgrad._render._graph_text import header
-from leafgrad._render._svg_parts import BAR, CORNER, Sketch, behind, rect, stub
-from leafgrad._render._svg_style import FACT_SIZE
+from leafgrad._picture.svg.boxes import BAR, CORNER, Sketch, behind, rect, stub
+from leafgrad._picture.svg.style import FACT_SIZE
+from leafgrad._picture.text import header
 
 if TYPE_CHECKING:
     from leafgrad._graph.nodes import SavedTensor
-    from leafgrad._render._picture import Part
+    from leafgrad._picture.view import Part
     from leafgrad._trace.graph_trace import GraphTrace
 
 SIGN = 40.0

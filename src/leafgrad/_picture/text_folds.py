@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from leafgrad._display.table import table
 from leafgrad._display.units import count, size
-from leafgrad._render._runs import Run, runs
+from leafgrad._picture.runs import Run, runs
 
 if TYPE_CHECKING:
     from leafgrad._graph.nodes import TracedNode

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from leafgrad._display.markup import Markup, coordinate, element, path, text
-from leafgrad._layout import Drawing
-from leafgrad._render._svg_parts import Sketch
+from leafgrad._picture.layout import Drawing
+from leafgrad._picture.svg.boxes import Sketch
 
 if TYPE_CHECKING:
-    from leafgrad._render._picture import Picture
+    from leafgrad._picture.view import Picture
 
 GAP = 14.0
 TICK = 6.0

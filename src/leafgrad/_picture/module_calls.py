@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from leafgrad._render._picture import NUMBER, FoldedLeaf, Part, Picture, common
-from leafgrad._render._piles import age, newest_first, outwards
+from leafgrad._picture.modules import age, newest_first, outwards
+from leafgrad._picture.view import NUMBER, FoldedLeaf, Part, Picture, common
 
 if TYPE_CHECKING:
     from leafgrad._graph.nodes import TracedNode

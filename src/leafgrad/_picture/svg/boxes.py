@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from leafgrad._display.markup import Markup, element, path, text
 from leafgrad._display.text_width import shortened, width
-from leafgrad._layout import Box, Place
-from leafgrad._render._lines import Line, lines
-from leafgrad._render._repeats import SEVERAL
-from leafgrad._render._svg_style import FACT_SIZE, NAME_SIZE
-from leafgrad._render._words import details
+from leafgrad._picture.alt_text import details
+from leafgrad._picture.box_text import Line, lines
+from leafgrad._picture.layout import Box, Place
+from leafgrad._picture.repeats import SEVERAL
+from leafgrad._picture.svg.style import FACT_SIZE, NAME_SIZE
 
 if TYPE_CHECKING:
-    from leafgrad._render._picture import Part
+    from leafgrad._picture.view import Part
 
 MOST_LETTERS = 44
 MOST_STUBS = 3

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from leafgrad._display.units import count, size
-from leafgrad._render._lines import (
+from leafgrad._picture.box_text import (
     STATES,
     leaf_text,
     numbers,
@@ -18,7 +18,7 @@ from leafgrad._render._lines import (
 
 if TYPE_CHECKING:
     from leafgrad._graph.nodes import SavedTensor, TracedNode
-    from leafgrad._render._picture import Part, Picture
+    from leafgrad._picture.view import Part, Picture
     from leafgrad._trace.graph_trace import GraphTrace
 
 MOST_SENTENCES = 40

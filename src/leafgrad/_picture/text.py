@@ -9,8 +9,8 @@ from leafgrad._display.markup import visible
 from leafgrad._display.table import WIDTH, clipped, table
 from leafgrad._display.units import count
 from leafgrad._graph.numbers import gradient, value
-from leafgrad._render._folds import folded
-from leafgrad._render._not_finite import not_finite
+from leafgrad._picture.not_finite import not_finite
+from leafgrad._picture.text_folds import folded
 
 if TYPE_CHECKING:
     from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode

@@ -7,15 +7,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from leafgrad._display.markup import Markup, coordinate, element, path, text
-from leafgrad._layout import Drawing, Link, Point, draw
-from leafgrad._render import _graph_text
-from leafgrad._render._lines import own_bytes
-from leafgrad._render._picture import Fold, Picture, picture
-from leafgrad._render._svg_brackets import Brackets, brackets
-from leafgrad._render._svg_legend import Legend, head, legend
-from leafgrad._render._svg_parts import Sketch, drawn, sketch
-from leafgrad._render._svg_style import CLASS, FRAME, FRAME_STYLE, STYLE
-from leafgrad._render._words import description, title
+from leafgrad._picture import text
+from leafgrad._picture.alt_text import description, title
+from leafgrad._picture.box_text import own_bytes
+from leafgrad._picture.layout import Drawing, Link, Point, draw
+from leafgrad._picture.svg.boxes import Sketch, drawn, sketch
+from leafgrad._picture.svg.brackets import Brackets, brackets
+from leafgrad._picture.svg.legend import Legend, head, legend
+from leafgrad._picture.svg.style import CLASS, FRAME, FRAME_STYLE, STYLE
+from leafgrad._picture.view import Fold, Picture, picture
 
 if TYPE_CHECKING:
     from leafgrad._trace.graph_trace import GraphTrace
@@ -117,7 +117,7 @@ def html(trace: "GraphTrace") -> str:
     """Show a picture in a notebook, or the text where the picture would be too large."""
     shown = picture(trace, fold=None)
     if len(shown.parts) > MOST_IN_NOTEBOOK:
-        return _graph_text.html(trace)
+        return text.html(trace)
     return framed(trace, drawing_of(trace, shown))
 
 

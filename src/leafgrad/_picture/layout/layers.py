@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from leafgrad._layout._values import Box, Link
+from leafgrad._picture.layout.geometry import Box, Link
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

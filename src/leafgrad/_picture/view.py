@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from leafgrad._render._piles import Pile, check_modules, piles
-from leafgrad._render._repeats import Knot, Repeat, folded
+from leafgrad._picture.modules import Pile, check_modules, piles
+from leafgrad._picture.repeats import Knot, Repeat, folded
 
 if TYPE_CHECKING:
     from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode

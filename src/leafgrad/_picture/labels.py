@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from leafgrad._render._lines import order_sign, shape
+from leafgrad._picture.box_text import order_sign, shape
 
 if TYPE_CHECKING:
     from leafgrad._graph.nodes import TracedNode

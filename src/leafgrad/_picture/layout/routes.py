@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from leafgrad._layout._rows import Rows
-from leafgrad._layout._tracks import Tracks
-from leafgrad._layout._values import Box, Drawing, Link, Place, Point
+from leafgrad._picture.layout.geometry import Box, Drawing, Link, Place, Point
+from leafgrad._picture.layout.layers import Rows
+from leafgrad._picture.layout.tracks import Tracks
 
 APART = 14.0
 MARGIN = 8.0

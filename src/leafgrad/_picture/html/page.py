@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from leafgrad._display.markup import Markup, element, text, visible
 from leafgrad._display.page import document, resource
 from leafgrad._display.units import count
-from leafgrad._layout import Place
-from leafgrad._render._module_calls import ModuleCall, module_calls, order_of
-from leafgrad._render._picture import MOST_IN_FULL, Picture, picture
-from leafgrad._render._svg import MOST_PARTS, drawing_of, tells_kind, too_large
-from leafgrad._render._svg_parts import Sketch, drawn, sketch
-from leafgrad._render._svg_style import CLASS
-from leafgrad._render._words import title
+from leafgrad._picture.alt_text import title
+from leafgrad._picture.layout import Place
+from leafgrad._picture.module_calls import ModuleCall, module_calls, order_of
+from leafgrad._picture.svg.boxes import Sketch, drawn, sketch
+from leafgrad._picture.svg.style import CLASS
+from leafgrad._picture.svg.svg import MOST_PARTS, drawing_of, tells_kind, too_large
+from leafgrad._picture.view import MOST_IN_FULL, Picture, picture
 
 if TYPE_CHECKING:
     from leafgrad._trace.graph_trace import GraphTrace
@@ -47,7 +47,7 @@ def page(trace: "GraphTrace") -> str:
     is_large = len(trace.nodes) > MOST_PARTS
     hint = HINT + FOLDED_ONLY.format(nodes=len(trace.nodes), most=MOST_PARTS) * is_large
     code = Markup(
-        resource("leafgrad._render", "layout.js") + resource("leafgrad._render", "page.js")
+        resource("leafgrad._picture.html", "layout.js") + resource("leafgrad._render", "page.js")
     )
     content = (
         _header(trace, folds=folds, is_folded=start is shown[0], levels=levels),
@@ -57,7 +57,7 @@ def page(trace: "GraphTrace") -> str:
         element("script", code),
     )
     return document(
-        title(trace), resource("leafgrad._render", "page.css"), Markup("".join(content)), code
+        title(trace), resource("leafgrad._picture.html", "page.css"), Markup("".join(content)), code
     )
 
 

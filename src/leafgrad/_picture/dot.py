@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from leafgrad._render._labels import label
+from leafgrad._picture.labels import label
 
 if TYPE_CHECKING:
     from leafgrad._graph.nodes import TracedEdge, TracedNode

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from leafgrad._layout._rows import Rows
-from leafgrad._layout._values import Box, Link
+from leafgrad._picture.layout.geometry import Box, Link
+from leafgrad._picture.layout.layers import Rows
 
 HALF_A_LANE = 3.0
 

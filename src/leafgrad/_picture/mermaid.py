@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from leafgrad._display.units import count
-from leafgrad._render._labels import label
+from leafgrad._picture.labels import label
 
 if TYPE_CHECKING:
     from leafgrad._graph.nodes import TracedNode

@@ -6,11 +6,11 @@ and a link that passes rows by runs straight down in a lane of its own, so no li
 
 from collections.abc import Sequence
 
-from leafgrad._layout._columns import columns_of
-from leafgrad._layout._routes import routes
-from leafgrad._layout._rows import rows_of
-from leafgrad._layout._tracks import tracks_of
-from leafgrad._layout._values import Box, Drawing, Link, Place, Point
+from leafgrad._picture.layout.columns import columns_of
+from leafgrad._picture.layout.geometry import Box, Drawing, Link, Place, Point
+from leafgrad._picture.layout.layers import rows_of
+from leafgrad._picture.layout.routes import routes
+from leafgrad._picture.layout.tracks import tracks_of
 
 __all__ = ["Box", "Drawing", "Link", "Place", "Point", "draw"]
 

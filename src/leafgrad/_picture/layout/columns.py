@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from operator import add
 
-from leafgrad._layout._tracks import Tracks
-from leafgrad._layout._values import Link
+from leafgrad._picture.layout.geometry import Link
+from leafgrad._picture.layout.tracks import Tracks
 
 LEFT, TRUNK, RIGHT = -1, 0, 1
 GAP = 16.0
