@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from leafgrad import BackwardSteps, GraphTrace, record, trace_graph
-from leafgrad._render._steps_words import LOCAL
+from leafgrad._steps.sentences import LOCAL
 from tests.models import Half
 
 

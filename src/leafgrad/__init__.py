@@ -13,7 +13,7 @@ from leafgrad._laplacian import laplacian
 from leafgrad._preflight import preflight
 from leafgrad._record import Recording, record
 from leafgrad._rule_check import check_taylor_rule
-from leafgrad._steps import BackwardSteps, Step
+from leafgrad._steps.steps import BackwardSteps, Step
 from leafgrad._taylor import Jet, Series, taylor_rule
 from leafgrad._tensor.describe_tensor import TensorDescription, TensorRole, describe_tensor
 from leafgrad._trace.graph_trace import GraphTrace

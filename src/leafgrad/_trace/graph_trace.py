@@ -14,7 +14,7 @@ from leafgrad._picture import dot, mermaid, networkx, text
 from leafgrad._picture.html import page
 from leafgrad._picture.svg import svg
 from leafgrad._reading import Reading
-from leafgrad._steps import BackwardSteps, steps_of
+from leafgrad._steps.steps import BackwardSteps, steps_of
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

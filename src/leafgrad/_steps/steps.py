@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from leafgrad._display.jsonable import json_types
 from leafgrad._display.markup import visible
 from leafgrad._graph.nodes import TracedEdge, TracedNode
-from leafgrad._render import _steps_html, _steps_words
+from leafgrad._steps import player, sentences
 
 if TYPE_CHECKING:
     from leafgrad._trace.graph_trace import GraphTrace
@@ -58,7 +58,7 @@ class BackwardSteps:
         return f"<BackwardSteps: {len(self.steps)} of them>"
 
     def _repr_html_(self) -> str:
-        return _steps_html.fragment(self)
+        return player.fragment(self)
 
     def to_html(self) -> str:
         """Write a page of its own to step through.
@@ -77,7 +77,7 @@ class BackwardSteps:
             >>> steps.to_html()[:15]
             '<!doctype html>'
         """
-        return _steps_html.page(self)
+        return player.page(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the steps as JSON types.
@@ -116,23 +116,23 @@ def _forward(trace: "GraphTrace") -> Iterator[Step]:
     shown = [node for node in trace.nodes if node.values]
     shown.sort(key=lambda node: -1 if node.created is None else node.created)
     for node in shown:
-        yield _step("value", node, _steps_words.value(node, trace))
+        yield _step("value", node, sentences.value(node, trace))
 
 
 def _backward(trace: "GraphTrace") -> Iterator[Step]:
     """Tell the gradients, in the order in which the engine took the nodes."""
     for root in trace.roots:
-        yield _step("start", root, _steps_words.start(root, trace))
+        yield _step("start", root, sentences.start(root, trace))
     taken = [(node.visited, node) for node in trace.nodes if node.visited is not None]
     last: dict[tuple[int | None, int], TracedEdge] = {}
     for _, node in sorted(taken, key=lambda pair: pair[0]):
-        hooked = _steps_words.hooked(node, last.get((node.index, 0)))
+        hooked = sentences.hooked(node, last.get((node.index, 0)))
         if node.is_leaf:
-            yield _step("complete", node, _steps_words.complete(node, hooked))
+            yield _step("complete", node, sentences.complete(node, hooked))
         for edge in node.edges:
             if edge.target is not None:
                 place = edge.target, edge.input_nr
-                sentence = _steps_words.passed(edge, trace, hooked, is_first=place not in last)
+                sentence = sentences.passed(edge, trace, hooked, is_first=place not in last)
                 yield _step("pass", node, sentence, edge.output_nr)
                 last |= {place: edge} if edge.gradient is not None else {}
 

@@ -11,11 +11,11 @@ from leafgrad._picture.alt_text import title
 from leafgrad._picture.box_text import numbers
 from leafgrad._picture.svg.svg import drawing_of, framed
 from leafgrad._picture.view import picture
-from leafgrad._render._steps_words import short
+from leafgrad._steps.sentences import short
 
 if TYPE_CHECKING:
     from leafgrad._graph.nodes import TracedNode
-    from leafgrad._steps import BackwardSteps, Step
+    from leafgrad._steps.steps import BackwardSteps, Step
     from leafgrad._trace.graph_trace import GraphTrace
 
 Writing = tuple[int, str, str]
@@ -33,7 +33,7 @@ def page(told: "BackwardSteps") -> str:
     """Write a page that holds nothing else."""
     called = f"{title(told.trace)}, step by step"
     content = element("main", element("h1", text(called)), fragment(told))
-    return document(called, PAGE, content, resource("leafgrad._render", "steps.js"))
+    return document(called, PAGE, content, resource("leafgrad._steps", "player.js"))
 
 
 PAGE = """
@@ -52,7 +52,7 @@ def fragment(told: "BackwardSteps") -> Markup:
     )
     return element(
         "div",
-        element("style", resource("leafgrad._render", "steps.css")),
+        element("style", resource("leafgrad._steps", "player.css")),
         element("div", *buttons, element("span", class_="count"), class_="controls", hidden=""),
         element("p", text(HINT), class_="told", aria_live="polite", hidden=""),
         framed(trace, drawing_of(named, picture(named, fold=False))),
@@ -62,7 +62,7 @@ def fragment(told: "BackwardSteps") -> Markup:
             aria_label="All steps in words",
             tabindex="0",
         ),
-        element("script", resource("leafgrad._render", "steps.js")),
+        element("script", resource("leafgrad._steps", "player.js")),
         class_="leafgrad-steps",
         role="group",
         aria_label="Backward, step by step",

@@ -1,0 +1,1 @@
+"""A backward, step by step."""
