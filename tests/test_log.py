@@ -4,7 +4,7 @@ import inspect
 from typing import Any
 
 from leafgrad import Write
-from leafgrad._log import Log, place_of, source_at
+from leafgrad._record.log import Log, place_of, source_at
 
 
 def write(before: int) -> Write:

@@ -1,6 +1,5 @@
 """See what PyTorch autograd sees: tensors, graphs and derivatives, explained and proven."""
 
-from leafgrad._cut import Cut, CutKind
 from leafgrad._derivative import higher_order_grad
 from leafgrad._explain import explain_grad
 from leafgrad._explanation import GradCause, GradExplanation
@@ -11,7 +10,8 @@ from leafgrad._graph.nodes import CustomFunction, SavedTensor, Source, TracedEdg
 from leafgrad._graph.summary import TensorSummary
 from leafgrad._laplacian import laplacian
 from leafgrad._preflight import preflight
-from leafgrad._record import Recording, record
+from leafgrad._record.cut import Cut, CutKind
+from leafgrad._record.record import Recording, record
 from leafgrad._rule_check import check_taylor_rule
 from leafgrad._steps.steps import BackwardSteps, Step
 from leafgrad._taylor import Jet, Series, taylor_rule

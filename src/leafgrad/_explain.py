@@ -11,16 +11,16 @@ from torch import Tensor
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import End, edges_of, ends_in, inside_transforms
 from leafgrad._arguments.signature import by_name
-from leafgrad._cut import Cut
 from leafgrad._explanation import GradCause, GradExplanation
-from leafgrad._log import Log, source_at
-from leafgrad._losses import LEAVING
 from leafgrad._reach import Arrival, Reach
-from leafgrad._record import Recording
+from leafgrad._record.cut import Cut
+from leafgrad._record.cuts import LEAVING
+from leafgrad._record.log import Log, source_at
+from leafgrad._record.record import Recording
+from leafgrad._record.uses import Use
 from leafgrad._render import _causes
 from leafgrad._tensor.describe_tensor import TensorDescription, TensorRole, describe_tensor
 from leafgrad._trace.trace_graph import log_of
-from leafgrad._uses import Use
 
 
 @by_name

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from leafgrad._cut import Cut
 from leafgrad._display.jsonable import json_types
+from leafgrad._record.cut import Cut
 from leafgrad._render._explanation import card
 
 

@@ -9,14 +9,14 @@ from torch.autograd.graph import Node
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import ends_in, inside_transforms, roots_of
 from leafgrad._arguments.signature import by_name
-from leafgrad._cut import Cut
 from leafgrad._explain import Backward
 from leafgrad._explanation import GradCause, GradExplanation
 from leafgrad._findings import InPlaceConflict, OnceDifferentiable, Preflight
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.order import in_backward_order
-from leafgrad._paths import join
-from leafgrad._record import Recording
+from leafgrad._record.cut import Cut
+from leafgrad._record.module_paths import join
+from leafgrad._record.record import Recording
 from leafgrad._trace.trace_graph import log_of, named_modules, named_tensors, trace_graph
 
 Names = torch.nn.Module | Mapping[str, torch.Tensor | torch.nn.Module] | None

@@ -18,7 +18,7 @@ from leafgrad._graph.nodes import (
     TracedNode,
     Write,
 )
-from leafgrad._passes import Passes
+from leafgrad._record.passes import Passes
 
 Nodes = tuple[TracedNode, ...]
 Shapes = tuple[Shape | None, ...]

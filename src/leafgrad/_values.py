@@ -9,7 +9,7 @@ from torch.autograd.graph import Node
 from leafgrad import _autograd
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.summary import TensorSummary, summary_of
-from leafgrad._log import Given, Log
+from leafgrad._record.log import Given, Log
 from leafgrad._turns import with_value_turns
 
 Nodes = tuple[TracedNode, ...]

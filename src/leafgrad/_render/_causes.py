@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from leafgrad._cut import Cut
+    from leafgrad._record.cut import Cut
 
 
 def because(cause: str, told: Mapping[str, str], cuts: "tuple[Cut, ...]") -> str:

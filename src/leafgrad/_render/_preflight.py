@@ -8,9 +8,9 @@ from leafgrad._display.units import count
 from leafgrad._render._causes import cure
 
 if TYPE_CHECKING:
-    from leafgrad._cut import Cut
     from leafgrad._findings import InPlaceConflict, Preflight
     from leafgrad._graph.nodes import TracedNode, Write
+    from leafgrad._record.cut import Cut
 
 MOST_SENTENCES = 5
 

@@ -10,11 +10,11 @@ from leafgrad import _autograd
 from leafgrad._arguments.outputs import ends_in, inside_transforms, roots_of
 from leafgrad._arguments.signature import by_name
 from leafgrad._gradients import Weights, with_gradients
-from leafgrad._log import Log
 from leafgrad._origin import Nodes, as_they_are, with_inferred_modules, with_owners
 from leafgrad._reader import Reader
 from leafgrad._reading import Saved
-from leafgrad._record import Recording
+from leafgrad._record.log import Log
+from leafgrad._record.record import Recording
 from leafgrad._trace.graph_trace import GraphTrace, trace_of
 from leafgrad._values import with_values
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from leafgrad import _autograd
-from leafgrad._cut import Cut, CutKind
 from leafgrad._graph.nodes import Source
+from leafgrad._record.cut import Cut, CutKind
 
 LEAVING = {
     **dict.fromkeys(["item", "tolist", "__float__", "__int__", "__complex__"], CutKind.PYTHON),

@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from leafgrad import _autograd
-from leafgrad._calls import name_of, tensors_in
 from leafgrad._graph.summary import summary_of
-from leafgrad._log import Given, Log
+from leafgrad._record.calls import name_of, tensors_in
+from leafgrad._record.log import Given, Log
 
 
 class WatchedValues(TorchFunctionMode):

@@ -13,8 +13,8 @@ from torch.nn.modules.module import (
 )
 
 from leafgrad import _autograd
-from leafgrad._log import Log
-from leafgrad._paths import ModuleCall, OutermostModule
+from leafgrad._record.log import Log
+from leafgrad._record.module_paths import ModuleCall, OutermostModule
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from leafgrad._display.units import count
 
 if TYPE_CHECKING:
-    from leafgrad._record import Recording
+    from leafgrad._record.record import Recording
 
 
 def text(recording: "Recording") -> str:

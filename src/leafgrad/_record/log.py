@@ -11,13 +11,13 @@ import torch
 from torch.autograd.function import FunctionCtx
 
 from leafgrad import _autograd
-from leafgrad._forgetting import forget
 from leafgrad._graph.nodes import Source, Write
 from leafgrad._graph.summary import TensorSummary
-from leafgrad._losses import Losses
-from leafgrad._passes import Passes
-from leafgrad._paths import ModuleCall, OutermostModule, Roots, paths_of
-from leafgrad._uses import Uses
+from leafgrad._record.cuts import Losses
+from leafgrad._record.forgetting import forget
+from leafgrad._record.module_paths import ModuleCall, OutermostModule, Roots, paths_of
+from leafgrad._record.passes import Passes
+from leafgrad._record.uses import Uses
 
 Place = tuple[CodeType, int]
 

@@ -6,14 +6,14 @@ from typing import Any
 
 from leafgrad import _autograd
 from leafgrad._arguments.signature import with_cure
-from leafgrad._as_written import as_written
-from leafgrad._calls import WatchedCalls
 from leafgrad._display.jsonable import json_types
 from leafgrad._graph.nodes import Source, Write
-from leafgrad._log import Log
-from leafgrad._modules import watched_modules
-from leafgrad._render._recording import html, text
-from leafgrad._watched_values import WatchedValues
+from leafgrad._record.calls import WatchedCalls
+from leafgrad._record.eager import as_written
+from leafgrad._record.log import Log
+from leafgrad._record.modules import watched_modules
+from leafgrad._record.recording_text import html, text
+from leafgrad._record.values import WatchedValues
 
 
 class Recording:

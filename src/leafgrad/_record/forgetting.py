@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from leafgrad import _autograd
 
 if TYPE_CHECKING:
-    from leafgrad._log import Log
-    from leafgrad._losses import Losses
+    from leafgrad._record.cuts import Losses
+    from leafgrad._record.log import Log
 
 
 def forget(log: "Log") -> None:

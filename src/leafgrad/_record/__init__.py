@@ -1,0 +1,1 @@
+"""`record`: what is written down while code runs."""
