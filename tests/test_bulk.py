@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 from leafgrad import TracedEdge
-from leafgrad._bulk import in_bulk
+from leafgrad._trace.bulk import in_bulk
 
 
 def test_values_made_in_bulk_equal_those_made_one_by_one() -> None:

@@ -13,8 +13,8 @@ from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode
 from leafgrad._picture import dot, mermaid, networkx, text
 from leafgrad._picture.html import page
 from leafgrad._picture.svg import svg
-from leafgrad._reading import Reading
 from leafgrad._steps.steps import BackwardSteps, steps_of
+from leafgrad._trace.columns import Reading
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

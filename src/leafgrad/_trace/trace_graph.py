@@ -9,14 +9,14 @@ import torch
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import ends_in, inside_transforms, roots_of
 from leafgrad._arguments.signature import by_name
-from leafgrad._gradients import Weights, with_gradients
-from leafgrad._origin import Nodes, as_they_are, with_inferred_modules, with_owners
-from leafgrad._reader import Reader
-from leafgrad._reading import Saved
 from leafgrad._record.log import Log
 from leafgrad._record.record import Recording
+from leafgrad._trace.columns import Saved
+from leafgrad._trace.gradients import Weights, with_gradients
 from leafgrad._trace.graph_trace import GraphTrace, trace_of
-from leafgrad._values import with_values
+from leafgrad._trace.modules import Nodes, as_they_are, with_inferred_modules, with_owners
+from leafgrad._trace.reader import Reader
+from leafgrad._trace.values import with_values
 
 
 @by_name

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from leafgrad import _autograd
-from leafgrad._bulk import in_bulk
 from leafgrad._graph.nodes import (
     CustomFunction,
     SavedTensor,
@@ -19,6 +18,7 @@ from leafgrad._graph.nodes import (
     Write,
 )
 from leafgrad._record.passes import Passes
+from leafgrad._trace.bulk import in_bulk
 
 Nodes = tuple[TracedNode, ...]
 Shapes = tuple[Shape | None, ...]

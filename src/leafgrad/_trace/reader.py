@@ -11,9 +11,9 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._graph.nodes import CustomFunction, Write
-from leafgrad._reading import Kind, Named, Nodes, Origin, Reading, Saved
 from leafgrad._record.log import Log
 from leafgrad._record.module_paths import Roots
+from leafgrad._trace.columns import Kind, Named, Nodes, Origin, Reading, Saved
 
 AtHand = list[tuple[str | None, torch.Tensor]]  # with their names, if any
 
