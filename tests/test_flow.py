@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from leafgrad._flow import Flow, read_backward
+from leafgrad._explain.custom_backward import Flow, read_backward
 
 NONE, SOME, UNKNOWN = Flow.NONE, Flow.SOME, Flow.UNKNOWN
 Handed = Flow | int

@@ -1,15 +1,15 @@
 """See what PyTorch autograd sees: tensors, graphs and derivatives, explained and proven."""
 
 from leafgrad._derivative import higher_order_grad
-from leafgrad._explain import explain_grad
-from leafgrad._explanation import GradCause, GradExplanation
-from leafgrad._findings import InPlaceConflict, OnceDifferentiable, Preflight
+from leafgrad._explain.explain_grad import explain_grad
+from leafgrad._explain.explanation import GradCause, GradExplanation
+from leafgrad._explain.findings import InPlaceConflict, OnceDifferentiable, Preflight
+from leafgrad._explain.preflight import preflight
 from leafgrad._graph.diff import GraphDiff, KindChange
 from leafgrad._graph.memory import GraphMemory, KeptStorage, MemoryShare
 from leafgrad._graph.nodes import CustomFunction, SavedTensor, Source, TracedEdge, TracedNode, Write
 from leafgrad._graph.summary import TensorSummary
 from leafgrad._laplacian import laplacian
-from leafgrad._preflight import preflight
 from leafgrad._record.cut import Cut, CutKind
 from leafgrad._record.record import Recording, record
 from leafgrad._rule_check import check_taylor_rule

@@ -11,14 +11,14 @@ from torch import Tensor
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import End, edges_of, ends_in, inside_transforms
 from leafgrad._arguments.signature import by_name
-from leafgrad._explanation import GradCause, GradExplanation
-from leafgrad._reach import Arrival, Reach
+from leafgrad._explain import sentences
+from leafgrad._explain.explanation import GradCause, GradExplanation
+from leafgrad._explain.reach import Arrival, Reach
 from leafgrad._record.cut import Cut
 from leafgrad._record.cuts import LEAVING
 from leafgrad._record.log import Log, source_at
 from leafgrad._record.record import Recording
 from leafgrad._record.uses import Use
-from leafgrad._render import _causes
 from leafgrad._tensor.describe_tensor import TensorDescription, TensorRole, describe_tensor
 from leafgrad._trace.trace_graph import log_of
 
@@ -122,8 +122,8 @@ class Backward:
         return GradExplanation(
             name=name,
             cause=cause,
-            because=_causes.because(cause.name, self._told(facts, found), found.cuts),
-            cure=_causes.cure(self._cure(cause, tensor, found), found.cuts),
+            because=sentences.because(cause.name, self._told(facts, found), found.cuts),
+            cure=sentences.cure(self._cure(cause, tensor, found), found.cuts),
             requires_grad=facts.requires_grad,
             is_leaf=facts.is_leaf,
             retains_grad=facts.retains_grad,

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from leafgrad._display.card import Card
 from leafgrad._display.units import count
-from leafgrad._render._causes import cure
+from leafgrad._explain.sentences import cure
 
 if TYPE_CHECKING:
-    from leafgrad._findings import InPlaceConflict, Preflight
+    from leafgrad._explain.findings import InPlaceConflict, Preflight
     from leafgrad._graph.nodes import TracedNode, Write
     from leafgrad._record.cut import Cut
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-from leafgrad._flow import CustomBackward, Flow, Handed, read_backward
+from leafgrad._explain.custom_backward import CustomBackward, Flow, Handed, read_backward
 
 
 class Arrival(NamedTuple):

@@ -5,8 +5,8 @@ from enum import StrEnum
 from typing import Any
 
 from leafgrad._display.jsonable import json_types
+from leafgrad._explain.explanation_card import card
 from leafgrad._record.cut import Cut
-from leafgrad._render._explanation import card
 
 
 class GradCause(StrEnum):

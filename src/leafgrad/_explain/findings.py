@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from leafgrad._display.jsonable import json_types
-from leafgrad._explanation import GradExplanation
+from leafgrad._explain.explanation import GradExplanation
+from leafgrad._explain.findings_card import card
 from leafgrad._graph.nodes import SavedTensor, TracedNode
 from leafgrad._record.cut import Cut
-from leafgrad._render._preflight import card
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from leafgrad._display.card import Card
 
 if TYPE_CHECKING:
-    from leafgrad._explanation import GradExplanation
+    from leafgrad._explain.explanation import GradExplanation
 
 
 def card(explanation: "GradExplanation") -> Card:

@@ -9,9 +9,9 @@ from torch.autograd.graph import Node
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import ends_in, inside_transforms, roots_of
 from leafgrad._arguments.signature import by_name
-from leafgrad._explain import Backward
-from leafgrad._explanation import GradCause, GradExplanation
-from leafgrad._findings import InPlaceConflict, OnceDifferentiable, Preflight
+from leafgrad._explain.explain_grad import Backward
+from leafgrad._explain.explanation import GradCause, GradExplanation
+from leafgrad._explain.findings import InPlaceConflict, OnceDifferentiable, Preflight
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.order import in_backward_order
 from leafgrad._record.cut import Cut
