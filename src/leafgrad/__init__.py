@@ -1,6 +1,9 @@
 """See what PyTorch autograd sees: tensors, graphs and derivatives, explained and proven."""
 
-from leafgrad._derivative import higher_order_grad
+from leafgrad._derivative.check_taylor_rule import check_taylor_rule
+from leafgrad._derivative.higher_order_grad import higher_order_grad
+from leafgrad._derivative.laplacian import laplacian
+from leafgrad._derivative.taylor import Jet, Series, taylor_rule
 from leafgrad._explain.explain_grad import explain_grad
 from leafgrad._explain.explanation import GradCause, GradExplanation
 from leafgrad._explain.findings import InPlaceConflict, OnceDifferentiable, Preflight
@@ -9,12 +12,9 @@ from leafgrad._graph.diff import GraphDiff, KindChange
 from leafgrad._graph.memory import GraphMemory, KeptStorage, MemoryShare
 from leafgrad._graph.nodes import CustomFunction, SavedTensor, Source, TracedEdge, TracedNode, Write
 from leafgrad._graph.summary import TensorSummary
-from leafgrad._laplacian import laplacian
 from leafgrad._record.cut import Cut, CutKind
 from leafgrad._record.record import Recording, record
-from leafgrad._rule_check import check_taylor_rule
 from leafgrad._steps.steps import BackwardSteps, Step
-from leafgrad._taylor import Jet, Series, taylor_rule
 from leafgrad._tensor.describe_tensor import TensorDescription, TensorRole, describe_tensor
 from leafgrad._trace.graph_trace import GraphTrace
 from leafgrad._trace.trace_graph import trace_graph

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from leafgrad._taylor._algebra import basis_of, closure, monomials, powers, squares
-from leafgrad._taylor._contract import contract
-from leafgrad._taylor._plans import contraction, recursion
-from leafgrad._taylor._strips import Triple, strips
+from leafgrad._derivative.taylor.algebra import basis_of, closure, monomials, powers, squares
+from leafgrad._derivative.taylor.kernels.contraction import contract
+from leafgrad._derivative.taylor.kernels.plans import contraction, recursion
+from leafgrad._derivative.taylor.kernels.strips import Triple, strips
 
 
 def test_the_closure_holds_each_index_on_the_way() -> None:

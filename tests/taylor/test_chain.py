@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from leafgrad import Jet, Series, higher_order_grad, laplacian, taylor_rule
-from leafgrad._taylor import _chain
-from leafgrad._taylor._algebra import powers
-from leafgrad._taylor._bend import Bend, tanh_slope
-from leafgrad._taylor._chain import Chain
-from leafgrad._taylor._plans import recursion
+from leafgrad._derivative.taylor.algebra import powers
+from leafgrad._derivative.taylor.kernels import fused
+from leafgrad._derivative.taylor.kernels.fused import Chain
+from leafgrad._derivative.taylor.kernels.plans import recursion
+from leafgrad._derivative.taylor.kernels.sigmoidal import Bend, tanh_slope
 from tests.taylor.oracle import assert_same, assert_same_at_last, assert_same_thrice, rows
 from tests.taylor.packing import packing
 
@@ -43,8 +43,8 @@ CHAINS: dict[str, Function] = {
 def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Take all rows at once, or so many of four numbers each."""
     expected: list[int] = request.param
-    monkeypatch.setattr(_chain, "_NEAR", 1)
-    monkeypatch.setattr(_chain, "_WORTHWHILE", expected[0] * 4 * 8 // torch.get_num_threads())
+    monkeypatch.setattr(fused, "_NEAR", 1)
+    monkeypatch.setattr(fused, "_WORTHWHILE", expected[0] * 4 * 8 // torch.get_num_threads())
     return expected
 
 

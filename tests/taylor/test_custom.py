@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from leafgrad import Jet, Series, check_taylor_rule, higher_order_grad, taylor_rule
-from leafgrad._taylor import CUSTOM
+from leafgrad._derivative.taylor import CUSTOM
 
 
 class Snake(torch.autograd.Function):

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from leafgrad import Jet, higher_order_grad, laplacian, taylor_rule
-from leafgrad._taylor._scale import is_on
+from leafgrad._derivative.taylor.scale import is_on
 
 Function = Callable[[Any], Any]
 HIGHEST = 40

@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from leafgrad import _autograd, higher_order_grad, laplacian
-from leafgrad._taylor import _engine
-from leafgrad._taylor._rules import FITTING, RULES
-from leafgrad._taylor._series import Series
-from leafgrad._taylor._step import Step
+from leafgrad._derivative.taylor import propagate
+from leafgrad._derivative.taylor.rules import FITTING, RULES
+from leafgrad._derivative.taylor.series import Series
+from leafgrad._derivative.taylor.step import Step
 from tests.taylor.oracle import assert_same, assert_same_thrice, gradients, rows
 
 Function = Callable[[Tensor, Tensor], Tensor]
@@ -572,7 +572,7 @@ def test_a_rule_gives_what_nested_reverse_mode_gives(name: str, function: Functi
 def test_what_is_not_fitted_to_its_result_fits(
     name: str, function: Function, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fitted, results = [], _engine._results
+    fitted, results = [], propagate._results
 
     def compare(step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | None]:
         found = results(step, inputs)
@@ -581,7 +581,7 @@ def test_what_is_not_fitted_to_its_result_fits(
             fitted.append(series and (series.shape, series.dtype) == (step.shape, result.dtype))
         return found
 
-    monkeypatch.setattr(_engine, "_results", compare)
+    monkeypatch.setattr(propagate, "_results", compare)
     x = rows(3, 2)
     higher_order_grad(function(x, parameter()), x, ORDERS, method="taylor")
     assert fitted

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from leafgrad import _autograd, higher_order_grad, laplacian
-from leafgrad._taylor._bend import Bend
-from leafgrad._taylor._straight import last_bend
+from leafgrad._derivative.taylor.kernels.sigmoidal import Bend
+from leafgrad._derivative.taylor.straight import last_bend
 from tests.taylor.oracle import assert_same_at_last, assert_same_thrice, rows
 
 METHODS: tuple[Any, ...] = ("taylor", "reverse")

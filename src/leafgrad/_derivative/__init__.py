@@ -1,0 +1,1 @@
+"""`higher_order_grad`, `laplacian`, `taylor_rule`: derivatives of any order."""

@@ -1,0 +1,149 @@
+"""Whether a derivative carries its own graph, so that it can be differentiated again.
+
+PyTorch's own formulas record themselves, or complain where they cannot. The backward of a custom
+function may leave out a part and say nothing: the derivative then lacks a term, or has no graph
+at all, which looks just as the derivative of a linear function does. So the backward of each
+custom function on the way is run once more by itself, to see what it records.
+"""
+
+from collections.abc import Collection, Iterable
+
+from torch.autograd.graph import Node
+
+from leafgrad import _autograd
+from leafgrad._derivative.taylor import OWN_FUNCTIONS
+
+WITHOUT_FORMULA = "for whose gradient PyTorch has no derivative formula"
+WRITE_OUT = (
+    "write the operation out in simpler ones, such as a distance by (a - b).square().sum(-1).sqrt()"
+)
+_ONCE = "whose backward is marked @once_differentiable"
+
+
+def check_formulas(path: Iterable[Node]) -> None:
+    """Raise if something on `path` has no backward that can be run as often as is needed.
+
+    What an operator without a backward gives looks like zeros.
+    """
+    path = [*path]
+    if any(map(_autograd.is_compiled, path)):
+        raise RuntimeError(
+            "outputs must come from the original module or function, not from one that "
+            "torch.compile made, whose backward can be run, and differentiated, only once: "
+            "compute outputs with the original, or pass that as outputs, to be called"
+        )
+    if any(map(_autograd.lacks_formula, path)):
+        raise RuntimeError(
+            "outputs must be differentiable with respect to inputs, but was computed from it by an "
+            "operator that has no derivative formula: register one by "
+            "torch.library.register_autograd"
+        )
+
+
+def check_recorded(path: Iterable[Node], order: int) -> None:
+    """Raise if the derivative of this order, taken along `path`, may lack a part of its graph."""
+    for node in path:
+        obstacle = _obstacle(node)
+        if obstacle is not None:
+            raise RuntimeError(
+                f"a derivative of order {order} that is differentiated again, for a higher order "
+                "or with create_graph=True, must carry its whole graph, but outputs was computed "
+                f"through {_autograd.node_name(node)}, {obstacle}. With create_graph=False there "
+                f"is an answer up to order {order}"
+            )
+
+
+def _obstacle(node: Node) -> str | None:
+    if _autograd.is_own_formula(node):
+        return _part_left_out(node)
+    if _autograd.is_scripted(node):
+        return None
+    if _autograd.is_write_into_view(node):
+        return _hidden(node)
+    function = _autograd.forward_class(node)
+    if function in OWN_FUNCTIONS:
+        return None
+    if function is None:
+        return (
+            "a node of which leafgrad cannot tell what its backward records: compute this part by "
+            "PyTorch's operations on single tensors"
+        )
+    return _gap(node)
+
+
+# PyTorch's formulas for the second derivative of a normalisation use mean and variance as saved
+# numbers, not as functions of the inputs, so that the third derivative is wrong.
+_NORMALISATIONS = {
+    "NativeLayerNormBackwardBackward0": "LayerNorm",
+    "NativeBatchNormBackwardBackward0": "BatchNorm or InstanceNorm",
+    "BatchNormBackwardBackward0": "BatchNorm or InstanceNorm",
+    "CudnnBatchNormBackwardBackward0": "BatchNorm or InstanceNorm",
+    "MiopenBatchNormBackwardBackward0": "BatchNorm or InstanceNorm",
+}
+
+
+def _part_left_out(node: Node) -> str | None:
+    """Say what PyTorch's own formula at the node lacks, or wrongly takes for a constant."""
+    if _autograd.is_once_differentiable(node):
+        return f"{WITHOUT_FORMULA}: {WRITE_OUT}"
+    module = _NORMALISATIONS.get(_autograd.node_name(node))
+    if module is None or _autograd.uses_running_statistics(node):
+        return None
+    return (
+        f"the formula of {module} for second derivatives, in which PyTorch takes mean and variance "
+        "for constants: write the normalisation out, as (x - mean) / (variance + eps).sqrt()"
+    )
+
+
+def _hidden(node: Node) -> str | None:
+    """Say whether what wrote into a view refuses to be differentiated again."""
+    edges = map(_autograd.edge, _autograd.backward_alone(node))
+    recorded = _autograd.walk(edge[0] for edge in edges if edge is not None)
+    return (
+        f"which hides a custom function {_ONCE}"
+        if any(map(_autograd.is_refusal, recorded))
+        else None
+    )
+
+
+def _gap(node: Node) -> str | None:
+    """Say what the backward of a custom function fails to record, None where it records all."""
+    kept = {_autograd.edge(tensor) for tensor in _autograd.kept_tensors(node)}
+    starts = list(map(_autograd.edge, _autograd.backward_alone(node)))
+    used = _edges(starts, {*kept, *_autograd.next_functions(node)})
+    if any(_autograd.is_refusal(user) for user, _ in used):
+        return f"a custom function {_ONCE}"
+    if None in starts:
+        return "a custom function whose backward records nothing: write it in recorded operations"
+    if _autograd.keeps_array(node):
+        return (
+            "a custom function that keeps an array of another library, so that what this array "
+            "owes to inputs is not recorded: keep a tensor in its place"
+        )
+    if None in kept:
+        return (
+            "a custom function that keeps a tensor without a graph, so that what this tensor owes "
+            "to inputs is not recorded: let the function return it as an output as well or, if it "
+            "is a constant, let it require grad"
+        )
+    if not kept <= used:
+        return (
+            "a custom function whose backward does not record how it uses a tensor that it keeps: "
+            "write backward in recorded operations on saved tensors"
+        )
+    return None
+
+
+def _edges(
+    starts: Iterable[_autograd.Edge | None], ends: Collection[object]
+) -> set[_autograd.Edge]:
+    """Follow the graph from `starts` and collect its edges, going no further than `ends`."""
+    edges: set[_autograd.Edge] = set()
+    ahead = [start for start in starts if start is not None]
+    while ahead:
+        edge = ahead.pop()
+        if edge not in edges and edge not in ends:
+            successors = _autograd.next_functions(edge[0])
+            ahead.extend((node, number) for node, number in successors if node is not None)
+        edges.add(edge)
+    return edges

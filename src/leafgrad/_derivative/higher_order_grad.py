@@ -1,0 +1,164 @@
+"""Derivatives of any order: an answer per row and channel that is right, or an error."""
+
+from typing import Any, TypeVar, overload
+
+import torch
+from torch import Tensor
+
+from leafgrad import _autograd
+from leafgrad._arguments.signature import by_name
+from leafgrad._derivative.evaluation import Function
+from leafgrad._derivative.orders import MultiIndex, is_by_column, parse_orders
+from leafgrad._derivative.path import told_if_swapped
+from leafgrad._derivative.problem import Method, is_recording, pose
+
+Order = TypeVar("Order", bound=int | MultiIndex)
+
+
+@overload
+def higher_order_grad(
+    outputs: Tensor | Function,
+    inputs: Tensor,
+    order: int | MultiIndex,
+    *,
+    create_graph: bool = True,
+    allow_unused: bool = False,
+    method: Method = "auto",
+) -> Tensor: ...
+
+
+@overload
+def higher_order_grad(
+    outputs: Tensor | Function,
+    inputs: Tensor,
+    order: list[Order],
+    *,
+    create_graph: bool = True,
+    allow_unused: bool = False,
+    method: Method = "auto",
+) -> tuple[Tensor, ...]: ...
+
+
+@by_name
+@_autograd.uncompiled
+def higher_order_grad(
+    outputs: Tensor | Function,
+    inputs: Tensor,
+    order: int | MultiIndex | list[Any],
+    *,
+    create_graph: bool = True,
+    allow_unused: bool = False,
+    method: Method = "auto",
+) -> Tensor | tuple[Tensor, ...]:
+    """Differentiate each row and channel of `outputs` with respect to its row of `inputs`.
+
+    The result has the shape of `outputs`: columns of `inputs` are not summed into one another, nor
+    are channels of `outputs`. It is right as far as the graph shows the function, or an error says
+    what is wrong and what to do; unless `allow_unused` asks for them, zeros are given only where
+    the graph proves them. Arguments mean what they mean in `torch.autograd.grad`.
+
+    Args:
+        outputs: What to differentiate: a floating point tensor of shape ``(*batch, *channels)``.
+            Each of its rows may depend on the same row of `inputs` only. Or a function that
+            computes such a tensor, a module for instance: it is called with `inputs`, or with a
+            copy that requires grad where `inputs` does not.
+        inputs: The floating point tensor of shape ``(*batch, columns)`` that `outputs` was
+            computed from. If it has the very shape of `outputs`, an int as `order` means
+            elementwise, and a multi-index rows with as many channels as columns.
+        order: How often to differentiate. An int where there is one column, or elementwise. Else
+            a multi-index, a tuple with one count per column: ``(2, 0)`` is the second derivative
+            in column 0, ``(1, 1)`` the mixed one. Or a list of these, which share what they have
+            in common. Order 0 is `outputs` itself.
+        create_graph: Record the result, so that it can be differentiated further, with respect
+            to the parameters of a model for instance. The graph of `outputs` is kept either way.
+        allow_unused: Give zeros, not an error, where `outputs` was not computed from `inputs`.
+        method: ``"taylor"`` carries truncated Taylor series along the recorded graph, once for
+            all orders, which costs little more per order; it has a rule for most of PyTorch's
+            operations, and `taylor_rule` adds one's own. ``"reverse"`` nests reverse passes, which
+            costs about three times more per order. ``"auto"`` takes Taylor mode where it has an
+            answer and is cheaper, and else reverse mode.
+
+    Returns:
+        A tensor with the shape of `outputs` and the dtype of `inputs`, or a tuple of them for a
+        list of orders. Zeros that the graph proves do not require grad.
+
+    Raises:
+        TypeError: If `outputs`, `inputs` or `order` has the wrong type, or a tensor is complex,
+            integer or sparse.
+        ValueError: If the shapes do not fit together, or `order` does not fit the columns, or
+            `method` is unknown.
+        RuntimeError: If the graph holds no answer: there is none, it does not lead to `inputs`, it
+            mixes rows (as BatchNorm in training mode does), it comes from a compiled model, or
+            Taylor mode has no rule and a part of the graph can be differentiated only so often (a
+            function marked ``@once_differentiable`` once). If the graph was freed, or a tensor that
+            it needs was changed in place, this is PyTorch's own error. If `method` is
+            ``"taylor"`` and there is no rule for an operation.
+
+    Note:
+        The ``.grad`` of leaves, of `inputs` and of `outputs` stays as it is. Taylor mode proves
+        from the graph alone that rows are independent, and calls no backward: what a hook, or a
+        backward of one's own with a registered rule, would make of gradients is not seen. A
+        checkpointed function is run once more.
+
+        Reverse mode, which ``"auto"`` takes for a first derivative too where that is cheaper, is
+        what nested calls of `torch.autograd.grad` are: hooks on the way run and may change
+        gradients, and each pass adds to the ``.grad`` of a tensor in between that has
+        ``retain_grad()``. Where nothing else proves that rows are independent, NaN is first sent
+        through the graph, in about four passes that no hook and no ``.grad`` sees, to see that none
+        of it gets from row to row. That check waits for the device once. The backward of a custom
+        function on the way is called once more, to see that it records itself: plain numbers that
+        it uses, and what is kept elsewhere than on its ``ctx``, are taken for constants.
+
+        Within a function that `torch.compile` compiles, this call runs uncompiled, so `outputs`
+        must be the function or module, to be called here: what the compiled part made has no graph
+        that can be differentiated twice.
+
+        A derivative that the dtype of `inputs` cannot hold is infinite, or zero. All others are as
+        exact as the values that PyTorch saved, at any order and scale: Taylor mode computes half
+        precision in single and orders above 8 in double precision, scales its coefficients, looks
+        at them at the end, and computes again in double precision, with other scales, where one may
+        have left the range. That look waits for the device; where a CUDA graph is captured, or a
+        dispatch mode or transform is on, there is none, and coefficients that leave the range of
+        single precision up to order 8, as those of a function whose argument was scaled by 1e-12
+        and its value by 1e20 may do, are infinite, not a number, or too small to be exact.
+
+        At a kink, such as that of ReLU at zero, the derivative is what PyTorch's formula says,
+        and so it is where a formula divides zero by zero. The second derivative of a ReLU network
+        is zero.
+
+    Example:
+        >>> import torch
+        >>> from leafgrad import higher_order_grad
+        >>> x = torch.tensor([[1.0], [2.0], [3.0]], requires_grad=True)
+        >>> higher_order_grad(x**3, x, 2).tolist()
+        [[6.0], [12.0], [18.0]]
+        >>> points = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        >>> u = points[:, 0] ** 2 * points[:, 1]
+        >>> u_xx, u_xy = higher_order_grad(u, points, [(2, 0), (1, 1)])
+        >>> u_xx.tolist(), u_xy.tolist()
+        ([4.0, 8.0], [2.0, 6.0])
+    """
+    if not is_recording():
+        with torch.inference_mode(mode=False):
+            return higher_order_grad(
+                outputs,
+                inputs,
+                order,
+                create_graph=create_graph,
+                allow_unused=allow_unused,
+                method=method,
+            )
+    question = pose(
+        outputs,
+        inputs,
+        by_column=is_by_column(order),
+        create_graph=create_graph,
+        method=method,
+        allow_unused=allow_unused,
+    )
+    with told_if_swapped(question.outputs, question.inputs):
+        orders = parse_orders(order, question.axes)
+    found = question.derivatives([index for index in orders if any(index)])
+    results = [found.get(index, question.outputs) for index in orders]
+    results = [question.finished(result) for result in results]
+    return tuple(results) if isinstance(order, list) else results[0]

@@ -1,0 +1,150 @@
+"""What is asked for, and which method answers: Taylor mode where it has rules, else reverse."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from leafgrad import _autograd
+from leafgrad._derivative.axes import Axes, read_axes
+from leafgrad._derivative.evaluation import Function, evaluated
+from leafgrad._derivative.orders import MultiIndex
+from leafgrad._derivative.path import (
+    check_tensor,
+    find_path,
+    note_constant,
+    told_if_freed,
+    told_if_swapped,
+)
+from leafgrad._derivative.reverse import Reverse, differentiate_once
+from leafgrad._derivative.taylor import Refusal, Taylor
+
+Method = Literal["auto", "taylor", "reverse"]
+_METHODS = get_args(Method)
+
+
+def is_recording() -> bool:
+    """Say whether PyTorch records; ``inference_mode(mode=False)`` makes it do so."""
+    return torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+
+
+def pose(
+    outputs: Tensor | Function,
+    inputs: Tensor,
+    *,
+    by_column: bool,
+    create_graph: bool,
+    method: str,
+    allow_unused: bool | None = None,
+) -> "Question":
+    """Check what is given, and compute outputs where they are given as a function."""
+    if method not in _METHODS:
+        raise ValueError(f'method must be "auto", "taylor" or "reverse", not {method!r}')
+    for name, flag in {"create_graph": create_graph, "allow_unused": allow_unused or False}.items():
+        if not isinstance(flag, bool):
+            raise TypeError(f"{name} must be a bool, not {flag!r}; write True or False")
+    check_tensor("inputs", inputs)
+    if not isinstance(outputs, Tensor):
+        outputs, inputs = evaluated(outputs, inputs)
+    check_tensor("outputs", outputs)
+    with told_if_swapped(outputs, inputs):
+        axes = read_axes(outputs, inputs, by_column=by_column)
+    return Question(
+        outputs=outputs,
+        inputs=inputs,
+        axes=axes,
+        create_graph=create_graph,
+        method=method,
+        allow_unused=allow_unused,
+    )
+
+
+class Question(NamedTuple):
+    """What is to be differentiated with respect to what, and how."""
+
+    outputs: Tensor
+    inputs: Tensor
+    axes: Axes
+    create_graph: bool
+    method: str
+    allow_unused: bool | None
+
+    def derivatives(self, orders: list[MultiIndex]) -> dict[MultiIndex, Tensor]:
+        """Give the derivatives of all `orders`, none of which is of order 0."""
+        path = self._path() if orders else None
+        if path is None:
+            return {index: self._zeros() for index in orders}
+        with told_if_freed(path.nodes):
+            return self._derivatives(orders, path)
+
+    def _derivatives(
+        self, orders: list[MultiIndex], path: _autograd.Path
+    ) -> dict[MultiIndex, Tensor]:
+        taylor = self._taylor(path)
+        if self._is_for_one_pass(orders) and taylor.proves_rows_apart():
+            return differentiate_once(
+                self.outputs, self.inputs, self.axes, orders, create_graph=self.create_graph
+            )
+        if self.method != "reverse":
+            try:
+                return taylor.derivatives(orders)
+            except Refusal as refusal:
+                self._check_fallback(refusal)
+        return self._reverse(orders, path)
+
+    def laplacian(self, dims: Sequence[int]) -> Tensor:
+        """Give the sum of the second derivatives in some columns."""
+        path = self._path()
+        if path is None:
+            return self._zeros()
+        with told_if_freed(path.nodes):
+            return self._laplacian(dims, path)
+
+    def _laplacian(self, dims: Sequence[int], path: _autograd.Path) -> Tensor:
+        if self.method != "reverse":
+            try:
+                return self._taylor(path).laplacian(dims)
+            except Refusal as refusal:
+                self._check_fallback(refusal)
+        columns = range(self.axes.columns)
+        orders = [tuple(2 * (column == dim) for column in columns) for dim in dims]
+        return sum(self._reverse(orders, path).values(), self.inputs.new_zeros(()))
+
+    def finished(self, result: Tensor) -> Tensor:
+        """Give a result as it is handed out."""
+        if not self.create_graph:
+            return result.detach()
+        if not result.requires_grad:
+            note_constant(result, self.inputs)
+        return result
+
+    def _path(self) -> _autograd.Path | None:
+        """Find the nodes between, None if derivatives are zeros: there is no way or no element."""
+        path = find_path(self.outputs, self.inputs, allow_unused=self.allow_unused)
+        return path if self.outputs.numel() else None
+
+    def _zeros(self) -> Tensor:
+        return self.inputs.new_zeros(self.outputs.shape)
+
+    def _is_for_one_pass(self, orders: Sequence[MultiIndex]) -> bool:
+        """Say whether a reverse pass per channel is cheaper than a series per column."""
+        if self.method != "auto" or max(map(sum, orders)) > 1:
+            return False
+        return self.outputs.numel() <= len(set(orders)) * self.axes.batch.numel()
+
+    def _taylor(self, path: _autograd.Path) -> Taylor:
+        return Taylor(self.outputs, self.inputs, len(self.axes.batch), path, self.create_graph)
+
+    def _check_fallback(self, refusal: Refusal) -> None:
+        """Raise where nothing but Taylor mode may answer."""
+        if self.method == "taylor":
+            raise RuntimeError(
+                f'method must be "auto" or "reverse" here, not "taylor": {refusal}'
+            ) from None
+
+    def _reverse(self, orders: list[MultiIndex], path: _autograd.Path) -> dict[MultiIndex, Tensor]:
+        reverse = Reverse(
+            inputs=self.inputs, axes=self.axes, orders=orders, create_graph=self.create_graph
+        )
+        return reverse.differentiate(self.outputs, path)

@@ -1,0 +1,144 @@
+"""Nested reverse mode: order n by n reverse passes, each through the one before."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from leafgrad import _autograd
+from leafgrad._derivative.axes import Axes
+from leafgrad._derivative.double_backward import WRITE_OUT, check_formulas, check_recorded
+from leafgrad._derivative.orders import MultiIndex, plan, successor
+from leafgrad._derivative.row_independence import check_rows
+
+Answer = TypeVar("Answer")
+
+# What eight orders of a network of a dozen layers have. The next order takes minutes and, with what
+# the nodes save, more memory than there is.
+MOST_NODES = 200_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reverse:
+    """What is to be differentiated with respect to `inputs`, and how often."""
+
+    inputs: Tensor
+    axes: Axes
+    orders: list[MultiIndex]
+    create_graph: bool
+
+    def differentiate(self, outputs: Tensor, path: _autograd.Path) -> dict[MultiIndex, Tensor]:
+        """Compute the derivatives, channel by channel; `path` is what leads to `inputs`."""
+
+        def in_all_channels() -> list[dict[MultiIndex, Tensor]]:
+            check_formulas(path.nodes)
+            check_rows(outputs, self.inputs, self.axes, path)
+            most = max(MOST_NODES, 100 * len(path.nodes))
+            return [self._partials(channel, most) for channel in _channels(outputs, self.axes)]
+
+        partials = _undisturbed(outputs, self.inputs, in_all_channels)
+        return {
+            index: _joined([known[index] for known in partials], outputs.shape)
+            for index in self.orders
+        }
+
+    def _partials(self, channel: Tensor, most: int) -> dict[MultiIndex, Tensor]:
+        """Differentiate one channel, which has a number per row, on the way to all orders.
+
+        A derivative with a graph of more than `most` nodes is not differentiated again.
+        """
+        steps = plan(self.orders)
+        wanted = {*steps, *self.orders}
+        known = {(0,) * self.axes.columns: channel}
+        for index in steps:
+            above = {successor(index, column): column for column in range(self.axes.columns)}
+            is_recorded = self.create_graph or not above.keys().isdisjoint(steps)
+            path = _autograd.path_between(known[index], self.inputs) if is_recorded else None
+            nodes = path.nodes if path else ()
+            _check_growth(len(nodes), most, sum(index))
+            gradient = _gradient(known[index], self.inputs, create_graph=is_recorded)
+            check_recorded(nodes, order=sum(index) + 1)
+            for higher in above.keys() & wanted - known.keys():
+                known[higher] = _column(gradient, above[higher], self.axes)
+        return known
+
+
+def _check_growth(nodes: int, most: int, order: int) -> None:
+    """Raise where a graph has grown so much that the next order may take all time and memory."""
+    if nodes > most:
+        raise RuntimeError(
+            "order must be lower where reverse mode is to answer, as a graph grows about "
+            f"threefold with each order, and that of the derivative of order {order} has "
+            f"{nodes:,} nodes here: compute outputs by what Taylor mode has rules for "
+            '(method="taylor" says what has none), or ask for a lower order'
+        )
+
+
+def differentiate_once(
+    outputs: Tensor,
+    inputs: Tensor,
+    axes: Axes,
+    orders: Sequence[MultiIndex],
+    *,
+    create_graph: bool,
+) -> dict[MultiIndex, Tensor]:
+    """Compute first derivatives by one pass per channel, where it is proven that this is right.
+
+    That is, that rows are independent, and that all on the way records itself.
+    """
+
+    def in_all_channels() -> list[Tensor]:
+        channels = _channels(outputs, axes)
+        return [_gradient(channel, inputs, create_graph=create_graph) for channel in channels]
+
+    gradients = _undisturbed(outputs, inputs, in_all_channels)
+    return {
+        order: _joined([_column(g, order.index(1), axes) for g in gradients], outputs.shape)
+        for order in orders
+    }
+
+
+def _channels(outputs: Tensor, axes: Axes) -> Sequence[Tensor]:
+    rows = axes.batch.numel()
+    return [outputs] if outputs.numel() == rows else outputs.reshape(rows, -1).unbind(-1)
+
+
+def _gradient(channel: Tensor, inputs: Tensor, *, create_graph: bool) -> Tensor:
+    """Differentiate each row; zeros where the graph of `channel` does not lead to inputs."""
+    if not channel.requires_grad:
+        return torch.zeros_like(inputs)
+    gradient = _autograd.gradient_of_all(channel, inputs, create_graph=create_graph)
+    return torch.zeros_like(inputs) if gradient is None else gradient
+
+
+def _column(gradient: Tensor, column: int, axes: Axes) -> Tensor:
+    return gradient if axes.columns == 1 else gradient.select(-1, column)
+
+
+def _joined(channels: list[Tensor], shape: torch.Size) -> Tensor:
+    """Lay channels side by side."""
+    whole = channels[0] if len(channels) == 1 else torch.stack(channels, -1)
+    return whole if whole.shape == shape else whole.reshape(shape)
+
+
+def _undisturbed(outputs: Tensor, inputs: Tensor, differentiate: Callable[[], Answer]) -> Answer:
+    """Call a function in the dtypes of the graph, where autocast would cast what it computes.
+
+    Results that retain their gradient get the one back that they had, as passes add to it.
+    """
+    kept = [(tensor, tensor.grad) for tensor in (outputs, inputs) if tensor.retains_grad]
+    try:
+        if not _autograd.is_cast(inputs):
+            return differentiate()
+        with torch.autocast(inputs.device.type, enabled=False):
+            return differentiate()
+    except NotImplementedError as missing:
+        raise RuntimeError(
+            "outputs must be made of what PyTorch can differentiate as often as asked, but "
+            f"{str(missing).rstrip('.')}: {WRITE_OUT}"
+        ) from missing
+    finally:
+        for tensor, gradient in kept:
+            tensor.grad = gradient

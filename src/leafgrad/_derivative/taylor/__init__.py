@@ -1,0 +1,27 @@
+"""Taylor mode: derivatives of any order by one walk forward along the recorded graph.
+
+A truncated Taylor series runs from the inputs to the outputs, through one small rule per kind of
+node. It lives in a truncated algebra, of one direction, of several columns or of the Laplacian,
+and no rule knows which.
+"""
+
+from leafgrad._derivative.taylor.custom import CUSTOM, check_function, taylor_rule
+from leafgrad._derivative.taylor.expansion import Taylor
+from leafgrad._derivative.taylor.jet import Jet
+from leafgrad._derivative.taylor.kernels import contraction, fused, recurrences
+from leafgrad._derivative.taylor.refusal import Refusal
+from leafgrad._derivative.taylor.series import Series
+
+__all__ = [
+    "CUSTOM",
+    "OWN_FUNCTIONS",
+    "Jet",
+    "Refusal",
+    "Series",
+    "Taylor",
+    "check_function",
+    "taylor_rule",
+]
+
+# Their backward is recorded whole, whatever constants they keep.
+OWN_FUNCTIONS = frozenset((*fused.FUNCTIONS, *contraction.FUNCTIONS, *recurrences.FUNCTIONS))

@@ -1,0 +1,187 @@
+"""Rules of one's own: what may have one, and what it has to give."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from leafgrad import _autograd
+from leafgrad._derivative.taylor.jet import Jet
+from leafgrad._derivative.taylor.kernels.strips import common_shape
+from leafgrad._derivative.taylor.series import Series
+from leafgrad._derivative.taylor.step import Result, Rule, Step
+
+Returned = Series | Jet | None | Sequence[Series | Jet | None]
+CustomRule = TypeVar("CustomRule", bound=Callable[..., Returned])
+CUSTOM: dict[type[torch.autograd.Function], Rule] = {}
+
+ZERO = "for zero, give Jet(value, None)"
+
+
+def taylor_rule(function: type[torch.autograd.Function]) -> Callable[[CustomRule], CustomRule]:
+    """Register how Taylor mode passes through a custom `torch.autograd.Function`.
+
+    Without a rule, `higher_order_grad` uses nested reverse mode for outputs that were computed
+    with the function. With one, its backward is not called, so it may be differentiable once only.
+
+    The decorated function is called with the function's ``ctx``, as its backward is, and with a
+    `Series` for each tensor that the function was applied to, None where a tensor does not depend
+    on inputs. It returns a `Jet` or a `Series`; or a list of these, one for each output. Zero is a
+    `Jet` whose series is None, or None in a list; None alone is refused, as a rule without
+    ``return`` gives it. It should take values from ``ctx.saved_tensors``, which come with their
+    graph. A `Jet` brings its value to the precision of its series, which may be more than the
+    function's own. The rule is called again where numbers left the range of a dtype. Whether it is
+    right is seen by `check_taylor_rule`.
+
+    Args:
+        function: The class that was applied.
+
+    Returns:
+        A decorator that gives the decorated function back.
+
+    Raises:
+        TypeError: If `function` is not such a class, or what is decorated cannot be called. When
+            the rule is used, `higher_order_grad` raises it if the rule returns anything else, and
+            a ValueError if it does not fit the outputs of the function.
+
+    Example:
+        >>> import torch
+        >>> from leafgrad import Jet, higher_order_grad, taylor_rule
+        >>> class Cube(torch.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x**3
+        ...
+        ...     @staticmethod
+        ...     def backward(ctx, gradient):
+        ...         return 3 * ctx.saved_tensors[0] ** 2 * gradient
+        >>> @taylor_rule(Cube)
+        ... def cube(ctx, x):
+        ...     (value,) = ctx.saved_tensors
+        ...     return Jet(value, x) ** 3
+        >>> x = torch.tensor([[1.0], [2.0]], requires_grad=True)
+        >>> higher_order_grad(Cube.apply(x), x, 2, method="taylor").tolist()
+        [[6.0], [12.0]]
+    """
+    check_function(function)
+
+    def register(rule: CustomRule) -> CustomRule:
+        if not callable(rule):
+            raise TypeError(
+                f"the rule of {function.__name__} must be a function of ctx and a series for each "
+                f"tensor, not {rule!r}; write @taylor_rule({function.__name__}) above its def"
+            )
+
+        def checked(step: Step, *inputs: Series | None) -> Result:
+            given = [series and series.computed() for series in inputs]
+            return _checked(function.__name__, step, given, rule(step.node, *given))
+
+        CUSTOM[function] = checked
+        return rule
+
+    return register
+
+
+def check_function(function: object) -> None:
+    """Raise where `function` is nothing that can have a rule."""
+    base = torch.autograd.Function
+    if isinstance(function, type) and issubclass(function, base) and function is not base:
+        return
+    raise TypeError(
+        "taylor_rule must be given the class of a torch.autograd.Function, not "
+        f"{_named(function)}; {_cure(function)}"
+    )
+
+
+def _named(function: object) -> str:
+    if isinstance(function, type):
+        return f"the class {function.__name__}"
+    if inspect.isroutine(function):
+        return f"the function {function.__name__}"
+    return f"{function!r} of type {type(function).__name__}"
+
+
+def _cure(function: object) -> str:
+    if inspect.isfunction(function):
+        return "write @taylor_rule(Function) above the rule, with the class that it is for"
+    if isinstance(function, torch.autograd.Function):
+        return "pass its class"
+    return (
+        "an operation of another kind can have a rule of yours where the forward of a Function of "
+        "yours applies it"
+    )
+
+
+def _checked(name: str, step: Step, given: Sequence[Series | None], found: object) -> Result:
+    """Give what a rule returned as a list of series, or raise where it does not fit."""
+    results, outputs = found, step.results
+    if found is None:
+        raise TypeError(
+            f"the Taylor rule of {name} must return a Jet, a Series or a list of these, not None: "
+            f"is its return missing? {ZERO}"
+        )
+    if not isinstance(found, list | tuple):
+        results = [found]
+    if len(results) != len(outputs):  # type: ignore[arg-type]
+        raise ValueError(
+            f"the Taylor rule of {name} must return a result for each of the {len(outputs)} "
+            f"outputs of {name}, not {len(results)}: return a list, with None for zero"  # type: ignore[arg-type]
+        )
+    return [
+        _fitted(name, result, output, given)
+        for result, output in zip(results, outputs, strict=True)  # type: ignore[call-overload]
+    ]
+
+
+def _fitted(
+    name: str, result: object, output: _autograd.TensorType, given: Sequence[Series | None]
+) -> Series | None:
+    """Give the series of one result, or raise where it cannot be that of the output."""
+    shape = tuple(output.shape)
+    what = f"the Taylor rule of {name} must return"
+    if isinstance(result, Jet):
+        if tuple(result.value.shape) != shape:
+            raise ValueError(
+                f"{what} a Jet of the shape {shape} of the output, not {tuple(result.value.shape)}"
+            )
+        result = result.series
+    if result is None:
+        return None
+    if not isinstance(result, Series):
+        raise TypeError(
+            f"{what} a Jet, a Series or a list of these, not a {type(result).__name__}"
+            f"{_jet_of(result)}"
+        )
+    if len(result.shape) > len(shape) or common_shape(result.shape, shape) != shape:
+        raise ValueError(f"{what} a Series of the shape {shape} of the output, not {result.shape}")
+    known = [series for series in given if series is not None]
+    if all(series.algebra is not result.algebra for series in known):
+        raise ValueError(
+            f"{what} a Series that comes from those that it was called with, not one of another "
+            "call: compute it in the rule"
+        )
+    if _is_rounded(result.dtype, output.dtype, known):
+        raise ValueError(
+            f"{what} a Series in {output.dtype}, as the output is, not {result.dtype}: leave out "
+            "what casts it"
+        )
+    return result
+
+
+def _jet_of(result: object) -> str:
+    if not isinstance(result, Tensor):
+        return ""
+    return ": compute with Jet(value, series) in place of the tensors, and return the jet"
+
+
+def _is_rounded(dtype: torch.dtype, wanted: torch.dtype, known: Sequence[Series]) -> bool:
+    """Say whether a rule made its series coarser than what it was given, and than the output."""
+    if not (dtype.is_floating_point and wanted.is_floating_point):
+        return dtype != wanted
+    finest = min(torch.finfo(series.dtype).eps for series in known)
+    return torch.finfo(dtype).eps > max(torch.finfo(wanted).eps, finest)

@@ -1,0 +1,308 @@
+"""Jets: a value and its series, with the arithmetic and the functions of ordinary tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from leafgrad._derivative.taylor.kernels import recurrences, sigmoidal
+from leafgrad._derivative.taylor.scale import at_least
+from leafgrad._derivative.taylor.series import Number, Series
+
+
+@dataclass(frozen=True, slots=True, eq=False, init=False)
+class Jet:
+    """A tensor as Taylor mode sees it: its value, and its series, None where this is zero.
+
+    Jets are added, multiplied, divided and raised to powers as tensors are, with each other, with
+    tensors that do not depend on inputs and with numbers, and so are `exp` and the like applied.
+
+    Attributes:
+        value: The tensor itself, with its graph.
+        series: What it owes to inputs.
+
+    Raises:
+        TypeError: If `value` is not a tensor, or `series` neither a `Series` nor None.
+
+    Example:
+        >>> import torch
+        >>> from leafgrad import Jet
+        >>> jet = Jet(torch.tensor([0.0, 1.0]), None)
+        >>> (2 * jet.exp() - 1).value
+        tensor([1.0000, 4.4366])
+    """
+
+    value: Tensor
+    series: Series | None
+
+    def __init__(self, value: Tensor, series: Series | None) -> None:
+        """Check and keep both, in less time than the dataclass would take to keep them."""
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"the value of a Jet must be a tensor, not of type {type(value).__name__}; take it "
+                "from ctx.saved_tensors"
+            )
+        if series is not None and type(series) is not Series:
+            raise TypeError(
+                "the series of a Jet must be one that the rule was called with or has computed, or "
+                f"None where it is zero, not of type {type(series).__name__}"
+            )
+        if series is not None:  # which may have more range than the value that was saved
+            value = at_least(value, series.dtype)
+        _set_value(self, value)
+        _set_series(self, series)
+
+    def to(self, value: Tensor, function: Callable[[Series], Series]) -> Jet:
+        """Go on to a function's value, and its series as a function of this one."""
+        return Jet(value, None if self.series is None else function(self.series))
+
+    def __neg__(self) -> Jet:
+        return self * -1
+
+    def __add__(self, other: Jet | Tensor | Number) -> Jet:
+        if isinstance(other, Jet):
+            return Jet(self.value + other.value, add(self.series, other.series))
+        value = self.value + other
+        return self.to(value, lambda series: series.broadcast(value.shape))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Jet | Tensor | Number) -> Jet:
+        return self + -other
+
+    def __rsub__(self, other: Tensor | Number) -> Jet:
+        return -self + other
+
+    def __mul__(self, other: Jet | Tensor | Number) -> Jet:
+        if isinstance(other, Jet):
+            return Jet(self.value * other.value, multiply(self, other))
+        return self.to(self.value * other, lambda series: series.scaled(other))
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Jet | Tensor | Number) -> Jet:
+        if isinstance(other, Jet):
+            return self * other.reciprocal()
+        if isinstance(other, Tensor):
+            return self.to(self.value / other, lambda series: series.divided(other))
+        return self * (1 / other)
+
+    def __rtruediv__(self, other: Tensor | Number) -> Jet:
+        return self.reciprocal() * other
+
+    def __pow__(self, exponent: Number) -> Jet:
+        return Jet(self.value**exponent, power(self, exponent))
+
+    def exp(self) -> Jet:
+        """Give the exponential."""
+        value = self.value.exp()
+        return self.to(value, lambda series: exp_of(series).scaled(value))
+
+    def log(self) -> Jet:
+        """Give the natural logarithm."""
+        value = self.value
+        return self.to(value.log(), lambda series: log_of(series.scaled(1 / value)))
+
+    def sin(self) -> Jet:
+        """Give the sine."""
+        value = self.value
+        return self.to(value.sin(), lambda series: sin_from(value, series))
+
+    def cos(self) -> Jet:
+        """Give the cosine."""
+        value = self.value
+        return self.to(value.cos(), lambda series: cos_from(value, series))
+
+    def tanh(self) -> Jet:
+        """Give the hyperbolic tangent."""
+        value = self.value.tanh()
+        return self.to(value, lambda series: tanh_from(value, series))
+
+    def sigmoid(self) -> Jet:
+        """Give the logistic function."""
+        value = self.value.sigmoid()
+        return self.to(value, lambda series: sigmoid_from(value, series))
+
+    def sqrt(self) -> Jet:
+        """Give the square root."""
+        value = self.value.sqrt()
+        return self.to(value, lambda series: sqrt_from(value, series))
+
+    def rsqrt(self) -> Jet:
+        """Give the inverse of the square root."""
+        value = self.value.rsqrt()
+        return self.to(value, lambda series: rsqrt_from(value, series))
+
+    def reciprocal(self) -> Jet:
+        """Give the inverse."""
+        value = self.value.reciprocal()
+        return self.to(value, lambda series: reciprocal_from(value, series))
+
+
+# The class is frozen for everyone else.
+_set_value, _set_series = (vars(Jet)[name].__set__ for name in ("value", "series"))
+
+
+def add(one: Series | None, two: Series | None) -> Series | None:
+    """Add two series, either of which may be zero."""
+    if one is None or two is None:
+        return two if one is None else one
+    return one + two
+
+
+def multiply(one: Jet, two: Jet) -> Series | None:
+    """Give the series of a product."""
+    left = None if one.series is None else one.series.scaled(two.value)
+    right = None if two.series is None else two.series.scaled(one.value)
+    linear = add(left, right)
+    if linear is None or one.series is None or two.series is None:
+        return linear
+    return linear.plus_product(one.series, two.series)
+
+
+def square(value: Tensor, series: Series) -> Series:
+    """Give the series of the square of what has this value and series."""
+    return series.scaled(2 * value).plus_product(series, series)
+
+
+def compose(series: Series, coefficients: Sequence[Tensor | Number]) -> Series:
+    """Give ``c_1 h + c_2 h**2 + ...`` for the coefficients from ``c_1`` on."""
+    total = series.scaled(coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
+        total = series.scaled(coefficient).plus_product(series, total)
+    return total
+
+
+# --- Functions of what stands above order 0 alone
+
+
+def exp_of(h: Series) -> Series:
+    """Give ``exp(h) - 1``."""
+    return h.function(recurrences.exp)
+
+
+def sin_cos_of(h: Series) -> tuple[Series, Series]:
+    """Give ``sin(h)`` and ``cos(h) - 1``."""
+    if not h.indices:
+        return h, h
+    both = h.function(recurrences.sin_cos)
+    sine, cosine = both.stack.unbind(0)
+    return both.changed(sine), both.changed(cosine)
+
+
+def inverse_of(h: Series) -> Series:
+    """Give ``1 / (1 + h) - 1``."""
+    return h.function(recurrences.inverse)
+
+
+def root_of(h: Series) -> Series:
+    """Give ``sqrt(1 + h) - 1``."""
+    return h.function(recurrences.root)
+
+
+def log_of(h: Series) -> Series:
+    """Give ``log(1 + h)``, which has the slope ``1 / (1 + h)``."""
+    weighted = h.weighted()
+    return weighted.plus_product(weighted, inverse_of(h)).unweighted()
+
+
+def integral(slope: Jet, x: Series) -> Series:
+    """Give what has this slope with respect to `x`."""
+    weighted = x.weighted()
+    start = weighted.scaled(slope.value)
+    total = start if slope.series is None else start.plus_product(weighted, slope.series)
+    return total.unweighted()
+
+
+# --- Functions whose value is known
+
+
+def sin_from(argument: Tensor, series: Series) -> Series:
+    """Give the series of the sine of what has the value `argument`."""
+    sine, cosine = sin_cos_of(series)
+    return sine.scaled(argument.cos()) + cosine.scaled(argument.sin())
+
+
+def cos_from(argument: Tensor, series: Series) -> Series:
+    """Give the series of the cosine of what has the value `argument`."""
+    sine, cosine = sin_cos_of(series)
+    return cosine.scaled(argument.cos()) - sine.scaled(argument.sin())
+
+
+def reciprocal_from(result: Tensor, series: Series) -> Series:
+    """Give the series of ``1 / x``, whose value is `result`."""
+    return inverse_of(series.scaled(result)).scaled(result)
+
+
+def sqrt_from(result: Tensor, series: Series) -> Series:
+    """Give the series of the square root, whose value is `result`."""
+    inverse = result.reciprocal()  # not squared, as this may leave the range
+    return root_of(series.scaled(inverse).scaled(inverse)).scaled(result)
+
+
+def rsqrt_from(result: Tensor, series: Series) -> Series:
+    """Give the series of ``1 / sqrt(x)``, whose value is `result`."""
+    return inverse_of(root_of(series.scaled(result).scaled(result))).scaled(result)
+
+
+def tanh_from(result: Tensor, series: Series, first: int = 0) -> Series:
+    """Give the series of tanh, whose value is `result`, from the index `first` on."""
+    return series.bend(sigmoidal.tanh_slope, result, first)
+
+
+def sigmoid_from(result: Tensor, series: Series, first: int = 0) -> Series:
+    """Give the series of the logistic function, whose value is `result`, from `first` on."""
+    return series.bend(sigmoidal.sigmoid_slope, result, first)
+
+
+def power(x: Jet, exponent: Number) -> Series | None:
+    """Give the series of a power.
+
+    A whole exponent means products, exact at zero too. Else it is the binomial series, in which
+    nothing is divided by `x`.
+    """
+    if x.series is None or exponent == 0:
+        return None
+    if not float(exponent).is_integer():
+        unit = unit_of(x.value)
+        binomials = _binomials(x.value / unit, exponent, x.series.algebra.order)
+        return compose(x.series.scaled(1 / unit), binomials).scaled(unit**exponent)
+    return _whole_power(x.reciprocal() if exponent < 0 else x, abs(int(exponent))).series
+
+
+def unit_of(value: Tensor) -> Tensor:
+    """Give a power of two next to each value, whose powers leave no range where it is the unit."""
+    value = value.detach()
+    unit = value / (2 * torch.frexp(value).mantissa)
+    is_normal = (unit >= torch.finfo(unit.dtype).tiny) & unit.isfinite()
+    return torch.where(is_normal, unit, 1)
+
+
+def _binomials(value: Tensor, exponent: Number, order: int) -> list[Tensor]:
+    """Give the Taylor coefficients of a power at `value`."""
+    degrees = range(1, order + 1)
+    factors = [math.prod((exponent - k) / (k + 1) for k in range(degree)) for degree in degrees]
+    pairs = zip(degrees, factors, strict=True)
+    return [factor * value ** (exponent - degree) for degree, factor in pairs]
+
+
+def _whole_power(base: Jet, exponent: int) -> Jet:
+    """Square along the binary digits of the exponent, the highest first."""
+    result = base
+    for digit in f"{exponent:b}"[1:]:
+        result = result.to(result.value * result.value, partial(square, result.value))
+        if digit == "1":
+            result = result * base
+    return result
+
+
+def where(condition: Tensor, one: Series | None, other: Series | None) -> Series | None:
+    """Take one or the other, element by element."""
+    left = None if one is None else one.masked(condition)
+    right = None if other is None else other.masked(~condition)
+    return add(left, right)

@@ -1,0 +1,1 @@
+"""The arithmetic of truncated series: products, recurrences, fused layers."""

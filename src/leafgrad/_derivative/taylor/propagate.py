@@ -1,0 +1,118 @@
+"""The walk: a series goes from the inputs to the outputs, node by node."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Container, Sequence
+
+from torch.autograd.graph import Node
+
+from leafgrad import _autograd
+from leafgrad._derivative.taylor.jet import Jet
+from leafgrad._derivative.taylor.refusal import Refusal
+from leafgrad._derivative.taylor.rules import FITTING, rule_of
+from leafgrad._derivative.taylor.series import Series
+from leafgrad._derivative.taylor.step import Result, Step
+from leafgrad._derivative.taylor.straight import last_bend
+
+
+def replay(
+    path: _autograd.Path, seed: Series, first: int = 0, *, is_in_backward: bool = False
+) -> Series | None:
+    """Take a series along the path, from where gradients arrive at the inputs; None is zero.
+
+    Of the series of the outputs, the indices from `first` on are asked for.
+    """
+    known: dict[object, Series] = {path.start: seed}
+    bend = last_bend(path) if first else None
+    last = {edge: node for node, edges in path.nodes.items() for edge in edges}
+    last.pop(path.end, None)
+    for node, edges in path.nodes.items():
+        inputs = [*map(known.get, edges)]
+        if not any(inputs):
+            continue
+        for place, series in enumerate(inputs):
+            if series is None:
+                continue
+            edge = edges[place]
+            if last.get(edge) is node:
+                known.pop(edge, None)
+            else:  # it is read again, and is not to be computed again
+                inputs[place] = known[edge] = series.computed()
+        step = Step(
+            node=node,
+            successors=edges,
+            name=_autograd.node_name(node),
+            dtype=seed.dtype,
+            first=first if node is bend else 0,
+            is_in_backward=is_in_backward,
+            seen={},
+        )
+        results = _results(step, inputs)
+        for number, result in enumerate(results):
+            if result is not None:
+                known[node, number] = result
+        if step.name not in FITTING and len(results) < len(step.results):
+            _refuse_what_no_rule_gave(step, len(results), last, path.end)
+    return known.get(path.end)
+
+
+def _refuse_what_no_rule_gave(
+    step: Step, given: int, read: Container[object], end: _autograd.Edge | None
+) -> None:
+    """Refuse where a result is read that the rule does not give, as what a norm divided by."""
+    edges = [(step.node, number) for number in range(given, len(step.results))]
+    if any(edge in read or edge == end for edge in edges):
+        what = f"its rule gives {given} of its {len(step.results)} results"
+        raise Refusal(f"outputs was computed through {step.name}, and {what}")
+
+
+def _results(step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | None]:
+    """Apply the rule of the node."""
+    rule = rule_of(step.node, step.name)
+    if rule is None:
+        raise Refusal(f"outputs was computed through {_described(step.node)}")
+    try:
+        results = rule(step, *inputs)
+        if step.name in FITTING:
+            return _as_tuple(results)
+        given = zip(_as_tuple(results), step.results, strict=False)
+        return [series and _fitted(step, series, result) for series, result in given]
+    except Refusal as refusal:
+        raise Refusal(f"outputs was computed through {step.name}, and {refusal}") from None
+
+
+def _as_tuple(results: Result) -> Sequence[Series | None]:
+    if results is None or isinstance(results, Series):
+        return (results,)
+    return (results.series,) if isinstance(results, Jet) else results
+
+
+def _fitted(step: Step, series: Series, result: _autograd.TensorType) -> Series:
+    """Give a series the shape of the operation's result, and no less precision."""
+    shape = tuple(result.shape)
+    if result.dtype.is_complex:
+        raise Refusal("its result is complex")
+    if 0 in shape:
+        raise Refusal("its result has no elements")
+    if series.shape != shape:
+        series = series.broadcast(shape)
+    if series.dtype == result.dtype:
+        return series
+    return series.changed(series.stack.to(step.wide(result.dtype)))
+
+
+def _described(node: Node) -> str:
+    """Name a node that has no rule, and say where its function is if it may be given one."""
+    name, function = _autograd.node_name(node), _autograd.forward_class(node)
+    if function is None:
+        return f"{name}, which has no rule"
+    code = getattr(inspect.unwrap(function.forward), "__code__", None)
+    if function.__module__.startswith("torch."):
+        return (
+            f"{name}, which {function.__module__} made and which can have no rule: apply it within "
+            "the forward of a torch.autograd.Function of your own, and register a rule for that by "
+            "leafgrad.taylor_rule"
+        )
+    where = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
+    return f"{name}{where}, which has no rule: register one by leafgrad.taylor_rule"

@@ -1,0 +1,69 @@
+"""A look at coefficients of outputs, which tells whether any left the range of its dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from leafgrad._derivative.taylor.algebra import Indices
+from leafgrad._derivative.taylor.scale import Attempt, Room
+from leafgrad._derivative.taylor.series import Series
+
+Factorials = Mapping[int, int]  # what a coefficient is multiplied by, by the index asked for
+
+_NEAR = 8  # in eps: what is less exact may have left the range
+
+
+class Look(NamedTuple):
+    """What is looked at: the coefficients of these outputs that are `asked` for."""
+
+    outputs: Tensor
+    batch: int
+    asked: Factorials
+
+    def fits(self, found: Series, room: Room) -> bool:
+        """Say whether all coefficients are in the room, where outputs are numbers."""
+        return self.fits_plainly(found, room) or bool(self.rows_that_fit(found, room).all())
+
+    def fits_plainly(self, found: Series, room: Room) -> bool:
+        """Say whether all coefficients are in the room, in a fraction of the time."""
+        sizes = found.stack.detach().abs()
+        lowest, highest = sizes.aminmax()
+        if not highest.item() <= room.highest:
+            return False
+        if lowest.item() >= room.lowest:
+            return True
+        return self._part(found.indices, sizes).min().item() >= room.lowest
+
+    def rows_that_fit(self, found: Series, room: Room) -> Tensor:
+        """Say of which rows all coefficients are in the room, or outputs no number."""
+        part, shape = self._part(found.indices, found.stack), self.outputs.shape
+        dims = [0, *range(1 + self.batch, 1 + len(shape))]
+        values = self.outputs.unsqueeze(0)
+        fit = room.holds(found.stack.expand(-1, *shape), part.expand(-1, *shape), values, dims)
+        return fit | values.isnan().any(dims)
+
+    def confirms(self, found: Series, tried: Attempt, exact: Series, better: Attempt) -> bool:
+        """Say whether nothing but what is tiny does not fit, and this is so in better precision."""
+        if not self.fits(found, Room(0, tried.room.highest)):
+            return False
+        near = _NEAR * torch.finfo(tried.scale.dtype).eps
+        distance = tried.scale.exponents[0] - better.scale.exponents[0]
+        degrees = [found.algebra.degrees[i] for i in found.indices if i in self.asked]
+        parts = (self._part(each.indices, each.stack) for each in (found, exact))
+        of_each = zip(degrees, *parts, strict=True)
+        for degree, one, unscaled in of_each:
+            other = unscaled * 2.0 ** (degree * distance)
+            is_near = (one - other).abs() <= near * other.abs()
+            if not (is_near | (one.abs() >= tried.room.lowest)).all():
+                return False
+        return True
+
+    def _part(self, indices: Indices, stack: Tensor) -> Tensor:
+        """Give what is asked for of a stack, as a view where it is in one piece."""
+        places = [place for place, index in enumerate(indices) if index in self.asked]
+        first, last = places[0], places[-1] + 1
+        return stack[first:last] if last - first == len(places) else stack[places]

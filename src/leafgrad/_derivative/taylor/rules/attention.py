@@ -1,0 +1,79 @@
+"""The rule for scaled dot-product attention, which PyTorch computes in one node."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from leafgrad import _autograd
+from leafgrad._derivative.taylor.jet import Jet
+from leafgrad._derivative.taylor.refusal import refuse_if
+from leafgrad._derivative.taylor.rules.linear import product_of_matrices
+from leafgrad._derivative.taylor.rules.reductions import softmax_from
+from leafgrad._derivative.taylor.series import Series
+from leafgrad._derivative.taylor.step import Rule, Step
+
+
+def _attention(
+    step: Step, q: Series | None, k: Series | None, v: Series | None, mask: Series | None = None
+) -> Series | None:
+    """Write the attention out, as its one node keeps neither the scores nor their softmax."""
+    refuse_if(step.saved("dropout_p") != 0, "it drops some of its weights, and does not keep which")
+    query = step.jet("query", q)
+    key, value = (_for_all_heads(step.jet(*of), query) for of in (("key", k), ("value", v)))
+    scale = step.saved("scale")
+    scale = query.value.shape[-1] ** -0.5 if scale is None else scale
+    turned = key.to(key.value.mT, _turned) * scale
+    scores = Jet(query.value @ turned.value, product_of_matrices(query, turned))
+    scores = _masked(step, scores, mask)
+    weights = _softmax(scores.value)
+    shares = scores.to(weights, lambda series: softmax_from(weights, series, [-1]))
+    return product_of_matrices(shares, value)
+
+
+def _for_all_heads(shared: Jet, query: Jet) -> Jet:
+    """Repeat the heads of a key or value that several heads of the query share."""
+    count = query.value.shape[-3] // shared.value.shape[-3]
+    if count == 1:
+        return shared
+
+    def repeated(series: Series) -> Series:
+        stack = series.full(-3).repeat_interleave(count, -3)
+        shape = (*series.shape[:-3], series.shape[-3] * count, *series.shape[-2:])
+        return series.changed(stack, shape=shape)
+
+    return shared.to(shared.value.repeat_interleave(count, -3), repeated)
+
+
+def _turned(series: Series) -> Series:
+    """Exchange the last two axes."""
+    return series.permuted([*range(series.ndim - 2), -1, -2])
+
+
+def _masked(step: Step, scores: Jet, series: Series | None) -> Jet:
+    """Add the mask, which is minus infinity for what must not be attended to."""
+    for name in ("attn_mask", "attn_bias"):
+        if _autograd.keeps(step.node, name) and (mask := step.saved(name)) is not None:
+            return scores + Jet(mask, series)
+    if not step.saved("is_causal"):
+        return scores
+    later = torch.ones_like(scores.value, dtype=torch.bool).triu(1)
+    return Jet(scores.value.masked_fill(later, -math.inf), scores.series)
+
+
+def _softmax(scores: Tensor) -> Tensor:
+    """Give the softmax, and zeros where nothing may be attended to."""
+    nothing = scores.isneginf().all(-1, keepdim=True)
+    return scores.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
+
+
+RULES: dict[str, Rule] = {
+    "ScaledDotProductFlashAttentionForCpuBackward0": _attention,
+    # Those of other devices, which keep the same under the same names.
+    "ScaledDotProductFlashAttentionBackward0": _attention,
+    "ScaledDotProductEfficientAttentionBackward0": _attention,
+    "ScaledDotProductCudnnAttentionBackward0": _attention,
+    "ScaledDotProductFusedAttentionOverrideableBackward0": _attention,
+}

@@ -1,0 +1,220 @@
+"""Rules for functions of each element by itself: activations, powers, comparisons."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from leafgrad._derivative.taylor import jet
+from leafgrad._derivative.taylor.constants import number
+from leafgrad._derivative.taylor.jet import Jet, integral, multiply, where
+from leafgrad._derivative.taylor.series import Series
+from leafgrad._derivative.taylor.step import Rule, Step
+
+# --- Smooth functions of one tensor
+
+
+def _tan(step: Step, x: Series) -> Series:
+    # By sin(h) / (cos(h) - t sin(h)), in units of 1 + t**2.
+    result = step.tensor("result")
+    sine, cosine = jet.sin_cos_of(x)
+    inverse = jet.inverse_of(cosine - sine.scaled(result))
+    return sine.plus_product(sine, inverse).scaled(1 + result**2)
+
+
+def _sinh(step: Step, x: Series) -> Series:
+    value = step.tensor("self")
+    even, odd = _hyperbolic(x)
+    return even.scaled(value.sinh()) + odd.scaled(value.cosh())
+
+
+def _cosh(step: Step, x: Series) -> Series:
+    value = step.tensor("self")
+    even, odd = _hyperbolic(x)
+    return even.scaled(value.cosh()) + odd.scaled(value.sinh())
+
+
+def _hyperbolic(x: Series) -> tuple[Series, Series]:
+    """Give ``cosh(x) - 1`` and ``sinh(x)``."""
+    up, down = jet.exp_of(x), jet.exp_of(-x)
+    return (up + down).scaled(0.5), (up - down).scaled(0.5)
+
+
+def _exp2(step: Step, x: Series) -> Series:
+    return jet.exp_of(x.scaled(math.log(2))).scaled(step.tensor("result"))
+
+
+def _log_to_base(base: float) -> Rule:
+    def rule(step: Step, x: Series) -> Series:
+        return jet.log_of(x.scaled(1 / step.tensor("self"))).scaled(1 / math.log(base))
+
+    return rule
+
+
+def _power_of_number(step: Step, exponent: Series) -> Series:
+    base = torch.as_tensor(step.saved("self"), dtype=exponent.dtype, device=exponent.stack.device)
+    return jet.exp_of(exponent.scaled(base.log())).scaled(step.tensor("result"))
+
+
+def _power_of_tensor(step: Step, base: Series | None, exponent: Series | None) -> Series | None:
+    value = step.tensor("self")
+    if base is not None and exponent is None:
+        constant = step.tensor("exponent").to(base.dtype)
+        unit = jet.unit_of(value)
+        binomials = _binomials(value / unit, constant, base.algebra.order)
+        return jet.compose(base.scaled(1 / unit), binomials).scaled(unit**constant)
+    logarithm = Jet(value.log(), None)
+    if base is not None:
+        logarithm = Jet(logarithm.value, jet.log_of(base.scaled(1 / value)))
+    return _exp_times(multiply(step.jet("exponent", exponent), logarithm), step.tensor("result"))
+
+
+def _binomials(value: Tensor, exponent: Tensor, order: int) -> list[Tensor]:
+    """Give the Taylor coefficients of a power at `value`, zeros where a whole exponent ends."""
+    coefficients, factor = [], torch.ones_like(exponent)
+    for degree in range(1, order + 1):
+        factor = factor * (exponent - degree + 1) / degree
+        is_over = (factor == 0) & (value == 0)  # and not infinite there
+        coefficients.append(factor * value ** torch.where(is_over, 1, exponent - degree))
+    return coefficients
+
+
+def _exp_times(above: Series | None, value: Tensor) -> Series | None:
+    return None if above is None else jet.exp_of(above).scaled(value)
+
+
+# --- Functions whose series follows from that of their slope
+
+
+def _with_slope(slope: Callable[[Jet], Jet]) -> Rule:
+    return lambda step, x: integral(slope(step.jet("self", x)), x)
+
+
+def _bell(x: Jet) -> Jet:
+    return (-(x * x)).exp()
+
+
+def _softplus(step: Step, x: Series) -> Series | None:
+    beta = step.saved("beta")
+    inner = step.jet("self", x) * beta
+    curved = integral(inner.sigmoid(), x)
+    return where(inner.value > step.saved("threshold"), x, curved)
+
+
+def _atan(step: Step, x: Series) -> Series:
+    jet = step.jet("self", x)
+    half = math.frexp(torch.finfo(jet.value.dtype).max)[1] // 2
+    is_far = jet.value.abs() > 2.0 ** (half - 2)  # so that the square would leave the range
+    small = torch.where(is_far, 2.0 ** (-half * 3 // 2), 1).to(jet.value.dtype)
+    near = jet * small
+    slope = (near * near + small * small).reciprocal()
+    return integral(slope, x.scaled(small)).scaled(small)
+
+
+def _asinh(step: Step, x: Series) -> Series:
+    value = step.tensor("self")
+    slope = _one_over_hypotenuse(number(1, value.dtype, value.device), value)
+    return integral(Jet(slope, jet.rsqrt_from(slope, jet.square(value, x))), x)
+
+
+def _acosh(step: Step, x: Series) -> Series:
+    value = step.tensor("self")
+    slope = (value - 1).rsqrt() * (value + 1).rsqrt()
+    return integral(Jet(slope, jet.rsqrt_from(slope, jet.square(value, x))), x)
+
+
+def _atan2(step: Step, y: Series | None, x: Series | None) -> Series | None:
+    up, right = step.jet("self", y), step.jet("other", x)
+    scale = _one_over_hypotenuse(up.value, right.value)
+    up, right = up * scale, right * scale
+    squares = (up * up + right * right).series
+    inverse = Jet(torch.ones_like(scale), None if squares is None else jet.inverse_of(squares))
+    by_y = None if up.series is None else integral(right * inverse, up.series)
+    by_x = None if right.series is None else integral(-up * inverse, right.series)
+    return jet.add(by_y, by_x)
+
+
+def _one_over_hypotenuse(one: Tensor, other: Tensor) -> Tensor:
+    """Give the inverse of the root of two squares, neither of which may leave the range."""
+    return torch.hypot(one, other).reciprocal()
+
+
+# --- Activations that are products
+
+
+def _silu(step: Step, x: Series) -> Series | None:
+    jet = step.jet("self", x)
+    return multiply(jet, jet.sigmoid())
+
+
+def _mish(step: Step, x: Series) -> Series | None:
+    jet = step.jet("self", x)
+    softplus = integral(jet.sigmoid(), x)
+    gate = torch.tanh(torch.nn.functional.softplus(jet.value))
+    return multiply(jet, Jet(gate, jet.tanh_from(gate, softplus)))
+
+
+def _gelu(step: Step, x: Series) -> Series | None:
+    jet = step.jet("self", x)
+    gate = _tanh_gate if step.saved("approximate") == "tanh" else _normal_gate
+    return multiply(jet, gate(jet, x))
+
+
+def _normal_gate(jet: Jet, x: Series) -> Jet:
+    """Give the distribution function of the normal distribution."""
+    value = torch.special.erfc(jet.value * -math.sqrt(0.5)) / 2
+    return Jet(value, integral(_bell(jet * math.sqrt(0.5)) * math.sqrt(0.5 / math.pi), x))
+
+
+def _tanh_gate(jet: Jet, _: Series) -> Jet:
+    return ((jet + jet * jet * jet * 0.044715) * math.sqrt(8 / math.pi)).sigmoid()
+
+
+def _glu(step: Step, x: Series) -> Series | None:
+    dim, value = step.saved("dim"), step.tensor("self")
+    middle = value.shape[dim] // 2
+    one, two = value.split(middle, dim)
+    left, right = x.narrowed(dim, 0, middle), x.narrowed(dim, middle, middle)
+    return multiply(Jet(one, left), Jet(two, right).sigmoid())
+
+
+RULES: dict[str, Rule] = {
+    "TanhBackward0": lambda step, x: jet.tanh_from(step.tensor("result"), x, step.first),
+    "SigmoidBackward0": lambda step, x: jet.sigmoid_from(step.tensor("result"), x, step.first),
+    "SinBackward0": lambda step, x: jet.sin_from(step.tensor("self"), x),
+    "CosBackward0": lambda step, x: jet.cos_from(step.tensor("self"), x),
+    "TanBackward0": _tan,
+    "SinhBackward0": _sinh,
+    "CoshBackward0": _cosh,
+    "ExpBackward0": lambda step, x: jet.exp_of(x).scaled(step.tensor("result")),
+    "Expm1Backward0": lambda step, x: jet.exp_of(x).scaled(step.tensor("result") + 1),
+    "Exp2Backward0": _exp2,
+    "LogBackward0": _log_to_base(math.e),
+    "Log2Backward0": _log_to_base(2),
+    "Log10Backward0": _log_to_base(10),
+    "Log1PBackward0": lambda step, x: jet.log_of(x.scaled(1 / (1 + step.tensor("self")))),
+    "SqrtBackward0": lambda step, x: jet.sqrt_from(step.tensor("result"), x),
+    "RsqrtBackward0": lambda step, x: jet.rsqrt_from(step.tensor("result"), x),
+    "ReciprocalBackward0": lambda step, x: jet.reciprocal_from(step.tensor("result"), x),
+    "PowBackward0": lambda step, x: jet.power(step.jet("self", x), step.saved("exponent")),
+    "PowBackward1": _power_of_tensor,
+    "PowBackward2": _power_of_number,
+    "AsinBackward0": _with_slope(lambda x: (1 - x * x).rsqrt()),
+    "AcosBackward0": _with_slope(lambda x: -(1 - x * x).rsqrt()),
+    "AtanBackward0": _atan,
+    "AsinhBackward0": _asinh,
+    "AcoshBackward0": _acosh,
+    "AtanhBackward0": _with_slope(lambda x: (1 - x * x).reciprocal()),
+    "ErfBackward0": _with_slope(lambda x: _bell(x) * (2 / math.sqrt(math.pi))),
+    "ErfcBackward0": _with_slope(lambda x: _bell(x) * (-2 / math.sqrt(math.pi))),
+    "LogSigmoidBackward0": _with_slope(lambda x: (-x).sigmoid()),
+    "SoftplusBackward0": _softplus,
+    "Atan2Backward0": _atan2,
+    "SiluBackward0": _silu,
+    "MishBackward0": _mish,
+    "GeluBackward0": _gelu,
+    "GluBackward0": _glu,
+}

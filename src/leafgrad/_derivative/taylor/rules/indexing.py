@@ -1,0 +1,94 @@
+"""Rules for what takes elements of an axis by their place, or by their size."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from leafgrad import _autograd
+from leafgrad._derivative.taylor import batch_axes
+from leafgrad._derivative.taylor.refusal import Refusal
+from leafgrad._derivative.taylor.series import Series
+from leafgrad._derivative.taylor.step import Rule, Step
+
+
+def _indexed(step: Step, x: Series) -> Series:
+    indices = step.saved("indices")
+    (dim,) = _only([n for n, index in enumerate(indices) if index is not None])
+    index = indices[dim]
+    if index.dtype in {torch.bool, torch.uint8}:
+        raise Refusal("it takes the elements that a mask shows")
+    return _taken(step, x, dim, index)
+
+
+def _only(dims: list[int]) -> list[int]:
+    if len(dims) > 1:
+        raise Refusal("it takes elements by numbers along more than one axis")
+    return dims
+
+
+def _taken(step: Step, x: Series, dim: int, index: Tensor) -> Series:
+    """Take the places of an axis that the index holds, whatever its shape."""
+    dim = x.from_end(dim)
+    batch_axes.free(x.axes, [dim])
+    before, after = x.axes[:dim], x.axes[x.ndim + dim + 1 :]
+    stack = x.full(dim).index_select(dim, index.reshape(-1) % x.shape[dim])
+    shape = (*stack.shape[:dim], *index.shape, *stack.shape[stack.dim() + dim + 1 :])
+    axes = before + ((),) * index.dim() + after
+    return x.changed(stack.reshape(shape), shape=step.shape, axes=axes)
+
+
+def _gathered(step: Step, x: Series) -> Series:
+    return _gather(x, step.saved("dim"), step.tensor("index"))
+
+
+def _gather(x: Series, dim: int, index: Tensor) -> Series:
+    dim = x.from_end(dim)
+    batch_axes.free(x.axes, [dim])
+    others = [n - x.ndim for n in range(x.ndim) if n - x.ndim != dim]
+    if any(index.shape[n] != x.shape[n] for n in others):
+        raise Refusal("it takes elements of a part of the other axes")
+    stack = x.full().gather(dim, index.expand(len(x.indices), *index.shape))
+    return x.changed(stack, shape=index.shape)
+
+
+def _ordered(step: Step, x: Series) -> list[Series | None]:
+    return [_gather(x, step.saved("dim"), step.tensor("indices")), None]
+
+
+def _extreme_along(step: Step, x: Series) -> list[Series | None]:
+    dim, index = x.from_end(step.saved("dim")), step.tensor("indices")
+    if step.saved("keepdim"):
+        return [_gather(x, dim, index), None]
+    return [_gather(x, dim, index.unsqueeze(dim)).selected(dim, 0), None]
+
+
+def _extreme(step: Step, x: Series) -> Series:
+    """Share the largest or smallest among all that are equal, as PyTorch does."""
+    value, result = step.tensor("self"), step.tensor("result")
+    dims = step.dims(x) if _autograd.keeps(step.node, "dim") else range(x.ndim)
+    keepdim = step.saved("keepdim") if _autograd.keeps(step.node, "keepdim") else False
+    if not keepdim:
+        for dim in sorted(dim % x.ndim for dim in dims):
+            result = result.unsqueeze(dim)
+    is_extreme = (value == result).to(value.dtype)
+    share = is_extreme / is_extreme.sum(list(dims), keepdim=True)
+    return x.scaled(share).summed(list(dims), keepdim=keepdim)
+
+
+RULES: dict[str, Rule] = {
+    "IndexBackward0": _indexed,
+    "IndexSelectBackward0": lambda step, x: _taken(
+        step, x, step.saved("dim"), step.tensor("index")
+    ),
+    "GatherBackward0": _gathered,
+    "SortBackward0": _ordered,
+    "SortBackward1": _ordered,
+    "TopkBackward0": _ordered,
+    "MaxBackward0": _extreme_along,
+    "MinBackward0": _extreme_along,
+    "AmaxBackward0": _extreme,
+    "AminBackward0": _extreme,
+    "MaxBackward1": _extreme,
+    "MinBackward1": _extreme,
+}

@@ -1,0 +1,142 @@
+"""Rules for functions in pieces, whose slope at a kink is that of PyTorch's formula."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from leafgrad._derivative.taylor import jet
+from leafgrad._derivative.taylor.jet import multiply, where
+from leafgrad._derivative.taylor.refusal import Refusal
+from leafgrad._derivative.taylor.series import Series
+from leafgrad._derivative.taylor.step import Rule, Step
+
+
+def _slope(factor: Callable[[Step], Tensor]) -> Rule:
+    """Make the rule of a function that is straight around each element."""
+    return lambda step, x: x.scaled(factor(step))
+
+
+def _mask(keep: Callable[[Step], Tensor]) -> Rule:
+    """Make the rule of a function that moves as its argument does, or not at all."""
+    return lambda step, x: x.masked(keep(step))
+
+
+def _clamp(step: Step, x: Series | None, *limits: Series | None) -> Series | None:
+    if x is None or any(limit is not None for limit in limits):
+        raise Refusal("its limits depend on inputs")
+    low, high = step.saved("min"), step.saved("max")
+    value = step.tensor("self")
+    inside = torch.ones_like(value, dtype=torch.bool)
+    for limit, sign in ((low, 1), (high, -1)):
+        if limit is not None:
+            inside = inside & (sign * value >= sign * limit)
+    return x.masked(inside)
+
+
+def _clamp_one(name: str, sign: int) -> Rule:
+    def rule(step: Step, x: Series | None, limit: Series | None = None) -> Series | None:
+        if x is None or limit is not None:
+            raise Refusal("its limit depends on inputs")
+        return x.masked(sign * step.tensor("self") >= sign * step.saved(name))
+
+    return rule
+
+
+def _inside(step: Step, low: float, high: float) -> Tensor:
+    value = step.tensor("self")
+    return (value > low) & (value < high)
+
+
+def _elu(step: Step, x: Series) -> Series | None:
+    return _elu_with(step, x, step.saved("scale"), step.saved("input_scale"))
+
+
+def _celu(step: Step, x: Series) -> Series | None:
+    return _elu_with(step, x, 1, 1 / step.saved("alpha"))
+
+
+def _elu_with(step: Step, x: Series, scale: float, input_scale: float) -> Series | None:
+    value = step.tensor("self")
+    # An exponential that is not used must not overflow, or its gradient is not a number.
+    depth = scale * step.saved("alpha")
+    falling = (value.clamp(max=0) * input_scale).exp() * depth
+    curved = jet.exp_of(x.scaled(input_scale)).scaled(falling)
+    # At zero, PyTorch's formula gives the slope from the left, and no bend.
+    straight = where(value > 0, x.scaled(scale), x.scaled(depth * input_scale))
+    return where(value >= 0, straight, curved)
+
+
+def _hardswish(step: Step, x: Series) -> Series | None:
+    jet = step.jet("self", x)
+    curved = multiply(jet, (jet + 3) / 6)
+    inside = _inside(step, -3, 3)
+    return where(inside, curved, x.masked(jet.value >= 3))  # noqa: PLR2004
+
+
+def _extreme(sign: int) -> Rule:
+    """Make the rule of `maximum` or `minimum`, where equal ones get half each."""
+
+    def rule(step: Step, x: Series | None, y: Series | None) -> Series | None:
+        one, two = step.tensor("self"), step.tensor("other")
+        share = ((sign * one > sign * two).to(one) + (sign * one >= sign * two).to(one)) / 2
+        left = None if x is None else x.scaled(share)
+        right = None if y is None else y.scaled(1 - share)
+        return jet.add(left, right)
+
+    return rule
+
+
+def _masked_fill(step: Step, x: Series | None, fill: Series | None = None) -> Series | None:
+    return where(step.tensor("mask"), fill, x)
+
+
+def _prelu(step: Step, x: Series | None, weight: Series | None) -> Series | None:
+    jet = step.jet("self", x)
+    falling = multiply(jet, step.jet("weight", weight))
+    return where(jet.value > 0, x, falling)
+
+
+def _straight(*_: Any) -> None:
+    """Give no series at all, for a function in steps."""
+
+
+RULES: dict[str, Rule] = {
+    "ReluBackward0": _mask(lambda step: step.tensor("result") > 0),
+    "ThresholdBackward0": _mask(lambda step: step.tensor("self") > step.saved("threshold")),
+    "LeakyReluBackward0": lambda step, x: where(
+        step.tensor("self") > 0, x, x.scaled(step.saved("negative_slope"))
+    ),
+    "AbsBackward0": _slope(lambda step: step.tensor("self").sgn()),
+    "ClampBackward0": _clamp,
+    "ClampBackward1": _clamp,
+    "ClampMinBackward0": _clamp_one("min", 1),
+    "ClampMinBackward1": _clamp_one("min", 1),
+    "ClampMaxBackward0": _clamp_one("max", -1),
+    "ClampMaxBackward1": _clamp_one("max", -1),
+    "HardtanhBackward0": _mask(
+        lambda step: _inside(step, step.saved("min_val"), step.saved("max_val"))
+    ),
+    "HardsigmoidBackward0": lambda step, x: x.scaled(1 / 6).masked(_inside(step, -3, 3)),
+    "HardswishBackward0": _hardswish,
+    "HardshrinkBackward0": _mask(lambda step: step.tensor("self").abs() > step.saved("lambd")),
+    "SoftshrinkBackward0": _mask(lambda step: step.tensor("self").abs() > step.saved("lambd")),
+    "EluBackward0": _elu,
+    "CeluBackward0": _celu,
+    "PreluKernelBackward0": _prelu,
+    "WhereBackward0": lambda step, x, y: where(step.tensor("condition"), x, y),
+    "MaskedFillBackward0": _masked_fill,
+    "MaskedFillBackward1": _masked_fill,
+    "MaximumBackward0": _extreme(1),
+    "MinimumBackward0": _extreme(-1),
+    "FloorBackward0": _straight,
+    "CeilBackward0": _straight,
+    "RoundBackward0": _straight,
+    "RoundBackward1": _straight,
+    "TruncBackward0": _straight,
+    "SignBackward0": _straight,
+    "FracBackward0": lambda _, x: x,
+}

@@ -1,0 +1,230 @@
+"""Rules for norms, variances, softmax and normalisations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial, reduce
+
+import torch
+from torch import Tensor
+
+from leafgrad._derivative.taylor import jet
+from leafgrad._derivative.taylor.refusal import Refusal, refuse_if
+from leafgrad._derivative.taylor.series import Series
+from leafgrad._derivative.taylor.step import Rule, Step
+
+
+def _mean(x: Series, dims: Sequence[int], *, keepdim: bool = True) -> Series:
+    count = math.prod(x.shape[dim] for dim in dims)
+    return x.summed(dims, keepdim=keepdim).scaled(1 / count)
+
+
+# --- Norms and variances
+
+
+def _norm(step: Step, x: Series, kind: str, dims: Sequence[int], *, keepdim: bool) -> Series:
+    if step.saved(kind) != 2:  # noqa: PLR2004
+        raise Refusal("its norm is not the Euclidean one")
+    total = jet.square(step.tensor("self"), x).summed(dims, keepdim=keepdim)
+    result = step.tensor("result")
+    series = jet.sqrt_from(result, total)
+    # At zero, PyTorch's formula gives zero for the first derivative, and there is no second.
+    keep = (result != 0) | (series.degrees() > 1)
+    return series.changed(torch.where(keep, series.stack, 0))
+
+
+def _norm_along(kind: str) -> Rule:
+    def rule(step: Step, x: Series) -> Series:
+        dims, keepdim = step.dims(x), step.saved("keepdim")
+        return _norm(step, x, kind, dims, keepdim=keepdim)
+
+    return rule
+
+
+def _norm_of_all(step: Step, x: Series) -> Series:
+    return _norm(step, x, "p", range(x.ndim), keepdim=False)
+
+
+def _variance(step: Step, x: Series) -> Series:
+    dims, keepdim, correction = step.dims(x), step.saved("keepdim"), step.saved("correction")
+    count = math.prod(x.shape[dim] for dim in dims) - (1 if correction is None else correction)
+    refuse_if(count <= 0, "it divides by no degrees of freedom")
+    centred = _centred(step.tensor("self"), dims)
+    return jet.square(centred, x - _mean(x, dims)).summed(dims, keepdim=keepdim).scaled(1 / count)
+
+
+def _centred(value: Tensor, dims: Sequence[int]) -> Tensor:
+    return value - value.mean(list(dims), keepdim=True)
+
+
+def _variance_and_mean(step: Step, x: Series) -> list[Series]:
+    mean = _mean(x, step.dims(x), keepdim=step.saved("keepdim"))
+    return [_variance(step, x), mean]
+
+
+def _deviation(step: Step, x: Series) -> Series:
+    result = step.tensor("result")
+    is_flat = result == 0  # where PyTorch's formula gives zero
+    return jet.sqrt_from(result.masked_fill(is_flat, 1), _variance(step, x)).masked(~is_flat)
+
+
+# --- Products along an axis
+
+
+def _product_of_all(step: Step, x: Series) -> Series | None:
+    flat = x.viewed((math.prod(x.shape),))
+    return _product(jet.Jet(step.tensor("self").reshape(-1), flat), -1)
+
+
+def _product_along(step: Step, x: Series) -> Series | None:
+    dim, keepdim = x.from_end(step.saved("dim")), step.saved("keepdim")
+    series = _product(step.jet("self", x), dim)
+    if series is None or not keepdim:
+        return series
+    return series.viewed(step.shape)
+
+
+def _product(x: jet.Jet, dim: int) -> Series | None:
+    """Multiply the places of an axis one by one."""
+    places = range(x.value.shape[dim])
+    parts = [x.to(x.value.select(dim, n), partial(_place, n, dim)) for n in places]
+    return reduce(jet.Jet.__mul__, parts).series
+
+
+def _place(number: int, dim: int, x: Series) -> Series:
+    return x.selected(dim, number)
+
+
+# --- Softmax and its logarithm
+
+
+def _softmax(step: Step, x: Series) -> Series:
+    return softmax_from(step.tensor("result"), x, step.dims(x))
+
+
+def softmax_from(result: Tensor, x: Series, dims: Sequence[int]) -> Series:
+    """Give the series of the softmax, whose value is `result`."""
+    terms = jet.exp_of(x - _weighted_mean(x, result, dims)).scaled(result)
+    inverse = jet.inverse_of(terms.summed(dims, keepdim=True))
+    return (terms + inverse.scaled(result)).plus_product(terms, inverse)
+
+
+def _log_softmax(step: Step, x: Series) -> Series:
+    return x - _log_of_sum(x, step.tensor("result").exp(), step.dims(x), keepdim=True)
+
+
+def _log_sum_exp(step: Step, x: Series) -> Series:
+    dims, result = step.dims(x), step.tensor("result")
+    alone = [1 if n - x.ndim in dims else size for n, size in enumerate(x.shape)]
+    weights = (step.tensor("self") - result.reshape(alone)).exp()
+    return _log_of_sum(x, weights, dims, keepdim=step.saved("keepdim"))
+
+
+def _log_of_sum(x: Series, weights: Tensor, dims: Sequence[int], *, keepdim: bool) -> Series:
+    """Give the logarithm of the sum of exponentials, whose shares are the `weights`."""
+    mean = _weighted_mean(x, weights, dims)
+    terms = jet.exp_of(x - mean).scaled(weights)
+    total = mean + jet.log_of(terms.summed(dims, keepdim=True))
+    return total if keepdim else total.summed(dims, keepdim=False)
+
+
+def _weighted_mean(x: Series, weights: Tensor, dims: Sequence[int]) -> Series:
+    """Give what is taken off before exponentials are: where one has all weight, it is exact."""
+    return x.scaled(weights).summed(dims, keepdim=True)
+
+
+# --- Normalisations
+
+
+def _layer_norm(step: Step, x: Series | None, *constants: Series | None) -> Series:
+    x = _alone(x, constants)
+    dims = list(range(-len(step.saved("normalized_shape")), 0))
+    normal = _normalised(step.tensor("input"), x, dims, step.tensor("result2"))
+    return _weighted(normal, step.saved("weight"))
+
+
+def _group_norm(step: Step, x: Series | None, *constants: Series | None) -> Series:
+    x = _alone(x, constants)
+    count, groups = step.saved("N"), step.saved("group")
+    wide = (count, groups, x.shape[1] // groups, *x.shape[2:])
+    dims = list(range(2 - len(wide), 0))
+    value, scale = step.tensor("input").reshape(wide), step.tensor("result2")
+    scale = scale.reshape(count, groups, *[1] * len(dims))
+    normal = _normalised(value, x.viewed(wide), dims, scale).viewed(x.shape)
+    return _weighted_channels(normal, step.saved("weight"))
+
+
+def _batch_norm(step: Step, x: Series | None, *constants: Series | None) -> Series:
+    x = _alone(x, constants)
+    if step.saved("training"):
+        normal = _normalised_by_batch(step, x)
+    else:
+        scale = (step.tensor("running_var") + step.saved("eps")).rsqrt()
+        normal = x.scaled(_per_channel(scale, x))
+    return _weighted_channels(normal, step.saved("weight"))
+
+
+def _normalised_by_batch(step: Step, x: Series) -> Series:
+    """Normalise each channel, which InstanceNorm does to the channels of each row by itself."""
+    dims = [dim for dim in range(-x.ndim, 0) if dim != 1 - x.ndim]
+    refuse_if(any(x.axes[dim] for dim in dims), "it normalises by statistics of the batch")
+    scale = _per_channel(step.tensor("result2"), x)
+    return _normalised(step.tensor("input"), x, dims, scale)
+
+
+def _alone(x: Series | None, constants: Sequence[Series | None]) -> Series:
+    if x is None or any(constant is not None for constant in constants):
+        raise Refusal("its weight or bias depends on inputs")
+    return x
+
+
+def _per_channel(weight: Tensor, x: Series) -> Tensor:
+    """Lay a number per channel along the second axis."""
+    return weight.reshape(-1, *[1] * (x.ndim - 2))
+
+
+def _weighted_channels(x: Series, weight: Tensor | None) -> Series:
+    return x if weight is None else x.scaled(_per_channel(weight, x))
+
+
+def _weighted(x: Series, weight: Tensor | None) -> Series:
+    return x if weight is None else x.scaled(weight)
+
+
+def _normalised(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) -> Series:
+    """Subtract the mean, and divide by the root of the variance; `scale` is what was used."""
+    return _scaled_to_one(_centred(value, dims), x - _mean(x, dims), dims, scale)
+
+
+def _scaled_to_one(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) -> Series:
+    """Divide by the root of the mean square.
+
+    The saved `scale` gives the root its value, with what was added under it, but no graph that
+    PyTorch would differentiate to the end; that of the mean square takes its place.
+    """
+    square = value.square().mean(list(dims), keepdim=True)
+    moved = square - square.detach() + scale.detach() ** -2
+    mean_square = _mean(jet.square(value, x), dims)
+    root = moved.rsqrt()
+    inverse = jet.rsqrt_from(root, mean_square)
+    return (x.scaled(root) + inverse.scaled(value)).plus_product(x, inverse)
+
+
+RULES: dict[str, Rule] = {
+    "LinalgVectorNormBackward0": _norm_along("ord"),
+    "NormBackward0": _norm_of_all,
+    "NormBackward1": _norm_along("p"),
+    "VarBackward0": _variance,
+    "StdBackward0": _deviation,
+    "VarMeanBackward0": _variance_and_mean,
+    "ProdBackward0": _product_of_all,
+    "ProdBackward1": _product_along,
+    "SoftmaxBackward0": _softmax,
+    "SafeSoftmaxBackward0": _softmax,
+    "LogSoftmaxBackward0": _log_softmax,
+    "LogsumexpBackward0": _log_sum_exp,
+    "NativeLayerNormBackward0": _layer_norm,
+    "NativeGroupNormBackward0": _group_norm,
+    "NativeBatchNormBackward0": _batch_norm,
+}

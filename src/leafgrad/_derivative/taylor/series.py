@@ -1,0 +1,279 @@
+"""Truncated series: what a tensor on the path is, above order 0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from leafgrad._derivative.taylor import batch_axes
+from leafgrad._derivative.taylor.algebra import Algebra, Indices
+from leafgrad._derivative.taylor.kernels.contraction import contract
+from leafgrad._derivative.taylor.kernels.fused import Chain
+from leafgrad._derivative.taylor.kernels.plans import Recursion, contraction, recursion
+from leafgrad._derivative.taylor.kernels.sigmoidal import Bend, Slope
+from leafgrad._derivative.taylor.kernels.strips import common_shape
+from leafgrad._derivative.taylor.refusal import Refusal
+
+Number = float | int
+
+
+@dataclass(kw_only=True, slots=True, eq=False)  # frozen, it would take three times as long to make
+class Series:
+    """What a tensor owes to inputs, as Taylor mode carries it: see `taylor_rule`.
+
+    The coefficients of a tensor of some `shape` at all orders above 0, in one stack. Only those
+    that may differ from zero are there: `indices` says which of the algebra's basis. Along an axis
+    on which all entries are alike, the stack may have size 1.
+
+    A coefficient is a derivative divided by its factorials, and multiplied by as many powers of a
+    power of two as it has orders, so that it stays within the range of its dtype. This has at least
+    single precision, whatever the tensor has.
+    """
+
+    algebra: Algebra
+    indices: Indices
+    source: Tensor | Chain
+    shape: tuple[int, ...]
+    axes: batch_axes.Axes
+
+    @property
+    def stack(self) -> Tensor:
+        """The coefficients, one above the other."""
+        return self.source.stack if isinstance(self.source, Chain) else self.source
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the coefficients."""
+        source = self.source
+        return source.start.dtype if isinstance(source, Chain) else source.dtype
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes of the tensor, without the one of the stack."""
+        return len(self.shape)
+
+    def from_end(self, dim: int) -> int:
+        """Count an axis from the end, where the stack has it as well."""
+        if not self.shape:
+            raise Refusal("it counts an axis of a number, which has none")
+        return dim - self.ndim if dim >= 0 else dim
+
+    def changed(
+        self,
+        source: Tensor | Chain,
+        *,
+        shape: Sequence[int] | None = None,
+        axes: batch_axes.Axes | None = None,
+        indices: Indices | None = None,
+    ) -> Series:
+        """Make a series of the same algebra."""
+        return Series(
+            algebra=self.algebra,
+            indices=self.indices if indices is None else indices,
+            source=source,
+            shape=self.shape if shape is None else tuple(shape),
+            axes=self.axes if axes is None else axes,
+        )
+
+    def full(self, *dims: int) -> Tensor:
+        """Give the stack with these axes, or all, at their full size."""
+        sizes = self.stack.shape[1:]
+        if sizes == self.shape:
+            return self.stack
+        wanted = list(sizes)
+        for dim in dims or range(self.ndim):
+            wanted[dim] = self.shape[dim]
+        return self.stack if wanted == [*sizes] else self.stack.expand(-1, *wanted)
+
+    def aligned(self, ndim: int) -> Tensor:
+        """Give the stack with as many axes behind its first as a tensor with `ndim` axes."""
+        missing = ndim - self.ndim
+        return (
+            self.stack.reshape(-1, *[1] * missing, *self.stack.shape[1:])
+            if missing > 0
+            else (self.stack)
+        )
+
+    def broadcast(self, shape: Sequence[int]) -> Series:
+        """Count as a tensor of another shape that this one is broadcast to."""
+        if shape == self.shape:
+            return self
+        shape = tuple(shape)
+        axes = batch_axes.aligned(self.axes, len(shape))
+        return self.changed(self.aligned(len(shape)), shape=shape, axes=axes)
+
+    def __neg__(self) -> Series:
+        return self.changed(-self.stack)
+
+    def scaled(self, factor: Tensor | Number) -> Series:
+        """Multiply by something that does not depend on the inputs, or only by its value."""
+        if not isinstance(factor, Tensor):
+            return self if factor == 1 else self.changed(self.stack * factor)
+        if factor.shape == self.shape or factor.dim() == 0:
+            return self.changed(self.stack * factor)
+        wide = self.broadcast(common_shape(self.shape, factor.shape))
+        return wide.changed(wide.stack * factor)
+
+    def divided(self, divisor: Tensor) -> Series:
+        """Divide by something that does not depend on the inputs.
+
+        The inverse of a number that PyTorch made a tensor of would be rounded to single precision.
+        """
+        wide = self.broadcast(common_shape(self.shape, divisor.shape))
+        return wide.changed(wide.stack / divisor)
+
+    def masked(self, keep: Tensor) -> Series:
+        """Put zeros where `keep` is false, whatever was there."""
+        wide = self.broadcast(common_shape(self.shape, keep.shape))
+        return wide.changed(torch.where(keep, wide.stack, 0))
+
+    def spread(self, indices: Indices) -> Tensor:
+        """Give the stack with zeros at those of the `indices` that are not there."""
+        if indices == self.indices:
+            return self.stack
+        count = len(self.indices)
+        if indices[:count] == self.indices:
+            zeros = self.stack.new_zeros(len(indices) - count, *self.stack.shape[1:])
+            return torch.cat([self.stack, zeros])
+        place = {index: number for number, index in enumerate(self.indices)}
+        zero = torch.zeros_like(self.stack[0])
+        return torch.stack([self.stack[place[i]] if i in place else zero for i in indices])
+
+    def __add__(self, other: Series) -> Series:
+        one, two = together(self, other)
+        indices = _union(one.indices, two.indices)
+        return one.changed(
+            one.spread(indices) + two.spread(indices),
+            axes=batch_axes.merged((one.axes, two.axes)),
+            indices=indices,
+        )
+
+    def __sub__(self, other: Series) -> Series:
+        return self + -other
+
+    def plus_product(self, one: Series, two: Series) -> Series:
+        """Add the product of two series, without their values."""
+        one, two = together(one, two)
+        axes = batch_axes.merged((one.axes, two.axes))
+        products = one.algebra.with_products(one.indices, two.indices)
+        if not products:
+            return self
+        indices = _union(products, self.indices)
+        plan = contraction(one.algebra, one.indices, two.indices, indices)
+        start = self.spread(indices)
+        shape = common_shape(one.stack.shape[1:], two.stack.shape[1:])
+        start = start.expand(-1, *common_shape(start.shape[1:], shape))
+        stack = contract(plan, 2, one.stack, two.stack, start)
+        return one.changed(stack, axes=axes, indices=indices)
+
+    def narrowed(self, dim: int, start: int, length: int) -> Series:
+        """Take a part of an axis."""
+        if (start, length) == (0, self.shape[dim]):
+            return self
+        batch_axes.free(self.axes, [dim])
+        shape = list(self.shape)
+        shape[dim] = length
+        dim = self.from_end(dim)
+        return self.changed(self.full(dim).narrow(dim, start, length), shape=shape)
+
+    def selected(self, dim: int, place: int) -> Series:
+        """Take one place of an axis, which is gone then."""
+        dim = self.from_end(dim)
+        batch_axes.free(self.axes, [dim])
+        axes, shape = list(self.axes), list(self.shape)
+        del axes[dim], shape[dim]
+        stack = self.full(dim).select(dim, place)
+        return self.changed(stack, shape=shape, axes=tuple(axes))
+
+    def summed(self, dims: Sequence[int], *, keepdim: bool) -> Series:
+        """Add up along some axes."""
+        dims = [self.from_end(dim) for dim in dims]
+        batch_axes.free(self.axes, dims)
+        total = self.full(*dims).sum(dims, keepdim=keepdim) if dims else self.stack
+        gone = set() if keepdim else {dim + self.ndim for dim in dims}
+        sizes = [1 if n - self.ndim in dims else size for n, size in enumerate(self.shape)]
+        kept = [n for n in range(self.ndim) if n not in gone]
+        return self.changed(
+            total, shape=[sizes[n] for n in kept], axes=tuple(self.axes[n] for n in kept)
+        )
+
+    def permuted(self, dims: Sequence[int]) -> Series:
+        """Reorder the axes."""
+        dims = [dim % self.ndim for dim in dims]
+        return self.changed(
+            self.stack.permute(0, *(dim + 1 for dim in dims)),
+            shape=[self.shape[dim] for dim in dims],
+            axes=tuple(self.axes[dim] for dim in dims),
+        )
+
+    def viewed(self, shape: Sequence[int]) -> Series:
+        """Give the elements, in the same order, another shape."""
+        if tuple(shape) == self.shape:
+            return self
+        groups = list(batch_axes.groups(self.shape, shape))
+        merged = [axis for group in groups if not group.is_one_axis for axis in group.old]
+        sizes = list(shape)
+        for group in groups:
+            if group.is_one_axis:
+                sizes[group.new[0]] = self.stack.shape[1 + group.old[0]]
+        stack = self.full(*merged) if merged else self.stack
+        axes = batch_axes.viewed(self.axes, self.shape, shape)
+        return self.changed(stack.reshape(-1, *sizes), shape=shape, axes=axes)
+
+    def function(self, solve: Callable[[Recursion, Tensor], Tensor]) -> Series:
+        """Apply an elementwise function that is solved for by a recursion."""
+        if not self.indices:
+            return self
+        plan = recursion(self.algebra, self.indices)
+        return self.changed(solve(plan, self.stack), indices=plan.indices)
+
+    def bend(self, slope_of: Slope, value: Tensor, first: int) -> Series:
+        """Apply a function that bends, with the result `value`, for the indices from `first` on."""
+        if not self.indices:
+            return self
+        plan = recursion(self.algebra, self.indices, first)
+        chain = self._chain().then(Bend(plan, slope_of), value)
+        return self.changed(chain, indices=plan.kept)
+
+    def times(self, matrix: Tensor) -> Series:
+        """Multiply rows by a matrix, those of all coefficients at once."""
+        chain = self._chain()
+        last = chain.tensors[-1] if chain.tensors else chain.start
+        if last.shape[-1] != self.shape[-1]:
+            chain = Chain(self.full(-1))
+        return self.changed(chain.then(None, matrix), shape=(*self.shape[:-1], matrix.shape[-1]))
+
+    def computed(self) -> Series:
+        """Have the stack computed, for what uses it more than once."""
+        return self.changed(self.stack) if isinstance(self.source, Chain) else self
+
+    def _chain(self) -> Chain:
+        return self.source if isinstance(self.source, Chain) else Chain(self.source)
+
+    def weighted(self) -> Series:
+        """Multiply each coefficient by its degree: a derivation, as a derivative is."""
+        return self.changed(self.stack * self.degrees())
+
+    def unweighted(self) -> Series:
+        """Undo `weighted`."""
+        return self.changed(self.stack / self.degrees())
+
+    def degrees(self) -> Tensor:
+        """Give the degree of each coefficient, as a tensor that the stack is multiplied with."""
+        kind = self.stack.dtype, self.stack.device
+        return self.algebra.degrees_at(self.indices, self.stack.dim() - 1, *kind)
+
+
+def together(one: Series, two: Series) -> tuple[Series, Series]:
+    """Broadcast two series against each other."""
+    if one.shape == two.shape:
+        return one, two
+    shape = common_shape(one.shape, two.shape)
+    return one.broadcast(shape), two.broadcast(shape)
+
+
+def _union(one: Indices, two: Indices) -> Indices:
+    return one if one == two else tuple(sorted({*one, *two}))

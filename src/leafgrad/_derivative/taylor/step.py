@@ -1,0 +1,84 @@
+"""One step of the walk: a node, and what it knows of the operation that it recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import Node
+
+from leafgrad import _autograd
+from leafgrad._derivative.taylor.jet import Jet
+from leafgrad._derivative.taylor.scale import at_least, wider
+from leafgrad._derivative.taylor.series import Series
+
+Result = Series | Jet | None | Sequence[Series | None]
+Rule = Callable[..., Result]  # of a step and a series, or None, for each input
+
+
+class Step(NamedTuple):
+    """A node on the path."""
+
+    node: Node
+    successors: _autograd.Successors
+    name: str
+    dtype: torch.dtype  # of coefficients, which no value is less precise than
+    first: int  # no index of its result before this one is asked for
+    is_in_backward: bool  # where a checkpoint lets each look happen once
+    seen: dict[str, Any]  # what it saved, as far as it was asked for
+
+    @property
+    def results(self) -> Sequence[_autograd.TensorType]:
+        """What the node knows of the tensors that its operation made."""
+        return _autograd.output_types(self.node)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the operation's first result."""
+        return tuple(self.results[0].shape)
+
+    def saved(self, name: str) -> Any:
+        """Give an argument of the operation that the node saved."""
+        if name not in self.seen:
+            self.seen[name] = self._usable(name, _autograd.kept(self.node, name))
+        return self.seen[name]
+
+    def tensor(self, name: str) -> Tensor:
+        """Give a tensor that the node saved, with its graph."""
+        tensor: Tensor | None = self.seen.get(name)
+        if tensor is None:
+            look = _autograd.kept if self.is_in_backward else _autograd.kept_at_hand
+            tensor = self.seen[name] = self._usable(name, look(self.node, name))
+        return tensor
+
+    def wide(self, dtype: torch.dtype) -> torch.dtype:
+        """Give a floating dtype, or that of coefficients where it is less precise."""
+        return wider(dtype, self.dtype)
+
+    def _usable(self, name: str, value: Any) -> Any:
+        """Give a tensor in the dtype of coefficients, where its own is less precise.
+
+        Raise where its memory is gone, which kills the process that reads it.
+        """
+        if not isinstance(value, Tensor):
+            return value
+        if lack := _autograd.lacking_memory(value):
+            raise RuntimeError(
+                f"what {self.name} saved as {name!r} must hold data, but {lack}: give it back its "
+                "memory, which untyped_storage().resize_() took"
+            )
+        if value.dtype == self.dtype or not value.is_floating_point():
+            return value
+        return at_least(value, self.dtype)
+
+    def jet(self, name: str, series: Series | None) -> Jet:
+        """Give a tensor that the node saved, with its series."""
+        return Jet(self.tensor(name), series and series.computed())
+
+    def dims(self, x: Series) -> list[int]:
+        """Give the saved axes, counted from the end; none means all."""
+        dims = self.saved("dim")
+        dims = [dims] if isinstance(dims, int) else dims
+        return [x.from_end(dim) for dim in dims or range(x.ndim)]
