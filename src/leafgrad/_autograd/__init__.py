@@ -4,8 +4,8 @@ One fact a function, one test a fact in ``tests/autograd``, so that a PyTorch th
 first.
 """
 
-from leafgrad._autograd._compiled import compiled_gradients, never_compiled, uncompiled
-from leafgrad._autograd._engine import (
+from leafgrad._autograd.compiled import compiled_gradients, never_compiled, uncompiled
+from leafgrad._autograd.engine import (
     Gradients,
     gradient_of_all,
     gradients_of,
@@ -13,7 +13,7 @@ from leafgrad._autograd._engine import (
     retained_grads_kept,
     watched_nodes,
 )
-from leafgrad._autograd._formula import (
+from leafgrad._autograd.formula import (
     backward_alone,
     hides_saved,
     is_compiled,
@@ -27,8 +27,8 @@ from leafgrad._autograd._formula import (
     lacks_formula,
     uses_running_statistics,
 )
-from leafgrad._autograd._formulas import gives_zeros, may_give_zeros, refuses
-from leafgrad._autograd._forward import (
+from leafgrad._autograd.formulas import gives_zeros, may_give_zeros, refuses
+from leafgrad._autograd.forward import (
     Recomputation,
     TensorType,
     applied,
@@ -41,8 +41,8 @@ from leafgrad._autograd._forward import (
     output_types,
     taken,
 )
-from leafgrad._autograd._living import living_graph
-from leafgrad._autograd._node import (
+from leafgrad._autograd.living import living_graph
+from leafgrad._autograd.node import (
     ForwardOutput,
     Successors,
     forward_class,
@@ -56,7 +56,7 @@ from leafgrad._autograd._node import (
     node_name,
     outputs_of,
 )
-from leafgrad._autograd._numbers import (
+from leafgrad._autograd.numbers import (
     holds_numbers,
     lacking_memory,
     numbered_output,
@@ -64,9 +64,9 @@ from leafgrad._autograd._numbers import (
     unseen,
     why_unread,
 )
-from leafgrad._autograd._parameters import watched_parameters
-from leafgrad._autograd._path import Path, edge, gradient_edge, has_accumulator, path_between
-from leafgrad._autograd._saved import (
+from leafgrad._autograd.parameters import watched_parameters
+from leafgrad._autograd.path import Path, edge, gradient_edge, has_accumulator, path_between
+from leafgrad._autograd.saved import (
     SavedFacts,
     Slot,
     State,
@@ -76,9 +76,9 @@ from leafgrad._autograd._saved import (
     saved_facts,
     saved_slots,
 )
-from leafgrad._autograd._sequence import next_sequence_nr, sequence_nr, sequence_nrs
-from leafgrad._autograd._skeleton import Skeleton, number_of
-from leafgrad._autograd._tensor import (
+from leafgrad._autograd.sequence import next_sequence_nr, sequence_nr, sequence_nrs
+from leafgrad._autograd.skeleton import Skeleton, number_of
+from leafgrad._autograd.tensor import (
     StorageReference,
     base,
     facts,
@@ -101,10 +101,10 @@ from leafgrad._autograd._tensor import (
     version,
     wrapped,
 )
-from leafgrad._autograd._twice import is_marked_once_differentiable, is_once_differentiable
-from leafgrad._autograd._unseen import unseen_gradient
-from leafgrad._autograd._walk import Edge, Wiring, grad_fn_name, survey, walk
-from leafgrad._autograd._wrapper import (
+from leafgrad._autograd.twice import is_marked_once_differentiable, is_once_differentiable
+from leafgrad._autograd.unseen import unseen_gradient
+from leafgrad._autograd.walk import Edge, Wiring, grad_fn_name, survey, walk
+from leafgrad._autograd.wrapper import (
     functorch_wrapper,
     is_batch,
     is_wrapped,

@@ -10,7 +10,7 @@ import torch
 from torch._compile import _disable_dynamo
 from torch.autograd.graph import Node
 
-from leafgrad._autograd._node import forward_class
+from leafgrad._autograd.node import forward_class
 
 
 def names_in_compiled_code(node: Node) -> tuple[str, ...]:

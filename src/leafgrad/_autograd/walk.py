@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch.autograd.graph import Node
 
-from leafgrad._autograd._node import Successors, next_functions, node_name
-from leafgrad._autograd._tensor import plain
+from leafgrad._autograd.node import Successors, next_functions, node_name
+from leafgrad._autograd.tensor import plain
 
 
 def grad_fn_name(tensor: torch.Tensor) -> str | None:

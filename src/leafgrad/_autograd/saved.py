@@ -10,10 +10,10 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch.autograd.graph import Node
 
-from leafgrad._autograd._checkpoint import cached_of_block, given_to_block
-from leafgrad._autograd._compiled import names_in_compiled_code
-from leafgrad._autograd._node import forward_class
-from leafgrad._autograd._tensor import (
+from leafgrad._autograd.checkpoint import cached_of_block, given_to_block
+from leafgrad._autograd.compiled import names_in_compiled_code
+from leafgrad._autograd.node import forward_class
+from leafgrad._autograd.tensor import (
     Facts,
     address_of_storage,
     extents,

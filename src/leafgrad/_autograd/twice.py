@@ -8,7 +8,7 @@ import torch
 from torch.autograd.function import once_differentiable
 from torch.autograd.graph import Node
 
-from leafgrad._autograd._node import forward_class, node_name
+from leafgrad._autograd.node import forward_class, node_name
 
 
 def is_marked_once_differentiable(node: Node) -> bool:

@@ -6,8 +6,8 @@ from typing import Any
 
 from torch.autograd.graph import Node
 
-from leafgrad._autograd._node import forward_outputs, next_functions, node_name
-from leafgrad._autograd._twice import UNWRITTEN
+from leafgrad._autograd.node import forward_outputs, next_functions, node_name
+from leafgrad._autograd.twice import UNWRITTEN
 
 
 def may_give_zeros(node: Node) -> bool:

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 import torch
 from torch.autograd.graph import Node
 
-from leafgrad._autograd._forward import kept
-from leafgrad._autograd._node import forward_class, next_functions
-from leafgrad._autograd._saved import Slot, saved_slots
-from leafgrad._autograd._sequence import sequence_nr
-from leafgrad._autograd._tensor import is_invalid_view, plain, unobserved
-from leafgrad._autograd._walk import keep_successors
-from leafgrad._autograd._wrapper import functorch_wrapper
+from leafgrad._autograd.forward import kept
+from leafgrad._autograd.node import forward_class, next_functions
+from leafgrad._autograd.saved import Slot, saved_slots
+from leafgrad._autograd.sequence import sequence_nr
+from leafgrad._autograd.tensor import is_invalid_view, plain, unobserved
+from leafgrad._autograd.walk import keep_successors
+from leafgrad._autograd.wrapper import functorch_wrapper
 
 
 def holds_numbers(tensor: torch.Tensor) -> bool:

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from torch.autograd.graph import GradientEdge, Node, _engine_run_backward
 
-from leafgrad._autograd._node import Successors, leaf_variable, node_name
-from leafgrad._autograd._numbers import lacking_memory
-from leafgrad._autograd._saved import saved_slots
-from leafgrad._autograd._tensor import is_invalid_view, plain, unobserved
+from leafgrad._autograd.node import Successors, leaf_variable, node_name
+from leafgrad._autograd.numbers import lacking_memory
+from leafgrad._autograd.saved import saved_slots
+from leafgrad._autograd.tensor import is_invalid_view, plain, unobserved
 
 Gradients = tuple[torch.Tensor | None, ...]
 Visit = Callable[[Node, Gradients, Gradients], None]

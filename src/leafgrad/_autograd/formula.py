@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 
-from leafgrad._autograd._node import forward_class, node_name
-from leafgrad._autograd._saved import on_ctx, slots_on_ctx
+from leafgrad._autograd.node import forward_class, node_name
+from leafgrad._autograd.saved import on_ctx, slots_on_ctx
 
 
 def is_own_formula(node: Node) -> bool:

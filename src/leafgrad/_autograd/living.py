@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import torch
 from torch.autograd.graph import Node
 
-from leafgrad._autograd._engine import alive
-from leafgrad._autograd._sequence import sequence_nr
-from leafgrad._autograd._tensor import base, held_grad, is_view, plain, unobserved, version
-from leafgrad._autograd._walk import survey
-from leafgrad._autograd._wrapper import is_wrapped, unwrapped
+from leafgrad._autograd.engine import alive
+from leafgrad._autograd.sequence import sequence_nr
+from leafgrad._autograd.tensor import base, held_grad, is_view, plain, unobserved, version
+from leafgrad._autograd.walk import survey
+from leafgrad._autograd.wrapper import is_wrapped, unwrapped
 
 
 def living_graph() -> tuple[list[Node], set[int]]:

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch.autograd.graph import Node
 
-from leafgrad._autograd._node import ForwardOutput, forward_class, forward_outputs
-from leafgrad._autograd._path import Path
-from leafgrad._autograd._tensor import unobserved
-from leafgrad._autograd._walk import Edge
+from leafgrad._autograd.node import ForwardOutput, forward_class, forward_outputs
+from leafgrad._autograd.path import Path
+from leafgrad._autograd.tensor import unobserved
+from leafgrad._autograd.walk import Edge
 
 Gradients = Sequence[torch.Tensor | None]
 

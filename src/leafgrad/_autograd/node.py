@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.autograd.graph import Node
 
-from leafgrad._autograd._tensor import extents, is_invalid_view, plain
+from leafgrad._autograd.tensor import extents, is_invalid_view, plain
 
 _ACCUMULATE_GRAD: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
 
