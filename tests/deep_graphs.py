@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from leafgrad import _autograd, describe_tensor, trace_graph
-from leafgrad._autograd import walk
+from leafgrad._autograd import traversal
 
 STEPS = 5_000
 
@@ -227,7 +227,7 @@ def it_lives_until_the_process_ends() -> None:
 def it_is_as_deep_as_is_left_alone() -> None:
     """Take those steps that need the most of the stack when they fall within one another."""
     y: Any = torch.ones(1, requires_grad=True)
-    for _ in range(walk._LONGEST_FALL - 1):
+    for _ in range(traversal._LONGEST_FALL - 1):
         (y,) = torch._foreach_exp([y])
     trace_graph(y)
     assert not y.grad_fn.metadata

@@ -56,6 +56,7 @@ from leafgrad._autograd.node import (
     node_name,
     outputs_of,
 )
+from leafgrad._autograd.node_calls import unseen_gradient
 from leafgrad._autograd.numbers import (
     holds_numbers,
     lacking_memory,
@@ -101,9 +102,8 @@ from leafgrad._autograd.tensor import (
     version,
     wrapped,
 )
+from leafgrad._autograd.traversal import Edge, Wiring, grad_fn_name, survey, walk
 from leafgrad._autograd.twice import is_marked_once_differentiable, is_once_differentiable
-from leafgrad._autograd.unseen import unseen_gradient
-from leafgrad._autograd.walk import Edge, Wiring, grad_fn_name, survey, walk
 from leafgrad._autograd.wrapper import (
     functorch_wrapper,
     is_batch,

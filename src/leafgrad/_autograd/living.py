@@ -10,7 +10,7 @@ from torch.autograd.graph import Node
 from leafgrad._autograd.engine import alive
 from leafgrad._autograd.sequence import sequence_nr
 from leafgrad._autograd.tensor import base, held_grad, is_view, plain, unobserved, version
-from leafgrad._autograd.walk import survey
+from leafgrad._autograd.traversal import survey
 from leafgrad._autograd.wrapper import is_wrapped, unwrapped
 
 

@@ -14,7 +14,7 @@ from leafgrad._autograd.node import forward_class, next_functions
 from leafgrad._autograd.saved import Slot, saved_slots
 from leafgrad._autograd.sequence import sequence_nr
 from leafgrad._autograd.tensor import is_invalid_view, plain, unobserved
-from leafgrad._autograd.walk import keep_successors
+from leafgrad._autograd.traversal import keep_successors
 from leafgrad._autograd.wrapper import functorch_wrapper
 
 

@@ -11,7 +11,7 @@ from torch.autograd.graph import Node
 
 from leafgrad._autograd.node import Successors
 from leafgrad._autograd.tensor import is_view, plain, reader, unobserved
-from leafgrad._autograd.walk import Edge, walk_to
+from leafgrad._autograd.traversal import Edge, walk_to
 
 
 def gradient_edge(tensor: torch.Tensor) -> tuple[Node, int] | None:

@@ -10,7 +10,7 @@ from torch.autograd.graph import Node
 from leafgrad._autograd.node import leaf_variable, next_functions
 from leafgrad._autograd.sequence import sequence_nr
 from leafgrad._autograd.tensor import base, is_invalid_view, plain
-from leafgrad._autograd.walk import keep_successors
+from leafgrad._autograd.traversal import keep_successors
 
 
 def number_of(tensor: torch.Tensor) -> int:

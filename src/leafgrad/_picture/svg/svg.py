@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from leafgrad._display.markup import Markup, coordinate, element, path, text
-from leafgrad._picture import text
+from leafgrad._picture import text as graph_text
 from leafgrad._picture.alt_text import description, title
 from leafgrad._picture.box_text import own_bytes
 from leafgrad._picture.layout import Drawing, Link, Point, draw
@@ -117,7 +117,7 @@ def html(trace: "GraphTrace") -> str:
     """Show a picture in a notebook, or the text where the picture would be too large."""
     shown = picture(trace, fold=None)
     if len(shown.parts) > MOST_IN_NOTEBOOK:
-        return text.html(trace)
+        return graph_text.html(trace)
     return framed(trace, drawing_of(trace, shown))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from leafgrad._derivative.taylor import jet
+from leafgrad._derivative.taylor import jet as jets
 from leafgrad._derivative.taylor.constants import number
 from leafgrad._derivative.taylor.jet import Jet, integral, multiply, where
 from leafgrad._derivative.taylor.series import Series
@@ -20,8 +20,8 @@ from leafgrad._derivative.taylor.step import Rule, Step
 def _tan(step: Step, x: Series) -> Series:
     # By sin(h) / (cos(h) - t sin(h)), in units of 1 + t**2.
     result = step.tensor("result")
-    sine, cosine = jet.sin_cos_of(x)
-    inverse = jet.inverse_of(cosine - sine.scaled(result))
+    sine, cosine = jets.sin_cos_of(x)
+    inverse = jets.inverse_of(cosine - sine.scaled(result))
     return sine.plus_product(sine, inverse).scaled(1 + result**2)
 
 
@@ -39,36 +39,36 @@ def _cosh(step: Step, x: Series) -> Series:
 
 def _hyperbolic(x: Series) -> tuple[Series, Series]:
     """Give ``cosh(x) - 1`` and ``sinh(x)``."""
-    up, down = jet.exp_of(x), jet.exp_of(-x)
+    up, down = jets.exp_of(x), jets.exp_of(-x)
     return (up + down).scaled(0.5), (up - down).scaled(0.5)
 
 
 def _exp2(step: Step, x: Series) -> Series:
-    return jet.exp_of(x.scaled(math.log(2))).scaled(step.tensor("result"))
+    return jets.exp_of(x.scaled(math.log(2))).scaled(step.tensor("result"))
 
 
 def _log_to_base(base: float) -> Rule:
     def rule(step: Step, x: Series) -> Series:
-        return jet.log_of(x.scaled(1 / step.tensor("self"))).scaled(1 / math.log(base))
+        return jets.log_of(x.scaled(1 / step.tensor("self"))).scaled(1 / math.log(base))
 
     return rule
 
 
 def _power_of_number(step: Step, exponent: Series) -> Series:
     base = torch.as_tensor(step.saved("self"), dtype=exponent.dtype, device=exponent.stack.device)
-    return jet.exp_of(exponent.scaled(base.log())).scaled(step.tensor("result"))
+    return jets.exp_of(exponent.scaled(base.log())).scaled(step.tensor("result"))
 
 
 def _power_of_tensor(step: Step, base: Series | None, exponent: Series | None) -> Series | None:
     value = step.tensor("self")
     if base is not None and exponent is None:
         constant = step.tensor("exponent").to(base.dtype)
-        unit = jet.unit_of(value)
+        unit = jets.unit_of(value)
         binomials = _binomials(value / unit, constant, base.algebra.order)
-        return jet.compose(base.scaled(1 / unit), binomials).scaled(unit**constant)
+        return jets.compose(base.scaled(1 / unit), binomials).scaled(unit**constant)
     logarithm = Jet(value.log(), None)
     if base is not None:
-        logarithm = Jet(logarithm.value, jet.log_of(base.scaled(1 / value)))
+        logarithm = Jet(logarithm.value, jets.log_of(base.scaled(1 / value)))
     return _exp_times(multiply(step.jet("exponent", exponent), logarithm), step.tensor("result"))
 
 
@@ -83,7 +83,7 @@ def _binomials(value: Tensor, exponent: Tensor, order: int) -> list[Tensor]:
 
 
 def _exp_times(above: Series | None, value: Tensor) -> Series | None:
-    return None if above is None else jet.exp_of(above).scaled(value)
+    return None if above is None else jets.exp_of(above).scaled(value)
 
 
 # --- Functions whose series follows from that of their slope
@@ -117,13 +117,13 @@ def _atan(step: Step, x: Series) -> Series:
 def _asinh(step: Step, x: Series) -> Series:
     value = step.tensor("self")
     slope = _one_over_hypotenuse(number(1, value.dtype, value.device), value)
-    return integral(Jet(slope, jet.rsqrt_from(slope, jet.square(value, x))), x)
+    return integral(Jet(slope, jets.rsqrt_from(slope, jets.square(value, x))), x)
 
 
 def _acosh(step: Step, x: Series) -> Series:
     value = step.tensor("self")
     slope = (value - 1).rsqrt() * (value + 1).rsqrt()
-    return integral(Jet(slope, jet.rsqrt_from(slope, jet.square(value, x))), x)
+    return integral(Jet(slope, jets.rsqrt_from(slope, jets.square(value, x))), x)
 
 
 def _atan2(step: Step, y: Series | None, x: Series | None) -> Series | None:
@@ -131,10 +131,10 @@ def _atan2(step: Step, y: Series | None, x: Series | None) -> Series | None:
     scale = _one_over_hypotenuse(up.value, right.value)
     up, right = up * scale, right * scale
     squares = (up * up + right * right).series
-    inverse = Jet(torch.ones_like(scale), None if squares is None else jet.inverse_of(squares))
+    inverse = Jet(torch.ones_like(scale), None if squares is None else jets.inverse_of(squares))
     by_y = None if up.series is None else integral(right * inverse, up.series)
     by_x = None if right.series is None else integral(-up * inverse, right.series)
-    return jet.add(by_y, by_x)
+    return jets.add(by_y, by_x)
 
 
 def _one_over_hypotenuse(one: Tensor, other: Tensor) -> Tensor:
@@ -154,7 +154,7 @@ def _mish(step: Step, x: Series) -> Series | None:
     jet = step.jet("self", x)
     softplus = integral(jet.sigmoid(), x)
     gate = torch.tanh(torch.nn.functional.softplus(jet.value))
-    return multiply(jet, Jet(gate, jet.tanh_from(gate, softplus)))
+    return multiply(jet, Jet(gate, jets.tanh_from(gate, softplus)))
 
 
 def _gelu(step: Step, x: Series) -> Series | None:
@@ -182,24 +182,24 @@ def _glu(step: Step, x: Series) -> Series | None:
 
 
 RULES: dict[str, Rule] = {
-    "TanhBackward0": lambda step, x: jet.tanh_from(step.tensor("result"), x, step.first),
-    "SigmoidBackward0": lambda step, x: jet.sigmoid_from(step.tensor("result"), x, step.first),
-    "SinBackward0": lambda step, x: jet.sin_from(step.tensor("self"), x),
-    "CosBackward0": lambda step, x: jet.cos_from(step.tensor("self"), x),
+    "TanhBackward0": lambda step, x: jets.tanh_from(step.tensor("result"), x, step.first),
+    "SigmoidBackward0": lambda step, x: jets.sigmoid_from(step.tensor("result"), x, step.first),
+    "SinBackward0": lambda step, x: jets.sin_from(step.tensor("self"), x),
+    "CosBackward0": lambda step, x: jets.cos_from(step.tensor("self"), x),
     "TanBackward0": _tan,
     "SinhBackward0": _sinh,
     "CoshBackward0": _cosh,
-    "ExpBackward0": lambda step, x: jet.exp_of(x).scaled(step.tensor("result")),
-    "Expm1Backward0": lambda step, x: jet.exp_of(x).scaled(step.tensor("result") + 1),
+    "ExpBackward0": lambda step, x: jets.exp_of(x).scaled(step.tensor("result")),
+    "Expm1Backward0": lambda step, x: jets.exp_of(x).scaled(step.tensor("result") + 1),
     "Exp2Backward0": _exp2,
     "LogBackward0": _log_to_base(math.e),
     "Log2Backward0": _log_to_base(2),
     "Log10Backward0": _log_to_base(10),
-    "Log1PBackward0": lambda step, x: jet.log_of(x.scaled(1 / (1 + step.tensor("self")))),
-    "SqrtBackward0": lambda step, x: jet.sqrt_from(step.tensor("result"), x),
-    "RsqrtBackward0": lambda step, x: jet.rsqrt_from(step.tensor("result"), x),
-    "ReciprocalBackward0": lambda step, x: jet.reciprocal_from(step.tensor("result"), x),
-    "PowBackward0": lambda step, x: jet.power(step.jet("self", x), step.saved("exponent")),
+    "Log1PBackward0": lambda step, x: jets.log_of(x.scaled(1 / (1 + step.tensor("self")))),
+    "SqrtBackward0": lambda step, x: jets.sqrt_from(step.tensor("result"), x),
+    "RsqrtBackward0": lambda step, x: jets.rsqrt_from(step.tensor("result"), x),
+    "ReciprocalBackward0": lambda step, x: jets.reciprocal_from(step.tensor("result"), x),
+    "PowBackward0": lambda step, x: jets.power(step.jet("self", x), step.saved("exponent")),
     "PowBackward1": _power_of_tensor,
     "PowBackward2": _power_of_number,
     "AsinBackward0": _with_slope(lambda x: (1 - x * x).rsqrt()),

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from leafgrad._derivative.taylor import jet
+from leafgrad._derivative.taylor import jet as jets
 from leafgrad._derivative.taylor.jet import multiply, where
 from leafgrad._derivative.taylor.refusal import Refusal
 from leafgrad._derivative.taylor.series import Series
@@ -64,7 +64,7 @@ def _elu_with(step: Step, x: Series, scale: float, input_scale: float) -> Series
     # An exponential that is not used must not overflow, or its gradient is not a number.
     depth = scale * step.saved("alpha")
     falling = (value.clamp(max=0) * input_scale).exp() * depth
-    curved = jet.exp_of(x.scaled(input_scale)).scaled(falling)
+    curved = jets.exp_of(x.scaled(input_scale)).scaled(falling)
     # At zero, PyTorch's formula gives the slope from the left, and no bend.
     straight = where(value > 0, x.scaled(scale), x.scaled(depth * input_scale))
     return where(value >= 0, straight, curved)
@@ -85,7 +85,7 @@ def _extreme(sign: int) -> Rule:
         share = ((sign * one > sign * two).to(one) + (sign * one >= sign * two).to(one)) / 2
         left = None if x is None else x.scaled(share)
         right = None if y is None else y.scaled(1 - share)
-        return jet.add(left, right)
+        return jets.add(left, right)
 
     return rule
 

@@ -12,7 +12,7 @@ from torch.autograd.graph import Node
 from leafgrad._autograd.node import ForwardOutput, forward_class, forward_outputs
 from leafgrad._autograd.path import Path
 from leafgrad._autograd.tensor import unobserved
-from leafgrad._autograd.walk import Edge
+from leafgrad._autograd.traversal import Edge
 
 Gradients = Sequence[torch.Tensor | None]
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import torch
 
 from leafgrad import _autograd
-from leafgrad._autograd import walk
+from leafgrad._autograd import traversal
 
 
 def leaf(*shape: int) -> torch.Tensor:
@@ -35,7 +35,7 @@ NAME_STEP_BY_STEP = """
 import threading
 import torch
 from leafgrad import _autograd
-from leafgrad._autograd import _walk
+from leafgrad._autograd import traversal
 
 class Custom(torch.autograd.Function):
     @staticmethod
@@ -54,7 +54,7 @@ def build_name_and_free(stride):
         _autograd.grad_fn_name(step)
     del step, x, steps[:-1]
     steps.pop()
-    print(stride, len(walk._KeptSuccessors.waiting.queue))
+    print(stride, len(traversal._KeptSuccessors.waiting.queue))
 
 threading.stack_size(256 * 1024)
 for stride in (1, -1, 3):
@@ -90,7 +90,7 @@ class Falling:
 def test_successors_die_after_one_another_and_not_within_one_another() -> None:
     chain: Any = None
     for _ in range(20):
-        chain = Falling(walk._KeptSuccessors(((chain, 0),)))
+        chain = Falling(traversal._KeptSuccessors(((chain, 0),)))
     Falling.depths.clear()
     del chain
     assert len(Falling.depths) == 20
@@ -130,54 +130,54 @@ def marks(tensor: torch.Tensor) -> list[object]:
 
 def test_a_walk_leaves_a_shallow_graph_as_it_is() -> None:
     x = leaf(2)
-    for _ in range(walk._LONGEST_FALL - 1):
+    for _ in range(traversal._LONGEST_FALL - 1):
         x = x.sin()
     assert marks(x) == []
-    assert marks(x.sin()) == [walk._KEPT]
+    assert marks(x.sin()) == [traversal._KEPT]
 
 
 def test_a_walk_marks_one_node_in_every_so_many_of_a_deep_graph() -> None:
     x = leaf(2)
-    for _ in range(3 * walk._LONGEST_FALL):
+    for _ in range(3 * traversal._LONGEST_FALL):
         x = x.sin()
-    assert marks(x) == [walk._KEPT] * 3
+    assert marks(x) == [traversal._KEPT] * 3
 
 
 def test_a_walk_marks_a_deep_graph_whose_nodes_are_also_found_by_a_shorter_way() -> None:
     x = leaf(2)
     steps = [x.sin()]
-    for _ in range(3 * walk._LONGEST_FALL):
+    for _ in range(3 * traversal._LONGEST_FALL):
         steps.append(steps[-1].sin())
     ends = steps[1] + steps[-1]
     del steps
-    assert marks(ends) == [walk._KEPT] * 3
+    assert marks(ends) == [traversal._KEPT] * 3
 
 
 def test_a_walk_to_an_edge_lists_what_leads_there_successors_first() -> None:
     x = leaf(2)
     a = x.sin()
     b = (a * a + x.cos()) * leaf(2)
-    nodes, edge = walk.walk_to((recorded(a), 0), recorded(b))
+    nodes, edge = traversal.walk_to((recorded(a), 0), recorded(b))
     assert edge == (recorded(a), 0)
     assert [_autograd.node_name(node) for node in nodes] == [
         *("MulBackward0", "AddBackward0", "MulBackward0")
     ]
-    assert walk.walk_to((recorded(leaf(2).sin()), 0), recorded(b))[0] == {}
+    assert traversal.walk_to((recorded(leaf(2).sin()), 0), recorded(b))[0] == {}
 
 
 def test_a_walk_to_a_leaf_finds_the_edge_that_leads_there() -> None:
     x, y = leaf(2), leaf(2)
     a = x.sin() * y
-    nodes, edge = walk.walk_to(y, recorded(a))
+    nodes, edge = traversal.walk_to(y, recorded(a))
     assert list(nodes) == [recorded(a)]
     assert edge == _autograd.edge(y)
-    assert walk.walk_to(leaf(2), recorded(a)) == ({}, None)
+    assert traversal.walk_to(leaf(2), recorded(a)) == ({}, None)
 
 
 def test_a_walk_to_an_edge_marks_a_deep_graph_as_well() -> None:
     start = x = leaf(2).sin()
-    for _ in range(3 * walk._LONGEST_FALL):
+    for _ in range(3 * traversal._LONGEST_FALL):
         x = x.sin()
-    nodes: Any = walk.walk_to((recorded(start), 0), recorded(x))[0]
-    assert len(nodes) == 3 * walk._LONGEST_FALL
-    assert [mark for node in nodes for mark in node.metadata] == [walk._KEPT] * 3
+    nodes: Any = traversal.walk_to((recorded(start), 0), recorded(x))[0]
+    assert len(nodes) == 3 * traversal._LONGEST_FALL
+    assert [mark for node in nodes for mark in node.metadata] == [traversal._KEPT] * 3
