@@ -1,1 +1,0 @@
-"""Values in, strings out: what the results look like. Nothing here knows torch."""
