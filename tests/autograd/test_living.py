@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from leafgrad import _autograd
-from tests.test_graph import Wrapped
+from tests.trace.test_trace_graph import Wrapped
 
 
 def leaf(*shape: int) -> torch.Tensor:

@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from leafgrad import higher_order_grad, laplacian
-from tests.taylor.networks import NETWORKS, WRITTEN_OUT
-from tests.taylor.oracle import assert_same_thrice, rows
+from tests.derivative.taylor.networks import NETWORKS, WRITTEN_OUT
+from tests.derivative.taylor.oracle import assert_same_thrice, rows
 
 Maker = Callable[[], nn.Module]
 ORDERS = [(1, 0), (0, 2), (1, 1), (2, 1)]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from leafgrad import higher_order_grad
-from tests.taylor.packing import packing
+from tests.derivative.taylor.packing import packing
 
 METHODS: tuple[Any, ...] = ("taylor", "reverse")
 

@@ -5,8 +5,8 @@ import pytest
 from leafgrad._picture.layout import draw
 from leafgrad._picture.svg.svg import links_of, sketches_of
 from leafgrad._picture.view import picture
-from tests.layout.geometry import collisions, overlaps
 from tests.models import MODELS
+from tests.picture.layout.geometry import collisions, overlaps
 
 
 @pytest.mark.parametrize("fold", [True, False], ids=["folded", "in full"])

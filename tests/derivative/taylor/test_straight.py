@@ -10,7 +10,7 @@ from torch import Tensor
 from leafgrad import _autograd, higher_order_grad, laplacian
 from leafgrad._derivative.taylor.kernels.sigmoidal import Bend
 from leafgrad._derivative.taylor.straight import last_bend
-from tests.taylor.oracle import assert_same_at_last, assert_same_thrice, rows
+from tests.derivative.taylor.oracle import assert_same_at_last, assert_same_thrice, rows
 
 METHODS: tuple[Any, ...] = ("taylor", "reverse")
 End = Callable[[Tensor, Tensor], Tensor]  # of a hidden layer and a matrix

@@ -13,7 +13,7 @@ from notebooks import as_notebook, has_notebook
 from leafgrad.claims._reading._read import parse_page
 from leafgrad.claims._versions import broken_bound
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
     file.relative_to(DOCS).with_suffix("").as_posix(): text
     for file in sorted(DOCS.rglob("*.md"))

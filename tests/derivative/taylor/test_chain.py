@@ -13,8 +13,13 @@ from leafgrad._derivative.taylor.kernels import fused
 from leafgrad._derivative.taylor.kernels.fused import Chain
 from leafgrad._derivative.taylor.kernels.plans import recursion
 from leafgrad._derivative.taylor.kernels.sigmoidal import Bend, tanh_slope
-from tests.taylor.oracle import assert_same, assert_same_at_last, assert_same_thrice, rows
-from tests.taylor.packing import packing
+from tests.derivative.taylor.oracle import (
+    assert_same,
+    assert_same_at_last,
+    assert_same_thrice,
+    rows,
+)
+from tests.derivative.taylor.packing import packing
 
 METHODS: tuple[Any, ...] = ("taylor", "reverse")
 ROWS = 10

@@ -14,7 +14,7 @@ from leafgrad._derivative.taylor import propagate
 from leafgrad._derivative.taylor.rules import FITTING, RULES
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Step
-from tests.taylor.oracle import assert_same, assert_same_thrice, gradients, rows
+from tests.derivative.taylor.oracle import assert_same, assert_same_thrice, gradients, rows
 
 Function = Callable[[Tensor, Tensor], Tensor]
 

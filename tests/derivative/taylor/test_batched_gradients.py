@@ -9,8 +9,8 @@ from torch.autograd.functional import hessian, jacobian
 from torch.nn import functional
 
 from leafgrad import higher_order_grad, laplacian
-from tests.taylor.oracle import rows
-from tests.taylor.test_rules import CASES, Function, parameter
+from tests.derivative.taylor.oracle import rows
+from tests.derivative.taylor.test_rules import CASES, Function, parameter
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leafgrad._picture.layout import Box, Drawing, Link, draw
-from tests.layout.geometry import collisions, overlaps, rectangles
+from tests.picture.layout.geometry import collisions, overlaps, rectangles
 
 Graph = tuple[tuple[Box, ...], tuple[Link, ...]]
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from leafgrad import higher_order_grad
-from tests.taylor.oracle import assert_same, assert_same_thrice, rows
+from tests.derivative.taylor.oracle import assert_same, assert_same_thrice, rows
 
 Step = Callable[[Tensor, Tensor, Tensor], Tensor]
 

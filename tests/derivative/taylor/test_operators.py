@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SWEEP = Path(__file__).parents[2] / "benchmarks" / "operators.py"
+SWEEP = Path(__file__).parents[3] / "benchmarks" / "operators.py"
 
 
 def test_no_operator_has_other_derivatives_in_taylor_mode_than_in_reverse_mode() -> None:

@@ -20,9 +20,9 @@ from leafgrad import trace_graph
 from tests.browser import needs_chromium
 from tests.devtools import Browser, Page, chromium
 from tests.models import checkpointed, pinn
-from tests.render.test_piles import blocks
+from tests.picture.test_piles import blocks
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 AXE = Path(os.environ.get("LEAFGRAD_NODE_MODULES", "")) / "axe-core" / "axe.min.js"
 has_site = importlib.util.find_spec("furo") is not None
 needs_axe = pytest.mark.skipif(not AXE.is_file(), reason="LEAFGRAD_NODE_MODULES has no axe-core")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-TUTORIAL = Path(__file__).parent.parent / "docs" / "tutorial"
+TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial"
 INDEX = (TUTORIAL / "index.md").read_text("utf-8")
 
 
