@@ -14,7 +14,8 @@ from leafgrad._graph.nodes import CustomFunction, SavedTensor, Source, TracedEdg
 from leafgrad._graph.summary import TensorSummary
 from leafgrad._record.cut import Cut, CutKind
 from leafgrad._record.record import Recording, record
-from leafgrad._steps.steps import BackwardSteps, Step
+from leafgrad._steps.step import Step
+from leafgrad._steps.steps import BackwardSteps
 from leafgrad._tensor.describe_tensor import TensorDescription, TensorRole, describe_tensor
 from leafgrad._trace.graph_trace import GraphTrace
 from leafgrad._trace.trace_graph import trace_graph

@@ -1,19 +1,16 @@
 """A traced graph as JSON types."""
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leafgrad._display.jsonable import json_types
-
-if TYPE_CHECKING:
-    from leafgrad._graph.nodes import TracedNode
-    from leafgrad._trace.graph_trace import GraphTrace
-
+from leafgrad._graph.graph import Graph
+from leafgrad._graph.nodes import TracedNode
 
 SCHEMA = 1  # grows when a field goes or changes its meaning
 
 
-def as_dict(trace: "GraphTrace") -> dict[str, Any]:
+def as_dict(trace: Graph) -> dict[str, Any]:
     """Give the nodes with all that is known of them, and the graph's own facts."""
     return {
         "schema": SCHEMA,
@@ -26,7 +23,7 @@ def as_dict(trace: "GraphTrace") -> dict[str, Any]:
     }
 
 
-def as_json(trace: "GraphTrace", *, indent: int | None) -> str:
+def as_json(trace: Graph, *, indent: int | None) -> str:
     """Write `as_dict` as JSON text."""
     return json.dumps(as_dict(trace), indent=indent)
 

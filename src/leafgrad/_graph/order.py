@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
+from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import TracedNode
-from leafgrad._trace.graph_trace import GraphTrace
 
 
-def in_backward_order(trace: GraphTrace) -> Iterator[TracedNode]:
+def in_backward_order(trace: Graph) -> Iterator[TracedNode]:
     """Yield the nodes as PyTorch's engine takes them, on one device and in one thread.
 
     Of the nodes whose gradients are complete, leaves come first, then the one that was made last.

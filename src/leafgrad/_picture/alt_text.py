@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from leafgrad._display.units import count, size
+from leafgrad._graph.graph import Graph
+from leafgrad._graph.nodes import SavedTensor, TracedNode
 from leafgrad._picture.box_text import (
     STATES,
     leaf_text,
@@ -15,17 +16,13 @@ from leafgrad._picture.box_text import (
     short,
     turns,
 )
-
-if TYPE_CHECKING:
-    from leafgrad._graph.nodes import SavedTensor, TracedNode
-    from leafgrad._picture.view import Part, Picture
-    from leafgrad._trace.graph_trace import GraphTrace
+from leafgrad._picture.view import Part, Picture
 
 MOST_SENTENCES = 40
 MOST_LEAVES = 12
 
 
-def title(trace: "GraphTrace") -> str:
+def title(trace: Graph) -> str:
     """Name a picture."""
     return f"Autograd graph of {count(len(trace.nodes), 'node')}"
 

@@ -1,21 +1,18 @@
 """A traced graph in the language of Graphviz."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from leafgrad._graph.graph import Graph
+from leafgrad._graph.nodes import TracedEdge, TracedNode
 from leafgrad._picture.labels import label
 
-if TYPE_CHECKING:
-    from leafgrad._graph.nodes import TracedEdge, TracedNode
-    from leafgrad._trace.graph_trace import GraphTrace
 
-
-def dot(trace: "GraphTrace") -> str:
+def dot(trace: Graph) -> str:
     """Write every node and every edge that leads somewhere; roots are on top."""
     return "\n".join(["digraph leafgrad {", *_lines(trace), "}"])
 
 
-def _lines(trace: "GraphTrace") -> Iterator[str]:
+def _lines(trace: Graph) -> Iterator[str]:
     yield '  node [shape=box, fontname="sans-serif"];'
     for node in trace.nodes:
         yield f"  {node.index} [{_attributes(node)}];"

@@ -2,14 +2,12 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from leafgrad._display.units import count
+from leafgrad._graph.graph import Graph
+from leafgrad._graph.nodes import TracedNode
 from leafgrad._picture.labels import label
-
-if TYPE_CHECKING:
-    from leafgrad._graph.nodes import TracedNode
-    from leafgrad._trace.graph_trace import GraphTrace
 
 MOST_EDGES = 500
 MOST_CHARACTERS = 50_000
@@ -23,7 +21,7 @@ class Folding(NamedTuple):
     told: str
 
 
-def mermaid(trace: "GraphTrace") -> str:
+def mermaid(trace: Graph) -> str:
     """Write the finest flowchart that stays within the limits, and say what was folded."""
     edges = sum(edge.target is not None for edge in trace.edges)
     if edges <= MOST_EDGES and len(text := "\n".join(_whole(trace))) <= MOST_CHARACTERS:
@@ -36,7 +34,7 @@ def mermaid(trace: "GraphTrace") -> str:
     return text
 
 
-def _whole(trace: "GraphTrace") -> Iterator[str]:
+def _whole(trace: Graph) -> Iterator[str]:
     yield "flowchart TD"
     for node in trace.nodes:
         yield f"  n{node.index}{_box(label(node), is_leaf=node.is_leaf)}"
@@ -45,7 +43,7 @@ def _whole(trace: "GraphTrace") -> Iterator[str]:
             yield f"  n{edge.source} --> n{edge.target}"
 
 
-def _foldings(trace: "GraphTrace") -> Iterator[Folding]:
+def _foldings(trace: Graph) -> Iterator[Folding]:
     """Fold by module, the innermost first, where modules are known; in the end by kind of node."""
     depths = [node.module.count(".") + 1 for node in trace.nodes if node.module is not None]
     for depth in range(max(depths, default=0), 0, -1):
@@ -66,7 +64,7 @@ def _by_module(depth: int) -> Folding:
     return Folding(box, name, f"module, {count(depth, 'level')} deep")
 
 
-def _folded(trace: "GraphTrace", folding: Folding) -> tuple[list[str], int]:
+def _folded(trace: Graph, folding: Folding) -> tuple[list[str], int]:
     """Write one box for all the nodes that belong together, and one edge from box to box."""
     boxes = defaultdict[Hashable, list["TracedNode"]](list)
     for node in trace.nodes:

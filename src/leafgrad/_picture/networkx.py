@@ -1,15 +1,13 @@
 """A traced graph for networkx."""
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leafgrad._graph.data import node_as_dict
-
-if TYPE_CHECKING:
-    from leafgrad._trace.graph_trace import GraphTrace
+from leafgrad._graph.graph import Graph
 
 
-def as_networkx(trace: "GraphTrace") -> Any:
+def as_networkx(trace: Graph) -> Any:
     """Make a multigraph; networkx is imported here and nowhere else."""
     try:
         nx = importlib.import_module("networkx")

@@ -3,27 +3,24 @@
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from leafgrad._display.table import WIDTH
-
-if TYPE_CHECKING:
-    from leafgrad._graph.nodes import TracedNode
-    from leafgrad._graph.summary import NotFinite, TensorSummary
-    from leafgrad._trace.graph_trace import GraphTrace
+from leafgrad._graph.graph import Graph
+from leafgrad._graph.nodes import TracedNode
+from leafgrad._graph.summary import NotFinite, TensorSummary
 
 ADVICE = "some values not finite; record(values=True) around the forward tells from where"
 Kinds = Mapping[int, "NotFinite | None"]
 Ways = Mapping[int, Sequence[int]]
 
 
-def not_finite(trace: "GraphTrace") -> Iterator[str]:
+def not_finite(trace: Graph) -> Iterator[str]:
     """Tell at which node numbers stop being finite, forward and backward."""
     for sentence in (*_values(trace), *_gradients(trace)):
         yield from textwrap.wrap(sentence, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
-def _values(trace: "GraphTrace") -> Iterator[str]:
+def _values(trace: Graph) -> Iterator[str]:
     bad = [node for node in trace.nodes if _kind(node.values)]
     kinds = {node.index: node.value_turn_kind for node in trace.values_turn}
     for node, kind in _story(trace.values_turn, kinds, _made_of(trace)):
@@ -40,7 +37,7 @@ def _values(trace: "GraphTrace") -> Iterator[str]:
         yield f"values not finite (NaN) at {_named(first)}{_place(first)}, but finite at the root"
 
 
-def _gradients(trace: "GraphTrace") -> Iterator[str]:
+def _gradients(trace: Graph) -> Iterator[str]:
     kinds = {node.index: node.gradient_turn_kind for node in trace.gradients_turn}
     for node, kind in _story(trace.gradients_turn, kinds, _passed_by(trace)):
         yield f"gradients not finite ({kind}) from {_named(node)}{_place(node)}"
@@ -81,7 +78,7 @@ def _reached(start: int, ways: Ways) -> set[int]:
     return reached
 
 
-def _made_of(trace: "GraphTrace") -> Ways:
+def _made_of(trace: Graph) -> Ways:
     """Lead from each node to those whose values, not known to be finite, it was made of."""
     ways = defaultdict[int, list[int]](list)
     for edge in trace.edges:
@@ -93,7 +90,7 @@ def _made_of(trace: "GraphTrace") -> Ways:
     return ways
 
 
-def _passed_by(trace: "GraphTrace") -> Ways:
+def _passed_by(trace: Graph) -> Ways:
     """Lead from each node to those that passed on to it what is not finite."""
     ways = defaultdict[int, list[int]](list)
     for edge in trace.edges:

@@ -3,36 +3,33 @@
 import textwrap
 from collections.abc import Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
 from leafgrad._display.markup import visible
 from leafgrad._display.table import WIDTH, clipped, table
 from leafgrad._display.units import count
+from leafgrad._graph.graph import Graph
+from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode
 from leafgrad._graph.numbers import gradient, value
 from leafgrad._picture.not_finite import not_finite
 from leafgrad._picture.text_folds import folded
-
-if TYPE_CHECKING:
-    from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode
-    from leafgrad._trace.graph_trace import GraphTrace
 
 MOST_NODES = 35
 MOST_IN_A_CELL = 4
 
 
-def text(trace: "GraphTrace") -> str:
+def text(trace: Graph) -> str:
     """Write every node on a line of its own where that fits, else sum them up."""
     body = _listing(trace) if len(trace.nodes) <= MOST_NODES else _summary(trace)
     return "\n".join(map(visible, [*header(trace), "", *body]))
 
 
-def html(trace: "GraphTrace") -> str:
+def html(trace: Graph) -> str:
     """Show the text in a notebook, in the colours of what is around it."""
     style = "color: inherit; background: none; overflow-x: auto"
     return f'<pre style="{style}">{escape(text(trace))}</pre>'
 
 
-def header(trace: "GraphTrace") -> Iterator[str]:
+def header(trace: Graph) -> Iterator[str]:
     """Tell what is true of the whole graph, and what would keep a backward from working."""
     facts = [
         count(len(trace.nodes), "node"),
@@ -49,7 +46,7 @@ def header(trace: "GraphTrace") -> Iterator[str]:
     yield from not_finite(trace)
 
 
-def _listing(trace: "GraphTrace") -> list[str]:
+def _listing(trace: Graph) -> list[str]:
     """List the nodes, with as much of each in its cells as there is room for.
 
     Where that is too little, edges go without the names of their leaves, which have lines of their
@@ -69,7 +66,7 @@ _ROOM = (
 """How many things a cell holds, how many letters of a name there are, and if edges name leaves."""
 
 
-def _rows(trace: "GraphTrace", most: int, letters: int, *, with_names: bool) -> list[str]:
+def _rows(trace: Graph, most: int, letters: int, *, with_names: bool) -> list[str]:
     mixed = not _is_uniform(trace)
     numbers = any(node.values or node.gradients for node in trace.nodes)
     rows = [("", "node", "tensor", "output", "value", "grad", "leads to", "saved")]
@@ -89,7 +86,7 @@ def _rows(trace: "GraphTrace", most: int, letters: int, *, with_names: bool) -> 
     return table(rows, right=(0,))
 
 
-def _summary(trace: "GraphTrace") -> Iterator[str]:
+def _summary(trace: Graph) -> Iterator[str]:
     lines, told = folded(trace)
     yield from map(clipped, lines)
     yield ""
@@ -100,7 +97,7 @@ def _summary(trace: "GraphTrace") -> Iterator[str]:
     yield from textwrap.wrap(f"{told}; .nodes and .to_dict() have them all{named}", WIDTH)
 
 
-def _is_uniform(trace: "GraphTrace") -> bool:
+def _is_uniform(trace: Graph) -> bool:
     return len({_kind(node) for node in trace.nodes}) == 1
 
 
@@ -129,7 +126,7 @@ def _output(node: "TracedNode", most: int, *, with_kind: bool) -> str:
     return f"{shapes} {_kind(node)}" if with_kind else shapes
 
 
-def _edge(edge: "TracedEdge", trace: "GraphTrace", *, with_names: bool) -> str:
+def _edge(edge: "TracedEdge", trace: Graph, *, with_names: bool) -> str:
     if edge.target is None:
         return "none"
     output = f" output {edge.input_nr}" * bool(edge.input_nr)
@@ -160,7 +157,7 @@ STATES = {
 }
 
 
-def _leaves(trace: "GraphTrace") -> str:
+def _leaves(trace: Graph) -> str:
     names = [leaf.leaf_name or f"node {leaf.index}" for leaf in trace.leaves]
     return f"{len(names)}{': ' * bool(names)}{_cell(names)}"
 

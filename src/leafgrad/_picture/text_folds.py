@@ -3,15 +3,12 @@
 import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from leafgrad._display.table import table
 from leafgrad._display.units import count, size
+from leafgrad._graph.graph import Graph
+from leafgrad._graph.nodes import TracedNode
 from leafgrad._picture.runs import Run, runs
-
-if TYPE_CHECKING:
-    from leafgrad._graph.nodes import TracedNode
-    from leafgrad._trace.graph_trace import GraphTrace
 
 MOST_ROWS = 24
 MOST_KINDS = 20
@@ -20,7 +17,7 @@ MOST_NAMES = 4
 Folded = tuple[list[str], str]
 
 
-def folded(trace: "GraphTrace") -> Folded:
+def folded(trace: Graph) -> Folded:
     """Give a few lines for a whole graph, and say how they were folded."""
     if any(node.module is not None for node in trace.nodes):
         return _by_module(trace)
@@ -31,7 +28,7 @@ def folded(trace: "GraphTrace") -> Folded:
     return _by_kind(trace)
 
 
-def _by_module(trace: "GraphTrace") -> Folded:
+def _by_module(trace: Graph) -> Folded:
     """Put modules that differ in a number only on one line, in the order of their first use."""
     groups = defaultdict[str, list["TracedNode"]](list)
     for node in sorted(trace.nodes, key=_by_creation):
@@ -81,14 +78,14 @@ def _turns(nodes: "Sequence[TracedNode]") -> str:
     return "".join([*values[:1], *gradients[:1]])
 
 
-def _by_repetition(trace: "GraphTrace", repeated: Sequence[Run]) -> Folded:
+def _by_repetition(trace: Graph, repeated: Sequence[Run]) -> Folded:
     rows: list[tuple[str, ...]] = [("nodes", "times", "saved", "each time")]
     rows += [_run_row(trace, run) for run in repeated]
     folded_nodes = count(len(trace.nodes), "node")
     return table(rows, right=(1, 2)), f"folded by what repeats: {folded_nodes}"
 
 
-def _run_row(trace: "GraphTrace", run: Run) -> tuple[str, ...]:
+def _run_row(trace: Graph, run: Run) -> tuple[str, ...]:
     stop = run.start + run.period * run.times
     nodes = trace.nodes[run.start : stop]
     saved = sum(len(node.saved) for node in nodes)
@@ -97,7 +94,7 @@ def _run_row(trace: "GraphTrace", run: Run) -> tuple[str, ...]:
     return span, str(run.times), str(saved or ""), names
 
 
-def _by_kind(trace: "GraphTrace") -> Folded:
+def _by_kind(trace: Graph) -> Folded:
     counts = Counter(node.name for node in trace.nodes)
     saved = Counter(trace.nodes[slot.node].name for slot in trace.saved)
     turning = [node for node in trace.nodes if node.value_turns or node.gradient_turns]

@@ -5,14 +5,11 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
 
+from leafgrad._graph.graph import Graph
+from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode
 from leafgrad._picture.modules import Pile, check_modules, piles
 from leafgrad._picture.repeats import Knot, Repeat, folded
-
-if TYPE_CHECKING:
-    from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode
-    from leafgrad._trace.graph_trace import GraphTrace
 
 MOST_IN_FULL = 40
 Fold = bool | str | Collection[str] | None
@@ -86,7 +83,7 @@ class Picture:
     repeats: tuple[Repeat, ...]
 
 
-def picture(trace: "GraphTrace", *, fold: Fold) -> Picture:
+def picture(trace: Graph, *, fold: Fold) -> Picture:
     """Choose what is shown: every node, or if `fold` leaves within others and repeats once.
 
     None folds what has more than `MOST_IN_FULL` nodes. The paths of modules fold these as well.
@@ -160,7 +157,7 @@ def _end(edge: "TracedEdge", within: Within) -> Hashable:
 
 
 def _parts(
-    trace: "GraphTrace", knots: Sequence[Knot], heads: Mapping[int, Pile], within: Within
+    trace: Graph, knots: Sequence[Knot], heads: Mapping[int, Pile], within: Within
 ) -> Iterator[Part]:
     outputs = defaultdict[int, set[int]](set)
     for place, output in chain.from_iterable(knot.ways for knot in knots):

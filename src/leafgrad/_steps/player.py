@@ -1,22 +1,19 @@
 """A backward pass to step through: a picture, buttons and a list of what happens."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from leafgrad._display.markup import Markup, element, text
 from leafgrad._display.page import document, resource
+from leafgrad._graph.graph import Graph
+from leafgrad._graph.nodes import TracedNode
 from leafgrad._picture.alt_text import title
 from leafgrad._picture.box_text import numbers
 from leafgrad._picture.svg.svg import drawing_of, framed
 from leafgrad._picture.view import picture
 from leafgrad._steps.sentences import short
-
-if TYPE_CHECKING:
-    from leafgrad._graph.nodes import TracedNode
-    from leafgrad._steps.steps import BackwardSteps, Step
-    from leafgrad._trace.graph_trace import GraphTrace
+from leafgrad._steps.step import Step
 
 Writing = tuple[int, str, str]
 """The box of which node gets which line, and what stands there."""
@@ -29,10 +26,10 @@ BUTTONS = (
 )
 
 
-def page(told: "BackwardSteps") -> str:
+def page(trace: Graph, steps: Sequence[Step]) -> str:
     """Write a page that holds nothing else."""
-    called = f"{title(told.trace)}, step by step"
-    content = element("main", element("h1", text(called)), fragment(told))
+    called = f"{title(trace)}, step by step"
+    content = element("main", element("h1", text(called)), fragment(trace, steps))
     return document(called, PAGE, content, resource("leafgrad._steps", "player.js"))
 
 
@@ -43,9 +40,9 @@ h1{font-size:1.2rem}
 """
 
 
-def fragment(told: "BackwardSteps") -> Markup:
+def fragment(trace: Graph, steps: Sequence[Step]) -> Markup:
     """Write what a notebook shows; without JavaScript it is the picture and the list."""
-    trace, named = told.trace, _named(told.trace)
+    named = _named(trace)
     buttons = (
         element("button", text(face), type="button", data_do=does, aria_label=label, title=label)
         for does, face, label in BUTTONS
@@ -58,7 +55,7 @@ def fragment(told: "BackwardSteps") -> Markup:
         framed(trace, drawing_of(named, picture(named, fold=False))),
         element(
             "ol",
-            *(element("li", text(step.sentence)) for step in told.steps),
+            *(element("li", text(step.sentence)) for step in steps),
             aria_label="All steps in words",
             tabindex="0",
         ),
@@ -66,20 +63,20 @@ def fragment(told: "BackwardSteps") -> Markup:
         class_="leafgrad-steps",
         role="group",
         aria_label="Backward, step by step",
-        data_steps=json.dumps([_sign(step, trace) for step in told.steps]),
+        data_steps=json.dumps([_sign(step, trace) for step in steps]),
     )
 
 
 HINT = "Next, or the right arrow key, goes on; the left one goes back, Home and End to the ends."
 
 
-def _named(trace: "GraphTrace") -> "GraphTrace":
+def _named(trace: Graph) -> Graph:
     """Let each box show what the sentences call its node."""
     nodes = tuple(replace(node, tensor_names=(short(node),)) for node in trace.nodes)
     return replace(trace, nodes=nodes, roots=tuple(nodes[root.index] for root in trace.roots))
 
 
-def _sign(step: "Step", trace: "GraphTrace") -> dict[str, object]:
+def _sign(step: Step, trace: Graph) -> dict[str, object]:
     """Tell the script which box and which way light up, and what is written where."""
     ways = [
         (edge.source, edge.output_nr)
@@ -91,7 +88,7 @@ def _sign(step: "Step", trace: "GraphTrace") -> dict[str, object]:
     return {"node": step.node, "way": way, "writes": [*_writings(step, trace)]}
 
 
-def _writings(step: "Step", trace: "GraphTrace") -> Iterator[Writing]:
+def _writings(step: Step, trace: Graph) -> Iterator[Writing]:
     node = trace.nodes[step.node]
     yield from _lines(node, "value" if step.kind == "value" else "grad")
     if step.edge is not None:
@@ -101,5 +98,5 @@ def _writings(step: "Step", trace: "GraphTrace") -> Iterator[Writing]:
             yield edge.target or 0, "grad", f"grad {edge.gradient_so_far}"
 
 
-def _lines(node: "TracedNode", style: str) -> Iterator[Writing]:
+def _lines(node: TracedNode, style: str) -> Iterator[Writing]:
     yield from ((node.index, style, line.text) for line in numbers(node) if line.style == style)

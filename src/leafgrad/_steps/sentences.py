@@ -1,15 +1,11 @@
 """The sentences of a backward pass: what happened at each step."""
 
-from typing import TYPE_CHECKING
-
+from leafgrad._graph.graph import Graph
+from leafgrad._graph.nodes import TracedEdge, TracedNode
 from leafgrad._graph.numbers import UNKNOWN, gradient, number
 from leafgrad._graph.numbers import value as value_text
+from leafgrad._graph.summary import TensorSummary
 from leafgrad._picture.box_text import shape
-
-if TYPE_CHECKING:
-    from leafgrad._graph.nodes import TracedEdge, TracedNode
-    from leafgrad._graph.summary import TensorSummary
-    from leafgrad._trace.graph_trace import GraphTrace
 
 LOCAL = {
     "CosBackward0": "-sin({0})",
@@ -27,7 +23,7 @@ LOCAL = {
 CONSTANT = "a constant"
 
 
-def value(node: "TracedNode", trace: "GraphTrace") -> str:
+def value(node: "TracedNode", trace: Graph) -> str:
     """Tell what a leaf holds, or what an operation made of what."""
     made = value_text(node)
     if made == UNKNOWN:
@@ -40,14 +36,14 @@ def value(node: "TracedNode", trace: "GraphTrace") -> str:
     return f"Forward: {_called(node)} is {made}, made from {' and '.join(given) or 'nothing'}."
 
 
-def start(root: "TracedNode", trace: "GraphTrace") -> str:
+def start(root: "TracedNode", trace: Graph) -> str:
     """Tell where a backward starts, and with what if nothing else arrives there."""
     alone = all(edge.target != root.index for edge in trace.edges)
     first = f" with the gradient {gradient(root)}" * alone
     return f"Backward starts at {_called(root)}{first}."
 
 
-def passed(edge: "TracedEdge", trace: "GraphTrace", hooked: str, *, is_first: bool) -> str:
+def passed(edge: "TracedEdge", trace: Graph, hooked: str, *, is_first: bool) -> str:
     """Tell what a node makes of what arrived, and for whom."""
     node, target = trace.nodes[edge.source], trace.nodes[edge.target or 0]
     where = f"Backward: at {_called(node)}, "
@@ -63,7 +59,7 @@ def passed(edge: "TracedEdge", trace: "GraphTrace", hooked: str, *, is_first: bo
     return f"{where}{made} {_full((edge.gradient,))}, for {short(target)}.{added}"
 
 
-def _rule(node: "TracedNode", edge: "TracedEdge", trace: "GraphTrace") -> str:
+def _rule(node: "TracedNode", edge: "TracedEdge", trace: Graph) -> str:
     """Write the local derivative as a formula where it is known and all in it has a name."""
     others = [other for other in node.edges if other is not edge]
     places = [edge.target, *(other.target for other in others)]
@@ -85,7 +81,7 @@ def _factor(node: "TracedNode", edge: "TracedEdge") -> str | None:
     return None
 
 
-def _first(edge: "TracedEdge", trace: "GraphTrace") -> str:
+def _first(edge: "TracedEdge", trace: Graph) -> str:
     """Tell how many will arrive where this is the first."""
     place = edge.target, edge.input_nr
     there = [one for one in trace.edges if (one.target, one.input_nr) == place and one.gradient]

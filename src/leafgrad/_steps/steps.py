@@ -2,37 +2,16 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 from leafgrad._display.jsonable import json_types
 from leafgrad._display.markup import visible
+from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import TracedEdge, TracedNode
 from leafgrad._steps import player, sentences
-
-if TYPE_CHECKING:
-    from leafgrad._trace.graph_trace import GraphTrace
+from leafgrad._steps.step import Kind, Step
 
 MOST_NODES = 40
-Kind = Literal["value", "start", "pass", "complete"]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Step:
-    """One thing that happened.
-
-    Attributes:
-        kind: ``"value"``: an operation made something, or a leaf holds it; ``"start"``: a backward
-            starts; ``"pass"``: a node passes a gradient on along an edge; ``"complete"``: all
-            gradients of a leaf have arrived.
-        node: The index of the node at which it happened.
-        edge: Which edge of the node, for a ``"pass"``.
-        sentence: What happened, in words.
-    """
-
-    kind: Kind
-    node: int
-    edge: int | None
-    sentence: str
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -46,7 +25,7 @@ class BackwardSteps:
         steps: What happened, in order.
     """
 
-    trace: "GraphTrace"
+    trace: Graph
     steps: tuple[Step, ...]
 
     def __str__(self) -> str:
@@ -58,7 +37,7 @@ class BackwardSteps:
         return f"<BackwardSteps: {len(self.steps)} of them>"
 
     def _repr_html_(self) -> str:
-        return player.fragment(self)
+        return player.fragment(self.trace, self.steps)
 
     def to_html(self) -> str:
         """Write a page of its own to step through.
@@ -77,7 +56,7 @@ class BackwardSteps:
             >>> steps.to_html()[:15]
             '<!doctype html>'
         """
-        return player.page(self)
+        return player.page(self.trace, self.steps)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the steps as JSON types.
@@ -96,7 +75,7 @@ class BackwardSteps:
         return {"steps": json_types(self.steps)}
 
 
-def steps_of(trace: "GraphTrace") -> BackwardSteps:
+def steps_of(trace: Graph) -> BackwardSteps:
     """Tell a trace with gradients step by step, or say why there is nothing to tell."""
     if not any(node.gradients for node in trace.nodes):
         raise ValueError(
@@ -111,7 +90,7 @@ def steps_of(trace: "GraphTrace") -> BackwardSteps:
     return BackwardSteps(trace=trace, steps=(*_forward(trace), *_backward(trace)))
 
 
-def _forward(trace: "GraphTrace") -> Iterator[Step]:
+def _forward(trace: Graph) -> Iterator[Step]:
     """Tell the values: the leaves, then the operations in the order in which they ran."""
     shown = [node for node in trace.nodes if node.values]
     shown.sort(key=lambda node: -1 if node.created is None else node.created)
@@ -119,7 +98,7 @@ def _forward(trace: "GraphTrace") -> Iterator[Step]:
         yield _step("value", node, sentences.value(node, trace))
 
 
-def _backward(trace: "GraphTrace") -> Iterator[Step]:
+def _backward(trace: Graph) -> Iterator[Step]:
     """Tell the gradients, in the order in which the engine took the nodes."""
     for root in trace.roots:
         yield _step("start", root, sentences.start(root, trace))

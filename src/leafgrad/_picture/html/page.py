@@ -2,11 +2,12 @@
 
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leafgrad._display.markup import Markup, element, text, visible
 from leafgrad._display.page import document, resource
 from leafgrad._display.units import count
+from leafgrad._graph.graph import Graph
 from leafgrad._picture.alt_text import title
 from leafgrad._picture.layout import Place
 from leafgrad._picture.module_calls import ModuleCall, module_calls, order_of
@@ -14,9 +15,6 @@ from leafgrad._picture.svg.boxes import Sketch, drawn, sketch
 from leafgrad._picture.svg.style import CLASS
 from leafgrad._picture.svg.svg import MOST_PARTS, drawing_of, tells_kind, too_large
 from leafgrad._picture.view import MOST_IN_FULL, Picture, picture
-
-if TYPE_CHECKING:
-    from leafgrad._trace.graph_trace import GraphTrace
 
 HINT = (
     "Point at a box to read what it is, select it to light its paths, and another with Paths or "
@@ -31,7 +29,7 @@ KEY_FOR_REPEATS = ", f folds what repeats"
 KEYS_FOR_MODULES = ", m folds the module around, Enter unfolds it"
 
 
-def page(trace: "GraphTrace") -> str:
+def page(trace: Graph) -> str:
     """Write the page: the graph folded and in full, or whichever of them is not too large."""
     shown = _shown(trace)
     start = shown[0] if len(trace.nodes) > MOST_IN_FULL else shown[-1]
@@ -47,7 +45,8 @@ def page(trace: "GraphTrace") -> str:
     is_large = len(trace.nodes) > MOST_PARTS
     hint = HINT + FOLDED_ONLY.format(nodes=len(trace.nodes), most=MOST_PARTS) * is_large
     code = Markup(
-        resource("leafgrad._picture.html", "layout.js") + resource("leafgrad._render", "page.js")
+        resource("leafgrad._picture.html", "layout.js")
+        + resource("leafgrad._picture.html", "page.js")
     )
     content = (
         _header(trace, folds=folds, is_folded=start is shown[0], levels=levels),
@@ -61,7 +60,7 @@ def page(trace: "GraphTrace") -> str:
     )
 
 
-def _shown(trace: "GraphTrace") -> list[Picture]:
+def _shown(trace: Graph) -> list[Picture]:
     """Choose it folded and in full, but for what is too large and what a fold does not change."""
     folded = picture(trace, fold=True)
     if len(folded.parts) > MOST_PARTS:
@@ -81,7 +80,7 @@ class _View:
     calls: list[ModuleCall]
 
 
-def _view(trace: "GraphTrace", shown: Picture) -> _View:
+def _view(trace: Graph, shown: Picture) -> _View:
     whole = drawing_of(trace, shown)
     order = order_of(shown)
     calls = [*module_calls(shown, order)]
@@ -106,7 +105,7 @@ def _view(trace: "GraphTrace", shown: Picture) -> _View:
     )
 
 
-def _sketched(trace: "GraphTrace", call: ModuleCall) -> Sketch:
+def _sketched(trace: Graph, call: ModuleCall) -> Sketch:
     ways = len(call.part.ways)
     return sketch(call.part, with_kind=tells_kind(trace), arrivals=ways, nbytes=0)
 
@@ -124,7 +123,7 @@ def _json(data: object) -> Markup:
     return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))
 
 
-def _header(trace: "GraphTrace", *, folds: bool, is_folded: bool, levels: int) -> Markup:
+def _header(trace: Graph, *, folds: bool, is_folded: bool, levels: int) -> Markup:
     pressed = "true" if is_folded else "false"
     return element(
         "header",

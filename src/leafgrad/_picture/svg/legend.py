@@ -3,19 +3,16 @@
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from leafgrad._display.markup import Markup, element, path, text
 from leafgrad._display.text_width import OF_LATIN
 from leafgrad._display.units import size
+from leafgrad._graph.graph import Graph
+from leafgrad._graph.nodes import SavedTensor
 from leafgrad._picture.svg.boxes import BAR, CORNER, Sketch, behind, rect, stub
 from leafgrad._picture.svg.style import FACT_SIZE
 from leafgrad._picture.text import header
-
-if TYPE_CHECKING:
-    from leafgrad._graph.nodes import SavedTensor
-    from leafgrad._picture.view import Part
-    from leafgrad._trace.graph_trace import GraphTrace
+from leafgrad._picture.view import Part
 
 SIGN = 40.0
 LINE = 20.0
@@ -37,7 +34,7 @@ class Legend:
     height: float
 
 
-def legend(trace: "GraphTrace", sketches: Sequence[Sketch], most: int) -> Legend:
+def legend(trace: Graph, sketches: Sequence[Sketch], most: int) -> Legend:
     """Lay out what is true of the graph, then those signs that the picture uses.
 
     Args:

@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from leafgrad._display.markup import Markup, coordinate, element, path, text
+from leafgrad._graph.graph import Graph
 from leafgrad._picture import text as graph_text
 from leafgrad._picture.alt_text import description, title
 from leafgrad._picture.box_text import own_bytes
@@ -17,9 +17,6 @@ from leafgrad._picture.svg.legend import Legend, head, legend
 from leafgrad._picture.svg.style import CLASS, FRAME, FRAME_STYLE, STYLE
 from leafgrad._picture.view import Fold, Picture, picture
 
-if TYPE_CHECKING:
-    from leafgrad._trace.graph_trace import GraphTrace
-
 MOST_PARTS = 3000
 MOST_IN_NOTEBOOK = 200
 LEAST_SCALE = 0.8
@@ -29,7 +26,7 @@ MARGIN = 12.0
 HEAD = 6.0
 
 
-def svg(trace: "GraphTrace", *, fold: Fold) -> str:
+def svg(trace: Graph, *, fold: Fold) -> str:
     """Draw a graph, or refuse one that is too large to look at."""
     if fold is False and len(trace.nodes) > MOST_PARTS:
         raise ValueError(too_large(trace, len(trace.nodes)))
@@ -39,7 +36,7 @@ def svg(trace: "GraphTrace", *, fold: Fold) -> str:
     return drawing_of(trace, shown).markup
 
 
-def too_large(trace: "GraphTrace", boxes: int) -> str:
+def too_large(trace: Graph, boxes: int) -> str:
     """Say that a picture has too many boxes, and which fold, if any, leaves few enough."""
     cure = "trace a part of the graph, from a tensor nearer to the leaves"
     folds: list[Fold] = [True, *["*"] * any(node.module for node in trace.nodes)]
@@ -65,7 +62,7 @@ class Drawn:
     markup: Markup
 
 
-def drawing_of(trace: "GraphTrace", shown: Picture) -> Drawn:
+def drawing_of(trace: Graph, shown: Picture) -> Drawn:
     """Draw what was chosen to be shown."""
     sketches = sketches_of(trace, shown)
     links = links_of(shown)
@@ -113,7 +110,7 @@ def drawing_of(trace: "GraphTrace", shown: Picture) -> Drawn:
     )
 
 
-def html(trace: "GraphTrace") -> str:
+def html(trace: Graph) -> str:
     """Show a picture in a notebook, or the text where the picture would be too large."""
     shown = picture(trace, fold=None)
     if len(shown.parts) > MOST_IN_NOTEBOOK:
@@ -121,7 +118,7 @@ def html(trace: "GraphTrace") -> str:
     return framed(trace, drawing_of(trace, shown))
 
 
-def framed(trace: "GraphTrace", whole: Drawn) -> Markup:
+def framed(trace: Graph, whole: Drawn) -> Markup:
     """Frame a picture so that it shrinks a little, or else scrolls from the root on."""
     full, least = coordinate(whole.width), coordinate(whole.width * LEAST_SCALE)
     return element(
@@ -146,7 +143,7 @@ def _moved(x: float, y: float) -> str:
     return f"translate({coordinate(x)} {coordinate(y)})"
 
 
-def sketches_of(trace: "GraphTrace", shown: Picture) -> list[Sketch]:
+def sketches_of(trace: Graph, shown: Picture) -> list[Sketch]:
     """Write and measure every part, with room for bars where there is something to compare."""
     arrivals = Counter(place for part in shown.parts for place, _ in part.ways)
     with_kind = tells_kind(trace)
@@ -158,7 +155,7 @@ def sketches_of(trace: "GraphTrace", shown: Picture) -> list[Sketch]:
     ]
 
 
-def tells_kind(trace: "GraphTrace") -> bool:
+def tells_kind(trace: Graph) -> bool:
     """Say whether data types and devices differ, so that every box must tell its own."""
     return len({(node.dtype, node.device) for node in trace.nodes}) > 1
 

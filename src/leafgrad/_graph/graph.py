@@ -1,0 +1,80 @@
+"""A graph as a value: its nodes, and what follows from them."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from leafgrad._graph.memory import GraphMemory, memory_of
+from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Graph:
+    """The nodes of a graph, and the facts about them; what draws a graph takes one of these.
+
+    Attributes:
+        nodes: Every node, each one before its successors; ``nodes[i].index == i``.
+        roots: The nodes at which a backward from the outputs would start.
+    """
+
+    nodes: tuple[TracedNode, ...]
+    roots: tuple[TracedNode, ...]
+
+    @cached_property
+    def edges(self) -> tuple[TracedEdge, ...]:
+        """Every edge, node by node, also those that lead nowhere."""
+        return tuple(edge for node in self.nodes for edge in node.edges)
+
+    @cached_property
+    def leaves(self) -> tuple[TracedNode, ...]:
+        """The nodes that accumulate into a leaf tensor."""
+        return tuple(node for node in self.nodes if node.is_leaf)
+
+    @cached_property
+    def sinks(self) -> tuple[TracedNode, ...]:
+        """The nodes that no edge leads on from."""
+        return tuple(node for node in self.nodes if all(e.target is None for e in node.edges))
+
+    @cached_property
+    def saved(self) -> tuple[SavedTensor, ...]:
+        """Everything that is kept for backward, node by node."""
+        return tuple(saved for node in self.nodes for saved in node.saved)
+
+    @cached_property
+    def memory(self) -> GraphMemory:
+        """What the graph keeps alive for backward, in all and by node, kind, module and line."""
+        return memory_of(self.nodes)
+
+    @cached_property
+    def depth(self) -> int:
+        """The number of edges on the longest path from a root."""
+        depths = [0] * len(self.nodes)
+        for edge in self.edges:
+            if edge.target is not None:
+                depths[edge.target] = max(depths[edge.target], depths[edge.source] + 1)
+        return max(depths)
+
+    @cached_property
+    def values_turn(self) -> tuple[TracedNode, ...]:
+        """The nodes at which values stop being finite, in the order of the operations.
+
+        At each of them a NaN or an infinity came up, or came in by an input without a gradient, and
+        went on to a root. `TracedNode.value_turn_kind` tells which. What is gone before, such as
+        the infinities of a mask that a softmax makes zeros of, is none.
+        """
+        turns = [node for node in self.nodes if node.value_turns]
+        return tuple(sorted(turns, key=lambda node: -1 if node.created is None else node.created))
+
+    @cached_property
+    def gradients_turn(self) -> tuple[TracedNode, ...]:
+        """The nodes at which gradients stop being finite, in the order of the backward.
+
+        At each of them a NaN or an infinity came up and went on to a sink.
+        `TracedNode.gradient_turn_kind` tells which.
+        """
+        turns = [node for node in self.nodes if node.gradient_turns]
+        return tuple(sorted(turns, key=lambda node: node.visited or 0))
+
+    @cached_property
+    def is_freed(self) -> bool:
+        """Whether a saved tensor of any node is gone, so that a whole backward would fail."""
+        return any(node.is_freed for node in self.nodes)

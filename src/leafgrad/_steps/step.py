@@ -1,0 +1,25 @@
+"""One step of a backward pass."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["value", "start", "pass", "complete"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """One thing that happened.
+
+    Attributes:
+        kind: ``"value"``: an operation made something, or a leaf holds it; ``"start"``: a backward
+            starts; ``"pass"``: a node passes a gradient on along an edge; ``"complete"``: all
+            gradients of a leaf have arrived.
+        node: The index of the node at which it happened.
+        edge: Which edge of the node, for a ``"pass"``.
+        sentence: What happened, in words.
+    """
+
+    kind: Kind
+    node: int
+    edge: int | None
+    sentence: str
