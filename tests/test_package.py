@@ -20,8 +20,7 @@ import leafgrad
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "leafgrad"
-PROVER = sorted((PACKAGE / "claims").rglob("*.py"))
-LIBRARY = sorted(set(PACKAGE.rglob("*.py")) - set(PROVER))
+LIBRARY = sorted(PACKAGE.rglob("*.py"))
 DOOR = sorted((PACKAGE / "_autograd").rglob("*.py"))
 
 # --- The surface
@@ -263,11 +262,6 @@ def test_what_draws_knows_values_only(module: Path) -> None:
     assert imported <= sys.stdlib_module_names | {"leafgrad"}
 
 
-@pytest.mark.parametrize("module", PROVER, ids=name)
-def test_the_prover_imports_nothing_of_the_library(module: Path) -> None:
-    assert own_modules(module.read_text("utf-8")) <= {"claims"}
-
-
 @pytest.mark.parametrize(
     ("source", "modules"),
     [
@@ -277,7 +271,7 @@ def test_the_prover_imports_nothing_of_the_library(module: Path) -> None:
         ("from leafgrad._taylor.engine import replay", {"_taylor"}),
         ("from . import _layout", {"_layout"}),
         ("from ._render import svg", {"_render"}),
-        ("def late():\n    from leafgrad.claims import ledger", {"claims"}),
+        ("def late():\n    from leafgrad._steps import Step", {"_steps"}),
         ("if TYPE_CHECKING:\n    from leafgrad._graph import GraphTrace", set()),
         ("import torch, json", set()),
     ],
@@ -286,18 +280,8 @@ def test_an_import_of_ours_is_seen_however_it_is_spelled(source: str, modules: s
     assert own_modules(source) == modules
 
 
-def test_the_parts_of_the_prover_import_one_way() -> None:
-    arrows: dict[str, set[str]] = {}
-    for module in PROVER:
-        home = module.relative_to(PACKAGE / "claims").with_suffix("").parts[0]
-        paths = (path.split(".") for path in imported_modules(module.read_text("utf-8")))
-        parts = {path[2] for path in paths if path[:2] == ["leafgrad", "claims"]}
-        arrows.setdefault(home, set()).update(parts - {home})
-    TopologicalSorter(arrows).prepare()
-
-
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BEHIND_THE_SURFACE = re.compile(r"\b(?:from|import) leafgrad\.(?!claims)|\bleafgrad\._\w")
+BEHIND_THE_SURFACE = re.compile(r"\b(?:from|import) leafgrad\.|\bleafgrad\._\w")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
@@ -380,7 +364,6 @@ leafgrad.describe_tensor, leafgrad.higher_order_grad, leafgrad.trace_graph
 arrived = {name.split(".")[0] for name in set(sys.modules) - modules_before}
 assert state() == state_before
 print(*sorted(arrived - sys.stdlib_module_names))
-print(*sorted(name for name in sys.modules if name.startswith("leafgrad.claims")))
 """
 
 
@@ -391,7 +374,7 @@ def test_importing_it_warns_of_nothing_changes_nothing_and_brings_only_itself() 
         text=True,
         check=False,
     )
-    assert (run.stdout, run.stderr, run.returncode) == ("leafgrad\n\n", "", 0)
+    assert (run.stdout, run.stderr, run.returncode) == ("leafgrad\n", "", 0)
 
 
 # --- What is shipped
@@ -400,7 +383,7 @@ def test_importing_it_warns_of_nothing_changes_nothing_and_brings_only_itself() 
 def test_the_wheel_holds_every_module_and_says_that_it_is_typed(tmp_path: Path) -> None:
     wheel = next(WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"]))
     names = set(zipfile.ZipFile(wheel).namelist())
-    modules = {path.relative_to(ROOT / "src").as_posix() for path in [*LIBRARY, *PROVER]}
+    modules = {path.relative_to(ROOT / "src").as_posix() for path in LIBRARY}
     assert modules | {"leafgrad/py.typed"} <= names
     assert not [name for name in names if name.startswith(("tests", "docs"))]
 
