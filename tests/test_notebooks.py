@@ -10,7 +10,7 @@ import torch
 from nbformat import NotebookNode
 from notebooks import as_notebook, has_notebook
 
-from sphinx_claims._reading._read import parse_page
+from sphinx_claims._reading.read import parse_page
 from sphinx_claims._versions import broken_bound
 
 DOCS = Path(__file__).parent.parent / "docs"

@@ -14,10 +14,10 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
 from sphinx_claims._config import Config
-from sphinx_claims._executing._workers import Workers
-from sphinx_claims._judging._site import judge_page
-from sphinx_claims._judging._verdict import PageVerdict
-from sphinx_claims._reading._read import parse_page
+from sphinx_claims._executing.workers import Workers
+from sphinx_claims._judging.site import judge_page
+from sphinx_claims._judging.verdict import PageVerdict
+from sphinx_claims._reading.read import parse_page
 
 Judge = Callable[..., PageVerdict]
 COLOUR = r"\x1b\[[0-9;]*m"

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from sphinx_claims._config import Config
-from sphinx_claims._executing._workers import Workers
-from sphinx_claims._judging._site import judge_page
+from sphinx_claims._executing.workers import Workers
+from sphinx_claims._judging.site import judge_page
 from sphinx_claims._page import Page
-from sphinx_claims._reading._read import parse_page
+from sphinx_claims._reading.read import parse_page
 
 PAGE = "```{code-cell} python\nfrom helper import number\nassert number == 1\n```\n"
 

@@ -13,11 +13,11 @@ import pytest
 import yaml
 
 from sphinx_claims._config import Config
-from sphinx_claims._executing._workers import Workers
-from sphinx_claims._judging._site import judge_page
-from sphinx_claims._judging._verdict import PageVerdict
-from sphinx_claims._reading._include import unjudged
-from sphinx_claims._reading._read import parse_page
+from sphinx_claims._executing.workers import Workers
+from sphinx_claims._judging.site import judge_page
+from sphinx_claims._judging.verdict import PageVerdict
+from sphinx_claims._reading.include import unjudged
+from sphinx_claims._reading.read import parse_page
 
 CORPUS = Path(__file__).parent / "corpus"
 Judge = Callable[[Path], PageVerdict]

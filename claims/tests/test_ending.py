@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sphinx_claims._judging._verdict import PageVerdict
+from sphinx_claims._judging.verdict import PageVerdict
 
 Judge = Callable[..., PageVerdict]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from sphinx_claims._config import Config
-from sphinx_claims._executing._docstrings import find_docstrings
-from sphinx_claims._executing._workers import Workers
-from sphinx_claims._judging._site import prove
-from sphinx_claims._judging._verdict import PageVerdict
+from sphinx_claims._executing.docstrings import find_docstrings
+from sphinx_claims._executing.workers import Workers
+from sphinx_claims._judging.site import prove
+from sphinx_claims._judging.verdict import PageVerdict
 
 Judge = Callable[[str], PageVerdict]
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from sphinx.errors import ExtensionError
 
-from sphinx_claims._sphinx._order import shows_others
+from sphinx_claims._sphinx.order import shows_others
 
 Building = Any
 """The fixture `build`: a small site that builds itself."""

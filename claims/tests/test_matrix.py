@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sphinx_claims.__main__ import main
-from sphinx_claims._judging._digest import digest
-from sphinx_claims._reading._read import parse_page
+from sphinx_claims._judging.digest import digest
+from sphinx_claims._reading.read import parse_page
 
 CLAIM = ":::{{claim}} {id}\n{sentence}\n:::\n\n{{claim}}`1 + 1 == {number}`\n\n"
 TWO = CLAIM.format(id="sums/two", sentence="A sum.", number=2)

@@ -9,13 +9,13 @@ import pytest
 
 from sphinx_claims.__main__ import main
 from sphinx_claims._config import Config
-from sphinx_claims._executing._workers import Workers
-from sphinx_claims._judging._remembered import mutants_killed, remembered
-from sphinx_claims._mutating._mutants import mutants, names_needed
-from sphinx_claims._mutating._mutate import mutate_page
-from sphinx_claims._mutating._sharpness import Fate, MutatedClaim
+from sphinx_claims._executing.workers import Workers
+from sphinx_claims._judging.remembered import mutants_killed, remembered
+from sphinx_claims._mutating.mutants import mutants, names_needed
+from sphinx_claims._mutating.mutate import mutate_page
+from sphinx_claims._mutating.sharpness import Fate, MutatedClaim
 from sphinx_claims._page import Cell, Doctest, Inline, Step
-from sphinx_claims._reading._read import parse_page
+from sphinx_claims._reading.read import parse_page
 
 Building = Any
 Mutated = Callable[[str], MutatedClaim]

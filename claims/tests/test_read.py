@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from sphinx_claims._config import Config, find_pages
-from sphinx_claims._judging._site import read_pages
+from sphinx_claims._judging.site import read_pages
 from sphinx_claims._page import Cell, Escape
-from sphinx_claims._reading._read import parse_page, read_page
+from sphinx_claims._reading.read import parse_page, read_page
 
 CELL = "```{code-cell} python\nx = 1\ny = 2\n```\n"
 

@@ -5,9 +5,9 @@ from importlib import metadata
 
 import pytest
 
-from sphinx_claims._judging._verdict import ClaimVerdict, PageVerdict
+from sphinx_claims._judging.verdict import ClaimVerdict, PageVerdict
 from sphinx_claims._page import Claim
-from sphinx_claims._reading._read import parse_page
+from sphinx_claims._reading.read import parse_page
 from sphinx_claims._versions import broken_bound
 
 Judge = Callable[[str], PageVerdict]

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from sphinx_claims._judging._verdict import PageVerdict
-from sphinx_claims._mutating._world import World
-from sphinx_claims._mutating._worlds import WORLDS
+from sphinx_claims._judging.verdict import PageVerdict
+from sphinx_claims._mutating.world import World
+from sphinx_claims._mutating.worlds import WORLDS
 
 Judge = Callable[[str], PageVerdict]
 
@@ -186,15 +186,15 @@ def test_a_world_is_what_its_name_says(world: World, judge: Judge) -> None:
         return [check.passed for check in checks] == [True]
 
     place = f"WORLDS[{WORLDS.index(world)}]"
-    entering = f"from sphinx_claims._mutating._worlds import WORLDS; {place}.enter()"
+    entering = f"from sphinx_claims._mutating.worlds import WORLDS; {place}.enter()"
     assert is_seen(after=entering)
     assert not is_seen()
 
 
 USED = """\
 import torch
-from sphinx_claims._mutating._world import watch
-from sphinx_claims._mutating._worlds import WORLDS
+from sphinx_claims._mutating.world import watch
+from sphinx_claims._mutating.worlds import WORLDS
 
 used = watch(WORLDS)
 x = torch.tensor(3.0, requires_grad=True)
@@ -219,7 +219,7 @@ assert sorted(used) == [
 """
 ABSENT = """\
 import torch
-from sphinx_claims._mutating._world import World
+from sphinx_claims._mutating.world import World
 
 targets = ("torch.Tensor.no_such_method", "torch.Tensor.sin")
 World(name="sin is wrong", targets=targets, broken=lambda _: lambda _: "wrong").enter()

@@ -10,6 +10,6 @@ __all__ = ["setup"]
 
 def setup(app: "Sphinx") -> dict[str, Any]:
     """Set up the Sphinx extension."""
-    from sphinx_claims._sphinx._extension import setup as set_up  # noqa: PLC0415 - pages run without Sphinx
+    from sphinx_claims._sphinx.extension import setup as set_up  # noqa: PLC0415 - pages run without Sphinx
 
     return set_up(app)

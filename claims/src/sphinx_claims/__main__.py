@@ -44,7 +44,7 @@ def _watch(options: argparse.Namespace) -> int:
 
 
 def _mutate(options: argparse.Namespace) -> int:
-    from sphinx_claims._mutating._mutation import mutate  # noqa: PLC0415 - where it is asked for
+    from sphinx_claims._mutating.mutation import mutate  # noqa: PLC0415 - where it is asked for
 
     return 0 if mutate(options.paths, options.json, survivors=options.survivors) else 1
 

@@ -13,8 +13,8 @@ import pytest
 from sphinx_claims._config import TABLE, Config, read_config
 
 if TYPE_CHECKING:
-    from sphinx_claims._judging._prover import Prover
-    from sphinx_claims._judging._site import SiteVerdict
+    from sphinx_claims._judging.prover import Prover
+    from sphinx_claims._judging.site import SiteVerdict
 
 REST = "page"
 """The item of what belongs to no claim; the id of a claim has a slash."""
@@ -34,7 +34,7 @@ class _Project:
     @functools.cached_property
     def prover(self) -> "Prover":
         """What reads and judges the pages."""
-        from sphinx_claims._judging._prover import Prover  # noqa: PLC0415 - where it is asked for
+        from sphinx_claims._judging.prover import Prover  # noqa: PLC0415 - where it is asked for
 
         return Prover(self.config)
 
@@ -136,7 +136,7 @@ class _ClaimItem(pytest.Item):
     def runtest(self) -> None:
         """Fail with the red lines, without a traceback: the page has its lines."""
         from sphinx_claims._github import annotations  # noqa: PLC0415 - where it is asked for
-        from sphinx_claims._judging._report import red_lines  # noqa: PLC0415 - and so is this
+        from sphinx_claims._judging.report import red_lines  # noqa: PLC0415 - and so is this
 
         try:
             site = self._judge()

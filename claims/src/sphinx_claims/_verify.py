@@ -10,10 +10,10 @@ from pathlib import Path
 
 from sphinx_claims._config import Config, find_pages, read_config
 from sphinx_claims._github import annotations
-from sphinx_claims._judging._ledger import ledger_json
-from sphinx_claims._judging._report import excluded_line, page_line, red_lines, summary
-from sphinx_claims._judging._site import SiteVerdict, page_name, prove
-from sphinx_claims._judging._verdict import PageVerdict
+from sphinx_claims._judging.ledger import ledger_json
+from sphinx_claims._judging.report import excluded_line, page_line, red_lines, summary
+from sphinx_claims._judging.site import SiteVerdict, page_name, prove
+from sphinx_claims._judging.verdict import PageVerdict
 
 _COLOURS = {"true": 32, "false": 31}
 

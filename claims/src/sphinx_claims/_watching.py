@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
-from sphinx_claims._judging._prover import Prover
-from sphinx_claims._judging._report import summary
-from sphinx_claims._judging._site import page_name
+from sphinx_claims._judging.prover import Prover
+from sphinx_claims._judging.report import summary
+from sphinx_claims._judging.site import page_name
 from sphinx_claims._saved import Stamp, digest, stamps
 from sphinx_claims._verify import asked, tell_page, tell_red
 
