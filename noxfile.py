@@ -95,7 +95,7 @@ def mutants(session: nox.Session) -> None:
     """Break each claim's evidence and PyTorch beneath it; keep how often the claim noticed."""
     options = install(session, "docs")
     kept = () if options else ("--json", str(MUTANTS))  # a part of the claims is no ledger
-    session.run("python", "-m", "sphinx_claims", "mutate", *kept, *options)
+    session.run("claims", "mutate", *kept, *options)
 
 
 @nox.session(default=False, venv_backend="none")
@@ -120,7 +120,7 @@ def column(session: nox.Session) -> None:
     options = install(session, "test", "docs")
     results = Path(session.virtualenv.location)
     tests, ledger = results / "tests.xml", results / "claims.json"
-    verify = ("python", "-m", "sphinx_claims", "verify", "--json", str(ledger))
+    verify = ("claims", "verify", "--json", str(ledger))
     run = ("pytest", f"--junitxml={tests}", *ON_ALL_CORES, *options)
     session.run(*run, success_codes=[0, 1], env=ONE_THREAD)
     if session.run(*verify, success_codes=[0, 1]) is None:

@@ -71,7 +71,7 @@ class Building:
         """Return the status and everything that was warned of, without colour."""
         conf = f"extensions = ['sphinx_claims']\nexclude_patterns = ['_*']\n{conf}"
         preload = "" if "preload" in toml else "preload = []\n"
-        toml = f"[tool.leafgrad.claims]\n{preload}{toml}"
+        toml = f"[tool.claims]\n{preload}{toml}"
         texts = {f"{name}.md": text for name, text in pages.items()}
         for name, text in {**texts, "conf.py": conf, "pyproject.toml": toml}.items():
             (self.folder / name).write_text(text)

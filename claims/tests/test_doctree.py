@@ -149,7 +149,7 @@ def told_by_sphinx(kind: str, folder: Path) -> dict[str, set[int]]:
     (folder / "conf.py").write_text(
         f"extensions = ['sphinx_claims']\nexclude_patterns = ['_*'] + {sides}\n"
     )
-    (folder / "pyproject.toml").write_text("[tool.leafgrad.claims]\npreload = ['torch']\n")
+    (folder / "pyproject.toml").write_text("[tool.claims]\npreload = ['torch']\n")
     warnings = io.StringIO()
     with docutils_namespace(), catch_warnings(action="ignore"):
         where = (folder, folder, folder / "_out", folder / "_trees", "dummy")

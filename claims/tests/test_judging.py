@@ -126,7 +126,7 @@ def test_a_build_leaves_the_garbage_collector_as_it_was(build: Building) -> None
 
 def _command_for_a_site(folder: Path, settings: str) -> list[str]:
     """Write a site with a page that hangs; give the command that builds it there."""
-    toml = f"[tool.leafgrad.claims]\n{settings}"
+    toml = f"[tool.claims]\n{settings}"
     texts = {"conf.py": CONF, "pyproject.toml": toml, "index.md": f"# First\n\n{HANGS}"}
     for name, text in texts.items():
         (folder / name).write_text(text)

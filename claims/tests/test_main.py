@@ -1,4 +1,4 @@
-"""`python -m sphinx_claims verify`: lines, exit status, and which pages it takes."""
+"""`claims verify`: lines, exit status, and which pages it takes."""
 
 import json
 import os
@@ -15,7 +15,7 @@ import pytest
 from sphinx_claims.__main__ import main
 
 TRUE = "# Page\n\n:::{claim} sums/two\nA sum.\n:::\n\n{claim}`1 + 1 == 2`\n"
-TABLE = "[tool.leafgrad.claims]\npreload = []\n"
+TABLE = "[tool.claims]\npreload = []\n"
 FALSE = TRUE.replace("sums/two", "sums/three").replace("== 2", "== 3")
 
 
@@ -130,50 +130,50 @@ KEYS = "blunt, docstrings, documents, mutants, pages, preload, timeout, versions
 ERRORS = {
     "missing": (["nowhere.md"], "", "a page or folder of pages must exist: nowhere.md does not"),
     "not-a-page": (["pyproject.toml"], "", "a page must be Markdown (.md), not pyproject.toml"),
-    "no-pages": ([], "", "there are no pages: name some, or set pages in [tool.leafgrad.claims]"),
+    "no-pages": ([], "", "there are no pages: name some, or set pages in [tool.claims]"),
     "unknown-key": (
         [],
-        "[tool.leafgrad.claims]\npage = []\n",
+        "[tool.claims]\npage = []\n",
         "{table} holds {keys}, not 'page'",
     ),
     "no-list": (
         [],
-        "[tool.leafgrad.claims]\npages = 'docs'\n",
-        "pages in [tool.leafgrad.claims] must be a list of files and folders, not 'docs'",
+        "[tool.claims]\npages = 'docs'\n",
+        "pages in [tool.claims] must be a list of files and folders, not 'docs'",
     ),
     "no-number": (
         [],
-        "[tool.leafgrad.claims]\ntimeout = '60'\n",
+        "[tool.claims]\ntimeout = '60'\n",
         "timeout in {table} must be a number of seconds above 0 and below 1,000,000, not '60'",
     ),
     "no-time": (
         [],
-        "[tool.leafgrad.claims]\ntimeout = -1\n",
+        "[tool.claims]\ntimeout = -1\n",
         "timeout in {table} must be a number of seconds above 0 and below 1,000,000, not -1",
     ),
     "no-titles": (
         [],
-        "[tool.leafgrad.claims]\ndocuments = { article = 1 }\n",
-        "documents in [tool.leafgrad.claims] must be a table of titles, not {'article': 1}",
+        "[tool.claims]\ndocuments = { article = 1 }\n",
+        "documents in [tool.claims] must be a table of titles, not {'article': 1}",
     ),
     "no-table": (
         [],
-        "[tool.leafgrad]\nclaims = 3\n",
-        "[tool.leafgrad.claims] must be a table, not 3",
+        "[tool]\nclaims = 3\n",
+        "[tool.claims] must be a table, not 3",
     ),
     "no-such-page": (
         [],
-        "[tool.leafgrad.claims]\npages = ['gone']\n",
+        "[tool.claims]\npages = ['gone']\n",
         "a page or folder of pages must exist: {folder}/gone does not",
     ),
     "no-toml": (
         [],
-        "[tool.leafgrad.claims]\npages = [",
+        "[tool.claims]\npages = [",
         "{folder}/pyproject.toml must be TOML in UTF-8: Invalid value (at end of document)",
     ),
     "no-folder": (
         ["--json", "no/claims.json"],
-        "[tool.leafgrad.claims]\n",
+        "[tool.claims]\n",
         "no/claims.json: No such file or directory",
     ),
 }

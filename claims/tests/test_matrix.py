@@ -15,7 +15,7 @@ CLAIM = ":::{{claim}} {id}\n{sentence}\n:::\n\n{{claim}}`1 + 1 == {number}`\n\n"
 TWO = CLAIM.format(id="sums/two", sentence="A sum.", number=2)
 THREE = CLAIM.format(id="sums/three", sentence="Another sum.", number="2 + 0")
 PAGE = "# Page\n\n" + TWO + THREE
-TOML = "[tool.leafgrad.claims]\npages = ['page.md']\npreload = []\nversions = 'runs'\n"
+TOML = "[tool.claims]\npages = ['page.md']\npreload = []\nversions = 'runs'\n"
 
 
 @pytest.fixture(autouse=True)

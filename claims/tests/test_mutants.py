@@ -434,9 +434,9 @@ def run(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, list[st
 def test_a_site_is_told_page_by_page_and_claim_by_claim(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = "[tool.leafgrad.claims]\npages = ['docs']\nmutants = 'kept.json'\n"
+    config = "[tool.claims]\npages = ['docs']\nmutants = 'kept.json'\n"
     (folder / "pyproject.toml").write_text(
-        f"{config}[tool.leafgrad.claims.blunt]\n'c/d' = 'It says nothing.'\n'g/h' = 'Gone.'\n"
+        f"{config}[tool.claims.blunt]\n'c/d' = 'It says nothing.'\n'g/h' = 'Gone.'\n"
     )
     sharp, blunt = (
         CLAIM.replace("{0}", "x = 1\nassert x == 1"),
@@ -464,7 +464,7 @@ def test_a_site_is_told_page_by_page_and_claim_by_claim(
         "sharp  docs/skipped.md",
     ]
     red = "claim is FALSE: x == 2, where x is 1"
-    gone = "blunt in [tool.leafgrad.claims] allows claim g/h, which is on no true page"
+    gone = "blunt in [tool.claims] allows claim g/h, which is on no true page"
     assert told[5:-1] == [
         "docs/blunt.md:1: claim e/f is not sharp: no check notices any of 0 changes of its subject",
         f"docs/false.md:7: prove the page first, it is not true: {red}",
@@ -483,7 +483,7 @@ def test_a_site_is_told_page_by_page_and_claim_by_claim(
 
 def test_some_pages_can_be_mutated_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "pyproject.toml").write_text(
-        "[tool.leafgrad.claims]\nblunt = { 'a/b' = 'No.', 'c/d' = 'Elsewhere.' }\n"
+        "[tool.claims]\nblunt = { 'a/b' = 'No.', 'c/d' = 'Elsewhere.' }\n"
     )
     (folder / "page.md").write_text(CLAIM.replace("{0}", "x, y = 1, 2\nassert x == 1"))
     status, told = run(capsys, "page.md", "--survivors")
@@ -491,10 +491,10 @@ def test_some_pages_can_be_mutated_alone(folder: Path, capsys: pytest.CaptureFix
         1,
         [
             "page.md:6: claim a/b does not notice constant 2 -> 3",
-            "page.md:1: claim a/b is sharp: blunt in [tool.leafgrad.claims] need not allow it",
+            "page.md:1: claim a/b is sharp: blunt in [tool.claims] need not allow it",
         ],
     )
-    (folder / "pyproject.toml").write_text("[tool.leafgrad.claims]\n")
+    (folder / "pyproject.toml").write_text("[tool.claims]\n")
     status, told = run(capsys, "page.md")
     assert status == 0
     assert told[0].startswith("sharp  page.md  (1 claim, 3 of 4 mutants killed, ")
@@ -504,7 +504,7 @@ def test_some_pages_can_be_mutated_alone(folder: Path, capsys: pytest.CaptureFix
 def test_a_page_that_ends_its_process_is_told(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "pyproject.toml").write_text("[tool.leafgrad.claims]\n")
+    (folder / "pyproject.toml").write_text("[tool.claims]\n")
     source = (
         "import os\nif 'CUDA_VISIBLE_DEVICES' in os.environ:\n    os._exit(3)\nassert os.sep == '/'"
     )
@@ -525,7 +525,7 @@ def test_a_page_that_ends_its_process_is_told(
 def test_the_number_of_mutants_is_told_while_they_run(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (folder / "pyproject.toml").write_text("[tool.leafgrad.claims]\n")
+    (folder / "pyproject.toml").write_text("[tool.claims]\n")
     (folder / "page.md").write_text(CLAIM.replace("{0}", "assert 1 + 1 == 2"))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     assert main(["mutate", "page.md"]) == 1

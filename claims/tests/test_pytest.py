@@ -11,7 +11,7 @@ import pytest
 
 pytest_plugins = ["pytester"]
 
-TABLE = '[tool.leafgrad.claims]\npages = ["docs"]\npreload = []\n'
+TABLE = '[tool.claims]\npages = ["docs"]\npreload = []\n'
 PAGE = """\
 # Sums
 
@@ -201,7 +201,7 @@ def test_a_page_that_no_table_names_is_told_of_where_there_is_no_test(
     project: pytest.Pytester,
 ) -> None:
     project.makepyprojecttoml("")
-    told = "*page.md is no test: name it, or its folder, in pages in [[]tool.leafgrad.claims] of *"
+    told = "*page.md is no test: name it, or its folder, in pages in [[]tool.claims] of *"
     project.runpytest("docs").stdout.fnmatch_lines([told])
     project.makepyfile("def test_one(): assert 1 + 1 == 2")
     project.runpytest(".").stdout.no_fnmatch_line("*is no test*")

@@ -167,7 +167,7 @@ def test_a_readme_beside_the_documentation_that_nobody_judges_is_told_of(
     told = "excluded, so nobody judges 1 Markdown file: README.md\n"
     monkeypatch.chdir(tmp_path)
     for pages, is_told in (('["docs"]', True), ('["docs", "README.md"]', False)):
-        table = f"[tool.leafgrad.claims]\npages = {pages}\n"
+        table = f"[tool.claims]\npages = {pages}\n"
         (tmp_path / "pyproject.toml").write_text(table)
         assert main(["verify"]) == 0
         assert (told in capsys.readouterr().out) == is_told
@@ -237,7 +237,7 @@ def test_no_python_strips_the_asserts(flag: list[str], tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text(FALSE)
     command = [sys.executable, *flag, "-m", "sphinx_claims", "verify", "page.md"]
     environment = {**os.environ, "PYTHONOPTIMIZE": "2"}
-    (tmp_path / "pyproject.toml").write_text("[tool.leafgrad.claims]\npreload = []\n")
+    (tmp_path / "pyproject.toml").write_text("[tool.claims]\npreload = []\n")
     done = subprocess.run(
         command, cwd=tmp_path, check=False, capture_output=True, text=True, env=environment
     )

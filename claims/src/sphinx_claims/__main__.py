@@ -1,4 +1,4 @@
-"""`python -m sphinx_claims verify [PATHS]`: the verdict without building a site."""
+"""`claims verify [PATHS]`: the verdict without building a site."""
 
 import argparse
 import contextlib
@@ -55,7 +55,7 @@ def _failed(message: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m sphinx_claims", description=__doc__)
+    parser = argparse.ArgumentParser(prog="claims", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     verify = commands.add_parser("verify", help="execute pages and say what is not true")
     verify.add_argument("--json", type=Path, metavar="FILE", help="write the ledger to FILE")

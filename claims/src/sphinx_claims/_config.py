@@ -1,4 +1,4 @@
-"""What is proven, as `[tool.leafgrad.claims]` in pyproject.toml says it for every front end."""
+"""What is proven, as `[tool.claims]` in pyproject.toml says it for every front end."""
 
 import dataclasses
 import os
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-TABLE = "[tool.leafgrad.claims]"
+TABLE = "[tool.claims]"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -77,11 +77,10 @@ def _unreadable(error: OSError) -> NoReturn:
 def _table(file: Path) -> Any:
     """Return the table of a pyproject.toml; None where there is none."""
     text = file.read_bytes() if file.is_file() else b""
-    if b"leafgrad" not in text:  # whatever else is wrong with it, it is not ours
+    if b"claims" not in text:  # whatever else is wrong with it, it is not ours
         return None
     try:
-        tool = tomllib.loads(text.decode())["tool"]
-        return tool["leafgrad"]["claims"]
+        return tomllib.loads(text.decode())["tool"]["claims"]
     except (KeyError, TypeError):
         return None
     except ValueError as error:

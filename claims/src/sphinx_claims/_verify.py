@@ -44,7 +44,7 @@ def asked(paths: Sequence[Path]) -> tuple[Config, list[Path]]:
         return dataclasses.replace(config, docstrings=(), versions=None), find_pages(paths)
     files = config.files()
     if not files:
-        message = "there are no pages: name some, or set pages in [tool.leafgrad.claims]"
+        message = "there are no pages: name some, or set pages in [tool.claims]"
         raise ValueError(message)
     return config, files
 

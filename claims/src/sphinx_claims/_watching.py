@@ -1,4 +1,4 @@
-"""`python -m sphinx_claims watch`: judge what was saved, as soon as it was."""
+"""`claims watch`: judge what was saved, as soon as it was."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""`python -m sphinx_claims mutate`: which claims cannot fail, printed page by page."""
+"""`claims mutate`: which claims cannot fail, printed page by page."""
 
 import os
 import sys

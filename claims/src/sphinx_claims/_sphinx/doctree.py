@@ -89,7 +89,7 @@ def _wrong(block: nodes.Element, executed: frozenset[Example]) -> str | None:
         if _examples(text) <= executed:
             return None
         if shown := re.search(r"docstring of (\S+)", block.source or ""):
-            cure = "name its module under docstrings in [tool.leafgrad.claims]"
+            cure = "name its module under docstrings in [tool.claims]"
             return f"nobody executes the examples of {shown[1]}: {cure}"
     node = shown_result(text)
     reason = unexecuted(text, _language(block)) if text.strip() else None
