@@ -22,7 +22,7 @@ from sphinx_claims._executing.vacuous import Vacuous, attended, speaks_of_nan
 from sphinx_claims._page import Cell, Doctest, Step
 from sphinx_claims._record import Check
 
-FAILED = "leafgrad_failed"
+FAILED = "claims_failed"
 """The attribute of an error by which a call has told that something is not true."""
 
 _SCOPED = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)

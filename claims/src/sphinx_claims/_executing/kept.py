@@ -18,7 +18,7 @@ from typing import Any
 
 from sphinx_claims._executing.raised import described
 
-_LINE = "leafgrad_line"
+_LINE = "claims_line"
 _SILENT = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
 """What Python itself keeps silent, unless it is asked for."""
 

@@ -2,7 +2,7 @@
 
 import ast
 
-RECORDER = "__leafgrad_check__"
+RECORDER = "__claims_check__"
 """The builtin through which rewritten code reports."""
 
 

@@ -21,7 +21,7 @@ BADGES = {
     "false": "✗ false",
     "skipped": "– skipped: outside its version range",
 }
-_BADGE, _BOX = "leafgrad_badge", "leafgrad_box"
+_BADGE, _BOX = "claims_badge", "claims_box"
 
 
 def badge(path: str, identifier: str) -> nodes.inline:

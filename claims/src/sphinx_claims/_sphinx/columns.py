@@ -8,7 +8,7 @@ from docutils import nodes
 
 from sphinx_claims._judging.matrix import CHANGED, WORDS
 
-OURS = "leafgrad_made"
+OURS = "claims_made"
 """Marks a table that the prover made: its numbers are no one's claims."""
 
 Row = Sequence[str | nodes.Node]

@@ -8,7 +8,7 @@ from docutils import nodes
 from sphinx_claims._page import Problem
 from sphinx_claims._reading.quantities import figures
 
-_SAID = "leafgrad_said"
+_SAID = "claims_said"
 _ID = "claim-id"
 _DUMB = str.maketrans("\u201c\u201d\u2018\u2019\u2013\u2014", "\"\"''--")
 """What smart quotes and dashes are made of; of several hyphens one is left in either."""

@@ -9,7 +9,7 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx_claims._sphinx.pending import ESCAPE, take_pending
 
 _HIGHLIGHTED = frozenset("python python3 py pycon ipython ipython3 bash console".split())
-_EXCUSED = "leafgrad_excused"
+_EXCUSED = "claims_excused"
 
 
 class UnprovenDirective(SphinxDirective):
