@@ -175,7 +175,10 @@ class _Skipped(dict[str, bool]):
 
 
 _skipped = _Skipped()
-_NOT_THE_USERS = tuple(f"{PurePath(file).parent}{os.sep}" for file in (torch.__file__, __file__))
+_NOT_THE_USERS = tuple(
+    f"{folder}{os.sep}"
+    for folder in (PurePath(torch.__file__).parent, PurePath(__file__).parents[1])
+)
 
 
 def place_of(frame: FrameType | None) -> Place | None:
