@@ -20,9 +20,9 @@ from torch.overrides import TorchFunctionMode
 
 from leafgrad import _autograd
 from leafgrad._graph.nodes import Write
-from leafgrad._record.cuts import LEAVING, Site, takes_shape
+from leafgrad._record.cut_tracker import LEAVING, Site, takes_shape
+from leafgrad._record.leaf_uses import Use
 from leafgrad._record.log import Log, Place, place_of, running_custom_function, source_at
-from leafgrad._record.uses import Use
 
 Versions = list[tuple[Tensor, int | None]]
 

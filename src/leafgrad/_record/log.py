@@ -13,11 +13,11 @@ from torch.autograd.function import FunctionCtx
 from leafgrad import _autograd
 from leafgrad._graph.nodes import Source, Write
 from leafgrad._graph.summary import TensorSummary
-from leafgrad._record.cuts import Losses
-from leafgrad._record.forgetting import forget
+from leafgrad._record.cut_tracker import Losses
+from leafgrad._record.differentiable_passes import Passes
+from leafgrad._record.leaf_uses import Uses
 from leafgrad._record.module_paths import ModuleCall, OutermostModule, Roots, paths_of
-from leafgrad._record.passes import Passes
-from leafgrad._record.uses import Uses
+from leafgrad._record.pruning import forget
 
 Place = tuple[CodeType, int]
 

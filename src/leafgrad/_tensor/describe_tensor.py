@@ -8,7 +8,7 @@ import torch
 from leafgrad import _autograd
 from leafgrad._arguments.signature import by_name
 from leafgrad._tensor import reasons
-from leafgrad._tensor.card import card
+from leafgrad._tensor.description import card
 
 
 class TensorRole(StrEnum):
