@@ -19,7 +19,8 @@ from leafgrad._record.cut_tracker import LEAVING
 from leafgrad._record.leaf_uses import Use
 from leafgrad._record.log import Log, source_at
 from leafgrad._record.record import Recording
-from leafgrad._tensor.describe_tensor import TensorDescription, TensorRole, describe_tensor
+from leafgrad._tensor.describe_tensor import describe_tensor
+from leafgrad._tensor.description import TensorDescription, TensorRole
 from leafgrad._trace.trace_graph import log_of
 
 
