@@ -13,13 +13,14 @@ from leafgrad._arguments.outputs import End, edges_of, ends_in, inside_transform
 from leafgrad._arguments.signature import by_name
 from leafgrad._explain import sentences
 from leafgrad._explain.explanation import GradCause, GradExplanation
-from leafgrad._explain.reach import Arrival, Reach
+from leafgrad._explain.gradient_flow import Arrival, Reach
 from leafgrad._record.cut import Cut
-from leafgrad._record.cuts import LEAVING
+from leafgrad._record.cut_tracker import LEAVING
+from leafgrad._record.leaf_uses import Use
 from leafgrad._record.log import Log, source_at
 from leafgrad._record.record import Recording
-from leafgrad._record.uses import Use
-from leafgrad._tensor.describe_tensor import TensorDescription, TensorRole, describe_tensor
+from leafgrad._tensor.describe_tensor import describe_tensor
+from leafgrad._tensor.description import TensorDescription, TensorRole
 from leafgrad._trace.trace_graph import log_of
 
 

@@ -20,9 +20,9 @@ from torch.overrides import TorchFunctionMode
 
 from leafgrad import _autograd
 from leafgrad._graph.nodes import Write
-from leafgrad._record.cuts import LEAVING, Site, takes_shape
+from leafgrad._record.cut_tracker import LEAVING, Site, takes_shape
+from leafgrad._record.leaf_uses import Use
 from leafgrad._record.log import Log, Place, place_of, running_custom_function, source_at
-from leafgrad._record.uses import Use
 
 Versions = list[tuple[Tensor, int | None]]
 
@@ -239,7 +239,10 @@ def _is_sampling(frame: FrameType | None) -> bool:
 
 
 _DISTRIBUTIONS = f"{os.sep}distributions{os.sep}"
-_OURS_AND_TORCHS = tuple(f"{PurePath(file).parent}{os.sep}" for file in (torch.__file__, __file__))
+_OURS_AND_TORCHS = tuple(
+    f"{folder}{os.sep}"
+    for folder in (PurePath(torch.__file__).parent, PurePath(__file__).parents[1])
+)
 
 _BACKWARDS = {torch.autograd.grad, torch.autograd.backward, Tensor.backward}
 _NO_TENSORS = {type(None), torch.Size, bool, int, torch.dtype, torch.device, torch.layout}

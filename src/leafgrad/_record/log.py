@@ -13,11 +13,11 @@ from torch.autograd.function import FunctionCtx
 from leafgrad import _autograd
 from leafgrad._graph.nodes import Source, Write
 from leafgrad._graph.summary import TensorSummary
-from leafgrad._record.cuts import Losses
-from leafgrad._record.forgetting import forget
+from leafgrad._record.cut_tracker import Losses
+from leafgrad._record.differentiable_passes import Passes
+from leafgrad._record.leaf_uses import Uses
 from leafgrad._record.module_paths import ModuleCall, OutermostModule, Roots, paths_of
-from leafgrad._record.passes import Passes
-from leafgrad._record.uses import Uses
+from leafgrad._record.pruning import forget
 
 Place = tuple[CodeType, int]
 
@@ -175,7 +175,10 @@ class _Skipped(dict[str, bool]):
 
 
 _skipped = _Skipped()
-_NOT_THE_USERS = tuple(f"{PurePath(file).parent}{os.sep}" for file in (torch.__file__, __file__))
+_NOT_THE_USERS = tuple(
+    f"{folder}{os.sep}"
+    for folder in (PurePath(torch.__file__).parent, PurePath(__file__).parents[1])
+)
 
 
 def place_of(frame: FrameType | None) -> Place | None:

@@ -17,7 +17,7 @@ from leafgrad._graph.nodes import (
     TracedNode,
     Write,
 )
-from leafgrad._record.passes import Passes
+from leafgrad._record.differentiable_passes import Passes
 from leafgrad._trace.bulk import in_bulk
 
 Nodes = tuple[TracedNode, ...]

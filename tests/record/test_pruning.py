@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from leafgrad import GradCause, Recording, explain_grad, preflight, record, trace_graph
-from leafgrad._record.forgetting import forget
+from leafgrad._record.pruning import forget
 
 
 def leaf(*shape: int) -> torch.Tensor:

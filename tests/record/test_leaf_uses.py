@@ -9,7 +9,7 @@ from torch.overrides import TorchFunctionMode
 
 from leafgrad import GradCause, explain_grad, record
 from leafgrad._record.calls import tensors_in
-from leafgrad._record.uses import Use, Uses
+from leafgrad._record.leaf_uses import Use, Uses
 
 
 def leaf(*shape: int) -> torch.Tensor:

@@ -147,7 +147,7 @@ class Reach:
 def _is_known(node: Node) -> bool:
     """Say whether a custom function is leafgrad's own, or made by `torch.compile`."""
     module: str = getattr(_autograd.forward_class(node), "__module__", "")
-    return _autograd.is_compiled(node) or module.startswith(f"{__package__}.")
+    return _autograd.is_compiled(node) or module.startswith("leafgrad.")
 
 
 def _either(one: Arrival, other: Arrival) -> Arrival:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from leafgrad import _autograd
 
 if TYPE_CHECKING:
-    from leafgrad._record.cuts import Losses
+    from leafgrad._record.cut_tracker import Losses
     from leafgrad._record.log import Log
 
 
