@@ -7,6 +7,7 @@ import torch
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
+from leafgrad._arguments.names import named_modules, named_tensors
 from leafgrad._arguments.outputs import ends_in, inside_transforms, roots_of
 from leafgrad._arguments.signature import by_name
 from leafgrad._explain.explain_grad import Backward
@@ -17,7 +18,7 @@ from leafgrad._graph.order import in_backward_order
 from leafgrad._record.cut import Cut
 from leafgrad._record.module_paths import join
 from leafgrad._record.record import Recording
-from leafgrad._trace.trace_graph import log_of, named_modules, named_tensors, trace_graph
+from leafgrad._trace.trace_graph import log_of, trace_graph
 
 Names = torch.nn.Module | Mapping[str, torch.Tensor | torch.nn.Module] | None
 
