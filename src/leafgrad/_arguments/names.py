@@ -8,7 +8,7 @@ from leafgrad import _autograd
 
 
 def named_modules(names: object) -> dict[str, torch.nn.Module]:
-    """Give the modules among names; the path of one that stands alone is empty."""
+    """Return the modules among names by their path, which is empty for one that stands alone."""
     if isinstance(names, torch.nn.Module):
         return {"": names}
     items = names.items() if isinstance(names, Mapping) else ()
@@ -16,7 +16,10 @@ def named_modules(names: object) -> dict[str, torch.nn.Module]:
 
 
 def named_tensors(names: object) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield what has a name; a view that PyTorch refuses to place in a graph has no use for it."""
+    """Yield the tensors that have a name, those in modules by all their paths.
+
+    A view that PyTorch refuses to place in a graph has no use for a name, and is left out.
+    """
     for name, tensor in _names_and_tensors(names):
         if not isinstance(name, str):
             raise TypeError(
@@ -53,7 +56,7 @@ def _names_and_tensors(names: object) -> Iterator[tuple[object, object]]:
 
 
 def _of_module(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
-    """List parameters and buffers by all their names; by one each if a module holds itself."""
+    """Return parameters and buffers by all their names; by one each if a module holds itself."""
     try:
         return _listed(module, remove_duplicate=False)
     except RecursionError:

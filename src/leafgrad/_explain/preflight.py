@@ -8,7 +8,7 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._arguments.names import named_modules, named_tensors
-from leafgrad._arguments.outputs import ends_in, inside_transforms, roots_of
+from leafgrad._arguments.outputs import iter_outputs, root_nodes, unwrap_functorch
 from leafgrad._arguments.signature import by_name
 from leafgrad._explain.explain_grad import Backward
 from leafgrad._explain.explanation import GradCause, GradExplanation
@@ -74,7 +74,7 @@ def preflight(
     """
     log = log_of(recording)
     with _autograd.unobserved():
-        ends = [inside_transforms(end) for end in ends_in(outputs)]
+        ends = [unwrap_functorch(end) for end in iter_outputs(outputs)]
         backward = Backward(ends, log)
         named = [*_named(names)]
     explained = [backward.explain(tensor, name, is_ahead=True) for name, tensor in named]
@@ -88,7 +88,7 @@ def preflight(
     trace = trace_graph(outputs, names=names, recording=recording)
     nodes = tuple(in_backward_order(trace))
     with _autograd.unobserved():
-        pairs = [*zip(_autograd.walk(roots_of(ends)), trace.nodes, strict=True)]
+        pairs = [*zip(_autograd.walk(root_nodes(ends)), trace.nodes, strict=True)]
         once = dict(_once_differentiable(pairs))
         cut = {node.index for live, node in pairs if _autograd.keeps_detached(live)}
         moved = {node.index for live, node in pairs if _autograd.is_leaf_with_history(live)}

@@ -8,7 +8,7 @@ import torch
 
 from leafgrad import _autograd
 from leafgrad._arguments.names import named_modules, named_tensors
-from leafgrad._arguments.outputs import ends_in, inside_transforms, roots_of
+from leafgrad._arguments.outputs import iter_outputs, root_nodes, unwrap_functorch
 from leafgrad._arguments.signature import by_name
 from leafgrad._record.log import Log
 from leafgrad._record.record import Recording
@@ -107,9 +107,9 @@ def trace_graph(
         raise ValueError("grad_outputs must come with gradients=True, which asks for a backward")
     log = log_of(recording)
     with _autograd.unobserved():
-        named = [(name, inside_transforms(tensor)) for name, tensor in named_tensors(names)]
-        ends = [inside_transforms(end) for end in ends_in(outputs)]
-        roots = roots_of(ends)
+        named = [(name, unwrap_functorch(tensor)) for name, tensor in named_tensors(names)]
+        ends = [unwrap_functorch(end) for end in iter_outputs(outputs)]
+        roots = root_nodes(ends)
         numbers, wiring = _autograd.survey(roots)
         unnamed = [(None, end) for end in ends if isinstance(end, torch.Tensor)]
         tensors = [*named, *unnamed]
