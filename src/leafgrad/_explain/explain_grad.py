@@ -10,7 +10,7 @@ from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import Output, gradient_edges, iter_outputs, unwrap_functorch
-from leafgrad._arguments.signature import by_name
+from leafgrad._arguments.signature import public_function
 from leafgrad._explain import sentences
 from leafgrad._explain.explanation import GradCause, GradExplanation
 from leafgrad._explain.reach import Arrival, Reach
@@ -23,8 +23,7 @@ from leafgrad._tensor.describe_tensor import TensorDescription, TensorRole, desc
 from leafgrad._trace.trace_graph import log_of
 
 
-@by_name
-@_autograd.uncompiled
+@public_function()
 def explain_grad(
     tensor: torch.Tensor, outputs: Any, *, recording: Recording | None = None
 ) -> GradExplanation:

@@ -9,7 +9,7 @@ from torch.autograd.graph import Node
 from leafgrad import _autograd
 from leafgrad._arguments.names import named_modules, named_tensors
 from leafgrad._arguments.outputs import iter_outputs, root_nodes, unwrap_functorch
-from leafgrad._arguments.signature import by_name
+from leafgrad._arguments.signature import public_function
 from leafgrad._explain.explain_grad import Backward
 from leafgrad._explain.explanation import GradCause, GradExplanation
 from leafgrad._explain.findings import InPlaceConflict, OnceDifferentiable, Preflight
@@ -23,8 +23,7 @@ from leafgrad._trace.trace_graph import log_of, trace_graph
 Names = torch.nn.Module | Mapping[str, torch.Tensor | torch.nn.Module] | None
 
 
-@by_name
-@_autograd.uncompiled
+@public_function()
 def preflight(
     outputs: Any,
     *,

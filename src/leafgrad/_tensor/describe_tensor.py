@@ -6,7 +6,7 @@ from enum import StrEnum
 import torch
 
 from leafgrad import _autograd
-from leafgrad._arguments.signature import by_name
+from leafgrad._arguments.signature import public_function
 from leafgrad._tensor import reasons
 from leafgrad._tensor.card import card
 
@@ -119,8 +119,7 @@ class TensorDescription:
         return {field.name: _as_json(getattr(self, field.name)) for field in fields(self)}
 
 
-@by_name
-@_autograd.uncompiled
+@public_function()
 def describe_tensor(tensor: torch.Tensor, *, name: str | None = None) -> TensorDescription:
     """Say what a tensor is to autograd, and whether ``backward()`` will fill its ``.grad``.
 

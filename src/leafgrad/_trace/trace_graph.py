@@ -9,7 +9,7 @@ import torch
 from leafgrad import _autograd
 from leafgrad._arguments.names import named_modules, named_tensors
 from leafgrad._arguments.outputs import iter_outputs, root_nodes, unwrap_functorch
-from leafgrad._arguments.signature import by_name
+from leafgrad._arguments.signature import public_function
 from leafgrad._record.log import Log
 from leafgrad._record.record import Recording
 from leafgrad._trace.columns import Saved
@@ -20,8 +20,7 @@ from leafgrad._trace.reader import Reader
 from leafgrad._trace.values import with_values
 
 
-@by_name
-@_autograd.uncompiled
+@public_function()
 def trace_graph(
     outputs: Any,
     *,
