@@ -4,7 +4,7 @@ One fact a function, one test a fact in ``tests/autograd``, so that a PyTorch th
 first.
 """
 
-from leafgrad._autograd.compiled import compiled_gradients, never_compiled, uncompiled
+from leafgrad._autograd.compiled import compiled_gradients, outside_compiled_code
 from leafgrad._autograd.engine import (
     Gradients,
     gradient_of_all,
@@ -182,7 +182,6 @@ __all__ = [
     "leaf_variables",
     "living_graph",
     "may_give_zeros",
-    "never_compiled",
     "next_functions",
     "next_sequence_nr",
     "node_name",
@@ -190,6 +189,7 @@ __all__ = [
     "numbered_output",
     "output_types",
     "outputs_of",
+    "outside_compiled_code",
     "path_between",
     "plain",
     "reader",
@@ -207,7 +207,6 @@ __all__ = [
     "storages_of_parameters",
     "survey",
     "taken",
-    "uncompiled",
     "unobserved",
     "unseen",
     "unseen_gradient",

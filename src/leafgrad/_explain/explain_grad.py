@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from leafgrad import _autograd
-from leafgrad._arguments.outputs import End, edges_of, ends_in, inside_transforms
-from leafgrad._arguments.signature import by_name
+from leafgrad._arguments.outputs import Output, gradient_edges, iter_outputs, unwrap_functorch
+from leafgrad._arguments.signature import public_function
 from leafgrad._explain import sentences
 from leafgrad._explain.explanation import GradCause, GradExplanation
 from leafgrad._explain.gradient_flow import Arrival, Reach
@@ -24,8 +24,7 @@ from leafgrad._tensor.description import TensorDescription, TensorRole
 from leafgrad._trace.trace_graph import log_of
 
 
-@by_name
-@_autograd.uncompiled
+@public_function()
 def explain_grad(
     tensor: torch.Tensor, outputs: Any, *, recording: Recording | None = None
 ) -> GradExplanation:
@@ -64,7 +63,7 @@ def explain_grad(
         raise TypeError(_not_a_tensor(tensor))
     log = log_of(recording)
     with _autograd.unobserved():
-        ends = [inside_transforms(end) for end in ends_in(outputs)]
+        ends = [unwrap_functorch(end) for end in iter_outputs(outputs)]
     if not ends:
         raise ValueError("outputs must hold at least one tensor, not none; pass a result")
     return Backward(ends, log).explain(tensor)
@@ -94,12 +93,12 @@ class Found(NamedTuple):
 class Backward:
     """What a backward from some outputs would reach."""
 
-    def __init__(self, ends: Sequence[End], log: Log) -> None:
+    def __init__(self, ends: Sequence[Output], log: Log) -> None:
         """Look at the graph behind the outputs, and at what was recorded."""
         self.ends = ends
         self.log = log
         with _autograd.unobserved():
-            edges = edges_of(ends)
+            edges = gradient_edges(ends)
             graph = _autograd.walk([node for node, _ in edges])
             self.reach = Reach(edges, graph)
             self.reached = {*edges, *(edge for after in graph.values() for edge in after)}
@@ -217,7 +216,7 @@ class Backward:
         node = _autograd.plain(tensor, "grad_fn")
         behind = {} if node is None else _autograd.walk([node])
         edges = {edge for after in behind.values() for edge in after}
-        return not edges.isdisjoint(edges_of(self.ends))
+        return not edges.isdisjoint(gradient_edges(self.ends))
 
     def _cure(self, cause: GradCause, tensor: Tensor, found: Found) -> str:
         """Name the cure, of which some causes have more than one."""
@@ -243,7 +242,7 @@ class Backward:
     def _named(self) -> list[str]:
         return [*self.reach.unseen.values(), *self.reach.stopping]
 
-    def _is_recorded(self, end: End) -> bool:
+    def _is_recorded(self, end: Output) -> bool:
         """Say whether it was recorded how an output was made: a cut would have been seen."""
         number = _autograd.number_of(end) if isinstance(end, Tensor) else -1
         return self.log.source_of(number) is not None

@@ -7,7 +7,7 @@ import torch
 from torch.autograd.graph import GradientEdge
 
 from leafgrad import _autograd
-from leafgrad._arguments.outputs import edges_of
+from leafgrad._arguments.outputs import gradient_edges
 
 
 class Passes:
@@ -24,7 +24,7 @@ class Passes:
 
     def note(self, start: int, stop: int, outputs: object) -> None:
         """Note a pass from `outputs`: one order above the highest that went into them."""
-        graph = _autograd.walk(node for node, _ in edges_of([*_ends(outputs)]))
+        graph = _autograd.walk(node for node, _ in gradient_edges([*_ends(outputs)]))
         below = (self._order_of(_autograd.sequence_nr(node)) for node in graph)
         self.spans.append((start, stop, max(below, default=0) + 1))
 
