@@ -42,6 +42,27 @@ CHAINS: dict[str, Function] = {
     ).squeeze(1),
     "an axis in front": lambda h, w, _: (h.tanh().unsqueeze(0) @ w).tanh().squeeze(0),
 }
+# What follows a layer: something linear, or anything else, of one or both of two factors.
+ENDS: dict[str, Function] = {
+    "a bias": lambda h, w, _: torch.addmm(w[0], h.sigmoid(), w),
+    "a weighted part": lambda h, w, _: 3 + h.tanh()[:, :2] * w[0, :2] - 2,
+    "its own input": lambda h, w, _: (h * h.tanh()).tanh() @ w,
+    "a skip": lambda h, _, __: h.tanh() + h,
+    "both factors": lambda h, w, _: h.tanh() @ w * (h.sigmoid() @ w),
+    "itself": lambda h, _, __: (t := h.tanh()) * t,
+    "inputs": lambda h, w, x: (h.tanh() @ w) * x[:, :1],
+    "a divisor": lambda h, w, _: 1 / (3 + h.tanh() @ w),
+    "a quotient": lambda h, w, _: w[0] / (3 + h.tanh() @ w),
+    "a power": lambda h, w, _: (h.tanh() @ w) ** 3,
+    "an exponential": lambda h, w, _: (h.tanh() @ w).exp(),
+    "no bend": lambda h, w, _: (h - 1) @ w,
+}
+
+
+def network(function: Function) -> tuple[Tensor, Tensor, list[Tensor]]:
+    """Compute the function of a hidden layer: points, outputs, and all that they depend on."""
+    x, first, matrix = rows(ROWS, 2), rows(2, 4), rows(4, 4)
+    return x, function((x @ first - 3).tanh() - 1, matrix - 1, x), [x, first, matrix]
 
 
 @pytest.fixture(params=[[ROWS], [3, 3, 3, 1]], ids=str)
@@ -57,14 +78,48 @@ def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> li
 @pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.parametrize("orders", [[(2, 0)], [(1, 0), (1, 2)]], ids=str)
 def test_a_chain_equals_nested_reverse(name: str, orders: list[tuple[int, int]]) -> None:
-    x, first, matrix = rows(ROWS, 2), rows(2, 4), rows(4, 4)
-    outputs = CHAINS[name]((x @ first - 3).tanh() - 1, matrix - 1, x)
-    sources = [x, first, matrix]
+    x, outputs, sources = network(CHAINS[name])
     ours, theirs = (higher_order_grad(outputs, x, orders, method=m) for m in METHODS)
     assert_same_thrice(ours, theirs, sources)
     assert_same_at_last(ours, theirs, sources)
     found = [higher_order_grad(outputs, x, orders, method=m, create_graph=False) for m in METHODS]
     assert_same(*found)
+
+
+@pytest.mark.parametrize("name", ENDS)
+@pytest.mark.parametrize("orders", [[(5, 0)], [(1, 1), (0, 2)], [(2, 1), (0, 4)]], ids=str)
+def test_whatever_follows_a_layer_derivatives_equal_nested_reverse(
+    name: str, orders: list[tuple[int, int]]
+) -> None:
+    x, outputs, sources = network(ENDS[name])
+    ours, theirs = (higher_order_grad(outputs, x, orders, method=m) for m in METHODS)
+    assert_same_thrice(ours, theirs, sources)
+    assert_same_at_last(ours, theirs, sources)
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_whatever_follows_a_layer_laplacians_equal_nested_reverse(name: str) -> None:
+    x, outputs, sources = network(ENDS[name])
+    ours, theirs = (laplacian(outputs, x, method=method) for method in METHODS)
+    assert_same_thrice([ours], [theirs], sources, times=4)
+    assert_same_at_last([ours], [theirs], sources)
+
+
+class _NoGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(_: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(*_: Any) -> None:
+        return None
+
+
+def test_where_no_gradient_arrives_none_is_sent_on() -> None:
+    x, weight = rows(3, 1), rows(1, 1)
+    derivative = higher_order_grad((x @ weight).tanh(), x, 2, method="taylor")
+    total = _NoGradient.apply(derivative).sum() + weight.sum()  # type: ignore[no-untyped-call]
+    assert torch.autograd.grad(total, weight)[0].tolist() == [[1.0]]
 
 
 def test_rows_are_cut_where_they_are_many(

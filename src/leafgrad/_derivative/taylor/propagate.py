@@ -13,18 +13,11 @@ from leafgrad._derivative.taylor.refusal import Refusal
 from leafgrad._derivative.taylor.rules import FITTING, rule_of
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Result, Step
-from leafgrad._derivative.taylor.straight import last_bend
 
 
-def replay(
-    path: _autograd.Path, seed: Series, first: int = 0, *, is_in_backward: bool = False
-) -> Series | None:
-    """Take a series along the path, from where gradients arrive at the inputs; None is zero.
-
-    Of the series of the outputs, the indices from `first` on are asked for.
-    """
+def replay(path: _autograd.Path, seed: Series, *, is_in_backward: bool = False) -> Series | None:
+    """Take a series along the path, from where gradients arrive at the inputs; None is zero."""
     known: dict[object, Series] = {path.start: seed}
-    bend = last_bend(path) if first else None
     last = {edge: node for node, edges in path.nodes.items() for edge in edges}
     last.pop(path.end, None)
     for node, edges in path.nodes.items():
@@ -44,7 +37,6 @@ def replay(
             successors=edges,
             name=_autograd.node_name(node),
             dtype=seed.dtype,
-            first=first if node is bend else 0,
             is_in_backward=is_in_backward,
             seen={},
         )

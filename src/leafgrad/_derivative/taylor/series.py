@@ -230,13 +230,13 @@ class Series:
         plan = recursion(self.algebra, self.indices)
         return self.changed(solve(plan, self.stack), indices=plan.indices)
 
-    def bend(self, slope_of: Slope, value: Tensor, first: int) -> Series:
-        """Apply a function that bends, with the result `value`, for the indices from `first` on."""
+    def bend(self, slope_of: Slope, value: Tensor) -> Series:
+        """Apply a function that bends, with the result `value`."""
         if not self.indices:
             return self
-        plan = recursion(self.algebra, self.indices, first)
+        plan = recursion(self.algebra, self.indices)
         chain = self._chain().then(Bend(plan, slope_of), value)
-        return self.changed(chain, indices=plan.kept)
+        return self.changed(chain, indices=plan.indices)
 
     def times(self, matrix: Tensor) -> Series:
         """Multiply rows by a matrix, those of all coefficients at once."""

@@ -25,7 +25,6 @@ class Step(NamedTuple):
     successors: _autograd.Successors
     name: str
     dtype: torch.dtype  # of coefficients, which no value is less precise than
-    first: int  # no index of its result before this one is asked for
     is_in_backward: bool  # where a checkpoint lets each look happen once
     seen: dict[str, Any]  # what it saved, as far as it was asked for
 

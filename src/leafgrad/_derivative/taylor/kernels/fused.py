@@ -107,13 +107,12 @@ class _Part:
                 is_kept = not link.plan.makes_much_of_little
             else:
                 x = x @ tensor
-                is_kept = self._is_asked_for(number, x)
+                is_kept = self._is_read_by_backward(number, x)
             if keeps:
                 self.made.append(x if is_kept else None)
-            x = link.asked(x) if link else x
         return x
 
-    def _is_asked_for(self, number: int, product: Tensor) -> bool:
+    def _is_read_by_backward(self, number: int, product: Tensor) -> bool:
         """Say whether backward asks for a product, as that of the next link may do."""
         if number + 1 == len(self.links):
             return False
@@ -143,8 +142,7 @@ class _Part:
         """Give what went into a link, None where it was not kept."""
         if number == 0:
             return self.start
-        link, x = self.links[number - 1], self._output(number - 1)
-        return link.asked(x) if link else x
+        return self._output(number - 1)
 
     def _output(self, number: int) -> Any:
         """Give what a link made, anew where that takes little."""
@@ -169,18 +167,15 @@ def _plus(total: Tensor | None, one: Tensor, two: Tensor) -> Tensor:
 def _recorded(
     links: Links, start: Tensor, tensors: Sequence[Tensor], gradient: Tensor
 ) -> list[Tensor]:
-    """Give the gradients by operations that record themselves, as if all was asked for."""
+    """Give the gradients by operations that record themselves."""
     states = [start]
     for link, tensor in zip(links, tensors, strict=True):
         x = states[-1]
-        states.append(Chain(x).then(link.whole, tensor).stack if link else x @ tensor)
-        if link and link.plan.asked:
-            zeros = gradient.new_zeros(link.plan.asked, *gradient.shape[1:])
-            gradient = torch.cat([zeros, gradient])
+        states.append(Chain(x).then(link, tensor).stack if link else x @ tensor)
     found = []
     for link, tensor, (x, out) in reversed([*zip(links, tensors, pairwise(states), strict=True)]):
         if link:
-            to_tensor, to_x = link.whole.pulled_and_recorded(tensor, out, gradient)
+            to_tensor, to_x = link.pulled_and_recorded(tensor, out, gradient)
             gradient = summed_to(to_x, x.shape)
         else:
             to_tensor = _plus_product(None, x, gradient, tensor)

@@ -32,15 +32,6 @@ class Bend(NamedTuple):
     plan: Recursion
     slope_of: Slope
 
-    @property
-    def whole(self) -> Bend:
-        """The same function where all is asked for."""
-        return Bend(self.plan.whole, self.slope_of)
-
-    def asked(self, out: Tensor) -> Tensor:
-        """Give the coefficients that are asked for."""
-        return out[self.plan.asked :] if self.plan.asked else out
-
     def solved(self, value: Tensor, argument: Tensor) -> Tensor:
         """Give all coefficients of the function, whose value at order 0 is `value`."""
         slope, middle = self.slope_of(value)
@@ -51,18 +42,16 @@ class Bend(NamedTuple):
         return out
 
     def pulled(self, value: Tensor, out: Tensor, gradient: Tensor, to_value: Tensor) -> Tensor:
-        """Give the gradient of the argument, from that of what is asked for.
+        """Give the gradient of the argument, from that of the result.
 
         Write into `to_value` that of the value, which is what arrives at the argument at order 0,
         divided by the slope. Where this is zero, so is what arrives.
         """
         plan = self.plan
         slope, middle = self.slope_of(value)
-        to_argument = (
-            plan.given_part(gradient, slope, out) if plan.asked else plan.given(gradient) * slope
-        )
+        to_argument = plan.given(gradient) * slope
         arrived: dict[Place, Tensor] = {0: to_value}
-        x, y, g = Rows(to_argument), Rows(out), Rows(gradient, plan.asked)
+        x, y, g = Rows(to_argument), Rows(out), Rows(gradient)
         for level in plan.levels:
             falls = _falls(level, middle, y)
             accumulate(arrived, falls, g, level.dot)
@@ -75,7 +64,7 @@ class Bend(NamedTuple):
     def pulled_and_recorded(
         self, value: Tensor, out: Tensor, gradient: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Do the same by operations that record themselves, where all is asked for."""
+        """Do the same by operations that record themselves."""
         plan = self.plan
         slope, middle = self.slope_of(value)
         rates = out * (middle * -2) - contract(plan.square, 2, out, out)

@@ -182,8 +182,8 @@ def _glu(step: Step, x: Series) -> Series | None:
 
 
 RULES: dict[str, Rule] = {
-    "TanhBackward0": lambda step, x: jets.tanh_from(step.tensor("result"), x, step.first),
-    "SigmoidBackward0": lambda step, x: jets.sigmoid_from(step.tensor("result"), x, step.first),
+    "TanhBackward0": lambda step, x: jets.tanh_from(step.tensor("result"), x),
+    "SigmoidBackward0": lambda step, x: jets.sigmoid_from(step.tensor("result"), x),
     "SinBackward0": lambda step, x: jets.sin_from(step.tensor("self"), x),
     "CosBackward0": lambda step, x: jets.cos_from(step.tensor("self"), x),
     "TanBackward0": _tan,
