@@ -12,7 +12,7 @@ from leafgrad._derivative.taylor.algebra import powers
 from leafgrad._derivative.taylor.kernels import fused
 from leafgrad._derivative.taylor.kernels.fused import Chain
 from leafgrad._derivative.taylor.kernels.plans import recursion
-from leafgrad._derivative.taylor.kernels.sigmoidal import Bend, tanh_slope
+from leafgrad._derivative.taylor.kernels.sigmoidal import Sigmoidal, tanh_derivative
 from tests.derivative.taylor.oracle import (
     assert_same,
     assert_same_at_last,
@@ -27,15 +27,15 @@ Function = Callable[[Tensor, Tensor, Tensor], Tensor]  # of a hidden layer, a ma
 
 CHAINS: dict[str, Function] = {
     "products": lambda h, w, _: h @ w @ w.t(),
-    "bends": lambda h, w, _: h.tanh().sigmoid().tanh() @ w,
+    "activations": lambda h, w, _: h.tanh().sigmoid().tanh() @ w,
     "layers": lambda h, w, _: ((h @ w).tanh() @ w.t() @ w).sigmoid(),
     "frozen": lambda h, w, _: ((h @ w.detach()).tanh() @ w.detach()).tanh(),
     "a product that is read twice": lambda h, w, _: (t := h @ w).tanh() + t.sin(),
-    "a bend that is read twice": lambda h, w, _: (t := h.tanh()) @ w + (t * t) @ w,
+    "an activation that is read twice": lambda h, w, _: (t := h.tanh()) @ w + (t * t) @ w,
     "a product within a rule": lambda h, w, _: nn.functional.silu(h @ w).tanh(),
     "a start of rows": lambda h, w, x: ((h.tanh() * x[:, :1]) @ w).tanh(),
     "a start that rows share": lambda _, w, x: ((x @ w[:2]) @ w).tanh() @ w,
-    "a bend that broadcasts": lambda _, w, x: (x[:, :1] + w[0]).tanh() @ w.t(),
+    "an activation that broadcasts": lambda _, w, x: (x[:, :1] + w[0]).tanh() @ w.t(),
     "a product that broadcasts": lambda _, w, x: ((x[:, :1] + w[0]) @ w).tanh(),
     "two bent factors": lambda h, w, _: (
         h.tanh().unsqueeze(1) @ (h.unsqueeze(2) * w).tanh()
@@ -55,7 +55,7 @@ ENDS: dict[str, Function] = {
     "a quotient": lambda h, w, _: w[0] / (3 + h.tanh() @ w),
     "a power": lambda h, w, _: (h.tanh() @ w) ** 3,
     "an exponential": lambda h, w, _: (h.tanh() @ w).exp(),
-    "no bend": lambda h, w, _: (h - 1) @ w,
+    "no activation": lambda h, w, _: (h - 1) @ w,
 }
 
 
@@ -125,13 +125,13 @@ def test_where_no_gradient_arrives_none_is_sent_on() -> None:
 def test_rows_are_cut_where_they_are_many(
     parts: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lengths, solved = [], Bend.solved
+    lengths, solved = [], Sigmoidal.solved
 
-    def note(bend: Bend, value: Tensor, argument: Tensor) -> Tensor:
+    def note(function: Sigmoidal, value: Tensor, argument: Tensor) -> Tensor:
         lengths.append(len(value))
-        return solved(bend, value, argument)
+        return solved(function, value, argument)
 
-    monkeypatch.setattr(Bend, "solved", note)
+    monkeypatch.setattr(Sigmoidal, "solved", note)
     x, matrix = rows(ROWS, 4), rows(4, 4)
     laplacian((x @ matrix).tanh(), x, create_graph=False)
     assert lengths == parts
@@ -141,10 +141,10 @@ def test_rows_are_cut_where_they_are_many(
 @pytest.mark.parametrize("shape", [(ROWS, 40), (1, 40), (40,), ()], ids=str)
 @pytest.mark.parametrize("start_rows", [ROWS, 1])
 def test_a_value_may_be_broadcast(shape: tuple[int, ...], start_rows: int) -> None:
-    bend = Bend(recursion(powers(2), (0,)), tanh_slope)
+    function = Sigmoidal(recursion(powers(2), (0,)), tanh_derivative)
     start, value = rows(1, start_rows, 40), rows(*shape)
     with torch.no_grad():
-        assert_same([Chain(start).then(bend, value).stack], [bend.solved(value, start)])
+        assert_same([Chain(start).then(function, value).stack], [function.solved(value, start)])
 
 
 class Wave(torch.autograd.Function):
@@ -186,15 +186,15 @@ def test_what_is_kept_for_backward_is_freed_on_the_way_unless_it_is_used_again(
 ) -> None:
     x, first, matrix = rows(ROWS, 1), rows(1, 4), rows(4, 4)
     outputs = ((x @ first).tanh() @ matrix).tanh()
-    counts, pulled = [], Bend.pulled
+    counts, vjp = [], Sigmoidal.vjp
 
     def note(*arguments: Any) -> Tensor:
         counts.append(len(packed))
-        return pulled(*arguments)
+        return vjp(*arguments)
 
     with packing() as packed:
         derivative = higher_order_grad(outputs, x, 4, method="taylor")
-    monkeypatch.setattr(Bend, "pulled", note)
+    monkeypatch.setattr(Sigmoidal, "vjp", note)
     before = len(packed)
     found = torch.autograd.grad(derivative.sum(), matrix, retain_graph=is_kept)
     assert counts == [before if is_kept else 0] * 2

@@ -252,12 +252,12 @@ def rsqrt_from(result: Tensor, series: Series) -> Series:
 
 def tanh_from(result: Tensor, series: Series) -> Series:
     """Give the series of tanh, whose value is `result`."""
-    return series.bend(sigmoidal.tanh_slope, result)
+    return series.apply(sigmoidal.tanh_derivative, result)
 
 
 def sigmoid_from(result: Tensor, series: Series) -> Series:
     """Give the series of the logistic function, whose value is `result`."""
-    return series.bend(sigmoidal.sigmoid_slope, result)
+    return series.apply(sigmoidal.sigmoid_derivative, result)
 
 
 def power(x: Jet, exponent: Number) -> Series | None:

@@ -13,7 +13,7 @@ from leafgrad._derivative.taylor.algebra import Algebra, Indices
 from leafgrad._derivative.taylor.kernels.contraction import contract
 from leafgrad._derivative.taylor.kernels.fused import Chain
 from leafgrad._derivative.taylor.kernels.plans import Recursion, contraction, recursion
-from leafgrad._derivative.taylor.kernels.sigmoidal import Bend, Slope
+from leafgrad._derivative.taylor.kernels.sigmoidal import DerivativeOfValue, Sigmoidal
 from leafgrad._derivative.taylor.kernels.strips import common_shape
 from leafgrad._derivative.taylor.refusal import Refusal
 
@@ -230,12 +230,12 @@ class Series:
         plan = recursion(self.algebra, self.indices)
         return self.changed(solve(plan, self.stack), indices=plan.indices)
 
-    def bend(self, slope_of: Slope, value: Tensor) -> Series:
-        """Apply a function that bends, with the result `value`."""
+    def apply(self, derivative_of_value: DerivativeOfValue, value: Tensor) -> Series:
+        """Apply a sigmoidal function, whose result at order 0 is `value`."""
         if not self.indices:
             return self
         plan = recursion(self.algebra, self.indices)
-        chain = self._chain().then(Bend(plan, slope_of), value)
+        chain = self._chain().then(Sigmoidal(plan, derivative_of_value), value)
         return self.changed(chain, indices=plan.indices)
 
     def times(self, matrix: Tensor) -> Series:

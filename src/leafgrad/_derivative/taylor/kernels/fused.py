@@ -1,4 +1,4 @@
-"""Chains: products with matrices, and what bends, one after the other, as one function."""
+"""Layers: products with matrices and sigmoidal functions, one after the other, as one function."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from torch.autograd import Function
 
 from leafgrad import _autograd
 from leafgrad._derivative.taylor.kernels.contraction import summed_to
-from leafgrad._derivative.taylor.kernels.sigmoidal import Bend
+from leafgrad._derivative.taylor.kernels.sigmoidal import Sigmoidal
 
-Link = Bend | None  # a function with a value at order 0, or else the product with a matrix
+Link = Sigmoidal | None  # a function with a value at order 0, or else the product with a matrix
 Links = Sequence[Link]
 Cut = slice | None  # some of the rows, or all
 
@@ -129,7 +129,7 @@ class _Part:
                 if found[number] is None:
                     found[number] = torch.empty_like(self.whole[number])
                 to_value = found[number] if self.cut is None else found[number][self.cut]
-                g = link.pulled(tensor, self._output(number), g, to_value)
+                g = link.vjp(tensor, self._output(number), g, to_value)
                 g = g if x is None else summed_to(g, x.shape)
             else:
                 if needed[number + 1]:
@@ -175,7 +175,7 @@ def _recorded(
     found = []
     for link, tensor, (x, out) in reversed([*zip(links, tensors, pairwise(states), strict=True)]):
         if link:
-            to_tensor, to_x = link.pulled_and_recorded(tensor, out, gradient)
+            to_tensor, to_x = link.vjp_recorded(tensor, out, gradient)
             gradient = summed_to(to_x, x.shape)
         else:
             to_tensor = _plus_product(None, x, gradient, tensor)
