@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from leafgrad import Jet, Series, higher_order_grad, laplacian, taylor_rule
 from leafgrad._derivative.taylor.algebra import powers
 from leafgrad._derivative.taylor.kernels import fused
-from leafgrad._derivative.taylor.kernels.fused import Chain
+from leafgrad._derivative.taylor.kernels.fused import FusedLayers
 from leafgrad._derivative.taylor.kernels.plans import recursion
 from leafgrad._derivative.taylor.kernels.sigmoidal import Sigmoidal, tanh_derivative
 from tests.derivative.taylor.oracle import (
@@ -144,7 +144,9 @@ def test_a_value_may_be_broadcast(shape: tuple[int, ...], start_rows: int) -> No
     function = Sigmoidal(recursion(powers(2), (0,)), tanh_derivative)
     start, value = rows(1, start_rows, 40), rows(*shape)
     with torch.no_grad():
-        assert_same([Chain(start).then(function, value).stack], [function.solved(value, start)])
+        assert_same(
+            [FusedLayers(start).then(function, value).stack], [function.solved(value, start)]
+        )
 
 
 class Wave(torch.autograd.Function):
