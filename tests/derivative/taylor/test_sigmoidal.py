@@ -1,4 +1,4 @@
-"""Activations that bend are right where they are flat, and keep nothing but their output."""
+"""Sigmoidal activations are right where they are flat, and keep nothing but their output."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ def test_what_is_flat_sends_no_gradient_back_however_often(
         assert ours.isfinite().all()
 
 
-def test_a_series_is_kept_once_and_not_what_it_is_bent_from() -> None:
+def test_a_series_is_kept_once_and_not_its_argument() -> None:
     x = torch.linspace(-1, 1, 64).unsqueeze(1).requires_grad_()
     weights = [torch.randn(n, 32, requires_grad=True) for n in (1, 32, 32)]
     hidden = x
