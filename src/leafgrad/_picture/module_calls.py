@@ -4,13 +4,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
 
+from leafgrad._graph.nodes import TracedNode
 from leafgrad._picture.modules import age, newest_first, outwards
 from leafgrad._picture.view import NUMBER, FoldedLeaf, Part, Picture, common
-
-if TYPE_CHECKING:
-    from leafgrad._graph.nodes import TracedNode
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +65,7 @@ def _paths(part: Part) -> Iterator[str]:
         yield common(paths) or ""
 
 
-def _by_module(shown: Picture, places: list[int], depth: int) -> dict[str, list["TracedNode"]]:
+def _by_module(shown: Picture, places: list[int], depth: int) -> dict[str, list[TracedNode]]:
     """Tell which nodes the parts stand for in each of the modules of some depth."""
     nodes: dict[str, list[TracedNode]] = {}
     for place in places:

@@ -13,7 +13,7 @@ from leafgrad._picture.repeats import Knot, Repeat, folded
 
 MOST_IN_FULL = 40
 Fold = bool | str | Collection[str] | None
-Within = Mapping[int | None, "TracedNode"]
+Within = Mapping[int | None, TracedNode]
 NUMBER = re.compile(r"(\d+)")
 
 
@@ -28,10 +28,10 @@ class FoldedLeaf:
         twins: All leaves that it stands for, one for each node that its part stands for.
     """
 
-    node: "TracedNode"
+    node: TracedNode
     name: str | None
     uses: int
-    twins: tuple["TracedNode", ...]
+    twins: tuple[TracedNode, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,11 +53,11 @@ class Part:
         is_root: Whether a backward starts there.
     """
 
-    node: "TracedNode"
-    pile: tuple["TracedNode", ...]
+    node: TracedNode
+    pile: tuple[TracedNode, ...]
     module: str | None
     copies: int
-    twins: tuple["TracedNode", ...]
+    twins: tuple[TracedNode, ...]
     size: int
     ways: tuple[tuple[int, int], ...]
     leaves: tuple[FoldedLeaf, ...]
@@ -65,7 +65,7 @@ class Part:
     is_root: bool
 
     @property
-    def saved(self) -> list["SavedTensor"]:
+    def saved(self) -> list[SavedTensor]:
         """Everything that is saved in it."""
         return [saved for node in self.pile for saved in node.saved]
 
@@ -83,27 +83,27 @@ class Picture:
     repeats: tuple[Repeat, ...]
 
 
-def picture(trace: Graph, *, fold: Fold) -> Picture:
+def picture(graph: Graph, *, fold: Fold) -> Picture:
     """Choose what is shown: every node, or if `fold` leaves within others and repeats once.
 
     None folds what has more than `MOST_IN_FULL` nodes. The paths of modules fold these as well.
     """
-    if not trace.nodes:
+    if not graph.nodes:
         raise ValueError(
             "a picture must have a node to show, not none; trace a tensor with a graph"
         )
     modules = modules_of(fold)
-    check_modules(trace.nodes, modules)
-    folds = len(trace.nodes) > MOST_IN_FULL if fold is None else bool(fold)
-    roots = {node.index for node in trace.roots}
+    check_modules(graph.nodes, modules)
+    folds = len(graph.nodes) > MOST_IN_FULL if fold is None else bool(fold)
+    roots = {node.index for node in graph.roots}
     within: dict[int | None, TracedNode] = {
-        leaf.index: leaf for leaf in trace.leaves if folds and leaf.index not in roots
+        leaf.index: leaf for leaf in graph.leaves if folds and leaf.index not in roots
     }
-    apart = piles([node for node in trace.nodes if node.index not in within], modules)
+    apart = piles([node for node in graph.nodes if node.index not in within], modules)
     knots = [*_knots(apart, within, roots)]
     knots, repeats = folded(knots) if folds else (knots, [])
     heads = {pile.nodes[0].index: pile for pile in apart}
-    return Picture(parts=tuple(_parts(trace, knots, heads, within)), repeats=tuple(repeats))
+    return Picture(parts=tuple(_parts(graph, knots, heads, within)), repeats=tuple(repeats))
 
 
 def modules_of(fold: object) -> tuple[str, ...]:
@@ -139,7 +139,7 @@ def _knots(apart: Sequence[Pile], within: Within, roots: Container[int]) -> Iter
         yield Knot(label=label, ways=tuple(distinct), twins=(pile.nodes[0].index,))
 
 
-def _kind(node: "TracedNode") -> Hashable:
+def _kind(node: TracedNode) -> Hashable:
     """Tell a node from those that a picture shows otherwise."""
     names = tuple(NUMBER.sub("*", name) for name in node.tensor_names)
     kind = node.name, node.shapes, node.dtype, node.device, node.is_leaf, names, node.retains_grad
@@ -147,23 +147,23 @@ def _kind(node: "TracedNode") -> Hashable:
     return *kind, node.derivative_order, *turns, *map(_state, node.saved)
 
 
-def _state(saved: "SavedTensor") -> Hashable:
+def _state(saved: SavedTensor) -> Hashable:
     versions = (saved.saved_version, saved.current_version) if saved.is_modified else None
     return saved.name, saved.state, versions
 
 
-def _end(edge: "TracedEdge", within: Within) -> Hashable:
+def _end(edge: TracedEdge, within: Within) -> Hashable:
     return _kind(within[edge.target]) if edge.target in within else edge.target is None
 
 
 def _parts(
-    trace: Graph, knots: Sequence[Knot], heads: Mapping[int, Pile], within: Within
+    graph: Graph, knots: Sequence[Knot], heads: Mapping[int, Pile], within: Within
 ) -> Iterator[Part]:
     outputs = defaultdict[int, set[int]](set)
     for place, output in chain.from_iterable(knot.ways for knot in knots):
         outputs[place].add(output)
-    uses = Counter(edge.target for edge in trace.edges)
-    roots = {node.index for node in trace.roots}
+    uses = Counter(edge.target for edge in graph.edges)
+    roots = {node.index for node in graph.roots}
     for place, knot in enumerate(knots):
         twins = [heads[index] for index in knot.twins]
         first = twins[0]

@@ -283,9 +283,6 @@ class GraphTrace(Graph):
             are the indices and carry what `to_dict` says of them; edges carry ``input_nr`` and
             ``output_nr``. Inputs that needed no gradient have no edge.
 
-        Raises:
-            ImportError: If networkx is not installed.
-
         Example:
             >>> import torch
             >>> from leafgrad import trace_graph

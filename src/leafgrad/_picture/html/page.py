@@ -29,11 +29,11 @@ KEY_FOR_REPEATS = ", f folds what repeats"
 KEYS_FOR_MODULES = ", m folds the module around, Enter unfolds it"
 
 
-def page(trace: Graph) -> str:
+def page(graph: Graph) -> str:
     """Write the page: the graph folded and in full, or whichever of them is not too large."""
-    shown = _shown(trace)
-    start = shown[0] if len(trace.nodes) > MOST_IN_FULL else shown[-1]
-    views = [_view(trace, one) for one in shown]
+    shown = _shown(graph)
+    start = shown[0] if len(graph.nodes) > MOST_IN_FULL else shown[-1]
+    views = [_view(graph, one) for one in shown]
     depths = [call.depth for view in views for call in view.calls]
     levels = max(depths, default=-1) + 1
     frames = (
@@ -42,32 +42,32 @@ def page(trace: Graph) -> str:
     )
     folds = len(views) > 1
     keys = f"{KEYS}{KEY_FOR_REPEATS * folds}{KEYS_FOR_MODULES * bool(depths)}."
-    is_large = len(trace.nodes) > MOST_PARTS
-    hint = HINT + FOLDED_ONLY.format(nodes=len(trace.nodes), most=MOST_PARTS) * is_large
+    is_large = len(graph.nodes) > MOST_PARTS
+    hint = HINT + FOLDED_ONLY.format(nodes=len(graph.nodes), most=MOST_PARTS) * is_large
     code = Markup(
         resource("leafgrad._picture.html", "layout.js")
         + resource("leafgrad._picture.html", "page.js")
     )
     content = (
-        _header(trace, folds=folds, is_folded=start is shown[0], levels=levels),
+        _header(graph, folds=folds, is_folded=start is shown[0], levels=levels),
         element("main", *frames, tabindex="0"),
         element("footer", element("output", text(hint), data_keys=keys)),
         element("script", _json([view.data for view in views]), type="application/json", id="data"),
         element("script", code),
     )
     return document(
-        title(trace), resource("leafgrad._picture.html", "page.css"), Markup("".join(content)), code
+        title(graph), resource("leafgrad._picture.html", "page.css"), Markup("".join(content)), code
     )
 
 
-def _shown(trace: Graph) -> list[Picture]:
+def _shown(graph: Graph) -> list[Picture]:
     """Choose it folded and in full, but for what is too large and what a fold does not change."""
-    folded = picture(trace, fold=True)
+    folded = picture(graph, fold=True)
     if len(folded.parts) > MOST_PARTS:
-        raise ValueError(too_large(trace, len(folded.parts)))
-    if len(trace.nodes) > MOST_PARTS:
+        raise ValueError(too_large(graph, len(folded.parts)))
+    if len(graph.nodes) > MOST_PARTS:
         return [folded]
-    full = picture(trace, fold=False)
+    full = picture(graph, fold=False)
     return [folded] if folded == full else [folded, full]
 
 
@@ -80,11 +80,11 @@ class _View:
     calls: list[ModuleCall]
 
 
-def _view(trace: Graph, shown: Picture) -> _View:
-    whole = drawing_of(trace, shown)
+def _view(graph: Graph, shown: Picture) -> _View:
+    whole = drawing_of(graph, shown)
     order = order_of(shown)
     calls = [*module_calls(shown, order)]
-    boxes = [_sketched(trace, call) for call in calls]
+    boxes = [_sketched(graph, call) for call in calls]
     apart = [drawn(one, Place(x=0.0, top=0.0, row=0), ports=(), most_bytes=0) for one in boxes]
     folded = element("svg", *apart, class_=f"{CLASS} apart", hidden="") if apart else Markup("")
     places = zip(whole.sketches, whole.drawing.places, strict=True)
@@ -105,9 +105,9 @@ def _view(trace: Graph, shown: Picture) -> _View:
     )
 
 
-def _sketched(trace: Graph, call: ModuleCall) -> Sketch:
+def _sketched(graph: Graph, call: ModuleCall) -> Sketch:
     ways = len(call.part.ways)
-    return sketch(call.part, with_kind=tells_kind(trace), arrivals=ways, nbytes=0)
+    return sketch(call.part, with_kind=tells_kind(graph), arrivals=ways, nbytes=0)
 
 
 def _name(call: ModuleCall) -> str:
@@ -123,11 +123,11 @@ def _json(data: object) -> Markup:
     return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))
 
 
-def _header(trace: Graph, *, folds: bool, is_folded: bool, levels: int) -> Markup:
+def _header(graph: Graph, *, folds: bool, is_folded: bool, levels: int) -> Markup:
     pressed = "true" if is_folded else "false"
     return element(
         "header",
-        element("h1", text(title(trace))),
+        element("h1", text(title(graph))),
         Markup('<input type="search" placeholder="Search" aria-label="Search the boxes">'),
         *[_depths(levels), _button("module", "Fold module", disabled="")] * bool(levels),
         _button("path", "Paths", aria_pressed="false"),
