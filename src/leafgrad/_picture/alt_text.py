@@ -61,8 +61,7 @@ def details(part: Part) -> Iterator[str]:
     node = part.node
     times = f", the first of {part.copies} alike" * (part.copies > 1)
     if part.module is not None:
-        in_all = f" of {part.size}" * (len(part.pile) != part.size)
-        yield f"module {part.module}: {len(part.pile)}{in_all} nodes{times}"
+        yield f"module {part.module}: {len(part.pile)} nodes{times}"
         yield from _kinds(part)
         return
     yield f"node {node.index}: {node.name}{times}"

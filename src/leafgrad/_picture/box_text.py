@@ -73,7 +73,8 @@ def turns(node: TracedNode) -> Iterator[Line]:
 
 def _lines_of_module(part: Part, times: str, *, with_kind: bool) -> Iterator[Line]:
     yield Line(text=f"{order_sign(part.node)}{part.module}{times}", style="name")
-    yield Line(text=extent(part))
+    each = " each" if part.copies > 1 else ""
+    yield Line(text=f"module of {count(len(part.pile), 'node')}{each}")
     yield Line(text=output(part.node, with_kind=with_kind))
     inside = (*part.pile, *(leaf.node for leaf in part.leaves))
     yield from dict.fromkeys(line for node in inside for line in turns(node))
@@ -81,14 +82,6 @@ def _lines_of_module(part: Part, times: str, *, with_kind: bool) -> Iterator[Lin
     leaves = {leaf.node.index: leaf.node for leaf in part.leaves}.values()
     if leaves:
         yield Line(text=_together([*leaves]), style="leaf")
-
-
-def extent(part: Part) -> str:
-    """Write how many nodes of a module a box shows, which may be called several times."""
-    if len(part.pile) == part.size:
-        return f"module of {count(part.size, 'node')}{' each' * (part.copies > 1)}"
-    whose = "each" if part.copies > 1 else "the"
-    return f"{len(part.pile)} of {whose} module's {count(part.size, 'node')}"
 
 
 def _together(leaves: Sequence[TracedNode]) -> str:

@@ -14,7 +14,7 @@ from leafgrad._picture.repeats import Knot, Repeat, folded
 MOST_IN_FULL = 40
 Fold = bool | str | Collection[str] | None
 Within = Mapping[int | None, TracedNode]
-NUMBER = re.compile(r"(\d+)")
+_NUMBER = re.compile(r"(\d+)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,13 +25,11 @@ class FoldedLeaf:
         node: The leaf.
         name: Its name, with a star for each number that differs between those that it stands for.
         uses: How many edges lead to it.
-        twins: All leaves that it stands for, one for each node that its part stands for.
     """
 
     node: TracedNode
     name: str | None
     uses: int
-    twins: tuple[TracedNode, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,8 +42,6 @@ class Part:
         module: The path of the module that it shows, with a star for each number that differs
             between those that it stands for; None for a node that is shown as itself.
         copies: How many it stands for.
-        twins: The first node of each of these.
-        size: How many nodes the module has that it shows, in whole or in part.
         ways: The places of the parts that it leads to, each with the output that it means.
         leaves: The leaves that are shown within it.
         outputs: Which of its outputs lead to it, where it has several; `SEVERAL` for a way that
@@ -57,8 +53,6 @@ class Part:
     pile: tuple[TracedNode, ...]
     module: str | None
     copies: int
-    twins: tuple[TracedNode, ...]
-    size: int
     ways: tuple[tuple[int, int], ...]
     leaves: tuple[FoldedLeaf, ...]
     outputs: tuple[int, ...]
@@ -141,7 +135,7 @@ def _knots(apart: Sequence[Pile], within: Within, roots: Container[int]) -> Iter
 
 def _kind(node: TracedNode) -> Hashable:
     """Tell a node from those that a picture shows otherwise."""
-    names = tuple(NUMBER.sub("*", name) for name in node.tensor_names)
+    names = tuple(_NUMBER.sub("*", name) for name in node.tensor_names)
     kind = node.name, node.shapes, node.dtype, node.device, node.is_leaf, names, node.retains_grad
     turns = node.value_turns, node.gradient_turns
     return *kind, node.derivative_order, *turns, *map(_state, node.saved)
@@ -171,10 +165,8 @@ def _parts(
         yield Part(
             node=first.nodes[0],
             pile=first.nodes,
-            module=common([twin.module for twin in twins if twin.module is not None]),
+            module=_common([twin.module for twin in twins if twin.module is not None]),
             copies=len(twins),
-            twins=tuple(twin.nodes[0] for twin in twins),
-            size=len(first.nodes),
             ways=knot.ways,
             leaves=tuple(_leaves(twins, within, uses)),
             outputs=tuple(sorted(outputs[place])) if has_ports else (),
@@ -192,13 +184,12 @@ def _leaves(
             names = [leaf.leaf_name for leaf in leaves if leaf.leaf_name is not None]
             yield FoldedLeaf(
                 node=leaves[0],
-                name=common(names),
+                name=_common(names),
                 uses=uses[leaves[0].index],
-                twins=tuple(leaves),
             )
 
 
-def common(names: Sequence[str]) -> str | None:
+def _common(names: Sequence[str]) -> str | None:
     """Put a star for each number in which names differ that are otherwise equal."""
-    fields = zip(*(NUMBER.split(name) for name in names), strict=True)
+    fields = zip(*(_NUMBER.split(name) for name in names), strict=True)
     return "".join(field[0] if len({*field}) == 1 else "*" for field in fields) or None

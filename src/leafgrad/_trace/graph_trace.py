@@ -227,7 +227,7 @@ class GraphTrace(Graph):
         return svg.svg(self, fold=fold)
 
     def to_html(self) -> str:
-        """Write a page to move about in: zoom, search, follow the paths of a node, fold and unfold.
+        """Write a page to move about in: zoom, search, follow a node's paths, fold what repeats.
 
         Everything is in the one text, and the page asks no network. It works with mouse, keyboard
         and touch, in the light and in the dark; the page itself says which key does what.

@@ -12,8 +12,8 @@ from leafgrad._picture.alt_text import description, title
 from leafgrad._picture.box_text import own_bytes
 from leafgrad._picture.layout import Drawing, Link, Point, draw
 from leafgrad._picture.svg.boxes import Sketch, drawn, sketch
-from leafgrad._picture.svg.brackets import Brackets, brackets
-from leafgrad._picture.svg.legend import Legend, head, legend
+from leafgrad._picture.svg.brackets import brackets
+from leafgrad._picture.svg.legend import head, legend
 from leafgrad._picture.svg.style import CLASS, FRAME, FRAME_STYLE, STYLE
 from leafgrad._picture.view import Fold, Picture, picture
 
@@ -55,8 +55,6 @@ class Drawn:
     sketches: list[Sketch]
     links: list[Link]
     drawing: Drawing
-    beside: Brackets
-    under: Legend
     left: float
     width: float
     markup: Markup
@@ -102,8 +100,6 @@ def drawing_of(graph: Graph, shown: Picture) -> Drawn:
         sketches=sketches,
         links=links,
         drawing=drawing,
-        beside=beside,
-        under=under,
         left=left,
         width=right - left,
         markup=markup,
@@ -146,18 +142,14 @@ def _moved(x: float, y: float) -> str:
 def sketches_of(graph: Graph, shown: Picture) -> list[Sketch]:
     """Write and measure every part, with room for bars where there is something to compare."""
     arrivals = Counter(place for part in shown.parts for place, _ in part.ways)
-    with_kind = tells_kind(graph)
+    # data types and devices are written only where they differ
+    with_kind = len({(node.dtype, node.device) for node in graph.nodes}) > 1
     nbytes = [own_bytes(part.saved) for part in shown.parts]
     bars = len({*nbytes} - {0}) > 1
     return [
         sketch(part, with_kind=with_kind, arrivals=arrivals[place], nbytes=kept * bars)
         for place, (part, kept) in enumerate(zip(shown.parts, nbytes, strict=True))
     ]
-
-
-def tells_kind(graph: Graph) -> bool:
-    """Say whether data types and devices differ, so that every box must tell its own."""
-    return len({(node.dtype, node.device) for node in graph.nodes}) > 1
 
 
 def links_of(shown: Picture) -> list[Link]:
