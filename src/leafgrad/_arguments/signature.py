@@ -32,7 +32,8 @@ def public_function(
         def refuse(*_: Any, **__: Any) -> Any:
             raise RuntimeError(refusal)
 
-        outside = _autograd.outside_compiled_code(function if refusal is None else refuse)
+        uncompiled: Callable[Arguments, Result] = function if refusal is None else refuse
+        outside = _autograd.outside_compiled_code(uncompiled)
 
         @wraps(function)
         def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:

@@ -62,7 +62,7 @@ class Losses:
         self.touched: dict[int, _Touched] = {}
         self.memory: dict[int, tuple[_autograd.StorageReference, frozenset[int]]] = {}
         self.shown: dict[int, tuple[weakref.ref[Tensor], weakref.ref[Tensor]]] = {}
-        self.skeleton = _autograd.Skeleton()
+        self.skeleton = _autograd.GraphStructure()
 
     def cuts_before(self, tensor: Tensor) -> frozenset[int]:
         """Tell which cuts lead to a tensor."""

@@ -56,13 +56,13 @@ UNREADABLE: dict[str, Callable[[], torch.Tensor]] = {
 
 @pytest.mark.parametrize("made", READABLE.values(), ids=READABLE)
 def test_numbers_of_ordinary_tensors_can_be_read(made: Callable[[], torch.Tensor]) -> None:
-    assert _autograd.holds_numbers(made())
+    assert _autograd.why_unread(made()) is None
 
 
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
 @pytest.mark.parametrize("made", UNREADABLE.values(), ids=UNREADABLE)
 def test_numbers_that_are_elsewhere_cannot(made: Callable[[], torch.Tensor]) -> None:
-    assert not _autograd.holds_numbers(made())
+    assert _autograd.why_unread(made()) is not None
 
 
 WITHOUT_ONE_STORAGE: dict[str, Callable[[], torch.Tensor]] = {
@@ -90,14 +90,14 @@ def test_numbers_inside_a_transform_cannot_be_read() -> None:
     seen = []
 
     def look(x: torch.Tensor) -> torch.Tensor:
-        seen.append(_autograd.holds_numbers(x))
+        seen.append(_autograd.why_unread(x))
         return x * x
 
     torch.func.grad(look)(torch.tensor(2.0))
-    assert seen == [False]
+    assert seen == ["it is inside torch.func"]
 
 
-def test_what_is_computed_unseen_is_seen_by_no_mode_and_has_no_graph() -> None:
+def test_what_is_computed_below_autograd_is_seen_by_no_mode_and_has_no_graph() -> None:
     calls = []
 
     class Watch(TorchDispatchMode):
@@ -110,91 +110,9 @@ def test_what_is_computed_unseen_is_seen_by_no_mode_and_has_no_graph() -> None:
     x = leaf(1.0)
     watch: Any = Watch
     with watch():
-        with _autograd.unseen():
+        with _autograd.below_autograd():
             y = x + 1.0
         assert calls == []
         assert (x + 1.0).requires_grad
         assert calls != []
     assert not y.requires_grad
-
-
-def test_a_result_is_placed_by_the_number_of_its_node_and_by_its_output() -> None:
-    x = leaf(1.0, 2.0)
-    one, other = x.unbind()
-    first, second = _autograd.numbered_output(one), _autograd.numbered_output(other)
-    assert first is not None
-    assert second == (first[0], 1)
-    assert first[1] == 0
-
-
-def test_what_no_operation_made_has_no_place() -> None:
-    x = leaf(1.0)
-    assert _autograd.numbered_output(x) is None
-    assert _autograd.numbered_output(torch.ones(1)) is None
-
-
-def test_a_view_that_pytorch_refuses_to_place_has_no_place() -> None:
-    x = leaf(1.0, 2.0).exp()
-    one, _ = x.unbind()
-    x.mul_(2.0)
-    assert _autograd.numbered_output(one) is None
-
-
-def results(node: Any) -> list[tuple[str, int, list[float]]]:
-    found = _autograd.results_in_slots(node)
-    return [(_autograd.node_name(maker), nr, tensor.tolist()) for maker, nr, tensor in found]
-
-
-def test_a_slot_shows_the_result_of_another_node() -> None:
-    doubled = leaf(1.0) * 2.0
-    assert results(doubled.sin().grad_fn) == [("MulBackward0", 0, [2.0])]
-
-
-def test_a_slot_shows_the_nodes_own_result() -> None:
-    assert results(leaf(0.0).exp().grad_fn) == [("ExpBackward0", 0, [1.0])]
-
-
-def test_a_slot_with_a_leaf_or_a_constant_shows_no_result() -> None:
-    assert results((leaf(1.0) * torch.tensor([2.0])).grad_fn) == []
-
-
-def test_what_was_written_into_is_no_result_any_more() -> None:
-    doubled = leaf(1.0) * 2.0
-    sine = doubled.sin()
-    doubled.add_(1.0)
-    assert results(sine.grad_fn) == []
-
-
-def test_a_freed_slot_shows_nothing() -> None:
-    y = leaf(0.0).exp()
-    y.sum().backward()
-    assert results(y.grad_fn) == []
-
-
-def test_what_a_hook_packed_is_left_packed() -> None:
-    unpacked: list[Any] = []
-    unpack: Any = unpacked.append
-    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, unpack):
-        y = (leaf(0.0) * 2.0).exp()
-    assert results(y.grad_fn) == []
-    assert unpacked == []
-
-
-class Square(torch.autograd.Function):
-    """Saves its input and a result."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        y = x * x
-        ctx.save_for_backward(x, y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
-        x: torch.Tensor = ctx.saved_tensors[0]
-        return 2 * x * gradient
-
-
-def test_a_custom_function_shows_the_results_of_others() -> None:
-    y: Any = Square.apply(leaf(1.0) * 3.0)  # type: ignore[no-untyped-call]
-    assert results(y.grad_fn) == [("MulBackward0", 0, [3.0])]

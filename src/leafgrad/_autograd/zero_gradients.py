@@ -1,4 +1,4 @@
-"""What PyTorch's own formulas hand on whatever arrives: zeros, nothing, or an error."""
+"""Where PyTorch's own formulas hand on zeros whatever arrives."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Any
 
 from torch.autograd.graph import Node
 
-from leafgrad._autograd.node import forward_outputs, next_functions, node_name
-from leafgrad._autograd.twice import UNWRITTEN
+from leafgrad._autograd.node import forward_outputs, node_name
 
 
 def may_give_zeros(node: Node) -> bool:
@@ -39,34 +38,3 @@ _DRAWN = "Bernoulli Cauchy Exponential Geometric LogNormal Normal Poisson Random
 _COMPARED = "Eq Ge Gt Le Lt Ne"
 _ROUNDED = "Ceil Floor Round Sign Trunc Zero"
 _ZERO = {*_DRAWN.split(), *_COMPARED.split(), *_ROUNDED.split()}
-
-
-def refuses(node: Node) -> bool:
-    """Say whether the node raises once a gradient arrives, as no derivative is implemented."""
-    name = node_name(node)
-    if name in _FIRST_REFUSED:
-        return next_functions(node)[0][0] is not None
-    return name in _REFUSING
-
-
-_FIRST_REFUSED = {
-    "AcoshBackward1",
-    "AsinhBackward1",
-    "AtanhBackward1",
-    "GeqrfBackward0",
-    "IgammaBackward0",
-    "IgammacBackward0",
-    "SpecialZetaBackward0",
-}
-_REFUSING = {
-    *(f"{operation}BackwardBackward0" for operation in UNWRITTEN),
-    "EmbeddingBagBackwardBackward0",
-    "Error",
-    "NotImplemented",
-    "StandardGammaGradBackward0",
-    "Unique2Backward0",
-    "UniqueBackward0",
-    "UniqueConsecutiveBackward0",
-    "UniqueDimBackward0",
-    "UniqueDimConsecutiveBackward0",
-}

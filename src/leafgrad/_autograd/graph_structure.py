@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 
 import torch
 from torch.autograd.graph import Node
 
-from leafgrad._autograd.node import leaf_variable, next_functions
-from leafgrad._autograd.sequence import sequence_nr
-from leafgrad._autograd.tensor import base, is_invalid_view, plain
-from leafgrad._autograd.traversal import keep_successors
+from leafgrad._autograd.node import leaf_variable, next_functions, sequence_nr
+from leafgrad._autograd.tensor import (
+    alive,
+    base,
+    held_grad,
+    is_invalid_view,
+    is_view,
+    is_wrapped,
+    plain,
+    unobserved,
+    unwrapped,
+    version,
+)
+from leafgrad._autograd.traversal import keep_successors, survey
 
 
 def number_of(tensor: torch.Tensor) -> int:
@@ -37,7 +48,7 @@ def _number(node: Node) -> int:
     return ~id(leaf_variable(node)) if number is None else number
 
 
-class Skeleton:
+class GraphStructure:
     """Grows by the graph behind a tensor, each node of which it looks at only once."""
 
     def __init__(self) -> None:
@@ -71,3 +82,29 @@ class Skeleton:
                 found.add(number)
                 ahead += predecessors[number]
         return found
+
+
+def living_graph() -> tuple[list[Node], set[int]]:
+    """Find the nodes that some tensor leads to, and the numbers of these nodes and of all tensors.
+
+    Numbers are those of a `GraphStructure`: a node's own, and one below 0 for a tensor.
+    """
+    with unobserved():
+        tensors = alive()
+        nodes, _ = survey([node for tensor in tensors for node in _nodes_at(tensor)])
+    numbers = {number for number in map(sequence_nr, nodes) if number is not None}
+    return [*nodes], numbers.union([~id(tensor) for tensor in tensors])
+
+
+def _nodes_at(tensor: torch.Tensor) -> Iterator[Node]:
+    """Yield the nodes that made a tensor, what it is a view of, and the gradient that it holds.
+
+    To ask a view that may have been written into would make PyTorch record a node.
+    """
+    while is_wrapped(tensor):
+        tensor = unwrapped(tensor)
+    for one in (tensor, base(tensor), held_grad(tensor)):
+        if one is not None and not (is_view(one) and version(one)):
+            node = plain(one, "grad_fn")
+            if node is not None:
+                yield node

@@ -74,35 +74,3 @@ def test_its_relatives_are_told_apart(name: str) -> None:
 def test_what_is_written_over_gets_zeros_and_what_is_written_does_not() -> None:
     node = node_of((leaf() * 1).copy_(leaf()), "CopyBackwards")
     assert [_autograd.gives_zeros(node, place) for place in (0, 1)] == [True, False]
-
-
-REFUSING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "AcoshBackward1": lambda x: (x * 1).acosh_(),
-    "AsinhBackward1": lambda x: (x * 1).asinh_(),
-    "AtanhBackward1": lambda x: (x * 1).atanh_(),
-    "GeqrfBackward0": lambda x: torch.geqrf(torch.outer(x, x))[0],
-    "IgammaBackward0": lambda x: torch.igamma(x, x.detach()),
-    "IgammacBackward0": lambda x: torch.igammac(x, x.detach()),
-    "SpecialZetaBackward0": lambda x: torch.special.zeta(x, x.detach()),
-    "Unique2Backward0": torch.unique,
-    "UniqueBackward0": lambda x: torch._unique(x)[0],
-    "UniqueConsecutiveBackward0": torch.unique_consecutive,
-    "UniqueDimBackward0": lambda x: torch.unique(x, dim=0),
-    "StandardGammaGradBackward0": lambda x: torch.autograd.grad(
-        torch._standard_gamma(x).square().sum(), x, create_graph=True
-    )[0],
-}
-
-
-@pytest.mark.parametrize("name", REFUSING)
-def test_a_formula_that_raises_is_known(name: str) -> None:
-    y = REFUSING[name](leaf())
-    assert _autograd.refuses(node_of(y, name))
-    with pytest.raises(RuntimeError, match="is not implemented"):
-        y.sum().backward()
-
-
-def test_a_formula_that_raises_for_the_first_input_alone_is_known() -> None:
-    y = torch.igamma(torch.ones(2), leaf())
-    assert not _autograd.refuses(node_of(y, "IgammaBackward0"))
-    y.sum().backward()
