@@ -78,13 +78,13 @@ def _unrecorded_view(facts: TensorDescription) -> Sentences:
     """Explain a view that echoes its base's requires_grad."""
     return (
         (
-            "It is a view that was taken while nothing was recorded: it has no grad_fn, so it counts "
-            "as a leaf, and requires_grad only repeats what its base says."
+            "It is a view that was taken while nothing was recorded: it has no grad_fn, so it "
+            "counts as a leaf, and requires_grad only repeats what its base says."
         ),
         f"backward() cannot reach it, nor its base through it, so .grad {_stays(facts)}.",
         (
-            "Take the view again, outside no_grad() and inference_mode(), to connect it; or detach() "
-            "it, to say that it is a constant."
+            "Take the view again, outside no_grad() and inference_mode(), to connect it; or "
+            "detach() it, to say that it is a constant."
         ),
     )
 
@@ -107,16 +107,16 @@ def _wrapped(facts: TensorDescription) -> Sentences:
     if facts.wrapped == "ended":
         return (
             (
-                "It outlived the torch.func transform that made it, so what it says about leaves and "
-                "grad_fn belongs to a graph that is gone."
+                "It outlived the torch.func transform that made it, so what it says about leaves "
+                "and grad_fn belongs to a graph that is gone."
             ),
             "backward() never fills the .grad of such a tensor.",
             "Let the transformed function return what is needed outside.",
         )
     return (
         (
-            f"It is inside torch.func ({facts.wrapped}): requires_grad, is_leaf and grad_fn are those "
-            "of this level, and the graph of the code outside is one level deeper."
+            f"It is inside torch.func ({facts.wrapped}): requires_grad, is_leaf and grad_fn are "
+            "those of this level, and the graph of the code outside is one level deeper."
         ),
         (
             "backward() cannot be called inside a transform, and never fills the .grad of a tensor "

@@ -9,8 +9,7 @@ import torch
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import ends_in, inside_transforms, roots_of
 from leafgrad._arguments.signature import by_name
-from leafgrad._record.log import Log
-from leafgrad._record.record import Recording
+from leafgrad._record.record import Recording, log_of
 from leafgrad._trace.columns import Saved
 from leafgrad._trace.gradients import Weights, with_gradients
 from leafgrad._trace.graph_trace import GraphTrace, trace_of
@@ -143,22 +142,6 @@ def named_modules(names: object) -> dict[str, torch.nn.Module]:
         return {"": names}
     items = names.items() if isinstance(names, Mapping) else ()
     return {name: module for name, module in items if isinstance(module, torch.nn.Module)}
-
-
-def log_of(recording: object) -> Log:
-    match recording:
-        case None:
-            return _NOTHING
-        case Recording():
-            return recording.log
-        case _:
-            raise TypeError(
-                f"recording must be what record() gave, not {type(recording).__name__}; "
-                "name it as in `with record() as recording:`"
-            )
-
-
-_NOTHING = Log(0)
 
 
 def named_tensors(names: object) -> Iterator[tuple[str, torch.Tensor]]:
