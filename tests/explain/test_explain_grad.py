@@ -379,7 +379,7 @@ def test_a_recording_of_cuts_keeps_nothing_alive() -> None:
     del x, h, d
     gc.collect()
     assert [reference() for reference in references] == [None] * 3
-    assert recording.log.losses.touched == {}
+    assert recording.log.cuts.cuts_by_tensor == {}
 
 
 # --- The forms and what is refused
@@ -418,11 +418,11 @@ def test_a_cut_of_unknown_code_says_so() -> None:
     x = leaf(2)
     with record() as recording:
         loss = detached(x)
-    recording.log.losses.cuts[0] = (
-        type(recording.log.losses.cuts[0][0])(
+    recording.log.cuts.entries[0] = (
+        type(recording.log.cuts.entries[0][0])(
             kind=CutKind.DETACHED, operation="detach", source=None
         ),
-        recording.log.losses.cuts[0][1],
+        recording.log.cuts.entries[0][1],
     )
     assert "code that is not known" in explain_grad(x, loss, recording=recording).because
 

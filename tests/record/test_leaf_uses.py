@@ -8,8 +8,8 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from leafgrad import GradCause, explain_grad, record
-from leafgrad._record.calls import tensors_in
-from leafgrad._record.leaf_uses import Use, Uses
+from leafgrad._record.leaf_uses import LeafUse, LeafUses
+from leafgrad._record.torch_functions import tensors_in
 
 
 def leaf(*shape: int) -> torch.Tensor:
@@ -17,29 +17,29 @@ def leaf(*shape: int) -> torch.Tensor:
 
 
 def test_leaves_and_storages_that_are_gone_are_forgotten() -> None:
-    uses, use = Uses(), Use("mul", None, required_grad=False)
+    uses, use = LeafUses(), LeafUse("mul", None, required_grad=False)
     kept = torch.ones(2)
     uses.note(kept, use)
     for _ in range(3):
         tensor = torch.ones(2)
         uses.note(tensor, use)
-        uses.note_memory(tensor)
+        uses.note_storage(tensor)
     del tensor
     gc.collect()
-    uses.forget_what_is_gone()
-    assert uses.memory == {}
+    uses.prune()
+    assert uses.by_storage == {}
     assert uses.of(kept) is not None
-    assert len(uses.known) == 1
+    assert len(uses.by_leaf) == 1
 
 
 def test_a_recording_of_uses_keeps_no_memory() -> None:
     with record() as recording:
-        recording.log.most = 100
+        recording.log.max_entries = 100
         for _ in range(300):
             torch.ones(1000).exp()
-    assert len(recording.log.uses.known) <= 101
-    assert all(leaf() is None for leaf, _ in recording.log.uses.known.values())
-    assert all(kept.expired() for kept, _ in recording.log.uses.memory.values())
+    assert len(recording.log.uses.by_leaf) <= 101
+    assert all(leaf() is None for leaf, _ in recording.log.uses.by_leaf.values())
+    assert all(kept.expired() for kept, _ in recording.log.uses.by_storage.values())
 
 
 def test_a_parameter_that_gives_its_shape_alone_is_not_used() -> None:
@@ -58,7 +58,7 @@ def test_a_view_that_is_invalid_is_no_leaf_that_was_used() -> None:
         view * 2
     with record() as recording, torch.no_grad():
         view * 2
-    assert recording.log.uses.known == {}
+    assert recording.log.uses.by_leaf == {}
 
 
 class Other(TorchFunctionMode):

@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from leafgrad import GradCause, Recording, explain_grad, preflight, record, trace_graph
-from leafgrad._record.pruning import forget
 
 
 def leaf(*shape: int) -> torch.Tensor:
@@ -16,16 +15,16 @@ def leaf(*shape: int) -> torch.Tensor:
 
 
 def entries(recording: Recording) -> int:
-    log, losses = recording.log, recording.log.losses
+    log, tracker = recording.log, recording.log.cuts
     sizes = [len(log.spans), len(log.modules), len(log.writes), len(log.values)]
     sizes.append(len(log.given))
-    cuts = {id(cut) for cut in losses.cuts}
-    return sum([*sizes, len(log.passes.spans), len(cuts), len(losses.skeleton.successors)])
+    cuts = {id(cut) for cut in tracker.entries}
+    return sum([*sizes, len(log.passes.spans), len(cuts), len(tracker.structure.successors)])
 
 
 def training(recording: Recording, steps: int, most: int) -> Iterator[None]:
     """Train a small network as most do, with a line for what is printed."""
-    recording.log.most = most
+    recording.log.max_entries = most
     model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
     optimizer = torch.optim.Adam(model.parameters(), foreach=False)
     total = 0.0
@@ -84,7 +83,7 @@ def test_what_is_said_of_living_graphs_is_the_same_as_before() -> None:
     before, size = made.answers(recording), entries(recording)
     for _ in range(2):
         gc.collect()
-        forget(recording.log)
+        recording.log.prune()
         assert made.answers(recording) == before
     assert entries(recording) < size - 20 * 3
     causes = {explanation.cause for explanation in before[2]}
@@ -96,7 +95,7 @@ def test_nothing_is_forgotten_while_a_backward_may_hold_what_python_does_not_see
 
     def note(_: torch.Tensor) -> None:
         with torch.enable_grad(), record() as recording:
-            recording.log.most = 1
+            recording.log.max_entries = 1
             for _number in range(3):
                 leaf(3).cos()
         recordings.append(recording)
@@ -106,14 +105,14 @@ def test_nothing_is_forgotten_while_a_backward_may_hold_what_python_does_not_see
     x.sum().backward()
     (recording,) = recordings
     assert recording.node_count == 3
-    recording.log.trim()
+    recording.log.prune_if_large()
     assert recording.node_count == 1
 
 
 def test_modules_alone_are_forgotten_too() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
     with record(lines=False) as recording:
-        recording.log.most = 100
+        recording.log.max_entries = 100
         for _ in range(1_000):
             y = model(torch.ones(1, 2))
     assert len(recording.log.modules) < 300
@@ -123,7 +122,7 @@ def test_modules_alone_are_forgotten_too() -> None:
 
 def test_modules_that_are_made_anew_in_each_step_are_forgotten_as_well() -> None:
     with record() as recording:
-        recording.log.most = 100
+        recording.log.max_entries = 100
         for _ in range(300):
             model = nn.Sequential(nn.Linear(3, 1), nn.Tanh())
             loss = model(leaf(2, 3)).sum()
@@ -134,7 +133,7 @@ def test_modules_that_are_made_anew_in_each_step_are_forgotten_as_well() -> None
 
 def test_what_came_in_that_is_not_finite_is_forgotten_with_what_it_led_to() -> None:
     with record(values=True) as recording:
-        recording.log.most = 100
+        recording.log.max_entries = 100
         for _ in range(200):
             loss = (leaf(3) * torch.tensor([1.0, torch.nan, 1.0])).sum()
     assert len(recording.log.given) < 150
@@ -145,12 +144,12 @@ def test_what_came_in_that_is_not_finite_is_forgotten_with_what_it_led_to() -> N
 def test_leaves_that_are_gone_are_forgotten_and_others_are_not() -> None:
     weight = leaf(3)
     with record() as recording:
-        recording.log.most = 100
+        recording.log.max_entries = 100
         for _ in range(300):
             loss = (leaf(3) * weight).sum()
     uses = recording.log.uses
-    assert len(uses.known) < 150
-    assert len(uses.memory) < 150
+    assert len(uses.by_leaf) < 150
+    assert len(uses.by_storage) < 150
     assert uses.of(weight) is not None
     assert explain_grad(weight, leaf(1).sum(), recording=recording).cause is not GradCause.UNUSED
     assert loss.requires_grad
@@ -158,12 +157,12 @@ def test_leaves_that_are_gone_are_forgotten_and_others_are_not() -> None:
 
 def test_a_state_that_is_carried_over_is_cut_in_one_place_however_often() -> None:
     with record() as recording:
-        recording.log.most_cuts = 50
+        recording.log.max_cuts = 50
         weight, h = leaf(3), torch.ones(3)
         for _ in range(1_500):
             h = (h * weight).tanh().detach()
         loss = h.sum()
-    assert len({id(cut) for cut in recording.log.losses.cuts}) < 1_000
-    assert len(recording.log.losses.cuts_before(h)) < 1_000
+    assert len({id(cut) for cut in recording.log.cuts.entries}) < 1_000
+    assert len(recording.log.cuts.cuts_behind(h)) < 1_000
     explanation = explain_grad(weight, loss, recording=recording)
     assert {cut.source for cut in explanation.cuts} == {recording.sources[0]}

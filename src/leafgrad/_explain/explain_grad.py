@@ -15,13 +15,13 @@ from leafgrad._explain import sentences
 from leafgrad._explain.explanation import GradCause, GradExplanation
 from leafgrad._explain.gradient_flow import Arrival, Reach
 from leafgrad._record.cut import Cut
-from leafgrad._record.cut_tracker import LEAVING
-from leafgrad._record.leaf_uses import Use
-from leafgrad._record.log import Log, source_at
-from leafgrad._record.record import Recording
+from leafgrad._record.cut_tracker import LEAVING_PYTORCH
+from leafgrad._record.leaf_uses import LeafUse
+from leafgrad._record.log import Log
+from leafgrad._record.place import source_at
+from leafgrad._record.record import Recording, log_of
 from leafgrad._tensor.describe_tensor import describe_tensor
 from leafgrad._tensor.description import TensorDescription, TensorRole
-from leafgrad._trace.trace_graph import log_of
 
 
 @public_function()
@@ -86,8 +86,8 @@ class Found(NamedTuple):
     arrival: Arrival | None
     is_reached: bool
     cuts: tuple[Cut, ...]
-    use: Use | None
-    use_of_memory: Use | None
+    use: LeafUse | None
+    use_of_memory: LeafUse | None
 
 
 class Backward:
@@ -139,11 +139,11 @@ class Backward:
         """List the cuts that lead to the outputs, the first one first."""
         with _autograd.unobserved():
             numbers = sorted(self._numbers_of_cuts())
-        return tuple(self.log.losses.cuts[number][0] for number in numbers)
+        return tuple(self.log.cuts.entries[number][0] for number in numbers)
 
     def _numbers_of_cuts(self) -> frozenset[int]:
         outputs = (end for end in self.ends if isinstance(end, Tensor))
-        return frozenset[int]().union(*map(self.log.losses.cuts_before, outputs))
+        return frozenset[int]().union(*map(self.log.cuts.cuts_behind, outputs))
 
     def _look_for(self, tensor: Tensor, facts: TensorDescription) -> Found:
         is_placed = facts.role not in {TensorRole.WRAPPED, TensorRole.INVALID_VIEW}
@@ -155,7 +155,7 @@ class Backward:
             is_reached=is_reached,
             cuts=() if is_reached else self._cuts(tensor, facts),
             use=self.log.uses.of(tensor),
-            use_of_memory=self.log.uses.through_another(tensor) if is_placed else None,
+            use_of_memory=self.log.uses.through_shared_memory(tensor) if is_placed else None,
         )
 
     def _will_be_filled(self, facts: TensorDescription, found: Found) -> bool | None:
@@ -252,20 +252,22 @@ class Backward:
 
         Where none leads to the outputs, what left PyTorch may have come back unseen.
         """
-        losses = self.log.losses
+        tracker = self.log.cuts
         if facts.role in {TensorRole.WRAPPED, TensorRole.INVALID_VIEW}:
             return ()
         if not facts.requires_grad:
-            return tuple(losses.cuts[number][0] for number in sorted(losses.cuts_before(tensor)))
-        behind = losses.skeleton.depend_on(tensor)
+            return tuple(
+                tracker.entries[number][0] for number in sorted(tracker.cuts_behind(tensor))
+            )
+        behind = tracker.structure.depend_on(tensor)
         cuts = {
             number: cut
-            for number, (cut, numbers) in enumerate(losses.cuts)
+            for number, (cut, numbers) in enumerate(tracker.entries)
             if not behind.isdisjoint(numbers)
         }
         on_the_way = self._numbers_of_cuts()
         found = [cut for number, cut in cuts.items() if number in on_the_way]
-        return tuple(found or [cut for cut in cuts.values() if cut.operation in LEAVING])
+        return tuple(found or [cut for cut in cuts.values() if cut.operation in LEAVING_PYTORCH])
 
 
 def _hook(hook: object) -> str:

@@ -17,8 +17,8 @@ from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.order import in_backward_order
 from leafgrad._record.cut import Cut
 from leafgrad._record.module_paths import join
-from leafgrad._record.record import Recording
-from leafgrad._trace.trace_graph import log_of, trace_graph
+from leafgrad._record.record import Recording, log_of
+from leafgrad._trace.trace_graph import trace_graph
 
 Names = torch.nn.Module | Mapping[str, torch.Tensor | torch.nn.Module] | None
 

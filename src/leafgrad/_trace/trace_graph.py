@@ -10,8 +10,7 @@ from leafgrad import _autograd
 from leafgrad._arguments.names import named_modules, named_tensors
 from leafgrad._arguments.outputs import iter_outputs, root_nodes, unwrap_functorch
 from leafgrad._arguments.signature import public_function
-from leafgrad._record.log import Log
-from leafgrad._record.record import Recording
+from leafgrad._record.record import Recording, log_of
 from leafgrad._trace.columns import Saved
 from leafgrad._trace.gradients import Weights, with_gradients
 from leafgrad._trace.graph_trace import GraphTrace, trace_of
@@ -135,22 +134,6 @@ def _completion(modules: tuple[str, ...], recording: Recording | None) -> Callab
     if not modules:
         return as_they_are
     return partial(with_inferred_modules if recording is None else with_owners, roots=modules)
-
-
-def log_of(recording: object) -> Log:
-    match recording:
-        case None:
-            return _NOTHING
-        case Recording():
-            return recording.log
-        case _:
-            raise TypeError(
-                f"recording must be what record() gave, not {type(recording).__name__}; "
-                "name it as in `with record() as recording:`"
-            )
-
-
-_NOTHING = Log(0)
 
 
 def _check_attached(named: Mapping[str, torch.Tensor], leaves: Sequence[torch.Tensor]) -> None:
