@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from leafgrad._picture.box_text import order_sign, shape
+from leafgrad._display.units import shape_text
+from leafgrad._picture.box_text import order_sign
 
 if TYPE_CHECKING:
     from leafgrad._graph.nodes import TracedNode
@@ -11,6 +12,6 @@ if TYPE_CHECKING:
 def label(node: "TracedNode") -> list[str]:
     """Name the node, its tensors, its first shape and its module, a line each."""
     first = node.shapes[0] if node.shapes else None
-    sizes = [] if first is None else [shape(first)]
+    sizes = [] if first is None else [shape_text(first)]
     module = [node.module] if node.module else []
     return [f"{order_sign(node)}{node.name}", *node.tensor_names[:1], *sizes, *module]

@@ -3,8 +3,8 @@
 import importlib
 from typing import Any
 
-from leafgrad._graph.data import node_as_dict
 from leafgrad._graph.graph import Graph
+from leafgrad._graph.serialize import node_to_dict
 
 
 def as_networkx(trace: Graph) -> Any:
@@ -17,7 +17,7 @@ def as_networkx(trace: Graph) -> Any:
             "install it (pip install networkx), or use to_dict()"
         ) from error
     graph = nx.MultiDiGraph()
-    graph.add_nodes_from((node.index, node_as_dict(node)) for node in trace.nodes)
+    graph.add_nodes_from((node.index, node_to_dict(node)) for node in trace.nodes)
     graph.add_edges_from(
         (edge.source, edge.target, {"input_nr": edge.input_nr, "output_nr": edge.output_nr})
         for edge in trace.edges
