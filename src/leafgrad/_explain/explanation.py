@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from leafgrad._display.jsonable import json_types
+from leafgrad._display.jsonable import fields_as_json
 from leafgrad._explain.explanation_card import card
 from leafgrad._record.cut import Cut
 
@@ -134,5 +134,4 @@ class GradExplanation:
             >>> explain_grad(x, x.sum()).to_dict()["cause"]
             'backward not run yet'
         """
-        fields: dict[str, Any] = json_types(self)
-        return fields
+        return fields_as_json(self)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from leafgrad._display.jsonable import json_types
+from leafgrad._display.jsonable import fields_as_json
 from leafgrad._explain.explanation import GradExplanation
 from leafgrad._explain.findings_card import card
 from leafgrad._graph.nodes import SavedTensor, TracedNode
@@ -120,5 +120,5 @@ class Preflight:
             >>> preflight(torch.ones(2, requires_grad=True).exp()).to_dict()["may_fail"]
             False
         """
-        fields: dict[str, Any] = json_types(self)
+        fields = fields_as_json(self)
         return {**fields, "will_fail": self.will_fail, "may_fail": self.may_fail}
