@@ -13,8 +13,8 @@ from leafgrad._derivative.taylor.algebra import Algebra, Indices
 from leafgrad._derivative.taylor.kernels.contraction import contract
 from leafgrad._derivative.taylor.kernels.fused import FusedLayers
 from leafgrad._derivative.taylor.kernels.plans import Recursion, contraction, recursion
+from leafgrad._derivative.taylor.kernels.products import common_shape
 from leafgrad._derivative.taylor.kernels.sigmoidal import DerivativeOfValue, Sigmoidal
-from leafgrad._derivative.taylor.kernels.strips import common_shape
 from leafgrad._derivative.taylor.refusal import Refusal
 
 Number = float | int

@@ -10,7 +10,12 @@ from torch.autograd import Function
 
 from leafgrad import _autograd
 from leafgrad._derivative.taylor.kernels.plans import Contraction, Recursion
-from leafgrad._derivative.taylor.kernels.strips import Rows, accumulate, accumulate_on, common_shape
+from leafgrad._derivative.taylor.kernels.products import (
+    StackViews,
+    add_products,
+    add_products_to,
+    common_shape,
+)
 
 
 def contract(
@@ -56,12 +61,18 @@ def _contracted(
         out = first.new_empty(plan.sizes[slot], *shape)
         for place in plan.untouched(slot):
             out[place].zero_()
-        accumulate(Rows(out), Rows(first), Rows(second), plan.table(slot))
+        add_products(StackViews(out), StackViews(first), StackViews(second), plan.table(slot))
     else:
         out = start.new_empty(start.shape)
         for place in plan.untouched(slot):
             out[place].copy_(start[place])
-        accumulate_on(Rows(start), Rows(out), Rows(first), Rows(second), plan.table(slot))
+        add_products_to(
+            StackViews(start),
+            StackViews(out),
+            StackViews(first),
+            StackViews(second),
+            plan.table(slot),
+        )
     return out
 
 
@@ -83,8 +94,8 @@ def _written_out(
         start = torch.zeros_like(first[:1] * second[:1])
         start = start.expand(plan.sizes[slot], *start.shape[1:])
     sums = [*start.unbind(0)]
-    for triple in plan.triples:
-        places = triple[:3]
+    for product in plan.products:
+        places = product[:3]
         sums[places[slot]] = sums[places[slot]] + first[places[low]] * second[places[high]]
     return torch.stack(sums)
 

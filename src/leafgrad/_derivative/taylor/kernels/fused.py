@@ -27,10 +27,10 @@ _WORTHWHILE = 1 << 17
 
 
 class FusedLayers:
-    """Coefficients that come from others layer by layer, and are computed when they are asked for.
+    """Coefficients that come from others layer by layer, and are computed when they are read.
 
-    So all layers are one function, which keeps little for its backward, and which goes along block
-    of the rows after block where those of all would not stay near a core.
+    So all layers are one function, which keeps little for its backward, and which goes through
+    the rows block after block where those of all would not stay near a core.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class FusedLayers:
         self.tensors = tensors  # the value or the matrix of each layer
 
     def then(self, layer: Layer, tensor: Tensor) -> FusedLayers:
-        """Give the fused with one layer more."""
+        """Return these layers and one more."""
         return FusedLayers(self.start, (*self.layers, layer), (*self.tensors, tensor))
 
     @cached_property
@@ -86,7 +86,7 @@ class _Fused(Function):
 
 
 class _RowBlock:
-    """A fused for some of the rows, or for all."""
+    """The layers for some of the rows, or for all."""
 
     def __init__(
         self, layers: Layers, start: Tensor, tensors: Sequence[Tensor], rows: slice | None
@@ -190,16 +190,18 @@ def _recorded(
 
 def _row_slices(layers: Layers, start: Tensor, tensors: Sequence[Tensor]) -> list[slice | None]:
     """Cut the rows, on a CPU, where the coefficients of all would not stay near a core."""
-    bent = [(layer.plan.size, value) for layer, value in zip(layers, tensors, strict=True) if layer]
-    if not bent or start.dim() < _WITH_ROWS or not start.is_cpu:
+    sigmoidal = [
+        (layer.plan.size, value) for layer, value in zip(layers, tensors, strict=True) if layer
+    ]
+    if not sigmoidal or start.dim() < _WITH_ROWS or not start.is_cpu:
         return [None]
-    size, value = max(bent, key=lambda pair: pair[0] * pair[1].numel())
+    size, value = max(sigmoidal, key=lambda pair: pair[0] * pair[1].numel())
     length = max(_NEAR // size, _WORTHWHILE) * torch.get_num_threads()
     count = -(-value.numel() * value.element_size() // length)
     if count <= 1:
         return [None]
     rows = start.shape[1] if start.shape[1] > 1 else len(value)
-    if any(v.dim() + 1 != start.dim() or len(v) != rows for _, v in bent):
+    if any(v.dim() + 1 != start.dim() or len(v) != rows for _, v in sigmoidal):
         return [None]
     step = -(-rows // count)
     return [slice(first, first + step) for first in range(0, rows, step)]

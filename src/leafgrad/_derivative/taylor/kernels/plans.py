@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import product
+from itertools import product as pairs_of
 
 import torch
 from torch import Tensor
 
 from leafgrad._derivative.taylor.algebra import Algebra, Indices
-from leafgrad._derivative.taylor.kernels.strips import (
-    Place,
-    Strip,
-    Triple,
+from leafgrad._derivative.taylor.kernels.products import (
+    Product,
+    ProductRun,
+    Span,
     common_shape,
-    span,
-    strips,
+    product_runs,
+    span_of,
 )
 
 
@@ -25,24 +25,24 @@ from leafgrad._derivative.taylor.kernels.strips import (
 class Contraction:
     """The products of two stacks of coefficients, seen from any of the three stacks.
 
-    The sum over all triples of ``left[a] * right[b] * out[c]`` is linear in each of the three, so
-    its derivative in one of them is a sum over the same triples.
+    The sum over all products of ``left[a] * right[b] * out[c]`` is linear in each of the three, so
+    its derivative in one of them is a sum over the same products.
     """
 
-    triples: tuple[Triple, ...]
+    products: tuple[Product, ...]
     sizes: tuple[int, int, int]
 
     @lru_cache(maxsize=8)  # noqa: B019
-    def table(self, slot: int) -> tuple[Strip, ...]:
-        """Give the strips that sum up for the stack in `slot`, from those in the other two."""
+    def table(self, slot: int) -> tuple[ProductRun, ...]:
+        """Return the runs that sum up for the stack in `slot`, from those in the other two."""
         first, second = (other for other in range(3) if other != slot)
-        places = [triple[:3] for triple in self.triples]
-        return strips([Triple(t[first], t[second], t[slot]) for t in places], set())
+        places = [p[:3] for p in self.products]
+        return product_runs([Product(t[first], t[second], t[slot]) for t in places], set())
 
     @lru_cache(maxsize=8)  # noqa: B019
     def untouched(self, slot: int) -> Indices:
-        """Give the places in `slot` that no triple leads to."""
-        return tuple(sorted(set(range(self.sizes[slot])) - {t[slot] for t in self.triples}))
+        """Give the places in `slot` that no product leads to."""
+        return tuple(sorted(set(range(self.sizes[slot])) - {t[slot] for t in self.products}))
 
 
 @lru_cache(maxsize=4096)
@@ -52,12 +52,12 @@ def contraction(
     """Plan the products of coefficients at `left` and `right`, of all or only of those at `out`."""
     out = algebra.with_products(left, right) if out is None else out
     place = {index: number for number, index in enumerate(out)}
-    triples = [
-        Triple(a, b, place[algebra.products[i, j]])
-        for (a, i), (b, j) in product(enumerate(left), enumerate(right))
+    products = [
+        Product(a, b, place[algebra.products[i, j]])
+        for (a, i), (b, j) in pairs_of(enumerate(left), enumerate(right))
         if algebra.products.get((i, j)) in place
     ]
-    return Contraction(triples=tuple(triples), sizes=(len(left), len(right), len(out)))
+    return Contraction(products=tuple(products), sizes=(len(left), len(right), len(out)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,12 +65,14 @@ class Level:
     """The coefficients of one degree: what leads to them, and what becomes known once they are."""
 
     first: int
-    span: Place
-    squares: tuple[Strip, ...]  # lower ones times each other, for these
-    products: tuple[Strip, ...]  # the argument's times these
-    chain: tuple[Strip, ...]  # the same, as the integral of the argument's derivative times these
-    pullback: tuple[Strip, ...]  # these of a slope times a gradient, for that of the argument
-    dot: tuple[Strip, ...]  # each of these times the same of another stack, for one sum of all
+    span: Span
+    squares: tuple[ProductRun, ...]  # lower ones times each other, for these
+    products: tuple[ProductRun, ...]  # the argument's times these
+    chain: tuple[
+        ProductRun, ...
+    ]  # the same, as the integral of the argument's derivative times these
+    pullback: tuple[ProductRun, ...]  # these of a slope times a gradient, for that of the argument
+    dot: tuple[ProductRun, ...]  # each of these times the same of another stack, for one sum of all
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -135,16 +137,16 @@ def recursion(algebra: Algebra, argument: Indices) -> Recursion:
     levels = []
     for degree in sorted(set(degrees)):
         at = [place for place, other in enumerate(degrees) if other == degree]
-        known = [t for t in products.triples if t.right in at]
+        known = [t for t in products.products if t.right in at]
         levels.append(
             Level(
                 first=at[0],
-                span=span((at[0], at[-1])),
-                squares=_squares([t for t in square.triples if t.out in at]),
-                products=strips(known, multiplied),
-                chain=strips(_integrated(known, degrees), integrated),
-                pullback=strips([Triple(t.right, t.out, t.left) for t in known], set(given)),
-                dot=strips([Triple(place, place, 0) for place in at], summed),
+                span=span_of((at[0], at[-1])),
+                squares=_squares([t for t in square.products if t.out in at]),
+                products=product_runs(known, multiplied),
+                chain=product_runs(_integrated(known, degrees), integrated),
+                pullback=product_runs([Product(t.right, t.out, t.left) for t in known], set(given)),
+                dot=product_runs([Product(place, place, 0) for place in at], summed),
             )
         )
     return Recursion(
@@ -157,12 +159,12 @@ def recursion(algebra: Algebra, argument: Indices) -> Recursion:
     )
 
 
-def _integrated(products: Iterable[Triple], degrees: Sequence[int]) -> list[Triple]:
+def _integrated(products: Iterable[Product], degrees: Sequence[int]) -> list[Product]:
     """Weigh products of an argument's derivative and a slope as the integral does."""
-    return [Triple(*t[:3], weight=degrees[t.left] / degrees[t.out]) for t in products]
+    return [Product(*t[:3], weight=degrees[t.left] / degrees[t.out]) for t in products]
 
 
-def _squares(products: Iterable[Triple]) -> tuple[Strip, ...]:
+def _squares(products: Iterable[Product]) -> tuple[ProductRun, ...]:
     """Count products of two different ones once, but twice as much; add them to what is there."""
-    halved = [Triple(*t[:3], weight=1 + (t.left < t.right)) for t in products if t.left <= t.right]
-    return strips(halved, {t.out for t in halved})
+    halved = [Product(*t[:3], weight=1 + (t.left < t.right)) for t in products if t.left <= t.right]
+    return product_runs(halved, {t.out for t in halved})

@@ -18,7 +18,7 @@ from torch.autograd import Function
 from leafgrad import _autograd
 from leafgrad._derivative.taylor.kernels.contraction import contract, send_back, through
 from leafgrad._derivative.taylor.kernels.plans import Recursion
-from leafgrad._derivative.taylor.kernels.strips import Rows, accumulate
+from leafgrad._derivative.taylor.kernels.products import StackViews, add_products
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +53,9 @@ def exp(plan: Recursion, argument: Tensor) -> Tensor:
 
 def _solved_exp(plan: Recursion, argument: Tensor) -> Tensor:
     out = plan.begun(argument, 1)
-    rows, moving = Rows(out), Rows(argument)
+    rows, moving = StackViews(out), StackViews(argument)
     for level in plan.levels:
-        accumulate(rows, moving, rows, level.chain)
+        add_products(rows, moving, rows, level.chain)
     return out
 
 
@@ -72,9 +72,9 @@ def inverse(plan: Recursion, argument: Tensor) -> Tensor:
 
 def _solved_inverse(plan: Recursion, argument: Tensor) -> Tensor:
     out = plan.begun(argument, -1)
-    rows, moving = Rows(out), Rows(argument)
+    rows, moving = StackViews(out), StackViews(argument)
     for level in plan.levels:
-        accumulate(rows, moving, rows, level.products, weight=-1)
+        add_products(rows, moving, rows, level.products, weight=-1)
     return out
 
 
@@ -94,9 +94,9 @@ def root(plan: Recursion, argument: Tensor) -> Tensor:
 def _solved_root(plan: Recursion, argument: Tensor) -> Tensor:
     out = plan.begun(argument, 0.5)
     out[len(plan.argument) :].zero_()
-    rows = Rows(out)
+    rows = StackViews(out)
     for level in plan.levels:
-        accumulate(rows, rows, rows, level.squares, weight=-0.5)
+        add_products(rows, rows, rows, level.squares, weight=-0.5)
     return out
 
 
@@ -113,10 +113,10 @@ class _SinCos(Function):
     @staticmethod
     def forward(ctx: Any, plan: Recursion, argument: Tensor) -> Tensor:
         both = torch.stack([plan.begun(argument, factor) for factor in (1, 0)])
-        sine, cosine, moving = Rows(both[0]), Rows(both[1]), Rows(argument)
+        sine, cosine, moving = StackViews(both[0]), StackViews(both[1]), StackViews(argument)
         for level in plan.levels:
-            accumulate(sine, moving, cosine, level.chain)
-            accumulate(cosine, moving, sine, level.chain, weight=-1)
+            add_products(sine, moving, cosine, level.chain)
+            add_products(cosine, moving, sine, level.chain, weight=-1)
         ctx.save_for_backward(both)
         ctx.plan = plan
         return both

@@ -12,7 +12,7 @@ from torch import Tensor
 from leafgrad._derivative.taylor.constants import number
 from leafgrad._derivative.taylor.kernels.contraction import contract, send_back
 from leafgrad._derivative.taylor.kernels.plans import Level, Recursion
-from leafgrad._derivative.taylor.kernels.strips import Place, Rows, accumulate
+from leafgrad._derivative.taylor.kernels.products import Span, StackViews, add_products
 
 DerivativeOfValue = Callable[[Tensor], tuple[Tensor, Tensor]]
 
@@ -36,9 +36,9 @@ class Sigmoidal(NamedTuple):
         """Give all coefficients of the function, whose value at order 0 is `value`."""
         slope, middle = self.derivative_of_value(value)
         out = self.plan.begun(argument, slope)
-        x, y = Rows(argument), Rows(out)
+        x, y = StackViews(argument), StackViews(out)
         for level in self.plan.levels[:-1]:
-            accumulate(y, x, _falls(level, middle, y), level.chain, weight=-2)
+            add_products(y, x, _falls(level, middle, y), level.chain, weight=-2)
         return out
 
     def vjp(self, value: Tensor, out: Tensor, gradient: Tensor, to_value: Tensor) -> Tensor:
@@ -50,12 +50,12 @@ class Sigmoidal(NamedTuple):
         plan = self.plan
         slope, middle = self.derivative_of_value(value)
         to_argument = plan.given(gradient) * slope
-        arrived: dict[Place, Tensor] = {0: to_value}
-        x, y, g = Rows(to_argument), Rows(out), Rows(gradient)
+        arrived: dict[Span, Tensor] = {0: to_value}
+        x, y, g = StackViews(to_argument), StackViews(out), StackViews(gradient)
         for level in plan.levels:
             falls = _falls(level, middle, y)
-            accumulate(arrived, falls, g, level.dot)
-            accumulate(x, falls, g, level.pullback, weight=-2)
+            add_products(arrived, falls, g, level.dot)
+            add_products(x, falls, g, level.pullback, weight=-2)
         slope.clamp_(min=torch.finfo(slope.dtype).tiny)
         zero = number(0.0, slope.dtype, slope.device)
         torch.addcdiv(zero, to_value, slope, value=-2, out=to_value)
@@ -81,10 +81,10 @@ def sigmoid_derivative(value: Tensor) -> tuple[Tensor, Tensor]:
     return torch.addcmul(value, value, value, value=-1), value - 0.5
 
 
-def _falls(level: Level, middle: Tensor, y: Rows) -> Rows:
+def _falls(level: Level, middle: Tensor, y: StackViews) -> StackViews:
     """Give the coefficients of the fall that have one degree."""
     start = y[level.span] * middle
-    falls = Rows(start, level.first)
+    falls = StackViews(start, level.first)
     falls[level.span] = start
-    accumulate(falls, y, y, level.squares, weight=0.5)
+    add_products(falls, y, y, level.squares, weight=0.5)
     return falls
