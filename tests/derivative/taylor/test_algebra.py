@@ -5,7 +5,7 @@ import torch
 
 from leafgrad._derivative.taylor.algebra import basis_of, closure, monomials, powers, squares
 from leafgrad._derivative.taylor.kernels.contraction import contract
-from leafgrad._derivative.taylor.kernels.plans import contraction, recursion
+from leafgrad._derivative.taylor.kernels.plans import contraction, recurrence
 from leafgrad._derivative.taylor.kernels.products import Product, product_runs
 
 
@@ -63,7 +63,7 @@ def test_the_first_writing_needs_no_zeros() -> None:
 def test_a_contraction_is_the_derivative_of_the_sum_of_all_products() -> None:
     algebra = monomials(closure([(3, 2)]))
     indices = tuple(range(len(algebra.degrees)))
-    plan = recursion(algebra, indices).square
+    plan = recurrence(algebra, indices).square
     stacks = [
         torch.randn(len(indices), 2, dtype=torch.float64, requires_grad=True) for _ in range(3)
     ]

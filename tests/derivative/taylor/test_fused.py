@@ -11,7 +11,7 @@ from leafgrad import Jet, Series, higher_order_grad, laplacian, taylor_rule
 from leafgrad._derivative.taylor.algebra import powers
 from leafgrad._derivative.taylor.kernels import fused
 from leafgrad._derivative.taylor.kernels.fused import FusedLayers
-from leafgrad._derivative.taylor.kernels.plans import recursion
+from leafgrad._derivative.taylor.kernels.plans import recurrence
 from leafgrad._derivative.taylor.kernels.sigmoidal import Sigmoidal, tanh_derivative
 from tests.derivative.taylor.oracle import (
     assert_same,
@@ -125,13 +125,13 @@ def test_where_no_gradient_arrives_none_is_sent_on() -> None:
 def test_many_rows_are_computed_block_by_block(
     blocks: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lengths, solved = [], Sigmoidal.solved
+    lengths, solve = [], Sigmoidal.solve
 
     def note(function: Sigmoidal, value: Tensor, argument: Tensor) -> Tensor:
         lengths.append(len(value))
-        return solved(function, value, argument)
+        return solve(function, value, argument)
 
-    monkeypatch.setattr(Sigmoidal, "solved", note)
+    monkeypatch.setattr(Sigmoidal, "solve", note)
     x, matrix = rows(ROWS, 4), rows(4, 4)
     laplacian((x @ matrix).tanh(), x, create_graph=False)
     assert lengths == blocks
@@ -141,11 +141,11 @@ def test_many_rows_are_computed_block_by_block(
 @pytest.mark.parametrize("shape", [(ROWS, 40), (1, 40), (40,), ()], ids=str)
 @pytest.mark.parametrize("start_rows", [ROWS, 1])
 def test_a_value_may_be_broadcast(shape: tuple[int, ...], start_rows: int) -> None:
-    function = Sigmoidal(recursion(powers(2), (0,)), tanh_derivative)
+    function = Sigmoidal(recurrence(powers(2), (0,)), tanh_derivative)
     start, value = rows(1, start_rows, 40), rows(*shape)
     with torch.no_grad():
         assert_same(
-            [FusedLayers(start).then(function, value).stack], [function.solved(value, start)]
+            [FusedLayers(start).then(function, value).stack], [function.solve(value, start)]
         )
 
 

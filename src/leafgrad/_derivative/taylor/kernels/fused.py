@@ -107,7 +107,7 @@ class _RowBlock:
         x = self.start
         for number, (layer, tensor) in enumerate(zip(self.layers, self.tensors, strict=True)):
             if layer:
-                x = layer.solved(tensor, x)
+                x = layer.solve(tensor, x)
                 is_kept = not layer.plan.makes_much_of_little
             else:
                 x = x @ tensor
@@ -152,7 +152,7 @@ class _RowBlock:
         """Give what a layer made, anew where that takes little."""
         layer = self.layers[number]
         if layer and self.made[number] is None:
-            self.made[number] = layer.solved(self.tensors[number], self._input(number))
+            self.made[number] = layer.solve(self.tensors[number], self._input(number))
         return self.made[number]
 
 
@@ -179,7 +179,7 @@ def _recorded(
     found = []
     for layer, tensor, (x, out) in reversed([*zip(layers, tensors, pairwise(states), strict=True)]):
         if layer:
-            to_tensor, to_x = layer.vjp_recorded(tensor, out, gradient)
+            to_tensor, to_x = layer.differentiable_vjp(tensor, out, gradient)
             gradient = summed_to(to_x, x.shape)
         else:
             to_tensor = _plus_product(None, x, gradient, tensor)
