@@ -27,10 +27,10 @@ _WORTHWHILE = 1 << 17
 
 
 class FusedLayers:
-    """Coefficients that come from others layer by layer, and are computed when they are asked for.
+    """Coefficients that come from others layer by layer, and are computed when they are read.
 
-    So all layers are one function, which keeps little for its backward, and which goes along block
-    of the rows after block where those of all would not stay near a core.
+    So all layers are one function, which keeps little for its backward, and which goes through
+    the rows block after block where those of all would not stay near a core.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class FusedLayers:
         self.tensors = tensors  # the value or the matrix of each layer
 
     def then(self, layer: Layer, tensor: Tensor) -> FusedLayers:
-        """Give the fused with one layer more."""
+        """Return these layers and one more."""
         return FusedLayers(self.start, (*self.layers, layer), (*self.tensors, tensor))
 
     @cached_property
@@ -86,7 +86,7 @@ class _Fused(Function):
 
 
 class _RowBlock:
-    """A fused for some of the rows, or for all."""
+    """The layers for some of the rows, or for all."""
 
     def __init__(
         self, layers: Layers, start: Tensor, tensors: Sequence[Tensor], rows: slice | None
@@ -107,7 +107,7 @@ class _RowBlock:
         x = self.start
         for number, (layer, tensor) in enumerate(zip(self.layers, self.tensors, strict=True)):
             if layer:
-                x = layer.solved(tensor, x)
+                x = layer.solve(tensor, x)
                 is_kept = not layer.plan.makes_much_of_little
             else:
                 x = x @ tensor
@@ -152,7 +152,7 @@ class _RowBlock:
         """Give what a layer made, anew where that takes little."""
         layer = self.layers[number]
         if layer and self.made[number] is None:
-            self.made[number] = layer.solved(self.tensors[number], self._input(number))
+            self.made[number] = layer.solve(self.tensors[number], self._input(number))
         return self.made[number]
 
 
@@ -179,7 +179,7 @@ def _recorded(
     found = []
     for layer, tensor, (x, out) in reversed([*zip(layers, tensors, pairwise(states), strict=True)]):
         if layer:
-            to_tensor, to_x = layer.vjp_recorded(tensor, out, gradient)
+            to_tensor, to_x = layer.differentiable_vjp(tensor, out, gradient)
             gradient = summed_to(to_x, x.shape)
         else:
             to_tensor = _plus_product(None, x, gradient, tensor)
@@ -190,16 +190,18 @@ def _recorded(
 
 def _row_slices(layers: Layers, start: Tensor, tensors: Sequence[Tensor]) -> list[slice | None]:
     """Cut the rows, on a CPU, where the coefficients of all would not stay near a core."""
-    bent = [(layer.plan.size, value) for layer, value in zip(layers, tensors, strict=True) if layer]
-    if not bent or start.dim() < _WITH_ROWS or not start.is_cpu:
+    sigmoidal = [
+        (layer.plan.size, value) for layer, value in zip(layers, tensors, strict=True) if layer
+    ]
+    if not sigmoidal or start.dim() < _WITH_ROWS or not start.is_cpu:
         return [None]
-    size, value = max(bent, key=lambda pair: pair[0] * pair[1].numel())
+    size, value = max(sigmoidal, key=lambda pair: pair[0] * pair[1].numel())
     length = max(_NEAR // size, _WORTHWHILE) * torch.get_num_threads()
     count = -(-value.numel() * value.element_size() // length)
     if count <= 1:
         return [None]
     rows = start.shape[1] if start.shape[1] > 1 else len(value)
-    if any(v.dim() + 1 != start.dim() or len(v) != rows for _, v in bent):
+    if any(v.dim() + 1 != start.dim() or len(v) != rows for _, v in sigmoidal):
         return [None]
     step = -(-rows // count)
     return [slice(first, first + step) for first in range(0, rows, step)]

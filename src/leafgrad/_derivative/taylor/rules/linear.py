@@ -38,12 +38,12 @@ def _product(one: Tensor, x: Series, two: Tensor, y: Series) -> Series:
 def _mixed(x: Series, y: Series, linear: Series) -> Series | None:
     """Multiply the series alone; products with the same result are one product of long rows."""
     plan = contraction(x.algebra, x.indices, y.indices)
-    if not plan.triples:
+    if not plan.products:
         return None
     left, right = x.full(-1).unbind(0), y.full(-2).unbind(0)
     products = []
     for place in range(plan.sizes[2]):
-        pairs = [(a, b) for a, b, c, _ in plan.triples if c == place]
+        pairs = [(a, b) for a, b, c, _ in plan.products if c == place]
         products.append(
             _joined([left[a] for a, _ in pairs], -1) @ _joined([right[b] for _, b in pairs], -2)
         )

@@ -8,23 +8,23 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-Place = range | int  # of a run of coefficients in a stack, or of one
+Span = range | int  # of a run of coefficients in a stack, or of one
 
 
-class Strip(NamedTuple):
+class ProductRun(NamedTuple):
     """Products of coefficients that one operation on stacked coefficients can add up.
 
     Either one coefficient meets a run of others, or each of three places is one coefficient.
     """
 
-    out: Place
-    left: Place
-    right: Place
+    out: Span
+    left: Span
+    right: Span
     weight: float
     is_first: bool  # nothing was written to `out` before
 
 
-class Triple(NamedTuple):
+class Product(NamedTuple):
     """Places of two factors and of their product, in three stacks, and how often it counts."""
 
     left: int
@@ -33,20 +33,20 @@ class Triple(NamedTuple):
     weight: float = 1
 
 
-def strips(triples: Collection[Triple], written: set[int]) -> tuple[Strip, ...]:
-    """Join triples to strips, in order; `written` tells what `out` holds."""
-    by_left = list(_runs(triples, fixed=0, moving=1))
-    by_right = list(_runs(triples, fixed=1, moving=0))
+def product_runs(products: Collection[Product], written: set[int]) -> tuple[ProductRun, ...]:
+    """Join products to runs, in order; `written` tells what `out` holds."""
+    by_left = list(_runs(products, fixed=0, moving=1))
+    by_right = list(_runs(products, fixed=1, moving=0))
     runs = min(by_left, by_right, key=len)
     found = []
     for run in runs:
         for part in _parts(run, written):
             left, right, out, weight = zip(*part, strict=True)
             found.append(
-                Strip(
-                    left=span(left),
-                    right=span(right),
-                    out=span(out),
+                ProductRun(
+                    left=span_of(left),
+                    right=span_of(right),
+                    out=span_of(out),
                     weight=weight[0],
                     is_first=out[0] not in written,
                 )
@@ -55,44 +55,44 @@ def strips(triples: Collection[Triple], written: set[int]) -> tuple[Strip, ...]:
     return tuple(found)
 
 
-def _runs(triples: Collection[Triple], *, fixed: int, moving: int) -> Iterator[list[Triple]]:
+def _runs(products: Collection[Product], *, fixed: int, moving: int) -> Iterator[list[Product]]:
     """Yield runs in which one factor stays, and the other and the product go on by one."""
-    run: list[Triple] = []
-    for triple in sorted(triples, key=lambda t: (t[fixed], t[moving])):
-        goes_on = run and triple == _next(run[-1], fixed)
+    run: list[Product] = []
+    for product in sorted(products, key=lambda t: (t[fixed], t[moving])):
+        goes_on = run and product == _next(run[-1], fixed)
         if run and not goes_on:
             yield run
             run = []
-        run.append(triple)
+        run.append(product)
     if run:
         yield run
 
 
-def _next(triple: Triple, fixed: int) -> Triple:
-    left, right, out, weight = triple
+def _next(product: Product, fixed: int) -> Product:
+    left, right, out, weight = product
     if fixed == 0:
-        return Triple(left, right + 1, out + 1, weight)
-    return Triple(left + 1, right, out + 1, weight)
+        return Product(left, right + 1, out + 1, weight)
+    return Product(left + 1, right, out + 1, weight)
 
 
-def _parts(run: list[Triple], written: set[int]) -> Iterator[list[Triple]]:
+def _parts(run: list[Product], written: set[int]) -> Iterator[list[Product]]:
     """Split a run where it goes over from what is written to what is not, or back."""
     part = run[:1]
-    for triple in run[1:]:
-        if (triple[2] in written) != (part[-1][2] in written):
+    for product in run[1:]:
+        if (product[2] in written) != (part[-1][2] in written):
             yield part
             part = []
-        part.append(triple)
+        part.append(product)
     yield part
 
 
-def span(places: tuple[int, ...]) -> Place:
+def span_of(places: tuple[int, ...]) -> Span:
     """Give the places of a run as a range, or as a number where it is one place."""
     first, last = places[0], places[-1]
     return range(first, last + 1) if last > first else first
 
 
-class Rows(dict[Place, Tensor]):
+class StackViews(dict[Span, Tensor]):
     """Stacked coefficients, of which each part is taken from the stack once, when it is needed.
 
     They may be what a whole stack has from the place `first` on.
@@ -104,7 +104,7 @@ class Rows(dict[Place, Tensor]):
         self.stack = stack
         self.first = first
 
-    def __missing__(self, place: Place) -> Tensor:
+    def __missing__(self, place: Span) -> Tensor:
         # A number or a slice in brackets takes half as long as `select` or `narrow`.
         if isinstance(place, int):
             part = self.stack[place - self.first]
@@ -124,11 +124,11 @@ def common_shape(one: Sequence[int], two: Sequence[int]) -> Sequence[int]:
     return tuple(map(max, one, two)) if len(one) == len(two) else torch.broadcast_shapes(one, two)
 
 
-def accumulate(
-    out: dict[Place, Tensor],
-    left: Rows,
-    right: Rows,
-    table: tuple[Strip, ...],
+def add_products(
+    out: dict[Span, Tensor],
+    left: StackViews,
+    right: StackViews,
+    table: tuple[ProductRun, ...],
     *,
     weight: float = 1,
 ) -> None:
@@ -143,8 +143,12 @@ def accumulate(
             torch.mul(left[one], right[other], out=out[to]).mul_(value)
 
 
-def accumulate_on(
-    start: Rows, out: Rows, left: Rows, right: Rows, table: tuple[Strip, ...]
+def add_products_to(
+    start: StackViews,
+    out: StackViews,
+    left: StackViews,
+    right: StackViews,
+    table: tuple[ProductRun, ...],
 ) -> None:
     """Add products of coefficients to what `start` has, in `out`."""
     for to, one, other, _, is_first in table:
