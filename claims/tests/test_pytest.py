@@ -11,7 +11,7 @@ import pytest
 
 pytest_plugins = ["pytester"]
 
-TABLE = '[tool.claims]\npages = ["docs"]\npreload = []\n'
+TABLE = '[tool.claims]\npages = ["docs"]\npackage = "torch"\n'
 PAGE = """\
 # Sums
 
