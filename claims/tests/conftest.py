@@ -40,7 +40,7 @@ def interruptible() -> Iterator[None]:
 @pytest.fixture
 def judge(workers: Workers, tmp_path: Path) -> Judge:
     def judged(text: str, timeout: float = 30) -> PageVerdict:
-        config = Config(root=tmp_path, timeout=timeout)
+        config = Config(root=tmp_path, timeout=timeout, package="torch")
         return judge_page(parse_page(text, "page.md"), config, workers)
 
     return judged
@@ -49,7 +49,7 @@ def judge(workers: Workers, tmp_path: Path) -> Judge:
 class Building:
     """A small site in a folder: `build(index="# Page")` writes its files and builds it in-process.
 
-    Pages run in processes that import nothing first, which is quicker than importing torch.
+    Pages run in processes that import nothing first; the ledger has the version of torch.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -70,8 +70,8 @@ class Building:
     ) -> tuple[int, str]:
         """Return the status and everything that was warned of, without colour."""
         conf = f"extensions = ['sphinx_claims']\nexclude_patterns = ['_*']\n{conf}"
-        preload = "" if "preload" in toml else "preload = []\n"
-        toml = f"[tool.claims]\n{preload}{toml}"
+        package = "" if "package" in toml else "package = 'torch'\n"
+        toml = f"[tool.claims]\n{package}{toml}"
         texts = {f"{name}.md": text for name, text in pages.items()}
         for name, text in {**texts, "conf.py": conf, "pyproject.toml": toml}.items():
             (self.folder / name).write_text(text)

@@ -101,7 +101,7 @@ def test_a_page_is_red_once_what_it_uses_has_changed_and_red_again(
     flags: dict[str, Any], build: Building, tmp_path: Path
 ) -> None:
     pages = {name: page.replace("page/true", f"{name}/true") for name, (_, page) in CHANGES.items()}
-    toml = "preload = ['torch']\n"
+    toml = "package = 'torch'\npreload = ['torch']\n"
     for number, status in ((2, 0), (3, 1), (3, 1)):
         for change, _ in CHANGES.values():
             change(tmp_path, number)
@@ -237,7 +237,7 @@ def test_no_python_strips_the_asserts(flag: list[str], tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text(FALSE)
     command = [sys.executable, *flag, "-m", "sphinx_claims", "verify", "page.md"]
     environment = {**os.environ, "PYTHONOPTIMIZE": "2"}
-    (tmp_path / "pyproject.toml").write_text("[tool.claims]\npreload = []\n")
+    (tmp_path / "pyproject.toml").write_text("[tool.claims]\n")
     done = subprocess.run(
         command, cwd=tmp_path, check=False, capture_output=True, text=True, env=environment
     )
