@@ -12,8 +12,8 @@ from leafgrad import _autograd
 from leafgrad._arguments.outputs import End, edges_of, ends_in, inside_transforms
 from leafgrad._arguments.signature import by_name
 from leafgrad._explain import sentences
-from leafgrad._explain.explanation import GradCause, GradExplanation
-from leafgrad._explain.gradient_flow import Arrival, Reach
+from leafgrad._explain.explanation import CAUSE_OF_CUT, GradCause, GradExplanation
+from leafgrad._explain.gradient_flow import Arrival, GradientFlow
 from leafgrad._record.cut import Cut
 from leafgrad._record.cut_tracker import LEAVING_PYTORCH
 from leafgrad._record.leaf_uses import LeafUse
@@ -29,7 +29,7 @@ from leafgrad._tensor.description import TensorDescription, TensorRole
 def explain_grad(
     tensor: torch.Tensor, outputs: Any, *, recording: Recording | None = None
 ) -> GradExplanation:
-    """Say why ``tensor.grad`` is empty, or will be after a backward from some outputs.
+    """Explain why ``tensor.grad`` is empty, or will be after a backward from some outputs.
 
     Nothing is run, so what a gradient will be is not said, nor what hooks do to it. Where a path
     was cut can only be said of what was recorded. What the graph does not show, such as the
@@ -67,7 +67,7 @@ def explain_grad(
         ends = [inside_transforms(end) for end in ends_in(outputs)]
     if not ends:
         raise ValueError("outputs must hold at least one tensor, not none; pass a result")
-    return Backward(ends, log).explain(tensor)
+    return GradExplainer(ends, log).explain(tensor)
 
 
 def _not_a_tensor(tensor: object) -> str:
@@ -81,7 +81,16 @@ def _not_a_tensor(tensor: object) -> str:
 
 
 class Found(NamedTuple):
-    """What was found of one tensor."""
+    """What the graph and the recording know of one tensor.
+
+    Attributes:
+        edge: Where its gradient comes, None for what has no place in a graph.
+        arrival: How a gradient comes there, None where none does.
+        is_reached: Whether a path leads from the outputs to it.
+        cuts: Where the path was cut, if none leads to it.
+        use: Its first use.
+        use_of_memory: The first use of its memory through another leaf.
+    """
 
     edge: _autograd.Edge | None
     arrival: Arrival | None
@@ -91,8 +100,15 @@ class Found(NamedTuple):
     use_of_memory: LeafUse | None
 
 
-class Backward:
-    """What a backward from some outputs would reach."""
+class GradExplainer:
+    """Explains tensor by tensor what a backward from some outputs would do for it.
+
+    Attributes:
+        flow: Where gradients come.
+        reached: The edges of the graph behind the outputs, also those to which no gradient comes.
+        is_freed: Whether a part of the graph was freed.
+        leaves: The identities of the storages of the graph's leaves.
+    """
 
     def __init__(self, ends: Sequence[End], log: Log) -> None:
         """Look at the graph behind the outputs, and at what was recorded."""
@@ -101,7 +117,7 @@ class Backward:
         with _autograd.unobserved():
             edges = edges_of(ends)
             graph = _autograd.walk([node for node, _ in edges])
-            self.reach = Reach(edges, graph)
+            self.flow = GradientFlow(edges, graph)
             self.reached = {*edges, *(edge for after in graph.values() for edge in after)}
             slots = (slot for node in graph for slot in _autograd.saved_slots(node))
             self.is_freed = any(slot.state == "freed" for slot in slots)
@@ -123,8 +139,8 @@ class Backward:
         return GradExplanation(
             name=name,
             cause=cause,
-            because=sentences.because(cause.name, self._told(facts, found), found.cuts),
-            cure=sentences.cure(self._cure(cause, tensor, found), found.cuts),
+            because=sentences.because(cause, self._facts_in_words(facts, found), found.cuts),
+            cure=self._cure(cause, tensor, found),
             requires_grad=facts.requires_grad,
             is_leaf=facts.is_leaf,
             retains_grad=facts.retains_grad,
@@ -132,12 +148,12 @@ class Backward:
             is_reached=found.is_reached,
             is_freed=self.is_freed,
             will_be_filled=None if will_be_filled and after else will_be_filled,
-            hooks=tuple(map(_hook, [*changing, *after])),
+            hooks=tuple(map(_name_of_hook, [*changing, *after])),
             cuts=found.cuts,
         )
 
     def cuts_of_outputs(self) -> tuple[Cut, ...]:
-        """List the cuts that lead to the outputs, the first one first."""
+        """Return the cuts that lead to the outputs, the first one first."""
         with _autograd.unobserved():
             numbers = sorted(self._numbers_of_cuts())
         return tuple(self.log.cuts.entries[number][0] for number in numbers)
@@ -152,7 +168,7 @@ class Backward:
         is_reached = edge is not None and edge in self.reached
         return Found(
             edge=edge,
-            arrival=self.reach.at(edge),
+            arrival=self.flow.at(edge),
             is_reached=is_reached,
             cuts=() if is_reached else self._cuts(tensor, facts),
             use=self.log.uses.of(tensor),
@@ -160,16 +176,16 @@ class Backward:
         )
 
     def _will_be_filled(self, facts: TensorDescription, found: Found) -> bool | None:
-        """Say whether a gradient is stored, None where that cannot be seen."""
+        """Return whether a gradient is stored, None where that cannot be seen."""
         if found.edge is None or not (facts.is_leaf or facts.retains_grad):
             return False
         if found.arrival is None:
-            return None if self.reach.unseen else False
+            return None if self.flow.unseen else False
         return None if found.arrival.doubt else True
 
     def _cause(self, tensor: Tensor, facts: TensorDescription, found: Found) -> GradCause:
-        if facts.role in BY_ROLE:
-            return BY_ROLE[facts.role]
+        if facts.role in CAUSE_OF_ROLE:
+            return CAUSE_OF_ROLE[facts.role]
         if facts.role is TensorRole.CONSTANT:
             return _cause_of_constant(facts)
         if found.arrival is None:
@@ -177,7 +193,7 @@ class Backward:
         return self._cause_of_gradient(facts, found.arrival)
 
     def _cause_of_gradient(self, facts: TensorDescription, arrival: Arrival) -> GradCause:
-        """Tell what becomes of a gradient that comes."""
+        """Return the cause for a tensor to which a gradient comes."""
         if facts.role is TensorRole.NON_LEAF:
             return GradCause.NOT_RETAINED
         if self.is_freed:
@@ -189,7 +205,7 @@ class Backward:
     def _cause_of_nothing(
         self, tensor: Tensor, facts: TensorDescription, found: Found
     ) -> GradCause:
-        """Tell why no gradient comes, or that this cannot be seen."""
+        """Return why no gradient comes, or that this cannot be seen."""
         if self._will_be_filled(facts, found) is None:
             return GradCause.UNSEEN
         if found.is_reached:
@@ -197,7 +213,7 @@ class Backward:
         if self._leads_to_outputs(tensor):
             return GradCause.SWAPPED
         if found.cuts:
-            return GradCause[found.cuts[0].kind.name]
+            return CAUSE_OF_CUT[found.cuts[0].kind]
         return self._cause_without_cut(facts, found)
 
     def _cause_without_cut(self, facts: TensorDescription, found: Found) -> GradCause:
@@ -213,43 +229,42 @@ class Backward:
         return GradCause.UNUSED if is_recorded else GradCause.NOT_REACHED
 
     def _leads_to_outputs(self, tensor: Tensor) -> bool:
-        """Say whether the outputs are what the tensor was computed from: they were swapped."""
+        """Return whether the outputs are what the tensor was computed from: they were swapped."""
         node = _autograd.plain(tensor, "grad_fn")
         behind = {} if node is None else _autograd.walk([node])
         edges = {edge for after in behind.values() for edge in after}
         return not edges.isdisjoint(edges_of(self.ends))
 
     def _cure(self, cause: GradCause, tensor: Tensor, found: Found) -> str:
-        """Name the cure, of which some causes have more than one."""
-        if cause is GradCause.FILLED:
-            stays = not found.is_reached
-            return "FILLED_BY_OTHERS" if stays else "FILLED_AND_FREED" * self.is_freed or "FILLED"
+        """Return what to do, where some causes have more than one cure."""
+        if cause is GradCause.FILLED and not found.is_reached:
+            return sentences.FILLED_BY_OTHERS
+        if cause is GradCause.FILLED and self.is_freed:
+            return sentences.FILLED_AND_FREED
         if cause is GradCause.CONSTANT and _autograd.storage_identity(tensor) in self.leaves:
-            return "COPY_OF_LEAF"
-        return cause.name
+            return sentences.COPY_OF_LEAF
+        return sentences.cure(cause, found.cuts)
 
-    def _told(self, facts: TensorDescription, found: Found) -> dict[str, str]:
-        """Tell what the sentences name."""
+    def _facts_in_words(self, facts: TensorDescription, found: Found) -> dict[str, str]:
+        """Return what the sentences of the causes name."""
         arrival = found.arrival or Arrival()
         is_late = found.use is not None and not found.use.required_grad
         use = found.use if is_late else found.use_of_memory or found.use
+        withholding = [*self.flow.unseen.values(), *self.flow.stopping, ""]
         return {
             "grad_fn": str(facts.grad_fn),
             "dtype": str(facts.dtype).removeprefix("torch."),
-            "node": arrival.doubt or arrival.zero or next(iter(self._named()), ""),
+            "node": arrival.doubt or arrival.zero or withholding[0],
             "use": "" if use is None else f"{use.operation} in {source_at(use.place)}",
         }
 
-    def _named(self) -> list[str]:
-        return [*self.reach.unseen.values(), *self.reach.stopping]
-
     def _is_recorded(self, end: End) -> bool:
-        """Say whether it was recorded how an output was made: a cut would have been seen."""
+        """Return whether it was recorded how an output was made: a cut would have been seen."""
         number = _autograd.number_of(end) if isinstance(end, Tensor) else -1
         return self.log.source_of(number) is not None
 
     def _cuts(self, tensor: Tensor, facts: TensorDescription) -> tuple[Cut, ...]:
-        """List the cuts that made a constant, or those between the outputs and another tensor.
+        """Return the cuts that made a constant, or those between the outputs and another tensor.
 
         Where none leads to the outputs, what left PyTorch may have come back unseen.
         """
@@ -271,18 +286,16 @@ class Backward:
         return tuple(found or [cut for cut in cuts.values() if cut.operation in LEAVING_PYTORCH])
 
 
-def _hook(hook: object) -> str:
-    """Name a hook, and where it is written."""
+def _name_of_hook(hook: object) -> str:
+    """Return the name of a hook, and where it is written."""
     code = getattr(inspect.unwrap(hook), "__code__", None)  # type: ignore[arg-type]
     name = getattr(hook, "__qualname__", type(hook).__qualname__)
-    return (
-        name
-        if code is None
-        else f"{name} ({PurePath(code.co_filename).name}:{code.co_firstlineno})"
-    )
+    if code is None:
+        return name
+    return f"{name} ({PurePath(code.co_filename).name}:{code.co_firstlineno})"
 
 
-BY_ROLE = {
+CAUSE_OF_ROLE = {
     TensorRole.WRAPPED: GradCause.WRAPPED,
     TensorRole.INVALID_VIEW: GradCause.INVALID_VIEW,
     TensorRole.UNRECORDED_VIEW: GradCause.UNRECORDED_VIEW,

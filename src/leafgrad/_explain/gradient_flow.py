@@ -26,7 +26,7 @@ class Arrival(NamedTuple):
 Arrivals = dict[int, Arrival]
 
 
-class Reach:
+class GradientFlow:
     """Where the gradients of some outputs come.
 
     Attributes:
