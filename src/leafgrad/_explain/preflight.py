@@ -9,9 +9,9 @@ from torch.autograd.graph import Node
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import ends_in, inside_transforms, roots_of
 from leafgrad._arguments.signature import by_name
-from leafgrad._explain.explain_grad import GradExplainer
 from leafgrad._explain.explanation import GradCause, GradExplanation
 from leafgrad._explain.findings import InPlaceConflict, OnceDifferentiable, Preflight
+from leafgrad._explain.grad_explainer import GradExplainer
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.order import in_backward_order
 from leafgrad._record.cut import Cut
@@ -121,7 +121,7 @@ class _Explained(TypedDict):
 
 
 def _without_graph(found: _Explained, cuts: tuple[Cut, ...]) -> Preflight:
-    """Say that backward fails before it comes to any node."""
+    """Return that backward fails before it comes to any node."""
     return Preflight(
         conflicts=(),
         freed=(),
@@ -139,7 +139,7 @@ def _without_graph(found: _Explained, cuts: tuple[Cut, ...]) -> Preflight:
 
 
 def _is_sure_to_fail(node: TracedNode) -> bool:
-    """Say whether it does as it was freed; custom functions may not care."""
+    """Return whether backward fails at a node as it was freed; custom functions may not care."""
     return node.is_freed and node.custom_function is None
 
 
@@ -164,7 +164,7 @@ def _named(names: Names) -> Iterator[tuple[str, torch.Tensor]]:
 def _once_differentiable(
     pairs: Sequence[tuple[Node, TracedNode]],
 ) -> Iterator[tuple[int, OnceDifferentiable]]:
-    """Find what stands in the way of a second derivative, as far as nodes show it."""
+    """Yield what stands in the way of a second derivative, by the index of the node."""
     for live, node in pairs:
         for is_once, reason in ONCE.items():
             if is_once(live):
