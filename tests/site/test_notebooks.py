@@ -10,8 +10,8 @@ import torch
 from nbformat import NotebookNode
 from notebooks import as_notebook, has_notebook
 
-from leafgrad.claims._reading._read import parse_page
-from leafgrad.claims._versions import broken_bound
+from sphinx_claims._reading.read import parse_page
+from sphinx_claims._versions import broken_bound
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {

@@ -5,8 +5,7 @@ from typing import Any, TypeVar, overload
 import torch
 from torch import Tensor
 
-from leafgrad import _autograd
-from leafgrad._arguments.signature import by_name
+from leafgrad._arguments.signature import public_function
 from leafgrad._derivative.evaluation import Function
 from leafgrad._derivative.orders import MultiIndex, is_by_column, parse_orders
 from leafgrad._derivative.path import told_if_swapped
@@ -39,8 +38,7 @@ def higher_order_grad(
 ) -> tuple[Tensor, ...]: ...
 
 
-@by_name
-@_autograd.uncompiled
+@public_function()
 def higher_order_grad(
     outputs: Tensor | Function,
     inputs: Tensor,

@@ -7,8 +7,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from leafgrad import _autograd
-from leafgrad._arguments.signature import by_name
+from leafgrad._arguments.signature import public_function
 from leafgrad._derivative.axes import Axes
 from leafgrad._derivative.evaluation import Function
 from leafgrad._derivative.orders import as_count, shown
@@ -16,8 +15,7 @@ from leafgrad._derivative.path import told_if_swapped
 from leafgrad._derivative.problem import Method, is_recording, pose
 
 
-@by_name
-@_autograd.uncompiled
+@public_function()
 def laplacian(
     outputs: Tensor | Function,
     inputs: Tensor,

@@ -6,15 +6,14 @@ from typing import Any
 import torch
 
 from leafgrad import _autograd
-from leafgrad._arguments.outputs import ends_in, inside_transforms
-from leafgrad._arguments.signature import by_name
+from leafgrad._arguments.outputs import iter_outputs, unwrap_functorch
+from leafgrad._arguments.signature import public_function
 from leafgrad._explain.explanation import GradExplanation
 from leafgrad._explain.grad_explainer import GradExplainer
 from leafgrad._record.record import Recording, log_of
 
 
-@by_name
-@_autograd.uncompiled
+@public_function()
 def explain_grad(
     tensor: torch.Tensor, outputs: Any, *, recording: Recording | None = None
 ) -> GradExplanation:
@@ -53,7 +52,7 @@ def explain_grad(
         raise TypeError(_not_a_tensor(tensor))
     log = log_of(recording)
     with _autograd.unobserved():
-        ends = [inside_transforms(end) for end in ends_in(outputs)]
+        ends = [unwrap_functorch(end) for end in iter_outputs(outputs)]
     if not ends:
         raise ValueError("outputs must hold at least one tensor, not none; pass a result")
     return GradExplainer(ends, log).explain(tensor)

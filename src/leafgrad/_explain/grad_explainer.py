@@ -8,7 +8,7 @@ from typing import NamedTuple
 from torch import Tensor
 
 from leafgrad import _autograd
-from leafgrad._arguments.outputs import End, edges_of
+from leafgrad._arguments.outputs import Output, gradient_edges
 from leafgrad._explain import sentences
 from leafgrad._explain.explanation import CAUSE_OF_CUT, GradCause, GradExplanation
 from leafgrad._explain.gradient_flow import Arrival, GradientFlow
@@ -51,12 +51,12 @@ class GradExplainer:
         leaves: The identities of the storages of the graph's leaves.
     """
 
-    def __init__(self, ends: Sequence[End], log: Log) -> None:
+    def __init__(self, ends: Sequence[Output], log: Log) -> None:
         """Look at the graph behind the outputs, and at what was recorded."""
         self.ends = ends
         self.log = log
         with _autograd.unobserved():
-            edges = edges_of(ends)
+            edges = gradient_edges(ends)
             graph = _autograd.walk([node for node, _ in edges])
             self.flow = GradientFlow(edges, graph)
             self.reached = {*edges, *(edge for after in graph.values() for edge in after)}
@@ -174,7 +174,7 @@ class GradExplainer:
         node = _autograd.plain(tensor, "grad_fn")
         behind = {} if node is None else _autograd.walk([node])
         edges = {edge for after in behind.values() for edge in after}
-        return not edges.isdisjoint(edges_of(self.ends))
+        return not edges.isdisjoint(gradient_edges(self.ends))
 
     def _cure(self, cause: GradCause, tensor: Tensor, found: Found) -> str:
         """Return what to do, where some causes have more than one cure."""
@@ -199,7 +199,7 @@ class GradExplainer:
             "use": "" if use is None else f"{use.operation} in {source_at(use.place)}",
         }
 
-    def _is_recorded(self, end: End) -> bool:
+    def _is_recorded(self, end: Output) -> bool:
         """Return whether it was recorded how an output was made: a cut would have been seen."""
         number = _autograd.number_of(end) if isinstance(end, Tensor) else -1
         return self.log.source_of(number) is not None

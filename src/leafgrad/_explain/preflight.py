@@ -7,8 +7,9 @@ import torch
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-from leafgrad._arguments.outputs import ends_in, inside_transforms, roots_of
-from leafgrad._arguments.signature import by_name
+from leafgrad._arguments.names import named_modules, named_tensors
+from leafgrad._arguments.outputs import iter_outputs, root_nodes, unwrap_functorch
+from leafgrad._arguments.signature import public_function
 from leafgrad._explain.explanation import GradCause, GradExplanation
 from leafgrad._explain.findings import InPlaceConflict, OnceDifferentiable, Preflight
 from leafgrad._explain.grad_explainer import GradExplainer
@@ -17,13 +18,12 @@ from leafgrad._graph.order import in_backward_order
 from leafgrad._record.cut import Cut
 from leafgrad._record.module_paths import join
 from leafgrad._record.record import Recording, log_of
-from leafgrad._trace.trace_graph import named_modules, named_tensors, trace_graph
+from leafgrad._trace.trace_graph import trace_graph
 
 Names = torch.nn.Module | Mapping[str, torch.Tensor | torch.nn.Module] | None
 
 
-@by_name
-@_autograd.uncompiled
+@public_function()
 def preflight(
     outputs: Any,
     *,
@@ -73,7 +73,7 @@ def preflight(
     """
     log = log_of(recording)
     with _autograd.unobserved():
-        ends = [inside_transforms(end) for end in ends_in(outputs)]
+        ends = [unwrap_functorch(end) for end in iter_outputs(outputs)]
         explainer = GradExplainer(ends, log)
         named = [*_named(names)]
     explained = [explainer.explain(tensor, name, is_ahead=True) for name, tensor in named]
@@ -87,7 +87,7 @@ def preflight(
     trace = trace_graph(outputs, names=names, recording=recording)
     nodes = tuple(in_backward_order(trace))
     with _autograd.unobserved():
-        pairs = [*zip(_autograd.walk(roots_of(ends)), trace.nodes, strict=True)]
+        pairs = [*zip(_autograd.walk(root_nodes(ends)), trace.nodes, strict=True)]
         once = dict(_once_differentiable(pairs))
         cut = {node.index for live, node in pairs if _autograd.keeps_detached(live)}
         moved = {node.index for live, node in pairs if _autograd.is_leaf_with_history(live)}

@@ -6,7 +6,7 @@ import torch
 from torch.autograd.graph import GradientEdge
 
 from leafgrad import _autograd
-from leafgrad._arguments.outputs import edges_of
+from leafgrad._arguments.outputs import gradient_edges
 from leafgrad._record.spans import find_span, living_spans
 
 
@@ -24,7 +24,7 @@ class DifferentiablePasses:
 
     def note(self, start: int, stop: int, outputs: object) -> None:
         """Note a pass from `outputs`: one order above the highest that went into them."""
-        graph = _autograd.walk(node for node, _ in edges_of([*_outputs_with_graph(outputs)]))
+        graph = _autograd.walk(node for node, _ in gradient_edges([*_outputs_with_graph(outputs)]))
         below = (self._order_of(_autograd.sequence_nr(node)) for node in graph)
         self.spans.append((start, stop, max(below, default=0) + 1))
 

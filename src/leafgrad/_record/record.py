@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any
 
 from leafgrad import _autograd
-from leafgrad._arguments.signature import with_cure
+from leafgrad._arguments.signature import public_function
 from leafgrad._display.jsonable import json_types
 from leafgrad._display.units import count
 from leafgrad._graph.nodes import Source, Write
@@ -126,10 +126,10 @@ class _Recorder(ContextDecorator):
         self.entered.pop().__exit__(kind, error, traceback)
 
 
-@with_cure("; call it inside: with record() as recording: model(x)")
-@_autograd.never_compiled(
-    "record() must start outside of a function that torch.compile compiles, not within: call the "
-    "compiled function inside of the `with record()` block"
+@public_function(
+    cure="; call it inside: with record() as recording: model(x)",
+    refusal="record() must start outside of a function that torch.compile compiles, not within: "
+    "call the compiled function inside of the `with record()` block",
 )
 def record(*, lines: bool = True, values: bool = False) -> AbstractContextManager[Recording]:
     """Record which module and which line of code makes each node, and what is written in place.

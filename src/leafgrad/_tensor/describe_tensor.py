@@ -3,13 +3,12 @@
 import torch
 
 from leafgrad import _autograd
-from leafgrad._arguments.signature import by_name
+from leafgrad._arguments.signature import public_function
 from leafgrad._tensor.description import TensorDescription, TensorRole
 from leafgrad._tensor.reasons import REASONS
 
 
-@by_name
-@_autograd.uncompiled
+@public_function()
 def describe_tensor(tensor: torch.Tensor, *, name: str | None = None) -> TensorDescription:
     """Describe what a tensor is to autograd, and whether ``backward()`` will fill its ``.grad``.
 

@@ -515,7 +515,7 @@ def new_memory_holds_nan() -> Iterator[None]:
 @pytest.mark.parametrize(
     "function",
     [torch.tanh, torch.exp, torch.sin, torch.sqrt, torch.reciprocal],
-    ids=["bend", "exponential", "sine", "root", "inverse"],
+    ids=["sigmoidal", "exponential", "sine", "root", "inverse"],
 )
 def test_no_coefficient_is_read_before_it_is_written(
     function: Callable[[Tensor], Tensor],

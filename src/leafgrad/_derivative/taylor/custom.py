@@ -81,7 +81,7 @@ def taylor_rule(function: type[torch.autograd.Function]) -> Callable[[CustomRule
             given = [series and series.computed() for series in inputs]
             return _checked(function.__name__, step, given, rule(step.node, *given))
 
-        CUSTOM[function] = checked
+        CUSTOM[function] = Rule(checked)
         return rule
 
     return register

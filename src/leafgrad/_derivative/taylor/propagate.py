@@ -10,21 +10,14 @@ from torch.autograd.graph import Node
 from leafgrad import _autograd
 from leafgrad._derivative.taylor.jet import Jet
 from leafgrad._derivative.taylor.refusal import Refusal
-from leafgrad._derivative.taylor.rules import FITTING, rule_of
+from leafgrad._derivative.taylor.rules import rule_of
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Result, Step
-from leafgrad._derivative.taylor.straight import last_bend
+from leafgrad._derivative.taylor.step import Result, Rule, Step
 
 
-def replay(
-    path: _autograd.Path, seed: Series, first: int = 0, *, is_in_backward: bool = False
-) -> Series | None:
-    """Take a series along the path, from where gradients arrive at the inputs; None is zero.
-
-    Of the series of the outputs, the indices from `first` on are asked for.
-    """
+def replay(path: _autograd.Path, seed: Series, *, is_in_backward: bool = False) -> Series | None:
+    """Take a series along the path, from where gradients arrive at the inputs; None is zero."""
     known: dict[object, Series] = {path.start: seed}
-    bend = last_bend(path) if first else None
     last = {edge: node for node, edges in path.nodes.items() for edge in edges}
     last.pop(path.end, None)
     for node, edges in path.nodes.items():
@@ -44,15 +37,17 @@ def replay(
             successors=edges,
             name=_autograd.node_name(node),
             dtype=seed.dtype,
-            first=first if node is bend else 0,
             is_in_backward=is_in_backward,
             seen={},
         )
-        results = _results(step, inputs)
+        rule = rule_of(node, step.name)
+        if rule is None:
+            raise Refusal(f"outputs was computed through {_described(node)}")
+        results = _results(rule, step, inputs)
         for number, result in enumerate(results):
             if result is not None:
                 known[node, number] = result
-        if step.name not in FITTING and len(results) < len(step.results):
+        if not rule.has_exact_type and len(results) < len(step.results):
             _refuse_what_no_rule_gave(step, len(results), last, path.end)
     return known.get(path.end)
 
@@ -67,14 +62,11 @@ def _refuse_what_no_rule_gave(
         raise Refusal(f"outputs was computed through {step.name}, and {what}")
 
 
-def _results(step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | None]:
+def _results(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | None]:
     """Apply the rule of the node."""
-    rule = rule_of(step.node, step.name)
-    if rule is None:
-        raise Refusal(f"outputs was computed through {_described(step.node)}")
     try:
-        results = rule(step, *inputs)
-        if step.name in FITTING:
+        results = rule.propagate(step, *inputs)
+        if rule.has_exact_type:
             return _as_tuple(results)
         given = zip(_as_tuple(results), step.results, strict=False)
         return [series and _fitted(step, series, result) for series, result in given]

@@ -1,4 +1,4 @@
-"""Chains: products with matrices, and what bends, one after the other, as one function."""
+"""Layers: products with matrices and sigmoidal functions, one after the other, as one function."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torch.autograd import Function
 
 from leafgrad import _autograd
 from leafgrad._derivative.taylor.kernels.contraction import summed_to
-from leafgrad._derivative.taylor.kernels.sigmoidal import Bend
+from leafgrad._derivative.taylor.kernels.sigmoidal import Sigmoidal
 
-Link = Bend | None  # a function with a value at order 0, or else the product with a matrix
-Links = Sequence[Link]
+Layer = Sigmoidal | None  # a function with a value at order 0, or else the product with a matrix
+Layers = Sequence[Layer]
 Cut = slice | None  # some of the rows, or all
 
 _WITH_ROWS = 3  # axes of coefficients whose second counts rows
@@ -26,111 +26,114 @@ _NEAR = 1 << 20
 _WORTHWHILE = 1 << 17
 
 
-class Chain:
-    """Coefficients that come from others link by link, and are computed when they are asked for.
+class FusedLayers:
+    """Coefficients that come from others layer by layer, and are computed when they are asked for.
 
-    So all links are one function, which keeps little for its backward, and which goes along part
-    of the rows after part where those of all would not stay near a core.
+    So all layers are one function, which keeps little for its backward, and which goes along block
+    of the rows after block where those of all would not stay near a core.
     """
 
     def __init__(
-        self, start: Tensor, links: tuple[Link, ...] = (), tensors: tuple[Tensor, ...] = ()
+        self, start: Tensor, layers: tuple[Layer, ...] = (), tensors: tuple[Tensor, ...] = ()
     ) -> None:
         self.start = start
-        self.links = links
-        self.tensors = tensors  # the value or the matrix of each link
+        self.layers = layers
+        self.tensors = tensors  # the value or the matrix of each layer
 
-    def then(self, link: Link, tensor: Tensor) -> Chain:
-        """Give the chain with one link more."""
-        return Chain(self.start, (*self.links, link), (*self.tensors, tensor))
+    def then(self, layer: Layer, tensor: Tensor) -> FusedLayers:
+        """Give the fused with one layer more."""
+        return FusedLayers(self.start, (*self.layers, layer), (*self.tensors, tensor))
 
     @cached_property
     def stack(self) -> Tensor:
         """The coefficients."""
-        if torch.is_grad_enabled() and any(self.links):
-            result: Tensor = _autograd.applied(_Linked, self.links, self.start, *self.tensors)
+        if torch.is_grad_enabled() and any(self.layers):
+            result: Tensor = _autograd.applied(_Fused, self.layers, self.start, *self.tensors)
             return result
-        cuts = _cuts(self.links, self.start, self.tensors)
-        parts = [_Part(self.links, self.start, self.tensors, cut) for cut in cuts]
-        return _joined([part.forward(keeps=False) for part in parts])
+        slices = _row_slices(self.layers, self.start, self.tensors)
+        blocks = [_RowBlock(self.layers, self.start, self.tensors, rows) for rows in slices]
+        return _joined([block.forward(keeps=False) for block in blocks])
 
 
-class _Linked(Function):
+class _Fused(Function):
     @staticmethod
-    def forward(ctx: Any, links: Links, start: Tensor, *tensors: Tensor) -> Tensor:
-        cuts = _cuts(links, start, tensors)
-        parts = [_Part(links, start, tensors, cut) for cut in cuts]
-        out = _joined([part.forward(keeps=True) for part in parts])
-        ctx.save_for_backward(start, *tensors, *[x for part in parts for x in part.made])
-        ctx.links, ctx.cuts = links, cuts
+    def forward(ctx: Any, layers: Layers, start: Tensor, *tensors: Tensor) -> Tensor:
+        slices = _row_slices(layers, start, tensors)
+        blocks = [_RowBlock(layers, start, tensors, rows) for rows in slices]
+        out = _joined([block.forward(keeps=True) for block in blocks])
+        ctx.save_for_backward(start, *tensors, *[x for block in blocks for x in block.made])
+        ctx.layers, ctx.slices = layers, slices
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        links, count = ctx.links, len(ctx.links)
+        layers, count = ctx.layers, len(ctx.layers)
         start, *rest = _autograd.taken(ctx)
         tensors, made = rest[:count], rest[count:]
-        del rest  # so that what the links made is freed once it has been used
+        del rest  # so that what the layers made is freed once it has been used
         if torch.is_grad_enabled() or _autograd.is_batch(gradients[0]):
-            return None, *_recorded(links, start, tensors, gradients[0])
+            return None, *_recorded(layers, start, tensors, gradients[0])
         needed = ctx.needs_input_grad[1:]
         found: list[Tensor | None] = [None] * count
         to_start: list[Any] = []
-        for cut in ctx.cuts:
-            part = _Part(links, start, tensors, cut)
-            part.made, made = made[:count], made[count:]
-            to_start.append(part.backward(gradients[0], needed, found))
+        for rows in ctx.slices:
+            block = _RowBlock(layers, start, tensors, rows)
+            block.made, made = made[:count], made[count:]
+            to_start.append(block.backward(gradients[0], needed, found))
         if needed[0] and len(to_start) > 1:
             to_start = [sum(to_start) if start.shape[1] == 1 else torch.cat(to_start, 1)]
         return None, to_start[0], *found
 
 
-class _Part:
-    """A chain for some of the rows, or for all."""
+class _RowBlock:
+    """A fused for some of the rows, or for all."""
 
-    def __init__(self, links: Links, start: Tensor, tensors: Sequence[Tensor], cut: Cut) -> None:
-        self.links = links
-        self.cut = cut
+    def __init__(
+        self, layers: Layers, start: Tensor, tensors: Sequence[Tensor], rows: slice | None
+    ) -> None:
+        self.layers = layers
+        self.slice = rows
         self.start = start
         self.whole = self.tensors = tensors
-        self.made: list[Tensor | None] = []  # by the links, None where it is not kept
-        if cut is not None:
-            self.start = start if start.shape[1] == 1 else start[:, cut]
-            self.tensors = [t[cut] if link else t for link, t in zip(links, tensors, strict=True)]
+        self.made: list[Tensor | None] = []  # by the layers, None where it is not kept
+        if rows is not None:
+            self.start = start if start.shape[1] == 1 else start[:, rows]
+            self.tensors = [
+                t[rows] if layer else t for layer, t in zip(layers, tensors, strict=True)
+            ]
 
     def forward(self, *, keeps: bool) -> Tensor:
         """Compute the coefficients, and keep what backward is not to do without."""
         x = self.start
-        for number, (link, tensor) in enumerate(zip(self.links, self.tensors, strict=True)):
-            if link:
-                x = link.solved(tensor, x)
-                is_kept = not link.plan.makes_much_of_little
+        for number, (layer, tensor) in enumerate(zip(self.layers, self.tensors, strict=True)):
+            if layer:
+                x = layer.solved(tensor, x)
+                is_kept = not layer.plan.makes_much_of_little
             else:
                 x = x @ tensor
-                is_kept = self._is_asked_for(number, x)
+                is_kept = self._is_read_by_backward(number, x)
             if keeps:
                 self.made.append(x if is_kept else None)
-            x = link.asked(x) if link else x
         return x
 
-    def _is_asked_for(self, number: int, product: Tensor) -> bool:
-        """Say whether backward asks for a product, as that of the next link may do."""
-        if number + 1 == len(self.links):
+    def _is_read_by_backward(self, number: int, product: Tensor) -> bool:
+        """Say whether backward asks for a product, as that of the next layer may do."""
+        if number + 1 == len(self.layers):
             return False
-        link, value = self.links[number + 1], self.tensors[number + 1]
-        return not link or link.plan.makes_much_of_little or product.shape[1:] != value.shape
+        layer, value = self.layers[number + 1], self.tensors[number + 1]
+        return not layer or layer.plan.makes_much_of_little or product.shape[1:] != value.shape
 
     def backward(self, gradient: Tensor, needed: Sequence[bool], found: list[Any]) -> Any:
-        """Add what is `found` for the tensors of the links, and give what arrives at the start."""
-        g: Any = gradient if self.cut is None else gradient[:, self.cut]
-        for number in reversed(range(len(self.links))):
-            link, tensor = self.links[number], self.tensors[number]
+        """Add what is `found` for the tensors of the layers, and give what arrives at the start."""
+        g: Any = gradient if self.slice is None else gradient[:, self.slice]
+        for number in reversed(range(len(self.layers))):
+            layer, tensor = self.layers[number], self.tensors[number]
             x = self._input(number)
-            if link:
+            if layer:
                 if found[number] is None:
                     found[number] = torch.empty_like(self.whole[number])
-                to_value = found[number] if self.cut is None else found[number][self.cut]
-                g = link.pulled(tensor, self._output(number), g, to_value)
+                to_value = found[number] if self.slice is None else found[number][self.slice]
+                g = layer.vjp(tensor, self._output(number), g, to_value)
                 g = g if x is None else summed_to(g, x.shape)
             else:
                 if needed[number + 1]:
@@ -140,17 +143,16 @@ class _Part:
         return g
 
     def _input(self, number: int) -> Any:
-        """Give what went into a link, None where it was not kept."""
+        """Give what went into a layer, None where it was not kept."""
         if number == 0:
             return self.start
-        link, x = self.links[number - 1], self._output(number - 1)
-        return link.asked(x) if link else x
+        return self._output(number - 1)
 
     def _output(self, number: int) -> Any:
-        """Give what a link made, anew where that takes little."""
-        link = self.links[number]
-        if link and self.made[number] is None:
-            self.made[number] = link.solved(self.tensors[number], self._input(number))
+        """Give what a layer made, anew where that takes little."""
+        layer = self.layers[number]
+        if layer and self.made[number] is None:
+            self.made[number] = layer.solved(self.tensors[number], self._input(number))
         return self.made[number]
 
 
@@ -167,20 +169,17 @@ def _plus(total: Tensor | None, one: Tensor, two: Tensor) -> Tensor:
 
 
 def _recorded(
-    links: Links, start: Tensor, tensors: Sequence[Tensor], gradient: Tensor
+    layers: Layers, start: Tensor, tensors: Sequence[Tensor], gradient: Tensor
 ) -> list[Tensor]:
-    """Give the gradients by operations that record themselves, as if all was asked for."""
+    """Give the gradients by operations that record themselves."""
     states = [start]
-    for link, tensor in zip(links, tensors, strict=True):
+    for layer, tensor in zip(layers, tensors, strict=True):
         x = states[-1]
-        states.append(Chain(x).then(link.whole, tensor).stack if link else x @ tensor)
-        if link and link.plan.asked:
-            zeros = gradient.new_zeros(link.plan.asked, *gradient.shape[1:])
-            gradient = torch.cat([zeros, gradient])
+        states.append(FusedLayers(x).then(layer, tensor).stack if layer else x @ tensor)
     found = []
-    for link, tensor, (x, out) in reversed([*zip(links, tensors, pairwise(states), strict=True)]):
-        if link:
-            to_tensor, to_x = link.whole.pulled_and_recorded(tensor, out, gradient)
+    for layer, tensor, (x, out) in reversed([*zip(layers, tensors, pairwise(states), strict=True)]):
+        if layer:
+            to_tensor, to_x = layer.vjp_recorded(tensor, out, gradient)
             gradient = summed_to(to_x, x.shape)
         else:
             to_tensor = _plus_product(None, x, gradient, tensor)
@@ -189,9 +188,9 @@ def _recorded(
     return [gradient, *reversed(found)]
 
 
-def _cuts(links: Links, start: Tensor, tensors: Sequence[Tensor]) -> list[Cut]:
+def _row_slices(layers: Layers, start: Tensor, tensors: Sequence[Tensor]) -> list[slice | None]:
     """Cut the rows, on a CPU, where the coefficients of all would not stay near a core."""
-    bent = [(link.plan.size, value) for link, value in zip(links, tensors, strict=True) if link]
+    bent = [(layer.plan.size, value) for layer, value in zip(layers, tensors, strict=True) if layer]
     if not bent or start.dim() < _WITH_ROWS or not start.is_cpu:
         return [None]
     size, value = max(bent, key=lambda pair: pair[0] * pair[1].numel())
@@ -206,8 +205,8 @@ def _cuts(links: Links, start: Tensor, tensors: Sequence[Tensor]) -> list[Cut]:
     return [slice(first, first + step) for first in range(0, rows, step)]
 
 
-def _joined(parts: list[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+def _joined(blocks: list[Tensor]) -> Tensor:
+    return blocks[0] if len(blocks) == 1 else torch.cat(blocks, 1)
 
 
-FUNCTIONS: tuple[type[Function], ...] = (_Linked,)
+FUNCTIONS: tuple[type[Function], ...] = (_Fused,)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -84,7 +83,6 @@ class Recursion:
     algebra: Algebra
     argument: Indices
     indices: Indices  # of the solution
-    asked: int  # from which place on the solution is asked for, and so gets gradients
     levels: tuple[Level, ...]
     products: Contraction  # argument times solution
     square: Contraction  # solution times solution
@@ -114,31 +112,10 @@ class Recursion:
         count = len(self.argument)
         return stack if count == self.size else stack[:count]
 
-    def given_part(self, gradient: Tensor, slope: Tensor, out: Tensor) -> Tensor:
-        """Give what `given` does of a gradient of what is asked for, times the slope.
-
-        The places before are zero. The solution `out` has the shape of the whole.
-        """
-        count = len(self.argument)
-        part = torch.zeros_like(self.given(out))
-        if count > self.asked:
-            torch.mul(gradient[: count - self.asked], slope, out=part[self.asked :])
-        return part
-
     @cached_property
     def makes_much_of_little(self) -> bool:
         """Whether the solution takes much more memory than the argument, as in a first layer."""
-        return 4 * len(self.argument) <= self.size and not self.asked
-
-    @cached_property
-    def kept(self) -> Indices:
-        """The indices that are asked for."""
-        return self.indices[self.asked :]
-
-    @cached_property
-    def whole(self) -> Recursion:
-        """The same where all is asked for."""
-        return recursion(self.algebra, self.argument)
+        return 4 * len(self.argument) <= self.size
 
     @cached_property
     def full(self) -> Recursion:
@@ -147,13 +124,9 @@ class Recursion:
 
 
 @lru_cache(maxsize=1024)
-def recursion(algebra: Algebra, argument: Indices, first: int = 0) -> Recursion:
-    """Plan the recursion for an elementwise function of a series with these indices.
-
-    Of the solution, the indices from `first` on are asked for, or all where it has none of them.
-    """
+def recursion(algebra: Algebra, argument: Indices) -> Recursion:
+    """Plan the recursion for an elementwise function of a series with these indices."""
     indices = algebra.generated(argument)
-    asked = bisect_left(indices, first) % len(indices)
     products = contraction(algebra, argument, indices, indices)
     square = contraction(algebra, indices, indices, indices)
     degrees = [algebra.degrees[index] for index in indices]
@@ -170,17 +143,14 @@ def recursion(algebra: Algebra, argument: Indices, first: int = 0) -> Recursion:
                 squares=_squares([t for t in square.triples if t.out in at]),
                 products=strips(known, multiplied),
                 chain=strips(_integrated(known, degrees), integrated),
-                pullback=strips(
-                    [Triple(t.right, t.out, t.left) for t in known if t.out >= asked], set(given)
-                ),
-                dot=strips([Triple(place, place, 0) for place in at if place >= asked], summed),
+                pullback=strips([Triple(t.right, t.out, t.left) for t in known], set(given)),
+                dot=strips([Triple(place, place, 0) for place in at], summed),
             )
         )
     return Recursion(
         algebra=algebra,
         argument=argument,
         indices=indices,
-        asked=asked,
         levels=tuple(levels),
         products=products,
         square=square,

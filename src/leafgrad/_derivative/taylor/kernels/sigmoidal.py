@@ -14,10 +14,10 @@ from leafgrad._derivative.taylor.kernels.contraction import contract, send_back
 from leafgrad._derivative.taylor.kernels.plans import Level, Recursion
 from leafgrad._derivative.taylor.kernels.strips import Place, Rows, accumulate
 
-Slope = Callable[[Tensor], tuple[Tensor, Tensor]]
+DerivativeOfValue = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
-class Bend(NamedTuple):
+class Sigmoidal(NamedTuple):
     """A function whose slope is quadratic in its value, as ``1 - y**2`` or ``y - y**2``.
 
     Where the slope is v at order 0, and m from there to the value at the steepest, a value y + h
@@ -26,43 +26,32 @@ class Bend(NamedTuple):
 
     Attributes:
         plan: The recursion that solves for it.
-        slope_of: Gives the slope as a function of the value.
+        derivative_of_value: Gives the slope as a function of the value.
     """
 
     plan: Recursion
-    slope_of: Slope
-
-    @property
-    def whole(self) -> Bend:
-        """The same function where all is asked for."""
-        return Bend(self.plan.whole, self.slope_of)
-
-    def asked(self, out: Tensor) -> Tensor:
-        """Give the coefficients that are asked for."""
-        return out[self.plan.asked :] if self.plan.asked else out
+    derivative_of_value: DerivativeOfValue
 
     def solved(self, value: Tensor, argument: Tensor) -> Tensor:
         """Give all coefficients of the function, whose value at order 0 is `value`."""
-        slope, middle = self.slope_of(value)
+        slope, middle = self.derivative_of_value(value)
         out = self.plan.begun(argument, slope)
         x, y = Rows(argument), Rows(out)
         for level in self.plan.levels[:-1]:
             accumulate(y, x, _falls(level, middle, y), level.chain, weight=-2)
         return out
 
-    def pulled(self, value: Tensor, out: Tensor, gradient: Tensor, to_value: Tensor) -> Tensor:
-        """Give the gradient of the argument, from that of what is asked for.
+    def vjp(self, value: Tensor, out: Tensor, gradient: Tensor, to_value: Tensor) -> Tensor:
+        """Give the gradient of the argument, from that of the result.
 
         Write into `to_value` that of the value, which is what arrives at the argument at order 0,
         divided by the slope. Where this is zero, so is what arrives.
         """
         plan = self.plan
-        slope, middle = self.slope_of(value)
-        to_argument = (
-            plan.given_part(gradient, slope, out) if plan.asked else plan.given(gradient) * slope
-        )
+        slope, middle = self.derivative_of_value(value)
+        to_argument = plan.given(gradient) * slope
         arrived: dict[Place, Tensor] = {0: to_value}
-        x, y, g = Rows(to_argument), Rows(out), Rows(gradient, plan.asked)
+        x, y, g = Rows(to_argument), Rows(out), Rows(gradient)
         for level in plan.levels:
             falls = _falls(level, middle, y)
             accumulate(arrived, falls, g, level.dot)
@@ -72,25 +61,23 @@ class Bend(NamedTuple):
         torch.addcdiv(zero, to_value, slope, value=-2, out=to_value)
         return to_argument
 
-    def pulled_and_recorded(
-        self, value: Tensor, out: Tensor, gradient: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Do the same by operations that record themselves, where all is asked for."""
+    def vjp_recorded(self, value: Tensor, out: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        """Do the same by operations that record themselves."""
         plan = self.plan
-        slope, middle = self.slope_of(value)
+        slope, middle = self.derivative_of_value(value)
         rates = out * (middle * -2) - contract(plan.square, 2, out, out)
         own = plan.given(gradient) * slope
         to_value = (rates * gradient).sum(0) / slope.masked_fill(slope == 0, math.inf)
         return to_value, send_back(plan.products, 0, rates, gradient, start=own)
 
 
-def tanh_slope(value: Tensor) -> tuple[Tensor, Tensor]:
+def tanh_derivative(value: Tensor) -> tuple[Tensor, Tensor]:
     """Give the slope as a function of the value, and how far this is from where it is steepest."""
     one = number(1.0, value.dtype, value.device)
     return torch.addcmul(one, value, value, value=-1), value
 
 
-def sigmoid_slope(value: Tensor) -> tuple[Tensor, Tensor]:
+def sigmoid_derivative(value: Tensor) -> tuple[Tensor, Tensor]:
     return torch.addcmul(value, value, value, value=-1), value - 0.5
 
 

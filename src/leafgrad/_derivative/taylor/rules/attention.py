@@ -70,10 +70,10 @@ def _softmax(scores: Tensor) -> Tensor:
 
 
 RULES: dict[str, Rule] = {
-    "ScaledDotProductFlashAttentionForCpuBackward0": _attention,
+    "ScaledDotProductFlashAttentionForCpuBackward0": Rule(_attention),
     # Those of other devices, which keep the same under the same names.
-    "ScaledDotProductFlashAttentionBackward0": _attention,
-    "ScaledDotProductEfficientAttentionBackward0": _attention,
-    "ScaledDotProductCudnnAttentionBackward0": _attention,
-    "ScaledDotProductFusedAttentionOverrideableBackward0": _attention,
+    "ScaledDotProductFlashAttentionBackward0": Rule(_attention),
+    "ScaledDotProductEfficientAttentionBackward0": Rule(_attention),
+    "ScaledDotProductCudnnAttentionBackward0": Rule(_attention),
+    "ScaledDotProductFusedAttentionOverrideableBackward0": Rule(_attention),
 }

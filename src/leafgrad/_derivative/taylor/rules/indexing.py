@@ -77,18 +77,18 @@ def _extreme(step: Step, x: Series) -> Series:
 
 
 RULES: dict[str, Rule] = {
-    "IndexBackward0": _indexed,
-    "IndexSelectBackward0": lambda step, x: _taken(
-        step, x, step.saved("dim"), step.tensor("index")
+    "IndexBackward0": Rule(_indexed),
+    "IndexSelectBackward0": Rule(
+        lambda step, x: _taken(step, x, step.saved("dim"), step.tensor("index"))
     ),
-    "GatherBackward0": _gathered,
-    "SortBackward0": _ordered,
-    "SortBackward1": _ordered,
-    "TopkBackward0": _ordered,
-    "MaxBackward0": _extreme_along,
-    "MinBackward0": _extreme_along,
-    "AmaxBackward0": _extreme,
-    "AminBackward0": _extreme,
-    "MaxBackward1": _extreme,
-    "MinBackward1": _extreme,
+    "GatherBackward0": Rule(_gathered),
+    "SortBackward0": Rule(_ordered),
+    "SortBackward1": Rule(_ordered),
+    "TopkBackward0": Rule(_ordered),
+    "MaxBackward0": Rule(_extreme_along),
+    "MinBackward0": Rule(_extreme_along),
+    "AmaxBackward0": Rule(_extreme),
+    "AminBackward0": Rule(_extreme),
+    "MaxBackward1": Rule(_extreme),
+    "MinBackward1": Rule(_extreme),
 }

@@ -76,6 +76,6 @@ def _stacked(step: Step, *parts: Series | None) -> Series:
 
 
 RULES: dict[str, Rule] = {
-    "CatBackward0": _joined,
-    "StackBackward0": _stacked,
+    "CatBackward0": Rule(_joined),
+    "StackBackward0": Rule(_stacked),
 }

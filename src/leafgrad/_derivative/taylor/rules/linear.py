@@ -11,7 +11,7 @@ from leafgrad._derivative.taylor.kernels.plans import contraction
 from leafgrad._derivative.taylor.refusal import Refusal, refuse_if
 from leafgrad._derivative.taylor.rules.arithmetic import product_of
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Rule, Step
+from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 
 
 def _times_constant(x: Series, matrix: Tensor) -> Series:
@@ -55,7 +55,7 @@ def _joined(parts: list[Tensor], dim: int) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
 
 
-def _multiplied(names: tuple[str, str]) -> Rule:
+def _multiplied(names: tuple[str, str]) -> Propagate:
     """Make the rule of a product, whose factors PyTorch saves under these names, if it must."""
 
     def rule(step: Step, x: Series | None, y: Series | None) -> Series | None:
@@ -82,7 +82,7 @@ def product_of_matrices(one: Jet, two: Jet) -> Series | None:
     return _product(one.value, one.series, two.value, two.series)
 
 
-def _added(names: tuple[str, str]) -> Rule:
+def _added(names: tuple[str, str]) -> Propagate:
     """Make the rule of ``beta * bias + alpha * (one @ two)``."""
 
     def rule(step: Step, bias: Series | None, x: Series | None, y: Series | None) -> Series | None:
@@ -162,13 +162,17 @@ def _convolved(step: Step, x: Series | None, *constants: Series | None) -> Serie
 
 
 RULES: dict[str, Rule] = {
-    "MmBackward0": _multiplied(("self", "mat2")),
-    "BmmBackward0": _multiplied(("self", "mat2")),
-    "AddmmBackward0": _added(("mat1", "mat2")),
-    "BaddbmmBackward0": _added(("batch1", "batch2")),
-    "MvBackward0": _matrix_times_vector,
-    "AddmvBackward0": _added_vector,
-    "DotBackward0": _dot,
-    "TrilinearBackward0": _bilinear,
-    "ConvolutionBackward0": _convolved,
+    "MmBackward0": Rule(
+        _multiplied(("self", "mat2")), rowwise=True, shared=(1,), has_exact_type=True
+    ),
+    "BmmBackward0": Rule(_multiplied(("self", "mat2"))),
+    "AddmmBackward0": Rule(
+        _added(("mat1", "mat2")), rowwise=True, shared=(2,), has_exact_type=True
+    ),
+    "BaddbmmBackward0": Rule(_added(("batch1", "batch2"))),
+    "MvBackward0": Rule(_matrix_times_vector),
+    "AddmvBackward0": Rule(_added_vector),
+    "DotBackward0": Rule(_dot),
+    "TrilinearBackward0": Rule(_bilinear),
+    "ConvolutionBackward0": Rule(_convolved),
 }

@@ -12,7 +12,7 @@ from torch import Tensor
 from leafgrad._derivative.taylor import jet
 from leafgrad._derivative.taylor.refusal import Refusal, refuse_if
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Rule, Step
+from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 
 
 def _mean(x: Series, dims: Sequence[int], *, keepdim: bool = True) -> Series:
@@ -34,7 +34,7 @@ def _norm(step: Step, x: Series, kind: str, dims: Sequence[int], *, keepdim: boo
     return series.changed(torch.where(keep, series.stack, 0))
 
 
-def _norm_along(kind: str) -> Rule:
+def _norm_along(kind: str) -> Propagate:
     def rule(step: Step, x: Series) -> Series:
         dims, keepdim = step.dims(x), step.saved("keepdim")
         return _norm(step, x, kind, dims, keepdim=keepdim)
@@ -212,19 +212,19 @@ def _scaled_to_one(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor)
 
 
 RULES: dict[str, Rule] = {
-    "LinalgVectorNormBackward0": _norm_along("ord"),
-    "NormBackward0": _norm_of_all,
-    "NormBackward1": _norm_along("p"),
-    "VarBackward0": _variance,
-    "StdBackward0": _deviation,
-    "VarMeanBackward0": _variance_and_mean,
-    "ProdBackward0": _product_of_all,
-    "ProdBackward1": _product_along,
-    "SoftmaxBackward0": _softmax,
-    "SafeSoftmaxBackward0": _softmax,
-    "LogSoftmaxBackward0": _log_softmax,
-    "LogsumexpBackward0": _log_sum_exp,
-    "NativeLayerNormBackward0": _layer_norm,
-    "NativeGroupNormBackward0": _group_norm,
-    "NativeBatchNormBackward0": _batch_norm,
+    "LinalgVectorNormBackward0": Rule(_norm_along("ord")),
+    "NormBackward0": Rule(_norm_of_all),
+    "NormBackward1": Rule(_norm_along("p")),
+    "VarBackward0": Rule(_variance),
+    "StdBackward0": Rule(_deviation),
+    "VarMeanBackward0": Rule(_variance_and_mean),
+    "ProdBackward0": Rule(_product_of_all),
+    "ProdBackward1": Rule(_product_along),
+    "SoftmaxBackward0": Rule(_softmax),
+    "SafeSoftmaxBackward0": Rule(_softmax),
+    "LogSoftmaxBackward0": Rule(_log_softmax),
+    "LogsumexpBackward0": Rule(_log_sum_exp),
+    "NativeLayerNormBackward0": Rule(_layer_norm),
+    "NativeGroupNormBackward0": Rule(_group_norm),
+    "NativeBatchNormBackward0": Rule(_batch_norm),
 }
