@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from leafgrad._arguments.signature import public_function
-from leafgrad._derivative.evaluation import Function
-from leafgrad._derivative.orders import MultiIndex, is_by_column, parse_orders
+from leafgrad._derivative.arguments import Function, MultiIndex, is_by_column, parse_orders
 from leafgrad._derivative.path import told_if_swapped
 from leafgrad._derivative.problem import Method, is_recording, pose
 

@@ -8,9 +8,7 @@ import torch
 from torch import Tensor
 
 from leafgrad._arguments.signature import public_function
-from leafgrad._derivative.axes import Axes
-from leafgrad._derivative.evaluation import Function
-from leafgrad._derivative.orders import as_count, shown
+from leafgrad._derivative.arguments import Axes, Function, as_count, shown
 from leafgrad._derivative.path import told_if_swapped
 from leafgrad._derivative.problem import Method, is_recording, pose
 

@@ -4,57 +4,10 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from weakref import ref
 
-import torch
 from torch import Tensor
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-
-
-def check_tensor(name: str, tensor: object) -> None:
-    """Raise where `tensor` is nothing that has a derivative, or that a derivative is taken of."""
-    if not isinstance(tensor, Tensor):
-        raise TypeError(
-            f"{name} must be a tensor, not of type {type(tensor).__name__}{_tensor_of(tensor)}"
-        )
-    if _autograd.is_wrapped(tensor):
-        raise RuntimeError(
-            f"{name} must be a plain tensor, not one inside torch.func "
-            f"({_autograd.functorch_wrapper(tensor)}): call higher_order_grad outside of the "
-            "transform, or nest torch.func.grad inside"
-        )
-    if tensor.is_meta:
-        raise TypeError(f"{name} must hold data, which a tensor on the meta device does not")
-    if not tensor.is_floating_point():
-        raise TypeError(_not_real(name, tensor))
-    if tensor.layout is not torch.strided:
-        raise TypeError(f"{name} must be dense, not {tensor.layout}; convert it by to_dense()")
-    lack = _autograd.lacking_memory(tensor)
-    if lack is not None:
-        raise RuntimeError(
-            f"{name} must hold data, but {lack}: give it back its memory, which "
-            "untyped_storage().resize_() took"
-        )
-
-
-def _tensor_of(given: object) -> str:
-    """Say how a tensor is made of what was given in its place."""
-    if isinstance(given, list | tuple) and all(isinstance(part, Tensor) for part in given):
-        return (
-            "; join what are columns in one tensor, by torch.cat(..., dim=-1), compute outputs "
-            "from that, and let order count its columns"
-        )
-    if callable(given):
-        return "; outputs come first, then inputs"
-    return "; make one by torch.as_tensor(...), and compute outputs from it"
-
-
-def _not_real(name: str, tensor: Tensor) -> str:
-    if tensor.is_complex():
-        return (
-            f"{name} must be real, not {tensor.dtype}; take real and imaginary part one at a time"
-        )
-    return f"{name} must be floating point, not {tensor.dtype}; convert it first"
 
 
 def find_path(

@@ -7,11 +7,15 @@ import torch
 from torch import Tensor
 
 from leafgrad import _autograd
-from leafgrad._derivative.axes import Axes, read_axes
-from leafgrad._derivative.evaluation import Function, evaluated
-from leafgrad._derivative.orders import MultiIndex
-from leafgrad._derivative.path import (
+from leafgrad._derivative.arguments import (
+    Axes,
+    Function,
+    MultiIndex,
     check_tensor,
+    evaluated,
+    read_axes,
+)
+from leafgrad._derivative.path import (
     find_path,
     note_constant,
     told_if_freed,

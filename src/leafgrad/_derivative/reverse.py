@@ -1,6 +1,6 @@
 """Nested reverse mode: order n by n reverse passes, each through the one before."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from leafgrad import _autograd
-from leafgrad._derivative.axes import Axes
+from leafgrad._derivative.arguments import Axes, MultiIndex
 from leafgrad._derivative.double_backward import WRITE_OUT, check_formulas, check_recorded
-from leafgrad._derivative.orders import MultiIndex, plan, successor
 from leafgrad._derivative.row_independence import check_rows
 
 Answer = TypeVar("Answer")
@@ -142,3 +141,38 @@ def _undisturbed(outputs: Tensor, inputs: Tensor, differentiate: Callable[[], An
     finally:
         for tensor, gradient in kept:
             tensor.grad = gradient
+
+
+def successor(index: MultiIndex, column: int) -> MultiIndex:
+    """Count one differentiation more in a column."""
+    return (*index[:column], index[column] + 1, *index[column + 1 :])
+
+
+def plan(orders: Collection[MultiIndex]) -> list[MultiIndex]:
+    """Choose the derivatives to differentiate on the way to all `orders`, lower ones first.
+
+    One reverse pass gives all columns at once, so u_x and u_y come together, and u_xx and u_xxy
+    share u_xx. The later an order, the more is there to start from.
+    """
+    known = {tuple(0 for _ in index) for index in orders}
+    chosen: list[MultiIndex] = []
+    for order in sorted(orders):
+        for index in reversed(list(_missing_on_the_way(order, known))):
+            chosen.append(index)
+            known.update(successor(index, column) for column in range(len(index)))
+    return chosen
+
+
+def _missing_on_the_way(index: MultiIndex, known: Collection[MultiIndex]) -> Iterator[MultiIndex]:
+    """Step down from `index` to what is known, by way of what is still to be differentiated."""
+    while index not in known:
+        below = list(_predecessors(index))
+        index = next((lower for lower in below if lower in known), below[0])
+        yield index
+
+
+def _predecessors(index: MultiIndex) -> Iterator[MultiIndex]:
+    """Count one differentiation less in each column that has one, the last column first."""
+    for column in reversed(range(len(index))):
+        if index[column]:
+            yield (*index[:column], index[column] - 1, *index[column + 1 :])

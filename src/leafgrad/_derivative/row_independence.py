@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-from leafgrad._derivative.axes import Axes
+from leafgrad._derivative.arguments import Axes
 
 
 def check_rows(outputs: Tensor, inputs: Tensor, axes: Axes, path: _autograd.Path) -> None:

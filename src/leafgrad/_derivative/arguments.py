@@ -1,20 +1,148 @@
-"""Orders of differentiation: how they are given, and which derivative leads to which."""
+"""What is given to be differentiated: tensors, the axes of their shapes, and orders."""
 
 import math
 import operator
 import reprlib
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from itertools import product
+from typing import NamedTuple
 
-from leafgrad._derivative.axes import Axes
+import torch
+from torch import Size, Tensor
 
+from leafgrad import _autograd
+
+Function = Callable[[Tensor], Tensor]
 MultiIndex = tuple[int, ...]
 
 # A pass carries as many coefficients, and multiplies each two of them: to plan which of a thousand
 # go where takes half a minute, and eight times as long for twice as many. Beyond single columns, as
 # many second derivatives as forty columns have are as many.
 MOST_DERIVATIVES = 1000
+
+
+# --- Tensors
+
+
+def check_tensor(name: str, tensor: object) -> None:
+    """Raise where `tensor` is nothing that has a derivative, or that a derivative is taken of."""
+    if not isinstance(tensor, Tensor):
+        raise TypeError(
+            f"{name} must be a tensor, not of type {type(tensor).__name__}{_tensor_of(tensor)}"
+        )
+    if _autograd.is_wrapped(tensor):
+        raise RuntimeError(
+            f"{name} must be a plain tensor, not one inside torch.func "
+            f"({_autograd.functorch_wrapper(tensor)}): call higher_order_grad outside of the "
+            "transform, or nest torch.func.grad inside"
+        )
+    if tensor.is_meta:
+        raise TypeError(f"{name} must hold data, which a tensor on the meta device does not")
+    if not tensor.is_floating_point():
+        raise TypeError(_not_real(name, tensor))
+    if tensor.layout is not torch.strided:
+        raise TypeError(f"{name} must be dense, not {tensor.layout}; convert it by to_dense()")
+    lack = _autograd.lacking_memory(tensor)
+    if lack is not None:
+        raise RuntimeError(
+            f"{name} must hold data, but {lack}: give it back its memory, which "
+            "untyped_storage().resize_() took"
+        )
+
+
+def _tensor_of(given: object) -> str:
+    """Say how a tensor is made of what was given in its place."""
+    if isinstance(given, list | tuple) and all(isinstance(part, Tensor) for part in given):
+        return (
+            "; join what are columns in one tensor, by torch.cat(..., dim=-1), compute outputs "
+            "from that, and let order count its columns"
+        )
+    if callable(given):
+        return "; outputs come first, then inputs"
+    return "; make one by torch.as_tensor(...), and compute outputs from it"
+
+
+def _not_real(name: str, tensor: Tensor) -> str:
+    if tensor.is_complex():
+        return (
+            f"{name} must be real, not {tensor.dtype}; take real and imaginary part one at a time"
+        )
+    return f"{name} must be floating point, not {tensor.dtype}; convert it first"
+
+
+def evaluated(function: Function, inputs: Tensor) -> tuple[Tensor, Tensor]:
+    """Compute outputs from `inputs`, or from a copy that requires grad where `inputs` does not."""
+    if not callable(function):
+        raise TypeError(
+            "outputs must be a tensor, or a function that computes one from inputs, not of type "
+            f"{type(function).__name__}"
+        )
+    leaf = inputs if inputs.requires_grad else inputs.clone().detach().requires_grad_()
+    outputs: object = function(leaf)
+    if not isinstance(outputs, Tensor):
+        raise TypeError(_no_tensor(outputs))
+    return outputs, leaf
+
+
+def _no_tensor(outputs: object) -> str:
+    what = (
+        "outputs must be a tensor, not of type "
+        f"{type(outputs).__name__}, which the function that was given for it returned"
+    )
+    if outputs is None:
+        return f"{what}: is its return missing?"
+    if isinstance(outputs, tuple | list):
+        return f"{what}; pick one of them, as in lambda x: model(x)[0]"
+    return f"{what}; give one that returns the tensor to differentiate"
+
+
+# --- Axes
+
+
+class Axes(NamedTuple):
+    """Rows are what the batch counts; a row of inputs has columns, a row of outputs channels.
+
+    Elementwise, each element is a row of its own: one column, one channel.
+    """
+
+    batch: Size
+    columns: int
+    is_elementwise: bool
+
+
+def read_axes(outputs: Tensor, inputs: Tensor, *, by_column: bool) -> Axes:
+    """Tell rows from columns and channels, or raise where the shapes do not fit together.
+
+    Equal shapes mean elementwise, unless derivatives are asked for `by_column` or there is one.
+    """
+    shape, whole = outputs.shape, inputs.shape
+    has_columns = bool(whole)
+    by_column = has_columns and (by_column or whole[-1] == 1)
+    if shape == whole and not by_column:
+        return Axes(batch=whole, columns=1, is_elementwise=True)
+    batch = whole[:-1]
+    if has_columns and shape[: len(batch)] == batch:
+        return Axes(batch=batch, columns=whole[-1], is_elementwise=False)
+    raise ValueError(
+        "outputs must have the shape of inputs (elementwise), or (*batch, *channels) where "
+        f"inputs has (*batch, columns), but outputs has the shape {tuple(outputs.shape)} and "
+        f"inputs {tuple(inputs.shape)}{_axes_cure(tuple(shape), tuple(batch))}"
+    )
+
+
+def _axes_cure(shape: tuple[int, ...], batch: tuple[int, ...]) -> str:
+    """Say what to do where it shows how the shapes came about; `batch` is that of inputs."""
+    if not shape:
+        return "; pass what has a value for each row, before mean() or sum() made one number of it"
+    if shape == batch[: len(shape)]:
+        return f"; for one value of all that follows, compute it from inputs.flatten({len(shape)})"
+    if batch and shape[-len(batch) :] == batch:
+        return "; the axes of the batch come first: transpose outputs"
+    return ""
+
+
+# --- Orders
 
 
 def parse_orders(order: object, axes: Axes) -> list[MultiIndex]:
@@ -159,38 +287,3 @@ def _check_count(orders: frozenset[MultiIndex]) -> None:
                 f"{'needs more' if count > MOST_DERIVATIVES + 1 else 'and others need more'}: ask "
                 "for lower orders, or for fewer of them in one call"
             )
-
-
-def successor(index: MultiIndex, column: int) -> MultiIndex:
-    """Count one differentiation more in a column."""
-    return (*index[:column], index[column] + 1, *index[column + 1 :])
-
-
-def plan(orders: Collection[MultiIndex]) -> list[MultiIndex]:
-    """Choose the derivatives to differentiate on the way to all `orders`, lower ones first.
-
-    One reverse pass gives all columns at once, so u_x and u_y come together, and u_xx and u_xxy
-    share u_xx. The later an order, the more is there to start from.
-    """
-    known = {tuple(0 for _ in index) for index in orders}
-    chosen: list[MultiIndex] = []
-    for order in sorted(orders):
-        for index in reversed(list(_missing_on_the_way(order, known))):
-            chosen.append(index)
-            known.update(successor(index, column) for column in range(len(index)))
-    return chosen
-
-
-def _missing_on_the_way(index: MultiIndex, known: Collection[MultiIndex]) -> Iterator[MultiIndex]:
-    """Step down from `index` to what is known, by way of what is still to be differentiated."""
-    while index not in known:
-        below = list(_predecessors(index))
-        index = next((lower for lower in below if lower in known), below[0])
-        yield index
-
-
-def _predecessors(index: MultiIndex) -> Iterator[MultiIndex]:
-    """Count one differentiation less in each column that has one, the last column first."""
-    for column in reversed(range(len(index))):
-        if index[column]:
-            yield (*index[:column], index[column] - 1, *index[column + 1 :])
