@@ -25,7 +25,7 @@ MOST_DERIVATIVES = 1000
 # --- Tensors
 
 
-def check_tensor(name: str, tensor: object) -> None:
+def check_differentiable(name: str, tensor: object) -> None:
     """Raise where `tensor` is nothing that has a derivative, or that a derivative is taken of."""
     if not isinstance(tensor, Tensor):
         raise TypeError(
@@ -71,7 +71,7 @@ def _not_real(name: str, tensor: Tensor) -> str:
     return f"{name} must be floating point, not {tensor.dtype}; convert it first"
 
 
-def evaluated(function: Function, inputs: Tensor) -> tuple[Tensor, Tensor]:
+def evaluate(function: Function, inputs: Tensor) -> tuple[Tensor, Tensor]:
     """Compute outputs from `inputs`, or from a copy that requires grad where `inputs` does not."""
     if not callable(function):
         raise TypeError(
@@ -157,7 +157,7 @@ def parse_orders(order: object, axes: Axes) -> list[MultiIndex]:
     elif 1 < axes.columns == len(order) and None not in (counts := list(map(as_count, order))):
         raise TypeError(
             f"order must be a tuple where it is one multi-index, as ({_listed(counts)}), not the "
-            f"list {shown(order)}: a list asks for several orders"
+            f"list {shorten(order)}: a list asks for several orders"
         )
     else:
         orders = [_parse(entry, axes, f"order[{place}]") for place, entry in enumerate(order)]
@@ -183,7 +183,7 @@ def as_count(value: object) -> int | None:
     return number if type(number) is int else None
 
 
-def shown(value: object) -> str:
+def shorten(value: object) -> str:
     """Show what was given, in short where it is long."""
     try:
         return _SHORT.repr(value)
@@ -203,7 +203,7 @@ def _parse(order: object, axes: Axes, name: str) -> MultiIndex:
     if count is None:
         raise TypeError(
             f"{name} must be an int, a multi-index (a tuple of ints) or a list of these, "
-            f"not {shown(order)} of type {type(order).__name__}{_instead(order)}"
+            f"not {shorten(order)} of type {type(order).__name__}{_instead(order)}"
         )
     if count < 0:
         raise ValueError(f"{name} must be 0 or more, not {count}; 1 is the first derivative")
@@ -227,20 +227,20 @@ def _parse_multi_index(order: tuple[object, ...], axes: Axes, name: str) -> Mult
     if len(counts) != len(order):
         if all(isinstance(entry, tuple) for entry in order):
             raise TypeError(
-                f"{name} must hold an int for each column of inputs, not {shown(order)}; several "
-                f"orders are a list: {shown([*order])}"
+                f"{name} must hold an int for each column of inputs, not {shorten(order)}; several "
+                f"orders are a list: {shorten([*order])}"
             )
-        raise TypeError(f"{name} must hold an int for each column of inputs, not {shown(order)}")
+        raise TypeError(f"{name} must hold an int for each column of inputs, not {shorten(order)}")
     if min(counts, default=0) < 0:
-        raise ValueError(f"{name} must hold counts of 0 or more, not {shown(order)}")
+        raise ValueError(f"{name} must hold counts of 0 or more, not {shorten(order)}")
     if axes.is_elementwise:
-        raise ValueError(f"{name} must be an int where inputs has no columns, not {shown(order)}")
+        raise ValueError(f"{name} must be an int where inputs has no columns, not {shorten(order)}")
     if len(counts) != axes.columns:
         each = "one count, for the only column"
         if axes.columns != 1:
             each = f"a count for each of the {axes.columns} columns"
         raise ValueError(
-            f"{name} must hold {each} of inputs, not {shown(order)}"
+            f"{name} must hold {each} of inputs, not {shorten(order)}"
             f"{_in_the_first_column(counts, axes)}"
         )
     return counts
@@ -255,14 +255,14 @@ def _in_the_first_column(counts: MultiIndex, axes: Axes) -> str:
 
 def _listed(counts: Collection[int | None]) -> str:
     """List counts as in a tuple of two or more."""
-    return shown(tuple(counts))[1:-1]
+    return shorten(tuple(counts))[1:-1]
 
 
 def _int_for_columns(order: int, axes: Axes, name: str) -> str:
     """Say why an int is not enough, and what to do where columns were meant as points."""
     message = (
         f"{name} must be a multi-index, with a count for each of the {axes.columns} columns of "
-        f"inputs, not the int {shown(order)}, which does not say which column is meant"
+        f"inputs, not the int {shorten(order)}, which does not say which column is meant"
     )
     if axes.batch:
         return f"{message}{_in_the_first_column((order,), axes)}"
@@ -283,7 +283,7 @@ def _check_count(orders: frozenset[MultiIndex]) -> None:
         if max(count, len(lower)) > MOST_DERIVATIVES + 1:
             raise ValueError(
                 f"order must lead through {MOST_DERIVATIVES} derivatives at most, which one pass "
-                f"can carry, the lower ones on the way counted as well, but {shown(order)} "
+                f"can carry, the lower ones on the way counted as well, but {shorten(order)} "
                 f"{'needs more' if count > MOST_DERIVATIVES + 1 else 'and others need more'}: ask "
                 "for lower orders, or for fewer of them in one call"
             )

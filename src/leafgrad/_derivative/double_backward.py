@@ -20,7 +20,7 @@ WRITE_OUT = (
 _ONCE = "whose backward is marked @once_differentiable"
 
 
-def check_formulas(path: Iterable[Node]) -> None:
+def check_backwards_exist(path: Iterable[Node]) -> None:
     """Raise if something on `path` has no backward that can be run as often as is needed.
 
     What an operator without a backward gives looks like zeros.
@@ -40,10 +40,10 @@ def check_formulas(path: Iterable[Node]) -> None:
         )
 
 
-def check_recorded(path: Iterable[Node], order: int) -> None:
+def check_double_backward(path: Iterable[Node], order: int) -> None:
     """Raise if the derivative of this order, taken along `path`, may lack a part of its graph."""
     for node in path:
-        obstacle = _obstacle(node)
+        obstacle = missing_part(node)
         if obstacle is not None:
             raise RuntimeError(
                 f"a derivative of order {order} that is differentiated again, for a higher order "
@@ -53,13 +53,13 @@ def check_recorded(path: Iterable[Node], order: int) -> None:
             )
 
 
-def _obstacle(node: Node) -> str | None:
+def missing_part(node: Node) -> str | None:
     if _autograd.is_own_formula(node):
-        return _part_left_out(node)
+        return _missing_in_formula(node)
     if _autograd.is_scripted(node):
         return None
     if _autograd.is_write_into_view(node):
-        return _hidden(node)
+        return _missing_in_view_write(node)
     function = _autograd.forward_class(node)
     if function in OWN_FUNCTIONS:
         return None
@@ -68,7 +68,7 @@ def _obstacle(node: Node) -> str | None:
             "a node of which leafgrad cannot tell what its backward records: compute this part by "
             "PyTorch's operations on single tensors"
         )
-    return _gap(node)
+    return _missing_in_custom_function(node)
 
 
 # PyTorch's formulas for the second derivative of a normalisation use mean and variance as saved
@@ -82,7 +82,7 @@ _NORMALISATIONS = {
 }
 
 
-def _part_left_out(node: Node) -> str | None:
+def _missing_in_formula(node: Node) -> str | None:
     """Say what PyTorch's own formula at the node lacks, or wrongly takes for a constant."""
     if _autograd.is_once_differentiable(node):
         return f"{WITHOUT_FORMULA}: {WRITE_OUT}"
@@ -95,7 +95,7 @@ def _part_left_out(node: Node) -> str | None:
     )
 
 
-def _hidden(node: Node) -> str | None:
+def _missing_in_view_write(node: Node) -> str | None:
     """Say whether what wrote into a view refuses to be differentiated again."""
     edges = map(_autograd.edge, _autograd.backward_alone(node))
     recorded = _autograd.walk(edge[0] for edge in edges if edge is not None)
@@ -106,7 +106,7 @@ def _hidden(node: Node) -> str | None:
     )
 
 
-def _gap(node: Node) -> str | None:
+def _missing_in_custom_function(node: Node) -> str | None:
     """Say what the backward of a custom function fails to record, None where it records all."""
     kept = {_autograd.edge(tensor) for tensor in _autograd.kept_tensors(node)}
     starts = list(map(_autograd.edge, _autograd.backward_alone(node)))

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from leafgrad._arguments.signature import public_function
-from leafgrad._derivative.arguments import Axes, Function, as_count, shown
-from leafgrad._derivative.path import told_if_swapped
-from leafgrad._derivative.problem import Method, is_recording, pose
+from leafgrad._derivative.arguments import Axes, Function, as_count, shorten
+from leafgrad._derivative.path import explain_swapped_arguments
+from leafgrad._derivative.problem import Method, is_recording, parse_problem
 
 
 @public_function()
@@ -64,10 +64,12 @@ def laplacian(
     if not is_recording():
         with torch.inference_mode(mode=False):
             return laplacian(outputs, inputs, dims=dims, create_graph=create_graph, method=method)
-    question = pose(outputs, inputs, by_column=True, create_graph=create_graph, method=method)
-    with told_if_swapped(question.outputs, question.inputs):
-        columns = _columns(dims, question.axes)
-    return question.finished(question.laplacian(columns))
+    problem = parse_problem(
+        outputs, inputs, by_column=True, create_graph=create_graph, method=method
+    )
+    with explain_swapped_arguments(problem.outputs, problem.inputs):
+        columns = _columns(dims, problem.axes)
+    return problem.finished(problem.laplacian(columns))
 
 
 def _columns(dims: Sequence[int] | None, axes: Axes) -> list[int]:
@@ -76,11 +78,11 @@ def _columns(dims: Sequence[int] | None, axes: Axes) -> list[int]:
         raise ValueError("inputs must have columns in its last axis, but has no axes")
     columns = list(range(axes.columns)) if dims is None else _ints(dims, at_most=axes.columns)
     if not columns:
-        raise ValueError(f"dims must name at least one column, not {shown(dims)}")
+        raise ValueError(f"dims must name at least one column, not {shorten(dims)}")
     are_known = set(columns) <= set(range(axes.columns))
     if not are_known or len(set(columns)) < len(columns):
         raise ValueError(
-            f"dims must name columns from 0 to {axes.columns - 1}, each once, not {shown(dims)}"
+            f"dims must name columns from 0 to {axes.columns - 1}, each once, not {shorten(dims)}"
             f"{_from_the_end(columns, axes.columns)}"
         )
     return columns
@@ -94,7 +96,7 @@ def _ints(dims: object, at_most: int) -> list[int]:
             return cast("list[int]", counts)
     count = as_count(dims)
     cure = "" if count is None else f"; name one column by [{count}]"
-    raise TypeError(f"dims must be a list of ints, not {shown(dims)}{cure}")
+    raise TypeError(f"dims must be a list of ints, not {shorten(dims)}{cure}")
 
 
 def _from_the_end(columns: list[int], count: int) -> str:

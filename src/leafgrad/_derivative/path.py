@@ -56,7 +56,7 @@ def _are_swapped(outputs: Tensor, inputs: Tensor) -> bool:
 _SWAPPED = "one leads the other way: pass the result first, then what it came from"
 
 
-class told_if_swapped:  # noqa: N801 (as below)
+class explain_swapped_arguments:  # noqa: N801 (as below)
     """Say so where shapes or orders do not fit since the result was given as `inputs`."""
 
     def __init__(self, outputs: Tensor, inputs: Tensor) -> None:
@@ -72,7 +72,7 @@ class told_if_swapped:  # noqa: N801 (as below)
             raise ValueError(f"outputs must depend on inputs, but {_SWAPPED} ({error})") from None
 
 
-class told_if_freed:  # noqa: N801 (it is called as a function is, and takes no time)
+class explain_freed_graph:  # noqa: N801 (it is called as a function is, and takes no time)
     """Name the node that was freed where PyTorch says that one was, and say what to do."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:

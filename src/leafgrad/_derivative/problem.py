@@ -11,15 +11,15 @@ from leafgrad._derivative.arguments import (
     Axes,
     Function,
     MultiIndex,
-    check_tensor,
-    evaluated,
+    check_differentiable,
+    evaluate,
     read_axes,
 )
 from leafgrad._derivative.path import (
+    explain_freed_graph,
+    explain_swapped_arguments,
     find_path,
     note_constant,
-    told_if_freed,
-    told_if_swapped,
 )
 from leafgrad._derivative.reverse import Reverse, differentiate_once
 from leafgrad._derivative.taylor import Refusal, Taylor
@@ -33,7 +33,7 @@ def is_recording() -> bool:
     return torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
 
 
-def pose(
+def parse_problem(
     outputs: Tensor | Function,
     inputs: Tensor,
     *,
@@ -41,20 +41,20 @@ def pose(
     create_graph: bool,
     method: str,
     allow_unused: bool | None = None,
-) -> "Question":
+) -> "DerivativeProblem":
     """Check what is given, and compute outputs where they are given as a function."""
     if method not in _METHODS:
         raise ValueError(f'method must be "auto", "taylor" or "reverse", not {method!r}')
     for name, flag in {"create_graph": create_graph, "allow_unused": allow_unused or False}.items():
         if not isinstance(flag, bool):
             raise TypeError(f"{name} must be a bool, not {flag!r}; write True or False")
-    check_tensor("inputs", inputs)
+    check_differentiable("inputs", inputs)
     if not isinstance(outputs, Tensor):
-        outputs, inputs = evaluated(outputs, inputs)
-    check_tensor("outputs", outputs)
-    with told_if_swapped(outputs, inputs):
+        outputs, inputs = evaluate(outputs, inputs)
+    check_differentiable("outputs", outputs)
+    with explain_swapped_arguments(outputs, inputs):
         axes = read_axes(outputs, inputs, by_column=by_column)
-    return Question(
+    return DerivativeProblem(
         outputs=outputs,
         inputs=inputs,
         axes=axes,
@@ -64,7 +64,7 @@ def pose(
     )
 
 
-class Question(NamedTuple):
+class DerivativeProblem(NamedTuple):
     """What is to be differentiated with respect to what, and how."""
 
     outputs: Tensor
@@ -79,7 +79,7 @@ class Question(NamedTuple):
         path = self._path() if orders else None
         if path is None:
             return {index: self._zeros() for index in orders}
-        with told_if_freed(path.nodes):
+        with explain_freed_graph(path.nodes):
             return self._derivatives(orders, path)
 
     def _derivatives(
@@ -102,7 +102,7 @@ class Question(NamedTuple):
         path = self._path()
         if path is None:
             return self._zeros()
-        with told_if_freed(path.nodes):
+        with explain_freed_graph(path.nodes):
             return self._laplacian(dims, path)
 
     def _laplacian(self, dims: Sequence[int], path: _autograd.Path) -> Tensor:

@@ -9,8 +9,12 @@ from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._derivative.arguments import Axes, MultiIndex
-from leafgrad._derivative.double_backward import WRITE_OUT, check_formulas, check_recorded
-from leafgrad._derivative.row_independence import check_rows
+from leafgrad._derivative.double_backward import (
+    WRITE_OUT,
+    check_backwards_exist,
+    check_double_backward,
+)
+from leafgrad._derivative.row_independence import check_row_independence
 
 Answer = TypeVar("Answer")
 
@@ -32,12 +36,12 @@ class Reverse:
         """Compute the derivatives, channel by channel; `path` is what leads to `inputs`."""
 
         def in_all_channels() -> list[dict[MultiIndex, Tensor]]:
-            check_formulas(path.nodes)
-            check_rows(outputs, self.inputs, self.axes, path)
+            check_backwards_exist(path.nodes)
+            check_row_independence(outputs, self.inputs, self.axes, path)
             most = max(MOST_NODES, 100 * len(path.nodes))
             return [self._partials(channel, most) for channel in _channels(outputs, self.axes)]
 
-        partials = _undisturbed(outputs, self.inputs, in_all_channels)
+        partials = _without_side_effects(outputs, self.inputs, in_all_channels)
         return {
             index: _joined([known[index] for known in partials], outputs.shape)
             for index in self.orders
@@ -58,7 +62,7 @@ class Reverse:
             nodes = path.nodes if path else ()
             _check_growth(len(nodes), most, sum(index))
             gradient = _gradient(known[index], self.inputs, create_graph=is_recorded)
-            check_recorded(nodes, order=sum(index) + 1)
+            check_double_backward(nodes, order=sum(index) + 1)
             for higher in above.keys() & wanted - known.keys():
                 known[higher] = _column(gradient, above[higher], self.axes)
         return known
@@ -92,7 +96,7 @@ def differentiate_once(
         channels = _channels(outputs, axes)
         return [_gradient(channel, inputs, create_graph=create_graph) for channel in channels]
 
-    gradients = _undisturbed(outputs, inputs, in_all_channels)
+    gradients = _without_side_effects(outputs, inputs, in_all_channels)
     return {
         order: _joined([_column(g, order.index(1), axes) for g in gradients], outputs.shape)
         for order in orders
@@ -122,7 +126,9 @@ def _joined(channels: list[Tensor], shape: torch.Size) -> Tensor:
     return whole if whole.shape == shape else whole.reshape(shape)
 
 
-def _undisturbed(outputs: Tensor, inputs: Tensor, differentiate: Callable[[], Answer]) -> Answer:
+def _without_side_effects(
+    outputs: Tensor, inputs: Tensor, differentiate: Callable[[], Answer]
+) -> Answer:
     """Call a function in the dtypes of the graph, where autocast would cast what it computes.
 
     Results that retain their gradient get the one back that they had, as passes add to it.

@@ -19,9 +19,11 @@ from leafgrad import _autograd
 from leafgrad._derivative.arguments import Axes
 
 
-def check_rows(outputs: Tensor, inputs: Tensor, axes: Axes, path: _autograd.Path) -> None:
+def check_row_independence(
+    outputs: Tensor, inputs: Tensor, axes: Axes, path: _autograd.Path
+) -> None:
     """Raise if a row of `outputs` depends on another row of `inputs`; `path` may tell why."""
-    row = _disturbed_row(outputs, inputs, axes, path) if axes.batch.numel() > 1 else None
+    row = _dependent_row(outputs, inputs, axes, path) if axes.batch.numel() > 1 else None
     if row is None:
         return
     if axes.is_elementwise:
@@ -50,7 +52,7 @@ def _mixer(path: Iterable[Node]) -> str:
     )
 
 
-def _disturbed_row(
+def _dependent_row(
     outputs: Tensor, inputs: Tensor, axes: Axes, path: _autograd.Path
 ) -> list[int] | None:
     """Find a row of `inputs` that hears from other rows of `outputs`, None where there is none.
@@ -61,22 +63,22 @@ def _disturbed_row(
     3.5e-4 in float32, 0.09 in bfloat16. NaN knows no tolerance.
     """
     rows = axes.batch.numel()
-    pull = _pullback(outputs, inputs, path, rows)
+    pull = _vjp_of_rows(outputs, inputs, path, rows)
     own = pull(torch.ones(rows, dtype=torch.float64, device="cpu"))
-    eps, tiny = _coarseness({outputs.dtype, inputs.dtype, *_dtypes(path.nodes)})
+    eps, tiny = _float_limits({outputs.dtype, inputs.dtype, *_dtypes(path.nodes)})
     largest = own.where(own.isfinite(), 0).abs().max()
     disturbed = torch.zeros_like(own, dtype=torch.bool)
-    for sent in _messages(rows, tiny):
+    for sent in _probes(rows, tiny):
         arrived = pull(sent)
         weight = sent.to(own).unsqueeze(1)
         # Equal to the last bit, but for kernels that add in another order each time.
         tolerance = math.sqrt(eps) * largest + tiny / weight
         is_own = (arrived / weight - own).abs() <= tolerance
         disturbed |= ~is_own & own.isfinite() & weight.isfinite()
-    return _first(disturbed.any(dim=1), axes.batch) if disturbed.any() else None
+    return _first_row(disturbed.any(dim=1), axes.batch) if disturbed.any() else None
 
 
-def _pullback(
+def _vjp_of_rows(
     outputs: Tensor, inputs: Tensor, path: _autograd.Path, rows: int
 ) -> Callable[[Tensor], Tensor]:
     """Give the gradient with respect to each row of inputs for one number per row of outputs."""
@@ -92,7 +94,7 @@ def _pullback(
     return pull
 
 
-def _messages(rows: int, tiny: float) -> Iterator[Tensor]:
+def _probes(rows: int, tiny: float) -> Iterator[Tensor]:
     """Yield what the rows send: NaN from either half first, then different powers of two.
 
     A power is a digit of the row's number, and there are as many digits as it takes, so any two
@@ -112,7 +114,7 @@ def _power_of_two(level: Tensor, levels: int) -> Tensor:
     return torch.exp2((level - levels // 2).double())
 
 
-def _coarseness(dtypes: Iterable[torch.dtype]) -> tuple[float, float]:
+def _float_limits(dtypes: Iterable[torch.dtype]) -> tuple[float, float]:
     """Give the largest eps and the largest smallest number of all `dtypes`."""
     limits = [torch.finfo(dtype) for dtype in dtypes]
     return max(limit.eps for limit in limits), max(limit.tiny for limit in limits)
@@ -124,6 +126,6 @@ def _dtypes(path: Iterable[Node]) -> Iterator[torch.dtype]:
     return (dtype for dtype in dtypes if dtype.is_floating_point or dtype.is_complex)
 
 
-def _first(is_disturbed: Tensor, batch: torch.Size) -> list[int]:
+def _first_row(is_disturbed: Tensor, batch: torch.Size) -> list[int]:
     number = is_disturbed.nonzero()[0, 0]
     return [int(place) for place in torch.unravel_index(number, batch)]
