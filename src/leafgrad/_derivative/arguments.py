@@ -16,12 +16,6 @@ from leafgrad import _autograd
 Function = Callable[[Tensor], Tensor]
 MultiIndex = tuple[int, ...]
 
-# A pass carries as many coefficients, and multiplies each two of them: to plan which of a thousand
-# go where takes half a minute, and eight times as long for twice as many. Beyond single columns, as
-# many second derivatives as forty columns have are as many.
-MOST_DERIVATIVES = 1000
-
-
 # --- Tensors
 
 
@@ -39,8 +33,12 @@ def check_differentiable(name: str, tensor: object) -> None:
         )
     if tensor.is_meta:
         raise TypeError(f"{name} must hold data, which a tensor on the meta device does not")
+    if tensor.is_complex():
+        raise TypeError(
+            f"{name} must be real, not {tensor.dtype}; take real and imaginary part one at a time"
+        )
     if not tensor.is_floating_point():
-        raise TypeError(_not_real(name, tensor))
+        raise TypeError(f"{name} must be floating point, not {tensor.dtype}; convert it first")
     if tensor.layout is not torch.strided:
         raise TypeError(f"{name} must be dense, not {tensor.layout}; convert it by to_dense()")
     lack = _autograd.lacking_memory(tensor)
@@ -52,7 +50,7 @@ def check_differentiable(name: str, tensor: object) -> None:
 
 
 def _tensor_of(given: object) -> str:
-    """Say how a tensor is made of what was given in its place."""
+    """Return how a tensor is made of what was given in its place."""
     if isinstance(given, list | tuple) and all(isinstance(part, Tensor) for part in given):
         return (
             "; join what are columns in one tensor, by torch.cat(..., dim=-1), compute outputs "
@@ -63,16 +61,8 @@ def _tensor_of(given: object) -> str:
     return "; make one by torch.as_tensor(...), and compute outputs from it"
 
 
-def _not_real(name: str, tensor: Tensor) -> str:
-    if tensor.is_complex():
-        return (
-            f"{name} must be real, not {tensor.dtype}; take real and imaginary part one at a time"
-        )
-    return f"{name} must be floating point, not {tensor.dtype}; convert it first"
-
-
 def evaluate(function: Function, inputs: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute outputs from `inputs`, or from a copy that requires grad where `inputs` does not."""
+    """Return outputs and what they were computed from: `inputs`, or a copy that requires grad."""
     if not callable(function):
         raise TypeError(
             "outputs must be a tensor, or a function that computes one from inputs, not of type "
@@ -101,8 +91,9 @@ def _no_tensor(outputs: object) -> str:
 
 
 class Axes(NamedTuple):
-    """Rows are what the batch counts; a row of inputs has columns, a row of outputs channels.
+    """How the axes of inputs, ``(*batch, columns)``, and outputs, ``(*batch, *channels)``, belong.
 
+    Rows are what the batch counts; a row of inputs has columns, a row of outputs channels.
     Elementwise, each element is a row of its own: one column, one channel.
     """
 
@@ -114,7 +105,8 @@ class Axes(NamedTuple):
 def read_axes(outputs: Tensor, inputs: Tensor, *, by_column: bool) -> Axes:
     """Tell rows from columns and channels, or raise where the shapes do not fit together.
 
-    Equal shapes mean elementwise, unless derivatives are asked for `by_column` or there is one.
+    The shape of inputs is ``(*batch, columns)`` and that of outputs ``(*batch, *channels)``. Equal
+    shapes mean elementwise, unless derivatives are asked for `by_column` or there is one column.
     """
     shape, whole = outputs.shape, inputs.shape
     has_columns = bool(whole)
@@ -132,7 +124,7 @@ def read_axes(outputs: Tensor, inputs: Tensor, *, by_column: bool) -> Axes:
 
 
 def _axes_cure(shape: tuple[int, ...], batch: tuple[int, ...]) -> str:
-    """Say what to do where it shows how the shapes came about; `batch` is that of inputs."""
+    """Return what to do where it shows how the shapes came about; `batch` is that of inputs."""
     if not shape:
         return "; pass what has a value for each row, before mean() or sum() made one number of it"
     if shape == batch[: len(shape)]:
@@ -145,8 +137,14 @@ def _axes_cure(shape: tuple[int, ...], batch: tuple[int, ...]) -> str:
 # --- Orders
 
 
+# A pass carries as many coefficients, and multiplies each two of them: to plan which of a thousand
+# go where takes half a minute, and eight times as long for twice as many. Beyond single columns, as
+# many second derivatives as forty columns have are as many.
+MOST_DERIVATIVES = 1000
+
+
 def parse_orders(order: object, axes: Axes) -> list[MultiIndex]:
-    """Turn what was given as `order` into multi-indices, or raise where it cannot be one."""
+    """Return what was given as `order` as multi-indices, or raise where it cannot be one."""
     if not isinstance(order, list):
         orders = [_parse(order, axes, "order")]
     elif not order:
@@ -166,14 +164,14 @@ def parse_orders(order: object, axes: Axes) -> list[MultiIndex]:
 
 
 def is_by_column(order: object) -> bool:
-    """Say whether an order, or one in a list of them, counts the columns one by one."""
+    """Return whether an order, or one in a list of them, counts the columns one by one."""
     if isinstance(order, list):
         return any(isinstance(entry, tuple) for entry in order)
     return isinstance(order, tuple)
 
 
 def as_count(value: object) -> int | None:
-    """Give a whole number, also one of NumPy or PyTorch, as an int; None for anything else."""
+    """Return a whole number, also one of NumPy or PyTorch, as an int; None for anything else."""
     if isinstance(value, int):
         return None if isinstance(value, bool) else value
     try:
@@ -184,7 +182,7 @@ def as_count(value: object) -> int | None:
 
 
 def shorten(value: object) -> str:
-    """Show what was given, in short where it is long."""
+    """Return how what was given is written, in short where it is long."""
     try:
         return _SHORT.repr(value)
     except ValueError:  # a number with too many digits for Python to write
@@ -213,7 +211,7 @@ def _parse(order: object, axes: Axes, name: str) -> MultiIndex:
 
 
 def _instead(order: object) -> str:
-    """Say how what is nearly an order is written."""
+    """Return the cure for what is nearly an order: how it is written."""
     if isinstance(order, float) and order.is_integer():
         return f"; write {int(order)}"
     numbers = order.tolist() if hasattr(order, "tolist") else order
@@ -223,7 +221,7 @@ def _instead(order: object) -> str:
 
 
 def _parse_multi_index(order: tuple[object, ...], axes: Axes, name: str) -> MultiIndex:
-    counts = tuple([count for count in map(as_count, order) if count is not None])
+    counts = tuple(count for count in map(as_count, order) if count is not None)
     if len(counts) != len(order):
         if all(isinstance(entry, tuple) for entry in order):
             raise TypeError(
@@ -247,19 +245,19 @@ def _parse_multi_index(order: tuple[object, ...], axes: Axes, name: str) -> Mult
 
 
 def _in_the_first_column(counts: MultiIndex, axes: Axes) -> str:
-    """Show the derivative in column 0 alone, where one count was given and may be meant so."""
+    """Return the order in column 0 alone, where one count was given and may be meant so."""
     if len(counts) != 1 or not axes.columns:
         return ""
     return f"; in column 0 alone it is ({_listed([*counts, *[0] * (axes.columns - 1)])})"
 
 
 def _listed(counts: Collection[int | None]) -> str:
-    """List counts as in a tuple of two or more."""
+    """Return counts as they stand in a tuple of two or more."""
     return shorten(tuple(counts))[1:-1]
 
 
 def _int_for_columns(order: int, axes: Axes, name: str) -> str:
-    """Say why an int is not enough, and what to do where columns were meant as points."""
+    """Return why an int is not enough, and what to do where columns were meant as points."""
     message = (
         f"{name} must be a multi-index, with a count for each of the {axes.columns} columns of "
         f"inputs, not the int {shorten(order)}, which does not say which column is meant"

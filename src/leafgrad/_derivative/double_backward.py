@@ -43,17 +43,18 @@ def check_backwards_exist(path: Iterable[Node]) -> None:
 def check_double_backward(path: Iterable[Node], order: int) -> None:
     """Raise if the derivative of this order, taken along `path`, may lack a part of its graph."""
     for node in path:
-        obstacle = missing_part(node)
-        if obstacle is not None:
+        missing = missing_part(node)
+        if missing is not None:
             raise RuntimeError(
                 f"a derivative of order {order} that is differentiated again, for a higher order "
                 "or with create_graph=True, must carry its whole graph, but outputs was computed "
-                f"through {_autograd.node_name(node)}, {obstacle}. With create_graph=False there "
+                f"through {_autograd.node_name(node)}, {missing}. With create_graph=False there "
                 f"is an answer up to order {order}"
             )
 
 
 def missing_part(node: Node) -> str | None:
+    """Return what the node's backward may fail to record, None where it records all."""
     if _autograd.is_own_formula(node):
         return _missing_in_formula(node)
     if _autograd.is_scripted(node):
@@ -83,7 +84,7 @@ _NORMALISATIONS = {
 
 
 def _missing_in_formula(node: Node) -> str | None:
-    """Say what PyTorch's own formula at the node lacks, or wrongly takes for a constant."""
+    """Return what PyTorch's own formula at the node lacks, or wrongly takes for a constant."""
     if _autograd.is_once_differentiable(node):
         return f"{WITHOUT_FORMULA}: {WRITE_OUT}"
     module = _NORMALISATIONS.get(_autograd.node_name(node))
@@ -96,18 +97,16 @@ def _missing_in_formula(node: Node) -> str | None:
 
 
 def _missing_in_view_write(node: Node) -> str | None:
-    """Say whether what wrote into a view refuses to be differentiated again."""
+    """Return what in a write into a view refuses to be differentiated again."""
     edges = map(_autograd.edge, _autograd.backward_alone(node))
     recorded = _autograd.walk(edge[0] for edge in edges if edge is not None)
-    return (
-        f"which hides a custom function {_ONCE}"
-        if any(map(_autograd.is_refusal, recorded))
-        else None
-    )
+    if any(map(_autograd.is_refusal, recorded)):
+        return f"which hides a custom function {_ONCE}"
+    return None
 
 
 def _missing_in_custom_function(node: Node) -> str | None:
-    """Say what the backward of a custom function fails to record, None where it records all."""
+    """Return what the backward of a custom function fails to record, None where it records all."""
     kept = {_autograd.edge(tensor) for tensor in _autograd.kept_tensors(node)}
     starts = list(map(_autograd.edge, _autograd.backward_alone(node)))
     used = _edges(starts, {*kept, *_autograd.next_functions(node)})
@@ -137,7 +136,7 @@ def _missing_in_custom_function(node: Node) -> str | None:
 def _edges(
     starts: Iterable[_autograd.Edge | None], ends: Collection[object]
 ) -> set[_autograd.Edge]:
-    """Follow the graph from `starts` and collect its edges, going no further than `ends`."""
+    """Return the edges of the graph behind `starts`, these included, no further than `ends`."""
     edges: set[_autograd.Edge] = set()
     ahead = [start for start in starts if start is not None]
     while ahead:

@@ -157,5 +157,5 @@ def higher_order_grad(
         orders = parse_orders(order, problem.axes)
     found = problem.derivatives([index for index in orders if any(index)])
     results = [found.get(index, problem.outputs) for index in orders]
-    results = [problem.finished(result) for result in results]
+    results = [problem.finish(result) for result in results]
     return tuple(results) if isinstance(order, list) else results[0]

@@ -69,11 +69,11 @@ def laplacian(
     )
     with explain_swapped_arguments(problem.outputs, problem.inputs):
         columns = _columns(dims, problem.axes)
-    return problem.finished(problem.laplacian(columns))
+    return problem.finish(problem.laplacian(columns))
 
 
 def _columns(dims: Sequence[int] | None, axes: Axes) -> list[int]:
-    """Give the columns to add up, or raise where `dims` does not name them."""
+    """Return the columns to add up, or raise where `dims` does not name them."""
     if axes.is_elementwise:
         raise ValueError("inputs must have columns in its last axis, but has no axes")
     columns = list(range(axes.columns)) if dims is None else _ints(dims, at_most=axes.columns)
@@ -89,7 +89,7 @@ def _columns(dims: Sequence[int] | None, axes: Axes) -> list[int]:
 
 
 def _ints(dims: object, at_most: int) -> list[int]:
-    """Give the entries as ints, one more than there may be where there are more."""
+    """Return the entries as ints, one more than there may be where there are more."""
     if isinstance(dims, Iterable) and not (isinstance(dims, Tensor) and not dims.dim()):
         counts = [as_count(dim) for dim in islice(dims, at_most + 1)]
         if None not in counts:
@@ -100,7 +100,7 @@ def _ints(dims: object, at_most: int) -> list[int]:
 
 
 def _from_the_end(columns: list[int], count: int) -> str:
-    """Say how a column that was counted from the end is named."""
+    """Return the cure for columns that were counted from the end, where there are any."""
     if not all(-count <= column < count for column in columns) or min(columns) >= 0:
         return ""
     return f"; counted from the front these are {[column % count for column in columns]}"

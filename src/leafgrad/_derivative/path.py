@@ -1,7 +1,7 @@
 """How outputs hang on inputs: the path through the graph between them, or why there is none."""
 
 from collections.abc import Iterable, Iterator
-from functools import partial
+from contextlib import contextmanager
 from weakref import ref
 
 from torch import Tensor
@@ -13,7 +13,7 @@ from leafgrad import _autograd
 def find_path(
     outputs: Tensor, inputs: Tensor, *, allow_unused: bool | None
 ) -> _autograd.Path | None:
-    """Find the nodes between, or give None where nothing leads to `inputs` and this is allowed.
+    """Return the nodes between, or None where nothing leads to `inputs` and this is allowed.
 
     That `allow_unused` is None says that whoever asks cannot allow it.
     """
@@ -56,37 +56,28 @@ def _are_swapped(outputs: Tensor, inputs: Tensor) -> bool:
 _SWAPPED = "one leads the other way: pass the result first, then what it came from"
 
 
-class explain_swapped_arguments:  # noqa: N801 (as below)
+@contextmanager
+def explain_swapped_arguments(outputs: Tensor, inputs: Tensor) -> Iterator[None]:
     """Say so where shapes or orders do not fit since the result was given as `inputs`."""
-
-    def __init__(self, outputs: Tensor, inputs: Tensor) -> None:
-        self.outputs, self.inputs = outputs, inputs
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if not isinstance(error, ValueError) or self.outputs is self.inputs:
-            return
-        if _are_swapped(self.outputs, self.inputs):
+    try:
+        yield
+    except ValueError as error:
+        if outputs is not inputs and _are_swapped(outputs, inputs):
             raise ValueError(f"outputs must depend on inputs, but {_SWAPPED} ({error})") from None
+        raise
 
 
-class explain_freed_graph:  # noqa: N801 (it is called as a function is, and takes no time)
+@contextmanager
+def explain_freed_graph(nodes: Iterable[Node]) -> Iterator[None]:
     """Name the node that was freed where PyTorch says that one was, and say what to do."""
-
-    def __init__(self, nodes: Iterable[Node]) -> None:
-        self.nodes = nodes
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if not isinstance(error, RuntimeError) or _FREED not in str(error):
-            return
-        node = next(filter(_is_freed, self.nodes), None)
+    try:
+        yield
+    except RuntimeError as error:
+        if _FREED not in str(error):
+            raise
+        node = next(filter(_is_freed, nodes), None)
         if node is None:  # of another graph
-            return
+            raise
         raise RuntimeError(
             "outputs must have a graph that is not freed, but "
             f"{_autograd.node_name(node)} in it is, as a backward() or "
@@ -112,12 +103,8 @@ def note_constant(derivative: Tensor, inputs: Tensor) -> None:
     It has no graph, so that nothing else tells it from what was computed without one.
     """
     key = id(derivative)
-    forget = partial(_forget, key)
-    _constants[key] = ref(derivative, forget), ref(inputs), _autograd.version(derivative)
-
-
-def _forget(key: int, _: object) -> None:
-    _constants.pop(key, None)
+    noted = ref(derivative, lambda _: _constants.pop(key, None))
+    _constants[key] = noted, ref(inputs), _autograd.version(derivative)
 
 
 def _is_known_constant(outputs: Tensor, inputs: Tensor) -> bool:
@@ -174,7 +161,11 @@ def _sources(view: Tensor) -> Iterator[Tensor]:
 
 
 def _columns(view: Tensor, source: Tensor) -> range | None:
-    """Tell which columns of `source` the view shows, None where it shows something else."""
+    """Return the columns of `source` that the view shows, None where it shows something else.
+
+    The shape of `source` is ``(*batch, columns)``, and that of a view of columns
+    ``(*batch, some)``, or ``batch`` for a single one.
+    """
     if source.dim() == 0:
         return None
     shown = view.unsqueeze(-1) if view.shape == source.shape[:-1] else view

@@ -1,4 +1,10 @@
-"""Nested reverse mode: order n by n reverse passes, each through the one before."""
+"""Nested reverse mode: order n by n reverse passes, each through the one before.
+
+Where rows are independent, one pass from ones differentiates a channel ``u`` of the outputs, of
+shape ``batch``, in all columns of inputs at once: its gradient, of shape ``(*batch, columns)``,
+holds ``d u / d x_c`` in column c. The same pass from a derivative of multi-index k gives all those
+of ``k + e_c``. Each pass records itself, and its graph is about threefold the one before.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +31,10 @@ MOST_NODES = 200_000
 
 @dataclass(frozen=True, kw_only=True)
 class Reverse:
-    """What is to be differentiated with respect to `inputs`, and how often."""
+    """What is to be differentiated with respect to `inputs`, and how often.
+
+    The shape of `inputs` is ``(*batch, columns)``, or ``batch`` where `axes` are elementwise.
+    """
 
     inputs: Tensor
     axes: Axes
@@ -33,7 +42,10 @@ class Reverse:
     create_graph: bool
 
     def differentiate(self, outputs: Tensor, path: _autograd.Path) -> dict[MultiIndex, Tensor]:
-        """Compute the derivatives, channel by channel; `path` is what leads to `inputs`."""
+        """Return the derivative of each order, shaped as `outputs`: ``(*batch, *channels)``.
+
+        They are computed channel by channel; `path` is what leads to `inputs`.
+        """
 
         def in_all_channels() -> list[dict[MultiIndex, Tensor]]:
             check_backwards_exist(path.nodes)
@@ -48,7 +60,7 @@ class Reverse:
         }
 
     def _partials(self, channel: Tensor, most: int) -> dict[MultiIndex, Tensor]:
-        """Differentiate one channel, which has a number per row, on the way to all orders.
+        """Return the derivatives of one channel, of shape ``batch``, on the way to all orders.
 
         A derivative with a graph of more than `most` nodes is not differentiated again.
         """
@@ -87,9 +99,10 @@ def differentiate_once(
     *,
     create_graph: bool,
 ) -> dict[MultiIndex, Tensor]:
-    """Compute first derivatives by one pass per channel, where it is proven that this is right.
+    """Return first derivatives, shaped as `outputs`, by one reverse pass per channel.
 
-    That is, that rows are independent, and that all on the way records itself.
+    The caller has proven that rows are independent and that all on the way records itself. Of
+    each multi-index in `orders`, one count is 1 and the others are 0.
     """
 
     def in_all_channels() -> list[Tensor]:
@@ -104,12 +117,13 @@ def differentiate_once(
 
 
 def _channels(outputs: Tensor, axes: Axes) -> Sequence[Tensor]:
+    """Return the channels of ``(*batch, *channels)``: one number per row, in any shape."""
     rows = axes.batch.numel()
     return [outputs] if outputs.numel() == rows else outputs.reshape(rows, -1).unbind(-1)
 
 
 def _gradient(channel: Tensor, inputs: Tensor, *, create_graph: bool) -> Tensor:
-    """Differentiate each row; zeros where the graph of `channel` does not lead to inputs."""
+    """Return the gradient of each row, shaped as `inputs`; zeros where none arrives."""
     if not channel.requires_grad:
         return torch.zeros_like(inputs)
     gradient = _autograd.gradient_of_all(channel, inputs, create_graph=create_graph)
@@ -121,7 +135,7 @@ def _column(gradient: Tensor, column: int, axes: Axes) -> Tensor:
 
 
 def _joined(channels: list[Tensor], shape: torch.Size) -> Tensor:
-    """Lay channels side by side."""
+    """Return channels side by side, in the `shape` of the outputs."""
     whole = channels[0] if len(channels) == 1 else torch.stack(channels, -1)
     return whole if whole.shape == shape else whole.reshape(shape)
 
@@ -129,9 +143,10 @@ def _joined(channels: list[Tensor], shape: torch.Size) -> Tensor:
 def _without_side_effects(
     outputs: Tensor, inputs: Tensor, differentiate: Callable[[], Answer]
 ) -> Answer:
-    """Call a function in the dtypes of the graph, where autocast would cast what it computes.
+    """Call a function that runs reverse passes, and leave no trace of them.
 
-    Results that retain their gradient get the one back that they had, as passes add to it.
+    It computes in the dtypes of the graph, where autocast would cast. Results that retain their
+    gradient get the one back that they had, as passes add to it.
     """
     kept = [(tensor, tensor.grad) for tensor in (outputs, inputs) if tensor.retains_grad]
     try:
@@ -150,17 +165,17 @@ def _without_side_effects(
 
 
 def successor(index: MultiIndex, column: int) -> MultiIndex:
-    """Count one differentiation more in a column."""
+    """Return the multi-index with one differentiation more in a column."""
     return (*index[:column], index[column] + 1, *index[column + 1 :])
 
 
 def plan(orders: Collection[MultiIndex]) -> list[MultiIndex]:
-    """Choose the derivatives to differentiate on the way to all `orders`, lower ones first.
+    """Return the derivatives to differentiate on the way to all `orders`, lower ones first.
 
     One reverse pass gives all columns at once, so u_x and u_y come together, and u_xx and u_xxy
     share u_xx. The later an order, the more is there to start from.
     """
-    known = {tuple(0 for _ in index) for index in orders}
+    known = {(0,) * len(index) for index in orders}
     chosen: list[MultiIndex] = []
     for order in sorted(orders):
         for index in reversed(list(_missing_on_the_way(order, known))):
@@ -170,7 +185,7 @@ def plan(orders: Collection[MultiIndex]) -> list[MultiIndex]:
 
 
 def _missing_on_the_way(index: MultiIndex, known: Collection[MultiIndex]) -> Iterator[MultiIndex]:
-    """Step down from `index` to what is known, by way of what is still to be differentiated."""
+    """Yield what is to be differentiated for `index`, from there down to what is known."""
     while index not in known:
         below = list(_predecessors(index))
         index = next((lower for lower in below if lower in known), below[0])
@@ -178,7 +193,7 @@ def _missing_on_the_way(index: MultiIndex, known: Collection[MultiIndex]) -> Ite
 
 
 def _predecessors(index: MultiIndex) -> Iterator[MultiIndex]:
-    """Count one differentiation less in each column that has one, the last column first."""
+    """Yield the multi-indices with one differentiation less, the last column first."""
     for column in reversed(range(len(index))):
         if index[column]:
             yield (*index[:column], index[column] - 1, *index[column + 1 :])
