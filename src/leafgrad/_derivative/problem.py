@@ -22,7 +22,7 @@ from leafgrad._derivative.path import (
     note_constant,
 )
 from leafgrad._derivative.reverse import Reverse, differentiate_once
-from leafgrad._derivative.taylor import Refusal, Taylor
+from leafgrad._derivative.taylor import Taylor, Unsupported
 
 Method = Literal["auto", "taylor", "reverse"]
 _METHODS = get_args(Method)
@@ -92,8 +92,8 @@ class DerivativeProblem(NamedTuple):
             if self.method != "reverse":
                 try:
                     return taylor.derivatives(orders)
-                except Refusal as refusal:
-                    self._check_fallback(refusal)
+                except Unsupported as error:
+                    self._check_fallback(error)
             return self._reverse(orders, path)
 
     def laplacian(self, dims: Sequence[int]) -> Tensor:
@@ -105,8 +105,8 @@ class DerivativeProblem(NamedTuple):
             if self.method != "reverse":
                 try:
                     return self._taylor(path).laplacian(dims)
-                except Refusal as refusal:
-                    self._check_fallback(refusal)
+                except Unsupported as error:
+                    self._check_fallback(error)
             columns = range(self.axes.columns)
             orders = [tuple(2 if column == dim else 0 for column in columns) for dim in dims]
             return sum(self._reverse(orders, path).values(), self.inputs.new_zeros(()))
@@ -136,11 +136,11 @@ class DerivativeProblem(NamedTuple):
     def _taylor(self, path: _autograd.Path) -> Taylor:
         return Taylor(self.outputs, self.inputs, len(self.axes.batch), path, self.create_graph)
 
-    def _check_fallback(self, refusal: Refusal) -> None:
+    def _check_fallback(self, reason: Unsupported) -> None:
         """Raise where nothing but Taylor mode may answer."""
         if self.method == "taylor":
             raise RuntimeError(
-                f'method must be "auto" or "reverse" here, not "taylor": {refusal}'
+                f'method must be "auto" or "reverse" here, not "taylor": {reason}'
             ) from None
 
     def _reverse(self, orders: list[MultiIndex], path: _autograd.Path) -> dict[MultiIndex, Tensor]:

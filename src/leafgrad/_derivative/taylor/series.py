@@ -15,7 +15,7 @@ from leafgrad._derivative.taylor.kernels.fused import FusedLayers
 from leafgrad._derivative.taylor.kernels.plans import Recurrence, contraction, recurrence
 from leafgrad._derivative.taylor.kernels.products import common_shape
 from leafgrad._derivative.taylor.kernels.sigmoidal import DerivativeOfValue, Sigmoidal
-from leafgrad._derivative.taylor.refusal import Refusal
+from leafgrad._derivative.taylor.unsupported import Unsupported
 
 Number = float | int
 
@@ -58,7 +58,7 @@ class Series:
     def from_end(self, dim: int) -> int:
         """Count an axis from the end, where the stack has it as well."""
         if not self.shape:
-            raise Refusal("it counts an axis of a number, which has none")
+            raise Unsupported("it counts an axis of a number, which has none")
         return dim - self.ndim if dim >= 0 else dim
 
     def changed(

@@ -1,4 +1,10 @@
-"""How a table of products runs over stacked coefficients, in as few operations as there can be."""
+"""Sums of products of stacked coefficients, in as few operations as there can be.
+
+A table of products ``out_c += weight left_a right_b`` runs over three stacks ``[K, *shape]``, each
+with its own K and with shapes that may be broadcast. Where one factor stays and the places of the
+other and of the result go on by one, as those of ``left_2 right_1, left_2 right_2, ...`` do, one
+operation on a slice of each stack adds up the whole run.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +14,27 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-Span = range | int  # of a run of coefficients in a stack, or of one
+Span = range | int  # places of a run of coefficients in a stack, or the place of one
 
 
 class ProductRun(NamedTuple):
     """Products of coefficients that one operation on stacked coefficients can add up.
 
     Either one coefficient meets a run of others, or each of three places is one coefficient.
+
+    Attributes:
+        out: Where the products are added.
+        left: Where the left factors are.
+        right: Where the right factors are.
+        weight: What each product is multiplied by.
+        is_first: Whether nothing was written to `out` before.
     """
 
     out: Span
     left: Span
     right: Span
     weight: float
-    is_first: bool  # nothing was written to `out` before
+    is_first: bool
 
 
 class Product(NamedTuple):
@@ -34,7 +47,7 @@ class Product(NamedTuple):
 
 
 def product_runs(products: Collection[Product], written: set[int]) -> tuple[ProductRun, ...]:
-    """Join products to runs, in order; `written` tells what `out` holds."""
+    """Join products to runs, in order; the places of `out` in `written` hold something already."""
     by_left = list(_runs(products, fixed=0, moving=1))
     by_right = list(_runs(products, fixed=1, moving=0))
     runs = min(by_left, by_right, key=len)
@@ -69,6 +82,7 @@ def _runs(products: Collection[Product], *, fixed: int, moving: int) -> Iterator
 
 
 def _next(product: Product, fixed: int) -> Product:
+    """Return the product that continues a run in which the factor `fixed` stays."""
     left, right, out, weight = product
     if fixed == 0:
         return Product(left, right + 1, out + 1, weight)
@@ -87,15 +101,16 @@ def _parts(run: list[Product], written: set[int]) -> Iterator[list[Product]]:
 
 
 def span_of(places: tuple[int, ...]) -> Span:
-    """Give the places of a run as a range, or as a number where it is one place."""
+    """Return the places of a run as a range, or as a number where it is one place."""
     first, last = places[0], places[-1]
     return range(first, last + 1) if last > first else first
 
 
 class StackViews(dict[Span, Tensor]):
-    """Stacked coefficients, of which each part is taken from the stack once, when it is needed.
+    """Views of a stack ``[K, *shape]``, each taken once, when it is needed.
 
-    They may be what a whole stack has from the place `first` on.
+    A range gives ``[len(range), *shape]``, a number ``[*shape]``. Where the stack is what a larger
+    one has from the place `first` on, places are counted as in the larger one.
     """
 
     __slots__ = ("first", "stack")
@@ -115,7 +130,7 @@ class StackViews(dict[Span, Tensor]):
 
 
 def common_shape(one: Sequence[int], two: Sequence[int]) -> Sequence[int]:
-    """Find what `torch.broadcast_shapes` finds, which takes as long as three operations do.
+    """Return what `torch.broadcast_shapes` does, which takes as long as three operations do.
 
     What does not fit together is left to the operation that follows.
     """
@@ -132,7 +147,11 @@ def add_products(
     *,
     weight: float = 1,
 ) -> None:
-    """Add products of coefficients, times `weight`, in place; what is new needs no zeros."""
+    """Add ``weight * left_a * right_b`` to ``out_c`` in place, for all products of a table.
+
+    All three are views of stacks ``[K, *shape]``, of which `out` has the broadcast shape. Where
+    nothing was written to `out` before, it need not be initialised.
+    """
     for to, one, other, count, is_first in table:
         value = weight * count
         if not is_first:
@@ -150,7 +169,11 @@ def add_products_to(
     right: StackViews,
     table: tuple[ProductRun, ...],
 ) -> None:
-    """Add products of coefficients to what `start` has, in `out`."""
+    """Write ``start_c`` plus the products ``left_a * right_b`` of a table into ``out_c``.
+
+    All four are views of stacks ``[K, *shape]``, of which `start` and `out` have the broadcast
+    shape. The weights of the table are all 1.
+    """
     for to, one, other, _, is_first in table:
         if is_first:
             torch.addcmul(start[to], left[one], right[other], out=out[to])
