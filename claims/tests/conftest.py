@@ -56,6 +56,7 @@ class Building:
         self.folder = folder
         self.html = folder / "_build" / "html"
         self.status = ""
+        self.outcome = (0, "")
 
     def __call__(
         self,
@@ -97,3 +98,18 @@ class Building:
 @pytest.fixture
 def build(tmp_path: Path) -> Building:
     return Building(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Building]:
+    """Build a site once for all tests of a module that do no more than look at it."""
+    sites: dict[str, Building] = {}
+
+    def once(**site: Any) -> Building:
+        key = repr(site)
+        if key not in sites:
+            sites[key] = Building(tmp_path_factory.mktemp("site"))
+            sites[key].outcome = sites[key](**site)
+        return sites[key]
+
+    return once
