@@ -75,9 +75,9 @@ def _versions(nodes: Sequence[Any]) -> dict[int, int]:
     """Tell for each storage that nodes saved the lowest version at which one of them did."""
     lowest: dict[int, int] = {}
     with _autograd.unobserved():
-        _, storages, facts, wrappers = _autograd.saved_facts(nodes, ())
-    for row, (storage, told) in enumerate(zip(storages, facts, strict=True)):
-        identity, saved = wrappers.get(row, storage), told[-2]
+        rows = _autograd.read_saved(nodes, ())
+    for row in rows:
+        identity, saved = row.written, row.saved_version
         if identity is not None and saved is not None:
             lowest[identity] = min(saved, lowest.get(identity, saved))
     return lowest
