@@ -22,9 +22,7 @@ from tests.models import Block
 ROUNDS = 5
 FRAMES = 30
 MILLION = 1_000_000
-DEPTH = "document.querySelector('[data-do=depth]')"
-FOLD = f"({DEPTH}.value = {{}}, {DEPTH}.dispatchEvent(new Event('change')))"
-BOX = "view.things[view.shown[{}]].querySelector('rect')"
+BOX = "view.boxes[{}].querySelector('rect')"
 DRAG = {"button": "left", "clickCount": 1}
 WHEEL = {"deltaX": 0, "deltaY": 15, "modifiers": CONTROL}
 
@@ -37,8 +35,6 @@ ACTS: dict[str, Callable[[Page], object]] = {
     "click on a box": lambda page: page.click(page.middle(BOX.format(3))),
     "the other end of the paths": lambda page: page.click(page.middle(BOX.format(0)), SHIFT),
     "let go": lambda page: page.key("Escape"),
-    "fold to one level": lambda page: page.ask(FOLD.format(1)),
-    "fold nothing": lambda page: page.ask(FOLD.format(-1)),
     "fold what repeats": lambda page: page.key("f"),
 }
 
@@ -98,7 +94,7 @@ def in_the_browser(folder: Path) -> None:
             page = Page(browser, file.as_uri())
             page.send("Performance.enable", timeDomain="threadTicks")
             page.key("f")
-            boxes = page.ask("view.shown.length")
+            boxes = page.ask("view.boxes.length")
             rounds.append(dict([*moves(page), *acts(page)]))
     print(f"{boxes:,} boxes")
     for name in rounds[0]:

@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 
-from leafgrad import record, trace_graph
+from leafgrad import trace_graph
 from tests.models import polynomial
 from tests.picture.test_piles import blocks
 
@@ -18,36 +18,20 @@ def test_the_page_is_all_in_one_and_allows_no_code_but_its_own() -> None:
     assert "default-src 'none'" in page
 
 
-def test_the_page_knows_the_parts_of_each_call_of_a_module_and_its_own_leaves() -> None:
+def test_the_page_knows_where_each_box_is_and_which_links_there_are() -> None:
     trace = blocks()
     data = re.search(r'id="data">(.*?)</script>', trace.to_html())
     assert data is not None
-    _, full = json.loads(data[1])
-    calls = {call["name"]: call for call in full["calls"]}
-    assert [calls[name]["depth"] for name in ("1", "1.perceptron", "1.perceptron.0")] == [0, 1, 2]
-    of_linear = [trace.nodes[place] for place in calls["1.perceptron.0"]["parts"]]
-    assert {node.leaf_name for node in of_linear if node.is_leaf} == {
-        "1.perceptron.0.weight",
-        "1.perceptron.0.bias",
-    }
-    assert {*calls["1.perceptron.0"]["parts"]} < {*calls["1"]["parts"]}
-    assert sorted(full["order"]) == [*range(len(trace.nodes))]
-
-
-def test_repeats_across_modules_that_differ_in_more_than_a_number_are_no_module() -> None:
-    layers = {
-        name: torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Tanh()) for name in "abcdefgh"
-    }
-    model = torch.nn.Sequential()
-    for name, layer in layers.items():
-        model.add_module(name, layer)
-    with record() as recording:
-        y = model(torch.ones(1, 2)).sum()
-    data = re.search(r'id="data">(.*?)</script>', trace_graph(y, recording=recording).to_html())
-    assert data is not None
     folded, full = json.loads(data[1])
-    assert not {*"bcdefgh"} & {call["name"] for call in folded["calls"]}
-    assert {*layers} <= {call["name"] for call in full["calls"]}
+    assert len(full["boxes"]) == len(trace.nodes)
+    edges = [[edge.source, edge.target] for edge in trace.edges if edge.target is not None]
+    assert full["links"] == edges
+    for view in (folded, full):
+        assert len(view["paths"]) == len(view["links"])
+        for (source, target), path in zip(view["links"], view["paths"], strict=True):
+            (left, _, right, bottom), (_, top, _, _) = view["boxes"][source], view["boxes"][target]
+            assert left <= path[0] <= right
+            assert [path[1], path[-1]] == [bottom, top]
 
 
 def test_a_graph_that_is_too_large_even_when_it_is_folded_is_refused() -> None:

@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import nn
 
-from leafgrad import GraphTrace, record, trace_graph
+from leafgrad import GraphTrace, trace_graph
 from tests.browser import needs_chromium
 from tests.devtools import CONTROL, SHIFT, Browser, Page, chromium
 from tests.models import Block, pinn, polynomial, resnet, transformer
 from tests.picture.test_piles import blocks
 
-BOXES = "view.shown.map(thing => view.things[thing])"
+BOXES = "view.boxes"
 DRAWN = "[...document.querySelectorAll('.view:not([hidden]) .part')]"
 LIT = f"{BOXES}.flatMap((box, n) => !view.lit || view.lit.has(n) ? [n] : [])"
 VEIL = "document.querySelector('.view:not([hidden]) .veil').getAttribute('d')"
@@ -153,7 +153,8 @@ def test_nothing_moves_when_a_box_is_selected(opened: Opened) -> None:
             page.ask(f"select({number})")
             tops.append(
                 page.ask(
-                    "[stage, moduleButton].map(it => it.getBoundingClientRect().left "
+                    "[stage, ...document.querySelectorAll('button')]"
+                    ".map(it => it.getBoundingClientRect().left "
                     "+ it.getBoundingClientRect().right + it.offsetTop)"
                 )
             )
@@ -217,90 +218,12 @@ def test_a_button_folds_and_unfolds(opened: Opened) -> None:
     assert page.ask(f"{fold}.ariaPressed") == "false"
 
 
-# --- Modules, one by one
-
 NAMES = f"{BOXES}.map(box => box.querySelector('.name').textContent)"
-MODULE = "document.querySelector('[data-do=module]')"
-DEPTH = "document.querySelector('[data-do=depth]')"
 OVERLAPS = f"""
 {DRAWN}.map(box => box.querySelector('rect').getBoundingClientRect()).flatMap((a, m, all) =>
     all.slice(m + 1).filter(b => a.left < b.right && b.left < a.right
         && a.top < b.bottom && b.top < a.bottom))
 """
-
-
-def seen(page: Page, name: str) -> tuple[float, float]:
-    """Scroll the first box of a name into view and point at it."""
-    number = page.ask(place(name))
-    page.ask(f"reveal({number})")
-    return page.middle(box(number))
-
-
-def place(name: str) -> str:
-    return f"{NAMES}.indexOf('{name}')"
-
-
-def test_a_module_folds_into_one_box_and_unfolds_again(opened: Opened) -> None:
-    page = opened(blocks())
-    page.click(page.middle("document.querySelector('[data-do=fold]')"))
-    before = page.ask(NAMES)
-    seen(page, "GeluBackward0")
-    page.click(page.middle(box(before.index("GeluBackward0"))))
-    face = page.ask(f"{MODULE}.textContent")
-    assert face.startswith("Fold ")
-    page.click(page.middle(MODULE))
-    module = face.removeprefix("Fold ")
-    after = page.ask(NAMES)
-    assert module in after
-    assert len(after) < len(before)
-    assert page.ask(f"{SELECTED} === {place(module)}")
-    assert page.ask(TOLD).startswith(f"module {module}: ")
-    assert page.ask(f"{OVERLAPS}.length") == 0
-    page.click(page.middle(MODULE))
-    assert page.ask(NAMES) == before
-
-
-def test_keys_fold_outwards_and_unfold_inwards(opened: Opened) -> None:
-    page = opened(blocks())
-    page.key("f")
-    whole = page.ask(f"{BOXES}.length")
-    page.click(seen(page, "GeluBackward0"))
-    told = []
-    for key in ("m", "m", "m", "Enter", "Enter"):
-        page.key(key)
-        told.append(page.ask(TOLD).partition(":")[0])
-    assert told[:3] == ["module 3.perceptron", "module 3", "module 3"]
-    assert told[3] != "module 3"
-    assert page.ask(f"{place('3.perceptron')}") >= 0
-    page.click(seen(page, "3.perceptron"))
-    page.key("Enter")
-    assert page.ask(f"{BOXES}.length") == whole
-
-
-def test_a_double_click_folds_and_unfolds(opened: Opened) -> None:
-    page = opened(blocks())
-    page.key("f")
-    at = seen(page, "GeluBackward0")
-    for clicks in (1, 2):
-        left = {"button": "left", "clickCount": clicks}
-        page.mouse("mousePressed", at, **left)
-        page.mouse("mouseReleased", at, **left)
-    assert page.ask(place("3.perceptron")) >= 0
-
-
-def test_all_modules_of_a_level_fold_at_once_and_nothing_collides(opened: Opened) -> None:
-    page = opened(blocks())
-    page.key("f")
-    whole = page.ask(NAMES)
-    for depth, expected in ((0, {"1", "2", "3"}), (1, {"1.attend", "3.perceptron"})):
-        page.ask(f"({DEPTH}.value = {depth}, {DEPTH}.dispatchEvent(new Event('change')))")
-        assert expected <= {*page.ask(NAMES)}
-        assert page.ask(f"{OVERLAPS}.length") == 0
-        assert page.ask(CUT) is False
-    page.ask(f"({DEPTH}.value = -1, {DEPTH}.dispatchEvent(new Event('change')))")
-    assert page.ask(NAMES) == whole
-
-
 CUT = """
 (svg => {
     const {x, y, width, height} = svg.getBBox();
@@ -311,63 +234,43 @@ CUT = """
 """
 
 
-class Stack(nn.Module):
-    """Blocks in a list, which has no forward of its own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.blocks = nn.ModuleList(Block(8) for _ in range(6))
-        self.head = nn.Linear(8, 1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for block in self.blocks:
-            x = block(x)
-        result: torch.Tensor = self.head(x)
-        return result
+def place(name: str) -> str:
+    return f"{NAMES}.indexOf('{name}')"
 
 
-def test_a_folded_module_counts_what_it_holds_whether_repeats_are_folded_or_not(
-    opened: Opened,
-) -> None:
-    model = Stack()
-    with record() as recording:
-        y = model(torch.ones(1, 4, 8)).mean()
-    trace = trace_graph(y, names=model, recording=recording)
-    paths = [node.module or "" for node in trace.nodes if not node.is_leaf]
-    inside = sum(path.startswith("blocks") for path in paths)
-    page = opened(trace)
+def test_folded_and_in_full_nothing_collides_and_nothing_is_cut(opened: Opened) -> None:
+    page = opened(blocks())
     for _ in range(2):
-        page.ask(f"({DEPTH}.value = 0, {DEPTH}.dispatchEvent(new Event('change')))")
-        assert f"module of {inside} nodes" in page.ask(face("blocks"))
+        page.ask("dispatchEvent(new Event('beforeprint'))")
+        assert page.ask(f"{DRAWN}.length === {BOXES}.length")
+        assert page.ask(f"{OVERLAPS}.length") == 0
+        assert page.ask(CUT) is False
+        page.ask("dispatchEvent(new Event('afterprint'))")
         page.key("f")
-    page.ask(f"({DEPTH}.value = 1, {DEPTH}.dispatchEvent(new Event('change')))")
-    assert f" of each module's {inside // 6} nodes" in page.ask(face("blocks.* ×5"))
 
 
-def face(name: str) -> str:
-    lines = f"{BOXES}[{place(name)}].querySelectorAll('text')"
-    return f"[...{lines}].map(line => line.textContent).join(', ')"
+def test_what_is_found_and_lit_follows_the_fold(opened: Opened) -> None:
+    page = opened(transformer())
+    page.click(page.middle(box(0)))
+    assert page.ask(f"{LIT}.length") == page.ask(f"{BOXES}.length")
+    page.key("/")
+    page.send("Input.insertText", text="1.perceptron.0.weight")
+    assert page.ask(LIT) == []
+    page.key("Escape")
+    page.key("f")
+    assert page.ask(SELECTED) == -1
+    page.key("/")
+    page.send("Input.insertText", text="11.perceptron.0.weight")
+    assert page.ask(f"{LIT}.map(n => {NAMES}[n])") == ["11.perceptron.0.weight"]
 
 
-def test_a_graph_without_modules_offers_no_fold_of_them(opened: Opened) -> None:
-    page = opened(polynomial())
-    assert page.ask(f"[{MODULE}, {DEPTH}]") == [None, None]
-    page.click(page.middle(box(1)))
+def test_keys_that_mean_nothing_change_nothing(opened: Opened) -> None:
+    page = opened(blocks())
+    page.key("ArrowDown")
+    before = page.ask("[view.boxes.length, selected]")
     page.key("m")
     page.key("Enter")
-    assert page.ask(f"{BOXES}.length") == 6
-
-
-def test_what_is_found_and_lit_follows_the_folds(opened: Opened) -> None:
-    page = opened(blocks())
-    page.key("f")
-    page.ask(f"({DEPTH}.value = 0, {DEPTH}.dispatchEvent(new Event('change')))")
-    page.click(seen(page, "2"))
-    lit = page.ask(LIT)
-    assert lit == [*range(len(page.ask(NAMES)))]
-    page.key("/")
-    page.send("Input.insertText", text="3.perceptron.0.weight")
-    assert page.ask(f"{LIT}.map(n => {NAMES}[n])") == ["3"]
+    assert page.ask("[view.boxes.length, selected]") == before
 
 
 # --- Thousands of nodes
@@ -378,7 +281,7 @@ SEEN = """
     return x > frame.left && x < frame.right && y > frame.top && y < frame.bottom ? [n] : [];
 }))(stage.getBoundingClientRect())
 """
-THERE = f"{SEEN}.every(n => view.things[view.shown[n]].isConnected)"
+THERE = f"{SEEN}.every(n => {BOXES}[n].isConnected)"
 DRAWN_WRONG = f"""
 {SEEN}.filter(n => {{
     const at = {BOXES}[n].querySelector('.box, .leaf').getBoundingClientRect();

@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from leafgrad import GraphTrace, record, trace_graph
-from leafgrad._picture.module_calls import order_of
 from leafgrad._picture.view import Picture, picture
 from tests.models import MODELS, Block, polynomial, transformer
 
@@ -102,18 +101,6 @@ def test_each_box_leads_to_later_ones(name: str) -> None:
             continue
         for place, part in enumerate(shown.parts):
             assert all(target > place for target, _ in part.ways)
-
-
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("fold", [True, False])
-def test_the_order_of_creation_puts_each_part_before_those_it_leads_to(
-    name: str, *, fold: bool
-) -> None:
-    shown = picture(MODELS[name](), fold=fold)
-    turn = {place: at for at, place in enumerate(order_of(shown))}
-    assert sorted(turn) == [*range(len(shown.parts))]
-    for place, part in enumerate(shown.parts):
-        assert all(turn[place] < turn[target] for target, _ in part.ways)
 
 
 def test_a_box_tells_what_the_module_is_made_of_and_keeps() -> None:

@@ -3,7 +3,6 @@
 import copy
 import json
 import pickle
-import sys
 from dataclasses import FrozenInstanceError, replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -246,12 +245,6 @@ def test_networkx_gets_a_multigraph_with_all_that_is_known() -> None:
         (4, 5, {"input_nr": 0, "output_nr": 0}),
     ]
     assert nx.dag_longest_path_length(nx.DiGraph(graph)) == trace.depth
-
-
-def test_without_networkx_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "networkx", None)
-    with pytest.raises(ImportError, match=r"networkx must be installed .* or use to_dict\(\)"):
-        example().to_networkx()
 
 
 class Keeping(torch.autograd.Function):

@@ -18,9 +18,9 @@ from leafgrad._autograd.tensor import (
     address_of_storage,
     extents,
     facts,
+    inner_tensors,
     is_parameter,
     plain,
-    wrapped,
 )
 
 _CUSTOM: Any = torch._C._FunctionBase
@@ -161,7 +161,7 @@ def _rows(slot: Slot, parameters: Container[int | None]) -> Iterator[Row]:
     storage, (shape, dtype, device, nbytes, is_own) = facts(tensor, parameters)
     if state == "packed":
         shape = dtype = None
-    inside = wrapped(tensor)
+    inside = inner_tensors(tensor)
     if inside is None:
         yield storage, storage, name, state, shape, dtype, device, nbytes, is_own, *versions
         return

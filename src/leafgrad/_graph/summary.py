@@ -100,7 +100,7 @@ def summary_of(tensor: torch.Tensor) -> TensorSummary | None:
     unread = _autograd.why_unread(tensor)
     if unread is not None:
         return None if _autograd.plain(tensor, "is_meta") else _without_numbers(tensor, unread)
-    with _autograd.unseen():
+    with _autograd.below_autograd():
         facts = _of_few(tensor) if tensor.numel() <= MOST_NUMBERS else _of_many(tensor)
         return TensorSummary(shape=tuple(tensor.shape), dtype=tensor.dtype, **facts)
 

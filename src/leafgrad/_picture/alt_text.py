@@ -15,12 +15,12 @@ MOST_SENTENCES = 40
 MOST_LEAVES = 12
 
 
-def title(trace: Graph) -> str:
+def title(graph: Graph) -> str:
     """Name a picture."""
-    return f"Autograd graph of {count(len(trace.nodes), 'node')}"
+    return f"Autograd graph of {count(len(graph.nodes), 'node')}"
 
 
-def description(picture: "Picture") -> str:
+def description(picture: Picture) -> str:
     """Tell a small picture in sentences, part by part, and of a large one where it starts."""
     parts = picture.parts
     if len(parts) > MOST_SENTENCES:
@@ -29,7 +29,7 @@ def description(picture: "Picture") -> str:
     return " ".join(_sentence(part, picture) for part in parts)
 
 
-def _sentence(part: "Part", picture: "Picture") -> str:
+def _sentence(part: Part, picture: Picture) -> str:
     ends = [_called(picture.parts[place]) for place, _ in part.ways]
     ends += [f"the leaf {leaf.name or 'without a name'}" for leaf in part.leaves]
     ends += ["an input that needs no gradient" for edge in part.node.edges if edge.target is None]
@@ -40,7 +40,7 @@ def _sentence(part: "Part", picture: "Picture") -> str:
     return sentence[0].upper() + sentence[1:]
 
 
-def _called(part: "Part") -> str:
+def _called(part: Part) -> str:
     node = part.node
     if part.module is not None:
         return f"the module {part.module} of {count(len(part.pile), 'node')}"
@@ -49,13 +49,12 @@ def _called(part: "Part") -> str:
     return f"{node.name} at node {node.index}"
 
 
-def details(part: "Part") -> Iterator[str]:
+def details(part: Part) -> Iterator[str]:
     """Tell everything about a node, a line a fact."""
     node = part.node
     times = f", the first of {part.copies} alike" * (part.copies > 1)
     if part.module is not None:
-        in_all = f" of {part.size}" * (len(part.pile) != part.size)
-        yield f"module {part.module}: {len(part.pile)}{in_all} nodes{times}"
+        yield f"module {part.module}: {len(part.pile)} nodes{times}"
         yield from _kinds(part)
         return
     yield f"node {node.index}: {node.name}{times}"
@@ -73,7 +72,7 @@ def details(part: "Part") -> Iterator[str]:
         yield f"custom function {made.name}, {made.file or 'no file'}:{made.line or '?'}"
 
 
-def _kinds(part: "Part") -> Iterator[str]:
+def _kinds(part: Part) -> Iterator[str]:
     """Tell what a module is made of, and what it keeps."""
     yield f"output {output(part.node, with_kind=True)}"
     kinds = Counter(node.name for node in part.pile).most_common()
@@ -86,7 +85,7 @@ def _kinds(part: "Part") -> Iterator[str]:
     yield from [f"and {left_out} more"] * (left_out > 0)
 
 
-def _inputs(node: "TracedNode") -> Iterator[str]:
+def _inputs(node: TracedNode) -> Iterator[str]:
     for edge in node.edges:
         if edge.target is None:
             yield f"input {edge.output_nr} needs no gradient"
@@ -95,7 +94,7 @@ def _inputs(node: "TracedNode") -> Iterator[str]:
             yield f"input {edge.output_nr} is output {edge.input_nr} of node {edge.target}{passed}"
 
 
-def _saved(saved: "SavedTensor") -> str:
+def _saved(saved: SavedTensor) -> str:
     if saved.state != "live":
         return f"{SAVED_STATES[saved.state].verb} {saved.name}"
     memory = "" if saved.nbytes is None else f", {size(saved.nbytes)}"

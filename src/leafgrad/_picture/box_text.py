@@ -3,16 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from leafgrad._display.units import count, shape_text, size, torch_name
 from leafgrad._graph.memory import bytes_without_parameters
-from leafgrad._graph.nodes import gradient_text, value_text
+from leafgrad._graph.nodes import SavedTensor, TracedNode, gradient_text, value_text
 from leafgrad._graph.saved_states import SAVED_STATES
-
-if TYPE_CHECKING:
-    from leafgrad._graph.nodes import SavedTensor, TracedNode
-    from leafgrad._picture.view import FoldedLeaf, Part
+from leafgrad._picture.view import FoldedLeaf, Part
 
 MOST_NAMES = 2
 MOST_SHAPES = 2
@@ -34,7 +31,7 @@ class Line:
     style: Style = "fact"
 
 
-def lines(part: "Part", *, with_kind: bool) -> Iterator[Line]:
+def lines(part: Part, *, with_kind: bool) -> Iterator[Line]:
     """Write what a part is, what it made, what it saved and which leaves it leads to."""
     node = part.node
     times = f" ×{part.copies}" * (part.copies > 1)
@@ -59,7 +56,7 @@ def lines(part: "Part", *, with_kind: bool) -> Iterator[Line]:
         yield from turns(leaf.node)
 
 
-def numbers(node: "TracedNode") -> Iterator[Line]:
+def numbers(node: TracedNode) -> Iterator[Line]:
     """Write the numbers that were asked for."""
     if (made := value_text(node)) is not None:
         yield Line(text=f"value {made}", style="value")
@@ -67,7 +64,7 @@ def numbers(node: "TracedNode") -> Iterator[Line]:
         yield Line(text=f"grad {arrived}", style="grad")
 
 
-def turns(node: "TracedNode") -> Iterator[Line]:
+def turns(node: TracedNode) -> Iterator[Line]:
     """Say where numbers stop being finite, forward and backward."""
     if node.value_turns:
         yield Line(text=f"value: {node.value_turn_kind} from here", style="alarm")
@@ -75,9 +72,10 @@ def turns(node: "TracedNode") -> Iterator[Line]:
         yield Line(text=f"grad: {node.gradient_turn_kind} from here", style="alarm")
 
 
-def _lines_of_module(part: "Part", times: str, *, with_kind: bool) -> Iterator[Line]:
+def _lines_of_module(part: Part, times: str, *, with_kind: bool) -> Iterator[Line]:
     yield Line(text=f"{order_sign(part.node)}{part.module}{times}", style="name")
-    yield Line(text=extent(part))
+    each = " each" if part.copies > 1 else ""
+    yield Line(text=f"module of {count(len(part.pile), 'node')}{each}")
     yield Line(text=output(part.node, with_kind=with_kind))
     inside = (*part.pile, *(leaf.node for leaf in part.leaves))
     yield from dict.fromkeys(line for node in inside for line in turns(node))
@@ -87,15 +85,7 @@ def _lines_of_module(part: "Part", times: str, *, with_kind: bool) -> Iterator[L
         yield Line(text=_together([*leaves]), style="leaf")
 
 
-def extent(part: "Part") -> str:
-    """Write how many nodes of a module a box shows, which may be called several times."""
-    if len(part.pile) == part.size:
-        return f"module of {count(part.size, 'node')}{' each' * (part.copies > 1)}"
-    whose = "each" if part.copies > 1 else "the"
-    return f"{len(part.pile)} of {whose} module's {count(part.size, 'node')}"
-
-
-def _together(leaves: Sequence["TracedNode"]) -> str:
+def _together(leaves: Sequence[TracedNode]) -> str:
     """Write the number of several leaves, and that of what is in them if they are plain tensors."""
     word = "leaf" if len(leaves) == 1 else "leaves"
     sizes = [size for leaf in leaves for size in leaf.shapes[0] or ("nested",)]
@@ -105,26 +95,26 @@ def _together(leaves: Sequence["TracedNode"]) -> str:
     return f"{len(leaves)} {word}, {count(entries, 'number')}"
 
 
-def order_sign(node: "TracedNode") -> str:
+def order_sign(node: TracedNode) -> str:
     """Write of which order of derivative a node is, as in ∂²; nothing for none."""
     order = node.derivative_order or 0
     power = str(order).translate(SUPERSCRIPT) * (order > 1)
     return f"∂{power} " * (order > 0)
 
 
-def leaf_text(leaf: "FoldedLeaf") -> str:
+def leaf_text(leaf: FoldedLeaf) -> str:
     """Write a leaf's name, shape and, where there are several, the number of its uses."""
     uses = f", used {leaf.uses}×" * (leaf.uses > 1)
     return f"{leaf.name or 'leaf'} {shapes(leaf.node)}{uses}"
 
 
-def output(node: "TracedNode", *, with_kind: bool) -> str:
+def output(node: TracedNode, *, with_kind: bool) -> str:
     """Write what a node's operation made."""
     kind = f" {torch_name(node.dtype)} {node.device}"
     return f"{shapes(node)}{kind * with_kind}"
 
 
-def shapes(node: "TracedNode") -> str:
+def shapes(node: TracedNode) -> str:
     """Write the shapes of a node's outputs."""
     if len(node.shapes) > 1 and len({*node.shapes}) == 1:
         return f"{len(node.shapes)} × {shape_text(node.shapes[0])}"
@@ -133,7 +123,7 @@ def shapes(node: "TracedNode") -> str:
     return ", ".join([*map(shape_text, node.shapes[:MOST_SHAPES]), *more])
 
 
-def saved_lines(slots: Sequence["SavedTensor"]) -> Iterator[Line]:
+def saved_lines(slots: Sequence[SavedTensor]) -> Iterator[Line]:
     """Write what is saved, a line for each state that it is in."""
     states = {state: [s.name for s in slots if s.state == state] for state in SAVED_STATES}
     for state, names in states.items():
@@ -148,7 +138,7 @@ def saved_lines(slots: Sequence["SavedTensor"]) -> Iterator[Line]:
     yield from _conflicts([saved for saved in slots if saved.is_modified])
 
 
-def _conflicts(modified: list["SavedTensor"]) -> Iterator[Line]:
+def _conflicts(modified: list[SavedTensor]) -> Iterator[Line]:
     """Write at which version what was modified in place was saved, and at which it is."""
     if len(modified) > MOST_NAMES:
         yield Line(text=f"modified: {count(len(modified), 'tensor')}", style="alarm")

@@ -16,65 +16,65 @@ MOST_CHARACTERS = 50_000
 class Folding(NamedTuple):
     """A way to put nodes into boxes: which box, what stands in it, and what to call the way."""
 
-    box: "Callable[[TracedNode], Hashable]"
-    name: "Callable[[TracedNode], str]"
+    box: Callable[[TracedNode], Hashable]
+    name: Callable[[TracedNode], str]
     told: str
 
 
-def mermaid(trace: Graph) -> str:
+def mermaid(graph: Graph) -> str:
     """Write the finest flowchart that stays within the limits, and say what was folded."""
-    edges = sum(edge.target is not None for edge in trace.edges)
-    if edges <= MOST_EDGES and len(text := "\n".join(_whole(trace))) <= MOST_CHARACTERS:
+    edges = sum(edge.target is not None for edge in graph.edges)
+    if edges <= MOST_EDGES and len(text := "\n".join(_whole(graph))) <= MOST_CHARACTERS:
         return text
-    for folding in _foldings(trace):
-        lines, edges = _folded(trace, folding)
+    for folding in _foldings(graph):
+        lines, edges = _folded(graph, folding)
         text = "\n".join(lines)
         if edges <= MOST_EDGES and len(text) <= MOST_CHARACTERS:
             break
     return text
 
 
-def _whole(trace: Graph) -> Iterator[str]:
+def _whole(graph: Graph) -> Iterator[str]:
     yield "flowchart TD"
-    for node in trace.nodes:
+    for node in graph.nodes:
         yield f"  n{node.index}{_box(label(node), is_leaf=node.is_leaf)}"
-    for edge in trace.edges:
+    for edge in graph.edges:
         if edge.target is not None:
             yield f"  n{edge.source} --> n{edge.target}"
 
 
-def _foldings(trace: Graph) -> Iterator[Folding]:
+def _foldings(graph: Graph) -> Iterator[Folding]:
     """Fold by module, the innermost first, where modules are known; in the end by kind of node."""
-    depths = [node.module.count(".") + 1 for node in trace.nodes if node.module is not None]
+    depths = [node.module.count(".") + 1 for node in graph.nodes if node.module is not None]
     for depth in range(max(depths, default=0), 0, -1):
         yield _by_module(depth)
     yield Folding(lambda node: node.name, lambda node: node.name, "kind of node")
 
 
 def _by_module(depth: int) -> Folding:
-    def path(node: "TracedNode") -> str | None:
+    def path(node: TracedNode) -> str | None:
         return None if node.module is None else ".".join(node.module.split(".")[:depth])
 
-    def box(node: "TracedNode") -> Hashable:
+    def box(node: TracedNode) -> Hashable:
         return node.index if node.module is None else path(node)
 
-    def name(node: "TracedNode") -> str:
+    def name(node: TracedNode) -> str:
         return node.name if node.module is None else path(node) or "the outermost module"
 
     return Folding(box, name, f"module, {count(depth, 'level')} deep")
 
 
-def _folded(trace: Graph, folding: Folding) -> tuple[list[str], int]:
+def _folded(graph: Graph, folding: Folding) -> tuple[list[str], int]:
     """Write one box for all the nodes that belong together, and one edge from box to box."""
-    boxes = defaultdict[Hashable, list["TracedNode"]](list)
-    for node in trace.nodes:
+    boxes = defaultdict[Hashable, list[TracedNode]](list)
+    for node in graph.nodes:
         boxes[folding.box(node)].append(node)
     place = {node.index: number for number, box in enumerate(boxes.values()) for node in box}
     pairs = Counter(
-        (place[edge.source], place[edge.target]) for edge in trace.edges if edge.target is not None
+        (place[edge.source], place[edge.target]) for edge in graph.edges if edge.target is not None
     )
     edges = [(source, target) for source, target in pairs if source != target]
-    total = count(len(trace.nodes), "node")
+    total = count(len(graph.nodes), "node")
     lines = [
         "flowchart TD",
         f"  %% folded by {folding.told}: {total} into {count(len(boxes), 'box')}",
@@ -84,7 +84,7 @@ def _folded(trace: Graph, folding: Folding) -> tuple[list[str], int]:
     return lines, len(edges)
 
 
-def _heap(nodes: "list[TracedNode]", folding: Folding) -> str:
+def _heap(nodes: list[TracedNode], folding: Folding) -> str:
     if len(nodes) == 1:
         return _box(label(nodes[0]), is_leaf=nodes[0].is_leaf)
     return _box([folding.name(nodes[0]), count(len(nodes), "node")], is_leaf=False)

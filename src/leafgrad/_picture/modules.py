@@ -7,10 +7,8 @@ from fnmatch import fnmatchcase
 from heapq import heapify, heappop, heappush
 from itertools import chain, groupby
 from math import inf
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from leafgrad._graph.nodes import TracedNode
+from leafgrad._graph.nodes import TracedNode
 
 MOST_MODULES = 4
 
@@ -24,11 +22,11 @@ class Pile:
         module: The path of the module; None for a node that stands for itself.
     """
 
-    nodes: tuple["TracedNode", ...]
+    nodes: tuple[TracedNode, ...]
     module: str | None = None
 
 
-def piles(nodes: Sequence["TracedNode"], modules: Collection[str]) -> list[Pile]:
+def piles(nodes: Sequence[TracedNode], modules: Collection[str]) -> list[Pile]:
     """Pile up what belongs to modules whose paths match, each pile before those it leads to.
 
     A call of a module is a stretch of the order in which the nodes were made. Whatever is cut into
@@ -45,7 +43,7 @@ def piles(nodes: Sequence["TracedNode"], modules: Collection[str]) -> list[Pile]
     return [*_stretches(ordered, of)]
 
 
-def check_modules(nodes: Sequence["TracedNode"], modules: Collection[str]) -> None:
+def check_modules(nodes: Sequence[TracedNode], modules: Collection[str]) -> None:
     """Raise where a path matches none of the modules that are known."""
     known = dict.fromkeys(path for node in nodes for path in outwards(node.module))
     for module in modules:
@@ -60,7 +58,7 @@ def check_modules(nodes: Sequence["TracedNode"], modules: Collection[str]) -> No
 
 
 def _stretches(
-    nodes: Iterator["TracedNode"], modules: Mapping[str | None, str | None]
+    nodes: Iterator[TracedNode], modules: Mapping[str | None, str | None]
 ) -> Iterator[Pile]:
     for module, stretch in groupby(nodes, lambda node: modules[node.module]):
         together = tuple(stretch)
@@ -84,7 +82,7 @@ def newest_first(ages: Sequence[float], ways: Sequence[Sequence[int]]) -> Iterat
                 heappush(ready, (ages[target], target))
 
 
-def age(node: "TracedNode") -> float:
+def age(node: TracedNode) -> float:
     """Give a number that is greater the earlier the node was made; leaves are oldest."""
     return inf if node.created is None else -node.created
 

@@ -17,43 +17,43 @@ MOST_NODES = 35
 MOST_IN_A_CELL = 4
 
 
-def text(trace: Graph) -> str:
+def text(graph: Graph) -> str:
     """Write every node on a line of its own where that fits, else sum them up."""
-    body = _listing(trace) if len(trace.nodes) <= MOST_NODES else _summary(trace)
-    return "\n".join(map(visible, [*header(trace), "", *body]))
+    body = _listing(graph) if len(graph.nodes) <= MOST_NODES else _summary(graph)
+    return "\n".join(map(visible, [*header(graph), "", *body]))
 
 
-def html(trace: Graph) -> str:
+def html(graph: Graph) -> str:
     """Show the text in a notebook, in the colours of what is around it."""
     style = "color: inherit; background: none; overflow-x: auto"
-    return f'<pre style="{style}">{escape(text(trace))}</pre>'
+    return f'<pre style="{style}">{escape(text(graph))}</pre>'
 
 
-def header(trace: Graph) -> Iterator[str]:
+def header(graph: Graph) -> Iterator[str]:
     """Tell what is true of the whole graph, and what would keep a backward from working."""
     facts = [
-        count(len(trace.nodes), "node"),
-        count(sum(edge.target is not None for edge in trace.edges), "edge"),
-        f"depth {trace.depth}",
-        *[f"all {_kind(trace.nodes[0])}"] * _is_uniform(trace),
-        f"{count(len(trace.saved), 'tensor')} saved",
+        count(len(graph.nodes), "node"),
+        count(sum(edge.target is not None for edge in graph.edges), "edge"),
+        f"depth {graph.depth}",
+        *[f"all {_kind(graph.nodes[0])}"] * _is_uniform(graph),
+        f"{count(len(graph.saved), 'tensor')} saved",
     ]
     yield from textwrap.wrap(", ".join(facts), WIDTH)
-    if trace.is_freed:
+    if graph.is_freed:
         yield "freed: what some nodes saved is gone, so another backward through them fails"
-    if any(saved.is_modified for saved in trace.saved):
+    if any(saved.is_modified for saved in graph.saved):
         yield "modified: a saved tensor was written in place, so a backward that needs it fails"
-    yield from not_finite(trace)
+    yield from not_finite(graph)
 
 
-def _listing(trace: Graph) -> list[str]:
+def _listing(graph: Graph) -> list[str]:
     """List the nodes, with as much of each in its cells as there is room for.
 
     Where that is too little, edges go without the names of their leaves, which have lines of their
     own, and then long names without their middle.
     """
     for most, letters, with_names in _ROOM:
-        lines = _rows(trace, most, letters, with_names=with_names)
+        lines = _rows(graph, most, letters, with_names=with_names)
         if max(map(len, lines)) <= WIDTH:
             break
     return [clipped(line) for line in lines]
@@ -66,9 +66,9 @@ _ROOM = (
 """How many things a cell holds, how many letters of a name there are, and if edges name leaves."""
 
 
-def _rows(trace: Graph, most: int, letters: int, *, with_names: bool) -> list[str]:
-    mixed = not _is_uniform(trace)
-    numbers = any(node.values or node.gradients for node in trace.nodes)
+def _rows(graph: Graph, most: int, letters: int, *, with_names: bool) -> list[str]:
+    mixed = not _is_uniform(graph)
+    numbers = any(node.values or node.gradients for node in graph.nodes)
     rows = [("", "node", "tensor", "output", "value", "grad", "leads to", "saved")]
     rows += [
         (
@@ -78,34 +78,34 @@ def _rows(trace: Graph, most: int, letters: int, *, with_names: bool) -> list[st
             _output(node, most, with_kind=mixed),
             value_text(node) or "",
             gradient_text(node) or "",
-            _cell([_edge(edge, trace, with_names=with_names) for edge in node.edges], most),
+            _cell([_edge(edge, graph, with_names=with_names) for edge in node.edges], most),
             "" if numbers else _kept(node, most),
         )
-        for node in trace.nodes
+        for node in graph.nodes
     ]
     return table(rows, right=(0,))
 
 
-def _summary(trace: Graph) -> Iterator[str]:
-    lines, told = folded(trace)
+def _summary(graph: Graph) -> Iterator[str]:
+    lines, told = folded(graph)
     yield from map(clipped, lines)
     yield ""
-    yield clipped(f"roots: {_cell([f'{node.index} {node.name}' for node in trace.roots])}")
-    yield clipped(f"leaves: {_leaves(trace)}")
-    turns = [*trace.values_turn, *trace.gradients_turn][:1]
+    yield clipped(f"roots: {_cell([f'{node.index} {node.name}' for node in graph.roots])}")
+    yield clipped(f"leaves: {_leaves(graph)}")
+    turns = [*graph.values_turn, *graph.gradients_turn][:1]
     named = "".join(f", as .nodes[{node.index}]" for node in turns)
     yield from textwrap.wrap(f"{told}; .nodes and .to_dict() have them all{named}", WIDTH)
 
 
-def _is_uniform(trace: Graph) -> bool:
-    return len({_kind(node) for node in trace.nodes}) == 1
+def _is_uniform(graph: Graph) -> bool:
+    return len({_kind(node) for node in graph.nodes}) == 1
 
 
-def _kind(node: "TracedNode") -> str:
+def _kind(node: TracedNode) -> str:
     return f"{torch_name(node.dtype)} on {node.device}"
 
 
-def _tensor(node: "TracedNode", most: int, letters: int) -> str:
+def _tensor(node: TracedNode, most: int, letters: int) -> str:
     names = [_elided(name, letters) for name in node.tensor_names]
     return _cell([*names, *["(retains grad)"] * bool(node.retains_grad)], most)
 
@@ -121,26 +121,26 @@ def _elided(name: str, letters: int) -> str:
 _GAP = "..."
 
 
-def _output(node: "TracedNode", most: int, *, with_kind: bool) -> str:
+def _output(node: TracedNode, most: int, *, with_kind: bool) -> str:
     shapes = _cell([shape_text(shape) for shape in node.shapes], most)
     return f"{shapes} {_kind(node)}" if with_kind else shapes
 
 
-def _edge(edge: "TracedEdge", trace: Graph, *, with_names: bool) -> str:
+def _edge(edge: TracedEdge, graph: Graph, *, with_names: bool) -> str:
     if edge.target is None:
         return "none"
     output = f" output {edge.input_nr}" * bool(edge.input_nr)
-    name = trace.nodes[edge.target].leaf_name
+    name = graph.nodes[edge.target].leaf_name
     return f"{edge.target}{output}{f' {name}' if name and with_names else ''}"
 
 
-def _kept(node: "TracedNode", most: int) -> str:
+def _kept(node: TracedNode, most: int) -> str:
     if node.hides_saved:
         return "not shown"
     return _cell([_saved(saved, node) for saved in node.saved], most)
 
 
-def _saved(saved: "SavedTensor", node: "TracedNode") -> str:
+def _saved(saved: SavedTensor, node: TracedNode) -> str:
     if status := SAVED_STATES[saved.state].status:
         return f"{saved.name} {status}"
     dtype = f" {torch_name(saved.dtype)}" * (saved.dtype != node.dtype)
@@ -149,8 +149,8 @@ def _saved(saved: "SavedTensor", node: "TracedNode") -> str:
     return f"{saved.name} {shape_text(saved.shape)}{dtype}{modified}"
 
 
-def _leaves(trace: Graph) -> str:
-    names = [leaf.leaf_name or f"node {leaf.index}" for leaf in trace.leaves]
+def _leaves(graph: Graph) -> str:
+    names = [leaf.leaf_name or f"node {leaf.index}" for leaf in graph.leaves]
     return f"{len(names)}{': ' * bool(names)}{_cell(names)}"
 
 

@@ -13,8 +13,8 @@ from leafgrad._picture.repeats import Knot, Repeat, folded
 
 MOST_IN_FULL = 40
 Fold = bool | str | Collection[str] | None
-Within = Mapping[int | None, "TracedNode"]
-NUMBER = re.compile(r"(\d+)")
+Within = Mapping[int | None, TracedNode]
+_NUMBER = re.compile(r"(\d+)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,13 +25,11 @@ class FoldedLeaf:
         node: The leaf.
         name: Its name, with a star for each number that differs between those that it stands for.
         uses: How many edges lead to it.
-        twins: All leaves that it stands for, one for each node that its part stands for.
     """
 
-    node: "TracedNode"
+    node: TracedNode
     name: str | None
     uses: int
-    twins: tuple["TracedNode", ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,8 +42,6 @@ class Part:
         module: The path of the module that it shows, with a star for each number that differs
             between those that it stands for; None for a node that is shown as itself.
         copies: How many it stands for.
-        twins: The first node of each of these.
-        size: How many nodes the module has that it shows, in whole or in part.
         ways: The places of the parts that it leads to, each with the output that it means.
         leaves: The leaves that are shown within it.
         outputs: Which of its outputs lead to it, where it has several; `SEVERAL` for a way that
@@ -53,19 +49,17 @@ class Part:
         is_root: Whether a backward starts there.
     """
 
-    node: "TracedNode"
-    pile: tuple["TracedNode", ...]
+    node: TracedNode
+    pile: tuple[TracedNode, ...]
     module: str | None
     copies: int
-    twins: tuple["TracedNode", ...]
-    size: int
     ways: tuple[tuple[int, int], ...]
     leaves: tuple[FoldedLeaf, ...]
     outputs: tuple[int, ...]
     is_root: bool
 
     @property
-    def saved(self) -> list["SavedTensor"]:
+    def saved(self) -> list[SavedTensor]:
         """Everything that is saved in it."""
         return [saved for node in self.pile for saved in node.saved]
 
@@ -83,27 +77,27 @@ class Picture:
     repeats: tuple[Repeat, ...]
 
 
-def picture(trace: Graph, *, fold: Fold) -> Picture:
+def picture(graph: Graph, *, fold: Fold) -> Picture:
     """Choose what is shown: every node, or if `fold` leaves within others and repeats once.
 
     None folds what has more than `MOST_IN_FULL` nodes. The paths of modules fold these as well.
     """
-    if not trace.nodes:
+    if not graph.nodes:
         raise ValueError(
             "a picture must have a node to show, not none; trace a tensor with a graph"
         )
     modules = modules_of(fold)
-    check_modules(trace.nodes, modules)
-    folds = len(trace.nodes) > MOST_IN_FULL if fold is None else bool(fold)
-    roots = {node.index for node in trace.roots}
+    check_modules(graph.nodes, modules)
+    folds = len(graph.nodes) > MOST_IN_FULL if fold is None else bool(fold)
+    roots = {node.index for node in graph.roots}
     within: dict[int | None, TracedNode] = {
-        leaf.index: leaf for leaf in trace.leaves if folds and leaf.index not in roots
+        leaf.index: leaf for leaf in graph.leaves if folds and leaf.index not in roots
     }
-    apart = piles([node for node in trace.nodes if node.index not in within], modules)
+    apart = piles([node for node in graph.nodes if node.index not in within], modules)
     knots = [*_knots(apart, within, roots)]
     knots, repeats = folded(knots) if folds else (knots, [])
     heads = {pile.nodes[0].index: pile for pile in apart}
-    return Picture(parts=tuple(_parts(trace, knots, heads, within)), repeats=tuple(repeats))
+    return Picture(parts=tuple(_parts(graph, knots, heads, within)), repeats=tuple(repeats))
 
 
 def modules_of(fold: object) -> tuple[str, ...]:
@@ -139,31 +133,31 @@ def _knots(apart: Sequence[Pile], within: Within, roots: Container[int]) -> Iter
         yield Knot(label=label, ways=tuple(distinct), twins=(pile.nodes[0].index,))
 
 
-def _kind(node: "TracedNode") -> Hashable:
+def _kind(node: TracedNode) -> Hashable:
     """Tell a node from those that a picture shows otherwise."""
-    names = tuple(NUMBER.sub("*", name) for name in node.tensor_names)
+    names = tuple(_NUMBER.sub("*", name) for name in node.tensor_names)
     kind = node.name, node.shapes, node.dtype, node.device, node.is_leaf, names, node.retains_grad
     turns = node.value_turns, node.gradient_turns
     return *kind, node.derivative_order, *turns, *map(_state, node.saved)
 
 
-def _state(saved: "SavedTensor") -> Hashable:
+def _state(saved: SavedTensor) -> Hashable:
     versions = (saved.saved_version, saved.current_version) if saved.is_modified else None
     return saved.name, saved.state, versions
 
 
-def _end(edge: "TracedEdge", within: Within) -> Hashable:
+def _end(edge: TracedEdge, within: Within) -> Hashable:
     return _kind(within[edge.target]) if edge.target in within else edge.target is None
 
 
 def _parts(
-    trace: Graph, knots: Sequence[Knot], heads: Mapping[int, Pile], within: Within
+    graph: Graph, knots: Sequence[Knot], heads: Mapping[int, Pile], within: Within
 ) -> Iterator[Part]:
     outputs = defaultdict[int, set[int]](set)
     for place, output in chain.from_iterable(knot.ways for knot in knots):
         outputs[place].add(output)
-    uses = Counter(edge.target for edge in trace.edges)
-    roots = {node.index for node in trace.roots}
+    uses = Counter(edge.target for edge in graph.edges)
+    roots = {node.index for node in graph.roots}
     for place, knot in enumerate(knots):
         twins = [heads[index] for index in knot.twins]
         first = twins[0]
@@ -171,10 +165,8 @@ def _parts(
         yield Part(
             node=first.nodes[0],
             pile=first.nodes,
-            module=common([twin.module for twin in twins if twin.module is not None]),
+            module=_common([twin.module for twin in twins if twin.module is not None]),
             copies=len(twins),
-            twins=tuple(twin.nodes[0] for twin in twins),
-            size=len(first.nodes),
             ways=knot.ways,
             leaves=tuple(_leaves(twins, within, uses)),
             outputs=tuple(sorted(outputs[place])) if has_ports else (),
@@ -192,13 +184,12 @@ def _leaves(
             names = [leaf.leaf_name for leaf in leaves if leaf.leaf_name is not None]
             yield FoldedLeaf(
                 node=leaves[0],
-                name=common(names),
+                name=_common(names),
                 uses=uses[leaves[0].index],
-                twins=tuple(leaves),
             )
 
 
-def common(names: Sequence[str]) -> str | None:
+def _common(names: Sequence[str]) -> str | None:
     """Put a star for each number in which names differ that are otherwise equal."""
-    fields = zip(*(NUMBER.split(name) for name in names), strict=True)
+    fields = zip(*(_NUMBER.split(name) for name in names), strict=True)
     return "".join(field[0] if len({*field}) == 1 else "*" for field in fields) or None

@@ -26,10 +26,10 @@ BUTTONS = (
 )
 
 
-def page(trace: Graph, steps: Sequence[Step]) -> str:
+def page(graph: Graph, steps: Sequence[Step]) -> str:
     """Write a page that holds nothing else."""
-    called = f"{title(trace)}, step by step"
-    content = element("main", element("h1", text(called)), fragment(trace, steps))
+    called = f"{title(graph)}, step by step"
+    content = element("main", element("h1", text(called)), fragment(graph, steps))
     return document(called, PAGE, content, resource("leafgrad._steps", "player.js"))
 
 
@@ -40,9 +40,9 @@ h1{font-size:1.2rem}
 """
 
 
-def fragment(trace: Graph, steps: Sequence[Step]) -> Markup:
+def fragment(graph: Graph, steps: Sequence[Step]) -> Markup:
     """Write what a notebook shows; without JavaScript it is the picture and the list."""
-    named = _named(trace)
+    named = _named(graph)
     buttons = (
         element("button", text(face), type="button", data_do=does, aria_label=label, title=label)
         for does, face, label in BUTTONS
@@ -52,7 +52,7 @@ def fragment(trace: Graph, steps: Sequence[Step]) -> Markup:
         element("style", resource("leafgrad._steps", "player.css")),
         element("div", *buttons, element("span", class_="count"), class_="controls", hidden=""),
         element("p", text(HINT), class_="told", aria_live="polite", hidden=""),
-        framed(trace, drawing_of(named, picture(named, fold=False))),
+        framed(graph, drawing_of(named, picture(named, fold=False))),
         element(
             "ol",
             *(element("li", text(step.sentence)) for step in steps),
@@ -63,37 +63,37 @@ def fragment(trace: Graph, steps: Sequence[Step]) -> Markup:
         class_="leafgrad-steps",
         role="group",
         aria_label="Backward, step by step",
-        data_steps=json.dumps([_sign(step, trace) for step in steps]),
+        data_steps=json.dumps([_sign(step, graph) for step in steps]),
     )
 
 
 HINT = "Next, or the right arrow key, goes on; the left one goes back, Home and End to the ends."
 
 
-def _named(trace: Graph) -> Graph:
+def _named(graph: Graph) -> Graph:
     """Let each box show what the sentences call its node."""
-    nodes = tuple(replace(node, tensor_names=(short(node),)) for node in trace.nodes)
-    return replace(trace, nodes=nodes, roots=tuple(nodes[root.index] for root in trace.roots))
+    nodes = tuple(replace(node, tensor_names=(short(node),)) for node in graph.nodes)
+    return replace(graph, nodes=nodes, roots=tuple(nodes[root.index] for root in graph.roots))
 
 
-def _sign(step: Step, trace: Graph) -> dict[str, object]:
+def _sign(step: Step, graph: Graph) -> dict[str, object]:
     """Tell the script which box and which way light up, and what is written where."""
     ways = [
         (edge.source, edge.output_nr)
-        for node in trace.nodes
+        for node in graph.nodes
         for edge in node.edges
         if edge.target is not None
     ]
     way = None if step.edge is None else ways.index((step.node, step.edge))
-    return {"node": step.node, "way": way, "writes": [*_writings(step, trace)]}
+    return {"node": step.node, "way": way, "writes": [*_writings(step, graph)]}
 
 
-def _writings(step: Step, trace: Graph) -> Iterator[Writing]:
-    node = trace.nodes[step.node]
+def _writings(step: Step, graph: Graph) -> Iterator[Writing]:
+    node = graph.nodes[step.node]
     yield from _lines(node, "value" if step.kind == "value" else "grad")
     if step.edge is not None:
         edge = node.edges[step.edge]
-        target = trace.nodes[edge.target or 0]
+        target = graph.nodes[edge.target or 0]
         if edge.gradient_so_far is not None and len(target.shapes) == 1:
             yield edge.target or 0, "grad", f"grad {edge.gradient_so_far}"
 

@@ -21,7 +21,7 @@ LOCAL = {
 CONSTANT = "a constant"
 
 
-def value(node: "TracedNode", trace: Graph) -> str:
+def value(node: TracedNode, graph: Graph) -> str:
     """Tell what a leaf holds, or what an operation made of what."""
     made = value_text(node)
     if made == UNKNOWN:
@@ -29,45 +29,45 @@ def value(node: "TracedNode", trace: Graph) -> str:
     if node.is_leaf:
         return f"Forward: {_called(node)} is {made}."
     given = [
-        CONSTANT if edge.target is None else short(trace.nodes[edge.target]) for edge in node.edges
+        CONSTANT if edge.target is None else short(graph.nodes[edge.target]) for edge in node.edges
     ]
     return f"Forward: {_called(node)} is {made}, made from {' and '.join(given) or 'nothing'}."
 
 
-def start(root: "TracedNode", trace: Graph) -> str:
+def start(root: TracedNode, graph: Graph) -> str:
     """Tell where a backward starts, and with what if nothing else arrives there."""
-    alone = all(edge.target != root.index for edge in trace.edges)
+    alone = all(edge.target != root.index for edge in graph.edges)
     first = f" with the gradient {gradient_text(root)}" * alone
     return f"Backward starts at {_called(root)}{first}."
 
 
-def passed(edge: "TracedEdge", trace: Graph, hooked: str, *, is_first: bool) -> str:
+def passed(edge: TracedEdge, graph: Graph, hooked: str, *, is_first: bool) -> str:
     """Tell what a node makes of what arrived, and for whom."""
-    node, target = trace.nodes[edge.source], trace.nodes[edge.target or 0]
+    node, target = graph.nodes[edge.source], graph.nodes[edge.target or 0]
     where = f"Backward: at {_called(node)}, "
     if edge.gradient is None:
         return f"{where}nothing is passed on to {short(target)}."
     arrived, factor = gradient_text(node), _factor(node, edge)
-    made = f"{arrived}{hooked} times the local derivative {_rule(node, edge, trace)}{factor} is"
+    made = f"{arrived}{hooked} times the local derivative {_rule(node, edge, graph)}{factor} is"
     if factor is None:
         made = f"{_full(node.gradients)}{hooked} becomes"
     added = (
-        _first(edge, trace) if is_first and edge.gradient == edge.gradient_so_far else _sum(edge)
+        _first(edge, graph) if is_first and edge.gradient == edge.gradient_so_far else _sum(edge)
     )
     return f"{where}{made} {_full((edge.gradient,))}, for {short(target)}.{added}"
 
 
-def _rule(node: "TracedNode", edge: "TracedEdge", trace: Graph) -> str:
+def _rule(node: TracedNode, edge: TracedEdge, graph: Graph) -> str:
     """Write the local derivative as a formula where it is known and all in it has a name."""
     others = [other for other in node.edges if other is not edge]
     places = [edge.target, *(other.target for other in others)]
     if node.name not in LOCAL or None in places:
         return ""
-    named = [short(trace.nodes[place]) for place in places if place is not None]
+    named = [short(graph.nodes[place]) for place in places if place is not None]
     return f"{LOCAL[node.name].format(*named)} = "
 
 
-def _factor(node: "TracedNode", edge: "TracedEdge") -> str | None:
+def _factor(node: TracedNode, edge: TracedEdge) -> str | None:
     """Divide what left by what arrived, where both are one real number, and it is not 0."""
     match node.gradients, edge.gradient:
         case [one], passed if one is not None and passed is not None:
@@ -79,25 +79,25 @@ def _factor(node: "TracedNode", edge: "TracedEdge") -> str | None:
     return None
 
 
-def _first(edge: "TracedEdge", trace: Graph) -> str:
+def _first(edge: TracedEdge, graph: Graph) -> str:
     """Tell how many will arrive where this is the first."""
     place = edge.target, edge.input_nr
-    there = [one for one in trace.edges if (one.target, one.input_nr) == place and one.gradient]
+    there = [one for one in graph.edges if (one.target, one.input_nr) == place and one.gradient]
     return f" It is the first of {len(there)} to arrive there." * (len(there) > 1)
 
 
-def _sum(edge: "TracedEdge") -> str:
+def _sum(edge: TracedEdge) -> str:
     return f" With what was there, that makes {edge.gradient_so_far}."
 
 
-def hooked(node: "TracedNode", last: "TracedEdge | None") -> str:
+def hooked(node: TracedNode, last: TracedEdge | None) -> str:
     """Tell that a hook changed what had arrived, if one did."""
     if last is None or node.gradients == (last.gradient_so_far,) or len(node.gradients) > 1:
         return ""
     return f", which a hook made of {last.gradient_so_far},"
 
 
-def complete(leaf: "TracedNode", hooked: str) -> str:
+def complete(leaf: TracedNode, hooked: str) -> str:
     """Tell that the gradient of a leaf is complete."""
     name = leaf.leaf_name
     kept = f"{name}.grad" if name else "its .grad"
@@ -105,7 +105,7 @@ def complete(leaf: "TracedNode", hooked: str) -> str:
     return f"The gradient of {short(leaf)} is complete: {arrived}. backward() adds it to {kept}."
 
 
-def _full(tensors: "tuple[TensorSummary | None, ...]") -> str:
+def _full(tensors: tuple[TensorSummary | None, ...]) -> str:
     known = [tensor for tensor in tensors if tensor is not None]
     return "; ".join(
         f"{shape_text(tensor.shape)} of {tensor}"
@@ -115,10 +115,10 @@ def _full(tensors: "tuple[TensorSummary | None, ...]") -> str:
     )
 
 
-def _called(node: "TracedNode") -> str:
+def _called(node: TracedNode) -> str:
     return f"{short(node)} ({'a leaf' if node.is_leaf else node.name})"
 
 
-def short(node: "TracedNode") -> str:
+def short(node: TracedNode) -> str:
     """Call a node by its tensor's name, or by its number."""
     return node.tensor_names[0] if node.tensor_names else f"node {node.index}"

@@ -75,34 +75,34 @@ class BackwardSteps:
         return {"steps": json_types(self.steps)}
 
 
-def steps_of(trace: Graph) -> BackwardSteps:
-    """Tell a trace with gradients step by step, or say why there is nothing to tell."""
-    if not any(node.gradients for node in trace.nodes):
+def steps_of(graph: Graph) -> BackwardSteps:
+    """Tell a graph with gradients step by step, or say why there is nothing to tell."""
+    if not any(node.gradients for node in graph.nodes):
         raise ValueError(
             "steps need the gradients of a backward; trace with "
             "trace_graph(..., values=True, gradients=True)"
         )
-    if len(trace.nodes) > MOST_NODES:
+    if len(graph.nodes) > MOST_NODES:
         raise ValueError(
-            f"steps must be of at most {MOST_NODES} nodes, not {len(trace.nodes)}; "
+            f"steps must be of at most {MOST_NODES} nodes, not {len(graph.nodes)}; "
             "trace a part of the graph, from a tensor nearer to the leaves"
         )
-    return BackwardSteps(trace=trace, steps=(*_forward(trace), *_backward(trace)))
+    return BackwardSteps(trace=graph, steps=(*_forward(graph), *_backward(graph)))
 
 
-def _forward(trace: Graph) -> Iterator[Step]:
+def _forward(graph: Graph) -> Iterator[Step]:
     """Tell the values: the leaves, then the operations in the order in which they ran."""
-    shown = [node for node in trace.nodes if node.values]
+    shown = [node for node in graph.nodes if node.values]
     shown.sort(key=lambda node: -1 if node.created is None else node.created)
     for node in shown:
-        yield _step("value", node, sentences.value(node, trace))
+        yield _step("value", node, sentences.value(node, graph))
 
 
-def _backward(trace: Graph) -> Iterator[Step]:
+def _backward(graph: Graph) -> Iterator[Step]:
     """Tell the gradients, in the order in which the engine took the nodes."""
-    for root in trace.roots:
-        yield _step("start", root, sentences.start(root, trace))
-    taken = [(node.visited, node) for node in trace.nodes if node.visited is not None]
+    for root in graph.roots:
+        yield _step("start", root, sentences.start(root, graph))
+    taken = [(node.visited, node) for node in graph.nodes if node.visited is not None]
     last: dict[tuple[int | None, int], TracedEdge] = {}
     for _, node in sorted(taken, key=lambda pair: pair[0]):
         hooked = sentences.hooked(node, last.get((node.index, 0)))
@@ -111,7 +111,7 @@ def _backward(trace: Graph) -> Iterator[Step]:
         for edge in node.edges:
             if edge.target is not None:
                 place = edge.target, edge.input_nr
-                sentence = sentences.passed(edge, trace, hooked, is_first=place not in last)
+                sentence = sentences.passed(edge, graph, hooked, is_first=place not in last)
                 yield _step("pass", node, sentence, edge.output_nr)
                 last |= {place: edge} if edge.gradient is not None else {}
 

@@ -208,7 +208,7 @@ class GraphTrace(Graph):
         return svg.svg(self, fold=fold)
 
     def to_html(self) -> str:
-        """Write a page to move about in: zoom, search, follow the paths of a node, fold and unfold.
+        """Write a page to move about in: zoom, search, follow a node's paths, fold what repeats.
 
         Everything is in the one text, and the page asks no network. It works with mouse, keyboard
         and touch, in the light and in the dark; the page itself says which key does what.
@@ -263,9 +263,6 @@ class GraphTrace(Graph):
             A ``networkx.MultiDiGraph``, as parallel edges are real and ``h * h`` has two. Nodes
             are the indices and carry what `to_dict` says of them; edges carry ``input_nr`` and
             ``output_nr``. Inputs that needed no gradient have no edge.
-
-        Raises:
-            ImportError: If networkx is not installed.
 
         Example:
             >>> import torch

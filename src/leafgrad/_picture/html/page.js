@@ -1,10 +1,10 @@
+"use strict";
+
 const stage = document.querySelector("main");
 const search = document.querySelector("input");
 const told = document.querySelector("output");
 const button = (name) => document.querySelector(`[data-do="${name}"]`);
 const between = button("path");
-const moduleButton = button("module");
-const depths = button("depth");
 if (!matchMedia("(pointer: coarse)").matches) told.textContent += `\n${told.dataset.keys}`;
 const hint = told.textContent;
 
@@ -23,19 +23,38 @@ const holds = (one, other) =>
 const outline = ({ left, top, right, bottom }, more = 0) =>
   `M${left - more} ${top - more}H${right + more}V${bottom + more}H${left - more}z`;
 
-// One drawing of the graph, with what repeats folded or in full, and the modules folded in it.
-// Only what lies in the window or near it is part of the document, whatever the graph's size.
+// One drawing of the graph, with what repeats folded or in full. Only what lies in the window or
+// near it is part of the document, whatever the graph's size.
 class View {
-  constructor(frame, data) {
+  constructor(frame, { boxes, links, paths }) {
     this.frame = frame;
     this.svg = frame.querySelector("svg");
-    this.data = data;
     this.legend = this.svg.querySelector(":scope > .legend");
-    this.things = [
-      ...this.svg.querySelectorAll(":scope > .part"),
-      ...frame.querySelectorAll(".apart > .part"),
-    ];
-    for (const thing of this.things) thing.remove();
+    const { x, width, height } = this.svg.viewBox.baseVal;
+    [this.left, this.width, this.height] = [x, width, height];
+    this.svg.style.height = `${height}px`; // by its proportions a long one is pixels off
+    this.svg.setAttribute("preserveAspectRatio", "none");
+    this.rects = boxes.map(([left, top, right, bottom]) => ({ left, top, right, bottom }));
+    this.links = links;
+    this.ahead = boxes.map(() => []);
+    this.back = boxes.map(() => []);
+    for (const [source, target] of links) {
+      this.ahead[source].push(target);
+      this.back[target].push(source);
+    }
+    this.curves = [...this.svg.querySelectorAll(".links > path")].map((each) => each.getAttribute("d"));
+    const xs = (path) => path.filter((_, place) => place % 2 === 0);
+    this.tops = paths.map((path) => head(path.slice(-2)));
+    this.spans = paths.map((path) => ({
+      left: Math.min(...xs(path)),
+      top: path[1],
+      right: Math.max(...xs(path)),
+      bottom: path.at(-1),
+    }));
+    this.boxes = [...this.svg.querySelectorAll(":scope > .part")];
+    for (const box of this.boxes) box.remove();
+    this.details = this.boxes.map((box) => box.querySelector("title").textContent);
+    this.words = this.boxes.map((box) => box.textContent.toLowerCase());
     this.near = this.layer("g");
     this.lines = this.layer("path", this.svg.querySelector(".links"));
     this.heads = this.layer("path", this.svg.querySelector(".heads"), "head");
@@ -43,19 +62,8 @@ class View {
     this.ways = this.layer("path", this.svg, "way");
     this.tips = this.layer("path", this.svg, "tip");
     this.mark = this.layer("g", this.svg, "mark");
-    this.sizes = [...data.parts, ...data.calls];
-    this.allDetails = this.things.map((thing) => thing.querySelector("title").textContent);
-    this.allWords = this.things.map((thing) => thing.textContent.toLowerCase());
-    const turn = new Map(data.order.map((part, at) => [part, at]));
-    this.turns = [
-      ...data.parts.map((_, part) => turn.get(part)),
-      ...data.calls.map(({ parts }) => Math.min(...parts.map((part) => turn.get(part)))),
-    ];
-    // The calls of modules that each part stands in, the outermost first.
-    this.callsOf = data.parts.map(() => []);
-    data.calls.forEach(({ parts }, call) => parts.forEach((part) => this.callsOf[part].push(call)));
-    this.folded = new Set();
     this.lit = null;
+    this.window = null;
   }
 
   // An empty layer of the picture, in place of what a group has or under the legend.
@@ -65,85 +73,6 @@ class View {
     if (group === this.svg) group.insertBefore(made, this.legend);
     else group.replaceChildren(made);
     return made;
-  }
-
-  // What is shown now: things in the order of their boxes, and links between these.
-  arrange(shown, links) {
-    this.shown = shown;
-    this.links = links.map(({ source, target }) => [source, target]);
-    this.details = shown.map((thing) => this.allDetails[thing]);
-    this.words = shown.map((thing) => this.allWords[thing]);
-    this.ahead = shown.map(() => []);
-    this.back = shown.map(() => []);
-    for (const [source, target] of this.links) {
-      this.ahead[source].push(target);
-      this.back[target].push(source);
-    }
-  }
-
-  // The call whose box stands for a thing now, or the thing itself.
-  faceOf(part) {
-    const call = this.callsOf[part].find((each) => this.folded.has(each));
-    return call === undefined ? part : this.data.parts.length + call;
-  }
-
-  // The call that a box stands for, if it does.
-  callAt(number) {
-    const call = this.shown[number] - this.data.parts.length;
-    return call >= 0 ? call : undefined;
-  }
-
-  // The innermost call around a box, itself left out.
-  callAround(number) {
-    const call = this.callAt(number);
-    if (call === undefined) return this.callsOf[this.shown[number]].at(-1);
-    const around = this.callsOf[this.data.calls[call].parts[0]];
-    return around[around.indexOf(call) - 1];
-  }
-
-  fold(calls) {
-    this.folded = new Set(calls);
-    const count = this.data.parts.length;
-    const faces = this.data.parts.map((_, part) => this.faceOf(part));
-    const shown = [...new Set(faces)];
-    if (calls.length) shown.sort((a, b) => this.turns[a] - this.turns[b]);
-    const place = new Map(shown.map((thing, number) => [thing, number]));
-    const links = new Map();
-    this.data.links.forEach(({ source, target, output }, number) => {
-      const [from, to] = [faces[source], faces[target]];
-      if (from === to) return;
-      const link = { source: place.get(from), target: place.get(to), output: to < count ? output : 0 };
-      const isPlain = from < count && to < count;
-      links.set(isPlain ? number : `${from} ${to} ${link.output}`, link);
-    });
-    this.arrange(shown, [...links.values()]);
-    this.draw(layout(shown.map((thing) => this.sizes[thing]), [...links.values()]));
-  }
-
-  draw({ places, paths, left, right, height }) {
-    this.rects = places.map(({ x, top }, number) => {
-      const size = this.sizes[this.shown[number]];
-      return { left: x - size.width / 2, top, right: x + size.width / 2, bottom: top + size.height };
-    });
-    this.curves = paths.map(curve);
-    this.tops = paths.map((path) => head(path.at(-1)));
-    this.spans = paths.map((path) => {
-      const xs = path.map(([x]) => x);
-      return { left: Math.min(...xs), top: path[0][1], right: Math.max(...xs), bottom: path.at(-1)[1] };
-    });
-    this.svg.querySelector(".brackets").toggleAttribute("hidden", this.folded.size > 0);
-    const [wide, high] = this.data.legend;
-    const beside = this.folded.size ? 0 : this.data.beside;
-    const middle = (left + right) / 2;
-    const start = Math.min(left - beside, middle - wide / 2) - 12;
-    const end = Math.max(right, middle + wide / 2) + 12;
-    const under = Math.max(start + 12, Math.min(-wide / 2, end - 12 - wide));
-    this.legend.setAttribute("transform", `translate(${under} ${height + 24})`);
-    [this.left, this.width, this.height] = [start, end - start, height + 36 + high];
-    this.svg.setAttribute("viewBox", `${start} -12 ${this.width} ${this.height}`);
-    this.svg.setAttribute("width", this.width);
-    this.svg.style.height = `${this.height}px`; // by its proportions a long one is pixels off
-    this.window = null;
   }
 
   // From the window to the picture.
@@ -184,7 +113,7 @@ class View {
     this.nearBoxes = near(this.rects);
     this.nearLinks = near(this.spans);
     const isFar = this.nearBoxes.length > MANY && window.scale < readable;
-    const drawn = isFar ? this.silhouettes() : this.nearBoxes.map((number) => this.placed(number));
+    const drawn = isFar ? this.silhouettes() : this.nearBoxes.map((number) => this.boxes[number]);
     const kept = new Set(drawn);
     this.svg.classList.toggle("far", isFar);
     for (const each of [...this.near.children]) if (!kept.has(each)) each.remove();
@@ -192,17 +121,6 @@ class View {
     this.lines.setAttribute("d", this.nearLinks.map((number) => this.curves[number]).join(""));
     this.heads.setAttribute("d", [...new Set(this.nearLinks.map((n) => this.tops[n]))].join(""));
     this.light();
-  }
-
-  // A box, where it is now.
-  placed(number) {
-    const thing = this.shown[number];
-    const { x = 0, top = 0, width } = this.sizes[thing];
-    const { left, top: high } = this.rects[number];
-    const move = `translate(${left + width / 2 - x} ${high - top})`;
-    if (this.things[thing].getAttribute("transform") !== move)
-      this.things[thing].setAttribute("transform", move);
-    return this.things[thing];
   }
 
   // The shapes of boxes too small to read, all that look alike as one.
@@ -221,7 +139,7 @@ class View {
   }
 
   shape(number) {
-    return this.things[this.shown[number]].querySelector(":scope > .box, :scope > .leaf");
+    return this.boxes[number].querySelector(":scope > .box, :scope > .leaf");
   }
 
   // The box at a place in the window, or near it where boxes are smaller than a finger's or a
@@ -268,7 +186,7 @@ class View {
   cover(number) {
     const { right, bottom } = this.rects[number];
     const stubs = { left: right - 36, top: bottom + 2, right, bottom: bottom + 9 };
-    const hasStubs = this.things[this.shown[number]].querySelector(":scope > .stub");
+    const hasStubs = this.boxes[number].querySelector(":scope > .stub");
     return outline(this.rects[number], 2) + (hasStubs ? outline(stubs) : "");
   }
 
@@ -278,19 +196,7 @@ class View {
     const chosen = this.shape(number).cloneNode();
     chosen.removeAttribute("class");
     this.mark.append(chosen);
-    this.mark.setAttribute("transform", this.placed(number).getAttribute("transform"));
   }
-}
-
-// A way as a path: straight down, or in a curve with upright ends.
-function curve(points) {
-  const [x, y] = points.at(-1);
-  const ends = [...points.slice(0, -1), [x, y - 6]];
-  return ends.slice(1).reduce((path, [u, v], n) => {
-    const [from, above] = ends[n];
-    const half = (above + v) / 2;
-    return `${path}${from === u ? `V${v}` : `C${from} ${half} ${u} ${half} ${u} ${v}`}`;
-  }, `M${points[0].join(" ")}`);
 }
 
 const head = ([x, y]) => `M${x} ${y}l-3.5 -7h7z`;
@@ -345,7 +251,6 @@ function fit() {
 function select(number, end = null) {
   [selected, other] = [number, end];
   view.choose(number);
-  offer();
   if (number === null) {
     view.show(null);
     told.textContent = hint;
@@ -372,55 +277,6 @@ function select(number, end = null) {
 function pick(number, { shiftKey }) {
   const isEnd = shiftKey || between.getAttribute("aria-pressed") === "true";
   select(...(isEnd && selected !== null && number !== null ? [selected, number] : [number]));
-}
-
-// The one button folds the module around the selected box, or unfolds the selected module.
-function offer() {
-  const call = selected === null ? undefined : view.callAt(selected) ?? view.callAround(selected);
-  if (!moduleButton) return;
-  moduleButton.disabled = call === undefined;
-  const does = selected !== null && view.callAt(selected) !== undefined ? "Unfold" : "Fold";
-  const name = call === undefined ? "module" : view.data.calls[call].name;
-  moduleButton.textContent = moduleButton.title = `${does} ${name}`;
-}
-
-// Fold these calls, and keep the thing that is looked at where it is.
-function refold(calls, thing) {
-  const before = thing === undefined ? undefined : view.middle(view.shown.indexOf(thing));
-  select(null);
-  view.fold(calls);
-  depths.value = calls.length ? "" : -1;
-  zoom(scale);
-  look();
-  if (thing === undefined) return;
-  const part = thing < view.data.parts.length ? thing : view.data.calls[thing - view.data.parts.length].parts[0];
-  const number = view.shown.indexOf(view.faceOf(part));
-  select(number);
-  const after = view.middle(number);
-  stage.scrollBy(after[0] - before[0], after[1] - before[1]);
-  view.update();
-}
-
-function foldAround() {
-  const call = selected === null ? undefined : view.callAround(selected);
-  if (call !== undefined) refold([...view.folded, call], view.shown[selected]);
-}
-
-function unfold() {
-  const call = selected === null ? undefined : view.callAt(selected);
-  if (call !== undefined) refold([...view.folded].filter((each) => each !== call), view.shown[selected]);
-}
-
-function foldOrUnfold() {
-  if (selected === null) return;
-  if (view.callAt(selected) === undefined) foldAround();
-  else unfold();
-}
-
-function foldFrom(depth) {
-  const calls = [...view.data.calls.keys()];
-  refold(depth < 0 ? [] : calls.filter((call) => view.data.calls[call].depth >= depth));
-  depths.value = depth;
 }
 
 function reveal(number) {
@@ -458,8 +314,6 @@ function turn() {
   view = views[1 - views.indexOf(view)];
   views.forEach((each) => (each.frame.hidden = each !== view));
   button("fold").setAttribute("aria-pressed", String(view === views[0]));
-  if (depths) depths.value = view.folded.size ? "" : -1;
-  if (!view.rects) view.fold([]);
   open();
   look();
 }
@@ -483,14 +337,11 @@ const keys = {
   "-": () => zoom(scale / 1.25),
   0: fit,
   f: turn,
-  m: foldAround,
-  Enter: unfold,
   "/": () => search.focus(),
 };
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.target === depths || (event.key === "Enter" && event.target !== stage && event.target !== search)) return;
   if (event.target === search) {
     if (event.key === "Enter") next(event);
     if (event.key === "Escape") {
@@ -572,11 +423,6 @@ search.addEventListener("input", look);
 button("in").addEventListener("click", () => zoom(scale * 1.25));
 button("out").addEventListener("click", () => zoom(scale / 1.25));
 button("fit").addEventListener("click", fit);
-moduleButton?.addEventListener("click", foldOrUnfold);
-depths?.addEventListener("change", () => foldFrom(Number(depths.value)));
-stage.addEventListener("dblclick", (event) => {
-  if (view.at(event) !== null) foldOrUnfold();
-});
 button("fold")?.addEventListener("click", turn);
 between.addEventListener("click", () => {
   between.setAttribute("aria-pressed", String(between.getAttribute("aria-pressed") === "false"));
@@ -585,5 +431,4 @@ stage.addEventListener("scroll", () => view.update());
 addEventListener("resize", () => view.update());
 addEventListener("beforeprint", () => view.fill(EVERYTHING, 0));
 addEventListener("afterprint", () => view.update());
-view.fold([]);
 open();

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from leafgrad._display.markup import Markup, element, path, text
 from leafgrad._display.text_width import shortened, width
@@ -11,9 +10,7 @@ from leafgrad._picture.box_text import Line, lines
 from leafgrad._picture.layout import Box, Place
 from leafgrad._picture.repeats import SEVERAL
 from leafgrad._picture.svg.style import FACT_SIZE, NAME_SIZE
-
-if TYPE_CHECKING:
-    from leafgrad._picture.view import Part
+from leafgrad._picture.view import Part
 
 MOST_LETTERS = 44
 MOST_STUBS = 3
@@ -45,7 +42,7 @@ class Sketch:
         outline: How much is drawn around it.
     """
 
-    part: "Part"
+    part: Part
     lines: tuple[Line, ...]
     width: float
     height: float
@@ -68,7 +65,7 @@ class Sketch:
         )
 
 
-def sketch(part: "Part", *, with_kind: bool, arrivals: int, nbytes: int) -> Sketch:
+def sketch(part: Part, *, with_kind: bool, arrivals: int, nbytes: int) -> Sketch:
     """Write a part and measure it, with a bar for so many bytes if they are not 0."""
     written = tuple(
         Line(text=shortened(line.text, MOST_LETTERS), style=line.style)

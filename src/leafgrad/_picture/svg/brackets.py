@@ -2,14 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from leafgrad._display.markup import Markup, coordinate, element, path, text
 from leafgrad._picture.layout import Drawing
 from leafgrad._picture.svg.boxes import Sketch
-
-if TYPE_CHECKING:
-    from leafgrad._picture.view import Picture
+from leafgrad._picture.view import Picture
 
 GAP = 14.0
 TICK = 6.0
@@ -25,7 +22,7 @@ class Brackets:
     width: float
 
 
-def brackets(shown: "Picture", sketches: Sequence[Sketch], drawing: Drawing) -> Brackets:
+def brackets(shown: Picture, sketches: Sequence[Sketch], drawing: Drawing) -> Brackets:
     """Draw a bracket for each stretch that is repeated in a row, the shortest nearest."""
     spans = {
         part.node.index: (place.top, place.top + one.box().height)

@@ -34,16 +34,16 @@ class Legend:
     height: float
 
 
-def legend(trace: Graph, sketches: Sequence[Sketch], most: int) -> Legend:
+def legend(graph: Graph, sketches: Sequence[Sketch], most: int) -> Legend:
     """Lay out what is true of the graph, then those signs that the picture uses.
 
     Args:
-        trace: The graph.
+        graph: The graph.
         sketches: The parts that are drawn.
         most: What a full bar of saved bytes means; 0 for no bars.
     """
     letters = int(WIDTH / FACT_SIZE / OF_LATIN)
-    facts = [line for fact in header(trace) for line in textwrap.wrap(fact, letters)]
+    facts = [line for fact in header(graph) for line in textwrap.wrap(fact, letters)]
     entries = [*_entries(sketches, most)]
     markup = [_text(fact, 0, number * LINE) for number, fact in enumerate(facts)]
     for number, (sign, meaning) in enumerate(entries):
@@ -76,7 +76,7 @@ def _entries(sketches: Sequence[Sketch], most: int) -> Iterator[Entry]:
     yield from _alarms([saved for part in parts for saved in part.saved])
 
 
-def _of_several(parts: Sequence["Part"]) -> Iterator[Entry]:
+def _of_several(parts: Sequence[Part]) -> Iterator[Entry]:
     if any(part.node.derivative_order for part in parts):
         yield _orders, "order of the derivative it belongs to"
     if any(part.module is not None for part in parts):
@@ -85,7 +85,7 @@ def _of_several(parts: Sequence["Part"]) -> Iterator[Entry]:
         yield _copies, "×n: n alike; * where they differ"
 
 
-def _alarms(saved: Sequence["SavedTensor"]) -> Iterator[Entry]:
+def _alarms(saved: Sequence[SavedTensor]) -> Iterator[Entry]:
     if any(one.state == "freed" for one in saved):
         yield _box("box freed", CORNER), "freed: another backward fails"
     if any(one.is_modified for one in saved):

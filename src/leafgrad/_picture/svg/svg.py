@@ -12,8 +12,8 @@ from leafgrad._picture import text as graph_text
 from leafgrad._picture.alt_text import description, title
 from leafgrad._picture.layout import Drawing, Link, Point, draw
 from leafgrad._picture.svg.boxes import Sketch, drawn, sketch
-from leafgrad._picture.svg.brackets import Brackets, brackets
-from leafgrad._picture.svg.legend import Legend, head, legend
+from leafgrad._picture.svg.brackets import brackets
+from leafgrad._picture.svg.legend import head, legend
 from leafgrad._picture.svg.style import CLASS, FRAME, FRAME_STYLE, STYLE
 from leafgrad._picture.view import Fold, Picture, picture
 
@@ -26,22 +26,22 @@ MARGIN = 12.0
 HEAD = 6.0
 
 
-def svg(trace: Graph, *, fold: Fold) -> str:
+def svg(graph: Graph, *, fold: Fold) -> str:
     """Draw a graph, or refuse one that is too large to look at."""
-    if fold is False and len(trace.nodes) > MOST_PARTS:
-        raise ValueError(too_large(trace, len(trace.nodes)))
-    shown = picture(trace, fold=fold)
+    if fold is False and len(graph.nodes) > MOST_PARTS:
+        raise ValueError(too_large(graph, len(graph.nodes)))
+    shown = picture(graph, fold=fold)
     if len(shown.parts) > MOST_PARTS:
-        raise ValueError(too_large(trace, len(shown.parts)))
-    return drawing_of(trace, shown).markup
+        raise ValueError(too_large(graph, len(shown.parts)))
+    return drawing_of(graph, shown).markup
 
 
-def too_large(trace: Graph, boxes: int) -> str:
+def too_large(graph: Graph, boxes: int) -> str:
     """Say that a picture has too many boxes, and which fold, if any, leaves few enough."""
     cure = "trace a part of the graph, from a tensor nearer to the leaves"
-    folds: list[Fold] = [True, *["*"] * any(node.module for node in trace.nodes)]
+    folds: list[Fold] = [True, *["*"] * any(node.module for node in graph.nodes)]
     for fold in folds:
-        least = len(picture(trace, fold=fold).parts)
+        least = len(picture(graph, fold=fold).parts)
         if least <= MOST_PARTS:
             cure = f"fold={fold!r} leaves {least}"
             break
@@ -55,22 +55,20 @@ class Drawn:
     sketches: list[Sketch]
     links: list[Link]
     drawing: Drawing
-    beside: Brackets
-    under: Legend
     left: float
     width: float
     markup: Markup
 
 
-def drawing_of(trace: Graph, shown: Picture) -> Drawn:
+def drawing_of(graph: Graph, shown: Picture) -> Drawn:
     """Draw what was chosen to be shown."""
-    sketches = sketches_of(trace, shown)
+    sketches = sketches_of(graph, shown)
     links = links_of(shown)
     drawing = draw([one.box() for one in sketches], links)
     most_bytes = max(one.nbytes for one in sketches)
     beside = brackets(shown, sketches, drawing)
     middle = (drawing.left + drawing.right) / 2
-    under = legend(trace, sketches, most_bytes)
+    under = legend(graph, sketches, most_bytes)
     left = min(drawing.left - beside.width, middle - under.width / 2) - MARGIN
     right = max(drawing.right, middle + under.width / 2) + MARGIN
     # Under the trunk: who sees no more than a part of the picture sees that one.
@@ -78,7 +76,7 @@ def drawing_of(trace: Graph, shown: Picture) -> Drawn:
     height = drawing.height + 3 * MARGIN + under.height
     markup = element(
         "svg",
-        element("title", text(title(trace))),
+        element("title", text(title(graph))),
         element("desc", text(description(shown))),
         element("style", Markup(STYLE)),
         *_ways(drawing),
@@ -102,23 +100,21 @@ def drawing_of(trace: Graph, shown: Picture) -> Drawn:
         sketches=sketches,
         links=links,
         drawing=drawing,
-        beside=beside,
-        under=under,
         left=left,
         width=right - left,
         markup=markup,
     )
 
 
-def html(trace: Graph) -> str:
+def html(graph: Graph) -> str:
     """Show a picture in a notebook, or the text where the picture would be too large."""
-    shown = picture(trace, fold=None)
+    shown = picture(graph, fold=None)
     if len(shown.parts) > MOST_IN_NOTEBOOK:
-        return graph_text.html(trace)
-    return framed(trace, drawing_of(trace, shown))
+        return graph_text.html(graph)
+    return framed(graph, drawing_of(graph, shown))
 
 
-def framed(trace: Graph, whole: Drawn) -> Markup:
+def framed(graph: Graph, whole: Drawn) -> Markup:
     """Frame a picture so that it shrinks a little, or else scrolls from the root on."""
     full, least = coordinate(whole.width), coordinate(whole.width * LEAST_SCALE)
     return element(
@@ -134,7 +130,7 @@ def framed(trace: Graph, whole: Drawn) -> Markup:
         ),
         class_=FRAME,
         role="group",
-        aria_label=title(trace),
+        aria_label=title(graph),
         tabindex="0",  # for the keyboard, which scrolls what is wider than the page
     )
 
@@ -143,21 +139,17 @@ def _moved(x: float, y: float) -> str:
     return f"translate({coordinate(x)} {coordinate(y)})"
 
 
-def sketches_of(trace: Graph, shown: Picture) -> list[Sketch]:
+def sketches_of(graph: Graph, shown: Picture) -> list[Sketch]:
     """Write and measure every part, with room for bars where there is something to compare."""
     arrivals = Counter(place for part in shown.parts for place, _ in part.ways)
-    with_kind = tells_kind(trace)
+    # data types and devices are written only where they differ
+    with_kind = len({(node.dtype, node.device) for node in graph.nodes}) > 1
     nbytes = [bytes_without_parameters(part.saved) for part in shown.parts]
     bars = len({*nbytes} - {0}) > 1
     return [
         sketch(part, with_kind=with_kind, arrivals=arrivals[place], nbytes=kept * bars)
         for place, (part, kept) in enumerate(zip(shown.parts, nbytes, strict=True))
     ]
-
-
-def tells_kind(trace: Graph) -> bool:
-    """Say whether data types and devices differ, so that every box must tell its own."""
-    return len({(node.dtype, node.device) for node in trace.nodes}) > 1
 
 
 def links_of(shown: Picture) -> list[Link]:
