@@ -371,34 +371,29 @@ def results_of_all_kinds() -> list[torch.Tensor]:
     return results + freed
 
 
-def told_one_by_one(slot: Slot) -> _autograd.SavedFacts:
+def told_one_by_one(place: int, slot: Slot) -> tuple[object, ...]:
     if slot.tensor is None:
-        return _autograd.SavedFacts(slot.name, slot.state)
+        return place, None, None, slot.name, slot.state, *[None] * 7
+    (storage, _) = _autograd.storage(slot.tensor) or (None, None)
     _, (shape, dtype, device, nbytes, is_own) = facts(slot.tensor)
     if slot.state == "packed":
         shape = dtype = None
     seen = shape, dtype, device, nbytes, is_own
-    return _autograd.SavedFacts(
-        slot.name, slot.state, *seen, slot.saved_version, slot.current_version
-    )
+    versions = slot.saved_version, slot.current_version
+    return place, storage, storage, slot.name, slot.state, *seen, *versions
 
 
 def test_what_many_nodes_saved_is_what_their_slots_tell_one_by_one() -> None:
     results = results_of_all_kinds()
     nodes = [*map(recorded, results)]
     slots = [(place, s) for place, node in enumerate(nodes) for s in _autograd.saved_slots(node)]
-    places, found_storages, told, _ = _autograd.saved_facts(nodes, ())
-    found = [*zip(places, found_storages, _autograd.facts_of(told), strict=True)]
-    assert [(place, told) for place, _, told in found] == [
-        (p, told_one_by_one(s)) for p, s in slots
+    read = _autograd.read_saved(nodes, ())
+    assert read == [told_one_by_one(place, slot) for place, slot in slots]
+    assert {one.state for one in read} == {"live", "packed", "freed"}
+    modified = [
+        one for one in read if one.state == "live" and one.saved_version != one.current_version
     ]
-    storages = [
-        None if s.tensor is None else (_autograd.storage(s.tensor) or [None])[0] for _, s in slots
-    ]
-    assert found_storages == storages
-    assert {told[1] for _, _, told in found} == {"live", "packed", "freed"}
-    modified = [told for _, _, told in found if told[1] == "live" and told[-1] != told[-2]]
-    assert [(told[0], told[-2:]) for told in modified if told[-2] is not None] == [
+    assert [(one.name, one[-2:]) for one in modified if one.saved_version is not None] == [
         ("self", (0, 1)),
         ("result", (0, 1)),
     ]

@@ -195,8 +195,8 @@ def test_symbolic_bytes_are_no_number_and_not_settled() -> None:
     y = symbolic(environment).requires_grad_().sin()
     _, (*_, nbytes, _) = facts(y)
     assert nbytes is None
-    _, _, (told,), _ = _autograd.saved_facts([_autograd.gradient_edge(y)[0]], ())  # type: ignore[index]
-    assert told[:2] == ("self", "live")
+    (kept,) = _autograd.read_saved([_autograd.gradient_edge(y)[0]], ())  # type: ignore[index]
+    assert (kept.name, kept.state) == ("self", "live")
     assert environment.guards == []
 
 

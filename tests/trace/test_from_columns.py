@@ -1,4 +1,4 @@
-"""Values made in bulk are as good as those that their own constructor makes."""
+"""Values made from columns are as good as those that their own constructor makes."""
 
 import pickle
 from dataclasses import FrozenInstanceError, replace
@@ -6,11 +6,11 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 from leafgrad import TracedEdge
-from leafgrad._trace.bulk import in_bulk
+from leafgrad._trace.reader import from_columns
 
 
-def test_values_made_in_bulk_equal_those_made_one_by_one() -> None:
-    made = in_bulk(
+def test_values_made_from_columns_equal_those_made_one_by_one() -> None:
+    made = from_columns(
         TracedEdge, 2, source=[0, 1], target=iter([1, None]), input_nr=(0, 2), output_nr=range(2)
     )
     assert made == [
@@ -19,8 +19,8 @@ def test_values_made_in_bulk_equal_those_made_one_by_one() -> None:
     ]
 
 
-def test_a_value_made_in_bulk_is_frozen_hashed_pickled_and_replaced_as_any_other() -> None:
-    (made,) = in_bulk(TracedEdge, 1, source=[0], target=[1], input_nr=[0], output_nr=[0])
+def test_a_value_made_from_columns_is_frozen_hashed_pickled_and_replaced_as_any_other() -> None:
+    (made,) = from_columns(TracedEdge, 1, source=[0], target=[1], input_nr=[0], output_nr=[0])
     assert pickle.loads(pickle.dumps(made)) == made
     assert hash(made) == hash(TracedEdge(source=0, target=1, input_nr=0, output_nr=0))
     assert replace(made, target=None).target is None
@@ -29,6 +29,6 @@ def test_a_value_made_in_bulk_is_frozen_hashed_pickled_and_replaced_as_any_other
 
 
 def test_a_field_without_column_and_default_is_not_made_up() -> None:
-    (made,) = in_bulk(TracedEdge, 1, source=[0])
+    (made,) = from_columns(TracedEdge, 1, source=[0])
     with pytest.raises(AttributeError, match="target"):
         _ = made.target

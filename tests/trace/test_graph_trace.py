@@ -1,5 +1,6 @@
 """A trace as a value: what follows from its nodes, and the forms that it takes."""
 
+import copy
 import json
 import pickle
 from dataclasses import FrozenInstanceError, replace
@@ -52,10 +53,15 @@ def test_a_trace_cannot_be_changed() -> None:
         trace.nodes[0].name = "other"
 
 
-def test_a_trace_can_be_pickled_before_and_after_its_nodes_were_asked_for() -> None:
+def test_a_trace_can_be_pickled_before_and_after_it_was_looked_at() -> None:
     trace = example()
     untouched = pickle.dumps(trace)
-    assert pickle.loads(untouched) == trace == pickle.loads(pickle.dumps(trace))
+    assert str(trace.memory)
+    restored, looked_at = pickle.loads(untouched), pickle.loads(pickle.dumps(trace))
+    assert restored == trace == looked_at
+    assert hash(restored) == hash(trace) == hash(looked_at)
+    assert restored.roots[0] is restored.nodes[0]
+    assert copy.deepcopy(trace) == copy.copy(trace) == trace
 
 
 def test_the_nodes_are_made_once() -> None:

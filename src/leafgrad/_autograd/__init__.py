@@ -68,10 +68,8 @@ from leafgrad._autograd.parameter_creation import watched_parameters
 from leafgrad._autograd.path import Path, edge, gradient_edge, has_accumulator, path_between
 from leafgrad._autograd.saved import (
     SavedFacts,
-    Told,
-    facts_of,
     keeps_detached,
-    saved_facts,
+    read_saved,
     saved_slots,
 )
 from leafgrad._autograd.tensor import (

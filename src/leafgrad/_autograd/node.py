@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -61,50 +59,37 @@ def _forward_output(output: Any) -> ForwardOutput:
     return ForwardOutput(_output_shape(output), output.dtype, output.device)
 
 
-Outputs = list[tuple[ForwardOutput, ...]]
+Outputs = tuple[tuple[tuple[int | str, ...] | None, ...], torch.dtype, torch.device]
 
 
-def outputs_of(nodes: Iterable[Any]) -> Callable[[], Outputs]:
-    """Read what `forward_outputs` tells of many nodes; what is the same becomes one value.
+def outputs_of(nodes: Iterable[Any]) -> list[Outputs]:
+    """Return for each node the shapes of all outputs, and dtype and device of the first one.
 
-    PyTorch gives a copy of what a node knows, which holds no tensor, so that it can be told when
-    somebody asks. Symbolic sizes are told at once: their environment would live on, and learn.
+    What is the same becomes one value.
     """
-    copies = []
-    for node in nodes:
-        copy = node._input_metadata
-        if len(copy) == 1:  # as nearly always; a tuple is for the garbage collector to look at
-            (copy,) = copy
-        copies.append(copy)
-    if "torch.fx.experimental.symbolic_shapes" not in sys.modules:
-        return partial(_told, copies)
-    told = _told(copies)
-    return lambda: told
-
-
-def _told(copies: Iterable[Any]) -> Outputs:
-    """Tell what many nodes know, each of one output or of a tuple of them."""
     known = _Known()
     found = []
-    for copy in copies:
+    for node in nodes:
         try:
+            (copy,) = node._input_metadata
             found.append(known[tuple(_shape(copy)), _dtype(copy), _device(copy)])
-        except (RuntimeError, TypeError):  # a nested one, sizes without a hash, several
-            several = copy if isinstance(copy, tuple) else (copy,)
-            outputs = tuple([_forward_output(output) for output in several])
-            found.append(known.setdefault(outputs, outputs))
+        except (RuntimeError, TypeError, ValueError):  # nested, sizes without a hash, several
+            outputs = forward_outputs(node)
+            shapes = tuple([output.shape for output in outputs])
+            told = shapes, outputs[0].dtype, outputs[0].device
+            found.append(known.setdefault(told, told))
     return found
 
 
-class _Known(dict[tuple[Any, ...], tuple[ForwardOutput, ...]]):
+class _Known(dict[tuple[Any, ...], Outputs]):
     """What nodes told before, by what it is.
 
     A size that is no number has no hash or, in a ragged tensor, equals no number.
     """
 
-    def __missing__(self, told: tuple[Any, ...]) -> tuple[ForwardOutput, ...]:
+    def __missing__(self, told: tuple[Any, ...]) -> Outputs:
         sizes, dtype, device = told
-        return self.setdefault(told, (ForwardOutput(extents(sizes), dtype, device),))
+        return self.setdefault(told, ((extents(sizes),), dtype, device))
 
 
 # Calling what reads an attribute takes less time than reading the attribute.

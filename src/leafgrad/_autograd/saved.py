@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -57,54 +57,44 @@ def saved_slots(node: Node) -> tuple[Slot, ...]:
 
 
 class SavedFacts(NamedTuple):
-    """What a slot tells, but for its node and its storage; see `SavedTensor`."""
+    """What a slot tells, in values that keep nothing alive; see `SavedTensor`.
 
+    Attributes:
+        node: The place of its node among those that are read.
+        storage: The identity of its storage, None where there is no single one.
+        written: The identity by which writes into it are known. A tensor that wraps others has no
+            memory of its own, but is written into all the same.
+    """
+
+    node: int
+    storage: int | None
+    written: int | None
     name: str
     state: State
-    shape: tuple[int | str, ...] | None = None
-    dtype: torch.dtype | None = None
-    device: torch.device | None = None
-    nbytes: int | None = None
-    is_parameter: bool | None = None
-    saved_version: int | None = None
-    current_version: int | None = None
+    shape: tuple[int | str, ...] | None
+    dtype: torch.dtype | None
+    device: torch.device | None
+    nbytes: int | None
+    is_parameter: bool | None
+    saved_version: int | None
+    current_version: int | None
 
 
-Told = tuple[Any, ...]
+Row = tuple[Any, ...]
 
 
-def facts_of(told: Iterable[Told]) -> list[SavedFacts]:
-    """Give names to what `saved_facts` read, and sizes as numbers; equal facts become one value."""
-    known = _Facts()
-    return [known[one] for one in told]
+def read_saved(nodes: Sequence[Node], parameters: Container[int | None]) -> list[SavedFacts]:
+    """Read what many nodes saved, node by node, as `saved_slots` does of one.
 
-
-class _Facts(dict[Told, SavedFacts]):
-    def __missing__(self, told: Told) -> SavedFacts:
-        name, state, sizes, *rest = told
-        shape = extents(sizes) if type(sizes) is torch.Size else sizes
-        return self.setdefault(told, SavedFacts(name, state, shape, *rest))
-
-
-def saved_facts(
-    nodes: Sequence[Node], parameters: Container[int | None]
-) -> tuple[list[int], list[int | None], list[Told], dict[int, int]]:
-    """Read what many nodes saved, as `saved_slots` does, into values that keep nothing alive.
-
-    Gives in columns the places of the nodes, the identities of the storages and all else, for
-    `facts_of`. A storage among `parameters` is a parameter's, whatever shows it. A tensor that
-    wraps others has no memory of its own and is followed by a row for each of them; what writes
-    into it know of it is given apart, by its own row.
+    A storage among `parameters` is a parameter's, whatever shows it. What a tensor wraps follows
+    it, with facts of its own.
 
     Nearly all slots hold one tensor, as it is, that is no subclass's. To read these is most of what
     it takes to read a graph, so it takes as few steps as it can, and whatever stands in the way of
     one of them says that a slot is of another kind.
     """
-    share = dict[Told, Told]().setdefault
-    places: list[int] = []
-    storages: list[int | None] = []
-    facts: list[Told] = []
-    wrappers: dict[int, int] = {}
+    rows: list[Row] = []
+    shapes = _Shapes()
     for place, node in enumerate(nodes):
         for raw, public, name in _SLOTS[type(node)]:
             try:
@@ -121,22 +111,20 @@ def saved_facts(
                     or hasattr(kept, "_is_param")
                     or ((base := kept._base) is not None and is_parameter(base))
                 )
-                shape, dtype, device = kept.shape, kept.dtype, kept.device
-                told = name, "live", shape, dtype, device, nbytes, is_own, expected, current
-                facts.append(share(told, told))
-                places.append(place)
-                storages.append(storage)
+                tensor = shapes[kept.shape], kept.dtype, kept.device, nbytes, is_own
+                row = place, storage, storage, name, "live", *tensor, expected, current
+                rows.append(row)
             except _OF_ANOTHER_KIND:
                 for slot in _slots_of(node, raw, public, name):
-                    kept = slot.tensor
-                    inside = None if kept is None else inner_tensors(kept)
-                    if inside:
-                        wrappers[len(places)] = address_of_storage(kept)
-                    for identity, told in _rows(slot, inside, parameters):
-                        facts.append(share(told, told))
-                        places.append(place)
-                        storages.append(identity)
-    return places, storages, facts, wrappers
+                    rows += ((place, *row) for row in _rows(slot, parameters))
+    return [*map(SavedFacts._make, rows)]
+
+
+class _Shapes(dict[torch.Size, tuple[int | str, ...]]):
+    """Shapes by what PyTorch has for them: many tensors have the same."""
+
+    def __missing__(self, sizes: torch.Size) -> tuple[int | str, ...]:
+        return self.setdefault(sizes, extents(sizes))
 
 
 _ARE_PARAMETERS: dict[Any, bool] = {torch.Tensor: False, torch.nn.Parameter: True}
@@ -160,38 +148,30 @@ def _held(node: Node, raw: str) -> Any:
         return None
 
 
-Inside = Sequence[tuple[str, torch.Tensor]] | None
+def _rows(slot: Slot, parameters: Container[int | None]) -> Iterator[Row]:
+    """Yield what a slot tells and, in rows of their own, what the tensors tell that it wraps.
 
-
-def _rows(
-    slot: Slot, inside: Inside, parameters: Container[int | None]
-) -> Iterator[tuple[int | None, Told]]:
-    """Tell what a slot shows and, in rows of their own, what the tensors tell that this one wraps.
-
-    A tensor that wraps others gives 0 for its bytes, and None where it does not show the others.
+    Of a packed slot, shape and dtype are those of something else. A tensor that wraps others has 0
+    for its bytes, and None where it does not show the others.
     """
-    storage, told = _told_of(slot, parameters)
-    if inside is None:
-        yield storage, told
+    name, state, tensor, *versions = slot
+    if tensor is None:
+        yield None, None, name, state, *_NOTHING, *versions
         return
-    name, state, shape, dtype, device, _, is_own, *versions = told
-    yield None, (name, state, shape, dtype, device, 0 if inside else None, is_own, *versions)
-    for path, tensor in inside:
-        storage, (*seen, nbytes, is_parameters) = facts(tensor, parameters)
+    storage, (shape, dtype, device, nbytes, is_own) = facts(tensor, parameters)
+    if state == "packed":
+        shape = dtype = None
+    inside = inner_tensors(tensor)
+    if inside is None:
+        yield storage, storage, name, state, shape, dtype, device, nbytes, is_own, *versions
+        return
+    written, nbytes = (address_of_storage(tensor), 0) if inside else (None, None)
+    yield None, written, name, state, shape, dtype, device, nbytes, is_own, *versions
+    for path, part in inside:
+        storage, (*seen, nbytes, is_parameters) = facts(part, parameters)
         if nbytes != 0:
             is_theirs = is_own or is_parameters
-            yield storage, (f"{name}{path}", state, *seen, nbytes, is_theirs, None, None)
-
-
-def _told_of(slot: Slot, parameters: Container[int | None]) -> tuple[int | None, Told]:
-    """Tell what a slot shows; of a packed one, shape and dtype are those of something else."""
-    name, state, tensor, expected, current = slot
-    if tensor is None:
-        return None, (name, state, *_NOTHING, None, None)
-    storage, shown = facts(tensor, parameters)
-    if state == "packed":
-        shown = None, None, *shown[2:]
-    return storage, (name, state, *shown, expected, current)
+            yield storage, storage, f"{name}{path}", state, *seen, nbytes, is_theirs, None, None
 
 
 _NOTHING: Facts = (None,) * 5

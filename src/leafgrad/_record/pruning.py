@@ -16,9 +16,9 @@ def first_saved_versions(nodes: Sequence[Node]) -> dict[int, int]:
     """Return for each storage that nodes saved the lowest version at which one of them did."""
     lowest: dict[int, int] = {}
     with _autograd.unobserved():
-        _, storages, facts, wrappers = _autograd.saved_facts(nodes, ())
-    for row, (storage, told) in enumerate(zip(storages, facts, strict=True)):
-        identity, saved = wrappers.get(row, storage), told[-2]
+        kept = _autograd.read_saved(nodes, ())
+    for tensor in kept:
+        identity, saved = tensor.written, tensor.saved_version
         if identity is not None and saved is not None:
             lowest[identity] = min(saved, lowest.get(identity, saved))
     return lowest

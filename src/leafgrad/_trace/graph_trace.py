@@ -3,7 +3,7 @@
 import json
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from leafgrad._graph.diff import GraphDiff, diff_of
 from leafgrad._graph.graph import Graph
@@ -12,7 +12,6 @@ from leafgrad._picture import dot, mermaid, networkx, text
 from leafgrad._picture.html import page
 from leafgrad._picture.svg import svg
 from leafgrad._steps.steps import BackwardSteps, steps_of
-from leafgrad._trace.columns import Reading
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -26,25 +25,7 @@ class GraphTrace(Graph):
         roots: The nodes at which a backward from the outputs would start.
     """
 
-    if TYPE_CHECKING:
-        pass  # to a type checker, __getattr__ would say that every attribute exists
-    else:
-
-        def __getattr__(self, name: str) -> Any:
-            """Make the nodes."""
-            reading = self.__dict__.get("_reading") if name in {"nodes", "roots"} else None
-            if reading is None:
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            made = dict(zip(("nodes", "roots"), reading.nodes_and_roots(), strict=True))
-            self.__dict__.update(made)
-            self.__dict__.pop("_reading", None)  # another thread may have come first
-            return made[name]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Give nodes and roots to whoever copies the trace or sends it to another process."""
-        return {"nodes": self.nodes, "roots": self.roots}
-
-    def diff(self, other: "GraphTrace") -> GraphDiff:
+    def diff(self, other: Self) -> GraphDiff:
         """Compare this trace with another one, as of the same model computed in another way.
 
         Args:
@@ -130,7 +111,7 @@ class GraphTrace(Graph):
         return json.dumps(self.to_dict(), indent=indent)
 
     @classmethod
-    def from_json(cls, text: str) -> "GraphTrace":
+    def from_json(cls, text: str) -> Self:
         """Read a graph that `to_json` has written.
 
         Args:
@@ -300,10 +281,3 @@ class GraphTrace(Graph):
 
     def _repr_html_(self) -> str:
         return svg.html(self)
-
-
-def trace_of(reading: Reading) -> GraphTrace:
-    """Make a trace whose nodes are made when they are first asked for."""
-    trace = GraphTrace.__new__(GraphTrace)
-    trace.__dict__["_reading"] = reading
-    return trace

@@ -10,12 +10,7 @@ from leafgrad._graph.nodes import TracedNode
 Nodes = tuple[TracedNode, ...]
 
 
-def as_they_are(nodes: Nodes) -> Nodes:
-    """Say nothing of modules that is not known already."""
-    return nodes
-
-
-def with_inferred_modules(nodes: Nodes, roots: Collection[str] = ("",)) -> Nodes:
+def infer_modules(nodes: Nodes, roots: Collection[str]) -> Nodes:
     """Say of each node which module it is taken to belong to.
 
     A node that uses a parameter belongs to the module that has it, and what was made between the
@@ -31,7 +26,7 @@ def with_inferred_modules(nodes: Nodes, roots: Collection[str] = ("",)) -> Nodes
     return tuple(_with_module(node, known.get(node.index)) for node in nodes)
 
 
-def with_owners(nodes: Nodes, roots: Collection[str] = ("",)) -> Nodes:
+def name_leaf_modules(nodes: Nodes, roots: Collection[str]) -> Nodes:
     """Say of each leaf with a name which module has it, the first of several."""
     return tuple(
         replace(node, module=_owner(node))

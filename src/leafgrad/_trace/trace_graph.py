@@ -1,7 +1,6 @@
 """Tracing: from live outputs to a `GraphTrace`."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,11 +10,10 @@ from leafgrad._arguments.names import named_modules, named_tensors
 from leafgrad._arguments.outputs import iter_outputs, root_nodes, unwrap_functorch
 from leafgrad._arguments.signature import public_function
 from leafgrad._record.record import Recording, log_of
-from leafgrad._trace.columns import Saved
 from leafgrad._trace.gradients import Weights, with_gradients
-from leafgrad._trace.graph_trace import GraphTrace, trace_of
-from leafgrad._trace.modules import Nodes, as_they_are, with_inferred_modules, with_owners
-from leafgrad._trace.reader import Reader
+from leafgrad._trace.graph_trace import GraphTrace
+from leafgrad._trace.modules import infer_modules, name_leaf_modules
+from leafgrad._trace.reader import GraphReader
 from leafgrad._trace.values import with_values
 
 
@@ -108,32 +106,22 @@ def trace_graph(
         named = [(name, unwrap_functorch(tensor)) for name, tensor in named_tensors(names)]
         ends = [unwrap_functorch(end) for end in iter_outputs(outputs)]
         roots = root_nodes(ends)
-        numbers, wiring = _autograd.survey(roots)
         unnamed = [(None, end) for end in ends if isinstance(end, torch.Tensor)]
         tensors = [*named, *unnamed]
         modules = named_modules(names)
-        reader = Reader(numbers, tensors, log, modules)
+        reader = GraphReader(roots, tensors)
         if isinstance(names, Mapping):
             _check_attached(dict(named), [*reader.leaves.values()])
-        kept = reader.saved() if saved else Saved()
-        reading = reader.read(wiring, kept, _completion(tuple(modules), recording))
-        if not (values or gradients):
-            return trace_of(reading)
-        graph = _autograd.walk(roots)
-        traced, starts = reading.nodes_and_roots()
-        places = [start.index for start in starts]
+        nodes = reader.read(log, modules, saved=saved)
+        if modules:
+            infer = infer_modules if recording is None else name_leaf_modules
+            nodes = infer(nodes, modules)
+        graph = _autograd.walk(roots) if values or gradients else {}
         if values:
-            traced = with_values(traced, places, graph, tensors, log)
+            nodes = with_values(nodes, reader.roots, graph, tensors, log)
     if gradients:
-        traced = with_gradients(traced, places, graph, ends, grad_outputs)
-    return GraphTrace(nodes=traced, roots=tuple(traced[place] for place in places))
-
-
-def _completion(modules: tuple[str, ...], recording: Recording | None) -> Callable[[Nodes], Nodes]:
-    """Choose what is said of modules beyond what was recorded."""
-    if not modules:
-        return as_they_are
-    return partial(with_inferred_modules if recording is None else with_owners, roots=modules)
+        nodes = with_gradients(nodes, reader.roots, graph, ends, grad_outputs)
+    return GraphTrace(nodes=nodes, roots=tuple([nodes[place] for place in reader.roots]))
 
 
 def _check_attached(named: Mapping[str, torch.Tensor], leaves: Sequence[torch.Tensor]) -> None:
