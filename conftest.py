@@ -7,7 +7,8 @@ import hypothesis
 import pytest
 import torch
 
-collect_ignore = ["docs/_build", "docs/_extensions", "docs/conf.py"]  # of docs, the pages are tests
+# Of docs, the pages are tests.
+collect_ignore = ["docs/_build", "docs/_extensions", "docs/_faults.py", "docs/conf.py"]
 
 hypothesis.settings.register_profile("leafgrad", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("leafgrad")
