@@ -9,7 +9,8 @@ import hypothesis
 import pytest
 import torch
 
-collect_ignore = ["docs/_build", "docs/_extensions", "docs/conf.py"]  # of docs, the pages are tests
+# Of docs, the pages are tests.
+collect_ignore = ["docs/_build", "docs/_extensions", "docs/_faults.py", "docs/conf.py"]
 
 MEASURING = Path(__file__).parent / "tests" / "measuring"
 if coverage.Coverage.current() is not None:  # for the processes that tests start

@@ -26,6 +26,7 @@ class Config:
     documents: Mapping[str, str] = dataclasses.field(default_factory=dict)
     versions: str | None = None
     mutants: str | None = None
+    faults: str | None = None
     blunt: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def files(self) -> list[Path]:
@@ -145,5 +146,6 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "documents": ("a table of titles", _is_mapping),
     "versions": ("a folder", lambda value: isinstance(value, str)),
     "mutants": ("a file", lambda value: isinstance(value, str)),
+    "faults": ("a file", lambda value: isinstance(value, str)),
     "blunt": ("a table of reasons", lambda value: _is_mapping(value) and all(value.values())),
 }

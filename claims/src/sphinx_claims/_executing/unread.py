@@ -109,7 +109,7 @@ def _is_false(value: Any) -> bool:
     if isinstance(value, bool):
         return not value
     try:
-        is_mask = str(getattr(value, "dtype", "")) in {"bool", "torch.bool"}
+        is_mask = str(getattr(value, "dtype", "")).rpartition(".")[2] == "bool"
         return is_mask and not bool(value.all())
     except Exception:  # noqa: BLE001 - whatever an array of the page cannot do
         return False

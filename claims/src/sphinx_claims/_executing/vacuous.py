@@ -66,7 +66,7 @@ class Vacuous:
     def masked(self, line: int, text: str, value: Any, mask: Any) -> Any:
         """Return `value[mask]`, and look whether the mask hides NaN."""
         shown = value[mask]
-        is_mask = str(getattr(mask, "dtype", "")) in {"bool", "torch.bool"}
+        is_mask = str(getattr(mask, "dtype", "")).rpartition(".")[2] == "bool"
         if is_mask and _is_nan(value, at_all=True) and not _is_nan(shown, at_all=True):
             self._note(line, f"{text} leaves out NaN: assert how much of it is NaN as well")
         return shown
@@ -145,7 +145,7 @@ class _Attending(ast.NodeTransformer):
         return node  # what it says is said whenever it is called
 
     def _all(self, node: ast.Call) -> None:
-        """Look at what `all(values)`, `torch.all(values)` or `values.all()` is about."""
+        """Look at what `all(values)`, `numpy.all(values)` or `values.all()` is about."""
         if node.args:
             if not isinstance(node.args[0], ast.List | ast.Tuple | ast.Starred):
                 node.args[0] = self._look("some", node.args[0])

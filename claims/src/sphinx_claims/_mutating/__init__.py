@@ -1,1 +1,1 @@
-"""Whether a claim can fail: its evidence changed, and PyTorch beneath it."""
+"""Whether a claim can fail: its evidence changed, and the package beneath it."""

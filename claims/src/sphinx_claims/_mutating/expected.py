@@ -33,7 +33,7 @@ class Roles:
         """Say whether a constant is checked or a part of the subject; None for a tolerance.
 
         Checked is what stands beside an operator or in one call there, as in
-        `x.grad == torch.tensor(6.0)`. Attributes, options, indices, calls of calls, and calls
+        `x.grad == array(6.0)`. Attributes, options, indices, calls of calls, and calls
         that are compared with a constant are all about the subject.
         """
         role: Group = "subject" if self.test_of(node) is None else "check"

@@ -13,21 +13,27 @@ from sphinx_claims._judging.verdict import judge
 from sphinx_claims._mutating.copy import in_copy
 from sphinx_claims._mutating.mutants import Mutant, mutants, names_needed
 from sphinx_claims._mutating.sharpness import ALIVE, Fate, MutatedClaim
-from sphinx_claims._mutating.world import World, watch
 from sphinx_claims._page import Cell, Claim, Page, Step
 from sphinx_claims._record import Check, Record
+from sphinx_claims.faults import Fault, read_faults, watch
 
 Ran = tuple[Step, Record]
 
 
 def mutate_page(
-    page: Page, directory: Path, claims: Collection[str], seconds: float, tally: Path
+    page: Page,
+    directory: Path,
+    claims: Collection[str],
+    seconds: float,
+    tally: Path,
+    faults: Path | None,
 ) -> Iterator[MutatedClaim]:
     """Execute `page` in `directory`; mutate `claims` of it, each mutant for at most `seconds`.
 
-    The file `tally` grows by one character for each mutant.
+    The file `tally` grows by one character for each mutant, and `faults` is a module of faults.
     """
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # no copy could use what this process has started
+    known, subjects = read_faults(faults)
     os.chdir(directory)
     remember_lines(page)
     room = Room(page.path)
@@ -41,7 +47,14 @@ def mutate_page(
             steps = [step for step in waiting if step.line in span]
             del waiting[: len(steps)]
             evidence = _Evidence(
-                path=page.path, above=above, claim=claim, room=room, limit=seconds, tally=tally
+                path=page.path,
+                above=above,
+                claim=claim,
+                room=room,
+                limit=seconds,
+                tally=tally,
+                faults=known,
+                subjects=subjects,
             )
             yield dataclasses.replace(evidence.mutated(steps), digest=digest(page, claim))
             above += evidence.done
@@ -57,20 +70,20 @@ class _Evidence:
     room: Room
     limit: float
     tally: Path
+    faults: Sequence[Fault]
+    subjects: tuple[type, ...]
     done: list[Ran] = dataclasses.field(default_factory=list)
 
     def mutated(self, steps: Sequence[Step]) -> MutatedClaim:
         """Execute `steps`, and before each of them all that changes it, in copies."""
-        from sphinx_claims._mutating.worlds import WORLDS  # noqa: PLC0415 - it imports torch
-
         start = time.monotonic()
         control = self._said(lambda: self._end(steps))
         if control != ALIVE:
             return MutatedClaim(claim=self.claim, fault=f"fails in a copy ({control})")
         self.limit = min(self.limit, 1 + 10 * (time.monotonic() - start))
-        used = self._said(lambda: self._watched(steps, WORLDS)).split("\n")
-        fates = [self._in_world(world, steps) for world in WORLDS if world.name in used]
-        fates += [self._with_input(name, steps) for name in _tensors(names_needed(steps))]
+        used = self._said(lambda: self._watched(steps)).split("\n")
+        fates = [self._with_fault(fault, steps) for fault in self.faults if fault.name in used]
+        fates += [self._with_input(name, steps) for name in self._subjects(steps)]
         for index, changes in enumerate(mutants(steps)):
             fates += [self._changed(mutant, steps[index + 1 :]) for mutant in changes]
             self.done.append((steps[index], self.room.run(steps[index])))
@@ -78,16 +91,23 @@ class _Evidence:
             return MutatedClaim(claim=self.claim, fault="is not true once its mutants were tried")
         return MutatedClaim(claim=self.claim, fates=tuple(fates))
 
-    def _in_world(self, world: World, steps: Sequence[Step]) -> Fate:
+    def _with_fault(self, fault: Fault, steps: Sequence[Step]) -> Fate:
         def end() -> str:
-            world.enter()
+            fault.plant()
             return self._end(steps)
 
-        words = f"a world where {world.name}"
-        return Fate(line=self.claim.line, group="world", words=words, end=self._said(end))
+        words = f"that {fault.name}"
+        return Fate(line=self.claim.line, group="fault", words=words, end=self._said(end))
+
+    def _subjects(self, steps: Sequence[Step]) -> Iterator[str]:
+        """Yield the names that `steps` need and under which the page has a subject."""
+        namespace = vars(sys.modules["__main__"])
+        for name in names_needed(steps):
+            if isinstance(namespace.get(name), self.subjects):
+                yield name
 
     def _with_input(self, name: str, steps: Sequence[Step]) -> Fate:
-        """Let the evidence find another tensor than the one that was made above the claim."""
+        """Let the evidence find another value than the one that was made above the claim."""
         other = f"{name} + 1"
         before = Cell(line=self.claim.line, fence=self.claim.line, source=f"{name} = {other}")
         end = self._said(lambda: self._end([before, *steps]))
@@ -105,9 +125,9 @@ class _Evidence:
             tally.write(".")
         return said
 
-    def _watched(self, steps: Sequence[Step], worlds: Sequence[World]) -> str:
-        """Execute `steps` as they are; return the names of the worlds that could change them."""
-        used = watch(worlds)
+    def _watched(self, steps: Sequence[Step]) -> str:
+        """Execute `steps` as they are; return the names of the faults that could change them."""
+        used = watch(self.faults)
         for step in steps:  # to the end: a warning that is watched looks as if it were another
             self.room.run(step)
         return "\n".join(used)
@@ -146,14 +166,6 @@ def _is_stray(check: Check) -> bool:
     """Tell whether a cell raised an exception of quite another type than it declares."""
     declared = check.text.partition(":")[0].strip().rpartition(".")[2]
     return check.kind == "raises" and not check.found.startswith(("nothing", declared))
-
-
-def _tensors(names: Sequence[str]) -> list[str]:
-    """List those of `names` under which the page has a tensor."""
-    from torch import Tensor  # noqa: PLC0415 - only the pages' own processes import it
-
-    namespace = vars(sys.modules["__main__"])
-    return [name for name in names if isinstance(namespace.get(name), Tensor)]
 
 
 def _forget_output() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 
-from sphinx_claims._config import Config
+from sphinx_claims._config import TABLE, Config
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.site import judge_page, read_pages
 from sphinx_claims._mutating.mutate import mutate_page
@@ -47,6 +47,8 @@ def mutated_pages(
 
     All the while, `counted` is told how many mutants there were.
     """
+    if (file := _faults(config)) and not file.is_file():
+        raise ValueError(f"faults in {TABLE} must be a file, and {config.faults} is none")
     pages = [page for page in read_pages(files, config) if page.claims]
     pages.sort(key=lambda page: len(page.steps), reverse=True)
     with (
@@ -72,7 +74,9 @@ def _mutated(page: Page, config: Config, workers: Workers, made: Path) -> Mutate
     folder = (config.root / page.path).parent
     true = frozenset(claim.claim.id for claim in verdict.claims if not claim.is_skipped)
     limit = 1 + 10 * verdict.seconds
-    outcome = workers.run(mutate_page, page, folder, true, limit, made, seconds=_FOREVER)
+    outcome = workers.run(
+        mutate_page, page, folder, true, limit, made, _faults(config), seconds=_FOREVER
+    )
     failed = () if outcome.failure is None else (Problem(1, f"no mutants: {outcome.failure}"),)
     return MutatedPage(
         path=page.path,
@@ -80,6 +84,10 @@ def _mutated(page: Page, config: Config, workers: Workers, made: Path) -> Mutate
         problems=failed,
         seconds=time.monotonic() - start,
     )
+
+
+def _faults(config: Config) -> Path | None:
+    return None if config.faults is None else config.root / config.faults
 
 
 def _counted(number: int) -> None:

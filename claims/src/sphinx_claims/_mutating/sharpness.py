@@ -13,7 +13,7 @@ ALIVE = "alive"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Fate:
-    """One mutant in words, of the group check, subject or world, and how it ended."""
+    """One mutant in words, of the group check, subject or fault, and how it ended."""
 
     line: int
     group: str

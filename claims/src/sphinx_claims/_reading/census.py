@@ -20,7 +20,8 @@ _TRACEBACK = re.compile(r"^[ \t]*Traceback \(most recent call last\)", re.MULTIL
 
 _DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.With, ast.AsyncWith)
 _BLOCKS = (*_DEFINES, ast.ImportFrom, ast.Assert, ast.If, ast.Try, ast.For, ast.While)
-_PACKAGES = sys.stdlib_module_names | {"jax", "leafgrad", "np", "numpy", "pandas", "pd", "torch"}
+_FAMOUS = {"jax", "np", "numpy", "pandas", "pd", "polars", "scipy", "torch"}
+_PACKAGES = sys.stdlib_module_names | _FAMOUS
 _ACTS = (*_BLOCKS, ast.Import)
 _BINDS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Delete, ast.Raise)
 _FORMULA = (
@@ -93,7 +94,7 @@ def _is_hardly_foreign(node: ast.AST) -> bool:
         case ast.Import():
             return any(alias.name.partition(".")[0] in _PACKAGES for alias in node.names)
         case ast.Attribute(value=ast.Name(id=name)):
-            return name in _PACKAGES - sys.stdlib_module_names
+            return name in _FAMOUS
         case ast.Call():
             return any(keyword.arg for keyword in node.keywords)
     return isinstance(node, _BLOCKS)

@@ -5,7 +5,7 @@ import re
 
 _FIGURE = r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?"
 _PRINTED = re.compile(
-    r"Traceback \(most recent call last\)|(?:tensor|array|DataFrame|Series)\(|torch\.Size\("
+    r"Traceback \(most recent call last\)|(?:tensor|array|DataFrame|Series)\(|(?:\w+\.)?Size\("
     r"|Parameter containing:|(?:Name: .*, )?dtype: \w+|\[\d+ rows x \d+ columns\]"
     r"|\W*\d+ (?:passed|failed)\b.* in \d|.* ± .* per loop|(?:Total|Trainable) params: \d"
     r"|<.* (?:object|at 0x[0-9a-f]+).*>|(?:True|False|None|nan)$"

@@ -22,7 +22,7 @@ _SHOWN = re.compile(
             r"(?:True|False)\b",
             rf"None{_END}|(?:[Yy]es|[Nn]o)$",
             "[✓✔✗✘☑☒✅❌❎]",
-            r"(?:tensor|array)\(|Parameter containing:|torch\.Size\(",
+            r"(?:tensor|array)\(|Parameter containing:|(?:\w+\.)?Size\(",
             r"<[A-Za-z_][\w.]*(?: .*)?>",
             r"\w+Backward\d*\b|AccumulateGrad\b",
             rf"(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Warning)\b{_END}",
@@ -32,7 +32,7 @@ _SHOWN = re.compile(
 """What a program prints, at the start of a text."""
 
 _NUMBER = re.compile(rf"[+-]?(?:nan|inf|\d+\.\d*(?:e[+-]?\d+)?){_END}")
-_DTYPE = re.compile(r"torch\.(?:u?int\d+|b?float\d*|double|half|bool|complex\d+|strided)$")
+_DTYPE = re.compile(r"\w+\.(?:u?int\d+|b?float\d*|double|half|bool|complex\d+|strided)$")
 _ARROW = re.compile(r"(?:-+|=+)?>+|→|⇒|⟶")
 _ANNOUNCED = re.compile(
     r"(?:[=≈]+|(?:is|now|prints?|shows?|returns?|gives?|yields?|raises?|warns?|equals?|out(?:put)?"

@@ -1,15 +1,22 @@
-"""Each world is broken in the place that its name tells, and only there."""
+"""Each fault of `docs/_faults.py` breaks what its name tells, and only where it is planted."""
 
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from sphinx_claims._config import Config
+from sphinx_claims._executing.workers import Workers
+from sphinx_claims._judging.site import judge_page
 from sphinx_claims._judging.verdict import PageVerdict
-from sphinx_claims._mutating.world import World
-from sphinx_claims._mutating.worlds import WORLDS
+from sphinx_claims._reading.read import parse_page
+from sphinx_claims.faults import Fault, read_faults
 
 Judge = Callable[[str], PageVerdict]
+
+FILE = Path(__file__).parent.parent / "docs" / "_faults.py"
+FAULTS, _ = read_faults(FILE)
 
 START = """\
 import torch, warnings
@@ -178,25 +185,40 @@ SIGNS = {
 CELL = "```{{code-cell}} python\n{0}\n```\n"
 
 
-@pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
-def test_a_world_is_what_its_name_says(world: World, judge: Judge) -> None:
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
+    config = Config(root=tmp_path_factory.mktemp("faults"), preload=("torch",))
+    with Workers(config.preload) as workers:
+        yield lambda text: judge_page(parse_page(text, "page.md"), config, workers)
+
+
+def test_every_fault_has_a_sign() -> None:
+    assert [fault.name for fault in FAULTS] == [*SIGNS]
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_a_fault_is_what_its_name_says(fault: Fault, judge: Judge) -> None:
     def is_seen(*, after: str = "") -> bool:
-        sign = textwrap.dedent(SIGNS[world.name])
+        sign = textwrap.dedent(SIGNS[fault.name])
         checks = judge(CELL.format(f"{after}\n{START}\n{sign}\nassert it")).checks
         return [check.passed for check in checks] == [True]
 
-    place = f"WORLDS[{WORLDS.index(world)}]"
-    entering = f"from sphinx_claims._mutating.worlds import WORLDS; {place}.enter()"
-    assert is_seen(after=entering)
+    assert is_seen(after=f"{READ}\nfaults[{FAULTS.index(fault)}].plant()")
     assert not is_seen()
 
 
-USED = """\
-import torch
-from sphinx_claims._mutating.world import watch
-from sphinx_claims._mutating.worlds import WORLDS
+READ = f"""\
+from pathlib import Path
+from sphinx_claims.faults import read_faults, watch
 
-used = watch(WORLDS)
+faults, _ = read_faults(Path({str(FILE)!r}))
+"""
+USED = (
+    READ
+    + """\
+import torch
+
+used = watch(faults)
 x = torch.tensor(3.0, requires_grad=True)
 used.clear()
 (x + 1.0).backward()
@@ -217,19 +239,8 @@ assert sorted(used) == [
     "zero grad leaves zeros",
 ]
 """
-ABSENT = """\
-import torch
-from sphinx_claims._mutating.world import World
-
-targets = ("torch.Tensor.no_such_method", "torch.Tensor.sin")
-World(name="sin is wrong", targets=targets, broken=lambda _: lambda _: "wrong").enter()
-assert torch.ones(1).sin() == "wrong"
-"""
+)
 
 
-def test_a_world_is_tried_where_it_could_make_a_difference(judge: Judge) -> None:
+def test_a_fault_is_tried_where_it_could_make_a_difference(judge: Judge) -> None:
     assert judge(CELL.format(USED)).problems == ()
-
-
-def test_what_another_version_does_not_have_is_no_part_of_a_world(judge: Judge) -> None:
-    assert judge(CELL.format(ABSENT)).problems == ()
