@@ -74,7 +74,7 @@ Told = tuple[Any, ...]
 
 
 def facts_of(told: Iterable[Told]) -> list[SavedFacts]:
-    """Give names to what `saved_facts` read, and sizes as numbers; equal facts become one value."""
+    """Return what `saved_facts` read by name, sizes as numbers; equal facts become one value."""
     known = _Facts()
     return [known[one] for one in told]
 
@@ -91,7 +91,7 @@ def saved_facts(
 ) -> tuple[list[int], list[int | None], list[Told], dict[int, int]]:
     """Read what many nodes saved, as `saved_slots` does, into values that keep nothing alive.
 
-    Gives in columns the places of the nodes, the identities of the storages and all else, for
+    Returns in columns the places of the nodes, the identities of the storages and all else, for
     `facts_of`. A storage among `parameters` is a parameter's, whatever shows it. A tensor that
     wraps others has no memory of its own and is followed by a row for each of them; what writes
     into it know of it is given apart, by its own row.
@@ -153,7 +153,7 @@ def _slots_of(node: Node, raw: str, public: str, name: str) -> Sequence[Slot]:
 
 
 def _held(node: Node, raw: str) -> Any:
-    """Give what an attribute holds, None where that was freed."""
+    """Return what an attribute holds, None where that was freed."""
     try:
         return getattr(node, raw)
     except RuntimeError:
@@ -166,7 +166,7 @@ Inside = Sequence[tuple[str, torch.Tensor]] | None
 def _rows(
     slot: Slot, inside: Inside, parameters: Container[int | None]
 ) -> Iterator[tuple[int | None, Told]]:
-    """Tell what a slot shows and, in rows of their own, what the tensors tell that this one wraps.
+    """Yield what a slot shows and, in rows of their own, what the tensors tell that it wraps.
 
     A tensor that wraps others gives 0 for its bytes, and None where it does not show the others.
     """
@@ -184,7 +184,7 @@ def _rows(
 
 
 def _told_of(slot: Slot, parameters: Container[int | None]) -> tuple[int | None, Told]:
-    """Tell what a slot shows; of a packed one, shape and dtype are those of something else."""
+    """Return what a slot shows; of a packed one, shape and dtype are those of something else."""
     name, state, tensor, expected, current = slot
     if tensor is None:
         return None, (name, state, *_NOTHING, None, None)
@@ -198,7 +198,7 @@ _NOTHING: Facts = (None,) * 5
 
 
 def _as_compiled(node: Node, slots: list[Slot]) -> Iterator[Slot]:
-    """Give the slots of a compiled function the names that its code has for them."""
+    """Yield the slots of a compiled function by the names that its code has for them."""
     known = enumerate(names_in_compiled_code(node))
     names = {f"saved_tensors[{number}]": name for number, name in known}
     for slot in slots:
@@ -255,7 +255,7 @@ def _unpacking(saved: Any) -> Callable[[], object]:
 
 
 def _slot(name: str, saved: Any, unpack: Callable[[], object]) -> Slot | None:
-    """Read one slot, None where it holds no tensor.
+    """Return one slot, None where it holds no tensor.
 
     The slot alone cannot unpack what the node itself made, and says so at length.
     """
@@ -293,7 +293,7 @@ def _given_to_block(saved: Any) -> list[Slot]:
 
 
 def _complaint(unpack: Callable[..., object], *what: object) -> str | None:
-    """Tell what PyTorch, or Python, has against unpacking."""
+    """Return what PyTorch, or Python, has against unpacking, None where it has nothing."""
     try:
         unpack(*what)
     except (RuntimeError, AttributeError) as error:
@@ -302,7 +302,7 @@ def _complaint(unpack: Callable[..., object], *what: object) -> str | None:
 
 
 def _hooked_state(unpack_hook: object) -> State:
-    """Tell the hooks that PyTorch brings along from anybody's, by where the hook is defined."""
+    """Return the state of a slot with hooks, PyTorch's own told by where they are defined."""
     module = getattr(unpack_hook, "__module__", None)
     name = getattr(unpack_hook, "__qualname__", "")
     if module == "torch.utils.checkpoint":
@@ -313,7 +313,7 @@ def _hooked_state(unpack_hook: object) -> State:
 
 
 def _packed_tensor(packed: object) -> torch.Tensor | None:
-    """Give the one tensor that a pack hook made, alone or with notes beside it, as in a tuple."""
+    """Return the one tensor that a pack hook made, alone or with notes beside it, as in a tuple."""
     parts = packed if isinstance(packed, list | tuple) else [packed]
     tensors = [part for part in parts if isinstance(part, torch.Tensor)]
     return tensors[0] if len(tensors) == 1 else None
@@ -323,7 +323,7 @@ _EXPECTED = re.compile(r"is at version \d+; expected version (\d+)")
 
 
 def _expected_version(complaint: str | None, current: int | None) -> int | None:
-    """Tell which version of a tensor backward expects, None where the complaint is another."""
+    """Return which version of a tensor backward expects, None where the complaint is another."""
     if complaint is None:
         return current
     expected = _EXPECTED.search(complaint)
@@ -351,7 +351,7 @@ def _with_versions_of_the_node(slots: list[Slot], unpack_all: Callable[[], objec
 
 
 def keeps_detached(node: Node) -> bool:
-    """Say whether something that the node saved has lost its graph by ``detach_()`` since.
+    """Return whether something that the node saved has lost its graph by ``detach_()`` since.
 
     Backward refuses that, except where a hook packed it, or a custom function saved it. PyTorch
     shows it from 2.12 on.
@@ -364,14 +364,14 @@ def keeps_detached(node: Node) -> bool:
 
 
 def _is_detached(saved: Any, unpack: Callable[[], Any]) -> bool:
-    """Tell what has lost its graph from what the node itself made, of which the slot says alike."""
+    """Return whether a tensor has lost its graph; of the node's own output the slot says alike."""
     if "detached in-place" not in (_complaint(_unpacking(saved)) or ""):
         return False
     return _complaint(unpack) is None and not plain(unpack(), "requires_grad")
 
 
 def slots_on_ctx(node: Node) -> Iterator[Slot]:
-    """Find the tensors that a custom function keeps as attributes of its ctx, never freed."""
+    """Yield the tensors that a custom function keeps as attributes of its ctx, never freed."""
     for place, kept in on_ctx(node):
         if isinstance(kept, torch.Tensor):
             yield Slot(f"ctx.{place}", "live", kept)
