@@ -65,6 +65,6 @@ def _frames_shown_at(unpack_hook: Any, holder: object) -> Iterator[Any]:
 
 
 def _taken_along(function: Any, name: str) -> Any:
-    """Give what a function has taken along from where it was defined, None where it has not."""
+    """Return what a function has taken along from where it was defined, None where it has not."""
     names = function.__code__.co_freevars
     return function.__closure__[names.index(name)].cell_contents if name in names else None

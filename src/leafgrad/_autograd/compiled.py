@@ -13,7 +13,7 @@ from leafgrad._autograd.node import forward_class
 
 
 def names_in_compiled_code(node: Node) -> tuple[str, ...]:
-    """Name the tensors that a compiled function saved, in order; none where that is not kept.
+    """Return the names of what a compiled function saved, in order; none where they are not kept.
 
     The graph of its backward takes the sizes that were saved, the tensors, and then the gradients.
     """
@@ -26,7 +26,7 @@ def names_in_compiled_code(node: Node) -> tuple[str, ...]:
 
 
 def compiled_gradients(node: Node) -> tuple[bool, ...] | None:
-    """Say which inputs of a compiled function get a gradient; None where that is not kept."""
+    """Return which inputs of a compiled function get a gradient; None where that is not kept."""
     graph = _graph_of_backward(node)
     return None if graph is None else tuple(one is not None for one in graph.output_node().args[0])
 

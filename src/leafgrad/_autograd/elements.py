@@ -12,7 +12,7 @@ from leafgrad._autograd.tensor import functorch_wrapper, plain, unobserved
 
 
 def why_unread(tensor: torch.Tensor) -> str | None:
-    """Say why PyTorch's own operations do not read the tensor's elements, None where they do.
+    """Return why PyTorch's own operations do not read the tensor's elements, None where they do.
 
     A read beyond the end of a storage that was made smaller kills the process. All but that and the
     data type follows from the dispatch keys, of which there are few sets.
@@ -32,7 +32,7 @@ _ORDINARY = set[int]()
 
 
 def _special(tensor: torch.Tensor) -> str | None:
-    """Say what a tensor is whose elements others read than PyTorch's own operations."""
+    """Return what a tensor is whose elements others read than PyTorch's own operations."""
     if functorch_wrapper(tensor):
         return "inside torch.func"
     if _is_of_subclass(tensor):
@@ -46,7 +46,7 @@ def _special(tensor: torch.Tensor) -> str | None:
 
 
 def lacking_memory(tensor: torch.Tensor) -> str | None:
-    """Say what is wrong with a tensor's storage: its owner may have let go of the memory.
+    """Return what is wrong with a tensor's storage: its owner may have let go of the memory.
 
     As FSDP does by ``untyped_storage().resize_(0)``. What has no single storage cannot lack it.
     """
@@ -60,7 +60,7 @@ def lacking_memory(tensor: torch.Tensor) -> str | None:
 
 
 def _is_of_subclass(tensor: torch.Tensor) -> bool:
-    """Say whether a subclass stands between PyTorch's own operations and the elements."""
+    """Return whether a subclass stands between PyTorch's own operations and the elements."""
     return bool(torch._C._dispatch_keys(tensor).has(torch._C.DispatchKey.Python))
 
 

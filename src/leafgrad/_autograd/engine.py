@@ -86,7 +86,7 @@ def _retains_grad_in(graph: Container[object], tensor: torch.Tensor) -> bool:
 
 
 def is_backward_running() -> bool:
-    """Say whether this thread is called from within a backward."""
+    """Return whether this thread is called from within a backward."""
     task: int = torch._C._current_graph_task_id()
     return task != -1
 
@@ -94,7 +94,7 @@ def is_backward_running() -> bool:
 def gradient_of_all(
     outputs: torch.Tensor, inputs: torch.Tensor, *, create_graph: bool
 ) -> torch.Tensor | None:
-    """Give what `torch.autograd.grad` gives for ones, None if nothing arrives; free nothing.
+    """Return what `torch.autograd.grad` gives for ones, None if nothing arrives; free nothing.
 
     Without its checks of what it is given, which take as long as the pass through several layers.
     """

@@ -13,7 +13,7 @@ from leafgrad._autograd.saved import on_ctx, slots_on_ctx
 
 
 def is_own_formula(node: Node) -> bool:
-    """Say whether the node's backward is one of PyTorch's own formulas for its operations.
+    """Return whether the node's backward is one of PyTorch's own formulas for its operations.
 
     Those have a Python type each; what is defined elsewhere in C++ shares one type.
     """
@@ -21,7 +21,7 @@ def is_own_formula(node: Node) -> bool:
 
 
 def hides_saved(node: Node) -> bool:
-    """Say whether Python is shown nothing of what the node saved, nor whether it saved anything.
+    """Return whether Python is shown nothing of what the node saved, nor whether it saved anything.
 
     So it is with C++ classes that have no Python type of their own, as those of most foreach
     functions, and with writes into views.
@@ -30,7 +30,7 @@ def hides_saved(node: Node) -> bool:
 
 
 def is_scripted(node: Node) -> bool:
-    """Say whether the node runs a part of a TorchScript function that its compiler differentiated.
+    """Return whether the node runs a part of TorchScript code that its compiler differentiated.
 
     Which differentiates what that makes as well, or has it recorded.
     """
@@ -38,44 +38,44 @@ def is_scripted(node: Node) -> bool:
 
 
 def is_write_into_view(node: Node) -> bool:
-    """Say whether the node stands for a write into a view, of which it hides the formula."""
+    """Return whether the node stands for a write into a view, of which it hides the formula."""
     return node_name(node) == "CopySlices"
 
 
 def is_compiled(node: Node) -> bool:
-    """Say whether the node runs a backward that `torch.compile` made."""
+    """Return whether the node runs a backward that `torch.compile` made."""
     return hasattr(forward_class(node), "_lazy_backward_info")
 
 
 def lacks_formula(node: Node) -> bool:
-    """Say whether the node stands for an operator without a backward, which gives no gradient."""
+    """Return whether the node stands for an operator without a backward, thus without gradient."""
     return node_name(node) == "WarnNotImplemented"
 
 
 def is_refusal(node: Node) -> bool:
-    """Say whether the node is the one that raises for ``@once_differentiable``."""
+    """Return whether the node is the one that raises for ``@once_differentiable``."""
     return node_name(node) == "Error"
 
 
 def is_training_batch_norm(node: Node) -> bool:
-    """Say whether the node normalises by statistics of the batch that it was given."""
+    """Return whether the node normalises by statistics of the batch that it was given."""
     return "BatchNorm" in node_name(node) and getattr(node, "_saved_training", False)
 
 
 def uses_running_statistics(node: Node) -> bool:
-    """Say whether the node is of a batch normalisation's second derivative, in eval mode."""
+    """Return whether the node is of a batch normalisation's second derivative, in eval mode."""
     return not getattr(node, "_saved_train", True)
 
 
 def kept_tensors(node: Node) -> list[torch.Tensor]:
-    """Give the differentiable tensors that a custom function keeps, as its backward gets them."""
+    """Return the differentiable tensors that a custom function keeps, as its backward gets them."""
     custom: Any = node
     kept = [*custom.saved_tensors, *(slot.tensor for slot in slots_on_ctx(node))]
     return [t for t in kept if t is not None and (t.is_floating_point() or t.is_complex())]
 
 
 def keeps_array(node: Node) -> bool:
-    """Say whether a custom function keeps numbers in an array that is no tensor, such as numpy's.
+    """Return whether a custom function keeps numbers in an array of another library, as numpy's.
 
     Single numbers and arrays of integers are taken for settings.
     """
@@ -90,7 +90,7 @@ def _is_array(kept: Any) -> bool:
 def backward_alone(node: Node) -> list[torch.Tensor]:
     """Run a node's backward by itself, on ones that require grad, past the engine and its hooks.
 
-    Gives the gradients of the inputs that need one, where the backward gives any.
+    The gradients are those of the inputs that need one, where the backward gives any.
     """
     run: Any = node
     ones = [
@@ -106,7 +106,7 @@ def backward_alone(node: Node) -> list[torch.Tensor]:
 
 
 def is_marked_once_differentiable(node: Node) -> bool:
-    """Say whether a custom function's backward is marked ``@once_differentiable``."""
+    """Return whether a custom function's backward is marked ``@once_differentiable``."""
     backward: Any = getattr(forward_class(node), "backward", None)
     return getattr(backward, "__code__", None) is _MARK
 
@@ -115,12 +115,12 @@ _MARK = once_differentiable(lambda _: None).__code__  # each marked function has
 
 
 def is_once_differentiable(node: Node) -> bool:
-    """Say whether PyTorch has a formula for the node's operation, but none for that formula."""
+    """Return whether PyTorch has a formula for the node's operation, but none for that formula."""
     return node_name(node) in _ONCE
 
 
 def _raises(operation: str) -> bool:
-    """Say whether the node of a gradient only raises: one that computes saves what it needs."""
+    """Return whether the node of a gradient only raises: one that computes saves what it needs."""
     node = getattr(torch._C._functions, f"{operation}BackwardBackward0", None)
     return not any(name.startswith("_saved_") for name in dir(node))
 
@@ -154,7 +154,7 @@ _ONCE = {
 
 
 def refuses(node: Node) -> bool:
-    """Say whether the node raises once a gradient arrives, as no derivative is implemented."""
+    """Return whether the node raises once a gradient arrives, as no derivative is implemented."""
     name = node_name(node)
     if name in _FIRST_REFUSED:
         return next_functions(node)[0][0] is not None

@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 def kept(node: Node, name: str) -> Any:
-    """Give what the node saved under a name, as backward would get it.
+    """Return what the node saved under a name, as backward would get it.
 
     A tensor comes with the graph that it was saved with. PyTorch raises where the graph was freed,
     or the tensor was changed in place, and calls the hooks for saved tensors.
@@ -47,7 +47,7 @@ _refusal, _refuse, _allow = (
 
 
 def kept_at_hand(node: Node, name: str) -> Any:
-    """Give what `kept` does of a tensor, or raise `Recomputation`.
+    """Return what `kept` does of a tensor, or raise `Recomputation`.
 
     Before a checkpoint runs its function, it pushes hooks for saved tensors. That is refused here,
     which takes less time than to look for a checkpoint's hook.
@@ -106,19 +106,19 @@ def applied(function: type[torch.autograd.Function], *arguments: Any) -> Any:
 
 
 def taken(ctx: Any) -> list[Any]:
-    """Give what a custom function saved, which nothing else keeps alive if backward is its last."""
+    """Return what a custom function saved, kept alive by nothing else if backward is its last."""
     saved = [*ctx.saved_tensors]
     ctx.maybe_clear_saved_tensors()
     return saved
 
 
 def is_intercepted() -> bool:
-    """Say whether a mode or a transform may make other than plain tensors of what is computed."""
+    """Return whether a mode or a transform may make other than plain tensors of computations."""
     return torch._C._len_torch_dispatch_stack() > 0 or torch._C._are_functorch_transforms_active()
 
 
 def is_cast(tensor: torch.Tensor) -> bool:
-    """Say whether autocast is on for the tensor's device, which takes long to be asked for."""
+    """Return whether autocast is on for the tensor's device, which takes long to be asked for."""
     return torch._C._is_any_autocast_enabled() and torch.is_autocast_enabled(tensor.device.type)
 
 
@@ -131,18 +131,18 @@ class TensorType(Protocol):
 
 
 def output_types(node: Node) -> Sequence[TensorType]:
-    """Give shape, dtype and device of each tensor that the node's operation made."""
+    """Return shape, dtype and device of each tensor that the node's operation made."""
     types: Sequence[TensorType] = getattr(node, "_input_metadata")  # noqa: B009 (not declared)
     return types
 
 
 def keeps(node: Node, name: str) -> bool:
-    """Say whether nodes of this kind have something saved under a name."""
+    """Return whether nodes of this kind have something saved under a name."""
     return hasattr(type(node), f"_saved_{name}")
 
 
 def results_in_slots(node: Node) -> Iterator[tuple[Node, int, torch.Tensor]]:
-    """Find results of operations among what a node saved: which output of which node each is.
+    """Yield results of operations among what a node saved: which output of which node each is.
 
     Only what is as it was when it was saved, and read without a hook.
     """
@@ -158,7 +158,7 @@ def results_in_slots(node: Node) -> Iterator[tuple[Node, int, torch.Tensor]]:
 
 
 def _with_graph(node: Node, slot: Slot, tensor: torch.Tensor) -> torch.Tensor:
-    """Give a saved tensor with its graph, which a slot does not show of the node's own result."""
+    """Return a saved tensor with its graph, which a slot does not show of the node's own result."""
     if plain(tensor, "grad_fn") is not None or forward_class(node) or "[" in slot.name:
         return tensor
     unpacked: torch.Tensor = kept(node, slot.name)

@@ -25,13 +25,13 @@ from leafgrad._autograd.traversal import keep_successors, survey
 
 
 def number_of(tensor: torch.Tensor) -> int:
-    """Give a number for the tensor's place in the graph: the node's, below 0 for a leaf."""
+    """Return a number for the tensor's place in the graph: the node's, below 0 for a leaf."""
     node = plain(_source(tensor), "grad_fn")
     return ~id(_source(tensor)) if node is None else _number(node)
 
 
 def _source(tensor: torch.Tensor) -> torch.Tensor:
-    """Give the tensor itself, or what a view shows that was taken while nothing was recorded.
+    """Return the tensor itself, or what a view shows that was taken while nothing was recorded.
 
     PyTorch refuses to say whether a view has a node if it was written into since.
     """
@@ -69,7 +69,7 @@ class GraphStructure:
         return number_of(tensor)
 
     def depend_on(self, tensor: torch.Tensor) -> set[int]:
-        """Find all the numbers whose gradient would go on to the tensor's, its own included."""
+        """Return all the numbers whose gradient would go on to the tensor's, its own included."""
         predecessors = defaultdict[int, list[int]](list)
         for number, successors in self.successors.items():
             for successor in successors:
@@ -85,7 +85,7 @@ class GraphStructure:
 
 
 def living_graph() -> tuple[list[Node], set[int]]:
-    """Find the nodes that some tensor leads to, and the numbers of these nodes and of all tensors.
+    """Return the nodes that tensors lead to, and the numbers of these nodes and of all tensors.
 
     Numbers are those of a `GraphStructure`: a node's own, and one below 0 for a tensor.
     """

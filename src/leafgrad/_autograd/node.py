@@ -24,7 +24,7 @@ class ForwardOutput(NamedTuple):
 
 
 def node_name(node: Node) -> str:
-    """Name the node as PyTorch does, without the C++ namespace (``type(node)`` may lie).
+    """Return PyTorch's name of the node, without the C++ namespace (``type(node)`` may lie).
 
     A custom function may keep something under the attribute `name` of its ctx.
     """
@@ -45,12 +45,12 @@ _NAMES: dict[type[Node], str] = {}
 
 
 def next_functions(node: Node) -> Successors:
-    """Pair each forward input's node (None where it needed no gradient) with its output number."""
+    """Return each forward input's node (None where it needed no gradient) and its output number."""
     return node.next_functions
 
 
 def forward_outputs(node: Node) -> tuple[ForwardOutput, ...]:
-    """Tell shape, dtype and device of each tensor that the node's operation made."""
+    """Return shape, dtype and device of each tensor that the node's operation made."""
     outputs = getattr(node, "_input_metadata")  # noqa: B009 (the class does not declare it)
     return tuple([_forward_output(output) for output in outputs])
 
@@ -98,7 +98,7 @@ _shape, _dtype, _device = (getattr(_metadata, n).fget for n in ("shape", "dtype"
 
 
 def _output_shape(output: Any) -> tuple[int | str, ...] | None:
-    """Read the shape of a forward output, None where it was a strided nested tensor."""
+    """Return the shape of a forward output, None where it was a strided nested tensor."""
     try:
         return extents(output.shape)
     except RuntimeError:
@@ -106,7 +106,7 @@ def _output_shape(output: Any) -> tuple[int | str, ...] | None:
 
 
 def is_of_its_own_type(node: Node) -> bool:
-    """Say whether all nodes of the Python type have this node's name.
+    """Return whether all nodes of the Python type have this node's name.
 
     PyTorch's own operations have a type each, and so have custom functions; what is defined
     elsewhere in C++ shares one.
@@ -115,24 +115,24 @@ def is_of_its_own_type(node: Node) -> bool:
 
 
 def is_leaf_node(node: Node) -> bool:
-    """Say whether the node accumulates into a leaf tensor."""
+    """Return whether the node accumulates into a leaf tensor."""
     return isinstance(node, _ACCUMULATE_GRAD)
 
 
 def leaf_variables(nodes: Sequence[Any], types: Iterable[type]) -> dict[int, torch.Tensor]:
-    """Give what `leaf_variable` does of many nodes, by the places of those that have a leaf."""
+    """Return what `leaf_variable` does of many nodes, by the places of those that have a leaf."""
     kinds = enumerate(types)
     return {place: nodes[place].variable for place, kind in kinds if kind is _ACCUMULATE_GRAD}
 
 
 def leaf_variable(node: Node) -> torch.Tensor | None:
-    """Give the leaf tensor that the node accumulates into, None for any other node."""
+    """Return the leaf tensor that the node accumulates into, None for any other node."""
     leaf: Any = node
     return leaf.variable if is_leaf_node(node) else None
 
 
 def is_leaf_with_history(node: Node) -> bool:
-    """Say whether the leaf that the node accumulates into has become a result, by a write in place.
+    """Return whether the leaf that the node accumulates into became a result, by a write in place.
 
     That needs `requires_grad` to be switched off for the write. Backward refuses such a leaf.
     """
@@ -141,7 +141,7 @@ def is_leaf_with_history(node: Node) -> bool:
 
 
 def forward_class(node: Node) -> type[torch.autograd.Function] | None:
-    """Give the custom `torch.autograd.Function` that made the node, None for any other node."""
+    """Return the custom `torch.autograd.Function` that made the node, None for any other node."""
     if not issubclass(type(node), torch._C._FunctionBase):
         return None  # and no look for an attribute that nearly all nodes do not have
     return getattr(type(node), "_forward_cls", None)
@@ -151,13 +151,13 @@ _OF_NO_OPERATION = 2**64 - 1
 
 
 def sequence_nr(node: Node) -> int | None:
-    """Give the node's number, by which backward goes; None for a node that stands for a leaf."""
+    """Return the node's number, by which backward goes; None for a node that stands for a leaf."""
     number: int = node._sequence_nr()
     return None if number == _OF_NO_OPERATION else number
 
 
 def sequence_nrs(numbers: Iterable[int]) -> list[int | None]:
-    """Give what `sequence_nr` does of many nodes, by what they say themselves."""
+    """Return what `sequence_nr` does of many nodes, by what they say themselves."""
     return [None if number == _OF_NO_OPERATION else number for number in numbers]
 
 

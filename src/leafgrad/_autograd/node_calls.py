@@ -20,7 +20,7 @@ Gradients = Sequence[torch.Tensor | None]
 def unseen_gradient(
     outputs: torch.Tensor, inputs: torch.Tensor, path: Path, weight: torch.Tensor
 ) -> torch.Tensor | None:
-    """Give the gradient of `inputs` for that of `outputs`, None if none arrives; free nothing.
+    """Return the gradient of `inputs` for that of `outputs`, None if none arrives; free nothing.
 
     PyTorch's engine calls hooks before and after a node, so here each node is called by itself, in
     the engine's stead: in the first node of a pass that ends there. So nodes know as in any pass
@@ -89,7 +89,7 @@ def _own_gradients(node: Any, _: object, arrived: Gradients) -> Gradients:
 
 
 def _custom_gradients(node: Any, outputs: Iterable[ForwardOutput], arrived: Gradients) -> Gradients:
-    """Give a gradient for each tensor that a function got; its backward gives one per argument."""
+    """Return a gradient for each tensor a function got; its backward gives one per argument."""
     pairs = zip(outputs, arrived, strict=True)
     passed = node.apply(*[_zeros(output) if given is None else given for output, given in pairs])
     passed = passed if isinstance(passed, tuple) else (passed,)

@@ -15,7 +15,7 @@ from leafgrad._autograd.traversal import Edge, walk_to
 
 
 def gradient_edge(tensor: torch.Tensor) -> tuple[Node, int] | None:
-    """Find the node at which the tensor's gradient arrives, and which output of it this is.
+    """Return the node at which the tensor's gradient arrives, and which output of it this is.
 
     None where no gradient can arrive. A leaf's node may be made for the occasion.
     """
@@ -27,7 +27,7 @@ def gradient_edge(tensor: torch.Tensor) -> tuple[Node, int] | None:
 
 
 def edge(tensor: torch.Tensor) -> Edge | None:
-    """Find the node at which the tensor's gradient arrives, None where no gradient can.
+    """Return the node at which the tensor's gradient arrives, None where no gradient can.
 
     Uses a leaf in the caller's thread: `gradient_edge` leaves no trace, at many times the cost.
     """
@@ -40,7 +40,7 @@ def edge(tensor: torch.Tensor) -> Edge | None:
 
 
 def has_accumulator(leaf: torch.Tensor) -> bool:
-    """Say whether a gradient has somewhere to go at a leaf that says that it requires grad.
+    """Return whether a gradient has somewhere to go at a leaf that says that it requires grad.
 
     A view says so as soon as its base does, with or without a flag of its own.
     """
@@ -48,7 +48,7 @@ def has_accumulator(leaf: torch.Tensor) -> bool:
 
 
 def _gradient_target(leaf: torch.Tensor) -> Node | None:
-    """Find the node that a gradient of `leaf` goes to, by recording a use of it.
+    """Return the node that a gradient of `leaf` goes to, by recording a use of it.
 
     In a thread of its own: modes, hooks and sequence numbers of the caller's stay out of it.
     """
@@ -91,7 +91,7 @@ _grad_fn, _output_nr = reader("grad_fn"), reader("output_nr")
 
 
 def path_between(outputs: torch.Tensor, inputs: torch.Tensor) -> Path | None:
-    """Find the nodes on every path from `outputs` to `inputs`, None where there is no path."""
+    """Return the nodes on every path from `outputs` to `inputs`, None where there is no path."""
     node = _grad_fn(outputs)
     root = edge(outputs) if node is None else (node, _output_nr(outputs))
     if root is None:

@@ -141,7 +141,7 @@ def _slots_of(node: Node, raw: str, public: str, name: str) -> Sequence[Slot]:
 
 
 def _held(node: Node, raw: str) -> Any:
-    """Give what an attribute holds, None where that was freed."""
+    """Return what an attribute holds, None where that was freed."""
     try:
         return getattr(node, raw)
     except RuntimeError:
@@ -178,7 +178,7 @@ _NOTHING: Facts = (None,) * 5
 
 
 def _as_compiled(node: Node, slots: list[Slot]) -> Iterator[Slot]:
-    """Give the slots of a compiled function the names that its code has for them."""
+    """Yield the slots of a compiled function by the names that its code has for them."""
     known = enumerate(names_in_compiled_code(node))
     names = {f"saved_tensors[{number}]": name for number, name in known}
     for slot in slots:
@@ -235,7 +235,7 @@ def _unpacking(saved: Any) -> Callable[[], object]:
 
 
 def _slot(name: str, saved: Any, unpack: Callable[[], object]) -> Slot | None:
-    """Read one slot, None where it holds no tensor.
+    """Return one slot, None where it holds no tensor.
 
     The slot alone cannot unpack what the node itself made, and says so at length.
     """
@@ -273,7 +273,7 @@ def _given_to_block(saved: Any) -> list[Slot]:
 
 
 def _complaint(unpack: Callable[..., object], *what: object) -> str | None:
-    """Tell what PyTorch, or Python, has against unpacking."""
+    """Return what PyTorch, or Python, has against unpacking, None where it has nothing."""
     try:
         unpack(*what)
     except (RuntimeError, AttributeError) as error:
@@ -282,7 +282,7 @@ def _complaint(unpack: Callable[..., object], *what: object) -> str | None:
 
 
 def _hooked_state(unpack_hook: object) -> State:
-    """Tell the hooks that PyTorch brings along from anybody's, by where the hook is defined."""
+    """Return the state of a slot with hooks, PyTorch's own told by where they are defined."""
     module = getattr(unpack_hook, "__module__", None)
     name = getattr(unpack_hook, "__qualname__", "")
     if module == "torch.utils.checkpoint":
@@ -293,7 +293,7 @@ def _hooked_state(unpack_hook: object) -> State:
 
 
 def _packed_tensor(packed: object) -> torch.Tensor | None:
-    """Give the one tensor that a pack hook made, alone or with notes beside it, as in a tuple."""
+    """Return the one tensor that a pack hook made, alone or with notes beside it, as in a tuple."""
     parts = packed if isinstance(packed, list | tuple) else [packed]
     tensors = [part for part in parts if isinstance(part, torch.Tensor)]
     return tensors[0] if len(tensors) == 1 else None
@@ -303,7 +303,7 @@ _EXPECTED = re.compile(r"is at version \d+; expected version (\d+)")
 
 
 def _expected_version(complaint: str | None, current: int | None) -> int | None:
-    """Tell which version of a tensor backward expects, None where the complaint is another."""
+    """Return which version of a tensor backward expects, None where the complaint is another."""
     if complaint is None:
         return current
     expected = _EXPECTED.search(complaint)
@@ -331,7 +331,7 @@ def _with_versions_of_the_node(slots: list[Slot], unpack_all: Callable[[], objec
 
 
 def keeps_detached(node: Node) -> bool:
-    """Say whether something that the node saved has lost its graph by ``detach_()`` since.
+    """Return whether something that the node saved has lost its graph by ``detach_()`` since.
 
     Backward refuses that, except where a hook packed it, or a custom function saved it. PyTorch
     shows it from 2.12 on.
@@ -344,14 +344,14 @@ def keeps_detached(node: Node) -> bool:
 
 
 def _is_detached(saved: Any, unpack: Callable[[], Any]) -> bool:
-    """Tell what has lost its graph from what the node itself made, of which the slot says alike."""
+    """Return whether a tensor has lost its graph; of the node's own output the slot says alike."""
     if "detached in-place" not in (_complaint(_unpacking(saved)) or ""):
         return False
     return _complaint(unpack) is None and not plain(unpack(), "requires_grad")
 
 
 def slots_on_ctx(node: Node) -> Iterator[Slot]:
-    """Find the tensors that a custom function keeps as attributes of its ctx, never freed."""
+    """Yield the tensors that a custom function keeps as attributes of its ctx, never freed."""
     for place, kept in on_ctx(node):
         if isinstance(kept, torch.Tensor):
             yield Slot(f"ctx.{place}", "live", kept)

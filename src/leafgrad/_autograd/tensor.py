@@ -22,7 +22,7 @@ def unobserved() -> AbstractContextManager[None]:
 
 
 def function_modes() -> int:
-    """Count the modes that see the calls of this thread, as ``TorchFunctionMode`` lets one."""
+    """Return how many modes see the calls of this thread, as ``TorchFunctionMode`` lets one."""
     modes: int = torch._C._len_torch_function_stack()
     return modes
 
@@ -44,12 +44,12 @@ _READ = _Readers()
 
 
 def reader(name: str) -> Callable[[torch.Tensor], Any]:
-    """Give what reads an attribute of a tensor as PyTorch itself does, whatever its class says."""
+    """Return what reads an attribute of a tensor as PyTorch does, whatever its class says."""
     return _READ[name]
 
 
 def is_parameter(tensor: torch.Tensor) -> bool:
-    """Say whether `nn.Module` would take the tensor as a parameter (some carry a mark instead)."""
+    """Return whether `nn.Module` takes the tensor as a parameter (some carry a mark instead)."""
     if type(tensor) is torch.Tensor:
         return hasattr(tensor, "_is_param")  # its `__dict__` would be made, and stay
     if issubclass(type(tensor), torch.nn.Parameter):
@@ -58,35 +58,35 @@ def is_parameter(tensor: torch.Tensor) -> bool:
 
 
 def is_parameter_or_view(tensor: torch.Tensor) -> bool:
-    """Say whether the tensor is a parameter or autograd's view of one."""
+    """Return whether the tensor is a parameter or autograd's view of one."""
     base = plain(tensor, "_base")
     return is_parameter(tensor) or (base is not None and is_parameter(base))
 
 
 def is_view(tensor: torch.Tensor) -> bool:
-    """Say whether autograd tracks the tensor as a view of another (a detached one is not)."""
+    """Return whether autograd tracks the tensor as a view of another (a detached one is not)."""
     return bool(plain(tensor, "_is_view")())
 
 
 def base(view: torch.Tensor) -> torch.Tensor | None:
-    """Give the tensor that autograd tracks `view` as a view of, None where it is no view."""
+    """Return the tensor that autograd tracks `view` as a view of, None where it is no view."""
     tracked: torch.Tensor | None = plain(view, "_base")
     return tracked
 
 
 def version(tensor: torch.Tensor) -> int | None:
-    """Count the writes into the tensor's memory, or give None for an inference tensor."""
+    """Return how many writes the tensor's memory has seen, None for an inference tensor."""
     return None if plain(tensor, "is_inference")() else plain(tensor, "_version")
 
 
 def storage(tensor: torch.Tensor) -> tuple[int, int] | None:
-    """Give the identity of the tensor's storage and its bytes, None where it has no single one."""
+    """Return the identity and bytes of the tensor's storage, None where it has no single one."""
     identity = storage_identity(tensor)
     return None if identity is None else (identity, torch.Tensor.untyped_storage(tensor).nbytes())
 
 
 def storage_identity(tensor: torch.Tensor) -> int | None:
-    """Give what tells the tensor's storage from any other that lives, None where it has none."""
+    """Return what tells the tensor's storage from any other that lives, None where it has none."""
     try:
         return address_of_storage(tensor)
     except NotImplementedError:
@@ -94,12 +94,12 @@ def storage_identity(tensor: torch.Tensor) -> int | None:
 
 
 def storage_reference(tensor: torch.Tensor) -> StorageReference:
-    """Refer to the tensor's storage without keeping its memory; its identity stays its own."""
+    """Return a reference to the tensor's storage that keeps its identity and not its memory."""
     return StorageReference(torch.Tensor.untyped_storage(tensor))
 
 
 def hooks_of(tensor: torch.Tensor) -> tuple[list[Any], list[Any]]:
-    """List the hooks that may change the tensor's gradient, and those that run once it is stored.
+    """Return the hooks that may change the tensor's gradient, and those that run once it is stored.
 
     Of both, those that were registered on the tensor itself.
     """
@@ -109,7 +109,7 @@ def hooks_of(tensor: torch.Tensor) -> tuple[list[Any], list[Any]]:
 
 
 def storages_of_parameters(tensors: Iterable[torch.Tensor]) -> set[int | None]:
-    """Give the identities of the storages of those tensors that are parameters."""
+    """Return the identities of the storages of those tensors that are parameters."""
     kind = torch.nn.Parameter
     own = [tensor for tensor in tensors if type(tensor) is kind or is_parameter(tensor)]
     others = [tensor for tensor in own if type(tensor) is not kind]
@@ -118,7 +118,7 @@ def storages_of_parameters(tensors: Iterable[torch.Tensor]) -> set[int | None]:
 
 
 def inner_tensors(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]] | None:
-    """List the tensors that one of a subclass wraps, each with its path; None for any other tensor.
+    """Return the tensors that one of a subclass wraps, each with its path; None for all others.
 
     Such a tensor claims memory for all its sizes and has none. The list is empty where it does not
     tell what it wraps, as it does for `torch.compile` by ``__tensor_flatten__``.
@@ -142,7 +142,7 @@ _NEVER_WRAPPERS = {torch.Tensor, torch.nn.Parameter}
 
 
 def _lacks_memory(tensor: torch.Tensor) -> bool:
-    """Say whether a subclass runs its operations on something else, and holds no data itself."""
+    """Return whether a subclass runs its operations on something else, and holds no data itself."""
     if type(tensor).__torch_dispatch__ is torch.Tensor.__torch_dispatch__:
         return False
     try:
@@ -167,7 +167,7 @@ Facts = tuple[
 
 
 def facts(tensor: torch.Tensor, parameters: Container[int | None] = ()) -> tuple[int | None, Facts]:
-    """Tell the storage's identity, and shape, dtype, device, the storage's bytes, if a parameter's.
+    """Return the storage's identity, and shape, dtype, device, storage's bytes, if a parameter's.
 
     A storage among `parameters` is known to be a parameter's. Symbolic bytes are no number: None.
     """
@@ -180,7 +180,7 @@ def facts(tensor: torch.Tensor, parameters: Container[int | None] = ()) -> tuple
 
 
 def shape(tensor: torch.Tensor) -> tuple[int | str, ...] | None:
-    """Read the shape, with words for sizes that are not numbers; None for a lazy parameter."""
+    """Return the shape, with words for sizes that are not numbers; None for a lazy parameter."""
     if type(tensor) is torch.Tensor and not tensor.is_nested:
         return extents(tensor.shape)
     if issubclass(type(tensor), UninitializedTensorMixin):
@@ -191,7 +191,7 @@ def shape(tensor: torch.Tensor) -> tuple[int | str, ...] | None:
 
 
 def extents(sizes: Sequence[int | torch.SymInt]) -> tuple[int | str, ...]:
-    """Turn sizes into values, nearly all of which are numbers already."""
+    """Return sizes as values, nearly all of which are numbers already."""
     for size in sizes:
         if type(size) is not int:
             return tuple(map(extent, sizes))
@@ -199,14 +199,14 @@ def extents(sizes: Sequence[int | torch.SymInt]) -> tuple[int | str, ...]:
 
 
 def extent(size: int | torch.SymInt) -> int | str:
-    """Turn a size into a value; asking a symbolic one for its number would fix it for good."""
+    """Return a size as a value; asking a symbolic one for its number would fix it for good."""
     if isinstance(size, int):
         return size
     return "ragged" if size.node.is_nested_int() else str(size)
 
 
 def _nested_extent(tensor: torch.Tensor, dim: int) -> int | str:
-    """Read one size of a strided nested tensor, which has no shape as a whole."""
+    """Return one size of a strided nested tensor, which has no shape as a whole."""
     try:
         return extent(plain(tensor, "size")(dim))
     except RuntimeError:
@@ -221,18 +221,18 @@ _read_without_warning = FunctionType(
 
 
 def has_grad(tensor: torch.Tensor) -> bool:
-    """Say whether ``.grad`` holds a tensor."""
+    """Return whether ``.grad`` holds a tensor."""
     return held_grad(tensor) is not None
 
 
 def held_grad(tensor: torch.Tensor) -> torch.Tensor | None:
-    """Give what ``.grad`` holds, without the warning that reading it may give."""
+    """Return what ``.grad`` holds, without the warning that reading it may give."""
     gradient: torch.Tensor | None = _read_without_warning(torch.Tensor.grad, tensor)
     return gradient
 
 
 def is_invalid_view(tensor: torch.Tensor) -> bool:
-    """Say whether PyTorch refuses to place this view in the graph, after a write in place.
+    """Return whether PyTorch refuses to place this view in the graph, after a write in place.
 
     Asking makes PyTorch rebuild the node of a valid view that was written into, as any use would.
     """
@@ -244,7 +244,7 @@ def is_invalid_view(tensor: torch.Tensor) -> bool:
 
 
 def is_plain_leaf(tensor: torch.Tensor) -> bool:
-    """Say whether the tensor is a leaf, of which an invalid view is none."""
+    """Return whether the tensor is a leaf, of which an invalid view is none."""
     return not is_invalid_view(tensor) and plain(tensor, "is_leaf")
 
 
@@ -254,7 +254,7 @@ _is_of_old_vmap: Callable[[torch.Tensor], bool] = torch._C._functorch.is_legacy_
 
 
 def is_batch(gradient: torch.Tensor) -> bool:
-    """Say whether a gradient is a batch of them, as ``is_grads_batched`` and `torch.func` send.
+    """Return whether a gradient is a batch of them, as ``is_grads_batched`` and `torch.func` send.
 
     No operation may write such a tensor into a plain one, nor have it for its ``out``.
     """
@@ -262,7 +262,7 @@ def is_batch(gradient: torch.Tensor) -> bool:
 
 
 def functorch_wrapper(tensor: torch.Tensor) -> str | None:
-    """Name the `torch.func` transform that wraps the tensor and its level, or give None."""
+    """Return the `torch.func` transform that wraps the tensor and its level, or None."""
     if not is_wrapped(tensor):
         return None
     functorch = torch._C._functorch
@@ -272,19 +272,19 @@ def functorch_wrapper(tensor: torch.Tensor) -> str | None:
 
 
 def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
-    """Give the tensor inside a `torch.func` wrapper, one level deeper."""
+    """Return the tensor inside a `torch.func` wrapper, one level deeper."""
     return torch._C._functorch.get_unwrapped(tensor)
 
 
 def without_wrappers(tensor: torch.Tensor) -> torch.Tensor:
-    """Give the tensor inside all `torch.func` wrappers, the tensor itself where it has none."""
+    """Return the tensor inside all `torch.func` wrappers, the tensor itself where it has none."""
     while is_wrapped(tensor):
         tensor = unwrapped(tensor)
     return tensor
 
 
 def alive() -> list[torch.Tensor]:
-    """Find all tensors that Python knows of.
+    """Return all tensors that Python knows of.
 
     Types are asked once each, as there are a hundred thousand things.
     """

@@ -14,7 +14,7 @@ from leafgrad._autograd.tensor import is_invalid_view, plain
 
 
 def grad_fn_name(tensor: torch.Tensor) -> str | None:
-    """Name the node that recorded the tensor, or give None for a leaf.
+    """Return the name of the node that recorded the tensor, None for a leaf.
 
     Looking at a node leaves a trace in it: see `keep_successors`.
     """
@@ -26,7 +26,7 @@ def grad_fn_name(tensor: torch.Tensor) -> str | None:
 
 
 def numbered_output(tensor: torch.Tensor) -> tuple[int, int] | None:
-    """Tell which output of the node with which number the tensor is, None for one that is none.
+    """Return which output of the node with which number the tensor is, None for one that is none.
 
     Looking at a node leaves a trace in it: see `keep_successors`.
     """
@@ -104,7 +104,7 @@ def survey(roots: Iterable[Node]) -> tuple[dict[Node, int], Wiring]:
 
 
 def _surveyed(roots: Collection[Node]) -> tuple[dict[Any, int], Wiring]:
-    """Find the successors of each node that was found, until there is none left."""
+    """Collect the successors of each node that was found, until there is none left."""
     nodes: list[Any] = [*roots]
     found = len(nodes)
     numbers: dict[Any, Any] = dict(zip(nodes, range(found), strict=True))
@@ -138,7 +138,7 @@ _LEAF: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
 def walk_to(target: Edge | torch.Tensor, root: Node) -> tuple[dict[Node, Successors], Edge | None]:
     """Map each node on a path from `root` to an edge or a leaf onto its successors, these first.
 
-    Gives the edge as well, None for a leaf tensor that the graph does not lead to.
+    Returns the edge as well, None for a leaf tensor that the graph does not lead to.
     """
     seen: dict[Any, Successors] = {}
     try:
@@ -199,7 +199,7 @@ def _break_fall(nodes: Sequence[Node], wiring: Wiring) -> None:
 
 
 def _deep(order: Iterable[int], wiring: Wiring) -> list[int]:
-    """List the nodes at which falls are to be broken; `order` has each after its successors.
+    """Return the nodes at which falls are to be broken; `order` has each after its successors.
 
     A TypeError says that it has not.
     """

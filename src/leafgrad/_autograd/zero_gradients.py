@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from torch.autograd.graph import Node
 
 from leafgrad._autograd.node import forward_outputs, node_name
 
 
 def may_give_zeros(node: Node) -> bool:
-    """Say whether any node of this name hands on zeros to one of its inputs."""
+    """Return whether any node of this name hands on zeros to one of its inputs."""
     operation, _, _ = node_name(node).partition("Backward")
     return operation in _ZERO or operation in _SOMETIMES
 
 
 def gives_zeros(node: Node, place: int) -> bool:
-    """Say whether the node hands on zeros to this one of its inputs, as its formula says so."""
+    """Return whether the node hands on zeros to this one of its inputs, as its formula says so."""
     operation, _, _ = node_name(node).partition("Backward")
     if operation in _WRITTEN_OVER:
         return place == 0
     if operation == "Div":
-        return _rounds(node)
+        return getattr(node, "_saved_rounding_mode", None) is not None  # a division that rounds
     if operation == "Sgn":
         return not forward_outputs(node)[0].dtype.is_complex
     return operation in _ZERO
-
-
-def _rounds(node: Any) -> bool:
-    """Say whether a division rounds its result, of which only those of two kinds tell."""
-    return getattr(node, "_saved_rounding_mode", None) is not None
 
 
 _SOMETIMES = {"Copy", "Div", "Fill", "Sgn"}

@@ -103,7 +103,7 @@ class Axes(NamedTuple):
 
 
 def read_axes(outputs: Tensor, inputs: Tensor, *, by_column: bool) -> Axes:
-    """Tell rows from columns and channels, or raise where the shapes do not fit together.
+    """Return rows, columns and channels, or raise where the shapes do not fit together.
 
     The shape of inputs is ``(*batch, columns)`` and that of outputs ``(*batch, *channels)``. Equal
     shapes mean elementwise, unless derivatives are asked for `by_column` or there is one column.

@@ -35,7 +35,7 @@ def find_path(
 
 
 def _why_apart(outputs: Tensor, inputs: Tensor) -> str:
-    """Say why no path leads to `inputs`, as far as that shows, and what to do."""
+    """Return why no path leads to `inputs`, as far as that shows, and what to do."""
     if _are_swapped(outputs, inputs):
         return f", but {_SWAPPED}"
     version = _autograd.version(inputs)
@@ -115,7 +115,7 @@ def _is_known_constant(outputs: Tensor, inputs: Tensor) -> bool:
 
 
 def _lacking(inputs: Tensor) -> str:
-    """Say why there is no graph, where inputs or else outputs does not require grad."""
+    """Return why there is no graph, where inputs or else outputs does not require grad."""
     if not inputs.requires_grad:
         return (
             "inputs must require grad before outputs is computed from it, but does not: call "
@@ -141,9 +141,12 @@ def _check_view(outputs: Tensor, inputs: Tensor) -> None:
             "inputs is a view of: differentiate with respect to that tensor, or compute outputs "
             "from the view"
         )
+    shown = f"columns {columns[0]} to {columns[-1]}"
+    if len(columns) == 1:
+        shown = f"column {columns[0]}"
     raise RuntimeError(
         "inputs must be in the graph of outputs, but outputs was computed from a tensor X of shape "
-        f"{tuple(source.shape)}, of which inputs only shows {_named(columns)}: differentiate with "
+        f"{tuple(source.shape)}, of which inputs only shows {shown}: differentiate with "
         f"respect to X, with a multi-index of length {source.shape[-1]} that counts there"
     )
 
@@ -176,9 +179,3 @@ def _columns(view: Tensor, source: Tensor) -> range | None:
         return None
     first = (shown.storage_offset() - source.storage_offset()) // max(source.stride(-1), 1)
     return range(first, first + width)
-
-
-def _named(columns: range) -> str:
-    if len(columns) == 1:
-        return f"column {columns[0]}"
-    return f"columns {columns[0]} to {columns[-1]}"
