@@ -9,10 +9,8 @@ from leafgrad._derivative.taylor.custom import CUSTOM
 from leafgrad._derivative.taylor.rules import (
     arithmetic,
     attention,
-    compounds,
     elementwise,
     indexing,
-    joints,
     linear,
     piecewise,
     reductions,
@@ -23,9 +21,7 @@ from leafgrad._derivative.taylor.step import Rule
 RULES: dict[str, Rule] = {
     **arithmetic.RULES,
     **attention.RULES,
-    **compounds.RULES,
     **elementwise.RULES,
-    **joints.RULES,
     **linear.RULES,
     **piecewise.RULES,
     **indexing.RULES,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from leafgrad._derivative.taylor.jet import Jet, add, multiply
 from leafgrad._derivative.taylor.series import Number, Series
 from leafgrad._derivative.taylor.step import Rule, Step
@@ -40,7 +42,7 @@ def _multiply(step: Step, x: Series | None, y: Series | None) -> Series | None:
     return product_of(step, ("self", x), ("other", y))
 
 
-def divide(step: Step, x: Series | None, y: Series | None) -> Series | None:
+def _divide(step: Step, x: Series | None, y: Series | None) -> Series | None:
     """Divide two tensors."""
     divisor = step.tensor("other")
     if y is None:
@@ -57,6 +59,23 @@ def _lerp(step: Step, start: Series | None, end: Series | None) -> Series | None
     return _sum(None if start is None else start.scaled(1 - weight), end, weight)
 
 
+def _divided_and_rounded(step: Step, x: Series | None, y: Series | None) -> Series | None:
+    return _divide(step, x, y) if step.saved("rounding_mode") is None else None
+
+
+def _divided_by_a_number_and_rounded(step: Step, x: Series) -> Series | None:
+    return x.scaled(1 / step.saved("other")) if step.saved("rounding_mode") is None else None
+
+
+def _addcdiv(step: Step, z: Series | None, x: Series | None, y: Series | None) -> Series | None:
+    divisor = step.tensor("tensor2")
+    if y is not None:
+        quotient = multiply(step.jet("tensor1", x), Jet(divisor, y).reciprocal())
+    else:
+        quotient = None if x is None else x.divided(divisor)
+    return add(z, None if quotient is None else quotient.scaled(step.saved("value")))
+
+
 RULES: dict[str, Rule] = {
     "AddBackward0": Rule(_add, rowwise=True),
     "AddBackward1": Rule(lambda _, x: x, rowwise=True),
@@ -67,8 +86,13 @@ RULES: dict[str, Rule] = {
     "NegBackward0": Rule(lambda _, x: -x, rowwise=True),
     "MulBackward0": Rule(_multiply, rowwise=True),
     "MulBackward1": Rule(lambda step, x: x.scaled(step.saved("other")), rowwise=True),
-    "DivBackward0": Rule(divide, rowwise=True),
+    "DivBackward0": Rule(_divide, rowwise=True),
     "DivBackward1": Rule(lambda step, x: x.scaled(1 / step.saved("other")), rowwise=True),
     "AddcmulBackward0": Rule(_addcmul, rowwise=True),
     "LerpBackward0": Rule(_lerp, rowwise=True),
+    "DivBackward2": Rule(_divided_and_rounded, rowwise=True),
+    "DivBackward3": Rule(_divided_by_a_number_and_rounded, rowwise=True),
+    "AddcdivBackward0": Rule(_addcdiv, rowwise=True),
+    "Deg2RadBackward0": Rule(lambda _, x: x.scaled(math.pi / 180), rowwise=True),
+    "Rad2DegBackward0": Rule(lambda _, x: x.scaled(180 / math.pi), rowwise=True),
 }

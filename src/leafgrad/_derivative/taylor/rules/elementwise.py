@@ -142,6 +142,25 @@ def _one_over_hypotenuse(one: Tensor, other: Tensor) -> Tensor:
     return torch.hypot(one, other).reciprocal()
 
 
+def _hypot(step: Step, x: Series | None, y: Series | None) -> Series | None:
+    squares = [
+        jets.square(step.tensor(name), series)
+        for name, series in (("self", x), ("other", y))
+        if series is not None
+    ]
+    return jets.sqrt_from(step.tensor("result"), sum(squares[1:], squares[0]))
+
+
+def _log_add_exp(step: Step, x: Series | None, y: Series | None) -> Series | None:
+    # y + softplus(x - y), in which nothing overflows.
+    one, two = step.jet("self", x), step.jet("other", y)
+    are_gone = (one.value == two.value) & one.value.isinf()  # exponentials of zero, as masks make
+    difference = one - two
+    between = Jet(difference.value.masked_fill(are_gone, 0), difference.series)
+    softplus = between.to(between.value, lambda series: integral(between.sigmoid(), series))
+    return jets.add(y, softplus.series)
+
+
 # --- Activations that are products
 
 
@@ -235,4 +254,6 @@ RULES: dict[str, Rule] = {
     "MishBackward0": Rule(_mish, rowwise=True),
     "GeluBackward0": Rule(_gelu, rowwise=True),
     "GluBackward0": Rule(_glu),
+    "HypotBackward0": Rule(_hypot, rowwise=True),
+    "LogaddexpBackward0": Rule(_log_add_exp, rowwise=True),
 }

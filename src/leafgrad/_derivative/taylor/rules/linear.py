@@ -9,7 +9,7 @@ from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.jet import Jet, add, multiply
 from leafgrad._derivative.taylor.kernels.plans import contraction
 from leafgrad._derivative.taylor.rules.arithmetic import product_of
-from leafgrad._derivative.taylor.series import Series
+from leafgrad._derivative.taylor.series import Series, together
 from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
@@ -161,6 +161,29 @@ def _convolved(step: Step, x: Series | None, *constants: Series | None) -> Serie
     return x.changed(out.unflatten(0, full.shape[:2]), shape=step.shape)
 
 
+def _cross(step: Step, x: Series | None, y: Series | None) -> Series | None:
+    dim = step.saved("dim") - len(step.shape) * (step.saved("dim") >= 0)
+    by_x = None if x is None else _crossed(x, step.tensor("other"), dim)
+    by_y = None if y is None else -_crossed(y, step.tensor("self"), dim)
+    linear = add(by_x, by_y)
+    if linear is None or x is None or y is None:
+        return linear
+    x, y = together(x, y)
+    up = linear.plus_product(_turned(x, 1, dim), _turned(y, 2, dim))
+    return up.plus_product(-_turned(x, 2, dim), _turned(y, 1, dim))
+
+
+def _crossed(x: Series, other: Tensor, dim: int) -> Series:
+    wide = x.broadcast(torch.broadcast_shapes(x.shape, other.shape))
+    batch_axes.free(wide.axes, [dim])
+    return wide.changed(torch.linalg.cross(wide.full(dim), other.unsqueeze(0), dim=dim))
+
+
+def _turned(x: Series, count: int, dim: int) -> Series:
+    """Let each entry of three take the place of the one that many before it."""
+    return x.changed(x.full(dim).roll(-count, dim))
+
+
 RULES: dict[str, Rule] = {
     "MmBackward0": Rule(
         _multiplied(("self", "mat2")), rowwise=True, shared=(1,), has_exact_type=True
@@ -175,4 +198,5 @@ RULES: dict[str, Rule] = {
     "DotBackward0": Rule(_dot),
     "TrilinearBackward0": Rule(_bilinear),
     "ConvolutionBackward0": Rule(_convolved),
+    "LinalgCrossBackward0": Rule(_cross),
 }

@@ -12,7 +12,7 @@ from leafgrad._derivative.taylor import jet as jets
 from leafgrad._derivative.taylor.jet import multiply, where
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Propagate, Rule, Step
-from leafgrad._derivative.taylor.unsupported import Unsupported
+from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 
 def _slope(factor: Callable[[Step], Tensor]) -> Propagate:
@@ -104,6 +104,11 @@ def _straight(*_: Any) -> None:
     """Give no series at all, for a function in steps."""
 
 
+def _remainder(_: Step, x: Series | None, divisor: Series | None = None) -> Series | None:
+    unsupported_if(divisor is not None, "its divisor depends on inputs")
+    return x
+
+
 RULES: dict[str, Rule] = {
     "ReluBackward0": Rule(_mask(lambda step: step.tensor("result") > 0), rowwise=True),
     "ThresholdBackward0": Rule(
@@ -149,4 +154,8 @@ RULES: dict[str, Rule] = {
     "TruncBackward0": Rule(_straight, rowwise=True),
     "SignBackward0": Rule(_straight, rowwise=True),
     "FracBackward0": Rule(lambda _, x: x, rowwise=True),
+    "RemainderBackward0": Rule(_remainder, rowwise=True),
+    "RemainderBackward1": Rule(_remainder, rowwise=True),
+    "FmodBackward0": Rule(_remainder, rowwise=True),
+    "FmodBackward1": Rule(_remainder, rowwise=True),
 }

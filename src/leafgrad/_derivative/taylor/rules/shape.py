@@ -9,9 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from leafgrad import _autograd
 from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Propagate, Rule, Step
+from leafgrad._derivative.taylor.unsupported import Unsupported
 
 
 def _within(change: Callable[[Tensor, int], Tensor], step: Step, x: Series) -> Series:
@@ -89,6 +91,81 @@ def _diagonal(step: Step, x: Series) -> Series:
     axes = tuple(axis for n, axis in enumerate(x.axes) if n - x.ndim not in gone)
     stack = x.full(one, two).diagonal(step.saved("offset"), one, two)
     return x.changed(stack, shape=step.shape, axes=(*axes, ()))
+
+
+def _diagonal_embedded(step: Step, x: Series) -> Series:
+    batch_axes.free(x.axes, [-1])
+    ndim = len(step.shape)
+    dims = [step.saved(name) % ndim for name in ("dim1", "dim2")]
+    axes = iter(x.axes[:-1])
+    stack = x.full(-1).diag_embed(step.saved("offset"), *(dim - ndim for dim in dims))
+    wide = tuple(() if n in dims else next(axes) for n in range(ndim))
+    return x.changed(stack, shape=step.shape, axes=wide)
+
+
+# --- Joints
+
+
+def _joined(step: Step, *parts: Series | None) -> Series:
+    present = _present(parts)
+    dim = step.saved("dim")
+    dim -= len(step.shape) if dim >= 0 else 0
+    sizes = _sizes(step, dim, parts)
+    return _catenated(present[0], parts, sizes, dim)
+
+
+def _present(parts: Sequence[Series | None]) -> list[Series]:
+    return [part for part in parts if part is not None]
+
+
+def _sizes(step: Step, dim: int, parts: Sequence[Series | None]) -> list[int]:
+    """Give the size of each part along the axis, where at most one of them is not known."""
+    sizes = [None if part is None else part.shape[dim] for part in parts]
+    for number, (size, edge) in enumerate(zip(sizes, step.successors, strict=True)):
+        if size is None and edge[0] is not None:
+            sizes[number] = _autograd.output_types(edge[0])[edge[1]].shape[dim]
+    known = [size for size in sizes if size is not None]
+    if len(known) + 1 < len(sizes):
+        raise Unsupported("it joins several constants, whose sizes it does not keep")
+    rest = step.shape[dim] - sum(known)
+    return [rest if size is None else size for size in sizes]
+
+
+def _catenated(
+    first: Series, parts: Sequence[Series | None], sizes: Sequence[int], dim: int
+) -> Series:
+    present = _present(parts)
+    axes = batch_axes.merged([part.axes for part in present])
+    batch_axes.free(axes, [dim])
+    indices = tuple(sorted({index for part in present for index in part.indices}))
+    spread = [part.changed(part.spread(indices), indices=indices) for part in present]
+    common = list(torch.broadcast_shapes(*[_open(part, dim) for part in spread]))
+    stacks = iter(part.stack for part in spread)
+    blocks = []
+    for part, size in zip(parts, sizes, strict=True):
+        common[dim] = size
+        whole = first.stack.new_zeros(()) if part is None else next(stacks)
+        blocks.append(whole.expand(len(indices), *common[1:]))
+    shape = list(first.shape)
+    shape[dim] = sum(sizes)
+    return first.changed(torch.cat(blocks, dim), shape=shape, axes=axes, indices=indices)
+
+
+def _open(part: Series, dim: int) -> list[int]:
+    """Give the shape of the stack, with size 1 along the axis that is joined."""
+    shape = list(part.stack.shape)
+    shape[dim] = 1
+    return shape
+
+
+def _stacked(step: Step, *parts: Series | None) -> Series:
+    dim = step.saved("dim")
+    dim -= len(step.shape) if dim >= 0 else 0
+    present = _present(parts)
+    shape = list(present[0].shape)
+    shape.insert(len(shape) + 1 + dim, 1)
+    raised = [None if part is None else part.viewed(shape) for part in parts]
+    return _catenated(_present(raised)[0], raised, [1] * len(parts), dim)
 
 
 # --- Sums
@@ -178,4 +255,7 @@ RULES: dict[str, Rule] = {
     "TrilBackward0": Rule(_triangle(Tensor.tril), rowwise=True),
     "TriuBackward0": Rule(_triangle(Tensor.triu), rowwise=True),
     "ConstantPadNdBackward0": Rule(_padded),
+    "DiagEmbedBackward0": Rule(_diagonal_embedded),
+    "CatBackward0": Rule(_joined),
+    "StackBackward0": Rule(_stacked),
 }
