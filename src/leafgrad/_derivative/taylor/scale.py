@@ -36,14 +36,17 @@ class Scale(NamedTuple):
     rows: Tensor | None = None
 
     def seed(self, units: Tensor) -> Tensor:
-        """Multiply the first order of the inputs, into which a rule or a user may write then."""
+        """Return the first order of the inputs ``[n, *batch, columns]`` times the scale.
+
+        It is a new tensor, into which a rule or a user may write.
+        """
         if self.rows is None:
             exponent = self.exponents[0]
             return units * 2.0**exponent if exponent else units.clone()
         return _by_row(self.rows, units, [(2.0**exponent,) for exponent in self.exponents], 1)
 
     def derivative(self, coefficient: Tensor, factorial: int, degree: int) -> Tensor:
-        """Multiply a coefficient by its factorial, and undo the scale."""
+        """Return a coefficient ``[*batch, *channels]`` times its factorial, without the scale."""
         largest = 100 if self.dtype == torch.float32 else _STEP
         if self.rows is not None:
             factors = [_factors(factorial, -degree * e, largest) for e in self.exponents]
@@ -54,7 +57,10 @@ class Scale(NamedTuple):
 
 
 def _by_row(rows: Tensor, tensor: Tensor, factors: Sequence[Sequence[float]], first: int) -> Tensor:
-    """Multiply each row by the factors that are its own; the batch begins at the axis `first`."""
+    """Return a tensor with each row times the factors that are its own.
+
+    The axes of `rows`, ``[*batch]``, are those of the tensor from the axis `first` on.
+    """
     count = max(map(len, factors))
     padded = [[*own, *[1.0] * (count - len(own))] for own in factors]
     shape = *rows.shape, *[1] * (tensor.dim() - first - rows.dim())
@@ -65,7 +71,7 @@ def _by_row(rows: Tensor, tensor: Tensor, factors: Sequence[Sequence[float]], fi
 
 @lru_cache(maxsize=256)
 def _factors(factorial: int, power: int, largest: int) -> tuple[float, ...]:
-    """Write ``factorial * 2**power`` as a product of factors, none far beyond ``2**largest``.
+    """Return factors whose product is ``factorial * 2**power``, none far beyond ``2**largest``.
 
     They are all above one, or all below it, so what is on the way is in range where the end is.
     """
@@ -94,7 +100,7 @@ class Room(NamedTuple):
     large: float = 0
 
     def holds(self, coefficients: Tensor, asked: Tensor, values: Tensor, dims: list[int]) -> Tensor:
-        """Say where all coefficients along some axes are within the limits."""
+        """Return where all coefficients along some axes are within the limits, one for each row."""
         fit = coefficients.abs().amax(dims) <= self.highest
         is_trusted = asked.abs().amin(dims) >= self.lowest
         return fit & (is_trusted | (values.abs().amax(dims) < self.large))
@@ -109,11 +115,11 @@ class Attempt(NamedTuple):
 
 @lru_cache(maxsize=256)
 def attempts(dtype: torch.dtype, factorial: int, order: int) -> tuple[Attempt, Attempt | None]:
-    """Give what is tried first where inputs have this dtype, and what after it.
+    """Return what is tried first where inputs have this dtype, and what after it.
 
     Nothing is carried in half precision, and in single precision no more than a few orders. From
-    there, double precision has all the range that there can be need for below the coefficients.
-    Up to order 2, zeros are common, and trusted unless what is differentiated is large; of order 1,
+    there, double precision has all the range that there can be need for below the coefficients. Up
+    to order 2, zeros are common, and trusted unless what is differentiated is large; of order 1,
     nothing is a power of what is small.
     """
     bias, large = (0, 2.0**30) if order <= _PLAIN else (20, 0)
@@ -132,30 +138,30 @@ def attempts(dtype: torch.dtype, factorial: int, order: int) -> tuple[Attempt, A
 
 @lru_cache(maxsize=256)
 def search(factorial: int, order: int) -> tuple[Attempt, ...]:
-    """List what is tried then, from much room below the coefficients to much above them."""
+    """Return what is tried then, from much room below the coefficients to much above them."""
     biases = range(600, min(-300, -64 * order) - 1, -_STEP)
     scales = (_scaled(torch.float64, factorial, order, bias) for bias in biases)
     return tuple(Attempt(scale, Room(0, _MOST)) for scale in scales)
 
 
 def _scaled(dtype: torch.dtype, factorial: int, order: int, bias: int) -> Scale:
-    """Scale so that what is divided by the factorial, of this order, is multiplied by 2**bias."""
+    """Return the scale that multiplies what the factorial divides, of this order, by 2**bias."""
     return Scale(dtype, (round((math.log2(factorial) + bias) / order),))
 
 
 def is_on(device: torch.device, dtype: torch.dtype) -> bool:
-    """Say whether a device computes with a dtype of coefficients: Apple's have no double."""
+    """Return whether a device computes with a dtype of coefficients: Apple's have no double."""
     return dtype != torch.float64 or device.type != "mps"
 
 
 @cache
 def wider(one: torch.dtype, two: torch.dtype) -> torch.dtype:
-    """Give the floating dtype that holds more."""
+    """Return the floating dtype that holds more."""
     return one if torch.finfo(one).bits >= torch.finfo(two).bits else two
 
 
 def at_least(value: Tensor, dtype: torch.dtype) -> Tensor:
-    """Give a tensor that is as precise as this dtype, with its graph."""
+    """Return a tensor ``[*shape]`` that is as precise as this dtype, with its graph."""
     if value.dtype == dtype or wider(value.dtype, dtype) == value.dtype:
         return value
     return value.to(dtype)

@@ -58,13 +58,13 @@ class Step(NamedTuple):
         return tuple(self.results[0].shape)
 
     def saved(self, name: str) -> Any:
-        """Give an argument of the operation that the node saved."""
+        """Return an argument of the operation that the node saved."""
         if name not in self.seen:
             self.seen[name] = self._usable(name, _autograd.kept(self.node, name))
         return self.seen[name]
 
     def tensor(self, name: str) -> Tensor:
-        """Give a tensor that the node saved, with its graph."""
+        """Return a tensor that the node saved, with its graph."""
         tensor: Tensor | None = self.seen.get(name)
         if tensor is None:
             look = _autograd.kept if self.is_in_backward else _autograd.kept_at_hand
@@ -72,11 +72,11 @@ class Step(NamedTuple):
         return tensor
 
     def wide(self, dtype: torch.dtype) -> torch.dtype:
-        """Give a floating dtype, or that of coefficients where it is less precise."""
+        """Return a floating dtype, or that of coefficients where it is less precise."""
         return wider(dtype, self.dtype)
 
     def _usable(self, name: str, value: Any) -> Any:
-        """Give a tensor in the dtype of coefficients, where its own is less precise.
+        """Return a tensor in the dtype of coefficients, where its own is less precise.
 
         Raise where its memory is gone, which kills the process that reads it.
         """
@@ -92,11 +92,11 @@ class Step(NamedTuple):
         return at_least(value, self.dtype)
 
     def jet(self, name: str, series: Series | None) -> Jet:
-        """Give a tensor that the node saved, with its series."""
+        """Return a tensor that the node saved, ``[*shape]``, with its series ``[K, *shape]``."""
         return Jet(self.tensor(name), series and series.computed())
 
     def dims(self, x: Series) -> list[int]:
-        """Give the saved axes, counted from the end; none means all."""
+        """Return the saved axes, counted from the end; none means all."""
         dims = self.saved("dim")
         dims = [dims] if isinstance(dims, int) else dims
         return [x.from_end(dim) for dim in dims or range(x.ndim)]

@@ -1,4 +1,7 @@
-"""Rules for sums, products and quotients, element by element."""
+"""Rules for sums, products and quotients, element by element.
+
+Inputs ``[K, *shape]`` are broadcast against each other, and so is what constants they meet.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from leafgrad._derivative.taylor.step import Rule, Step
 
 
 def _sum(x: Series | None, y: Series | None, factor: Number) -> Series | None:
-    """Add `factor` times the second."""
+    """Return ``x + factor * y``, of the broadcast shape."""
     return add(x, None if y is None else y.scaled(factor))
 
 
@@ -30,7 +33,11 @@ Factor = tuple[str, Series | None]  # the name under which its value was saved
 
 
 def product_of(step: Step, one: Factor, two: Factor) -> Series | None:
-    """Multiply two tensors, of which PyTorch keeps only what the other's gradient needs."""
+    """Return the product of two tensors, of the broadcast shape.
+
+    PyTorch keeps only what the other's gradient needs, so that a value is asked for where it is
+    there.
+    """
     (left, x), (right, y) = one, two
     if x is None or y is None:
         by_left = None if x is None else x.scaled(step.tensor(right))
@@ -43,7 +50,7 @@ def _multiply(step: Step, x: Series | None, y: Series | None) -> Series | None:
 
 
 def _divide(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Divide two tensors."""
+    """Return the quotient of two tensors, of the broadcast shape."""
     divisor = step.tensor("other")
     if y is None:
         return None if x is None else x.divided(divisor)
@@ -51,10 +58,12 @@ def _divide(step: Step, x: Series | None, y: Series | None) -> Series | None:
 
 
 def _addcmul(step: Step, z: Series | None, x: Series | None, y: Series | None) -> Series | None:
+    """Return ``z + value * x * y``, of the broadcast shape."""
     return _sum(z, product_of(step, ("tensor1", x), ("tensor2", y)), step.saved("value"))
 
 
 def _lerp(step: Step, start: Series | None, end: Series | None) -> Series | None:
+    """Return ``start + weight * (end - start)``, of the broadcast shape."""
     weight = step.saved("weight")
     return _sum(None if start is None else start.scaled(1 - weight), end, weight)
 
@@ -68,6 +77,7 @@ def _divided_by_a_number_and_rounded(step: Step, x: Series) -> Series | None:
 
 
 def _addcdiv(step: Step, z: Series | None, x: Series | None, y: Series | None) -> Series | None:
+    """Return ``z + value * x / y``, of the broadcast shape."""
     divisor = step.tensor("tensor2")
     if y is not None:
         quotient = multiply(step.jet("tensor1", x), Jet(divisor, y).reciprocal())

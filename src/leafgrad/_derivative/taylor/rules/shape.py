@@ -1,4 +1,8 @@
-"""Rules for views, parts, joints and sums: what takes elements elsewhere without changing them."""
+"""Rules for views, parts, joints and sums: what takes elements elsewhere without changing them.
+
+What PyTorch does to ``[*shape]``, a rule does to each coefficient of the stack ``[K, *shape]``. An
+axis that is cut, reordered, joined or summed must be none of the batch.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from leafgrad._derivative.taylor.unsupported import Unsupported
 
 
 def _within(change: Callable[[Tensor, int], Tensor], step: Step, x: Series) -> Series:
-    """Change the order along one axis, which must not be one of the batch."""
+    """Return x changed along one axis, of the same shape; it must not be one of the batch."""
     dim = x.from_end(step.saved("dim"))
     batch_axes.free(x.axes, [dim])
     return x.changed(change(x.full(dim), dim), shape=step.shape)
@@ -80,11 +84,13 @@ def _split_with_sizes(step: Step, x: Series) -> list[Series]:
 
 
 def _split_by(x: Series, dim: int, sizes: Sequence[int]) -> list[Series]:
+    """Return parts of these sizes along an axis."""
     starts = [sum(sizes[:number]) for number in range(len(sizes))]
     return [x.narrowed(dim, *part) for part in zip(starts, sizes, strict=True)]
 
 
 def _diagonal(step: Step, x: Series) -> Series:
+    """Return a diagonal of two axes, ``[..., a, b]``, as the last axis."""
     one, two = (x.from_end(step.saved(name)) for name in ("dim1", "dim2"))
     batch_axes.free(x.axes, [one, two])
     gone = {one, two}
@@ -94,6 +100,7 @@ def _diagonal(step: Step, x: Series) -> Series:
 
 
 def _diagonal_embedded(step: Step, x: Series) -> Series:
+    """Return the last axis as a diagonal of two axes, and zeros beside it."""
     batch_axes.free(x.axes, [-1])
     ndim = len(step.shape)
     dims = [step.saved(name) % ndim for name in ("dim1", "dim2")]
@@ -107,6 +114,7 @@ def _diagonal_embedded(step: Step, x: Series) -> Series:
 
 
 def _joined(step: Step, *parts: Series | None) -> Series:
+    """Return parts joined along an axis."""
     present = _present(parts)
     dim = step.saved("dim")
     dim -= len(step.shape) if dim >= 0 else 0
@@ -115,11 +123,12 @@ def _joined(step: Step, *parts: Series | None) -> Series:
 
 
 def _present(parts: Sequence[Series | None]) -> list[Series]:
+    """Return the parts that have a series."""
     return [part for part in parts if part is not None]
 
 
 def _sizes(step: Step, dim: int, parts: Sequence[Series | None]) -> list[int]:
-    """Give the size of each part along the axis, where at most one of them is not known."""
+    """Return the size of each part along the axis, where at most one of them is not known."""
     sizes = [None if part is None else part.shape[dim] for part in parts]
     for number, (size, edge) in enumerate(zip(sizes, step.successors, strict=True)):
         if size is None and edge[0] is not None:
@@ -134,6 +143,7 @@ def _sizes(step: Step, dim: int, parts: Sequence[Series | None]) -> list[int]:
 def _catenated(
     first: Series, parts: Sequence[Series | None], sizes: Sequence[int], dim: int
 ) -> Series:
+    """Return parts joined along an axis, with zeros where a part has no series."""
     present = _present(parts)
     axes = batch_axes.merged([part.axes for part in present])
     batch_axes.free(axes, [dim])
@@ -152,13 +162,14 @@ def _catenated(
 
 
 def _open(part: Series, dim: int) -> list[int]:
-    """Give the shape of the stack, with size 1 along the axis that is joined."""
+    """Return the shape of the stack, with size 1 along the axis that is joined."""
     shape = list(part.stack.shape)
     shape[dim] = 1
     return shape
 
 
 def _stacked(step: Step, *parts: Series | None) -> Series:
+    """Return parts joined along a new axis."""
     dim = step.saved("dim")
     dim -= len(step.shape) if dim >= 0 else 0
     present = _present(parts)
@@ -200,6 +211,7 @@ def _rolled(step: Step, x: Series) -> Series:
 
 
 def _triangle(take: Callable[[Tensor, int], Tensor]) -> Propagate:
+    """Make the rule of a triangle of the last two axes, shape for shape."""
     return lambda step, x: x.changed(take(x.full(-2, -1), step.saved("diagonal")))
 
 
