@@ -28,11 +28,13 @@ from leafgrad._derivative.taylor.algebra import (
     powers,
     squares,
 )
+from leafgrad._derivative.taylor.attempts import Attempt, attempts, search
 from leafgrad._derivative.taylor.constants import made_once
+from leafgrad._derivative.taylor.dtypes import is_on
 from leafgrad._derivative.taylor.propagate import replay
 from leafgrad._derivative.taylor.range_check import Factorials, Look
 from leafgrad._derivative.taylor.row_wise import keep_rows_apart
-from leafgrad._derivative.taylor.scale import Attempt, Scale, attempts, is_on, search
+from leafgrad._derivative.taylor.scale import Scale
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 

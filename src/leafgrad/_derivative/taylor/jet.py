@@ -21,8 +21,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from leafgrad._derivative.taylor.dtypes import at_least
 from leafgrad._derivative.taylor.kernels import recurrences, sigmoidal
-from leafgrad._derivative.taylor.scale import at_least
 from leafgrad._derivative.taylor.series import Number, Series
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from leafgrad._derivative.taylor.algebra import Indices
-from leafgrad._derivative.taylor.scale import Attempt, Room
+from leafgrad._derivative.taylor.attempts import Attempt, Room
 from leafgrad._derivative.taylor.series import Series
 
 Factorials = Mapping[int, int]  # what a coefficient is multiplied by, by the index asked for

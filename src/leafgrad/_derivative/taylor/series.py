@@ -98,11 +98,9 @@ class Series:
     def aligned(self, ndim: int) -> Tensor:
         """Return the stack as ``[K, 1, ..., 1, *shape]``, with `ndim` axes behind its first."""
         missing = ndim - self.ndim
-        return (
-            self.stack.reshape(-1, *[1] * missing, *self.stack.shape[1:])
-            if missing > 0
-            else (self.stack)
-        )
+        if missing <= 0:
+            return self.stack
+        return self.stack.reshape(-1, *[1] * missing, *self.stack.shape[1:])
 
     def broadcast(self, shape: Sequence[int]) -> Series:
         """Return the series of the tensor broadcast to another shape."""

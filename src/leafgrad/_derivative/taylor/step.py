@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
+from leafgrad._derivative.taylor.dtypes import at_least, wider
 from leafgrad._derivative.taylor.jet import Jet
-from leafgrad._derivative.taylor.scale import at_least, wider
 from leafgrad._derivative.taylor.series import Series
 
 Result = Series | Jet | None | Sequence[Series | None]
@@ -94,6 +94,11 @@ class Step(NamedTuple):
     def jet(self, name: str, series: Series | None) -> Jet:
         """Return a tensor that the node saved, ``[*shape]``, with its series ``[K, *shape]``."""
         return Jet(self.tensor(name), series and series.computed())
+
+    def result_dim(self) -> int:
+        """Return the saved axis of the operation's first result, counted from the end."""
+        dim: int = self.saved("dim")
+        return dim - len(self.shape) if dim >= 0 else dim
 
     def dims(self, x: Series) -> list[int]:
         """Return the saved axes, counted from the end; none means all."""

@@ -35,8 +35,7 @@ Factor = tuple[str, Series | None]  # the name under which its value was saved
 def product_of(step: Step, one: Factor, two: Factor) -> Series | None:
     """Return the product of two tensors, of the broadcast shape.
 
-    PyTorch keeps only what the other's gradient needs, so that a value is asked for where it is
-    there.
+    PyTorch saves a factor only where the other one's gradient needs it; no other value is read.
     """
     (left, x), (right, y) = one, two
     if x is None or y is None:

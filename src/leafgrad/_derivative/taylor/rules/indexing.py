@@ -18,17 +18,14 @@ from leafgrad._derivative.taylor.unsupported import Unsupported
 
 def _indexed(step: Step, x: Series) -> Series:
     indices = step.saved("indices")
-    (dim,) = _only([n for n, index in enumerate(indices) if index is not None])
+    dims = [n for n, index in enumerate(indices) if index is not None]
+    if len(dims) > 1:
+        raise Unsupported("it takes elements by numbers along more than one axis")
+    (dim,) = dims
     index = indices[dim]
     if index.dtype in {torch.bool, torch.uint8}:
         raise Unsupported("it takes the elements that a mask shows")
     return _taken(step, x, dim, index)
-
-
-def _only(dims: list[int]) -> list[int]:
-    if len(dims) > 1:
-        raise Unsupported("it takes elements by numbers along more than one axis")
-    return dims
 
 
 def _taken(step: Step, x: Series, dim: int, index: Tensor) -> Series:

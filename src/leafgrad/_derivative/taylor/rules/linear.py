@@ -65,20 +65,14 @@ def _joined(parts: list[Tensor], dim: int) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
 
 
-def _multiplied(names: tuple[str, str]) -> Propagate:
-    """Make the rule of a product, whose factors PyTorch saves under these names, if it must."""
-
-    def rule(step: Step, x: Series | None, y: Series | None) -> Series | None:
-        return _of(step, names, x, y)
-
-    return rule
+def _matmul(step: Step, x: Series | None, y: Series | None) -> Series | None:
+    return _of(step, ("self", "mat2"), x, y)
 
 
 def _of(step: Step, names: tuple[str, str], x: Series | None, y: Series | None) -> Series | None:
     """Return the product of two matrices, ``[K, ..., a, c]``.
 
-    PyTorch keeps only what the other's gradient needs, so that a value is asked for where it is
-    there.
+    PyTorch saves a factor only where the other one's gradient needs it; no other value is read.
     """
     if y is None:
         return None if x is None else _times_constant(x, step.tensor(names[1]))
@@ -183,7 +177,7 @@ def _convolved(step: Step, x: Series | None, *constants: Series | None) -> Serie
 
 def _cross(step: Step, x: Series | None, y: Series | None) -> Series | None:
     """Return ``a x b`` along an axis of size 3: ``A x B_k + A_k x B + sum_j A_j x B_{k-j}``."""
-    dim = step.saved("dim") - len(step.shape) * (step.saved("dim") >= 0)
+    dim = step.result_dim()
     by_x = None if x is None else _crossed(x, step.tensor("other"), dim)
     by_y = None if y is None else -_crossed(y, step.tensor("self"), dim)
     linear = add(by_x, by_y)
@@ -207,10 +201,8 @@ def _turned(x: Series, count: int, dim: int) -> Series:
 
 
 RULES: dict[str, Rule] = {
-    "MmBackward0": Rule(
-        _multiplied(("self", "mat2")), rowwise=True, shared=(1,), has_exact_type=True
-    ),
-    "BmmBackward0": Rule(_multiplied(("self", "mat2"))),
+    "MmBackward0": Rule(_matmul, rowwise=True, shared=(1,), has_exact_type=True),
+    "BmmBackward0": Rule(_matmul),
     "AddmmBackward0": Rule(
         _added(("mat1", "mat2")), rowwise=True, shared=(2,), has_exact_type=True
     ),

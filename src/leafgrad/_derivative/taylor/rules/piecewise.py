@@ -19,11 +19,6 @@ from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 
-def _slope(factor: Callable[[Step], Tensor]) -> Propagate:
-    """Make the rule of a function that is linear around each element, from its slope."""
-    return lambda step, x: x.scaled(factor(step))
-
-
 def _mask(keep: Callable[[Step], Tensor]) -> Propagate:
     """Make the rule of a function with slope 1 where this mask ``[*shape]`` holds, and else 0."""
     return lambda step, x: x.masked(keep(step))
@@ -129,7 +124,7 @@ RULES: dict[str, Rule] = {
         lambda step, x: where(step.tensor("self") > 0, x, x.scaled(step.saved("negative_slope"))),
         rowwise=True,
     ),
-    "AbsBackward0": Rule(_slope(lambda step: step.tensor("self").sgn()), rowwise=True),
+    "AbsBackward0": Rule(lambda step, x: x.scaled(step.tensor("self").sgn()), rowwise=True),
     "ClampBackward0": Rule(_clamp, rowwise=True),
     "ClampBackward1": Rule(_clamp, rowwise=True),
     "ClampMinBackward0": Rule(_clamp_one("min", 1), rowwise=True),

@@ -1,4 +1,4 @@
-"""Rules for norms, variances, softmax and normalisations.
+"""Rules for means, norms, variances, softmax and normalisations.
 
 Each reduces some axes of a series ``[K, *shape]``, none of them of the batch, or divides by what
 was reduced. What was reduced is kept with axes of size 1, as ``[K, ..., 1, ...]``, until the end.
@@ -23,6 +23,10 @@ def _mean(x: Series, dims: Sequence[int], *, keepdim: bool = True) -> Series:
     """Return the mean along some axes, ``[K, ..., 1, ...]`` where `keepdim`."""
     count = math.prod(x.shape[dim] for dim in dims)
     return x.summed(dims, keepdim=keepdim).scaled(1 / count)
+
+
+def _mean_along(step: Step, x: Series) -> Series:
+    return _mean(x, step.dims(x), keepdim=step.saved("keepdim"))
 
 
 # --- Norms and variances
@@ -67,8 +71,7 @@ def _centred(value: Tensor, dims: Sequence[int]) -> Tensor:
 
 
 def _variance_and_mean(step: Step, x: Series) -> list[Series]:
-    mean = _mean(x, step.dims(x), keepdim=step.saved("keepdim"))
-    return [_variance(step, x), mean]
+    return [_variance(step, x), _mean_along(step, x)]
 
 
 def _deviation(step: Step, x: Series) -> Series:
@@ -240,6 +243,8 @@ def _scaled_to_one(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor)
 
 
 RULES: dict[str, Rule] = {
+    "MeanBackward0": Rule(lambda _, x: _mean(x, range(x.ndim), keepdim=False)),
+    "MeanBackward1": Rule(_mean_along),
     "LinalgVectorNormBackward0": Rule(_norm_along("ord")),
     "NormBackward0": Rule(_norm_of_all),
     "NormBackward1": Rule(_norm_along("p")),

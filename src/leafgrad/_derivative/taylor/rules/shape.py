@@ -6,7 +6,6 @@ axis that is cut, reordered, joined or summed must be none of the batch.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -116,8 +115,7 @@ def _diagonal_embedded(step: Step, x: Series) -> Series:
 def _joined(step: Step, *parts: Series | None) -> Series:
     """Return parts joined along an axis."""
     present = _present(parts)
-    dim = step.saved("dim")
-    dim -= len(step.shape) if dim >= 0 else 0
+    dim = step.result_dim()
     sizes = _sizes(step, dim, parts)
     return _catenated(present[0], parts, sizes, dim)
 
@@ -170,8 +168,7 @@ def _open(part: Series, dim: int) -> list[int]:
 
 def _stacked(step: Step, *parts: Series | None) -> Series:
     """Return parts joined along a new axis."""
-    dim = step.saved("dim")
-    dim -= len(step.shape) if dim >= 0 else 0
+    dim = step.result_dim()
     present = _present(parts)
     shape = list(present[0].shape)
     shape.insert(len(shape) + 1 + dim, 1)
@@ -184,12 +181,6 @@ def _stacked(step: Step, *parts: Series | None) -> Series:
 
 def _summed(step: Step, x: Series) -> Series:
     return x.summed(step.dims(x), keepdim=step.saved("keepdim"))
-
-
-def _averaged(step: Step, x: Series) -> Series:
-    dims = step.dims(x)
-    count = math.prod(x.shape[dim] for dim in dims)
-    return x.summed(dims, keepdim=step.saved("keepdim")).scaled(1 / count)
 
 
 # --- The rest
@@ -257,10 +248,6 @@ RULES: dict[str, Rule] = {
     "DiagonalBackward0": Rule(_diagonal),
     "SumBackward0": Rule(lambda _, x: x.summed(range(x.ndim), keepdim=False)),
     "SumBackward1": Rule(_summed),
-    "MeanBackward0": Rule(
-        lambda _, x: x.summed(range(x.ndim), keepdim=False).scaled(1 / math.prod(x.shape))
-    ),
-    "MeanBackward1": Rule(_averaged),
     "CumsumBackward0": Rule(lambda step, x: _within(Tensor.cumsum, step, x)),
     "FlipBackward0": Rule(_flipped),
     "RollBackward0": Rule(_rolled),
