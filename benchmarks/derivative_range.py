@@ -27,9 +27,12 @@ FUNCTIONS: dict[str, tuple[Function, Function]] = {
     "gelu": (functional.gelu, lambda z: z * mpmath.ncdf(z)),
     "log": (lambda z: torch.log(z + 2), lambda z: mpmath.log(z + 2)),
     "sqrt": (lambda z: torch.sqrt(z + 2), lambda z: mpmath.sqrt(z + 2)),
+    "whole power": (lambda z: z**7, lambda z: z**7),
     "power": (lambda z: (z + 2) ** 2.5, lambda z: (z + 2) ** mpmath.mpf(2.5)),
+    "negative power": (lambda z: (z + 2) ** -3, lambda z: (z + 2) ** -3),
     "product": (lambda z: z**3 * torch.exp(z), lambda z: z**3 * mpmath.exp(z)),
     "quotient": (lambda z: torch.sin(z) / (z + 2), lambda z: mpmath.sin(z) / (z + 2)),
+    "angle": (torch.atan, mpmath.atan),
     "network": (
         lambda z: torch.tanh(torch.sin(2 * z) + z),
         lambda z: mpmath.tanh(mpmath.sin(2 * z) + z),

@@ -1,9 +1,20 @@
 """Truncated algebras: which product of two coefficients lands where.
 
 A series ``c_0 + c_1 e_1 + c_2 e_2 + ...`` is multiplied by multiplying what the ``e_k`` stand for:
-powers of one direction, monomials of several columns, or the squares that a Laplacian adds up. A
-product that leads out of the algebra is of no interest for the derivatives asked for, so it is
+
+    powers      e_k = t**k of one direction       e_i e_j = e_{i+j}
+    monomials   e_a = t_1**a_1 t_2**a_2 ...       e_a e_b = e_{a+b}
+    squares     e_1, ..., e_n and e_{n+1}         e_i e_i = e_{n+1}, and e_i e_j = 0 otherwise
+
+A product that leads out of the algebra is of no interest for the derivatives asked for, so it is
 dropped. ``e_0 = 1`` is left out, as its coefficient is the value that the graph knows already.
+
+Powers are the truncated Taylor polynomials of Griewank and Walther, Evaluating Derivatives, 2nd
+edition, SIAM 2008, chapter 13. Squares carry the first derivatives and half the Laplacian alone, as
+the forward Laplacian does: Li et al., A computational framework for neural network-based
+variational Monte Carlo with Forward Laplacian, Nature Machine Intelligence 6, 2024. They are the
+case of the Laplacian in Dangel, Siebert, Zeinhofer and Walther, Collapsing Taylor Mode Automatic
+Differentiation, arXiv 2505.13644.
 """
 
 from __future__ import annotations
@@ -28,6 +39,10 @@ class Algebra:
 
     The degree is what makes differential equations work here: multiplying each coefficient by its
     degree is a derivation, as a derivative is.
+
+    Attributes:
+        degrees: d(k), the degree of each basis element.
+        products: k for (i, j) where ``e_i e_j = e_k``; what is not there is zero.
     """
 
     degrees: tuple[int, ...]
@@ -39,13 +54,13 @@ class Algebra:
         return max(self.degrees)
 
     def with_products(self, left: Indices, right: Indices) -> Indices:
-        """Give the indices of what products of the two lead to."""
+        """Return the indices of what products of the two lead to."""
         pairs = product(left, right)
         return tuple(sorted({self.products[pair] for pair in pairs if pair in self.products}))
 
     @lru_cache(maxsize=1024)  # noqa: B019 (algebras are few, and cached themselves)
     def generated(self, indices: Indices) -> Indices:
-        """Give the indices that a function of something with these `indices` has."""
+        """Return the indices that a function of something with these `indices` has."""
         found = set(indices)
         grown = found
         while grown:
@@ -58,7 +73,7 @@ class Algebra:
     def degrees_at(
         self, indices: Indices, ndim: int, dtype: torch.dtype, device: torch.device
     ) -> Tensor:
-        """Give the degrees as a tensor that scales stacked coefficients with `ndim` axes."""
+        """Return the degrees as a tensor ``[len(indices), 1, ..., 1]`` of ``1 + ndim`` axes."""
         degrees = [self.degrees[index] for index in indices]
         with torch.inference_mode(mode=False):
             return torch.tensor(degrees, dtype=dtype, device=device).reshape(-1, *[1] * ndim)
@@ -83,12 +98,12 @@ def monomials(indices: frozenset[MultiIndex]) -> Algebra:
 
 
 def basis_of(indices: Collection[MultiIndex]) -> list[MultiIndex]:
-    """Sort multi-indices as the algebra of these monomials does."""
+    """Return multi-indices in the order of the algebra of these monomials."""
     return sorted(indices, key=lambda index: (sum(index), index))
 
 
 def closure(orders: Collection[MultiIndex]) -> frozenset[MultiIndex]:
-    """Collect all multi-indices on the way to `orders`, but for the one of order 0."""
+    """Return all multi-indices on the way to `orders`, but for the one of order 0."""
     below = {index for order in orders for index in product(*[range(n + 1) for n in order])}
     return frozenset(index for index in below if any(index))
 
@@ -97,8 +112,8 @@ def closure(orders: Collection[MultiIndex]) -> frozenset[MultiIndex]:
 def squares(directions: int) -> Algebra:
     """Make the algebra of the Laplacian: directions whose squares are all one and the same.
 
-    Products of two different directions are dropped, so the last coefficient collects what the
-    second derivatives add up to, and nothing else of second order is computed.
+    Products of two different directions are dropped, so the last coefficient collects half of what
+    the second derivatives add up to, and nothing else of second order is computed.
     """
     products = {(direction, direction): directions for direction in range(directions)}
     return Algebra(degrees=(1,) * directions + (2,), products=products)

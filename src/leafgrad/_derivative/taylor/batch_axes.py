@@ -1,9 +1,12 @@
 """Where the rows of a batch lie in a tensor, so that the walk itself proves that they stay apart.
 
 Each axis of a tensor on the path is a tuple of parts, from the slowest to the fastest: a part that
-counts an axis of the batch has that axis's number, any other has None, and an axis that has
-nothing to do with the batch has no parts at all. An entry of a tensor depends on the rows of the
-inputs that have its own numbers along these axes, and on no others.
+counts an axis of the batch has that axis's number, any other has None, and an axis that has nothing
+to do with the batch has no parts at all. An entry of a tensor depends on the rows of the inputs
+that have its own numbers along these axes, and on no others.
+
+So inputs ``[rows, columns]`` have the axes ``(((0, rows),), ())``, and where they are flattened to
+``[rows * columns]``, this is ``(((0, rows), (None, columns)),)``.
 """
 
 from __future__ import annotations
@@ -22,18 +25,18 @@ _MIXED = "it may carry something from row to row of the batch"
 
 
 def rows_of(shape: Sequence[int], batch: int) -> Axes:
-    """Lay out a tensor whose first `batch` axes are those of the batch."""
+    """Return the axes of a tensor whose first `batch` axes are those of the batch."""
     counted = [((number, size),) if size != 1 else () for number, size in enumerate(shape[:batch])]
     return (*counted, *[()] * (len(shape) - batch))
 
 
 def aligned(axes: Axes, ndim: int) -> Axes:
-    """Add axes in front, as broadcasting does."""
+    """Return axes with others in front, so that they are `ndim`, as broadcasting adds them."""
     return ((),) * (ndim - len(axes)) + axes
 
 
 def merged(operands: Iterable[Axes]) -> Axes:
-    """Lay out what is computed elementwise from tensors that were broadcast against each other.
+    """Return the axes of what is computed elementwise from tensors broadcast against each other.
 
     Each of them has each axis of the batch once, so where they differ, rows meet other rows.
     """
@@ -64,7 +67,7 @@ class Group:
 
 
 def groups(old: Sequence[int], new: Sequence[int]) -> Iterator[Group]:
-    """Find which axes of a view come from which; axes of size 1 come from nowhere."""
+    """Yield which axes of a view come from which; axes of size 1 come from nowhere."""
     before = [axis for axis, size in enumerate(old) if size != 1]
     after = [axis for axis, size in enumerate(new) if size != 1]
     while before:
@@ -80,7 +83,7 @@ def groups(old: Sequence[int], new: Sequence[int]) -> Iterator[Group]:
 
 
 def viewed(axes: Axes, old: Sequence[int], new: Sequence[int]) -> Axes:
-    """Lay out a view with another shape of the same elements in the same order."""
+    """Return the axes of a view with another shape of the same elements in the same order."""
     result: list[Axis] = [()] * len(new)
     for group in groups(old, new):
         parts = [part for axis in group.old for part in axes[axis] or ((None, old[axis]),)]
@@ -91,7 +94,7 @@ def viewed(axes: Axes, old: Sequence[int], new: Sequence[int]) -> Axes:
 
 
 def _taken(parts: list[Part], size: int) -> Axis:
-    """Take parts from the end of the list that make up an axis of this size."""
+    """Return parts from the end of the list, taken off it, that make up an axis of this size."""
     axis: list[Part] = []
     while size > 1:
         number, length = parts.pop()

@@ -30,6 +30,6 @@ def made_once(make: Callable[[*Given], Made]) -> Callable[[*Given], Made]:
 
 @made_once
 def number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Give a number as a tensor, which an operation takes faster than the number itself."""
+    """Return a number as a tensor ``[]``, which operations take faster than the number itself."""
     with torch.inference_mode(mode=False):
         return torch.tensor(value, dtype=dtype, device=device)

@@ -118,7 +118,7 @@ def _cure(function: object) -> str:
 
 
 def _checked(name: str, step: Step, given: Sequence[Series | None], found: object) -> Result:
-    """Give what a rule returned as a list of series, or raise where it does not fit."""
+    """Return what a rule returned as a list of series, or raise where it does not fit."""
     results, outputs = found, step.results
     if found is None:
         raise TypeError(
@@ -141,7 +141,7 @@ def _checked(name: str, step: Step, given: Sequence[Series | None], found: objec
 def _fitted(
     name: str, result: object, output: _autograd.TensorType, given: Sequence[Series | None]
 ) -> Series | None:
-    """Give the series of one result, or raise where it cannot be that of the output."""
+    """Return the series of one result, or raise where it cannot be that of the output."""
     shape = tuple(output.shape)
     what = f"the Taylor rule of {name} must return"
     if isinstance(result, Jet):
@@ -180,7 +180,7 @@ def _jet_of(result: object) -> str:
 
 
 def _is_rounded(dtype: torch.dtype, wanted: torch.dtype, known: Sequence[Series]) -> bool:
-    """Say whether a rule made its series coarser than what it was given, and than the output."""
+    """Return whether a rule made its series coarser than what it was given and the output."""
     if not (dtype.is_floating_point and wanted.is_floating_point):
         return dtype != wanted
     finest = min(torch.finfo(series.dtype).eps for series in known)

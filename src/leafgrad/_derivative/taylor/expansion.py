@@ -1,4 +1,10 @@
-"""Derivatives of a tensor in its graph, from one walk along the path."""
+"""Derivatives of a tensor in its graph, from one walk along the path.
+
+Inputs ``[*batch, columns]`` are moved along some columns: each column that moves is an index of
+first order, whose coefficient is 1 there and 0 elsewhere. The walk carries this seed to the outputs
+``[*batch, *channels]``, whose coefficient of a multi-index alpha is then the derivative divided by
+alpha!, for every row of the batch at once.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +28,13 @@ from leafgrad._derivative.taylor.algebra import (
     powers,
     squares,
 )
+from leafgrad._derivative.taylor.attempts import Attempt, attempts, search
 from leafgrad._derivative.taylor.constants import made_once
+from leafgrad._derivative.taylor.dtypes import is_on
 from leafgrad._derivative.taylor.propagate import replay
 from leafgrad._derivative.taylor.range_check import Factorials, Look
 from leafgrad._derivative.taylor.row_wise import keep_rows_apart
-from leafgrad._derivative.taylor.scale import Attempt, Scale, attempts, is_on, search
+from leafgrad._derivative.taylor.scale import Scale
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
@@ -39,7 +47,15 @@ class Moved(NamedTuple):
 
 
 class Taylor(NamedTuple):
-    """What is to be differentiated with respect to `inputs`, whose first axes count rows."""
+    """What is to be differentiated with respect to `inputs`, whose first axes count rows.
+
+    Attributes:
+        outputs: ``[*batch, *channels]``.
+        inputs: ``[*batch, columns]``, or ``[*batch]`` where each element is a row.
+        batch: The number of axes that count rows.
+        path: The nodes between the two.
+        create_graph: Whether the derivatives are to be differentiated on.
+    """
 
     outputs: Tensor
     inputs: Tensor
@@ -48,7 +64,7 @@ class Taylor(NamedTuple):
     create_graph: bool
 
     def derivatives(self, orders: Collection[MultiIndex]) -> dict[MultiIndex, Tensor]:
-        """Give the derivatives of all `orders`, or raise a `Unsupported`."""
+        """Return derivatives of the shape of outputs for all `orders`, or raise `Unsupported`."""
         if not self._is_in_mode():
             with self._mode():
                 return self.derivatives(orders)
@@ -59,7 +75,10 @@ class Taylor(NamedTuple):
         return {order: found[place[order]] for order in orders}
 
     def laplacian(self, dims: Sequence[int]) -> Tensor:
-        """Give the sum of the second derivatives in these columns, or raise a `Unsupported`."""
+        """Return the sum of the second derivatives in these columns, or raise `Unsupported`.
+
+        It has the shape of outputs.
+        """
         if not self._is_in_mode():
             with self._mode():
                 return self.laplacian(dims)
@@ -67,7 +86,7 @@ class Taylor(NamedTuple):
         return self._in_range(squares(len(dims)), moved, {len(dims): 2})[len(dims)]
 
     def proves_rows_apart(self) -> bool:
-        """Say whether the path alone, without any coefficient, proves that rows are independent.
+        """Return whether the path alone, without any coefficient, proves that rows are independent.
 
         Only where PyTorch's own formulas are on the way, which record themselves.
         """
@@ -99,7 +118,10 @@ class Taylor(NamedTuple):
             yield
 
     def _in_range(self, algebra: Algebra, moved: Moved, asked: Factorials) -> dict[int, Tensor]:
-        """Multiply what is asked for by its factorials, where no coefficient left the range."""
+        """Return what is asked for times its factorials, each of the shape of outputs.
+
+        No coefficient has left the range on the way: where one did, another scale is taken.
+        """
         tried, better = attempts(self.inputs.dtype, asked[max(asked)], algebra.order)
         scale = tried.scale
         found = self._coefficients(algebra, moved, scale).computed()
@@ -116,7 +138,7 @@ class Taylor(NamedTuple):
         }
 
     def _is_looked_at(self, found: Series, asked: Factorials) -> bool:
-        """Say whether there are coefficients to look at, which waits for the device they are on.
+        """Return whether there are coefficients to look at, which waits for the device they are on.
 
         While a CUDA graph is captured nothing is computed yet.
         """
@@ -127,7 +149,7 @@ class Taylor(NamedTuple):
     def _best_scale(
         self, found: Series, moved: Moved, look: Look, tried: Attempt, better: Attempt | None
     ) -> Scale:
-        """Give the scale that was tried, with which these were found, or a better one."""
+        """Return the scale that was tried, with which these were found, or a better one."""
         if look.fits(found, tried.room):
             return tried.scale
         if better is not None:
@@ -137,7 +159,7 @@ class Taylor(NamedTuple):
         return self._searched(found.algebra, moved, look)
 
     def _searched(self, algebra: Algebra, moved: Moved, look: Look) -> Scale:
-        """Find for each row the first scale with which no coefficient leaves the range.
+        """Return for each row the first scale with which no coefficient leaves the range.
 
         Where there is none, that is no matter of scale: a function is infinite, or not a number.
         """
@@ -155,7 +177,7 @@ class Taylor(NamedTuple):
         return Scale(torch.float64, tuple(scale.exponents[0] for scale, _ in tried), rows)
 
     def _coefficients(self, algebra: Algebra, moved: Moved, scale: Scale) -> Series:
-        """Replay the graph with the columns of the inputs that are `moved`."""
+        """Return the series ``[K, *batch, *channels]`` of outputs where columns are `moved`."""
         x = self.inputs
         unsupported_if(not is_on(x.device, scale.dtype), "its order takes double precision")
         kept = _seed(algebra, moved, tuple(x.shape), self.batch, scale.dtype, x.device)
@@ -178,6 +200,7 @@ class Taylor(NamedTuple):
     def _result(
         self, coefficient: Tensor | None, scale: Scale, factorial: int, degree: int
     ) -> Tensor:
+        """Return a derivative, of the shape and dtype asked for, from its coefficient."""
         if coefficient is None:
             return self.inputs.new_zeros(self.outputs.shape)
         shape = self.outputs.shape
@@ -188,7 +211,7 @@ class Taylor(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _plan(orders: frozenset[MultiIndex]) -> tuple[Algebra, dict[MultiIndex, int], Moved]:
-    """Give the algebra of these orders, where each is in it, and which columns move."""
+    """Return the algebra of these orders, where each is in it, and which columns move."""
     indices = closure(orders)
     place = {index: number for number, index in enumerate(basis_of(indices))}
     pairs = sorted((place[index], index.index(1)) for index in indices if sum(index) == 1)
@@ -205,7 +228,7 @@ def _seed(
     dtype: torch.dtype,
     device: torch.device,
 ) -> Series:
-    """Give the series of inputs, which has the same coefficients in all rows."""
+    """Return the series ``[n, *batch, columns]`` of inputs, with size 1 along the batch."""
     row = (1,) * batch + shape[batch:]
     with torch.inference_mode(mode=False):
         unit = torch.eye(math.prod(row), dtype=dtype, device=device)
@@ -216,5 +239,5 @@ def _seed(
 
 @lru_cache(maxsize=256)
 def _factorial(order: MultiIndex) -> int:
-    """Multiply the factorials of what is counted in each column."""
+    """Return the product of the factorials of what is counted in each column."""
     return math.prod(map(math.factorial, order))

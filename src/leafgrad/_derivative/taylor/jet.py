@@ -1,4 +1,15 @@
-"""Jets: a value and its series, with the arithmetic and the functions of ordinary tensors."""
+"""Jets: a value and its series, with the arithmetic and the functions of ordinary tensors.
+
+A jet is a truncated Taylor polynomial: the value ``[*shape]`` is its coefficient of order 0, the
+series ``[K, *shape]`` holds all others (see `Series`). Propagating jets through a program, instead
+of nesting derivatives, is Taylor mode: Griewank and Walther, Evaluating Derivatives, 2nd edition,
+SIAM 2008, chapter 13; Bettencourt, Johnson and Duvenaud, Taylor-Mode Automatic Differentiation for
+Higher-Order Derivatives in JAX, 2019.
+
+The functions below take series h above order 0 and values a apart, and return what a function adds
+to its value, ``F(a + h) - F(a)``, so that nothing is lost where this is small beside the value.
+What they return has the broadcast shape of what they are given.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +21,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
+from leafgrad._derivative.taylor.dtypes import at_least
 from leafgrad._derivative.taylor.kernels import recurrences, sigmoidal
-from leafgrad._derivative.taylor.scale import at_least
 from leafgrad._derivative.taylor.series import Number, Series
 
 
@@ -58,7 +69,7 @@ class Jet:
         _set_series(self, series)
 
     def to(self, value: Tensor, function: Callable[[Series], Series]) -> Jet:
-        """Go on to a function's value, and its series as a function of this one."""
+        """Return the jet of a function: its value ``[*shape]``, and its series from this one."""
         return Jet(value, None if self.series is None else function(self.series))
 
     def __neg__(self) -> Jet:
@@ -99,47 +110,47 @@ class Jet:
         return Jet(self.value**exponent, power(self, exponent))
 
     def exp(self) -> Jet:
-        """Give the exponential."""
+        """Return the exponential."""
         value = self.value.exp()
         return self.to(value, lambda series: exp_of(series).scaled(value))
 
     def log(self) -> Jet:
-        """Give the natural logarithm."""
+        """Return the natural logarithm."""
         value = self.value
         return self.to(value.log(), lambda series: log_of(series.scaled(1 / value)))
 
     def sin(self) -> Jet:
-        """Give the sine."""
+        """Return the sine."""
         value = self.value
         return self.to(value.sin(), lambda series: sin_from(value, series))
 
     def cos(self) -> Jet:
-        """Give the cosine."""
+        """Return the cosine."""
         value = self.value
         return self.to(value.cos(), lambda series: cos_from(value, series))
 
     def tanh(self) -> Jet:
-        """Give the hyperbolic tangent."""
+        """Return the hyperbolic tangent."""
         value = self.value.tanh()
         return self.to(value, lambda series: tanh_from(value, series))
 
     def sigmoid(self) -> Jet:
-        """Give the logistic function."""
+        """Return the logistic function."""
         value = self.value.sigmoid()
         return self.to(value, lambda series: sigmoid_from(value, series))
 
     def sqrt(self) -> Jet:
-        """Give the square root."""
+        """Return the square root."""
         value = self.value.sqrt()
         return self.to(value, lambda series: sqrt_from(value, series))
 
     def rsqrt(self) -> Jet:
-        """Give the inverse of the square root."""
+        """Return the inverse of the square root."""
         value = self.value.rsqrt()
         return self.to(value, lambda series: rsqrt_from(value, series))
 
     def reciprocal(self) -> Jet:
-        """Give the inverse."""
+        """Return the inverse."""
         value = self.value.reciprocal()
         return self.to(value, lambda series: reciprocal_from(value, series))
 
@@ -149,14 +160,14 @@ _set_value, _set_series = (vars(Jet)[name].__set__ for name in ("value", "series
 
 
 def add(one: Series | None, two: Series | None) -> Series | None:
-    """Add two series, either of which may be zero."""
+    """Return the sum ``[K, *shape]`` of two series, either of which may be zero."""
     if one is None or two is None:
         return two if one is None else one
     return one + two
 
 
 def multiply(one: Jet, two: Jet) -> Series | None:
-    """Give the series of a product."""
+    """Return the series ``[K, *shape]`` of a product: ``a_0 b_k + a_k b_0 + sum_j a_j b_{k-j}``."""
     left = None if one.series is None else one.series.scaled(two.value)
     right = None if two.series is None else two.series.scaled(one.value)
     linear = add(left, right)
@@ -166,12 +177,15 @@ def multiply(one: Jet, two: Jet) -> Series | None:
 
 
 def square(value: Tensor, series: Series) -> Series:
-    """Give the series of the square of what has this value and series."""
+    """Return the series ``[K, *shape]`` of a square: ``2 a_0 a_k + sum_j a_j a_{k-j}``."""
     return series.scaled(2 * value).plus_product(series, series)
 
 
 def compose(series: Series, coefficients: Sequence[Tensor | Number]) -> Series:
-    """Give ``c_1 h + c_2 h**2 + ...`` for the coefficients from ``c_1`` on."""
+    """Return ``c_1 h + c_2 h**2 + ...`` by Horner's rule, for the coefficients from ``c_1`` on.
+
+    The series h has the stack ``[K, *shape]``, each coefficient is a number or ``[*shape]``.
+    """
     total = series.scaled(coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
         total = series.scaled(coefficient).plus_product(series, total)
@@ -182,12 +196,12 @@ def compose(series: Series, coefficients: Sequence[Tensor | Number]) -> Series:
 
 
 def exp_of(h: Series) -> Series:
-    """Give ``exp(h) - 1``."""
+    """Return ``exp(h) - 1``, of the shape of h."""
     return h.function(recurrences.exp)
 
 
 def sin_cos_of(h: Series) -> tuple[Series, Series]:
-    """Give ``sin(h)`` and ``cos(h) - 1``."""
+    """Return ``sin(h)`` and ``cos(h) - 1``, each of the shape of h."""
     if not h.indices:
         return h, h
     both = h.function(recurrences.sin_cos)
@@ -196,23 +210,29 @@ def sin_cos_of(h: Series) -> tuple[Series, Series]:
 
 
 def inverse_of(h: Series) -> Series:
-    """Give ``1 / (1 + h) - 1``."""
+    """Return ``1 / (1 + h) - 1``, of the shape of h."""
     return h.function(recurrences.inverse)
 
 
 def root_of(h: Series) -> Series:
-    """Give ``sqrt(1 + h) - 1``."""
+    """Return ``sqrt(1 + h) - 1``, of the shape of h."""
     return h.function(recurrences.root)
 
 
 def log_of(h: Series) -> Series:
-    """Give ``log(1 + h)``, which has the slope ``1 / (1 + h)``."""
+    """Return ``log(1 + h)``, of the shape of h, as the integral of ``1 / (1 + h)``, say ``1 + g``.
+
+    In one direction, ``k y_k = k h_k + sum_{j<k} j h_j g_{k-j}``.
+    """
     weighted = h.weighted()
     return weighted.plus_product(weighted, inverse_of(h)).unweighted()
 
 
 def integral(slope: Jet, x: Series) -> Series:
-    """Give what has this slope with respect to `x`."""
+    """Return y, of the shape of x, whose derivative with respect to x is the slope s.
+
+    In one direction, ``k y_k = k x_k s_0 + sum_{j<k} j x_j s_{k-j}``.
+    """
     weighted = x.weighted()
     start = weighted.scaled(slope.value)
     total = start if slope.series is None else start.plus_product(weighted, slope.series)
@@ -223,45 +243,45 @@ def integral(slope: Jet, x: Series) -> Series:
 
 
 def sin_from(argument: Tensor, series: Series) -> Series:
-    """Give the series of the sine of what has the value `argument`."""
+    """Return ``sin(a + h) - sin(a)`` for an argument a ``[*shape]`` and its series h."""
     sine, cosine = sin_cos_of(series)
     return sine.scaled(argument.cos()) + cosine.scaled(argument.sin())
 
 
 def cos_from(argument: Tensor, series: Series) -> Series:
-    """Give the series of the cosine of what has the value `argument`."""
+    """Return ``cos(a + h) - cos(a)`` for an argument a ``[*shape]`` and its series h."""
     sine, cosine = sin_cos_of(series)
     return cosine.scaled(argument.cos()) - sine.scaled(argument.sin())
 
 
 def reciprocal_from(result: Tensor, series: Series) -> Series:
-    """Give the series of ``1 / x``, whose value is `result`."""
+    """Return ``r (1 / (1 + r h) - 1)``, the series of r = ``1 / x``, ``[*shape]``."""
     return inverse_of(series.scaled(result)).scaled(result)
 
 
 def sqrt_from(result: Tensor, series: Series) -> Series:
-    """Give the series of the square root, whose value is `result`."""
+    """Return ``r (sqrt(1 + h / r**2) - 1)``, the series of r = ``sqrt(x)``, ``[*shape]``."""
     inverse = result.reciprocal()  # not squared, as this may leave the range
     return root_of(series.scaled(inverse).scaled(inverse)).scaled(result)
 
 
 def rsqrt_from(result: Tensor, series: Series) -> Series:
-    """Give the series of ``1 / sqrt(x)``, whose value is `result`."""
+    """Return ``r (1 / sqrt(1 + r**2 h) - 1)``, the series of r = ``1 / sqrt(x)``, ``[*shape]``."""
     return inverse_of(root_of(series.scaled(result).scaled(result))).scaled(result)
 
 
 def tanh_from(result: Tensor, series: Series) -> Series:
-    """Give the series of tanh, whose value is `result`."""
+    """Return the series of tanh, whose value is `result`, ``[*shape]``."""
     return series.apply(sigmoidal.tanh_derivative, result)
 
 
 def sigmoid_from(result: Tensor, series: Series) -> Series:
-    """Give the series of the logistic function, whose value is `result`."""
+    """Return the series of the logistic function, whose value is `result`, ``[*shape]``."""
     return series.apply(sigmoidal.sigmoid_derivative, result)
 
 
 def power(x: Jet, exponent: Number) -> Series | None:
-    """Give the series of a power.
+    """Return the series ``[K, *shape]`` of a power of a jet.
 
     A whole exponent means products, exact at zero too. Else it is the binomial series, in which
     nothing is divided by `x`.
@@ -276,7 +296,10 @@ def power(x: Jet, exponent: Number) -> Series | None:
 
 
 def unit_of(value: Tensor) -> Tensor:
-    """Give a power of two next to each value, whose powers leave no range where it is the unit."""
+    """Return a power of two next to each value ``[*shape]``, or 1 where that is no normal number.
+
+    Divided by their units, values are of sizes in [1, 2), of which no power leaves the range.
+    """
     value = value.detach()
     unit = value / (2 * torch.frexp(value).mantissa)
     is_normal = (unit >= torch.finfo(unit.dtype).tiny) & unit.isfinite()
@@ -284,7 +307,7 @@ def unit_of(value: Tensor) -> Tensor:
 
 
 def _binomials(value: Tensor, exponent: Number, order: int) -> list[Tensor]:
-    """Give the Taylor coefficients of a power at `value`."""
+    """Return ``binomial(exponent, d) value**(exponent - d)``, ``[*shape]``, from d = 1 on."""
     degrees = range(1, order + 1)
     factors = [math.prod((exponent - k) / (k + 1) for k in range(degree)) for degree in degrees]
     pairs = zip(degrees, factors, strict=True)
@@ -292,7 +315,7 @@ def _binomials(value: Tensor, exponent: Number, order: int) -> list[Tensor]:
 
 
 def _whole_power(base: Jet, exponent: int) -> Jet:
-    """Square along the binary digits of the exponent, the highest first."""
+    """Return a power by squaring along the binary digits of the exponent, the highest first."""
     result = base
     for digit in f"{exponent:b}"[1:]:
         result = result.to(result.value * result.value, partial(square, result.value))
@@ -302,7 +325,7 @@ def _whole_power(base: Jet, exponent: int) -> Jet:
 
 
 def where(condition: Tensor, one: Series | None, other: Series | None) -> Series | None:
-    """Take one or the other, element by element."""
+    """Return one series where the condition ``[*shape]`` holds, and the other elsewhere."""
     left = None if one is None else one.masked(condition)
     right = None if other is None else other.masked(~condition)
     return add(left, right)

@@ -1,4 +1,9 @@
-"""The walk: a series goes from the inputs to the outputs, node by node."""
+"""The walk: a series goes from the inputs to the outputs, node by node.
+
+A node computes the series of its results from those of its inputs by the rule of its kind. All
+rules are linear maps or truncated power series of the coefficients, so that one walk carries all
+orders.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +21,10 @@ from leafgrad._derivative.taylor.unsupported import Unsupported
 
 
 def replay(path: _autograd.Path, seed: Series, *, is_in_backward: bool = False) -> Series | None:
-    """Take a series along the path, from where gradients arrive at the inputs; None is zero."""
+    """Return the series ``[K, *shape of outputs]`` of a path's end, None where it is zero.
+
+    The seed, ``[K, *shape of inputs]``, is the series where gradients arrive at the inputs.
+    """
     known: dict[object, Series] = {path.start: seed}
     last = {edge: node for node, edges in path.nodes.items() for edge in edges}
     last.pop(path.end, None)
@@ -63,7 +71,7 @@ def _check_results(
 
 
 def _results(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | None]:
-    """Apply the rule of the node."""
+    """Return the series of each result, of its shape, by the rule of the node."""
     try:
         results = rule.propagate(step, *inputs)
         if rule.has_exact_type:
@@ -81,7 +89,7 @@ def _as_tuple(results: Result) -> Sequence[Series | None]:
 
 
 def _fitted(step: Step, series: Series, result: _autograd.TensorType) -> Series:
-    """Give a series the shape of the operation's result, and no less precision."""
+    """Return a series with the shape of the operation's result, and no less precision."""
     shape = tuple(result.shape)
     if result.dtype.is_complex:
         raise Unsupported("its result is complex")

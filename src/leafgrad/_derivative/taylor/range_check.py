@@ -1,4 +1,7 @@
-"""A look at coefficients of outputs, which tells whether any left the range of its dtype."""
+"""A look at coefficients of outputs, which tells whether any left the range of its dtype.
+
+The outputs are ``[*batch, *channels]``, their coefficients ``[K, *batch, *channels]``.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import torch
 from torch import Tensor
 
 from leafgrad._derivative.taylor.algebra import Indices
-from leafgrad._derivative.taylor.scale import Attempt, Room
+from leafgrad._derivative.taylor.attempts import Attempt, Room
 from leafgrad._derivative.taylor.series import Series
 
 Factorials = Mapping[int, int]  # what a coefficient is multiplied by, by the index asked for
@@ -25,11 +28,11 @@ class Look(NamedTuple):
     asked: Factorials
 
     def fits(self, found: Series, room: Room) -> bool:
-        """Say whether all coefficients are in the room, where outputs are numbers."""
+        """Return whether all coefficients are in the room, where outputs are numbers."""
         return self.fits_plainly(found, room) or bool(self.rows_that_fit(found, room).all())
 
     def fits_plainly(self, found: Series, room: Room) -> bool:
-        """Say whether all coefficients are in the room, in a fraction of the time."""
+        """Return whether all coefficients are in the room, in a fraction of the time."""
         sizes = found.stack.detach().abs()
         lowest, highest = sizes.aminmax()
         if not highest.item() <= room.highest:
@@ -39,7 +42,7 @@ class Look(NamedTuple):
         return self._part(found.indices, sizes).min().item() >= room.lowest
 
     def rows_that_fit(self, found: Series, room: Room) -> Tensor:
-        """Say of which rows all coefficients are in the room, or outputs no number."""
+        """Return for each row, ``[*batch]``, whether all is in the room, or outputs no number."""
         part, shape = self._part(found.indices, found.stack), self.outputs.shape
         dims = [0, *range(1 + self.batch, 1 + len(shape))]
         values = self.outputs.unsqueeze(0)
@@ -47,7 +50,7 @@ class Look(NamedTuple):
         return fit | values.isnan().any(dims)
 
     def confirms(self, found: Series, tried: Attempt, exact: Series, better: Attempt) -> bool:
-        """Say whether nothing but what is tiny does not fit, and this is so in better precision."""
+        """Return whether all that does not fit is tiny, and so it is in better precision."""
         if not self.fits(found, Room(0, tried.room.highest)):
             return False
         near = _NEAR * torch.finfo(tried.scale.dtype).eps
@@ -63,7 +66,7 @@ class Look(NamedTuple):
         return True
 
     def _part(self, indices: Indices, stack: Tensor) -> Tensor:
-        """Give what is asked for of a stack, as a view where it is in one piece."""
+        """Return what is asked for of a stack ``[K, ...]``, as a view where it is in one piece."""
         places = [place for place, index in enumerate(indices) if index in self.asked]
         first, last = places[0], places[-1] + 1
         return stack[first:last] if last - first == len(places) else stack[places]

@@ -1,4 +1,11 @@
-"""Truncated series: what a tensor on the path is, above order 0."""
+"""Truncated series: what a tensor on the path is, above order 0.
+
+The series of a tensor of some `shape` is a stack ``[K, *shape]`` of its coefficients at K indices
+of an algebra, in ascending order; the others are zero. The coefficient of a multi-index alpha is
+the partial derivative of that order divided by alpha!, and scaled (see `scale`). Along an axis on
+which all entries are alike, the stack may have size 1: ``stack.shape[1:]`` broadcasts to `shape`,
+and every operation here keeps it as small as it can.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +48,7 @@ class Series:
 
     @property
     def stack(self) -> Tensor:
-        """The coefficients, one above the other."""
+        """The coefficients, ``[len(indices), *shape]``, some of whose axes may have size 1."""
         return self.source.stack if isinstance(self.source, FusedLayers) else self.source
 
     @property
@@ -56,7 +63,7 @@ class Series:
         return len(self.shape)
 
     def from_end(self, dim: int) -> int:
-        """Count an axis from the end, where the stack has it as well."""
+        """Return an axis counted from the end, where the stack has it as well."""
         if not self.shape:
             raise Unsupported("it counts an axis of a number, which has none")
         return dim - self.ndim if dim >= 0 else dim
@@ -69,7 +76,7 @@ class Series:
         axes: batch_axes.Axes | None = None,
         indices: Indices | None = None,
     ) -> Series:
-        """Make a series of the same algebra."""
+        """Return a series of the same algebra; what is not given, as its shape, stays."""
         return Series(
             algebra=self.algebra,
             indices=self.indices if indices is None else indices,
@@ -79,7 +86,7 @@ class Series:
         )
 
     def full(self, *dims: int) -> Tensor:
-        """Give the stack with these axes, or all, at their full size."""
+        """Return the stack ``[K, *shape]`` with these axes, or all, at their full size."""
         sizes = self.stack.shape[1:]
         if sizes == self.shape:
             return self.stack
@@ -89,16 +96,14 @@ class Series:
         return self.stack if wanted == [*sizes] else self.stack.expand(-1, *wanted)
 
     def aligned(self, ndim: int) -> Tensor:
-        """Give the stack with as many axes behind its first as a tensor with `ndim` axes."""
+        """Return the stack as ``[K, 1, ..., 1, *shape]``, with `ndim` axes behind its first."""
         missing = ndim - self.ndim
-        return (
-            self.stack.reshape(-1, *[1] * missing, *self.stack.shape[1:])
-            if missing > 0
-            else (self.stack)
-        )
+        if missing <= 0:
+            return self.stack
+        return self.stack.reshape(-1, *[1] * missing, *self.stack.shape[1:])
 
     def broadcast(self, shape: Sequence[int]) -> Series:
-        """Count as a tensor of another shape that this one is broadcast to."""
+        """Return the series of the tensor broadcast to another shape."""
         if shape == self.shape:
             return self
         shape = tuple(shape)
@@ -109,7 +114,7 @@ class Series:
         return self.changed(-self.stack)
 
     def scaled(self, factor: Tensor | Number) -> Series:
-        """Multiply by something that does not depend on the inputs, or only by its value."""
+        """Return the product with a constant or a value; their shapes are broadcast."""
         if not isinstance(factor, Tensor):
             return self if factor == 1 else self.changed(self.stack * factor)
         if factor.shape == self.shape or factor.dim() == 0:
@@ -118,7 +123,7 @@ class Series:
         return wide.changed(wide.stack * factor)
 
     def divided(self, divisor: Tensor) -> Series:
-        """Divide by something that does not depend on the inputs.
+        """Return the quotient by a constant ``[*shape]``.
 
         The inverse of a number that PyTorch made a tensor of would be rounded to single precision.
         """
@@ -126,12 +131,12 @@ class Series:
         return wide.changed(wide.stack / divisor)
 
     def masked(self, keep: Tensor) -> Series:
-        """Put zeros where `keep` is false, whatever was there."""
+        """Return the series with zeros where `keep`, ``[*shape]``, is false, whatever was there."""
         wide = self.broadcast(common_shape(self.shape, keep.shape))
         return wide.changed(torch.where(keep, wide.stack, 0))
 
     def spread(self, indices: Indices) -> Tensor:
-        """Give the stack with zeros at those of the `indices` that are not there."""
+        """Return a stack ``[len(indices), *shape]``, with zeros at those that are not here."""
         if indices == self.indices:
             return self.stack
         count = len(self.indices)
@@ -155,7 +160,10 @@ class Series:
         return self + -other
 
     def plus_product(self, one: Series, two: Series) -> Series:
-        """Add the product of two series, without their values."""
+        """Return this series plus ``sum_j a_j b_{k-j}``, the product of two without their values.
+
+        The shape is that of the two factors broadcast against each other.
+        """
         one, two = together(one, two)
         axes = batch_axes.merged((one.axes, two.axes))
         products = one.algebra.with_products(one.indices, two.indices)
@@ -170,7 +178,7 @@ class Series:
         return one.changed(stack, axes=axes, indices=indices)
 
     def narrowed(self, dim: int, start: int, length: int) -> Series:
-        """Take a part of an axis."""
+        """Return the part of an axis from `start` on that has this length."""
         if (start, length) == (0, self.shape[dim]):
             return self
         batch_axes.free(self.axes, [dim])
@@ -180,7 +188,7 @@ class Series:
         return self.changed(self.full(dim).narrow(dim, start, length), shape=shape)
 
     def selected(self, dim: int, place: int) -> Series:
-        """Take one place of an axis, which is gone then."""
+        """Return one place of an axis, which is gone then."""
         dim = self.from_end(dim)
         batch_axes.free(self.axes, [dim])
         axes, shape = list(self.axes), list(self.shape)
@@ -189,7 +197,7 @@ class Series:
         return self.changed(stack, shape=shape, axes=tuple(axes))
 
     def summed(self, dims: Sequence[int], *, keepdim: bool) -> Series:
-        """Add up along some axes."""
+        """Return the sum along some axes."""
         dims = [self.from_end(dim) for dim in dims]
         batch_axes.free(self.axes, dims)
         total = self.full(*dims).sum(dims, keepdim=keepdim) if dims else self.stack
@@ -201,7 +209,7 @@ class Series:
         )
 
     def permuted(self, dims: Sequence[int]) -> Series:
-        """Reorder the axes."""
+        """Return the series with its axes in another order."""
         dims = [dim % self.ndim for dim in dims]
         return self.changed(
             self.stack.permute(0, *(dim + 1 for dim in dims)),
@@ -210,7 +218,7 @@ class Series:
         )
 
     def viewed(self, shape: Sequence[int]) -> Series:
-        """Give the elements, in the same order, another shape."""
+        """Return the same elements, in the same order, in another shape."""
         if tuple(shape) == self.shape:
             return self
         groups = list(batch_axes.groups(self.shape, shape))
@@ -224,14 +232,14 @@ class Series:
         return self.changed(stack.reshape(-1, *sizes), shape=shape, axes=axes)
 
     def function(self, solve: Callable[[Recurrence, Tensor], Tensor]) -> Series:
-        """Apply an elementwise function that is solved for by a recursion."""
+        """Return an elementwise function, of the same shape, that a recurrence solves for."""
         if not self.indices:
             return self
         plan = recurrence(self.algebra, self.indices)
         return self.changed(solve(plan, self.stack), indices=plan.indices)
 
     def apply(self, derivative_of_value: DerivativeOfValue, value: Tensor) -> Series:
-        """Apply a sigmoidal function, whose result at order 0 is `value`."""
+        """Return a sigmoidal function, of the same shape, whose result at order 0 is `value`."""
         if not self.indices:
             return self
         plan = recurrence(self.algebra, self.indices)
@@ -239,7 +247,7 @@ class Series:
         return self.changed(fused, indices=plan.indices)
 
     def times(self, matrix: Tensor) -> Series:
-        """Multiply rows by a matrix, those of all coefficients at once."""
+        """Return all coefficients ``[K, ..., columns]`` times a matrix ``[columns, others]``."""
         fused = self._fused()
         last = fused.tensors[-1] if fused.tensors else fused.start
         if last.shape[-1] != self.shape[-1]:
@@ -247,28 +255,28 @@ class Series:
         return self.changed(fused.then(None, matrix), shape=(*self.shape[:-1], matrix.shape[-1]))
 
     def computed(self) -> Series:
-        """Have the stack computed, for what uses it more than once."""
+        """Return a series of the same shape whose stack is computed, for more than one use."""
         return self.changed(self.stack) if isinstance(self.source, FusedLayers) else self
 
     def _fused(self) -> FusedLayers:
         return self.source if isinstance(self.source, FusedLayers) else FusedLayers(self.source)
 
     def weighted(self) -> Series:
-        """Multiply each coefficient by its degree: a derivation, as a derivative is."""
+        """Return ``d(k) c_k``, of the same shape: a derivation, as a derivative is."""
         return self.changed(self.stack * self.degrees())
 
     def unweighted(self) -> Series:
-        """Undo `weighted`."""
+        """Return ``c_k / d(k)``, of the same shape, which undoes `weighted`."""
         return self.changed(self.stack / self.degrees())
 
     def degrees(self) -> Tensor:
-        """Give the degree of each coefficient, as a tensor that the stack is multiplied with."""
+        """Return the degrees d(k) as a tensor ``[K, 1, ..., 1]``."""
         kind = self.stack.dtype, self.stack.device
         return self.algebra.degrees_at(self.indices, self.stack.dim() - 1, *kind)
 
 
 def together(one: Series, two: Series) -> tuple[Series, Series]:
-    """Broadcast two series against each other."""
+    """Return two series broadcast to the same shape."""
     if one.shape == two.shape:
         return one, two
     shape = common_shape(one.shape, two.shape)

@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
+from leafgrad._derivative.taylor.dtypes import at_least, wider
 from leafgrad._derivative.taylor.jet import Jet
-from leafgrad._derivative.taylor.scale import at_least, wider
 from leafgrad._derivative.taylor.series import Series
 
 Result = Series | Jet | None | Sequence[Series | None]
@@ -58,13 +58,13 @@ class Step(NamedTuple):
         return tuple(self.results[0].shape)
 
     def saved(self, name: str) -> Any:
-        """Give an argument of the operation that the node saved."""
+        """Return an argument of the operation that the node saved."""
         if name not in self.seen:
             self.seen[name] = self._usable(name, _autograd.kept(self.node, name))
         return self.seen[name]
 
     def tensor(self, name: str) -> Tensor:
-        """Give a tensor that the node saved, with its graph."""
+        """Return a tensor that the node saved, with its graph."""
         tensor: Tensor | None = self.seen.get(name)
         if tensor is None:
             look = _autograd.kept if self.is_in_backward else _autograd.kept_at_hand
@@ -72,11 +72,11 @@ class Step(NamedTuple):
         return tensor
 
     def wide(self, dtype: torch.dtype) -> torch.dtype:
-        """Give a floating dtype, or that of coefficients where it is less precise."""
+        """Return a floating dtype, or that of coefficients where it is less precise."""
         return wider(dtype, self.dtype)
 
     def _usable(self, name: str, value: Any) -> Any:
-        """Give a tensor in the dtype of coefficients, where its own is less precise.
+        """Return a tensor in the dtype of coefficients, where its own is less precise.
 
         Raise where its memory is gone, which kills the process that reads it.
         """
@@ -92,11 +92,16 @@ class Step(NamedTuple):
         return at_least(value, self.dtype)
 
     def jet(self, name: str, series: Series | None) -> Jet:
-        """Give a tensor that the node saved, with its series."""
+        """Return a tensor that the node saved, ``[*shape]``, with its series ``[K, *shape]``."""
         return Jet(self.tensor(name), series and series.computed())
 
+    def result_dim(self) -> int:
+        """Return the saved axis of the operation's first result, counted from the end."""
+        dim: int = self.saved("dim")
+        return dim - len(self.shape) if dim >= 0 else dim
+
     def dims(self, x: Series) -> list[int]:
-        """Give the saved axes, counted from the end; none means all."""
+        """Return the saved axes, counted from the end; none means all."""
         dims = self.saved("dim")
         dims = [dims] if isinstance(dims, int) else dims
         return [x.from_end(dim) for dim in dims or range(x.ndim)]

@@ -1,4 +1,11 @@
-"""The table of rules: one for each kind of node."""
+"""The table of rules: one row for each kind of node.
+
+A rule is called with a `Step`, which knows the node, and with the series of each input, None where
+an input does not depend on the inputs of the derivative. A series is a stack ``[K, *shape]``, in
+which `shape` is that of the input (see `series`); the rule returns the series of the result, whose
+shape is `step.shape`. So a rule for a function F computes ``F(a + h) - F(a)``, from the value a
+that the node saved and the series h, and neither knows which algebra it computes in.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +16,8 @@ from leafgrad._derivative.taylor.custom import CUSTOM
 from leafgrad._derivative.taylor.rules import (
     arithmetic,
     attention,
-    compounds,
     elementwise,
     indexing,
-    joints,
     linear,
     piecewise,
     reductions,
@@ -23,9 +28,7 @@ from leafgrad._derivative.taylor.step import Rule
 RULES: dict[str, Rule] = {
     **arithmetic.RULES,
     **attention.RULES,
-    **compounds.RULES,
     **elementwise.RULES,
-    **joints.RULES,
     **linear.RULES,
     **piecewise.RULES,
     **indexing.RULES,
@@ -35,7 +38,7 @@ RULES: dict[str, Rule] = {
 
 
 def rule_of(node: Node, name: str) -> Rule | None:
-    """Find the rule for a node of that name, None where there is none."""
+    """Return the rule for a node of that name, None where there is none."""
     rule = RULES.get(name)
     if rule is None and (function := _autograd.forward_class(node)) is not None:
         return CUSTOM.get(function)

@@ -1,6 +1,11 @@
-"""Rules for sums, products and quotients, element by element."""
+"""Rules for sums, products and quotients, element by element.
+
+Inputs ``[K, *shape]`` are broadcast against each other, and so is what constants they meet.
+"""
 
 from __future__ import annotations
+
+import math
 
 from leafgrad._derivative.taylor.jet import Jet, add, multiply
 from leafgrad._derivative.taylor.series import Number, Series
@@ -8,7 +13,7 @@ from leafgrad._derivative.taylor.step import Rule, Step
 
 
 def _sum(x: Series | None, y: Series | None, factor: Number) -> Series | None:
-    """Add `factor` times the second."""
+    """Return ``x + factor * y``, of the broadcast shape."""
     return add(x, None if y is None else y.scaled(factor))
 
 
@@ -28,7 +33,10 @@ Factor = tuple[str, Series | None]  # the name under which its value was saved
 
 
 def product_of(step: Step, one: Factor, two: Factor) -> Series | None:
-    """Multiply two tensors, of which PyTorch keeps only what the other's gradient needs."""
+    """Return the product of two tensors, of the broadcast shape.
+
+    PyTorch saves a factor only where the other one's gradient needs it; no other value is read.
+    """
     (left, x), (right, y) = one, two
     if x is None or y is None:
         by_left = None if x is None else x.scaled(step.tensor(right))
@@ -40,8 +48,8 @@ def _multiply(step: Step, x: Series | None, y: Series | None) -> Series | None:
     return product_of(step, ("self", x), ("other", y))
 
 
-def divide(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Divide two tensors."""
+def _divide(step: Step, x: Series | None, y: Series | None) -> Series | None:
+    """Return the quotient of two tensors, of the broadcast shape."""
     divisor = step.tensor("other")
     if y is None:
         return None if x is None else x.divided(divisor)
@@ -49,12 +57,32 @@ def divide(step: Step, x: Series | None, y: Series | None) -> Series | None:
 
 
 def _addcmul(step: Step, z: Series | None, x: Series | None, y: Series | None) -> Series | None:
+    """Return ``z + value * x * y``, of the broadcast shape."""
     return _sum(z, product_of(step, ("tensor1", x), ("tensor2", y)), step.saved("value"))
 
 
 def _lerp(step: Step, start: Series | None, end: Series | None) -> Series | None:
+    """Return ``start + weight * (end - start)``, of the broadcast shape."""
     weight = step.saved("weight")
     return _sum(None if start is None else start.scaled(1 - weight), end, weight)
+
+
+def _divided_and_rounded(step: Step, x: Series | None, y: Series | None) -> Series | None:
+    return _divide(step, x, y) if step.saved("rounding_mode") is None else None
+
+
+def _divided_by_a_number_and_rounded(step: Step, x: Series) -> Series | None:
+    return x.scaled(1 / step.saved("other")) if step.saved("rounding_mode") is None else None
+
+
+def _addcdiv(step: Step, z: Series | None, x: Series | None, y: Series | None) -> Series | None:
+    """Return ``z + value * x / y``, of the broadcast shape."""
+    divisor = step.tensor("tensor2")
+    if y is not None:
+        quotient = multiply(step.jet("tensor1", x), Jet(divisor, y).reciprocal())
+    else:
+        quotient = None if x is None else x.divided(divisor)
+    return add(z, None if quotient is None else quotient.scaled(step.saved("value")))
 
 
 RULES: dict[str, Rule] = {
@@ -67,8 +95,13 @@ RULES: dict[str, Rule] = {
     "NegBackward0": Rule(lambda _, x: -x, rowwise=True),
     "MulBackward0": Rule(_multiply, rowwise=True),
     "MulBackward1": Rule(lambda step, x: x.scaled(step.saved("other")), rowwise=True),
-    "DivBackward0": Rule(divide, rowwise=True),
+    "DivBackward0": Rule(_divide, rowwise=True),
     "DivBackward1": Rule(lambda step, x: x.scaled(1 / step.saved("other")), rowwise=True),
     "AddcmulBackward0": Rule(_addcmul, rowwise=True),
     "LerpBackward0": Rule(_lerp, rowwise=True),
+    "DivBackward2": Rule(_divided_and_rounded, rowwise=True),
+    "DivBackward3": Rule(_divided_by_a_number_and_rounded, rowwise=True),
+    "AddcdivBackward0": Rule(_addcdiv, rowwise=True),
+    "Deg2RadBackward0": Rule(lambda _, x: x.scaled(math.pi / 180), rowwise=True),
+    "Rad2DegBackward0": Rule(lambda _, x: x.scaled(180 / math.pi), rowwise=True),
 }

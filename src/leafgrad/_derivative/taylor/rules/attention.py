@@ -1,4 +1,10 @@
-"""The rule for scaled dot-product attention, which PyTorch computes in one node."""
+"""The rule for scaled dot-product attention, which PyTorch computes in one node.
+
+Of queries ``[..., heads, n, e]``, keys ``[..., heads, m, e]`` and values ``[..., heads, m, v]`` it
+is
+
+    softmax(scale * query @ key^T + mask) @ value,  [..., heads, n, v]
+"""
 
 from __future__ import annotations
 
@@ -19,7 +25,10 @@ from leafgrad._derivative.taylor.unsupported import unsupported_if
 def _attention(
     step: Step, q: Series | None, k: Series | None, v: Series | None, mask: Series | None = None
 ) -> Series | None:
-    """Write the attention out, as its one node keeps neither the scores nor their softmax."""
+    """Return the series ``[K, ..., heads, n, v]`` of the attention, written out.
+
+    Its one node keeps neither the scores ``[..., heads, n, m]`` nor their softmax.
+    """
     unsupported_if(
         step.saved("dropout_p") != 0, "it drops some of its weights, and does not keep which"
     )
@@ -36,7 +45,7 @@ def _attention(
 
 
 def _for_all_heads(shared: Jet, query: Jet) -> Jet:
-    """Repeat the heads of a key or value that several heads of the query share."""
+    """Return a key or value with each head, on axis -3, repeated for those that share it."""
     count = query.value.shape[-3] // shared.value.shape[-3]
     if count == 1:
         return shared
@@ -55,7 +64,7 @@ def _turned(series: Series) -> Series:
 
 
 def _masked(step: Step, scores: Jet, series: Series | None) -> Jet:
-    """Add the mask, which is minus infinity for what must not be attended to."""
+    """Return the scores, minus infinity for what must not be attended to."""
     for name in ("attn_mask", "attn_bias"):
         if _autograd.keeps(step.node, name) and (mask := step.saved(name)) is not None:
             return scores + Jet(mask, series)
@@ -66,7 +75,7 @@ def _masked(step: Step, scores: Jet, series: Series | None) -> Jet:
 
 
 def _softmax(scores: Tensor) -> Tensor:
-    """Give the softmax, and zeros where nothing may be attended to."""
+    """Return the softmax along the last axis, and zeros where nothing may be attended to."""
     nothing = scores.isneginf().all(-1, keepdim=True)
     return scores.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
 

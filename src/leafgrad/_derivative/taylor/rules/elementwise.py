@@ -1,4 +1,15 @@
-"""Rules for functions of each element by itself: activations, powers, comparisons."""
+"""Rules for functions of each element by itself: powers, exponentials, angles, activations.
+
+All of them keep the shape: of a value a ``[*shape]`` and a series h ``[K, *shape]`` they return
+``F(a + h) - F(a)``, ``[K, *shape]``. There are three ways to it:
+
+    by an addition theorem     exp(a + h) = exp(a) exp(h), from a recurrence for exp(h) - 1
+    by the derivative          F(a + h) - F(a) is the integral of F'(a + h) over h
+    by products                silu(x) = x sigmoid(x)
+
+The first two are those of Griewank and Walther, Evaluating Derivatives, 2nd edition, SIAM 2008,
+chapter 13.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +30,7 @@ from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 
 def _tan(step: Step, x: Series) -> Series:
     # By sin(h) / (cos(h) - t sin(h)), in units of 1 + t**2.
+    """Return ``(1 + t**2) sin(h) / (cos(h) - t sin(h))``, shape for shape, t = ``tan(a)``."""
     result = step.tensor("result")
     sine, cosine = jets.sin_cos_of(x)
     inverse = jets.inverse_of(cosine - sine.scaled(result))
@@ -26,19 +38,21 @@ def _tan(step: Step, x: Series) -> Series:
 
 
 def _sinh(step: Step, x: Series) -> Series:
+    """Return ``sinh(a) (cosh(h) - 1) + cosh(a) sinh(h)``, of the shape of x."""
     value = step.tensor("self")
     even, odd = _hyperbolic(x)
     return even.scaled(value.sinh()) + odd.scaled(value.cosh())
 
 
 def _cosh(step: Step, x: Series) -> Series:
+    """Return ``cosh(a) (cosh(h) - 1) + sinh(a) sinh(h)``, of the shape of x."""
     value = step.tensor("self")
     even, odd = _hyperbolic(x)
     return even.scaled(value.cosh()) + odd.scaled(value.sinh())
 
 
 def _hyperbolic(x: Series) -> tuple[Series, Series]:
-    """Give ``cosh(x) - 1`` and ``sinh(x)``."""
+    """Return ``cosh(x) - 1`` and ``sinh(x)``, both of the shape of x."""
     up, down = jets.exp_of(x), jets.exp_of(-x)
     return (up + down).scaled(0.5), (up - down).scaled(0.5)
 
@@ -48,6 +62,8 @@ def _exp2(step: Step, x: Series) -> Series:
 
 
 def _log_to_base(base: float) -> Propagate:
+    """Make the rule of a logarithm: ``log(a + h) - log(a) = log(1 + h / a)``."""
+
     def rule(step: Step, x: Series) -> Series:
         return jets.log_of(x.scaled(1 / step.tensor("self"))).scaled(1 / math.log(base))
 
@@ -55,11 +71,16 @@ def _log_to_base(base: float) -> Propagate:
 
 
 def _power_of_number(step: Step, exponent: Series) -> Series:
+    """Return ``b**p (exp(h log(b)) - 1)``, of the shape of the exponent p."""
     base = torch.as_tensor(step.saved("self"), dtype=exponent.dtype, device=exponent.stack.device)
     return jets.exp_of(exponent.scaled(base.log())).scaled(step.tensor("result"))
 
 
 def _power_of_tensor(step: Step, base: Series | None, exponent: Series | None) -> Series | None:
+    """Return the power of one tensor by another, of the broadcast shape.
+
+    With a constant exponent it is the binomial series, else the exponential of exponent times log.
+    """
     value = step.tensor("self")
     if base is not None and exponent is None:
         constant = step.tensor("exponent").to(base.dtype)
@@ -73,7 +94,10 @@ def _power_of_tensor(step: Step, base: Series | None, exponent: Series | None) -
 
 
 def _binomials(value: Tensor, exponent: Tensor, order: int) -> list[Tensor]:
-    """Give the Taylor coefficients of a power at `value`, zeros where a whole exponent ends."""
+    """Return ``binomial(exponent, d) value**(exponent - d)``, ``[*shape]``, from d = 1 on.
+
+    They are zeros from where a whole exponent ends.
+    """
     coefficients, factor = [], torch.ones_like(exponent)
     for degree in range(1, order + 1):
         factor = factor * (exponent - degree + 1) / degree
@@ -83,6 +107,7 @@ def _binomials(value: Tensor, exponent: Tensor, order: int) -> list[Tensor]:
 
 
 def _exp_times(above: Series | None, value: Tensor) -> Series | None:
+    """Return ``value (exp(h) - 1)``, of the broadcast shape."""
     return None if above is None else jets.exp_of(above).scaled(value)
 
 
@@ -90,14 +115,17 @@ def _exp_times(above: Series | None, value: Tensor) -> Series | None:
 
 
 def _with_slope(slope: Callable[[Jet], Jet]) -> Propagate:
+    """Make the rule of a function with this derivative, which it integrates, shape for shape."""
     return lambda step, x: integral(slope(step.jet("self", x)), x)
 
 
 def _bell(x: Jet) -> Jet:
+    """Return ``exp(-x**2)``, of the shape of x."""
     return (-(x * x)).exp()
 
 
 def _softplus(step: Step, x: Series) -> Series | None:
+    """Return the integral of ``sigmoid(beta x)``, of the shape of x, or x beyond the threshold."""
     beta = step.saved("beta")
     inner = step.jet("self", x) * beta
     curved = integral(inner.sigmoid(), x)
@@ -105,6 +133,11 @@ def _softplus(step: Step, x: Series) -> Series | None:
 
 
 def _atan(step: Step, x: Series) -> Series:
+    """Return the integral of ``1 / (1 + x**2)``, of the shape of x.
+
+    Where the square would leave the range, x and 1 are made small first: ``s**2 / ((s x)**2 +
+    s**2)``.
+    """
     jet = step.jet("self", x)
     half = math.frexp(torch.finfo(jet.value.dtype).max)[1] // 2
     is_far = jet.value.abs() > 2.0 ** (half - 2)  # so that the square would leave the range
@@ -115,18 +148,24 @@ def _atan(step: Step, x: Series) -> Series:
 
 
 def _asinh(step: Step, x: Series) -> Series:
+    """Return the integral of ``1 / sqrt(1 + x**2)``, of the shape of x."""
     value = step.tensor("self")
     slope = _one_over_hypotenuse(number(1, value.dtype, value.device), value)
     return integral(Jet(slope, jets.rsqrt_from(slope, jets.square(value, x))), x)
 
 
 def _acosh(step: Step, x: Series) -> Series:
+    """Return the integral of ``1 / sqrt(x**2 - 1)``, of the shape of x."""
     value = step.tensor("self")
     slope = (value - 1).rsqrt() * (value + 1).rsqrt()
     return integral(Jet(slope, jets.rsqrt_from(slope, jets.square(value, x))), x)
 
 
 def _atan2(step: Step, y: Series | None, x: Series | None) -> Series | None:
+    """Return the integral of ``(x dy - y dx) / (x**2 + y**2)``, of the broadcast shape.
+
+    Both are divided by the root of the squares of their values first, which leave no range then.
+    """
     up, right = step.jet("self", y), step.jet("other", x)
     scale = _one_over_hypotenuse(up.value, right.value)
     up, right = up * scale, right * scale
@@ -138,19 +177,42 @@ def _atan2(step: Step, y: Series | None, x: Series | None) -> Series | None:
 
 
 def _one_over_hypotenuse(one: Tensor, other: Tensor) -> Tensor:
-    """Give the inverse of the root of two squares, neither of which may leave the range."""
+    """Return ``1 / sqrt(one**2 + other**2)``, ``[*shape]``, whose squares leave no range."""
     return torch.hypot(one, other).reciprocal()
+
+
+def _hypot(step: Step, x: Series | None, y: Series | None) -> Series | None:
+    """Return the root of the sum of two squares, of the broadcast shape."""
+    squares = [
+        jets.square(step.tensor(name), series)
+        for name, series in (("self", x), ("other", y))
+        if series is not None
+    ]
+    return jets.sqrt_from(step.tensor("result"), sum(squares[1:], squares[0]))
+
+
+def _log_add_exp(step: Step, x: Series | None, y: Series | None) -> Series | None:
+    # y + softplus(x - y), in which nothing overflows.
+    """Return ``y + softplus(x - y)``, of the broadcast shape, in which nothing overflows."""
+    one, two = step.jet("self", x), step.jet("other", y)
+    are_gone = (one.value == two.value) & one.value.isinf()  # exponentials of zero, as masks make
+    difference = one - two
+    between = Jet(difference.value.masked_fill(are_gone, 0), difference.series)
+    softplus = between.to(between.value, lambda series: integral(between.sigmoid(), series))
+    return jets.add(y, softplus.series)
 
 
 # --- Activations that are products
 
 
 def _silu(step: Step, x: Series) -> Series | None:
+    """Return ``x sigmoid(x)``, of the shape of x."""
     jet = step.jet("self", x)
     return multiply(jet, jet.sigmoid())
 
 
 def _mish(step: Step, x: Series) -> Series | None:
+    """Return ``x tanh(softplus(x))``, of the shape of x."""
     jet = step.jet("self", x)
     softplus = integral(jet.sigmoid(), x)
     gate = torch.tanh(torch.nn.functional.softplus(jet.value))
@@ -158,22 +220,25 @@ def _mish(step: Step, x: Series) -> Series | None:
 
 
 def _gelu(step: Step, x: Series) -> Series | None:
+    """Return x times its distribution function, of the shape of x."""
     jet = step.jet("self", x)
     gate = _tanh_gate if step.saved("approximate") == "tanh" else _normal_gate
     return multiply(jet, gate(jet, x))
 
 
 def _normal_gate(jet: Jet, x: Series) -> Jet:
-    """Give the distribution function of the normal distribution."""
+    """Return the distribution function of the normal distribution, of the shape of x."""
     value = torch.special.erfc(jet.value * -math.sqrt(0.5)) / 2
     return Jet(value, integral(_bell(jet * math.sqrt(0.5)) * math.sqrt(0.5 / math.pi), x))
 
 
 def _tanh_gate(jet: Jet, _: Series) -> Jet:
+    """Return ``sigmoid(sqrt(8 / pi) (x + 0.044715 x**3))``, of the shape of x."""
     return ((jet + jet * jet * jet * 0.044715) * math.sqrt(8 / math.pi)).sigmoid()
 
 
 def _glu(step: Step, x: Series) -> Series | None:
+    """Return the first half of an axis times the sigmoid of the second half."""
     dim, value = step.saved("dim"), step.tensor("self")
     middle = value.shape[dim] // 2
     one, two = value.split(middle, dim)
@@ -235,4 +300,6 @@ RULES: dict[str, Rule] = {
     "MishBackward0": Rule(_mish, rowwise=True),
     "GeluBackward0": Rule(_gelu, rowwise=True),
     "GluBackward0": Rule(_glu),
+    "HypotBackward0": Rule(_hypot, rowwise=True),
+    "LogaddexpBackward0": Rule(_log_add_exp, rowwise=True),
 }

@@ -1,4 +1,8 @@
-"""Rules for what takes elements of an axis by their place, or by their size."""
+"""Rules for what takes elements of an axis by their place, or by their size.
+
+The order of coefficients is that of values: where the largest value is, its series is taken. An
+axis of the stack ``[K, *shape]`` along which elements are taken must be none of the batch.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +18,18 @@ from leafgrad._derivative.taylor.unsupported import Unsupported
 
 def _indexed(step: Step, x: Series) -> Series:
     indices = step.saved("indices")
-    (dim,) = _only([n for n, index in enumerate(indices) if index is not None])
+    dims = [n for n, index in enumerate(indices) if index is not None]
+    if len(dims) > 1:
+        raise Unsupported("it takes elements by numbers along more than one axis")
+    (dim,) = dims
     index = indices[dim]
     if index.dtype in {torch.bool, torch.uint8}:
         raise Unsupported("it takes the elements that a mask shows")
     return _taken(step, x, dim, index)
 
 
-def _only(dims: list[int]) -> list[int]:
-    if len(dims) > 1:
-        raise Unsupported("it takes elements by numbers along more than one axis")
-    return dims
-
-
 def _taken(step: Step, x: Series, dim: int, index: Tensor) -> Series:
-    """Take the places of an axis that the index holds, whatever its shape."""
+    """Return the places of an axis that the index holds, which takes the shape of the index."""
     dim = x.from_end(dim)
     batch_axes.free(x.axes, [dim])
     before, after = x.axes[:dim], x.axes[x.ndim + dim + 1 :]
@@ -43,6 +44,7 @@ def _gathered(step: Step, x: Series) -> Series:
 
 
 def _gather(x: Series, dim: int, index: Tensor) -> Series:
+    """Return the places of an axis that the index holds, one by one, in the index's shape."""
     dim = x.from_end(dim)
     batch_axes.free(x.axes, [dim])
     others = [n - x.ndim for n in range(x.ndim) if n - x.ndim != dim]
@@ -64,7 +66,7 @@ def _extreme_along(step: Step, x: Series) -> list[Series | None]:
 
 
 def _extreme(step: Step, x: Series) -> Series:
-    """Share the largest or smallest among all that are equal, as PyTorch does."""
+    """Return the largest or smallest along axes: the mean of all that are equal."""
     value, result = step.tensor("self"), step.tensor("result")
     dims = step.dims(x) if _autograd.keeps(step.node, "dim") else range(x.ndim)
     keepdim = step.saved("keepdim") if _autograd.keeps(step.node, "keepdim") else False

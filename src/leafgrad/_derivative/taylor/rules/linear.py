@@ -1,4 +1,8 @@
-"""Rules for matrix products, convolutions and what else is linear in each of two factors."""
+"""Rules for matrix products, convolutions and what else is linear in each of two factors.
+
+The product of series ``[K, ..., a, b]`` and ``[K, ..., b, c]`` with values A and B of the same
+shapes is ``A B_k + A_k B + sum_j A_j B_{k-j}``, ``[K, ..., a, c]``.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,13 @@ from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.jet import Jet, add, multiply
 from leafgrad._derivative.taylor.kernels.plans import contraction
 from leafgrad._derivative.taylor.rules.arithmetic import product_of
-from leafgrad._derivative.taylor.series import Series
+from leafgrad._derivative.taylor.series import Series, together
 from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 
 def _times_constant(x: Series, matrix: Tensor) -> Series:
-    """Multiply rows by a matrix, those of all coefficients at once."""
+    """Return ``[K, ..., a, b]`` times a constant ``[..., b, c]``, for all coefficients at once."""
     batch_axes.free(x.axes, [-1])
     if matrix.dim() == 2:  # noqa: PLR2004
         return x.times(matrix)
@@ -23,20 +27,25 @@ def _times_constant(x: Series, matrix: Tensor) -> Series:
 
 
 def _constant_times(matrix: Tensor, x: Series) -> Series:
+    """Return a constant ``[..., a, b]`` times ``[K, ..., b, c]``."""
     batch_axes.free(x.axes, [-2])
     shape = (*x.shape[:-2], matrix.shape[-2], x.shape[-1])
     return x.changed(matrix @ x.full(-2), shape=shape)
 
 
 def _product(one: Tensor, x: Series, two: Tensor, y: Series) -> Series:
-    """Multiply matrices, with or without axes of a batch in front, that both have a series."""
+    """Return the product ``[K, ..., a, c]`` of matrices that both have a value and a series."""
     linear = _times_constant(x, two) + _constant_times(one, y)
     mixed = _mixed(x, y, linear)
     return linear if mixed is None else linear + mixed
 
 
 def _mixed(x: Series, y: Series, linear: Series) -> Series | None:
-    """Multiply the series alone; products with the same result are one product of long rows."""
+    """Return ``sum_j A_j B_{k-j}``, ``[K, ..., a, c]``, None where there is none.
+
+    Products with the same result are one product: rows side by side times columns one above the
+    other.
+    """
     plan = contraction(x.algebra, x.indices, y.indices)
     if not plan.products:
         return None
@@ -52,20 +61,19 @@ def _mixed(x: Series, y: Series, linear: Series) -> Series | None:
 
 
 def _joined(parts: list[Tensor], dim: int) -> Tensor:
+    """Join parts along an axis."""
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
 
 
-def _multiplied(names: tuple[str, str]) -> Propagate:
-    """Make the rule of a product, whose factors PyTorch saves under these names, if it must."""
-
-    def rule(step: Step, x: Series | None, y: Series | None) -> Series | None:
-        return _of(step, names, x, y)
-
-    return rule
+def _matmul(step: Step, x: Series | None, y: Series | None) -> Series | None:
+    return _of(step, ("self", "mat2"), x, y)
 
 
 def _of(step: Step, names: tuple[str, str], x: Series | None, y: Series | None) -> Series | None:
-    """Multiply two matrices, of which PyTorch keeps only what the other's gradient needs."""
+    """Return the product of two matrices, ``[K, ..., a, c]``.
+
+    PyTorch saves a factor only where the other one's gradient needs it; no other value is read.
+    """
     if y is None:
         return None if x is None else _times_constant(x, step.tensor(names[1]))
     if x is None:
@@ -74,7 +82,7 @@ def _of(step: Step, names: tuple[str, str], x: Series | None, y: Series | None) 
 
 
 def product_of_matrices(one: Jet, two: Jet) -> Series | None:
-    """Give the series of the product of two matrices."""
+    """Return the series ``[K, ..., a, c]`` of the product of two matrices."""
     if two.series is None:
         return None if one.series is None else _times_constant(one.series, two.value)
     if one.series is None:
@@ -103,7 +111,7 @@ def _matrix_times_vector(step: Step, x: Series | None, y: Series | None) -> Seri
 def _column(
     step: Step, names: tuple[str, str], x: Series | None, y: Series | None
 ) -> Series | None:
-    """Multiply by a vector as by a matrix of one column."""
+    """Return a matrix ``[a, b]`` times a vector ``[b]``, as a matrix of one column."""
     column = None if y is None else y.viewed((*y.shape, 1))
     if column is None:
         product = None if x is None else _times_constant(x, step.tensor(names[1]).unsqueeze(-1))
@@ -118,6 +126,7 @@ def _column(
 def _added_vector(
     step: Step, bias: Series | None, x: Series | None, y: Series | None
 ) -> Series | None:
+    """Return ``beta * bias + alpha * matrix @ vector``, ``[K, a]``."""
     product = _column(step, ("mat", "vec"), x, y)
     if product is not None:
         product = product.scaled(step.saved("alpha"))
@@ -125,6 +134,7 @@ def _added_vector(
 
 
 def _dot(step: Step, x: Series | None, y: Series | None) -> Series | None:
+    """Return the sum of products of two vectors ``[b]``, ``[K]``."""
     products = product_of(step, ("self", x), ("tensor", y))
     return None if products is None else products.summed([0], keepdim=False)
 
@@ -132,7 +142,10 @@ def _dot(step: Step, x: Series | None, y: Series | None) -> Series | None:
 def _bilinear(
     step: Step, x: Series | None, weight: Series | None, y: Series | None
 ) -> Series | None:
-    """Multiply the one by all matrices of the weight at once, and what comes out by the other."""
+    """Return ``y^T W_o x`` for each output o, ``[K, rows, outputs]``.
+
+    All matrices W_o of the weight ``[outputs, a, b]`` are multiplied at once.
+    """
     unsupported_if(weight is not None, "its weight depends on inputs")
     matrices = step.tensor("i2")
     wide = (*step.shape, matrices.shape[-1])
@@ -151,6 +164,7 @@ def _bilinear(
 
 
 def _convolved(step: Step, x: Series | None, *constants: Series | None) -> Series:
+    """Return the convolution of ``[K, rows, channels, ...]``, coefficients taken for rows."""
     if x is None or any(constant is not None for constant in constants):
         raise Unsupported("its weight depends on inputs")
     batch_axes.free(x.axes, range(1, x.ndim))
@@ -161,11 +175,34 @@ def _convolved(step: Step, x: Series | None, *constants: Series | None) -> Serie
     return x.changed(out.unflatten(0, full.shape[:2]), shape=step.shape)
 
 
+def _cross(step: Step, x: Series | None, y: Series | None) -> Series | None:
+    """Return ``a x b`` along an axis of size 3: ``A x B_k + A_k x B + sum_j A_j x B_{k-j}``."""
+    dim = step.result_dim()
+    by_x = None if x is None else _crossed(x, step.tensor("other"), dim)
+    by_y = None if y is None else -_crossed(y, step.tensor("self"), dim)
+    linear = add(by_x, by_y)
+    if linear is None or x is None or y is None:
+        return linear
+    x, y = together(x, y)
+    up = linear.plus_product(_turned(x, 1, dim), _turned(y, 2, dim))
+    return up.plus_product(-_turned(x, 2, dim), _turned(y, 1, dim))
+
+
+def _crossed(x: Series, other: Tensor, dim: int) -> Series:
+    """Return the cross product of a series with a constant, of the broadcast shape."""
+    wide = x.broadcast(torch.broadcast_shapes(x.shape, other.shape))
+    batch_axes.free(wide.axes, [dim])
+    return wide.changed(torch.linalg.cross(wide.full(dim), other.unsqueeze(0), dim=dim))
+
+
+def _turned(x: Series, count: int, dim: int) -> Series:
+    """Return x rolled by ``-count`` along an axis of size 3, of the same shape."""
+    return x.changed(x.full(dim).roll(-count, dim))
+
+
 RULES: dict[str, Rule] = {
-    "MmBackward0": Rule(
-        _multiplied(("self", "mat2")), rowwise=True, shared=(1,), has_exact_type=True
-    ),
-    "BmmBackward0": Rule(_multiplied(("self", "mat2"))),
+    "MmBackward0": Rule(_matmul, rowwise=True, shared=(1,), has_exact_type=True),
+    "BmmBackward0": Rule(_matmul),
     "AddmmBackward0": Rule(
         _added(("mat1", "mat2")), rowwise=True, shared=(2,), has_exact_type=True
     ),
@@ -175,4 +212,5 @@ RULES: dict[str, Rule] = {
     "DotBackward0": Rule(_dot),
     "TrilinearBackward0": Rule(_bilinear),
     "ConvolutionBackward0": Rule(_convolved),
+    "LinalgCrossBackward0": Rule(_cross),
 }

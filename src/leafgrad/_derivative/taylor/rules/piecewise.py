@@ -1,4 +1,8 @@
-"""Rules for functions in pieces, whose slope at a kink is that of PyTorch's formula."""
+"""Rules for functions in pieces, whose slope at a kink is that of PyTorch's formula.
+
+All of them keep the shape: of series ``[K, *shape]`` they return such a series, with what belongs
+to the piece that the value of each element lies in.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +16,11 @@ from leafgrad._derivative.taylor import jet as jets
 from leafgrad._derivative.taylor.jet import multiply, where
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Propagate, Rule, Step
-from leafgrad._derivative.taylor.unsupported import Unsupported
-
-
-def _slope(factor: Callable[[Step], Tensor]) -> Propagate:
-    """Make the rule of a function that is straight around each element."""
-    return lambda step, x: x.scaled(factor(step))
+from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 
 def _mask(keep: Callable[[Step], Tensor]) -> Propagate:
-    """Make the rule of a function that moves as its argument does, or not at all."""
+    """Make the rule of a function with slope 1 where this mask ``[*shape]`` holds, and else 0."""
     return lambda step, x: x.masked(keep(step))
 
 
@@ -38,6 +37,8 @@ def _clamp(step: Step, x: Series | None, *limits: Series | None) -> Series | Non
 
 
 def _clamp_one(name: str, sign: int) -> Propagate:
+    """Make the rule of a clamp by one limit, shape for shape."""
+
     def rule(step: Step, x: Series | None, limit: Series | None = None) -> Series | None:
         if x is None or limit is not None:
             raise Unsupported("its limit depends on inputs")
@@ -47,6 +48,7 @@ def _clamp_one(name: str, sign: int) -> Propagate:
 
 
 def _inside(step: Step, low: float, high: float) -> Tensor:
+    """Return where the saved value, ``[*shape]``, lies between two numbers."""
     value = step.tensor("self")
     return (value > low) & (value < high)
 
@@ -60,6 +62,7 @@ def _celu(step: Step, x: Series) -> Series | None:
 
 
 def _elu_with(step: Step, x: Series, scale: float, input_scale: float) -> Series | None:
+    """Return ``scale (x if x > 0 else alpha (exp(input_scale x) - 1))``, of the shape of x."""
     value = step.tensor("self")
     # An exponential that is not used must not overflow, or its gradient is not a number.
     depth = scale * step.saved("alpha")
@@ -71,6 +74,7 @@ def _elu_with(step: Step, x: Series, scale: float, input_scale: float) -> Series
 
 
 def _hardswish(step: Step, x: Series) -> Series | None:
+    """Return ``x (x + 3) / 6`` between -3 and 3, x above and 0 below, of the shape of x."""
     jet = step.jet("self", x)
     curved = multiply(jet, (jet + 3) / 6)
     inside = _inside(step, -3, 3)
@@ -95,13 +99,20 @@ def _masked_fill(step: Step, x: Series | None, fill: Series | None = None) -> Se
 
 
 def _prelu(step: Step, x: Series | None, weight: Series | None) -> Series | None:
+    """Return x where it is positive, and else its product with the weight."""
     jet = step.jet("self", x)
     falling = multiply(jet, step.jet("weight", weight))
     return where(jet.value > 0, x, falling)
 
 
 def _straight(*_: Any) -> None:
-    """Give no series at all, for a function in steps."""
+    """Return no series at all, for a function in steps."""
+
+
+def _remainder(_: Step, x: Series | None, divisor: Series | None = None) -> Series | None:
+    """Return x, of the same shape, as a remainder changes by what is divided."""
+    unsupported_if(divisor is not None, "its divisor depends on inputs")
+    return x
 
 
 RULES: dict[str, Rule] = {
@@ -113,7 +124,7 @@ RULES: dict[str, Rule] = {
         lambda step, x: where(step.tensor("self") > 0, x, x.scaled(step.saved("negative_slope"))),
         rowwise=True,
     ),
-    "AbsBackward0": Rule(_slope(lambda step: step.tensor("self").sgn()), rowwise=True),
+    "AbsBackward0": Rule(lambda step, x: x.scaled(step.tensor("self").sgn()), rowwise=True),
     "ClampBackward0": Rule(_clamp, rowwise=True),
     "ClampBackward1": Rule(_clamp, rowwise=True),
     "ClampMinBackward0": Rule(_clamp_one("min", 1), rowwise=True),
@@ -149,4 +160,8 @@ RULES: dict[str, Rule] = {
     "TruncBackward0": Rule(_straight, rowwise=True),
     "SignBackward0": Rule(_straight, rowwise=True),
     "FracBackward0": Rule(lambda _, x: x, rowwise=True),
+    "RemainderBackward0": Rule(_remainder, rowwise=True),
+    "RemainderBackward1": Rule(_remainder, rowwise=True),
+    "FmodBackward0": Rule(_remainder, rowwise=True),
+    "FmodBackward1": Rule(_remainder, rowwise=True),
 }

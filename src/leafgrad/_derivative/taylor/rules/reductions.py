@@ -1,4 +1,8 @@
-"""Rules for norms, variances, softmax and normalisations."""
+"""Rules for means, norms, variances, softmax and normalisations.
+
+Each reduces some axes of a series ``[K, *shape]``, none of them of the batch, or divides by what
+was reduced. What was reduced is kept with axes of size 1, as ``[K, ..., 1, ...]``, until the end.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +20,20 @@ from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 
 def _mean(x: Series, dims: Sequence[int], *, keepdim: bool = True) -> Series:
+    """Return the mean along some axes, ``[K, ..., 1, ...]`` where `keepdim`."""
     count = math.prod(x.shape[dim] for dim in dims)
     return x.summed(dims, keepdim=keepdim).scaled(1 / count)
+
+
+def _mean_along(step: Step, x: Series) -> Series:
+    return _mean(x, step.dims(x), keepdim=step.saved("keepdim"))
 
 
 # --- Norms and variances
 
 
 def _norm(step: Step, x: Series, kind: str, dims: Sequence[int], *, keepdim: bool) -> Series:
+    """Return the root of the sum of squares along some axes."""
     if step.saved(kind) != 2:  # noqa: PLR2004
         raise Unsupported("its norm is not the Euclidean one")
     total = jet.square(step.tensor("self"), x).summed(dims, keepdim=keepdim)
@@ -47,6 +57,7 @@ def _norm_of_all(step: Step, x: Series) -> Series:
 
 
 def _variance(step: Step, x: Series) -> Series:
+    """Return the variance along some axes, with the saved correction."""
     dims, keepdim, correction = step.dims(x), step.saved("keepdim"), step.saved("correction")
     count = math.prod(x.shape[dim] for dim in dims) - (1 if correction is None else correction)
     unsupported_if(count <= 0, "it divides by no degrees of freedom")
@@ -55,12 +66,12 @@ def _variance(step: Step, x: Series) -> Series:
 
 
 def _centred(value: Tensor, dims: Sequence[int]) -> Tensor:
+    """Return a value ``[*shape]`` minus its mean along some axes."""
     return value - value.mean(list(dims), keepdim=True)
 
 
 def _variance_and_mean(step: Step, x: Series) -> list[Series]:
-    mean = _mean(x, step.dims(x), keepdim=step.saved("keepdim"))
-    return [_variance(step, x), mean]
+    return [_variance(step, x), _mean_along(step, x)]
 
 
 def _deviation(step: Step, x: Series) -> Series:
@@ -86,7 +97,7 @@ def _product_along(step: Step, x: Series) -> Series | None:
 
 
 def _product(x: jet.Jet, dim: int) -> Series | None:
-    """Multiply the places of an axis one by one."""
+    """Return the product along an axis, which is gone then, place by place."""
     places = range(x.value.shape[dim])
     parts = [x.to(x.value.select(dim, n), partial(_place, n, dim)) for n in places]
     return reduce(jet.Jet.__mul__, parts).series
@@ -104,7 +115,12 @@ def _softmax(step: Step, x: Series) -> Series:
 
 
 def softmax_from(result: Tensor, x: Series, dims: Sequence[int]) -> Series:
-    """Give the series of the softmax, whose value is `result`."""
+    """Return the series ``[K, *shape]`` of the softmax s, whose value is `result`, ``[*shape]``.
+
+    With t = ``s (exp(h - mean) - 1)`` and its sum T along the axes, it is ``(s + t) / (1 + T) -
+    s``. What is taken off, the mean of h with weights s, changes nothing, and keeps the
+    exponentials small.
+    """
     terms = jet.exp_of(x - _weighted_mean(x, result, dims)).scaled(result)
     inverse = jet.inverse_of(terms.summed(dims, keepdim=True))
     return (terms + inverse.scaled(result)).plus_product(terms, inverse)
@@ -122,7 +138,10 @@ def _log_sum_exp(step: Step, x: Series) -> Series:
 
 
 def _log_of_sum(x: Series, weights: Tensor, dims: Sequence[int], *, keepdim: bool) -> Series:
-    """Give the logarithm of the sum of exponentials, whose shares are the `weights`."""
+    """Return the logarithm of the sum of exponentials, with shares `weights`, ``[*shape]``.
+
+    With the mean of h by these weights, it is ``mean + log(1 + sum(weights (exp(h - mean) - 1)))``.
+    """
     mean = _weighted_mean(x, weights, dims)
     terms = jet.exp_of(x - mean).scaled(weights)
     total = mean + jet.log_of(terms.summed(dims, keepdim=True))
@@ -130,7 +149,10 @@ def _log_of_sum(x: Series, weights: Tensor, dims: Sequence[int], *, keepdim: boo
 
 
 def _weighted_mean(x: Series, weights: Tensor, dims: Sequence[int]) -> Series:
-    """Give what is taken off before exponentials are: where one has all weight, it is exact."""
+    """Return the mean of x by `weights`, ``[*shape]``, as ``[K, ..., 1, ...]``.
+
+    It is taken off before exponentials are: where one has all weight, it is exact.
+    """
     return x.scaled(weights).summed(dims, keepdim=True)
 
 
@@ -138,6 +160,7 @@ def _weighted_mean(x: Series, weights: Tensor, dims: Sequence[int]) -> Series:
 
 
 def _layer_norm(step: Step, x: Series | None, *constants: Series | None) -> Series:
+    """Return x normalised along its last axes, times the weight."""
     x = _alone(x, constants)
     dims = list(range(-len(step.saved("normalized_shape")), 0))
     normal = _normalised(step.tensor("input"), x, dims, step.tensor("result2"))
@@ -145,6 +168,7 @@ def _layer_norm(step: Step, x: Series | None, *constants: Series | None) -> Seri
 
 
 def _group_norm(step: Step, x: Series | None, *constants: Series | None) -> Series:
+    """Return ``[K, rows, channels, ...]`` normalised in each group, times the weight."""
     x = _alone(x, constants)
     count, groups = step.saved("N"), step.saved("group")
     wide = (count, groups, x.shape[1] // groups, *x.shape[2:])
@@ -156,6 +180,7 @@ def _group_norm(step: Step, x: Series | None, *constants: Series | None) -> Seri
 
 
 def _batch_norm(step: Step, x: Series | None, *constants: Series | None) -> Series:
+    """Return ``[K, rows, channels, ...]`` normalised in each channel, times the weight."""
     x = _alone(x, constants)
     if step.saved("training"):
         normal = _normalised_by_batch(step, x)
@@ -166,7 +191,10 @@ def _batch_norm(step: Step, x: Series | None, *constants: Series | None) -> Seri
 
 
 def _normalised_by_batch(step: Step, x: Series) -> Series:
-    """Normalise each channel, which InstanceNorm does to the channels of each row by itself."""
+    """Return ``[K, rows, channels, ...]`` normalised in each channel along all other axes.
+
+    InstanceNorm does so to the channels of each row by itself.
+    """
     dims = [dim for dim in range(-x.ndim, 0) if dim != 1 - x.ndim]
     unsupported_if(any(x.axes[dim] for dim in dims), "it normalises by statistics of the batch")
     scale = _per_channel(step.tensor("result2"), x)
@@ -174,31 +202,34 @@ def _normalised_by_batch(step: Step, x: Series) -> Series:
 
 
 def _alone(x: Series | None, constants: Sequence[Series | None]) -> Series:
+    """Return the series of what is normalised, unless weight or bias have one as well."""
     if x is None or any(constant is not None for constant in constants):
         raise Unsupported("its weight or bias depends on inputs")
     return x
 
 
 def _per_channel(weight: Tensor, x: Series) -> Tensor:
-    """Lay a number per channel along the second axis."""
+    """Return a number per channel as ``[channels, 1, ...]``, for the second axis."""
     return weight.reshape(-1, *[1] * (x.ndim - 2))
 
 
 def _weighted_channels(x: Series, weight: Tensor | None) -> Series:
+    """Return x ``[K, rows, channels, ...]`` times the weight ``[channels]``."""
     return x if weight is None else x.scaled(_per_channel(weight, x))
 
 
 def _weighted(x: Series, weight: Tensor | None) -> Series:
+    """Return x times the weight, whose shape broadcasts with that of x."""
     return x if weight is None else x.scaled(weight)
 
 
 def _normalised(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) -> Series:
-    """Subtract the mean, and divide by the root of the variance; `scale` is what was used."""
+    """Return x minus its mean, divided by the root of its variance, of the same shape."""
     return _scaled_to_one(_centred(value, dims), x - _mean(x, dims), dims, scale)
 
 
 def _scaled_to_one(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) -> Series:
-    """Divide by the root of the mean square.
+    """Return x ``[K, *shape]`` divided by the root of the mean square along some axes.
 
     The saved `scale` gives the root its value, with what was added under it, but no graph that
     PyTorch would differentiate to the end; that of the mean square takes its place.
@@ -212,6 +243,8 @@ def _scaled_to_one(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor)
 
 
 RULES: dict[str, Rule] = {
+    "MeanBackward0": Rule(lambda _, x: _mean(x, range(x.ndim), keepdim=False)),
+    "MeanBackward1": Rule(_mean_along),
     "LinalgVectorNormBackward0": Rule(_norm_along("ord")),
     "NormBackward0": Rule(_norm_of_all),
     "NormBackward1": Rule(_norm_along("p")),

@@ -1,21 +1,26 @@
-"""Rules for views, parts, joints and sums: what takes elements elsewhere without changing them."""
+"""Rules for views, parts, joints and sums: what takes elements elsewhere without changing them.
+
+What PyTorch does to ``[*shape]``, a rule does to each coefficient of the stack ``[K, *shape]``. An
+axis that is cut, reordered, joined or summed must be none of the batch.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from leafgrad import _autograd
 from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Propagate, Rule, Step
+from leafgrad._derivative.taylor.unsupported import Unsupported
 
 
 def _within(change: Callable[[Tensor, int], Tensor], step: Step, x: Series) -> Series:
-    """Change the order along one axis, which must not be one of the batch."""
+    """Return x changed along one axis, of the same shape; it must not be one of the batch."""
     dim = x.from_end(step.saved("dim"))
     batch_axes.free(x.axes, [dim])
     return x.changed(change(x.full(dim), dim), shape=step.shape)
@@ -78,11 +83,13 @@ def _split_with_sizes(step: Step, x: Series) -> list[Series]:
 
 
 def _split_by(x: Series, dim: int, sizes: Sequence[int]) -> list[Series]:
+    """Return parts of these sizes along an axis."""
     starts = [sum(sizes[:number]) for number in range(len(sizes))]
     return [x.narrowed(dim, *part) for part in zip(starts, sizes, strict=True)]
 
 
 def _diagonal(step: Step, x: Series) -> Series:
+    """Return a diagonal of two axes, ``[..., a, b]``, as the last axis."""
     one, two = (x.from_end(step.saved(name)) for name in ("dim1", "dim2"))
     batch_axes.free(x.axes, [one, two])
     gone = {one, two}
@@ -91,17 +98,89 @@ def _diagonal(step: Step, x: Series) -> Series:
     return x.changed(stack, shape=step.shape, axes=(*axes, ()))
 
 
+def _diagonal_embedded(step: Step, x: Series) -> Series:
+    """Return the last axis as a diagonal of two axes, and zeros beside it."""
+    batch_axes.free(x.axes, [-1])
+    ndim = len(step.shape)
+    dims = [step.saved(name) % ndim for name in ("dim1", "dim2")]
+    axes = iter(x.axes[:-1])
+    stack = x.full(-1).diag_embed(step.saved("offset"), *(dim - ndim for dim in dims))
+    wide = tuple(() if n in dims else next(axes) for n in range(ndim))
+    return x.changed(stack, shape=step.shape, axes=wide)
+
+
+# --- Joints
+
+
+def _joined(step: Step, *parts: Series | None) -> Series:
+    """Return parts joined along an axis."""
+    present = _present(parts)
+    dim = step.result_dim()
+    sizes = _sizes(step, dim, parts)
+    return _catenated(present[0], parts, sizes, dim)
+
+
+def _present(parts: Sequence[Series | None]) -> list[Series]:
+    """Return the parts that have a series."""
+    return [part for part in parts if part is not None]
+
+
+def _sizes(step: Step, dim: int, parts: Sequence[Series | None]) -> list[int]:
+    """Return the size of each part along the axis, where at most one of them is not known."""
+    sizes = [None if part is None else part.shape[dim] for part in parts]
+    for number, (size, edge) in enumerate(zip(sizes, step.successors, strict=True)):
+        if size is None and edge[0] is not None:
+            sizes[number] = _autograd.output_types(edge[0])[edge[1]].shape[dim]
+    known = [size for size in sizes if size is not None]
+    if len(known) + 1 < len(sizes):
+        raise Unsupported("it joins several constants, whose sizes it does not keep")
+    rest = step.shape[dim] - sum(known)
+    return [rest if size is None else size for size in sizes]
+
+
+def _catenated(
+    first: Series, parts: Sequence[Series | None], sizes: Sequence[int], dim: int
+) -> Series:
+    """Return parts joined along an axis, with zeros where a part has no series."""
+    present = _present(parts)
+    axes = batch_axes.merged([part.axes for part in present])
+    batch_axes.free(axes, [dim])
+    indices = tuple(sorted({index for part in present for index in part.indices}))
+    spread = [part.changed(part.spread(indices), indices=indices) for part in present]
+    common = list(torch.broadcast_shapes(*[_open(part, dim) for part in spread]))
+    stacks = iter(part.stack for part in spread)
+    blocks = []
+    for part, size in zip(parts, sizes, strict=True):
+        common[dim] = size
+        whole = first.stack.new_zeros(()) if part is None else next(stacks)
+        blocks.append(whole.expand(len(indices), *common[1:]))
+    shape = list(first.shape)
+    shape[dim] = sum(sizes)
+    return first.changed(torch.cat(blocks, dim), shape=shape, axes=axes, indices=indices)
+
+
+def _open(part: Series, dim: int) -> list[int]:
+    """Return the shape of the stack, with size 1 along the axis that is joined."""
+    shape = list(part.stack.shape)
+    shape[dim] = 1
+    return shape
+
+
+def _stacked(step: Step, *parts: Series | None) -> Series:
+    """Return parts joined along a new axis."""
+    dim = step.result_dim()
+    present = _present(parts)
+    shape = list(present[0].shape)
+    shape.insert(len(shape) + 1 + dim, 1)
+    raised = [None if part is None else part.viewed(shape) for part in parts]
+    return _catenated(_present(raised)[0], raised, [1] * len(parts), dim)
+
+
 # --- Sums
 
 
 def _summed(step: Step, x: Series) -> Series:
     return x.summed(step.dims(x), keepdim=step.saved("keepdim"))
-
-
-def _averaged(step: Step, x: Series) -> Series:
-    dims = step.dims(x)
-    count = math.prod(x.shape[dim] for dim in dims)
-    return x.summed(dims, keepdim=step.saved("keepdim")).scaled(1 / count)
 
 
 # --- The rest
@@ -123,6 +202,7 @@ def _rolled(step: Step, x: Series) -> Series:
 
 
 def _triangle(take: Callable[[Tensor, int], Tensor]) -> Propagate:
+    """Make the rule of a triangle of the last two axes, shape for shape."""
     return lambda step, x: x.changed(take(x.full(-2, -1), step.saved("diagonal")))
 
 
@@ -168,14 +248,13 @@ RULES: dict[str, Rule] = {
     "DiagonalBackward0": Rule(_diagonal),
     "SumBackward0": Rule(lambda _, x: x.summed(range(x.ndim), keepdim=False)),
     "SumBackward1": Rule(_summed),
-    "MeanBackward0": Rule(
-        lambda _, x: x.summed(range(x.ndim), keepdim=False).scaled(1 / math.prod(x.shape))
-    ),
-    "MeanBackward1": Rule(_averaged),
     "CumsumBackward0": Rule(lambda step, x: _within(Tensor.cumsum, step, x)),
     "FlipBackward0": Rule(_flipped),
     "RollBackward0": Rule(_rolled),
     "TrilBackward0": Rule(_triangle(Tensor.tril), rowwise=True),
     "TriuBackward0": Rule(_triangle(Tensor.triu), rowwise=True),
     "ConstantPadNdBackward0": Rule(_padded),
+    "DiagEmbedBackward0": Rule(_diagonal_embedded),
+    "CatBackward0": Rule(_joined),
+    "StackBackward0": Rule(_stacked),
 }
