@@ -11,6 +11,7 @@ import torch
 
 from leafgrad import _autograd
 from leafgrad._autograd import traversal
+from tests.processes import unmeasured
 
 
 def leaf(*shape: int) -> torch.Tensor:
@@ -65,9 +66,8 @@ for stride in (1, -1, 3):
 
 
 def test_a_deep_graph_whose_steps_were_named_can_be_freed_on_a_small_stack() -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", NAME_STEP_BY_STEP], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-c", NAME_STEP_BY_STEP]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, env=unmeasured())
     assert (run.returncode, run.stdout, run.stderr) == (0, "1 0\n-1 0\n3 0\n", "")
 
 

@@ -138,22 +138,21 @@ PACKED_AND_RECOMPUTED = """
 def long_chain() -> Any:
     x = leaf(2)
     y = x
-    for _ in range(100_000):
+    for _ in range(20_000):
         y = y.sin()
     return trace_graph(y, names={"x": x})
 
 
 LONG_CHAIN = """
-100001 nodes, 100000 edges, depth 100000, all float32 on cpu, 100000 tensors
-saved
+20001 nodes, 20000 edges, depth 20000, all float32 on cpu, 20000 tensors saved
 
-nodes        times   saved  each time
-0 to 99999  100000  100000  Sin
-100000           1          AccumulateGrad
+nodes       times  saved  each time
+0 to 19999  20000  20000  Sin
+20000           1         AccumulateGrad
 
 roots: 0 SinBackward0
 leaves: 1: x
-folded by what repeats: 100001 nodes; .nodes and .to_dict() have them all
+folded by what repeats: 20001 nodes; .nodes and .to_dict() have them all
 """
 
 

@@ -39,8 +39,8 @@ def training(recording: Recording, steps: int, most: int) -> Iterator[None]:
 
 def test_a_recording_of_a_training_loop_does_not_grow_with_its_steps() -> None:
     with record() as recording:
-        sizes = [entries(recording) for _ in training(recording, 1_000, 4_000)]
-    assert max(sizes[500:]) < 1.1 * max(sizes[:500]) < 10_000
+        sizes = [entries(recording) for _ in training(recording, 400, 1_600)]
+    assert max(sizes[200:]) < 1.1 * max(sizes[:200]) < 4_000
     assert {source.function for source in recording.sources} == {"training"}
     assert set(recording.modules) == {"", "0", "1", "2"}
 
@@ -113,7 +113,7 @@ def test_modules_alone_are_forgotten_too() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
     with record(lines=False) as recording:
         recording.log.max_entries = 100
-        for _ in range(1_000):
+        for _ in range(300):
             y = model(torch.ones(1, 2))
     assert len(recording.log.modules) < 300
     assert recording.modules == ("", "0", "1")
@@ -123,7 +123,7 @@ def test_modules_alone_are_forgotten_too() -> None:
 def test_modules_that_are_made_anew_in_each_step_are_forgotten_as_well() -> None:
     with record() as recording:
         recording.log.max_entries = 100
-        for _ in range(300):
+        for _ in range(120):
             model = nn.Sequential(nn.Linear(3, 1), nn.Tanh())
             loss = model(leaf(2, 3)).sum()
     assert len(recording.log.modules) < 200

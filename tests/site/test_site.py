@@ -21,6 +21,7 @@ from tests.browser import needs_chromium
 from tests.devtools import Browser, Page, chromium
 from tests.models import checkpointed, pinn
 from tests.picture.test_piles import blocks
+from tests.processes import unmeasured
 
 ROOT = Path(__file__).parents[2]
 AXE = Path(os.environ.get("LEAFGRAD_NODE_MODULES", "")) / "axe-core" / "axe.min.js"
@@ -47,7 +48,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     built = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "-q", "-b", "html", "-D", "notfound_urls_prefix=/"]
-    subprocess.run([*command, str(ROOT / "docs"), str(built)], check=True, capture_output=True)
+    command += [str(ROOT / "docs"), str(built)]
+    subprocess.run(command, check=True, capture_output=True, env=unmeasured())
     return built
 
 

@@ -626,18 +626,30 @@ def test_a_rule_carries_laplacians_as_well(name: str, function: Function) -> Non
 # --- High orders
 
 
+# What nested reverse mode takes seconds for at order eight: they are products and quotients of what
+# is compared at order eight by itself.
+COMPOUND = {
+    "DivBackward2",
+    "HypotBackward0",
+    "LinalgCrossBackward0",
+    "LinalgVectorNormBackward0",
+    "NativeBatchNormBackward0",
+    "NativeGroupNormBackward0",
+    "NativeLayerNormBackward0",
+    "ScaledDotProductFlashAttentionForCpuBackward0",
+}
 PAIRS = {
     name: [*[(function, function) for function in CASES.get(name, [])], *WRITTEN_OUT.get(name, [])]
     for name in {**CASES, **WRITTEN_OUT}
 }
 
 
-@pytest.mark.parametrize(("_", "functions"), by_name(PAIRS))
+@pytest.mark.parametrize(("name", "functions"), by_name(PAIRS))
 def test_orders_up_to_eight_are_those_of_nested_reverse_mode(
-    _: str, functions: tuple[Function, Function]
+    name: str, functions: tuple[Function, Function]
 ) -> None:
     x, w = rows(3, 2), parameter()
-    orders = [(order, 0) for order in range(1, 9)]
+    orders = [(order, 0) for order in range(1, 6 if name in COMPOUND else 9)]
     outputs, others = (function(x, w).reshape(3, -1)[:, :1] for function in functions)
     ours = higher_order_grad(outputs, x, orders, create_graph=False, method="taylor")
     theirs = higher_order_grad(others, x, orders, create_graph=False, method="reverse")
