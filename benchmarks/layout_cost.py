@@ -13,20 +13,20 @@ import torch
 from torch import nn
 
 from leafgrad import GraphTrace, trace_graph
-from leafgrad._picture.layout import Box, Link, draw
-from leafgrad._picture.svg.svg import links_of, sketches_of
-from leafgrad._picture.view import picture
+from leafgrad._picture.layout import Edge, Extent, lay_out
+from leafgrad._picture.svg.svg import layout_edges, measure_boxes
+from leafgrad._picture.view import view_of
 
 ROUNDS = 5
 PATIENCE = 60.0
 
-Graph = tuple[Sequence[Box], Sequence[Link]]
+Graph = tuple[Sequence[Extent], Sequence[Edge]]
 
 
 def of(trace: GraphTrace, *, fold: bool) -> Graph:
     """Give the boxes and links of a picture."""
-    shown = picture(trace, fold=fold)
-    return [sketch.box() for sketch in sketches_of(trace, shown)], links_of(shown)
+    shown = view_of(trace, fold=fold)
+    return [one.extent() for one in measure_boxes(trace, shown)], layout_edges(shown)
 
 
 class Layer(nn.Module):
@@ -65,8 +65,8 @@ def lstm(steps: int) -> GraphTrace:
 
 def chain(count: int) -> Graph:
     """Put boxes one under the other."""
-    links = [Link(source=a, target=b) for a, b in pairwise(range(count))]
-    return [Box(width=120, height=48)] * count, links
+    links = [Edge(source=a, target=b) for a, b in pairwise(range(count))]
+    return [Extent(width=120, height=48)] * count, links
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -112,7 +112,7 @@ def main() -> None:
     }
     print(f"{'':30} {'boxes':>6} {'layout':>8} {'dot':>8} {'dot / layout':>12}")
     for name, graph in graphs.items():
-        own = seconds(lambda graph=graph: draw(*graph))  # type: ignore[misc]
+        own = seconds(lambda graph=graph: lay_out(*graph))  # type: ignore[misc]
         dot = with_dot(graph)
         missing = "none" if shutil.which("dot") else "no dot"
         other = f"{missing:>8}" if dot is None else f"{dot:6.2f} s {dot / own:12.0f}"

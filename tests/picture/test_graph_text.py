@@ -322,6 +322,23 @@ def test_more_modules_than_fit_are_counted() -> None:
     assert len(text.splitlines()) <= 40
 
 
+def test_the_name_of_a_folded_module_has_a_star_only_where_numbers_differ_and_folds_it() -> None:
+    model = nn.Sequential(*[nn.Sequential(nn.Linear(2, 2), nn.Tanh()) for _ in range(9)])
+    model.append(nn.Linear(2, 1))
+    trace = trace_graph(model(torch.ones(1, 2)), names=model)
+    names = [line.split()[0] for line in str(trace).splitlines()[3:6]]
+    assert names == ["*.0", "the", "9"]  # that in between is of the outermost
+    for name in ("*.0", "9"):
+        assert f">{name}" in trace.to_svg(fold=name)
+
+
+def test_modules_whose_names_end_in_other_numbers_are_alike() -> None:
+    model = nn.Sequential(OrderedDict((f"conv{i}", nn.Linear(2, 2)) for i in range(12)))
+    trace = trace_graph(model(torch.ones(1, 2)), names=model)
+    assert "\nconv*      12     48 " in str(trace)
+    assert ">conv* ×10<" in trace.to_svg(fold="conv*")  # all but the first and the root
+
+
 NAME = "a_name_that_is_longer_than_a_terminal_is_wide_" * 3
 
 

@@ -23,16 +23,16 @@ def classic(*, values: bool = True, gradients: bool = True) -> GraphTrace:
     )
 
 
-def written(picture: str, style: str) -> list[str]:
+def written(view_of: str, style: str) -> list[str]:
     """What stands in boxes in one style; the legend is the last of the picture's parts."""
-    boxes = [*ET.fromstring(picture)][:-1]
+    boxes = [*ET.fromstring(view_of)][:-1]
     texts = [text for box in boxes for text in box.iter(f"{SVG}text")]
     return [text.text or "" for text in texts if text.get("class") == style]
 
 
 def test_each_box_has_its_value_and_its_gradient_in_words() -> None:
-    picture = classic().to_svg()
-    assert written(picture, "value") == [
+    view_of = classic().to_svg()
+    assert written(view_of, "value") == [
         "value 16",
         "value 16",
         "value 4",
@@ -40,21 +40,21 @@ def test_each_box_has_its_value_and_its_gradient_in_words() -> None:
         "value 6.2832",
         "value 3.1416",
     ]
-    assert written(picture, "grad") == [f"grad {g}" for g in (1, 1, 8, 1, 1, 2)]
-    assert "the gradient that arrived" in picture
-    assert "what the operation made" in picture
+    assert written(view_of, "grad") == [f"grad {g}" for g in (1, 1, 8, 1, 1, 2)]
+    assert "the gradient that arrived" in view_of
+    assert "what the operation made" in view_of
 
 
 def test_what_nobody_asked_for_is_not_there() -> None:
-    picture = classic(values=False, gradients=False).to_svg()
-    assert written(picture, "value") == written(picture, "grad") == []
-    assert "the gradient that arrived" not in picture
+    view_of = classic(values=False, gradients=False).to_svg()
+    assert written(view_of, "value") == written(view_of, "grad") == []
+    assert "the gradient that arrived" not in view_of
 
 
 def test_a_leaf_within_a_box_has_its_numbers_there() -> None:
-    picture = classic().to_svg(fold=True)
-    assert "value 4" in written(picture, "value")
-    assert "grad 8" in written(picture, "grad")
+    view_of = classic().to_svg(fold=True)
+    assert "value 4" in written(view_of, "value")
+    assert "grad 8" in written(view_of, "grad")
 
 
 def test_who_does_not_see_the_picture_is_told_the_numbers() -> None:
@@ -82,14 +82,14 @@ def layers(*, broken: bool) -> GraphTrace:
 
 
 def test_what_stands_for_several_shows_no_numbers_of_one_of_them() -> None:
-    picture = layers(broken=False).to_svg(fold=True)
-    assert "AddBackward0 ×23" in picture
-    assert written(picture, "value") == ["value 25", "value 2", "value 1"]
+    view_of = layers(broken=False).to_svg(fold=True)
+    assert "AddBackward0 ×23" in view_of
+    assert written(view_of, "value") == ["value 25", "value 2", "value 1"]
 
 
 def test_where_numbers_stop_being_finite_is_not_folded_away() -> None:
-    picture = layers(broken=True).to_svg(fold=True)
-    assert written(picture, "alarm") == [
+    view_of = layers(broken=True).to_svg(fold=True)
+    assert written(view_of, "alarm") == [
         "value: infinity from here",
         "grad: infinity from here",
     ]

@@ -8,7 +8,7 @@ import torch
 
 from leafgrad import trace_graph
 from tests.models import polynomial
-from tests.picture.test_piles import blocks
+from tests.picture.test_modules import blocks
 
 
 def test_the_page_is_all_in_one_and_allows_no_code_but_its_own() -> None:

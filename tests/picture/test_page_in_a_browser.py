@@ -11,7 +11,7 @@ from leafgrad import GraphTrace, trace_graph
 from tests.browser import needs_chromium
 from tests.devtools import CONTROL, SHIFT, Browser, Page, chromium
 from tests.models import Block, pinn, polynomial, resnet, transformer
-from tests.picture.test_piles import blocks
+from tests.picture.test_modules import blocks
 
 BOXES = "view.boxes"
 DRAWN = "[...document.querySelectorAll('.view:not([hidden]) .part')]"

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from leafgrad import GraphTrace, trace_graph
+from tests.models import transformer
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -132,6 +133,12 @@ def test_what_belongs_to_no_module_stays_by_itself() -> None:
     assert "n" in text
     assert "AccumulateGrad<br/>(1, 2)" in text
     assert "folded by module" in text
+
+
+def test_the_outermost_module_is_called_the_same_in_a_flowchart_and_in_text() -> None:
+    trace = transformer()
+    assert '"the outermost<br/>' in trace.to_mermaid()
+    assert "\nthe outermost " in str(trace)
 
 
 def test_long_names_are_a_reason_to_fold_as_well() -> None:

@@ -4,75 +4,76 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leafgrad._picture.repeats import SEVERAL, Knot, Repeat, folded
+from leafgrad._picture.repeats import SEVERAL, Repeat, Vertex, folded, runs_in
 
 
-def knots(labels: str, *ways: tuple[int, int]) -> list[Knot]:
-    """Knots with a letter each, linked as told."""
+def vertices(labels: str, *edges: tuple[int, int]) -> list[Vertex]:
+    """Vertices with a letter each, linked as told."""
     ahead: list[list[tuple[int, int]]] = [[] for _ in labels]
-    for a, b in ways:
+    for a, b in edges:
         ahead[a].append((b, 0))
     return [
-        Knot(label=label, ways=tuple(ahead[place]), twins=(place,))
+        Vertex(label=label, edges=tuple(ahead[place]), members=(place,))
         for place, label in enumerate(labels)
     ]
 
 
-def chain(labels: str) -> list[Knot]:
-    return knots(labels, *((n, n + 1) for n in range(len(labels) - 1)))
+def chain(labels: str) -> list[Vertex]:
+    return vertices(labels, *((n, n + 1) for n in range(len(labels) - 1)))
 
 
-def shown(kept: list[Knot]) -> list[tuple[tuple[int, ...], list[int]]]:
-    return [(knot.twins, [place for place, _ in knot.ways]) for knot in kept]
+def shown(kept: list[Vertex]) -> list[tuple[tuple[int, ...], list[int]]]:
+    return [(vertex.members, [place for place, _ in vertex.edges]) for vertex in kept]
 
 
 def test_a_chain_of_equals_becomes_one() -> None:
     kept, repeats = folded(chain("asssz"))
     assert shown(kept) == [((0,), [1]), ((1, 2, 3), [2]), ((4,), [])]
-    assert repeats == [Repeat(numbers=(1,), copies=3, in_a_row=True)]
+    assert repeats == [Repeat(members=(1,), copies=3, in_a_row=True)]
 
 
 def test_a_stretch_that_recurs_is_kept_once_and_leads_on_from_its_last_copy() -> None:
     kept, repeats = folded(chain("rabcabcabcz"))
     assert shown(kept)[1:] == [((1, 4, 7), [2]), ((2, 5, 8), [3]), ((3, 6, 9), [4]), ((10,), [])]
-    assert repeats == [Repeat(numbers=(1, 2, 3), copies=3, in_a_row=True)]
+    assert repeats == [Repeat(members=(1, 2, 3), copies=3, in_a_row=True)]
 
 
 def test_equals_side_by_side_become_one_that_is_led_to_once() -> None:
     kept, repeats = folded(
-        knots("rsssz", *((0, n) for n in (1, 2, 3)), *((n, 4) for n in (1, 2, 3)))
+        vertices("rsssz", *((0, n) for n in (1, 2, 3)), *((n, 4) for n in (1, 2, 3)))
     )
     assert shown(kept) == [((0,), [1]), ((1, 2, 3), [2]), ((4,), [])]
-    assert repeats == [Repeat(numbers=(1,), copies=3, in_a_row=False)]
+    assert repeats == [Repeat(members=(1,), copies=3, in_a_row=False)]
 
 
 def test_copies_may_lead_to_one_place_by_different_outputs() -> None:
-    ways = [((4, 7),), ((4, 5),), ((4, 6),), ()]
+    edges = [((4, 7),), ((4, 5),), ((4, 6),), ()]
     ends = [
-        Knot(label=letter, ways=way, twins=(0,)) for letter, way in zip("sssz", ways, strict=True)
+        Vertex(label=letter, edges=edge, members=(0,))
+        for letter, edge in zip("sssz", edges, strict=True)
     ]
-    kept, _ = folded([Knot(label="r", ways=((1, 0), (2, 0), (3, 0)), twins=(0,)), *ends])
-    assert [knot.ways for knot in kept] == [((1, 0),), ((2, SEVERAL),), ()]
+    kept, _ = folded([Vertex(label="r", edges=((1, 0), (2, 0), (3, 0)), members=(0,)), *ends])
+    assert [vertex.edges for vertex in kept] == [((1, 0),), ((2, SEVERAL),), ()]
 
 
 def test_parallel_ways_within_a_copy_stay() -> None:
-    doubled = [way for n in range(6) for way in [(n, n + 1)] * (1 + n % 2)]
-    kept, _ = folded(knots("rababaz", *doubled))
+    doubled = [edge for n in range(6) for edge in [(n, n + 1)] * (1 + n % 2)]
+    kept, _ = folded(vertices("rababaz", *doubled))
     assert shown(kept)[1:3] == [((1, 3), [2, 2]), ((2, 4), [3])]
 
 
 def test_a_repeat_within_a_repeat_is_folded_too() -> None:
     kept, repeats = folded(chain("r" + "asssb" * 5 + "z"))
-    assert [len(knot.twins) for knot in kept] == [1, 5, 15, 5, 1]
-    assert [(repeat.copies, len(repeat.numbers)) for repeat in repeats] == [(5, 5), (3, 1)]
+    assert [len(vertex.members) for vertex in kept] == [1, 5, 15, 5, 1]
+    assert [(repeat.copies, len(repeat.members)) for repeat in repeats] == [(5, 5), (3, 1)]
 
 
 def test_copies_are_cut_where_least_leads_from_one_to_the_next() -> None:
     diamond = [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4)]
     diamonds = [(first + a, first + b) for first in (3, 7, 11, 15) for a, b in diamond]
-    kept, (repeat,) = folded(knots("rcdabcdabcdabcdabcdz", (0, 1), (1, 2), (2, 3), *diamonds))
-    assert (repeat.numbers, repeat.copies) == ((2, 3, 4, 5), 4)
-    assert [knot.twins[0] for knot in kept] == [0, 1, 2, 3, 4, 5, 18, 19]
+    kept, (repeat,) = folded(vertices("rcdabcdabcdabcdabcdz", (0, 1), (1, 2), (2, 3), *diamonds))
+    assert (repeat.members, repeat.copies) == ((2, 3, 4, 5), 4)
+    assert [vertex.members[0] for vertex in kept] == [0, 1, 2, 3, 4, 5, 18, 19]
 
 
 def test_what_is_worth_less_than_a_fiftieth_stays() -> None:
@@ -82,7 +83,7 @@ def test_what_is_worth_less_than_a_fiftieth_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("labels", "ways"),
+    ("labels", "edges"),
     [
         ("abcdef", [(n, n + 1) for n in range(5)]),
         ("rssz", [(n, n + 1) for n in range(3)]),
@@ -91,20 +92,49 @@ def test_what_is_worth_less_than_a_fiftieth_stays() -> None:
     ],
     ids=["all different", "too little to save", "one leads elsewhere", "one is shared"],
 )
-def test_what_is_not_alike_stays(labels: str, ways: list[tuple[int, int]]) -> None:
-    kept, repeats = folded(knots(labels, *ways))
+def test_what_is_not_alike_stays(labels: str, edges: list[tuple[int, int]]) -> None:
+    kept, repeats = folded(vertices(labels, *edges))
     assert (len(kept), repeats) == (len(labels), [])
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=1, max_size=4), st.integers(4, 30))
 def test_a_chain_of_copies_stands_for_every_node_once(stretch: list[str], copies: int) -> None:
     kept, _ = folded(chain("r" + "".join(stretch) * copies + "z"))
-    twins = [twin for knot in kept for twin in knot.twins]
-    assert sorted(twins) == list(range(len(stretch) * copies + 2))
+    members = [twin for vertex in kept for twin in vertex.members]
+    assert sorted(members) == list(range(len(stretch) * copies + 2))
     assert len(kept) <= len(stretch) + 2
-    assert all(target > place for place, knot in enumerate(kept) for target, _ in knot.ways)
+    assert all(target > place for place, vertex in enumerate(kept) for target, _ in vertex.edges)
 
 
 def test_a_long_chain_takes_time_in_proportion() -> None:
     kept, repeats = folded(chain("r" + "ab" * 20_000 + "z"))
     assert (len(kept), repeats[0].copies) == (4, 20_000)
+
+
+@pytest.mark.parametrize(
+    ("labels", "split"),
+    [
+        ("", []),
+        ("a", [(0, 1, 1)]),
+        ("abc", [(0, 3, 1)]),
+        ("aaaa", [(0, 1, 4)]),
+        ("ababab", [(0, 2, 3)]),
+        ("xababy", [(0, 1, 1), (1, 2, 2), (5, 1, 1)]),
+        ("abababa", [(0, 2, 3), (6, 1, 1)]),
+        ("aabaab", [(0, 3, 2)]),
+        ("xaaaabcbcbcy", [(0, 1, 1), (1, 1, 4), (5, 2, 3), (11, 1, 1)]),
+    ],
+)
+def test_a_sequence_is_split_where_it_repeats_itself(
+    labels: str, split: list[tuple[int, int, int]]
+) -> None:
+    assert [(run.first, run.period, run.copies) for run in runs_in(labels)] == split
+
+
+@given(labels=st.lists(st.sampled_from("abc"), max_size=60))
+def test_the_runs_make_up_the_whole_sequence(labels: list[str]) -> None:
+    whole: list[str] = []
+    for run in runs_in(labels):
+        assert run.first == len(whole)
+        whole += labels[run.first : run.first + run.period] * run.copies
+    assert whole == labels

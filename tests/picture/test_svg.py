@@ -23,21 +23,21 @@ def leaf(*shape: int) -> torch.Tensor:
     return torch.ones(*shape, requires_grad=True)
 
 
-def texts(picture: str) -> list[str]:
+def texts(view_of: str) -> list[str]:
     """What can be read in a picture, its title and descriptions left out."""
-    return [text.text or "" for text in ET.fromstring(picture).iter(f"{SVG}text")]
+    return [text.text or "" for text in ET.fromstring(view_of).iter(f"{SVG}text")]
 
 
-def classes(picture: str) -> set[str]:
+def classes(view_of: str) -> set[str]:
     """The kinds of signs in a picture, but for those of its legend."""
-    signs = [*ET.fromstring(picture)][:-1]
+    signs = [*ET.fromstring(view_of)][:-1]
     found = (element.get("class", "") for sign in signs for element in sign.iter())
     return {name for names in found for name in names.split()}
 
 
-def meanings(picture: str) -> list[str]:
+def meanings(view_of: str) -> list[str]:
     """What the legend says, without the facts of the graph."""
-    legend = [*ET.fromstring(picture)][-1]
+    legend = [*ET.fromstring(view_of)][-1]
     said = [text.text or "" for text in legend.iter(f"{SVG}text") if text.get("class") == "start"]
     return said[next(n for n, text in enumerate(said) if text.startswith("root")) :]
 
@@ -50,9 +50,9 @@ def meanings(picture: str) -> list[str]:
 def test_a_picture_is_well_formed_and_has_a_title_and_a_description(
     name: str, *, fold: bool | None
 ) -> None:
-    picture = ET.fromstring(MODELS[name]().to_svg(fold=fold))
-    assert picture.get("role") == "img"
-    title, description, style, *_ = picture
+    view_of = ET.fromstring(MODELS[name]().to_svg(fold=fold))
+    assert view_of.get("role") == "img"
+    title, description, style, *_ = view_of
     assert (title.tag, description.tag, style.tag) == (f"{SVG}title", f"{SVG}desc", f"{SVG}style")
     assert re.fullmatch(r"Autograd graph of \d+ nodes", title.text or "")
     assert description.text
@@ -109,9 +109,9 @@ def test_a_box_tells_more_when_it_is_pointed_at() -> None:
     function: Any = Doubled
     h = function.apply(leaf(2)).exp()
     h.retain_grad()
-    picture = trace_graph(h * torch.ones(2), names={"h": h}).to_svg()
+    view_of = trace_graph(h * torch.ones(2), names={"h": h}).to_svg()
     product, power, doubled, _ = [
-        (box.text or "").splitlines() for box in ET.fromstring(picture).iter(f"{SVG}title")
+        (box.text or "").splitlines() for box in ET.fromstring(view_of).iter(f"{SVG}title")
     ][1:]
     assert product == [
         "node 0: MulBackward0",
@@ -238,10 +238,10 @@ def retained() -> GraphTrace:
 def test_it_has_its_sign_its_line_and_its_place_in_the_legend(
     graph: Callable[[], GraphTrace], sign: str, line: str, meaning: str
 ) -> None:
-    picture = graph().to_svg()
-    assert sign in classes(picture)
-    assert line in texts(picture)
-    assert meaning in meanings(picture)
+    view_of = graph().to_svg()
+    assert sign in classes(view_of)
+    assert line in texts(view_of)
+    assert meaning in meanings(view_of)
 
 
 def test_the_legend_explains_only_what_is_there() -> None:
@@ -292,20 +292,20 @@ NASTY = [
 @pytest.mark.parametrize("name", NASTY, ids=map(ascii, range(len(NASTY))))
 def test_no_name_becomes_markup_or_turns_the_text_around(name: str) -> None:
     x = leaf(2)
-    picture = trace_graph(x.exp(), names={name: x}).to_svg()
-    picture.encode()
-    assert {element.tag.removeprefix(SVG) for element in ET.fromstring(picture).iter()} == {
+    view_of = trace_graph(x.exp(), names={name: x}).to_svg()
+    view_of.encode()
+    assert {element.tag.removeprefix(SVG) for element in ET.fromstring(view_of).iter()} == {
         "svg", "title", "desc", "style", "g", "rect", "path", "text"
     }  # fmt: skip
-    assert not re.search("[\u202a-\u202e\u2066-\u2069\x00-\x09\x0b-\x1f]", picture)
-    written = "".join(texts(picture))
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x00-\x09\x0b-\x1f]", view_of)
+    written = "".join(texts(view_of))
     assert "…" in written if len(name) > 100 else name[:5].strip("\u202e\x00\x1b[") in written
 
 
 def test_a_name_of_ten_thousand_letters_keeps_its_ends() -> None:
     x = leaf(2)
-    picture = trace_graph(x.exp(), names={"a" + "b" * 10_000 + "c": x}).to_svg()
-    assert any(re.fullmatch("ab+…b+c", text) for text in texts(picture))
+    view_of = trace_graph(x.exp(), names={"a" + "b" * 10_000 + "c": x}).to_svg()
+    assert any(re.fullmatch("ab+…b+c", text) for text in texts(view_of))
 
 
 @pytest.mark.parametrize(

@@ -141,5 +141,5 @@ def test_colours_follow_the_page_and_then_the_reader(
 def test_no_name_runs_as_a_script(tmp_path: Path) -> None:
     x = torch.ones(2, requires_grad=True)
     name = "</title><img src=x onerror='window.hit = 1'><script>window.hit = 1</script>"
-    picture = trace_graph(x.exp(), names={name: x}).to_svg()
-    assert ask(picture, "[window.hit ?? 0, document.images.length]", tmp_path) == [0, 0]
+    view_of = trace_graph(x.exp(), names={name: x}).to_svg()
+    assert ask(view_of, "[window.hit ?? 0, document.images.length]", tmp_path) == [0, 0]

@@ -20,7 +20,7 @@ from leafgrad import trace_graph
 from tests.browser import needs_chromium
 from tests.devtools import Browser, Page, chromium
 from tests.models import checkpointed, pinn
-from tests.picture.test_piles import blocks
+from tests.picture.test_modules import blocks
 from tests.processes import unmeasured
 
 ROOT = Path(__file__).parents[2]

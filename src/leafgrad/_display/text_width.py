@@ -16,7 +16,7 @@ ELLIPSIS = "…"
 
 
 def width(text: str, size: float) -> float:
-    """Give an upper estimate of a text's width in a monospaced font of a size."""
+    """Return an upper estimate of a text's width in a monospaced font of a size."""
     return size * sum(map(_of_one, text))
 
 

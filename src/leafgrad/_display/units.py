@@ -15,8 +15,9 @@ def size(nbytes: int) -> str:
 
 def count(number: int, noun: str) -> str:
     """Return a number before its noun, which gets a plural where it needs one."""
-    plural = "es" if noun.endswith("x") else "s"
-    return f"{number} {noun}{plural * (number != 1)}"
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number} {noun}es" if noun.endswith("x") else f"{number} {noun}s"
 
 
 def shape_text(sizes: tuple[int | str, ...] | None) -> str:

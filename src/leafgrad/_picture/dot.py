@@ -3,31 +3,25 @@
 from collections.abc import Iterator
 
 from leafgrad._graph.graph import Graph
-from leafgrad._graph.nodes import TracedEdge, TracedNode
 from leafgrad._picture.labels import label
+from leafgrad._picture.view import Box, in_full
 
 
 def dot(graph: Graph) -> str:
     """Write every node and every edge that leads somewhere; roots are on top."""
-    return "\n".join(["digraph leafgrad {", *_lines(graph), "}"])
+    return "\n".join(["digraph leafgrad {", *_lines(in_full(graph).boxes), "}"])
 
 
-def _lines(graph: Graph) -> Iterator[str]:
+def _lines(boxes: tuple[Box, ...]) -> Iterator[str]:
     yield '  node [shape=box, fontname="sans-serif"];'
-    for node in graph.nodes:
-        yield f"  {node.index} [{_attributes(node)}];"
-    for edge in graph.edges:
-        if edge.target is not None:
-            yield f"  {edge.source} -> {edge.target}{_edge_label(edge)};"
-
-
-def _attributes(node: TracedNode) -> str:
-    text = "\\n".join(map(_escaped, label(node)))
-    return f'label="{text}"' + ", style=rounded" * (not node.is_leaf)
-
-
-def _edge_label(edge: TracedEdge) -> str:
-    return f' [label="output {edge.input_nr}"]' * bool(edge.input_nr)
+    for place, box in enumerate(boxes):
+        text = "\\n".join(map(_escaped, label(box)))
+        style = "" if box.node.is_leaf else ", style=rounded"
+        yield f'  {place} [label="{text}"{style}];'
+    for source, box in enumerate(boxes):
+        for target, output in box.edges:
+            text = f' [label="output {output}"]' if output else ""
+            yield f"  {source} -> {target}{text};"
 
 
 def _escaped(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Nodes piled up by module: each pile is one box of a picture."""
+"""Which nodes of a module stand in one box, where boxes are to lead to later ones only."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -14,8 +14,8 @@ MOST_MODULES = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pile:
-    """What is one box: a node, or all that a call of a module made.
+class ModuleBox:
+    """What stands in one box: a node, or all that a call of a module made.
 
     Attributes:
         nodes: The nodes, each before those that it leads to.
@@ -26,68 +26,70 @@ class Pile:
     module: str | None = None
 
 
-def piles(nodes: Sequence[TracedNode], modules: Collection[str]) -> list[Pile]:
-    """Pile up what belongs to modules whose paths match, each pile before those it leads to.
+def module_boxes(nodes: Sequence[TracedNode], modules: Collection[str]) -> list[ModuleBox]:
+    """Put what belongs to modules whose paths match in boxes, each before those it leads to.
 
     A call of a module is a stretch of the order in which the nodes were made. Whatever is cut into
     stretches along an order has no cycle, so that a module that is called twice, with something
-    in between, is two piles.
+    in between, is two boxes.
     """
     if not modules:
-        return [Pile(nodes=(node,)) for node in nodes]
+        return [ModuleBox(nodes=(node,)) for node in nodes]
     paths = {node.module for node in nodes}
-    of = {path: next((p for p in outwards(path) if _is_named(p, modules)), None) for path in paths}
+    of = {path: next((p for p in _outwards(path) if _is_named(p, modules)), None) for path in paths}
     places: dict[int | None, int] = {node.index: place for place, node in enumerate(nodes)}
-    ways = [[places[e.target] for e in node.edges if e.target in places] for node in nodes]
-    ordered = (nodes[place] for place in newest_first([*map(age, nodes)], ways))
+    edges = [[places[e.target] for e in node.edges if e.target in places] for node in nodes]
+    ordered = (nodes[place] for place in _newest_first([*map(_age, nodes)], edges))
     return [*_stretches(ordered, of)]
 
 
 def check_modules(nodes: Sequence[TracedNode], modules: Collection[str]) -> None:
     """Raise where a path matches none of the modules that are known."""
-    known = dict.fromkeys(path for node in nodes for path in outwards(node.module))
+    known = dict.fromkeys(path for node in nodes for path in _outwards(node.module))
     for module in modules:
         if not any(_matches(path, module) for path in known):
-            few = [*map(repr, known)][:MOST_MODULES]
-            there = f"there are {', '.join(few)}{', ...' * (len(known) > MOST_MODULES)}"
-            unknown = "no module is known: trace with names=model or with a recording"
+            there = "no module is known: trace with names=model or with a recording"
+            if known:
+                few = [*map(repr, known)][:MOST_MODULES]
+                more = ", ..." if len(known) > MOST_MODULES else ""
+                there = f"there are {', '.join(few)}{more}"
             raise ValueError(
                 f"fold must name modules of the graph, such as 'layers.0' or '*', not {module!r}; "
-                f"{there if few else unknown}"
+                f"{there}"
             )
 
 
 def _stretches(
     nodes: Iterator[TracedNode], modules: Mapping[str | None, str | None]
-) -> Iterator[Pile]:
+) -> Iterator[ModuleBox]:
     for module, stretch in groupby(nodes, lambda node: modules[node.module]):
         together = tuple(stretch)
         if module is None or len(together) == 1:
-            yield from (Pile(nodes=(node,)) for node in together)
+            yield from (ModuleBox(nodes=(node,)) for node in together)
         else:
-            yield Pile(nodes=together, module=module)
+            yield ModuleBox(nodes=together, module=module)
 
 
-def newest_first(ages: Sequence[float], ways: Sequence[Sequence[int]]) -> Iterator[int]:
+def _newest_first(ages: Sequence[float], edges: Sequence[Sequence[int]]) -> Iterator[int]:
     """Yield the place of the newest that nothing is left to lead to, again and again."""
-    arriving = Counter(chain.from_iterable(ways))
+    arriving = Counter(chain.from_iterable(edges))
     ready = [(age, place) for place, age in enumerate(ages) if not arriving[place]]
     heapify(ready)
     while ready:
         _, place = heappop(ready)
         yield place
-        for target in ways[place]:
+        for target in edges[place]:
             arriving[target] -= 1
             if not arriving[target]:
                 heappush(ready, (ages[target], target))
 
 
-def age(node: TracedNode) -> float:
-    """Give a number that is greater the earlier the node was made; leaves are oldest."""
+def _age(node: TracedNode) -> float:
+    """Return a number that is greater the earlier the node was made; leaves are oldest."""
     return inf if node.created is None else -node.created
 
 
-def outwards(module: str | None) -> Iterator[str]:
+def _outwards(module: str | None) -> Iterator[str]:
     """Yield the paths of the modules that one stands in, the outermost first, then its own."""
     parts = module.split(".") if module else []
     yield from (".".join(parts[: depth + 1]) for depth in range(len(parts)))

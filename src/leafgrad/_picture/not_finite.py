@@ -11,11 +11,11 @@ from leafgrad._graph.summary import NotFinite, TensorSummary
 
 ADVICE = "some values not finite; record(values=True) around the forward tells from where"
 Kinds = Mapping[int, NotFinite | None]
-Ways = Mapping[int, Sequence[int]]
+Edges = Mapping[int, Sequence[int]]
 
 
 def not_finite(graph: Graph) -> Iterator[str]:
-    """Tell at which node numbers stop being finite, forward and backward."""
+    """Yield the sentences on where numbers stop being finite, forward and backward."""
     for sentence in (*_values(graph), *_gradients(graph)):
         yield from textwrap.wrap(sentence, WIDTH, break_long_words=False, break_on_hyphens=False)
 
@@ -24,10 +24,11 @@ def _values(graph: Graph) -> Iterator[str]:
     bad = [node for node in graph.nodes if _kind(node.values)]
     kinds = {node.index: node.value_turn_kind for node in graph.values_turn}
     for node, kind in _story(graph.values_turn, kinds, _made_of(graph)):
-        near = ", or right before it" * node.value_turn_is_near
-        given = " and ".join(node.value_turn_given)
-        came = f"; it came in with {given}" * bool(given)
-        yield f"values not finite ({kind}) from {_named(node)}{near}{_place(node)}{came}"
+        near = ", or right before it" if node.value_turn_is_near else ""
+        sentence = f"values not finite ({kind}) from {_named(node)}{near}{_place(node)}"
+        if node.value_turn_given:
+            sentence += f"; it came in with {' and '.join(node.value_turn_given)}"
+        yield sentence
     if kinds or not bad:
         return
     if not all(value and value.is_finite for root in graph.roots for value in root.values):
@@ -44,13 +45,17 @@ def _gradients(graph: Graph) -> Iterator[str]:
     starts = [found for root in graph.roots if (found := _kind(root.gradients))]
     ends = [found for sink in graph.sinks if (found := _kind(sink.gradients))]
     if ends and not kinds:
-        yield f"gradients not finite ({(starts or ends)[0]}){' from the start' * bool(starts)}"
+        yield (
+            f"gradients not finite ({starts[0]}) from the start"
+            if starts
+            else f"gradients not finite ({ends[0]})"
+        )
 
 
 def _story(
-    turns: Sequence[TracedNode], kinds: Kinds, before: Ways
+    turns: Sequence[TracedNode], kinds: Kinds, before: Edges
 ) -> Iterator[tuple[TracedNode, str]]:
-    """Choose the NaN that was made of finite numbers; else tell what came first, and what of it."""
+    """Yield the NaN that was made of finite numbers; else tell what came first, and what of it."""
     infinities = [node for node in turns if kinds[node.index] == "infinity"]
     made_of: dict[int, list[TracedNode]] = {}
     for node in turns:
@@ -69,34 +74,34 @@ def _story(
             return
 
 
-def _reached(start: int, ways: Ways) -> set[int]:
+def _reached(start: int, edges: Edges) -> set[int]:
     reached, ahead = {start}, [start]
     while ahead:
-        fresh = [place for place in ways[ahead.pop()] if place not in reached]
+        fresh = [place for place in edges[ahead.pop()] if place not in reached]
         reached.update(fresh)
         ahead += fresh
     return reached
 
 
-def _made_of(graph: Graph) -> Ways:
+def _made_of(graph: Graph) -> Edges:
     """Lead from each node to those whose values, not known to be finite, it was made of."""
-    ways = defaultdict[int, list[int]](list)
+    edges = defaultdict[int, list[int]](list)
     for edge in graph.edges:
         if edge.target is not None:
             values = graph.nodes[edge.target].values
             made = values[edge.input_nr] if edge.input_nr < len(values) else None
             if made is None or not made.is_finite:
-                ways[edge.source].append(edge.target)
-    return ways
+                edges[edge.source].append(edge.target)
+    return edges
 
 
-def _passed_by(graph: Graph) -> Ways:
+def _passed_by(graph: Graph) -> Edges:
     """Lead from each node to those that passed on to it what is not finite."""
-    ways = defaultdict[int, list[int]](list)
+    edges = defaultdict[int, list[int]](list)
     for edge in graph.edges:
         if edge.target is not None and _kind((edge.gradient,)):
-            ways[edge.target].append(edge.source)
-    return ways
+            edges[edge.target].append(edge.source)
+    return edges
 
 
 def _kind(summaries: Sequence[TensorSummary | None]) -> NotFinite | None:
@@ -105,11 +110,13 @@ def _kind(summaries: Sequence[TensorSummary | None]) -> NotFinite | None:
 
 
 def _named(node: TracedNode) -> str:
-    """Call a node by its number, by which ``.nodes`` has it, and by its name."""
+    """Return what a node is called: its number, by which ``.nodes`` has it, and its name."""
     leaf = f"the leaf {node.leaf_name}" if node.leaf_name else "a leaf"
     return f"node {node.index}, {leaf if node.is_leaf else node.name}"
 
 
 def _place(node: TracedNode) -> str:
-    line = f", at {node.source}" * (node.source is not None)
-    return f"{line}{f', module {node.module}' * bool(node.module and not node.is_leaf)}"
+    place = "" if node.source is None else f", at {node.source}"
+    if node.module and not node.is_leaf:
+        place += f", module {node.module}"
+    return place

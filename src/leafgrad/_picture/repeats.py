@@ -1,4 +1,9 @@
-"""Repeats in a graph: stretches of alike nodes, of which one is enough to see."""
+"""Repeats: stretches of a sequence that are alike, of which one is enough to see.
+
+A run is stretches of one period, one right after the other, each vertex of which is like the one a
+period before it and leads as far on, or to the same place beyond the run. The periods tried are the
+most frequent distances between places that look alike for 1, 2, 4 or 8 vertices.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
@@ -11,22 +16,22 @@ LEAST_SHARE = 1 / 50
 LEAST_SAVING = 2
 DOUBLINGS = 3
 SEVERAL = -1
-"""The output of a way that stands for ways to several outputs."""
+"""The output of an edge that stands for edges to several outputs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Knot:
-    """A node as far as repeats go.
+class Vertex:
+    """A box as far as repeats go.
 
     Attributes:
         label: What makes it like others.
-        ways: The places of the later knots that it leads to, each with the output that it means.
-        twins: The numbers of the nodes that it stands for, from the first to the last.
+        edges: The places of the later vertices that it leads to, each with the output it means.
+        members: The numbers of the nodes that it stands for, from the first to the last.
     """
 
     label: Hashable
-    ways: tuple[tuple[int, int], ...]
-    twins: tuple[int, ...]
+    edges: tuple[tuple[int, int], ...]
+    members: tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,19 +39,19 @@ class Repeat:
     """A stretch that stands for several alike.
 
     Attributes:
-        numbers: The first of the twins of each knot in it.
+        members: The first member of each vertex in it.
         copies: How many stretches there were.
         in_a_row: Whether one led to the next.
     """
 
-    numbers: tuple[int, ...]
+    members: tuple[int, ...]
     copies: int
     in_a_row: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Run:
-    """Copies of a stretch, one right after the other; `slack` knots more go on like them."""
+class Run:
+    """Copies of a stretch, one right after the other; `slack` vertices more go on like them."""
 
     first: int
     period: int
@@ -55,14 +60,16 @@ class _Run:
 
     @property
     def end(self) -> int:
+        """The place right after the last copy."""
         return self.first + self.period * self.copies
 
     @property
     def saving(self) -> int:
+        """How many vertices fewer there are where one copy stands for all."""
         return self.period * (self.copies - 1)
 
-    def home(self, place: int) -> int:
-        """Give the place that a knot, or its twin in the first copy, has after the fold."""
+    def place_of(self, place: int) -> int:
+        """Return the place that a vertex, or its like in the first copy, has after the fold."""
         if place < self.first:
             return place
         if place >= self.end:
@@ -70,29 +77,45 @@ class _Run:
         return self.first + (place - self.first) % self.period
 
 
-def folded(knots: Sequence[Knot]) -> tuple[list[Knot], list[Repeat]]:
+def folded(vertices: Sequence[Vertex]) -> tuple[list[Vertex], list[Repeat]]:
     """Keep the first of each series of alike stretches, the greatest saving first.
 
-    Only what saves a fiftieth of the knots is worth a fold, which keeps the time linear.
+    Only what saves a fiftieth of the vertices is worth a fold, which keeps the time linear.
     """
-    knots, repeats = [*knots], []
-    while run := _best_run(knots):
-        knots, repeat = _fold(knots, run)
+    vertices, repeats = [*vertices], []
+    while run := _best_run(vertices):
+        vertices, repeat = _fold(vertices, run)
         repeats.append(repeat)
-    return knots, repeats
+    return vertices, repeats
 
 
-def _best_run(knots: Sequence[Knot]) -> _Run | None:
+def runs_in(labels: Sequence[Hashable]) -> list[Run]:
+    """Split a sequence into runs; what does not repeat itself is a run of one copy."""
+    vertices = [Vertex(label=label, edges=(), members=()) for label in labels]
+    runs, ahead = list[Run](), [(0, len(vertices))]
+    while ahead:
+        first, end = ahead.pop()
+        run = _best_run(vertices[first:end])
+        if run is not None:
+            run = replace(run, first=first + run.first)
+            ahead += [(first, run.first), (run.end, end)]
+            runs.append(run)
+        elif first < end:
+            runs.append(Run(first=first, period=end - first, copies=1, slack=0))
+    return sorted(runs, key=lambda run: run.first)
+
+
+def _best_run(vertices: Sequence[Vertex]) -> Run | None:
     """Find the run that saves most, if it is worth it; the shorter period where two are equal."""
-    runs = [run for period in _periods(knots) for run in _runs(knots, period)]
+    runs = [run for period in _periods(vertices) for run in _runs(vertices, period)]
     best = max(runs, key=lambda run: (run.saving, -run.period), default=None)
-    worth = max(LEAST_SAVING, len(knots) * LEAST_SHARE)
-    return None if best is None or best.saving < worth else _at_its_waist(knots, best)
+    worth = max(LEAST_SAVING, len(vertices) * LEAST_SHARE)
+    return None if best is None or best.saving < worth else _at_its_waist(vertices, best)
 
 
-def _periods(knots: Sequence[Knot]) -> set[int]:
+def _periods(vertices: Sequence[Vertex]) -> set[int]:
     """Guess periods: the most frequent distances between places that look alike for a while."""
-    looks = _numbered([knot.label for knot in knots])
+    looks = _numbered([vertex.label for vertex in vertices])
     periods = {*_distances(looks)}
     for doubling in range(DOUBLINGS):
         looks = _numbered([*zip_longest(looks, looks[1 << doubling :])])
@@ -115,24 +138,24 @@ def _numbered(things: Sequence[Hashable]) -> list[int]:
     return [numbers.setdefault(thing, len(numbers)) for thing in things]
 
 
-def _runs(knots: Sequence[Knot], period: int) -> Iterator[_Run]:
+def _runs(vertices: Sequence[Vertex], period: int) -> Iterator[Run]:
     """Yield the runs of one period; whatever their copies have in common lies beyond their end."""
     first, beyond = 0, inf
-    for place, (knot, other) in enumerate(zip(knots, knots[period:], strict=False)):
-        beyond = min(beyond, _common(knot, other, period))
+    for place, (vertex, other) in enumerate(zip(vertices, vertices[period:], strict=False)):
+        beyond = min(beyond, _common(vertex, other, period))
         if beyond <= place + period:
             yield from _run(first, place, period)
             first, beyond = place + 1, inf
-    yield from _run(first, len(knots) - period, period)
+    yield from _run(first, len(vertices) - period, period)
 
 
-def _common(knot: Knot, other: Knot, period: int) -> float:
-    """Give the first place that both lead to, or 0 where they are not alike."""
-    if knot.label != other.label or len(knot.ways) != len(other.ways):
+def _common(vertex: Vertex, other: Vertex, period: int) -> float:
+    """Return the first place that both lead to, or 0 where they are not alike."""
+    if vertex.label != other.label or len(vertex.edges) != len(other.edges):
         return 0
     common = inf
     for (target, output), (target_of_other, output_of_other) in zip(
-        knot.ways, other.ways, strict=True
+        vertex.edges, other.edges, strict=True
     ):
         if target == target_of_other:
             common = min(common, target)
@@ -141,63 +164,69 @@ def _common(knot: Knot, other: Knot, period: int) -> float:
     return common
 
 
-def _run(first: int, stop: int, period: int) -> Iterator[_Run]:
+def _run(first: int, stop: int, period: int) -> Iterator[Run]:
     alike = stop - first
     if alike >= period:
-        yield _Run(first=first, period=period, copies=alike // period + 1, slack=alike % period)
+        yield Run(first=first, period=period, copies=alike // period + 1, slack=alike % period)
 
 
-def _at_its_waist(knots: Sequence[Knot], run: _Run) -> _Run:
+def _at_its_waist(vertices: Sequence[Vertex], run: Run) -> Run:
     """Shift a run so that as little as possible leads from one copy to the next."""
-    nearest = [*range(len(knots))]
-    for place, knot in enumerate(knots):
-        for target, _ in knot.ways:
+    nearest = [*range(len(vertices))]
+    for place, vertex in enumerate(vertices):
+        for target, _ in vertex.edges:
             nearest[target] = min(nearest[target], place)
     changes = Counter(place + 1 for place in nearest)
-    changes.subtract(range(1, len(knots) + 1))
-    widths = [*accumulate(changes[place] for place in range(len(knots) + 1))]
+    changes.subtract(range(1, len(vertices) + 1))
+    widths = [*accumulate(changes[place] for place in range(len(vertices) + 1))]
     shift = min(range(run.slack + 1), key=lambda shift: widths[run.first + run.period + shift])
     return replace(run, first=run.first + shift)
 
 
-def _fold(knots: Sequence[Knot], run: _Run) -> tuple[list[Knot], Repeat]:
+def _fold(vertices: Sequence[Vertex], run: Run) -> tuple[list[Vertex], Repeat]:
     """Let the first copy lead where the last one does, and lead to it what leads to any."""
     second = run.first + run.period
-    stretch = knots[run.first : second]
+    stretch = vertices[run.first : second]
     repeat = Repeat(
-        numbers=tuple(knot.twins[0] for knot in stretch),
+        members=tuple(vertex.members[0] for vertex in stretch),
         copies=run.copies,
-        in_a_row=any(second <= way[0] < run.end for knot in stretch for way in knot.ways),
+        in_a_row=any(second <= edge[0] < run.end for vertex in stretch for edge in vertex.edges),
     )
     kept = [
-        *knots[: run.first],
-        *(_merged(knots[place : run.end : run.period], run) for place in range(run.first, second)),
-        *knots[run.end :],
+        *vertices[: run.first],
+        *(
+            _merged(vertices[place : run.end : run.period], run)
+            for place in range(run.first, second)
+        ),
+        *vertices[run.end :],
     ]
-    return [replace(knot, ways=tuple(_ways(knot, run))) for knot in kept], repeat
+    return [replace(vertex, edges=tuple(_edges_of(vertex, run))) for vertex in kept], repeat
 
 
-def _merged(alike: Sequence[Knot], run: _Run) -> Knot:
-    """Let one stand for all, with the ways of the last, but for those within its own copy."""
-    return Knot(
+def _merged(alike: Sequence[Vertex], run: Run) -> Vertex:
+    """Let one stand for all, with the edges of the last, but for those within its own copy."""
+    return Vertex(
         label=(alike[0].label, len(alike)),
-        ways=tuple(_merged_way(ways, run) for ways in zip(*(k.ways for k in alike), strict=True)),
-        twins=tuple(twin for knot in alike for twin in knot.twins),
+        edges=tuple(
+            _merged_edge(edges, run)
+            for edges in zip(*(vertex.edges for vertex in alike), strict=True)
+        ),
+        members=tuple(member for vertex in alike for member in vertex.members),
     )
 
 
-def _merged_way(ways: Sequence[tuple[int, int]], run: _Run) -> tuple[int, int]:
-    target, output = ways[-1]
-    is_one = len({output for _, output in ways}) == 1
+def _merged_edge(edges: Sequence[tuple[int, int]], run: Run) -> tuple[int, int]:
+    target, output = edges[-1]
+    is_one = len({output for _, output in edges}) == 1
     return target - run.saving if target < run.end else target, output if is_one else SEVERAL
 
 
-def _ways(knot: Knot, run: _Run) -> Iterator[tuple[int, int]]:
-    """Yield the ways of a knot after the fold, those to several copies once."""
+def _edges_of(vertex: Vertex, run: Run) -> Iterator[tuple[int, int]]:
+    """Yield the edges of a vertex after the fold, those to several copies once."""
     seen = set()
-    for target, output in knot.ways:
-        way = run.home(target), output
+    for target, output in vertex.edges:
+        edge = run.place_of(target), output
         is_another_copy = run.first + run.period <= target < run.end
-        if not (is_another_copy and way in seen):
-            yield way
-        seen.add(way)
+        if not (is_another_copy and edge in seen):
+            yield edge
+        seen.add(edge)

@@ -15,6 +15,7 @@ from leafgrad._picture.text_folds import folded
 
 MOST_NODES = 35
 MOST_IN_A_CELL = 4
+GAP = "..."
 
 
 def text(graph: Graph) -> str:
@@ -30,14 +31,15 @@ def html(graph: Graph) -> str:
 
 
 def header(graph: Graph) -> Iterator[str]:
-    """Tell what is true of the whole graph, and what would keep a backward from working."""
+    """Yield what is true of the whole graph, and what would keep a backward from working."""
     facts = [
         count(len(graph.nodes), "node"),
         count(sum(edge.target is not None for edge in graph.edges), "edge"),
         f"depth {graph.depth}",
-        *[f"all {_kind(graph.nodes[0])}"] * _is_uniform(graph),
-        f"{count(len(graph.saved), 'tensor')} saved",
     ]
+    if _is_uniform(graph):
+        facts.append(f"all {_kind(graph.nodes[0])}")
+    facts.append(f"{count(len(graph.saved), 'tensor')} saved")
     yield from textwrap.wrap(", ".join(facts), WIDTH)
     if graph.is_freed:
         yield "freed: what some nodes saved is gone, so another backward through them fails"
@@ -67,34 +69,47 @@ _ROOM = (
 
 
 def _rows(graph: Graph, most: int, letters: int, *, with_names: bool) -> list[str]:
-    mixed = not _is_uniform(graph)
-    numbers = any(node.values or node.gradients for node in graph.nodes)
+    with_kind = not _is_uniform(graph)
+    with_saved = not any(node.values or node.gradients for node in graph.nodes)
     rows = [("", "node", "tensor", "output", "value", "grad", "leads to", "saved")]
-    rows += [
-        (
-            str(node.index),
-            node.name,
-            _tensor(node, most, letters),
-            _output(node, most, with_kind=mixed),
-            value_text(node) or "",
-            gradient_text(node) or "",
-            _cell([_edge(edge, graph, with_names=with_names) for edge in node.edges], most),
-            "" if numbers else _kept(node, most),
+    for node in graph.nodes:
+        names = [_elided(name, letters) for name in node.tensor_names]
+        if node.retains_grad:
+            names.append("(retains grad)")
+        output = _cell([*map(shape_text, node.shapes)], most)
+        if with_kind:
+            output += f" {_kind(node)}"
+        saved = ""
+        if with_saved:
+            cells = [_saved(one, node) for one in node.saved]
+            saved = "not shown" if node.hides_saved else _cell(cells, most)
+        rows.append(
+            (
+                str(node.index),
+                node.name,
+                _cell(names, most),
+                output,
+                value_text(node) or "",
+                gradient_text(node) or "",
+                _cell([_edge(edge, graph, with_names=with_names) for edge in node.edges], most),
+                saved,
+            )
         )
-        for node in graph.nodes
-    ]
     return table(rows, right=(0,))
 
 
 def _summary(graph: Graph) -> Iterator[str]:
-    lines, told = folded(graph)
+    lines, how = folded(graph)
+    leaves = [leaf.leaf_name or f"node {leaf.index}" for leaf in graph.leaves]
+    named = f"{len(leaves)}: {_cell(leaves)}" if leaves else "0"
+    more = f"{how}; .nodes and .to_dict() have them all"
+    if turns := [*graph.values_turn, *graph.gradients_turn]:
+        more += f", as .nodes[{turns[0].index}]"
     yield from map(clipped, lines)
     yield ""
     yield clipped(f"roots: {_cell([f'{node.index} {node.name}' for node in graph.roots])}")
-    yield clipped(f"leaves: {_leaves(graph)}")
-    turns = [*graph.values_turn, *graph.gradients_turn][:1]
-    named = "".join(f", as .nodes[{node.index}]" for node in turns)
-    yield from textwrap.wrap(f"{told}; .nodes and .to_dict() have them all{named}", WIDTH)
+    yield clipped(f"leaves: {named}")
+    yield from textwrap.wrap(more, WIDTH)
 
 
 def _is_uniform(graph: Graph) -> bool:
@@ -105,55 +120,39 @@ def _kind(node: TracedNode) -> str:
     return f"{torch_name(node.dtype)} on {node.device}"
 
 
-def _tensor(node: TracedNode, most: int, letters: int) -> str:
-    names = [_elided(name, letters) for name in node.tensor_names]
-    return _cell([*names, *["(retains grad)"] * bool(node.retains_grad)], most)
-
-
 def _elided(name: str, letters: int) -> str:
     """Leave out the middle of a name that is too long; its end tells more than its start."""
     if len(name) <= letters:
         return name
-    head = (letters - len(_GAP)) // 3
-    return f"{name[:head]}{_GAP}{name[head + len(_GAP) - letters :]}"
-
-
-_GAP = "..."
-
-
-def _output(node: TracedNode, most: int, *, with_kind: bool) -> str:
-    shapes = _cell([shape_text(shape) for shape in node.shapes], most)
-    return f"{shapes} {_kind(node)}" if with_kind else shapes
+    head = (letters - len(GAP)) // 3
+    return f"{name[:head]}{GAP}{name[head + len(GAP) - letters :]}"
 
 
 def _edge(edge: TracedEdge, graph: Graph, *, with_names: bool) -> str:
     if edge.target is None:
         return "none"
-    output = f" output {edge.input_nr}" * bool(edge.input_nr)
+    words = [str(edge.target)]
+    if edge.input_nr:
+        words.append(f"output {edge.input_nr}")
     name = graph.nodes[edge.target].leaf_name
-    return f"{edge.target}{output}{f' {name}' if name and with_names else ''}"
-
-
-def _kept(node: TracedNode, most: int) -> str:
-    if node.hides_saved:
-        return "not shown"
-    return _cell([_saved(saved, node) for saved in node.saved], most)
+    if name and with_names:
+        words.append(name)
+    return " ".join(words)
 
 
 def _saved(saved: SavedTensor, node: TracedNode) -> str:
     if status := SAVED_STATES[saved.state].status:
         return f"{saved.name} {status}"
-    dtype = f" {torch_name(saved.dtype)}" * (saved.dtype != node.dtype)
-    versions = f"saved at version {saved.saved_version}, now {saved.current_version}"
-    modified = f" ({versions})" * saved.is_modified
-    return f"{saved.name} {shape_text(saved.shape)}{dtype}{modified}"
-
-
-def _leaves(graph: Graph) -> str:
-    names = [leaf.leaf_name or f"node {leaf.index}" for leaf in graph.leaves]
-    return f"{len(names)}{': ' * bool(names)}{_cell(names)}"
+    words = [saved.name, shape_text(saved.shape)]
+    if saved.dtype != node.dtype:
+        words.append(torch_name(saved.dtype))
+    if saved.is_modified:
+        words.append(f"(saved at version {saved.saved_version}, now {saved.current_version})")
+    return " ".join(words)
 
 
 def _cell(items: Sequence[str], most: int = MOST_IN_A_CELL) -> str:
-    more = [f"and {len(items) - most} more"] * (len(items) > most)
-    return ", ".join([*items[:most], *more])
+    shown = [*items[:most]]
+    if len(items) > most:
+        shown.append(f"and {len(items) - most} more")
+    return ", ".join(shown)

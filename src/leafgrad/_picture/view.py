@@ -1,4 +1,4 @@
-"""What a picture of a graph shows: its nodes, some of them folded into others."""
+"""What is shown of a graph: boxes with nodes in them, some of which stand for several alike."""
 
 import re
 from collections import Counter, defaultdict
@@ -8,13 +8,15 @@ from itertools import chain
 
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode
-from leafgrad._picture.modules import Pile, check_modules, piles
-from leafgrad._picture.repeats import Knot, Repeat, folded
+from leafgrad._picture.modules import ModuleBox, check_modules, module_boxes
+from leafgrad._picture.repeats import Repeat, Vertex, folded
 
 MOST_IN_FULL = 40
+NUMBER = re.compile(r"(\d+)")
+
 Fold = bool | str | Collection[str] | None
-Within = Mapping[int | None, TracedNode]
-_NUMBER = re.compile(r"(\d+)")
+Leaves = Mapping[int | None, TracedNode]
+"""The leaves that are shown within other boxes, by their indices."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,54 +35,59 @@ class FoldedLeaf:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Part:
-    """A node as a picture shows it, or all the nodes of a module in one box.
+class Box:
+    """A node, or several nodes in one box.
 
     Attributes:
-        node: The node, or the first of those that it stands for.
-        pile: All nodes in the box, the one that is led to first.
-        module: The path of the module that it shows, with a star for each number that differs
-            between those that it stands for; None for a node that is shown as itself.
+        members: The nodes in it, of several boxes that are alike those of the first.
+        name: What the nodes have in common: the path of their module, with a star for each number
+            that differs between the boxes that it stands for, or their kind; None for a node that
+            is shown as itself.
         copies: How many it stands for.
-        ways: The places of the parts that it leads to, each with the output that it means.
+        edges: The places of the boxes that it leads to, each with the output that it means.
         leaves: The leaves that are shown within it.
-        outputs: Which of its outputs lead to it, where it has several; `SEVERAL` for a way that
-            stands for ways to more than one.
+        outputs: Which of its outputs lead to it, where it has several; `SEVERAL` for an edge that
+            stands for edges to more than one.
         is_root: Whether a backward starts there.
     """
 
-    node: TracedNode
-    pile: tuple[TracedNode, ...]
-    module: str | None
+    members: tuple[TracedNode, ...]
+    name: str | None
     copies: int
-    ways: tuple[tuple[int, int], ...]
-    leaves: tuple[FoldedLeaf, ...]
-    outputs: tuple[int, ...]
-    is_root: bool
+    edges: tuple[tuple[int, int], ...]
+    leaves: tuple[FoldedLeaf, ...] = ()
+    outputs: tuple[int, ...] = ()
+    is_root: bool = False
+
+    @property
+    def node(self) -> TracedNode:
+        """The node, or the first of those in it."""
+        return self.members[0]
 
     @property
     def saved(self) -> list[SavedTensor]:
         """Everything that is saved in it."""
-        return [saved for node in self.pile for saved in node.saved]
+        return [saved for node in self.members for saved in node.saved]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Picture:
-    """All parts of a picture.
+class View:
+    """All boxes of a picture.
 
     Attributes:
-        parts: The parts, each before those that it leads to.
+        boxes: The boxes.
         repeats: The stretches that stand for several, by the indices of their nodes.
     """
 
-    parts: tuple[Part, ...]
-    repeats: tuple[Repeat, ...]
+    boxes: tuple[Box, ...]
+    repeats: tuple[Repeat, ...] = ()
 
 
-def picture(graph: Graph, *, fold: Fold) -> Picture:
+def view_of(graph: Graph, *, fold: Fold) -> View:
     """Choose what is shown: every node, or if `fold` leaves within others and repeats once.
 
     None folds what has more than `MOST_IN_FULL` nodes. The paths of modules fold these as well.
+    Each box stands before those that it leads to.
     """
     if not graph.nodes:
         raise ValueError(
@@ -89,19 +96,16 @@ def picture(graph: Graph, *, fold: Fold) -> Picture:
     modules = modules_of(fold)
     check_modules(graph.nodes, modules)
     folds = len(graph.nodes) > MOST_IN_FULL if fold is None else bool(fold)
-    roots = {node.index for node in graph.roots}
-    within: dict[int | None, TracedNode] = {
-        leaf.index: leaf for leaf in graph.leaves if folds and leaf.index not in roots
-    }
-    apart = piles([node for node in graph.nodes if node.index not in within], modules)
-    knots = [*_knots(apart, within, roots)]
-    knots, repeats = folded(knots) if folds else (knots, [])
-    heads = {pile.nodes[0].index: pile for pile in apart}
-    return Picture(parts=tuple(_parts(graph, knots, heads, within)), repeats=tuple(repeats))
+    return _view(graph, modules, folds=folds)
+
+
+def in_full(graph: Graph) -> View:
+    """Return a box for each node, in their order."""
+    return _view(graph, (), folds=False)
 
 
 def modules_of(fold: object) -> tuple[str, ...]:
-    """Read what was given as `fold`, and give the modules that it names."""
+    """Read what was given as `fold`, and return the modules that it names."""
     if fold is None or isinstance(fold, bool):
         return ()
     named = (fold,) if isinstance(fold, str) else fold
@@ -113,29 +117,48 @@ def modules_of(fold: object) -> tuple[str, ...]:
     )
 
 
-def _knots(apart: Sequence[Pile], within: Within, roots: Container[int]) -> Iterator[Knot]:
+def _view(graph: Graph, modules: Sequence[str], *, folds: bool) -> View:
+    roots = {node.index for node in graph.roots}
+    within: Leaves = {}
+    if folds:
+        within = {leaf.index: leaf for leaf in graph.leaves if leaf.index not in roots}
+    apart = module_boxes([node for node in graph.nodes if node.index not in within], modules)
+    labels = [_label(one, within, roots) if folds else None for one in apart]
+    vertices = [*_vertices(apart, labels)]
+    vertices, repeats = folded(vertices) if folds else (vertices, [])
+    boxes = _boxes(graph, apart, vertices, within, roots)
+    return View(boxes=tuple(boxes), repeats=tuple(repeats))
+
+
+def _vertices(apart: Sequence[ModuleBox], labels: Sequence[Hashable]) -> Iterator[Vertex]:
+    """Yield what leads where, from a module to another once for each output."""
     places: dict[int | None, int] = {
-        node.index: place for place, pile in enumerate(apart) for node in pile.nodes
+        node.index: place for place, one in enumerate(apart) for node in one.nodes
     }
-    for place, pile in enumerate(apart):
-        edges = [edge for node in pile.nodes for edge in node.edges]
-        ways = [
-            (places[edge.target], edge.input_nr * (apart[places[edge.target]].module is None))
-            for edge in edges
-            if places.get(edge.target, place) != place
+    for place, (one, label) in enumerate(zip(apart, labels, strict=True)):
+        edges = [
+            (target, edge.input_nr if apart[target].module is None else 0)
+            for node in one.nodes
+            for edge in node.edges
+            if (target := places.get(edge.target, place)) != place
         ]
-        label = (
-            any(node.index in roots for node in pile.nodes),
-            *map(_kind, pile.nodes),
-            *(_end(edge, within) for edge in edges),
-        )
-        distinct = ways if pile.module is None else dict.fromkeys(ways)
-        yield Knot(label=label, ways=tuple(distinct), twins=(pile.nodes[0].index,))
+        if one.module is not None:
+            edges = [*dict.fromkeys(edges)]
+        yield Vertex(label=label, edges=tuple(edges), members=(one.nodes[0].index,))
+
+
+def _label(one: ModuleBox, within: Leaves, roots: Container[int]) -> Hashable:
+    """Return what must be equal where one box is to stand for several."""
+    return (
+        any(node.index in roots for node in one.nodes),
+        *map(_kind, one.nodes),
+        *(_end(edge, within) for node in one.nodes for edge in node.edges),
+    )
 
 
 def _kind(node: TracedNode) -> Hashable:
-    """Tell a node from those that a picture shows otherwise."""
-    names = tuple(_NUMBER.sub("*", name) for name in node.tensor_names)
+    """Return what tells a node from those that a picture shows otherwise."""
+    names = tuple(NUMBER.sub("*", name) for name in node.tensor_names)
     kind = node.name, node.shapes, node.dtype, node.device, node.is_leaf, names, node.retains_grad
     turns = node.value_turns, node.gradient_turns
     return *kind, node.derivative_order, *turns, *map(_state, node.saved)
@@ -146,50 +169,50 @@ def _state(saved: SavedTensor) -> Hashable:
     return saved.name, saved.state, versions
 
 
-def _end(edge: TracedEdge, within: Within) -> Hashable:
+def _end(edge: TracedEdge, within: Leaves) -> Hashable:
     return _kind(within[edge.target]) if edge.target in within else edge.target is None
 
 
-def _parts(
-    graph: Graph, knots: Sequence[Knot], heads: Mapping[int, Pile], within: Within
-) -> Iterator[Part]:
+def _boxes(
+    graph: Graph,
+    apart: Sequence[ModuleBox],
+    vertices: Sequence[Vertex],
+    within: Leaves,
+    roots: Container[int],
+) -> Iterator[Box]:
     outputs = defaultdict[int, set[int]](set)
-    for place, output in chain.from_iterable(knot.ways for knot in knots):
+    for place, output in chain.from_iterable(vertex.edges for vertex in vertices):
         outputs[place].add(output)
     uses = Counter(edge.target for edge in graph.edges)
-    roots = {node.index for node in graph.roots}
-    for place, knot in enumerate(knots):
-        twins = [heads[index] for index in knot.twins]
-        first = twins[0]
-        has_ports = first.module is None and len(first.nodes[0].shapes) > 1
-        yield Part(
-            node=first.nodes[0],
-            pile=first.nodes,
-            module=_common([twin.module for twin in twins if twin.module is not None]),
-            copies=len(twins),
-            ways=knot.ways,
-            leaves=tuple(_leaves(twins, within, uses)),
+    starts = {one.nodes[0].index: one for one in apart}
+    for place, vertex in enumerate(vertices):
+        alike = [starts[index] for index in vertex.members]
+        members, module = alike[0].nodes, alike[0].module
+        has_ports = module is None and len(members[0].shapes) > 1
+        yield Box(
+            members=members,
+            name=None if module is None else common([one.module or "" for one in alike]),
+            copies=len(alike),
+            edges=vertex.edges,
+            leaves=tuple(_leaves(alike, within, uses)) if within else (),
             outputs=tuple(sorted(outputs[place])) if has_ports else (),
-            is_root=any(node.index in roots for node in first.nodes),
+            is_root=any(node.index in roots for node in members),
         )
 
 
 def _leaves(
-    twins: Sequence[Pile], within: Within, uses: Mapping[int | None, int]
+    alike: Sequence[ModuleBox], within: Leaves, uses: Mapping[int | None, int]
 ) -> Iterator[FoldedLeaf]:
-    edges_of = ([edge for node in pile.nodes for edge in node.edges] for pile in twins)
+    """Yield the leaves that edges lead to, one for those of all boxes that are alike."""
+    edges_of = ([edge for node in one.nodes for edge in node.edges] for one in alike)
     for edges in zip(*edges_of, strict=True):
         leaves = [within[edge.target] for edge in edges if edge.target in within]
         if leaves:
             names = [leaf.leaf_name for leaf in leaves if leaf.leaf_name is not None]
-            yield FoldedLeaf(
-                node=leaves[0],
-                name=_common(names),
-                uses=uses[leaves[0].index],
-            )
+            yield FoldedLeaf(node=leaves[0], name=common(names) or None, uses=uses[leaves[0].index])
 
 
-def _common(names: Sequence[str]) -> str | None:
+def common(names: Sequence[str]) -> str:
     """Put a star for each number in which names differ that are otherwise equal."""
-    fields = zip(*(_NUMBER.split(name) for name in names), strict=True)
-    return "".join(field[0] if len({*field}) == 1 else "*" for field in fields) or None
+    fields = zip(*(NUMBER.split(name) for name in names), strict=True)
+    return "".join(field[0] if len({*field}) == 1 else "*" for field in fields)

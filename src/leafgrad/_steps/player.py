@@ -10,8 +10,8 @@ from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._picture.alt_text import title
 from leafgrad._picture.box_text import numbers
-from leafgrad._picture.svg.svg import drawing_of, framed
-from leafgrad._picture.view import picture
+from leafgrad._picture.svg.svg import draw_view, framed
+from leafgrad._picture.view import view_of
 from leafgrad._steps.sentences import short
 from leafgrad._steps.step import Step
 
@@ -52,7 +52,7 @@ def fragment(graph: Graph, steps: Sequence[Step]) -> Markup:
         element("style", resource("leafgrad._steps", "player.css")),
         element("div", *buttons, element("span", class_="count"), class_="controls", hidden=""),
         element("p", text(HINT), class_="told", aria_live="polite", hidden=""),
-        framed(graph, drawing_of(named, picture(named, fold=False))),
+        framed(graph, draw_view(named, view_of(named, fold=False))),
         element(
             "ol",
             *(element("li", text(step.sentence)) for step in steps),
@@ -77,15 +77,15 @@ def _named(graph: Graph) -> Graph:
 
 
 def _sign(step: Step, graph: Graph) -> dict[str, object]:
-    """Tell the script which box and which way light up, and what is written where."""
-    ways = [
+    """Return for the script which box and which edge light up, and what is written where."""
+    edges = [
         (edge.source, edge.output_nr)
         for node in graph.nodes
         for edge in node.edges
         if edge.target is not None
     ]
-    way = None if step.edge is None else ways.index((step.node, step.edge))
-    return {"node": step.node, "way": way, "writes": [*_writings(step, graph)]}
+    edge = None if step.edge is None else edges.index((step.node, step.edge))
+    return {"node": step.node, "way": edge, "writes": [*_writings(step, graph)]}
 
 
 def _writings(step: Step, graph: Graph) -> Iterator[Writing]:

@@ -22,7 +22,7 @@ CONSTANT = "a constant"
 
 
 def value(node: TracedNode, graph: Graph) -> str:
-    """Tell what a leaf holds, or what an operation made of what."""
+    """Return what a leaf holds, or what an operation made of what."""
     made = value_text(node)
     if made == UNKNOWN:
         return f"Forward: what {_called(node)} is was not recorded."
@@ -35,14 +35,15 @@ def value(node: TracedNode, graph: Graph) -> str:
 
 
 def start(root: TracedNode, graph: Graph) -> str:
-    """Tell where a backward starts, and with what if nothing else arrives there."""
-    alone = all(edge.target != root.index for edge in graph.edges)
-    first = f" with the gradient {gradient_text(root)}" * alone
-    return f"Backward starts at {_called(root)}{first}."
+    """Return where a backward starts, and with what if nothing else arrives there."""
+    sentence = f"Backward starts at {_called(root)}"
+    if all(edge.target != root.index for edge in graph.edges):
+        sentence += f" with the gradient {gradient_text(root)}"
+    return f"{sentence}."
 
 
 def passed(edge: TracedEdge, graph: Graph, hooked: str, *, is_first: bool) -> str:
-    """Tell what a node makes of what arrived, and for whom."""
+    """Return what a node makes of what arrived, and for whom."""
     node, target = graph.nodes[edge.source], graph.nodes[edge.target or 0]
     where = f"Backward: at {_called(node)}, "
     if edge.gradient is None:
@@ -80,10 +81,10 @@ def _factor(node: TracedNode, edge: TracedEdge) -> str | None:
 
 
 def _first(edge: TracedEdge, graph: Graph) -> str:
-    """Tell how many will arrive where this is the first."""
+    """Return how many will arrive where this is the first."""
     place = edge.target, edge.input_nr
     there = [one for one in graph.edges if (one.target, one.input_nr) == place and one.gradient]
-    return f" It is the first of {len(there)} to arrive there." * (len(there) > 1)
+    return f" It is the first of {len(there)} to arrive there." if len(there) > 1 else ""
 
 
 def _sum(edge: TracedEdge) -> str:
@@ -91,14 +92,14 @@ def _sum(edge: TracedEdge) -> str:
 
 
 def hooked(node: TracedNode, last: TracedEdge | None) -> str:
-    """Tell that a hook changed what had arrived, if one did."""
+    """Return that a hook changed what had arrived, if one did."""
     if last is None or node.gradients == (last.gradient_so_far,) or len(node.gradients) > 1:
         return ""
     return f", which a hook made of {last.gradient_so_far},"
 
 
 def complete(leaf: TracedNode, hooked: str) -> str:
-    """Tell that the gradient of a leaf is complete."""
+    """Return that the gradient of a leaf is complete."""
     name = leaf.leaf_name
     kept = f"{name}.grad" if name else "its .grad"
     arrived = f"{_full(leaf.gradients)}{hooked.rstrip(',')}"
@@ -120,5 +121,5 @@ def _called(node: TracedNode) -> str:
 
 
 def short(node: TracedNode) -> str:
-    """Call a node by its tensor's name, or by its number."""
+    """Return the name of a node's tensor, or the node's number."""
     return node.tensor_names[0] if node.tensor_names else f"node {node.index}"

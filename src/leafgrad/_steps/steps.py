@@ -59,7 +59,7 @@ class BackwardSteps:
         return player.page(self.trace, self.steps)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the steps as JSON types.
+        """Return the steps as JSON types.
 
         Returns:
             ``steps``, each with the attributes of `Step`.
@@ -76,7 +76,7 @@ class BackwardSteps:
 
 
 def steps_of(graph: Graph) -> BackwardSteps:
-    """Tell a graph with gradients step by step, or say why there is nothing to tell."""
+    """Return the steps of a graph with gradients, or raise where there is nothing to tell."""
     if not any(node.gradients for node in graph.nodes):
         raise ValueError(
             "steps need the gradients of a backward; trace with "
@@ -91,7 +91,7 @@ def steps_of(graph: Graph) -> BackwardSteps:
 
 
 def _forward(graph: Graph) -> Iterator[Step]:
-    """Tell the values: the leaves, then the operations in the order in which they ran."""
+    """Yield the values: the leaves, then the operations in the order in which they ran."""
     shown = [node for node in graph.nodes if node.values]
     shown.sort(key=lambda node: -1 if node.created is None else node.created)
     for node in shown:
@@ -99,7 +99,7 @@ def _forward(graph: Graph) -> Iterator[Step]:
 
 
 def _backward(graph: Graph) -> Iterator[Step]:
-    """Tell the gradients, in the order in which the engine took the nodes."""
+    """Yield the gradients, in the order in which the engine took the nodes."""
     for root in graph.roots:
         yield _step("start", root, sentences.start(root, graph))
     taken = [(node.visited, node) for node in graph.nodes if node.visited is not None]

@@ -4,17 +4,17 @@ from bisect import bisect_left as bisect
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from leafgrad._picture.layout import Box, Drawing, Point
+from leafgrad._picture.layout import Extent, Layout, Point
 
 NEARLY = 1e-6
 STEPS = 12
 
 
-def rectangles(boxes: Sequence[Box], drawing: Drawing) -> list[tuple[float, float, float, float]]:
+def rectangles(boxes: Sequence[Extent], drawing: Layout) -> list[tuple[float, float, float, float]]:
     """The left, upper, right and lower edge of each box."""
     return [
         (place.x - box.width / 2, place.top, place.x + box.width / 2, place.top + box.height)
-        for box, place in zip(boxes, drawing.places, strict=True)
+        for box, place in zip(boxes, drawing.positions, strict=True)
     ]
 
 
@@ -29,7 +29,7 @@ def curve(path: Sequence[Point]) -> Iterator[Point]:
             yield x + (u - x) * bent, y + (v - y) * down
 
 
-def overlaps(boxes: Sequence[Box], drawing: Drawing) -> list[tuple[int, int]]:
+def overlaps(boxes: Sequence[Extent], drawing: Layout) -> list[tuple[int, int]]:
     """Pairs of boxes that share more than an edge."""
     by_top = sorted(enumerate(rectangles(boxes, drawing)), key=lambda entry: entry[1][1])
     found = []
@@ -41,7 +41,7 @@ def overlaps(boxes: Sequence[Box], drawing: Drawing) -> list[tuple[int, int]]:
     return found
 
 
-def collisions(boxes: Sequence[Box], drawing: Drawing) -> list[tuple[int, int]]:
+def collisions(boxes: Sequence[Extent], drawing: Layout) -> list[tuple[int, int]]:
     """Links that pass the inside of a box."""
     edges = sorted(rectangles(boxes, drawing), key=lambda edge: edge[1])
     tops = [edge[1] for edge in edges]

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leafgrad._picture.layout import Box, Drawing, Link, draw
+from leafgrad._picture.layout import Edge, Extent, Layout, lay_out
 from tests.picture.layout.geometry import collisions, overlaps, rectangles
 
-Graph = tuple[tuple[Box, ...], tuple[Link, ...]]
+Graph = tuple[tuple[Extent, ...], tuple[Edge, ...]]
 
 
 @st.composite
 def graphs(pick: st.DrawFn) -> Graph:
     count = pick(st.integers(1, 14))
     boxes = tuple(
-        Box(
+        Extent(
             width=pick(st.integers(60, 200)),
             height=pick(st.integers(20, 300)),
             outputs=pick(st.sampled_from([0, 0, 3])),
@@ -27,14 +27,14 @@ def graphs(pick: st.DrawFn) -> Graph:
     )
     ends = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1), st.integers(0, 2))
     picked = pick(st.lists(ends.filter(lambda end: end[0] != end[1]), max_size=3 * count))
-    links = (Link(source=min(a, b), target=max(a, b), output=n) for a, b, n in picked)
+    links = (Edge(source=min(a, b), target=max(a, b), output=n) for a, b, n in picked)
     return boxes, tuple(links)
 
 
 @given(graphs())
 @settings(max_examples=300, deadline=None)
 def test_no_box_overlaps_another_and_no_link_crosses_a_box(graph: Graph) -> None:
-    drawing = draw(*graph)
+    drawing = lay_out(*graph)
     assert overlaps(graph[0], drawing) == []
     assert collisions(graph[0], drawing) == []
 
@@ -45,7 +45,7 @@ def test_each_link_leads_down_from_the_bottom_of_its_source_to_the_top_of_its_ta
     graph: Graph,
 ) -> None:
     boxes, links = graph
-    drawing = draw(boxes, links)
+    drawing = lay_out(boxes, links)
     edges = rectangles(boxes, drawing)
     for link, path in zip(links, drawing.paths, strict=True):
         assert edges[link.source][0] < path[0][0] < edges[link.source][2]
@@ -58,7 +58,7 @@ def test_each_link_leads_down_from_the_bottom_of_its_source_to_the_top_of_its_ta
 @given(graphs())
 @settings(deadline=None)
 def test_everything_is_within_the_drawing(graph: Graph) -> None:
-    drawing = draw(*graph)
+    drawing = lay_out(*graph)
     edges = rectangles(graph[0], drawing)
     points = [point for path in drawing.paths for point in path]
     assert min([edge[0] for edge in edges] + [x for x, _ in points]) >= drawing.left
@@ -71,10 +71,10 @@ def test_everything_is_within_the_drawing(graph: Graph) -> None:
 @settings(deadline=None)
 def test_a_longest_path_runs_straight_down_the_middle(graph: Graph) -> None:
     boxes, links = graph
-    places = draw(boxes, links).places
-    trunk = [box for box, place in enumerate(places) if place.x == 0]
-    assert [places[box].row for box in trunk] == list(range(len(trunk)))
-    assert len(trunk) == max(place.row for place in places) + 1
+    positions = lay_out(boxes, links).positions
+    trunk = [box for box, place in enumerate(positions) if place.x == 0]
+    assert [positions[box].layer for box in trunk] == list(range(len(trunk)))
+    assert len(trunk) == max(place.layer for place in positions) + 1
     steps = {(link.source, link.target) for link in links}
     assert all(step in steps for step in pairwise(trunk))
 
@@ -82,43 +82,43 @@ def test_a_longest_path_runs_straight_down_the_middle(graph: Graph) -> None:
 def stack(*links: tuple[int, int] | tuple[int, int, int], outputs: Sequence[int] = ()) -> Graph:
     """Boxes of one size, joined as told; `outputs` has the boxes with two ports."""
     count = max(max(link[:2]) for link in links) + 1
-    boxes = (Box(width=80, height=30, outputs=2 * (box in outputs)) for box in range(count))
-    return tuple(boxes), tuple(Link(source=a, target=b, output=sum(n)) for a, b, *n in links)
+    boxes = (Extent(width=80, height=30, outputs=2 * (box in outputs)) for box in range(count))
+    return tuple(boxes), tuple(Edge(source=a, target=b, output=sum(n)) for a, b, *n in links)
 
 
-def columns(drawing: Drawing) -> list[float]:
-    return [place.x for place in drawing.places]
+def columns(drawing: Layout) -> list[float]:
+    return [place.x for place in drawing.positions]
 
 
 def test_boxes_off_the_trunk_keep_the_order_of_the_links() -> None:
-    left, right = draw(*stack((0, 1), (0, 2), (2, 3))), draw(*stack((0, 2), (2, 3), (0, 1)))
+    left, right = lay_out(*stack((0, 1), (0, 2), (2, 3))), lay_out(*stack((0, 2), (2, 3), (0, 1)))
     assert columns(left)[1] < columns(left)[0] == columns(left)[2] < columns(right)[1]
 
 
 def test_parallel_links_run_side_by_side() -> None:
-    one, other = draw(*stack((0, 1), (0, 1))).paths
+    one, other = lay_out(*stack((0, 1), (0, 1))).paths
     assert one[0][0] == one[-1][0] == -other[0][0] == -other[-1][0] < 0
 
 
 def test_a_skip_runs_straight_down_beside_what_it_skips() -> None:
-    drawing = draw(*stack((0, 3), (0, 1), (1, 2), (2, 3)))
+    drawing = lay_out(*stack((0, 3), (0, 1), (1, 2), (2, 3)))
     skip = drawing.paths[0]
     assert columns(drawing) == [0, 0, 0, 0]
     assert skip[1][0] == skip[2][0] == drawing.left < -40
-    assert skip[1][1] == drawing.places[1].top
-    assert skip[2][1] == drawing.places[2].top + 30
+    assert skip[1][1] == drawing.positions[1].top
+    assert skip[2][1] == drawing.positions[2].top + 30
 
 
 def test_a_skip_within_a_skip_runs_nearer_to_the_trunk() -> None:
     spine = [(n, n + 1) for n in range(6)]
-    drawing = draw(*stack((0, 6), (1, 4), *spine))
+    drawing = lay_out(*stack((0, 6), (1, 4), *spine))
     outer, inner = drawing.paths[:2]
     assert outer[1][0] < inner[1][0] < -40
 
 
 def test_links_that_pass_rows_to_one_port_of_a_box_share_a_lane_and_arrive_as_one() -> None:
     spine = [(n, n + 1) for n in range(5)]
-    drawing = draw(*stack((0, 5), (1, 5), *spine))
+    drawing = lay_out(*stack((0, 5), (1, 5), *spine))
     first, second = drawing.paths[:2]
     assert first[1][0] == second[1][0]
     assert first[-2:] == second[-2:]
@@ -126,17 +126,17 @@ def test_links_that_pass_rows_to_one_port_of_a_box_share_a_lane_and_arrive_as_on
 
 def test_links_to_two_ports_run_in_two_lanes_to_the_ports_in_their_order() -> None:
     spine = [(n, n + 1) for n in range(5)]
-    drawing = draw(*stack((0, 5), (1, 5, 1), *spine, outputs=[5]))
+    drawing = lay_out(*stack((0, 5), (1, 5, 1), *spine, outputs=[5]))
     first, second = drawing.paths[:2]
     assert first[1][0] != second[1][0]
     assert (first[-1][0], second[-1][0]) == (-20, 20)
 
 
 def test_a_branch_that_joins_again_runs_straight_down_until_it_does() -> None:
-    drawing = draw(*stack((0, 1), (0, 2), (2, 3), (3, 4), (1, 4)))
+    drawing = lay_out(*stack((0, 1), (0, 2), (2, 3), (3, 4), (1, 4)))
     branch = drawing.paths[4]
-    assert branch[0][0] == branch[-2][0] == drawing.places[1].x < 0
-    assert branch[-2][1] == drawing.places[3].top + 30
+    assert branch[0][0] == branch[-2][0] == drawing.positions[1].x < 0
+    assert branch[-2][1] == drawing.positions[3].top + 30
 
 
 @pytest.mark.parametrize("length", [1, 2, 3])
@@ -146,46 +146,46 @@ def test_the_terms_of_a_long_sum_do_not_drift_away_from_the_trunk(length: int) -
     links = [*pairwise(range(sums))]
     links += [step for n, term in enumerate(terms) for step in pairwise([n, *term])]
     named = {box: n for n, box in enumerate(sorted({box for link in links for box in link}))}
-    drawing = draw(*stack(*((named[a], named[b]) for a, b in links)))
+    drawing = lay_out(*stack(*((named[a], named[b]) for a, b in links)))
     assert len({*columns(drawing)}) == 1 + length
 
 
 def test_a_branch_of_a_branch_points_away_from_the_trunk_or_towards_it_as_its_link_says() -> None:
-    inwards = columns(draw(*stack((0, 1), (1, 2), (2, 3), (0, 4), (4, 5), (4, 6), (6, 7))))
-    outwards = columns(draw(*stack((0, 1), (1, 2), (2, 3), (0, 4), (4, 6), (6, 7), (4, 5))))
+    inwards = columns(lay_out(*stack((0, 1), (1, 2), (2, 3), (0, 4), (4, 5), (4, 6), (6, 7))))
+    outwards = columns(lay_out(*stack((0, 1), (1, 2), (2, 3), (0, 4), (4, 6), (6, 7), (4, 5))))
     assert 0 < inwards[5] < inwards[4]
     assert 0 < outwards[4] < outwards[5]
 
 
 def test_a_box_that_nothing_leads_to_stands_right_above_what_it_leads_to() -> None:
-    drawing = draw(*stack((0, 1), (1, 2), (2, 3), (4, 5), (3, 5)))
-    assert [place.row for place in drawing.places] == [0, 1, 2, 3, 3, 4]
-    assert drawing.places[4].x > 0
+    drawing = lay_out(*stack((0, 1), (1, 2), (2, 3), (4, 5), (3, 5)))
+    assert [place.layer for place in drawing.positions] == [0, 1, 2, 3, 3, 4]
+    assert drawing.positions[4].x > 0
 
 
 BESIDE = [(0, 1), (1, 2), (0, 3), (3, 4), (4, 5), (5, 6), (6, 7), (7, 8)]
 
 
 def test_a_lane_from_a_branch_to_the_trunk_starts_inwards() -> None:
-    drawing = draw(*stack((1, 8), (2, 8), *BESIDE))
-    assert drawing.places[1].x == drawing.places[2].x < drawing.paths[0][1][0] < -40
+    drawing = lay_out(*stack((1, 8), (2, 8), *BESIDE))
+    assert drawing.positions[1].x == drawing.positions[2].x < drawing.paths[0][1][0] < -40
 
 
 def test_a_lane_from_the_trunk_to_a_branch_runs_on_the_side_of_the_branch() -> None:
-    drawing = draw(*stack(*BESIDE, (2, 9), (9, 10), (3, 10)))
-    assert drawing.places[10].x < drawing.paths[-1][1][0] < -40
+    drawing = lay_out(*stack(*BESIDE, (2, 9), (9, 10), (3, 10)))
+    assert drawing.positions[10].x < drawing.paths[-1][1][0] < -40
 
 
 @pytest.mark.parametrize("count", [1, 3000])
 def test_the_same_graph_is_drawn_the_same(count: int) -> None:
-    boxes = (Box(width=80, height=30),) * count
-    links = tuple(Link(source=n // 2, target=n) for n in range(1, count))
-    assert draw(boxes, links) == draw(list(boxes), list(links))
+    boxes = (Extent(width=80, height=30),) * count
+    links = tuple(Edge(source=n // 2, target=n) for n in range(1, count))
+    assert lay_out(boxes, links) == lay_out(list(boxes), list(links))
 
 
 def test_a_very_long_chain_is_drawn() -> None:
     count = 20_000
-    boxes = (Box(width=80, height=30),) * count
-    drawing = draw(boxes, [Link(source=n - 1, target=n) for n in range(1, count)])
+    boxes = (Extent(width=80, height=30),) * count
+    drawing = lay_out(boxes, [Edge(source=n - 1, target=n) for n in range(1, count)])
     assert (drawing.left, drawing.right) == (-40, 40)
-    assert drawing.places[-1].row == count - 1
+    assert drawing.positions[-1].layer == count - 1

@@ -2,9 +2,9 @@
 
 import pytest
 
-from leafgrad._picture.layout import draw
-from leafgrad._picture.svg.svg import links_of, sketches_of
-from leafgrad._picture.view import picture
+from leafgrad._picture.layout import lay_out
+from leafgrad._picture.svg.svg import layout_edges, measure_boxes
+from leafgrad._picture.view import view_of
 from tests.models import MODELS
 from tests.picture.layout.geometry import collisions, overlaps
 
@@ -13,8 +13,8 @@ from tests.picture.layout.geometry import collisions, overlaps
 @pytest.mark.parametrize("name", MODELS)
 def test_no_box_overlaps_another_and_no_link_crosses_a_box(name: str, *, fold: bool) -> None:
     trace = MODELS[name]()
-    shown = picture(trace, fold=fold)
-    boxes = [sketch.box() for sketch in sketches_of(trace, shown)]
-    drawing = draw(boxes, links_of(shown))
+    shown = view_of(trace, fold=fold)
+    boxes = [one.extent() for one in measure_boxes(trace, shown)]
+    drawing = lay_out(boxes, layout_edges(shown))
     assert overlaps(boxes, drawing) == []
     assert collisions(boxes, drawing) == []

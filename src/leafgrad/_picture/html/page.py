@@ -7,8 +7,8 @@ from leafgrad._display.markup import Markup, element, text
 from leafgrad._display.page import document, resource
 from leafgrad._graph.graph import Graph
 from leafgrad._picture.alt_text import title
-from leafgrad._picture.svg.svg import MOST_PARTS, Drawn, drawing_of, too_large
-from leafgrad._picture.view import MOST_IN_FULL, Picture, picture
+from leafgrad._picture.svg.svg import MOST_BOXES, Drawing, draw_view, too_large
+from leafgrad._picture.view import MOST_IN_FULL, View, view_of
 
 HINT = (
     "Point at a box to read what it is, select it to light its paths, and another with Paths or "
@@ -24,22 +24,21 @@ KEY_FOR_REPEATS = ", f folds what repeats"
 
 def page(graph: Graph) -> str:
     """Write the page: the graph folded and in full, or whichever of them is not too large."""
-    shown = _shown(graph)
-    views = [drawing_of(graph, one) for one in shown]
-    start = 0 if len(graph.nodes) > MOST_IN_FULL else len(views) - 1
+    drawings = [draw_view(graph, view) for view in _views(graph)]
+    start = 0 if len(graph.nodes) > MOST_IN_FULL else len(drawings) - 1
     frames = [
-        element("div", view.markup, class_="view", **({} if number == start else {"hidden": ""}))
-        for number, view in enumerate(views)
+        element("div", one.markup, class_="view", **({} if place == start else {"hidden": ""}))
+        for place, one in enumerate(drawings)
     ]
     hint, keys = HINT, KEYS
-    if len(graph.nodes) > MOST_PARTS:
-        hint += FOLDED_ONLY.format(nodes=len(graph.nodes), most=MOST_PARTS)
-    if len(views) > 1:
+    if len(graph.nodes) > MOST_BOXES:
+        hint += FOLDED_ONLY.format(nodes=len(graph.nodes), most=MOST_BOXES)
+    if len(drawings) > 1:
         keys += KEY_FOR_REPEATS
     code = resource("leafgrad._picture.html", "page.js")
-    data = Markup(json.dumps([_data(view) for view in views], separators=(",", ":")))
+    data = Markup(json.dumps([_data(one) for one in drawings], separators=(",", ":")))
     content = (
-        _header(graph, can_fold=len(views) > 1, is_folded=start == 0),
+        _header(graph, can_fold=len(drawings) > 1, is_folded=start == 0),
         element("main", *frames, tabindex="0"),
         element("footer", element("output", text(hint), data_keys=f"{keys}.")),
         element("script", data, type="application/json", id="data"),
@@ -50,31 +49,31 @@ def page(graph: Graph) -> str:
     )
 
 
-def _shown(graph: Graph) -> list[Picture]:
+def _views(graph: Graph) -> list[View]:
     """Choose it folded and in full, but for what is too large and what a fold does not change."""
-    folded = picture(graph, fold=True)
-    if len(folded.parts) > MOST_PARTS:
-        raise ValueError(too_large(graph, len(folded.parts)))
-    if len(graph.nodes) > MOST_PARTS:
+    folded = view_of(graph, fold=True)
+    if len(folded.boxes) > MOST_BOXES:
+        raise ValueError(too_large(graph, len(folded.boxes)))
+    if len(graph.nodes) > MOST_BOXES:
         return [folded]
-    full = picture(graph, fold=False)
+    full = view_of(graph, fold=False)
     return [folded] if folded == full else [folded, full]
 
 
-def _data(view: Drawn) -> dict[str, list[list[float]]]:
+def _data(drawing: Drawing) -> dict[str, list[list[float]]]:
     """Return where everything is, as numbers alone: no name can end the script that holds them.
 
     ``boxes`` are ``[left, top, right, bottom]`` in the order of the picture, ``links`` pairs of
     their places, and ``paths`` ``[x, y, x, y, ...]`` of each link.
     """
-    sizes = [one.box() for one in view.sketches]
+    sizes = [one.extent() for one in drawing.measured]
     return {
         "boxes": [
             _rounded(at.x - size.width / 2, at.top, at.x + size.width / 2, at.top + size.height)
-            for size, at in zip(sizes, view.drawing.places, strict=True)
+            for size, at in zip(sizes, drawing.layout.positions, strict=True)
         ],
-        "links": [[link.source, link.target] for link in view.links],
-        "paths": [_rounded(*chain.from_iterable(path)) for path in view.drawing.paths],
+        "links": [[edge.source, edge.target] for edge in drawing.edges],
+        "paths": [_rounded(*chain.from_iterable(path)) for path in drawing.layout.paths],
     }
 
 

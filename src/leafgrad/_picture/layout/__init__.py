@@ -1,27 +1,33 @@
-"""Layered drawings: boxes and links in, coordinates out.
+"""Layered drawings: the extents of boxes and the edges between them in, coordinates out.
 
-The longest path is a straight trunk at x = 0. Every other path is a straight column beside it,
-and a link that passes rows by runs straight down in a lane of its own, so no link meets a box.
+The longest path is a straight trunk at x = 0. Every other path is a straight column beside it, and
+an edge that passes layers by runs straight down in a lane of its own, so that no edge meets a box.
+
+The steps are: the layer of each box (`layers`), the paths and lanes that share an x (`tracks`),
+that x (`columns`), and the points that each edge passes (`routes`). They are those of Sugiyama,
+Tagawa and Toda, "Methods for Visual Understanding of Hierarchical System Structures" (IEEE
+Transactions on Systems, Man, and Cybernetics 11 (2), 1981), but for the one that gives their
+drawings few crossings: here the order within a layer follows from the tracks.
 """
 
 from collections.abc import Sequence
 
-from leafgrad._picture.layout.columns import columns_of
-from leafgrad._picture.layout.geometry import Box, Drawing, Link, Place, Point
-from leafgrad._picture.layout.layers import rows_of
-from leafgrad._picture.layout.routes import routes
+from leafgrad._picture.layout.columns import x_coordinates
+from leafgrad._picture.layout.geometry import Edge, Extent, Layout, Point, Position
+from leafgrad._picture.layout.layers import assign_layers
+from leafgrad._picture.layout.routes import route_edges
 from leafgrad._picture.layout.tracks import tracks_of
 
-__all__ = ["Box", "Drawing", "Link", "Place", "Point", "draw"]
+__all__ = ["Edge", "Extent", "Layout", "Point", "Position", "lay_out"]
 
 
-def draw(boxes: Sequence[Box], links: Sequence[Link]) -> Drawing:
-    """Place boxes and route links; each link must lead to a box of a higher number.
+def lay_out(boxes: Sequence[Extent], edges: Sequence[Edge]) -> Layout:
+    """Place boxes and route edges; each edge must lead to a box of a higher number.
 
-    Time and memory grow with the rows that the tracks cover, which is linear where what is made
+    Time and memory grow with the layers that the tracks cover, which is linear where what is made
     is used soon.
     """
-    rows = rows_of(boxes, links)
-    tracks = tracks_of(boxes, links, rows)
-    columns = columns_of(links, tracks)
-    return routes(boxes, links, rows, tracks, columns)
+    layers = assign_layers(boxes, edges)
+    tracks = tracks_of(boxes, edges, layers)
+    xs = x_coordinates(edges, tracks)
+    return route_edges(boxes, edges, layers, tracks, xs)

@@ -1,4 +1,4 @@
-"""What a drawing is made of."""
+"""What goes into a layout, and what comes out."""
 
 from dataclasses import dataclass
 
@@ -6,15 +6,15 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Box:
-    """Something to place.
+class Extent:
+    """The size of a box to place.
 
     Attributes:
         width: How wide it is.
         height: How high it is.
-        outputs: How many ports there are at its top, at even distances, for links to arrive at;
-            0 for links that arrive anywhere.
-        clear: How much of each end of its lower edge links keep clear of.
+        outputs: How many ports there are at its top, at even distances, for edges to arrive at;
+            0 for edges that arrive anywhere.
+        clear: How much of each end of its lower side edges keep clear of.
     """
 
     width: float
@@ -24,13 +24,13 @@ class Box:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Link:
-    """A way from the bottom of one box to the top of another.
+class Edge:
+    """An edge from the bottom of one box to the top of another.
 
     Attributes:
         source: The number of the box that it leads from.
         target: The number of the box that it leads to, which is higher.
-        output: Which port of the target it arrives at. Links to one port of one box share a lane.
+        output: Which port of the target it arrives at. Edges to one port of one box share a lane.
     """
 
     source: int
@@ -39,34 +39,34 @@ class Link:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Place:
+class Position:
     """Where a box is.
 
     Attributes:
         x: Its middle, from left to right.
-        top: Its upper edge; y grows downwards.
-        row: Its row, counted from the top.
+        top: Its upper side; y grows downwards.
+        layer: Its layer, counted from the top.
     """
 
     x: float
     top: float
-    row: int
+    layer: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Drawing:
-    """A finished drawing.
+class Layout:
+    """Where everything is.
 
     Attributes:
-        places: Where each box is.
-        paths: The points that each link passes, from the source to the target: straight down
+        positions: Where each box is.
+        paths: The points that each edge passes, from the source to the target: straight down
             where two share x, in a curve without overhang where not. One point where it ends.
         left: The least x of anything.
         right: The greatest x.
         height: The greatest y; the least is 0.
     """
 
-    places: tuple[Place, ...]
+    positions: tuple[Position, ...]
     paths: tuple[tuple[Point, ...], ...]
     left: float
     right: float

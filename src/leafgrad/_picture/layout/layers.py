@@ -1,50 +1,60 @@
-"""Which row each box stands in."""
+"""Layer assignment: how far down each box stands.
+
+Each edge leads to a box of a higher number, so that the numbers of the boxes are a topological
+order. One pass up and one down give, for n boxes, two arrays of n::
+
+    height[v] = max(height[w] + 1 for each edge v -> w), or 0
+    layer[v] = max(layer[u] + 1 for each edge u -> v), or max(height) - height[v]
+
+This is longest-path layering, in which a box that nothing leads to stands as low as it can.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from leafgrad._picture.layout.geometry import Box, Link
+from leafgrad._picture.layout.geometry import Edge, Extent
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rows:
-    """The row of each box, and what follows from it.
+class Layers:
+    """The layer of each box, and what it follows from.
 
     Attributes:
-        row: The row of each box, counted from the top.
-        fall: The number of links on the longest way on from each box.
-        links_from: The numbers of the links that leave each box, in their order.
-        links_to: The numbers of the links that arrive at each box.
-        count: How many rows there are.
+        layer: The layer of each box, counted from the top.
+        height: The number of edges on the longest path on from each box.
+        edges_from: The numbers of the edges that leave each box, in their order.
+        edges_to: The numbers of the edges that arrive at each box.
+        count: How many layers there are.
     """
 
-    row: list[int]
-    fall: list[int]
-    links_from: list[list[int]]
-    links_to: list[list[int]]
+    layer: list[int]
+    height: list[int]
+    edges_from: list[list[int]]
+    edges_to: list[list[int]]
     count: int
 
 
-def rows_of(boxes: Sequence[Box], links: Sequence[Link]) -> Rows:
+def assign_layers(boxes: Sequence[Extent], edges: Sequence[Edge]) -> Layers:
     """Put each box right under the lowest one that leads to it, and the others as low as can be."""
-    links_from: list[list[int]] = [[] for _ in boxes]
-    links_to: list[list[int]] = [[] for _ in boxes]
-    for number, link in enumerate(links):
-        links_from[link.source].append(number)
-        links_to[link.target].append(number)
-    fall = _falls(len(boxes), links, links_to)
-    deepest = max(fall)
-    row: list[int] = []
-    for box, arriving in enumerate(links_to):
-        above = [row[links[number].source] for number in arriving]
-        row.append(max(above) + 1 if above else deepest - fall[box])
-    return Rows(row=row, fall=fall, links_from=links_from, links_to=links_to, count=deepest + 1)
-
-
-def _falls(count: int, links: Sequence[Link], links_to: list[list[int]]) -> list[int]:
-    fall = [0] * count
-    for box in reversed(range(count)):
-        for number in links_to[box]:
-            source = links[number].source
-            fall[source] = max(fall[source], fall[box] + 1)
-    return fall
+    edges_from: list[list[int]] = [[] for _ in boxes]
+    edges_to: list[list[int]] = [[] for _ in boxes]
+    for number, edge in enumerate(edges):
+        edges_from[edge.source].append(number)
+        edges_to[edge.target].append(number)
+    height = [0] * len(boxes)
+    for box in reversed(range(len(boxes))):
+        for number in edges_to[box]:
+            source = edges[number].source
+            height[source] = max(height[source], height[box] + 1)
+    deepest = max(height)
+    layer: list[int] = []
+    for box, arriving in enumerate(edges_to):
+        above = [layer[edges[number].source] for number in arriving]
+        layer.append(max(above) + 1 if above else deepest - height[box])
+    return Layers(
+        layer=layer,
+        height=height,
+        edges_from=edges_from,
+        edges_to=edges_to,
+        count=deepest + 1,
+    )

@@ -1,11 +1,18 @@
-"""Tracks: straight columns of boxes and lanes, which a whole drawing is made of."""
+"""Tracks: straight columns of boxes and lanes, which a whole drawing is made of.
+
+The boxes are parted into paths: from the uppermost box that is on no track, a path goes on along
+the edge to the free box of the greatest height until there is none, so that the first, the trunk,
+is a longest path of the graph. An edge that passes layers by needs a lane there: that of its own
+track where the track goes on by it, else one of its bus, which all edges to one port of one box
+share.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from leafgrad._picture.layout.geometry import Box, Link
-from leafgrad._picture.layout.layers import Rows
+from leafgrad._picture.layout.geometry import Edge, Extent
+from leafgrad._picture.layout.layers import Layers
 
 HALF_A_LANE = 3.0
 
@@ -15,13 +22,13 @@ class Track:
     """A straight column.
 
     Attributes:
-        first: Its uppermost row.
-        link: The link by which it branches off; None where it starts with a root.
-        halves: Half the width of what stands in each of its rows.
+        first: Its uppermost layer.
+        edge: The edge by which it branches off; None where it starts with a root.
+        halves: Half the width of what stands in each of its layers.
     """
 
     first: int
-    link: int | None
+    edge: int | None
     halves: list[float] = field(default_factory=list)
 
 
@@ -32,51 +39,53 @@ class Tracks:
     Attributes:
         tracks: The tracks, each after the one that it branches off from, the trunk first.
         of_box: The track of each box.
-        of_link: The track that each link which passes rows by runs in.
-        onward: The link by which the track of a box goes on, where it does.
+        of_edge: The track that each edge which passes layers by runs in.
+        onward: The edge by which the track of a box goes on, where it does.
     """
 
     tracks: list[Track] = field(default_factory=list)
     of_box: dict[int, int] = field(default_factory=dict)
-    of_link: dict[int, int] = field(default_factory=dict)
+    of_edge: dict[int, int] = field(default_factory=dict)
     onward: dict[int, int] = field(default_factory=dict)
 
 
-def tracks_of(boxes: Sequence[Box], links: Sequence[Link], rows: Rows) -> Tracks:
+def tracks_of(boxes: Sequence[Extent], edges: Sequence[Edge], layers: Layers) -> Tracks:
     """Take the longest path as the trunk, then path by path from the top, then the lanes left."""
-    layer = _Layer(boxes, links, rows)
-    for box in sorted(range(len(boxes)), key=rows.row.__getitem__):
-        if box not in layer.laid.of_box:
-            layer.lay_path(box)
-    for bus in layer.buses.values():
-        layer.lay_lane(bus)
-    return layer.laid
+    builder = _TrackBuilder(boxes, edges, layers)
+    for box in sorted(range(len(boxes)), key=layers.layer.__getitem__):
+        if box not in builder.laid.of_box:
+            builder.lay_path(box)
+    for bus in builder.buses.values():
+        builder.lay_lane(bus)
+    return builder.laid
 
 
-class _Layer:
-    """Lays one track after the other."""
+class _TrackBuilder:
+    """Lays one track after the other; buses are by target and output, the longest edge first."""
 
-    def __init__(self, boxes: Sequence[Box], links: Sequence[Link], rows: Rows) -> None:
+    def __init__(self, boxes: Sequence[Extent], edges: Sequence[Edge], layers: Layers) -> None:
         self.boxes = boxes
-        self.links = links
-        self.rows = rows
+        self.edges = edges
+        self.layers = layers
         self.laid = Tracks()
         self.buses = defaultdict[tuple[int, int], list[int]](list)
-        for number in range(len(links)):
+        for number in range(len(edges)):
             if self._passed(number):
                 self._bus(number).append(number)
         for bus in self.buses.values():
             bus.sort(key=self._passed, reverse=True)
 
     def lay_path(self, box: int) -> None:
-        """Lay a track from a box on, along the longest way that is free, to its end and beyond."""
-        nearest = min(self.rows.links_to[box], key=self._passed, default=None)
-        track = Track(first=self.rows.row[box], link=nearest)
+        """Lay a track from a box on, along the longest path that is free, to its end and beyond."""
+        nearest = min(self.layers.edges_to[box], key=self._passed, default=None)
+        track = Track(first=self.layers.layer[box], edge=nearest)
         self.laid.tracks.append(track)
         self._settle(box, track)
-        while ways := [*self._free_ways(box)]:
-            onward, target = max(ways, key=lambda way: self.rows.fall[way[1]])
-            parallel = (n for n in self.rows.links_from[box] if self.links[n] == self.links[onward])
+        while free := [*self._free(box)]:
+            onward, target = max(free, key=lambda edge: self.layers.height[edge[1]])
+            parallel = (
+                n for n in self.layers.edges_from[box] if self.edges[n] == self.edges[onward]
+            )
             self._go_on(onward, parallel, track)
             self._settle(target, track)
             box = target
@@ -86,45 +95,45 @@ class _Layer:
         self.laid.of_box[box] = len(self.laid.tracks) - 1
         track.halves.append(self.boxes[box].width / 2)
 
-    def _free_ways(self, box: int) -> Iterator[tuple[int, int]]:
-        for number in self.rows.links_from[box]:
-            if self.links[number].target not in self.laid.of_box:
-                yield number, self.links[number].target
+    def _free(self, box: int) -> Iterator[tuple[int, int]]:
+        for number in self.layers.edges_from[box]:
+            if self.edges[number].target not in self.laid.of_box:
+                yield number, self.edges[number].target
 
     def _add_tail(self, box: int, track: Track) -> None:
-        """Let the longest link of a last box go on in its track, if it heads its bus."""
-        passing = (number for number in self.rows.links_from[box] if self._passed(number))
+        """Let the longest edge of a last box go on in its track, if it heads its bus."""
+        passing = (number for number in self.layers.edges_from[box] if self._passed(number))
         heads = [number for number in passing if self._bus(number)[0] == number]
         if heads:
             onward = max(heads, key=self._passed)
             self._go_on(onward, self._homeless(self._bus(onward)), track)
 
     def lay_lane(self, bus: list[int]) -> None:
-        """Lay a track for nothing but those links of a bus that have none yet."""
-        links = self._homeless(bus)
-        if links:
-            track = Track(first=self.rows.row[self.links[links[0]].source] + 1, link=links[0])
+        """Lay a track for nothing but those edges of a bus that have none yet."""
+        edges = self._homeless(bus)
+        if edges:
+            track = Track(first=self.layers.layer[self.edges[edges[0]].source] + 1, edge=edges[0])
             self.laid.tracks.append(track)
-            self._pass(links[0], links, track)
+            self._pass(edges[0], edges, track)
 
-    def _go_on(self, onward: int, links: Iterable[int], track: Track) -> None:
-        self.laid.onward[self.links[onward].source] = onward
-        self._pass(onward, links, track)
+    def _go_on(self, onward: int, edges: Iterable[int], track: Track) -> None:
+        self.laid.onward[self.edges[onward].source] = onward
+        self._pass(onward, edges, track)
 
-    def _pass(self, longest: int, links: Iterable[int], track: Track) -> None:
-        """Let links run in the track as far as the longest of them does."""
+    def _pass(self, longest: int, edges: Iterable[int], track: Track) -> None:
+        """Let edges run in the track as far as the longest of them does."""
         passed = self._passed(longest)
         track.halves.extend([HALF_A_LANE] * passed)
-        self.laid.of_link.update(dict.fromkeys(links if passed else (), len(self.laid.tracks) - 1))
+        self.laid.of_edge.update(dict.fromkeys(edges if passed else (), len(self.laid.tracks) - 1))
 
     def _homeless(self, bus: list[int]) -> list[int]:
-        return [number for number in bus if number not in self.laid.of_link]
+        return [number for number in bus if number not in self.laid.of_edge]
 
     def _bus(self, number: int) -> list[int]:
-        link = self.links[number]
-        return self.buses[link.target, link.output]
+        edge = self.edges[number]
+        return self.buses[edge.target, edge.output]
 
     def _passed(self, number: int) -> int:
-        """Count the rows that a link passes by."""
-        link = self.links[number]
-        return self.rows.row[link.target] - self.rows.row[link.source] - 1
+        """Count the layers that an edge passes by."""
+        edge = self.edges[number]
+        return self.layers.layer[edge.target] - self.layers.layer[edge.source] - 1

@@ -1,12 +1,12 @@
-"""Brackets beside a picture: which of its rows stand for several that follow each other."""
+"""Brackets beside a picture: which stretches of it stand for several that follow each other."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from leafgrad._display.markup import Markup, coordinate, element, path, text
-from leafgrad._picture.layout import Drawing
-from leafgrad._picture.svg.boxes import Sketch
-from leafgrad._picture.view import Picture
+from leafgrad._picture.layout import Layout
+from leafgrad._picture.svg.boxes import MeasuredBox
+from leafgrad._picture.view import View
 
 GAP = 14.0
 TICK = 6.0
@@ -22,22 +22,23 @@ class Brackets:
     width: float
 
 
-def brackets(shown: Picture, sketches: Sequence[Sketch], drawing: Drawing) -> Brackets:
+def brackets(view: View, measured: Sequence[MeasuredBox], layout: Layout) -> Brackets:
     """Draw a bracket for each stretch that is repeated in a row, the shortest nearest."""
     spans = {
-        part.node.index: (place.top, place.top + one.box().height)
-        for part, one, place in zip(shown.parts, sketches, drawing.places, strict=True)
+        one.box.node.index: (position.top, position.top + one.extent().height)
+        for one, position in zip(measured, layout.positions, strict=True)
     }
-    rows = [r for r in shown.repeats if r.in_a_row and len(r.numbers) > 1]
-    rows.sort(key=lambda repeat: len(repeat.numbers))
+    rows = [r for r in view.repeats if r.in_a_row and len(r.members) > 1]
+    rows.sort(key=lambda repeat: len(repeat.members))
     markup: list[Markup] = []
     for place, repeat in enumerate(rows):
-        kept = [spans[number] for number in repeat.numbers if number in spans]
+        kept = [spans[member] for member in repeat.members if member in spans]
         top, bottom = min(top for top, _ in kept), max(bottom for _, bottom in kept)
-        x = drawing.left - GAP - place * APART
+        x = layout.left - GAP - place * APART
         markup += _bracket(f"×{repeat.copies} in a row", x, top, bottom)
     return Brackets(
-        markup=element("g", *markup, class_="brackets"), width=GAP * bool(rows) + APART * len(rows)
+        markup=element("g", *markup, class_="brackets"),
+        width=GAP + APART * len(rows) if rows else 0.0,
     )
 
 

@@ -9,10 +9,10 @@ from leafgrad._display.text_width import OF_LATIN
 from leafgrad._display.units import size
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import SavedTensor
-from leafgrad._picture.svg.boxes import BAR, CORNER, Sketch, behind, rect, stub
+from leafgrad._picture.svg.boxes import BAR, CORNER, MeasuredBox, behind, rect, stub
 from leafgrad._picture.svg.style import FACT_SIZE
 from leafgrad._picture.text import header
-from leafgrad._picture.view import Part
+from leafgrad._picture.view import Box
 
 SIGN = 40.0
 LINE = 20.0
@@ -34,17 +34,17 @@ class Legend:
     height: float
 
 
-def legend(graph: Graph, sketches: Sequence[Sketch], most: int) -> Legend:
+def legend(graph: Graph, measured: Sequence[MeasuredBox], most: int) -> Legend:
     """Lay out what is true of the graph, then those signs that the picture uses.
 
     Args:
         graph: The graph.
-        sketches: The parts that are drawn.
+        measured: The boxes that are drawn.
         most: What a full bar of saved bytes means; 0 for no bars.
     """
     letters = int(WIDTH / FACT_SIZE / OF_LATIN)
     facts = [line for fact in header(graph) for line in textwrap.wrap(fact, letters)]
-    entries = [*_entries(sketches, most)]
+    entries = [*_entries(measured, most)]
     markup = [_text(fact, 0, number * LINE) for number, fact in enumerate(facts)]
     for number, (sign, meaning) in enumerate(entries):
         y = (len(facts) + 0.4 + number) * LINE
@@ -57,31 +57,31 @@ def _text(content: str, x: float, y: float) -> Markup:
     return element("text", text(content), class_="start", x=x, y=y + 4)
 
 
-def _entries(sketches: Sequence[Sketch], most: int) -> Iterator[Entry]:
-    parts = [sketch.part for sketch in sketches]
+def _entries(measured: Sequence[MeasuredBox], most: int) -> Iterator[Entry]:
+    boxes = [one.box for one in measured]
     yield _root, "root: backward starts here"
-    if any(part.ways for part in parts):
+    if any(box.edges for box in boxes):
         yield _arrow, "the way of the gradients"
-    if any(part.node.is_leaf or part.leaves for part in parts):
+    if any(box.node.is_leaf or box.leaves for box in boxes):
         yield _box("leaf", 8.0), "leaf: gradients add up in its .grad"
-    written = {line.style for sketch in sketches for line in sketch.lines}
+    written = {line.style for one in measured for line in one.lines}
     yield from ((_word(style), NUMBERS[style]) for style in NUMBERS if style in written)
-    if any(sketch.stubs for sketch in sketches):
+    if any(one.stubs for one in measured):
         yield _stub, "an input that needs no gradient"
-    if any(part.outputs for part in parts):
+    if any(box.outputs for box in boxes):
         yield _output, "which output of the node"
-    yield from _of_several(parts)
+    yield from _of_several(boxes)
     if most:
         yield _bar, f"bytes saved, {size(most)} if full"
-    yield from _alarms([saved for part in parts for saved in part.saved])
+    yield from _alarms([saved for box in boxes for saved in box.saved])
 
 
-def _of_several(parts: Sequence[Part]) -> Iterator[Entry]:
-    if any(part.node.derivative_order for part in parts):
+def _of_several(boxes: Sequence[Box]) -> Iterator[Entry]:
+    if any(box.node.derivative_order for box in boxes):
         yield _orders, "order of the derivative it belongs to"
-    if any(part.module is not None for part in parts):
+    if any(box.name is not None for box in boxes):
         yield _box("box module", CORNER), "all nodes of a module"
-    if any(part.copies > 1 for part in parts):
+    if any(box.copies > 1 for box in boxes):
         yield _copies, "×n: n alike; * where they differ"
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from leafgrad import GraphTrace, record, trace_graph
-from leafgrad._picture.view import Picture, picture
+from leafgrad._picture.view import View, view_of
 from tests.models import MODELS, Block, polynomial, transformer
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -27,8 +27,8 @@ def blocks() -> GraphTrace:
     return recorded(nn.Sequential(nn.Linear(4, 4), *middle, nn.Linear(4, 1)), 1, 2, 4)
 
 
-def boxes(shown: Picture) -> list[str]:
-    return [part.module or part.node.name.replace("Backward0", "") for part in shown.parts]
+def boxes(shown: View) -> list[str]:
+    return [box.name or box.node.name.replace("Backward0", "") for box in shown.boxes]
 
 
 def titles(trace: GraphTrace, fold: str | Collection[str]) -> list[list[str]]:
@@ -39,31 +39,31 @@ def titles(trace: GraphTrace, fold: str | Collection[str]) -> list[list[str]]:
 
 def test_a_module_is_one_box_with_all_that_it_made() -> None:
     trace = blocks()
-    (one,) = [part for part in picture(trace, fold="1").parts if part.module]
-    assert one.module == "1"
+    (one,) = [box for box in view_of(trace, fold="1").boxes if box.name]
+    assert one.name == "1"
     made = {node.index for node in trace.nodes if (node.module or "").split(".")[0] == "1"}
-    assert {node.index for node in one.pile} == {n for n in made if not trace.nodes[n].is_leaf}
+    assert {node.index for node in one.members} == {n for n in made if not trace.nodes[n].is_leaf}
     assert {leaf.node.index for leaf in one.leaves} == {n for n in made if trace.nodes[n].is_leaf}
 
 
 def test_a_star_is_any_one_part_of_a_path_and_alike_modules_become_one_box() -> None:
     trace = blocks()
-    assert boxes(picture(trace, fold="*")) == ["Sum", "4", "*", "0"]
-    assert boxes(picture(trace, fold=["*.attend", "*.perceptron"])).count("*.attend") == 1
-    assert [part.copies for part in picture(trace, fold="*").parts] == [1, 1, 3, 1]
-    assert {leaf.name for part in picture(trace, fold="*").parts[2:] for leaf in part.leaves} >= {
+    assert boxes(view_of(trace, fold="*")) == ["Sum", "4", "*", "0"]
+    assert boxes(view_of(trace, fold=["*.attend", "*.perceptron"])).count("*.attend") == 1
+    assert [box.copies for box in view_of(trace, fold="*").boxes] == [1, 1, 3, 1]
+    assert {leaf.name for box in view_of(trace, fold="*").boxes[2:] for leaf in box.leaves} >= {
         "*.norms.0.weight",
         "*.attend.in_proj_bias",
     }
 
 
 def test_of_a_module_within_a_module_the_outer_one_is_the_box() -> None:
-    assert boxes(picture(blocks(), fold=["*.attend", "*"])) == ["Sum", "4", "*", "0"]
+    assert boxes(view_of(blocks(), fold=["*.attend", "*"])) == ["Sum", "4", "*", "0"]
 
 
 def test_a_module_that_made_one_node_is_that_node() -> None:
     trace = recorded(nn.Sequential(nn.Tanh(), nn.Sigmoid()), 2)
-    assert boxes(picture(trace, fold="*")) == ["Sum", "Sigmoid", "Tanh"]
+    assert boxes(view_of(trace, fold="*")) == ["Sum", "Sigmoid", "Tanh"]
 
 
 class Twice(nn.Module):
@@ -80,9 +80,9 @@ class Twice(nn.Module):
 
 
 def test_a_module_that_is_called_twice_is_two_boxes() -> None:
-    shown = picture(recorded(Twice(), 1, 2), fold="inner")
+    shown = view_of(recorded(Twice(), 1, 2), fold="inner")
     assert boxes(shown) == ["Sum", "inner", "Add", "Exp", "inner"]
-    assert [part.ways for part in shown.parts] == [
+    assert [box.edges for box in shown.boxes] == [
         ((1, 0),),
         ((2, 0),),
         ((3, 0), (4, 0)),
@@ -96,33 +96,33 @@ def test_each_box_leads_to_later_ones(name: str) -> None:
     for fold in ("*", "*.*"):
         trace = MODELS[name]()
         try:
-            shown = picture(trace, fold=fold)
+            shown = view_of(trace, fold=fold)
         except ValueError:
             continue
-        for place, part in enumerate(shown.parts):
-            assert all(target > place for target, _ in part.ways)
+        for place, box in enumerate(shown.boxes):
+            assert all(target > place for target, _ in box.edges)
 
 
 def test_a_box_tells_what_the_module_is_made_of_and_keeps() -> None:
     trace = blocks()
-    picture = trace.to_svg(fold=["*", "*.*"])
-    written = [text.text for text in ET.fromstring(picture).iter(f"{SVG}text")]
+    view_of = trace.to_svg(fold=["*", "*.*"])
+    written = [text.text for text in ET.fromstring(view_of).iter(f"{SVG}text")]
     assert {"4", "module of 4 nodes", "(1, 2, 1)", "2 leaves, 5 numbers"} <= {*written}
     assert "all nodes of a module" in written
     (told,) = [title for title in titles(trace, "4") if title[0] == "module 4: 4 nodes"]
     assert told[1] == "output (1, 2, 1) float32 cpu"
     assert {"1 × AddmmBackward0", "leaf 4.bias (1,)"} <= {*told}
     assert "saves 2 tensors, 32 B without parameters" in told
-    assert "The module 4 of 4 nodes leads to" in (ET.fromstring(picture)[1].text or "")
+    assert "The module 4 of 4 nodes leads to" in (ET.fromstring(view_of)[1].text or "")
 
 
 def test_a_module_shows_what_stands_in_the_way_of_backward() -> None:
     model = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 2)))
     y = model(torch.ones(1, 2))
     y.sum().backward()
-    picture = trace_graph(y, names=model).to_svg(fold="0")
-    assert 'class="box module freed"' in picture
-    assert re.search(r">freed: \d tensors<", picture)
+    view_of = trace_graph(y, names=model).to_svg(fold="0")
+    assert 'class="box module freed"' in view_of
+    assert re.search(r">freed: \d tensors<", view_of)
 
 
 def test_a_module_without_leaves_that_saves_nothing_tells_its_nodes() -> None:

@@ -8,16 +8,16 @@ from torch.autograd.graph import get_gradient_edge
 
 from leafgrad import GraphTrace, trace_graph
 from leafgrad._picture.repeats import SEVERAL
-from leafgrad._picture.view import Part, Picture, picture
+from leafgrad._picture.view import Box, View, view_of
 from tests.models import MODELS, polynomial, transformer, wide
 
 
-def names(shown: Picture) -> list[str]:
-    return [part.node.name for part in shown.parts]
+def names(shown: View) -> list[str]:
+    return [box.node.name for box in shown.boxes]
 
 
-def leaves(part: Part) -> list[tuple[str | None, int]]:
-    return [(leaf.name, leaf.uses) for leaf in part.leaves]
+def leaves(box: Box) -> list[tuple[str | None, int]]:
+    return [(leaf.name, leaf.uses) for leaf in box.leaves]
 
 
 def chain(steps: int) -> GraphTrace:
@@ -29,9 +29,9 @@ def chain(steps: int) -> GraphTrace:
 
 def test_in_full_every_node_and_every_edge_is_there() -> None:
     trace = polynomial()
-    shown = picture(trace, fold=False)
-    assert [part.node for part in shown.parts] == list(trace.nodes)
-    assert [part.ways for part in shown.parts] == [
+    shown = view_of(trace, fold=False)
+    assert [box.node for box in shown.boxes] == list(trace.nodes)
+    assert [box.edges for box in shown.boxes] == [
         ((1, 0), (3, 0)),
         ((2, 0), (2, 0)),
         (),
@@ -39,63 +39,63 @@ def test_in_full_every_node_and_every_edge_is_there() -> None:
         ((5, 0),),
         (),
     ]
-    assert [part.is_root for part in shown.parts] == [True] + 5 * [False]
+    assert [box.is_root for box in shown.boxes] == [True] + 5 * [False]
 
 
 def test_folded_the_leaves_are_within_the_nodes_that_lead_to_them_once_for_each_use() -> None:
-    shown = picture(polynomial(), fold=True)
+    shown = view_of(polynomial(), fold=True)
     assert names(shown) == ["AddBackward0", "MulBackward0", "SinBackward0", "MulBackward0"]
-    assert [leaves(part) for part in shown.parts] == [[], [("x", 2), ("x", 2)], [], [("y", 1)]]
+    assert [leaves(box) for box in shown.boxes] == [[], [("x", 2), ("x", 2)], [], [("y", 1)]]
 
 
 def test_a_leaf_that_is_the_root_stays_apart() -> None:
-    shown = picture(trace_graph(torch.ones(2, requires_grad=True)), fold=True)
-    assert [part.is_root and part.node.is_leaf for part in shown.parts] == [True]
+    shown = view_of(trace_graph(torch.ones(2, requires_grad=True)), fold=True)
+    assert [box.is_root and box.node.is_leaf for box in shown.boxes] == [True]
 
 
 @pytest.mark.parametrize(("steps", "boxes"), [(38, 40), (39, 3)])
 def test_more_than_forty_nodes_are_folded_unless_one_says_so(steps: int, boxes: int) -> None:
-    assert len(picture(chain(steps), fold=None).parts) == boxes
-    assert len(picture(chain(steps), fold=False).parts) == steps + 2
+    assert len(view_of(chain(steps), fold=None).boxes) == boxes
+    assert len(view_of(chain(steps), fold=False).boxes) == steps + 2
 
 
 def test_the_blocks_of_a_transformer_are_shown_once_with_stars_for_their_numbers() -> None:
-    shown = picture(transformer(), fold=True)
+    shown = view_of(transformer(), fold=True)
     assert {repeat.copies for repeat in shown.repeats if repeat.in_a_row} == {12}
-    within = {name for part in shown.parts for name, _ in leaves(part)}
+    within = {name for box in shown.boxes for name, _ in leaves(box)}
     assert {"*.norms.0.weight", "*.perceptron.2.bias"} <= within
     assert not any(name and name.startswith("11.") for name in within)
 
 
 def test_equals_side_by_side_are_shown_once() -> None:
-    shown = picture(wide(), fold=True)
-    assert [(part.node.name, part.copies) for part in shown.parts] == [
+    shown = view_of(wide(), fold=True)
+    assert [(box.node.name, box.copies) for box in shown.boxes] == [
         ("StackBackward0", 1),
         ("SinBackward0", 60),
     ]
-    assert leaves(shown.parts[1]) == [("x", 60)]
+    assert leaves(shown.boxes[1]) == [("x", 60)]
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_each_part_leads_to_later_ones(name: str) -> None:
     for fold in (False, True):
-        for place, part in enumerate(picture(MODELS[name](), fold=fold).parts):
-            assert all(target > place for target, _ in part.ways)
+        for place, box in enumerate(view_of(MODELS[name](), fold=fold).boxes):
+            assert all(target > place for target, _ in box.edges)
 
 
 def test_outputs_are_told_apart_where_there_are_several() -> None:
     x = torch.ones(4, 2, requires_grad=True)
     rows = x.unbind()
-    shown = picture(trace_graph(rows[3] * rows[1]), fold=False)
-    assert [part.outputs for part in shown.parts] == [(), (1, 3), ()]
+    shown = view_of(trace_graph(rows[3] * rows[1]), fold=False)
+    assert [box.outputs for box in shown.boxes] == [(), (1, 3), ()]
 
 
 def test_steps_that_take_one_output_each_are_folded_all_the_same() -> None:
     x = torch.ones(50, 2, requires_grad=True)
-    shown = picture(trace_graph(torch.stack([row.sin() for row in x.exp().unbind()])), fold=True)
-    assert [part.node.name for part in shown.parts][1:3] == ["SinBackward0", "UnbindBackward0"]
-    assert [part.copies for part in shown.parts] == [1, 50, 1, 1]
-    assert shown.parts[2].outputs == (SEVERAL,)
+    shown = view_of(trace_graph(torch.stack([row.sin() for row in x.exp().unbind()])), fold=True)
+    assert [box.node.name for box in shown.boxes][1:3] == ["SinBackward0", "UnbindBackward0"]
+    assert [box.copies for box in shown.boxes] == [1, 50, 1, 1]
+    assert shown.boxes[2].outputs == (SEVERAL,)
 
 
 def marked(how: str) -> GraphTrace:
@@ -118,11 +118,11 @@ def marked(how: str) -> GraphTrace:
 
 @pytest.mark.parametrize("how", ["named", "a root", "retained", "written twice"])
 def test_a_node_that_is_unlike_the_others_is_never_folded_away(how: str) -> None:
-    shown = picture(marked(how), fold=True)
-    assert [part.copies for part in shown.parts] == [1, 30, 1, 29, 1]
-    assert shown.parts[2].is_root is (how in {"a root", "retained"})
+    shown = view_of(marked(how), fold=True)
+    assert [box.copies for box in shown.boxes] == [1, 30, 1, 29, 1]
+    assert shown.boxes[2].is_root is (how in {"a root", "retained"})
 
 
 def test_unnamed_leaves_stay_unnamed() -> None:
-    shown = picture(trace_graph(torch.ones(2, requires_grad=True).exp()), fold=True)
-    assert leaves(shown.parts[0]) == [(None, 1)]
+    shown = view_of(trace_graph(torch.ones(2, requires_grad=True).exp()), fold=True)
+    assert leaves(shown.boxes[0]) == [(None, 1)]
