@@ -1,14 +1,13 @@
 """Nodes piled up by module: each pile is one box of a picture."""
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from heapq import heapify, heappop, heappush
-from itertools import chain, groupby
+from itertools import groupby
 from math import inf
 
 from leafgrad._graph.nodes import TracedNode
+from leafgrad._graph.order import topological_order
 
 MOST_MODULES = 4
 
@@ -39,7 +38,7 @@ def piles(nodes: Sequence[TracedNode], modules: Collection[str]) -> list[Pile]:
     of = {path: next((p for p in outwards(path) if _is_named(p, modules)), None) for path in paths}
     places: dict[int | None, int] = {node.index: place for place, node in enumerate(nodes)}
     ways = [[places[e.target] for e in node.edges if e.target in places] for node in nodes]
-    ordered = (nodes[place] for place in newest_first([*map(age, nodes)], ways))
+    ordered = (nodes[place] for place in topological_order(ways, [*map(age, nodes)]))
     return [*_stretches(ordered, of)]
 
 
@@ -66,20 +65,6 @@ def _stretches(
             yield from (Pile(nodes=(node,)) for node in together)
         else:
             yield Pile(nodes=together, module=module)
-
-
-def newest_first(ages: Sequence[float], ways: Sequence[Sequence[int]]) -> Iterator[int]:
-    """Yield the place of the newest that nothing is left to lead to, again and again."""
-    arriving = Counter(chain.from_iterable(ways))
-    ready = [(age, place) for place, age in enumerate(ages) if not arriving[place]]
-    heapify(ready)
-    while ready:
-        _, place = heappop(ready)
-        yield place
-        for target in ways[place]:
-            arriving[target] -= 1
-            if not arriving[target]:
-                heappush(ready, (ages[target], target))
 
 
 def age(node: TracedNode) -> float:
