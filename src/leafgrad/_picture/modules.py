@@ -1,14 +1,13 @@
 """Which nodes of a module stand in one box, where boxes are to lead to later ones only."""
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from heapq import heapify, heappop, heappush
-from itertools import chain, groupby
+from itertools import groupby
 from math import inf
 
 from leafgrad._graph.nodes import TracedNode
+from leafgrad._graph.order import topological_order
 
 MOST_MODULES = 4
 
@@ -39,7 +38,7 @@ def module_boxes(nodes: Sequence[TracedNode], modules: Collection[str]) -> list[
     of = {path: next((p for p in _outwards(path) if _is_named(p, modules)), None) for path in paths}
     places: dict[int | None, int] = {node.index: place for place, node in enumerate(nodes)}
     edges = [[places[e.target] for e in node.edges if e.target in places] for node in nodes]
-    ordered = (nodes[place] for place in _newest_first([*map(_age, nodes)], edges))
+    ordered = (nodes[place] for place in topological_order(edges, [*map(_age, nodes)]))
     return [*_stretches(ordered, of)]
 
 
@@ -68,20 +67,6 @@ def _stretches(
             yield from (ModuleBox(nodes=(node,)) for node in together)
         else:
             yield ModuleBox(nodes=together, module=module)
-
-
-def _newest_first(ages: Sequence[float], edges: Sequence[Sequence[int]]) -> Iterator[int]:
-    """Yield the place of the newest that nothing is left to lead to, again and again."""
-    arriving = Counter(chain.from_iterable(edges))
-    ready = [(age, place) for place, age in enumerate(ages) if not arriving[place]]
-    heapify(ready)
-    while ready:
-        _, place = heappop(ready)
-        yield place
-        for target in edges[place]:
-            arriving[target] -= 1
-            if not arriving[target]:
-                heappush(ready, (ages[target], target))
 
 
 def _age(node: TracedNode) -> float:

@@ -11,7 +11,7 @@ from leafgrad import _autograd
 from leafgrad._arguments.outputs import Output, gradient_edges
 from leafgrad._graph.nodes import TracedEdge, TracedNode
 from leafgrad._graph.summary import TensorSummary, summary_of
-from leafgrad._trace.not_finite import with_gradient_turns
+from leafgrad._trace.not_finite import mark_gradient_turns
 
 Nodes = tuple[TracedNode, ...]
 Place = tuple[Node, int]
@@ -20,14 +20,14 @@ Weights = torch.Tensor | Sequence[torch.Tensor | None] | None
 Summaries = tuple[TensorSummary | None, ...]
 
 
-def with_gradients(
+def add_gradients(
     nodes: Nodes, roots: Collection[int], graph: Graph, ends: Sequence[Output], given: Weights
 ) -> Nodes:
-    """Run one backward, and give each node and each edge what came along."""
+    """Run one backward, and return the nodes with what came along at each node and edge."""
     starts = [end for end in ends if gradient_edges([end])]
     weights = _weights(starts, given)
     _check_weights(starts, weights)
-    seen = _Backward(graph)
+    seen = _BackwardRecorder(graph)
     seen.start(starts, weights)
     sinks = [
         (node, output)
@@ -36,14 +36,14 @@ def with_gradients(
         for output in range(len(_autograd.forward_outputs(node)))
     ]
     with (
-        _telling_what_is_freed(graph, nodes),
+        _explain_freed_node(graph, nodes),
         _autograd.retained_grads_kept(graph),
         _autograd.watched_nodes(graph, seen.visit),
     ):
         arrived = _autograd.gradients_of(starts, weights, sinks)
     seen.end(sinks, arrived)
-    told = [seen.told(node, traced) for node, traced in zip(graph, nodes, strict=True)]
-    return tuple(with_gradient_turns(told, roots))
+    annotated = [seen.annotate(node, traced) for node, traced in zip(graph, nodes, strict=True)]
+    return tuple(mark_gradient_turns(annotated, roots))
 
 
 def _weights(starts: Sequence[Output], given: Weights) -> list[torch.Tensor]:
@@ -56,7 +56,7 @@ def _weights(starts: Sequence[Output], given: Weights) -> list[torch.Tensor]:
             f"a gradient, not {len(weights)}; None stands for the 1 of a single number"
         )
     pairs = zip(starts, weights, strict=True)
-    return [_one(start) if weight is None else weight for start, weight in pairs]
+    return [_unit_gradient(start) if weight is None else weight for start, weight in pairs]
 
 
 def _check_weights(starts: Sequence[Output], weights: Sequence[object]) -> None:
@@ -78,8 +78,8 @@ def _check_weights(starts: Sequence[Output], weights: Sequence[object]) -> None:
 
 
 @contextmanager
-def _telling_what_is_freed(graph: Graph, nodes: Nodes) -> Iterator[None]:
-    """Say of which node, and what to do, where a backward fails as a part of the graph is freed."""
+def _explain_freed_node(graph: Graph, nodes: Nodes) -> Iterator[None]:
+    """Add to the error of a backward through a freed graph which node it is, and what to do."""
     try:
         yield
     except RuntimeError as error:
@@ -100,8 +100,8 @@ def _is_freed(node: Node) -> bool:
         return any(slot.state == "freed" for slot in _autograd.saved_slots(node))
 
 
-def _one(start: Output) -> torch.Tensor:
-    """Give the gradient that a single number starts with."""
+def _unit_gradient(start: Output) -> torch.Tensor:
+    """Return the gradient that a single number starts with."""
     if isinstance(start, torch.Tensor) and start.numel() == 1 and not start.is_complex():
         return torch.ones_like(start, requires_grad=False)
     what = "a GradientEdge"
@@ -113,7 +113,7 @@ def _one(start: Output) -> torch.Tensor:
     )
 
 
-class _Backward:
+class _BackwardRecorder:
     """What a backward passed on, written down while it runs.
 
     What arrives several times at one place is added up here once more, as the engine does it, in
@@ -145,14 +145,14 @@ class _Backward:
                 self.passed[node, number] = self._add((successor, input_nr), gradient)
 
     def _arrived(self, place: Place, gradient: torch.Tensor | None) -> TensorSummary | None:
-        """Sum up what arrived, which mostly is what was passed on last, and let that go."""
+        """Return the summary of what arrived, mostly what was passed on last, and drop that."""
         waited, summary = self.waiting.pop(place, (None, None))
-        return summary if waited is gradient else _summary(gradient)
+        return summary if waited is gradient else _summarize(gradient)
 
     def _add(
         self, place: Place, gradient: torch.Tensor
     ) -> tuple[TensorSummary | None, TensorSummary | None]:
-        """Add what arrives to what was there, and sum up both."""
+        """Add what arrives to what was there, and return the summaries of both."""
         summary = so_far = summary_of(gradient)
         total = gradient
         if place in self.waiting:
@@ -166,11 +166,11 @@ class _Backward:
         at: dict[Node, list[TensorSummary | None]] = {}
         for (node, _), gradient in zip(sinks, arrived, strict=True):
             if node not in self.order:
-                at.setdefault(node, []).append(_summary(gradient))
+                at.setdefault(node, []).append(_summarize(gradient))
         self.arrived.update({node: tuple(summaries) for node, summaries in at.items()})
 
-    def told(self, node: Node, traced: TracedNode) -> TracedNode:
-        """Give a node and its edges what is known of them."""
+    def annotate(self, node: Node, traced: TracedNode) -> TracedNode:
+        """Return a node and its edges with what came along."""
         edges = tuple(self._edge(node, edge) for edge in traced.edges)
         arrived = self.arrived.get(node, (None,) * len(traced.shapes))
         return replace(
@@ -185,5 +185,5 @@ class _Backward:
         return replace(edge, gradient=gradient, gradient_so_far=so_far)
 
 
-def _summary(gradient: torch.Tensor | None) -> TensorSummary | None:
+def _summarize(gradient: torch.Tensor | None) -> TensorSummary | None:
     return None if gradient is None else summary_of(gradient)

@@ -54,7 +54,7 @@ class GraphTrace(Graph):
         return diff_of(self.nodes, other.nodes)
 
     def to_text(self) -> str:
-        """Write the graph out for a terminal, which is what ``str()`` gives too.
+        """Return the graph as text for a terminal, as ``str()`` does.
 
         Returns:
             At most 40 lines, none longer than 80 characters. A small graph has a line a node, and
@@ -76,7 +76,7 @@ class GraphTrace(Graph):
         return text.text(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give everything as JSON types.
+        """Return everything as JSON types.
 
         Returns:
             ``schema``, the number of this form, which changes when a field goes or changes its
@@ -94,7 +94,7 @@ class GraphTrace(Graph):
         return graph_to_dict(self)
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """Give what `to_dict` gives, as JSON text.
+        """Return what `to_dict` does, as JSON text.
 
         Args:
             indent: How far to indent each level; None for a single line.
@@ -230,7 +230,7 @@ class GraphTrace(Graph):
         return page.page(self)
 
     def steps(self) -> BackwardSteps:
-        """Tell the backward that `trace_graph` ran, step by step, in the engine's order.
+        """Return the backward that `trace_graph` ran, step by step, in the engine's order.
 
         Values come up in the order of the operations, then gradients flow from the root, and what
         several nodes pass on to one place adds up as it arrives. A notebook shows the picture of
@@ -257,7 +257,7 @@ class GraphTrace(Graph):
         return steps_of(self)
 
     def to_networkx(self) -> Any:
-        """Give the graph to networkx.
+        """Return the graph as networkx has them.
 
         Returns:
             A ``networkx.MultiDiGraph``, as parallel edges are real and ``h * h`` has two. Nodes

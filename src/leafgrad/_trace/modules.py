@@ -1,4 +1,4 @@
-"""Whose node it is, where nothing was recorded: what the use of parameters tells."""
+"""The modules of nodes where nothing was recorded, from the parameters that they use."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ Nodes = tuple[TracedNode, ...]
 
 
 def infer_modules(nodes: Nodes, roots: Collection[str]) -> Nodes:
-    """Say of each node which module it is taken to belong to.
+    """Return the nodes, each with the module that it is taken to belong to.
 
     A node that uses a parameter belongs to the module that has it, and what was made between the
     uses of two parameters belongs to the innermost module that has both. What several modules have
@@ -20,37 +20,37 @@ def infer_modules(nodes: Nodes, roots: Collection[str]) -> Nodes:
     """
     users = _users_of_parameters(nodes, roots)
     operations = sorted((n for n in nodes if n.created is not None), key=lambda n: n.created or 0)
-    inferred = dict(zip((n.index for n in operations), _between(operations, users), strict=True))
+    between = _modules_between(operations, users)
+    inferred = dict(zip((node.index for node in operations), between, strict=True))
     inferred |= {leaf.index: _owner(leaf) for leaf in nodes if leaf.tensor_names and leaf.is_leaf}
-    known = {index: path for index, path in inferred.items() if _is_in(path, roots)}
-    return tuple(_with_module(node, known.get(node.index)) for node in nodes)
+    known = {index: path for index, path in inferred.items() if _is_inside(path, roots)}
+    return tuple(
+        replace(node, module=known.get(node.index), is_module_inferred=node.index in known)
+        for node in nodes
+    )
 
 
 def name_leaf_modules(nodes: Nodes, roots: Collection[str]) -> Nodes:
-    """Say of each leaf with a name which module has it, the first of several."""
+    """Return the nodes, each leaf with the module that has it by the first of its names."""
     return tuple(
         replace(node, module=_owner(node))
-        if node.is_leaf and node.tensor_names and _is_in(_owner(node), roots)
+        if node.is_leaf and node.tensor_names and _is_inside(_owner(node), roots)
         else node
         for node in nodes
     )
 
 
-def _is_in(path: str, roots: Collection[str]) -> bool:
+def _is_inside(path: str, roots: Collection[str]) -> bool:
     return any(not root or f"{path}.".startswith(f"{root}.") for root in roots)
-
-
-def _with_module(node: TracedNode, module: str | None) -> TracedNode:
-    return replace(node, module=module, is_module_inferred=module is not None)
 
 
 def _owner(leaf: TracedNode) -> str:
     return leaf.tensor_names[0].rpartition(".")[0]
 
 
-def _owner_of_all(leaf: TracedNode) -> str:
-    """Give the innermost module that has all those to which the leaf belongs, as tied ones do."""
-    return reduce(_common, (name.rpartition(".")[0] for name in leaf.tensor_names))
+def _owner_of_all_names(leaf: TracedNode) -> str:
+    """Return the innermost module that has all modules of a leaf, of which a tied one has more."""
+    return reduce(_common_module, (name.rpartition(".")[0] for name in leaf.tensor_names))
 
 
 # What stands between a parameter and the operation that it is for.
@@ -65,26 +65,26 @@ def _users_of_parameters(nodes: Nodes, roots: Collection[str]) -> dict[int, str]
             if edge.target is not None:
                 predecessors[edge.target].append(node.index)
     users: dict[int, str] = {}
-    owned = [(n.index, _owner_of_all(n)) for n in nodes if n.is_leaf and n.tensor_names]
-    ahead = [(index, owner) for index, owner in owned if _is_in(owner, roots)]
+    owned = [(n.index, _owner_of_all_names(n)) for n in nodes if n.is_leaf and n.tensor_names]
+    ahead = [(index, owner) for index, owner in owned if _is_inside(owner, roots)]
     while ahead:
         used, module = ahead.pop()
         for user in predecessors[used]:
-            users[user] = _common(users.get(user, module), module)
+            users[user] = _common_module(users.get(user, module), module)
             if nodes[user].name in _REARRANGING:
                 ahead.append((user, module))
     return users
 
 
-def _between(operations: Sequence[TracedNode], users: dict[int, str]) -> Iterator[str]:
-    """Give each operation, in the order in which they ran, the module that it stands in."""
+def _modules_between(operations: Sequence[TracedNode], users: dict[int, str]) -> Iterator[str]:
+    """Yield the module of each operation, in the order in which they ran."""
     known = [users.get(operation.index) for operation in operations]
-    ahead = [*_last_known(reversed(known))][::-1]
-    for here, before, after in zip(known, _last_known(known), ahead, strict=True):
-        yield _common(before, after) if here is None else here
+    ahead = [*_repeat_last_known(reversed(known))][::-1]
+    for here, before, after in zip(known, _repeat_last_known(known), ahead, strict=True):
+        yield _common_module(before, after) if here is None else here
 
 
-def _last_known(modules: Iterable[str | None]) -> Iterator[str]:
+def _repeat_last_known(modules: Iterable[str | None]) -> Iterator[str]:
     """Repeat the last module that was known; before all of them, it is the outermost."""
     last = ""
     for module in modules:
@@ -92,8 +92,8 @@ def _last_known(modules: Iterable[str | None]) -> Iterator[str]:
         yield last
 
 
-def _common(one: str, other: str) -> str:
-    """Give the path of the innermost module that has both."""
+def _common_module(one: str, other: str) -> str:
+    """Return the path of the innermost module that has both."""
     pairs = zip(one.split("."), other.split("."), strict=False)
     shared: list[str] = []
     for part, counterpart in pairs:

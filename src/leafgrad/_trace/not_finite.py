@@ -17,7 +17,7 @@ Nodes = Sequence[TracedNode]
 Summaries = Iterable[TensorSummary | None]
 
 
-Found = int
+Finiteness = int
 """What is known of some numbers: these bits, of which none stands for all finite."""
 
 # An IntFlag would say the same, in ten times the time.
@@ -45,68 +45,67 @@ Recorded = Mapping[int, tuple[str, ...]]
 # --- Forward
 
 
-def with_value_turns(
+def mark_value_turns(
     nodes: Nodes, roots: Iterable[int], recorded: Recorded
 ) -> Iterator[TracedNode]:
-    """Mark the nodes at which values that are not finite at a root have come up.
+    """Yield the nodes, marked where values came up that are not finite at a root either.
 
     Of nodes that are `recorded`, all that their operations were given was seen, so that what is not
     known lies within one call; it says what was given in vain. Of others nothing is claimed unless
     all that they were given is known.
     """
-    values = _Values(nodes)
+    values = _ValueFlow(nodes)
     wanted = values.wanted(roots)
     for node in nodes:
         turn = values.turn(node.index, wanted[node.index], recorded.get(node.index))
-        yield node if turn is None else _turned(node, turn)
+        if turn is None:
+            yield node
+        else:
+            yield replace(
+                node,
+                value_turns=True,
+                value_turn_kind=turn.kind,
+                value_turn_given=turn.given,
+                value_turn_is_near=turn.is_near,
+            )
 
 
-def _turned(node: TracedNode, turn: Turn) -> TracedNode:
-    return replace(
-        node,
-        value_turns=True,
-        value_turn_kind=turn.kind,
-        value_turn_given=turn.given,
-        value_turn_is_near=turn.is_near,
-    )
-
-
-class _Values:
+class _ValueFlow:
     """What is known of the values of nodes, of which each comes before its successors."""
 
     def __init__(self, nodes: Nodes) -> None:
         self.nodes = nodes
-        self.known = [[_found(value) for value in node.values] for node in nodes]
+        self.known = [[_classify(value) for value in node.values] for node in nodes]
         self.moving = [_MOVING.fullmatch(node.name) is not None for node in nodes]
-        self._move_up()
-        self._move_down()
+        self._infer_results()
+        self._infer_inputs()
         self.given = [FINITE] * len(nodes)
         for node in reversed(nodes):
             for edge in node.edges:
                 self.given[node.index] |= self._arriving(edge)
 
-    def _move_up(self) -> None:
-        """What only moves finite numbers makes finite ones."""
+    def _infer_results(self) -> None:
+        """Infer that what only moves finite numbers makes finite ones."""
         for node in reversed(self.nodes):
-            if self.moving[node.index] and self._source(node) == FINITE:
+            if self.moving[node.index] and self._input_of(node) == FINITE:
                 made = self.known[node.index]
                 made[:] = [FINITE if found is None else found for found in made]
 
-    def _move_down(self) -> None:
-        """What only moves numbers had those that are not finite from where they were before."""
+    def _infer_inputs(self) -> None:
+        """Infer that what only moves numbers was given those of its results that are not finite."""
         for node in self.nodes:
             bad = [found for found in self.known[node.index] if found is not None and found & BAD]
-            if self.moving[node.index] and bad and self._source(node) is None:
+            if self.moving[node.index] and bad and self._input_of(node) is None:
                 edge = node.edges[0]
                 self.known[edge.target or 0][edge.input_nr] = bad[0]
 
-    def _source(self, node: TracedNode) -> Found | None:
-        """Tell what a node that moves numbers was given; what is in no graph is not seen."""
+    def _input_of(self, node: TracedNode) -> Finiteness | None:
+        """Return what a node that moves numbers was given; what is in no graph is not seen."""
         edge = node.edges[0]
         return UNSEEN if edge.target is None else self.known[edge.target][edge.input_nr]
 
-    def _arriving(self, edge: TracedEdge) -> Found:
-        """Tell what came along an edge or, where that is not known, from beyond its target."""
+    def _arriving(self, edge: TracedEdge) -> Finiteness:
+        """Return what came along an edge or, where that is not known, from beyond its target."""
         if edge.target is None:
             return FINITE
         found = self.known[edge.target][edge.input_nr]
@@ -115,29 +114,29 @@ class _Values:
         unseen = FINITE if self.moving[edge.target] else UNSEEN
         return self.given[edge.target] | unseen
 
-    def wanted(self, roots: Iterable[int]) -> list[Found]:
-        """Tell what of each node may be why a root is not finite."""
-        wanted = defaultdict[tuple[int, int], Found](lambda: FINITE)
+    def wanted(self, roots: Iterable[int]) -> list[Finiteness]:
+        """Return for each node what of its results may be why a root is not finite."""
+        wanted = defaultdict[tuple[int, int], Finiteness](lambda: FINITE)
         for root in roots:
             for output, found in enumerate(self.known[root]):
-                wanted[root, output] = BAD if found is None else _sources(found)
+                wanted[root, output] = BAD if found is None else _causes(found)
         of_nodes = [FINITE] * len(self.nodes)
         for node in self.nodes:
             made = enumerate(self.known[node.index])
             for output, found in made:
                 here = wanted[node.index, output]
-                of_nodes[node.index] |= here if found is None else _sources(found & here)
+                of_nodes[node.index] |= here if found is None else _causes(found & here)
             for edge in node.edges:
                 if edge.target is not None:
                     wanted[edge.target, edge.input_nr] |= of_nodes[node.index]
         return of_nodes
 
-    def turn(self, index: int, wanted: Found, recorded: tuple[str, ...] | None) -> Turn | None:
-        """Say whether what a node was given is better than what it made."""
+    def turn(self, index: int, wanted: Finiteness, recorded: tuple[str, ...] | None) -> Turn | None:
+        """Return what came up at a node, None where it was given no better than it made."""
         made, given = FINITE, self.given[index]
         for found in self.known[index]:
             made |= FINITE if found is None else found
-        kind = _worse(made, given, wanted)
+        kind = _new_kind(made, given, wanted)
         is_near = bool(given & UNSEEN)
         if kind is None or (is_near and recorded is None):
             return None
@@ -151,7 +150,7 @@ _MOVING = re.compile(
 )
 
 
-def _found(value: TensorSummary | None) -> Found | None:
+def _classify(value: TensorSummary | None) -> Finiteness | None:
     if value is None:
         return None
     if value.unread is not None:
@@ -160,13 +159,13 @@ def _found(value: TensorSummary | None) -> Found | None:
     return nan | INFINITY if value.infinities else nan
 
 
-def _sources(found: Found) -> Found:
-    """Tell what some numbers may have been made of: a NaN of both kinds, an infinity of its own."""
+def _causes(found: Finiteness) -> Finiteness:
+    """Return what may have caused some numbers: a NaN both kinds, an infinity another one."""
     return BAD if found & (NAN | UNSEEN) else found & INFINITY
 
 
-def _worse(made: Found, given: Found, wanted: Found) -> NotFinite | None:
-    """Name what was made, is wanted and was not given; of infinities beside a NaN nothing is said.
+def _new_kind(made: Finiteness, given: Finiteness, wanted: Finiteness) -> NotFinite | None:
+    """Return the kind that was made, is wanted and was not given; a NaN hides infinities.
 
     Where no NaN is wanted, none that was given matters.
     """
@@ -178,52 +177,52 @@ def _worse(made: Found, given: Found, wanted: Found) -> NotFinite | None:
 # --- Backward
 
 
-def with_gradient_turns(nodes: Nodes, roots: Collection[int]) -> Iterator[TracedNode]:
-    """Mark the nodes at which gradients that are not finite at a sink have come up.
+def mark_gradient_turns(nodes: Nodes, roots: Collection[int]) -> Iterator[TracedNode]:
+    """Yield the nodes, marked where gradients came up that are not finite at a sink either.
 
     That is where one is passed on, or where it arrives, of a sum or from a hook.
     """
-    arrived = [_all(node.gradients) for node in nodes]
-    ends = _ends_of(nodes, arrived)
+    arrived = [_classify_all(node.gradients) for node in nodes]
+    ends = _reaching_sinks(nodes, arrived)
     sent = [FINITE] * len(nodes)
     for node in nodes:
         for edge in node.edges:
             if edge.target is not None:
-                sent[edge.target] |= _all([edge.gradient])
+                sent[edge.target] |= _classify_all([edge.gradient])
     for node in nodes:
         here = arrived[node.index]
-        kind = _came_up(_passed(node, ends), here)
+        kind = _kind_come_up(_passed_on(node, ends), here)
         if kind is None and node.index not in roots:
-            kind = _came_up(here & ends[node.index], sent[node.index])
+            kind = _kind_come_up(here & ends[node.index], sent[node.index])
         yield replace(node, gradient_turns=True, gradient_turn_kind=kind) if kind else node
 
 
-def _ends_of(nodes: Nodes, arrived: Sequence[Found]) -> list[Found]:
-    """Tell of what arrives at each node and is not finite what may be why a sink gets such."""
+def _reaching_sinks(nodes: Nodes, arrived: Sequence[Finiteness]) -> list[Finiteness]:
+    """Return for each node what arrives there that may be why what a sink gets is not finite."""
     ends = [FINITE] * len(nodes)
     for node in reversed(nodes):
         is_sink = all(edge.target is None for edge in node.edges)
-        wanted = BAD if is_sink else _sources(_passed(node, ends))
-        ends[node.index] = _sources(arrived[node.index] & (wanted | UNSEEN)) & wanted
+        wanted = BAD if is_sink else _causes(_passed_on(node, ends))
+        ends[node.index] = _causes(arrived[node.index] & (wanted | UNSEEN)) & wanted
     return ends
 
 
-def _passed(node: TracedNode, ends: Sequence[Found]) -> Found:
-    """Tell what a node passes on that may be why a sink gets what is not finite."""
+def _passed_on(node: TracedNode, ends: Sequence[Finiteness]) -> Finiteness:
+    """Return what a node passes on that may be why what a sink gets is not finite."""
     passed = FINITE
     for edge in node.edges:
         if edge.target is not None:
-            passed |= _all([edge.gradient]) & (ends[edge.target] | UNSEEN)
+            passed |= _classify_all([edge.gradient]) & (ends[edge.target] | UNSEEN)
     return passed
 
 
-def _came_up(made: Found, given: Found) -> NotFinite | None:
-    """Name what was made of what is all known and better."""
-    return None if given & UNSEEN else _worse(made, given, made & BAD)
+def _kind_come_up(made: Finiteness, given: Finiteness) -> NotFinite | None:
+    """Return the kind that was made of better numbers, if all of these are known."""
+    return None if given & UNSEEN else _new_kind(made, given, made & BAD)
 
 
-def _all(found: Summaries) -> Found:
+def _classify_all(found: Summaries) -> Finiteness:
     together = FINITE
     for summary in found:
-        together |= _found(summary) or FINITE
+        together |= _classify(summary) or FINITE
     return together

@@ -10,11 +10,11 @@ from leafgrad._arguments.names import named_modules, named_tensors
 from leafgrad._arguments.outputs import iter_outputs, root_nodes, unwrap_functorch
 from leafgrad._arguments.signature import public_function
 from leafgrad._record.record import Recording, log_of
-from leafgrad._trace.gradients import Weights, with_gradients
+from leafgrad._trace.gradients import Weights, add_gradients
 from leafgrad._trace.graph_trace import GraphTrace
 from leafgrad._trace.modules import infer_modules, name_leaf_modules
 from leafgrad._trace.reader import GraphReader
-from leafgrad._trace.values import with_values
+from leafgrad._trace.values import add_values
 
 
 @public_function()
@@ -118,9 +118,9 @@ def trace_graph(
             nodes = infer(nodes, modules)
         graph = _autograd.walk(roots) if values or gradients else {}
         if values:
-            nodes = with_values(nodes, reader.roots, graph, tensors, log)
+            nodes = add_values(nodes, reader.roots, graph, tensors, log)
     if gradients:
-        nodes = with_gradients(nodes, reader.roots, graph, ends, grad_outputs)
+        nodes = add_gradients(nodes, reader.roots, graph, ends, grad_outputs)
     return GraphTrace(nodes=nodes, roots=tuple([nodes[place] for place in reader.roots]))
 
 

@@ -10,7 +10,7 @@ from leafgrad import _autograd
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.summary import TensorSummary, summary_of
 from leafgrad._record.log import Given, Log
-from leafgrad._trace.not_finite import with_value_turns
+from leafgrad._trace.not_finite import mark_value_turns
 
 Nodes = tuple[TracedNode, ...]
 Graph = Mapping[Node, _autograd.Successors]
@@ -18,10 +18,10 @@ Output = tuple[Node, int]
 AtHand = Sequence[tuple[str | None, torch.Tensor]]  # with their names, if any
 
 
-def with_values(
+def add_values(
     nodes: Nodes, roots: Iterable[int], graph: Graph, tensors: AtHand, log: Log
 ) -> Nodes:
-    """Give each node what its operation made, as far as that can be had without computing it.
+    """Return the nodes with what their operations made, where nothing has to be computed for it.
 
     What was recorded wins: a tensor at hand may have been written into since, out of autograd's
     sight.
@@ -33,30 +33,32 @@ def with_values(
             if number is not None and (number, output) in log.values:
                 found[node, output] = log.values[number, output]
     at_hand = [tensor for _, tensor in tensors]
-    for node, output, tensor in [*_at_hand(graph, at_hand), *_saved(graph)]:
+    for node, output, tensor in [*_tensors_at_hand(graph, at_hand), *_saved_results(graph)]:
         if node in graph and (node, output) not in found:
             found[node, output] = summary_of(tensor)
     valued = [
         replace(traced, values=tuple(found.get((node, n)) for n in range(len(traced.shapes))))
         for node, traced in zip(graph, nodes, strict=True)
     ]
-    recorded = dict(_recorded(graph, tensors, log)) if log.values else {}
-    return tuple(with_value_turns(valued, roots, recorded))
+    recorded = dict(_given_not_finite(graph, tensors, log)) if log.values else {}
+    return tuple(mark_value_turns(valued, roots, recorded))
 
 
-def _recorded(graph: Graph, tensors: AtHand, log: Log) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Tell of each node that a recording summed up what its operation was given in vain."""
+def _given_not_finite(
+    graph: Graph, tensors: AtHand, log: Log
+) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield each node that a recording summed up, with what it was given that is not finite."""
     made = {number for number, _ in log.values}
     for place, node in enumerate(graph):
         number = _autograd.sequence_nr(node)
         if number is not None:
             given = log.given_to(number)
             if given is not None or number in made:
-                yield place, (*dict.fromkeys(_name(one, tensors) for one in given or ()),)
+                yield place, (*dict.fromkeys(_argument_name(one, tensors) for one in given or ()),)
 
 
-def _name(given: Given, tensors: AtHand) -> str:
-    """Call a tensor that was given by its name, if it has one; else tell where it was given."""
+def _argument_name(given: Given, tensors: AtHand) -> str:
+    """Return the name of a tensor that was given, if it has one; else where it was given."""
     tensor = given.tensor()
     memory = None if tensor is None else _autograd.storage(tensor)
     for name, named in tensors:
@@ -65,7 +67,7 @@ def _name(given: Given, tensors: AtHand) -> str:
     return given.argument
 
 
-def _at_hand(
+def _tensors_at_hand(
     graph: Graph, tensors: Iterable[torch.Tensor]
 ) -> Iterator[tuple[Node, int, torch.Tensor]]:
     for node in graph:
@@ -78,6 +80,6 @@ def _at_hand(
             yield maker, _autograd.plain(tensor, "output_nr"), tensor
 
 
-def _saved(graph: Graph) -> Iterator[tuple[Node, int, torch.Tensor]]:
+def _saved_results(graph: Graph) -> Iterator[tuple[Node, int, torch.Tensor]]:
     for node in graph:
         yield from _autograd.results_in_slots(node)
