@@ -40,7 +40,7 @@ def interruptible() -> Iterator[None]:
 @pytest.fixture
 def judge(workers: Workers, tmp_path: Path) -> Judge:
     def judged(text: str, timeout: float = 30) -> PageVerdict:
-        config = Config(root=tmp_path, timeout=timeout)
+        config = Config(root=tmp_path, timeout=timeout, package="torch")
         return judge_page(parse_page(text, "page.md"), config, workers)
 
     return judged
@@ -49,13 +49,14 @@ def judge(workers: Workers, tmp_path: Path) -> Judge:
 class Building:
     """A small site in a folder: `build(index="# Page")` writes its files and builds it in-process.
 
-    Pages run in processes that import nothing first, which is quicker than importing torch.
+    Pages run in processes that import nothing first; the ledger has the version of torch.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.html = folder / "_build" / "html"
         self.status = ""
+        self.outcome = (0, "")
 
     def __call__(
         self,
@@ -70,8 +71,8 @@ class Building:
     ) -> tuple[int, str]:
         """Return the status and everything that was warned of, without colour."""
         conf = f"extensions = ['sphinx_claims']\nexclude_patterns = ['_*']\n{conf}"
-        preload = "" if "preload" in toml else "preload = []\n"
-        toml = f"[tool.claims]\n{preload}{toml}"
+        package = "" if "package" in toml else "package = 'torch'\n"
+        toml = f"[tool.claims]\n{package}{toml}"
         texts = {f"{name}.md": text for name, text in pages.items()}
         for name, text in {**texts, "conf.py": conf, "pyproject.toml": toml}.items():
             (self.folder / name).write_text(text)
@@ -97,3 +98,18 @@ class Building:
 @pytest.fixture
 def build(tmp_path: Path) -> Building:
     return Building(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Building]:
+    """Build a site once for all tests of a module that do no more than look at it."""
+    sites: dict[str, Building] = {}
+
+    def once(**site: Any) -> Building:
+        key = repr(site)
+        if key not in sites:
+            sites[key] = Building(tmp_path_factory.mktemp("site"))
+            sites[key].outcome = sites[key](**site)
+        return sites[key]
+
+    return once

@@ -41,7 +41,7 @@ def judge_file(workers: Workers, tmp_path: Path) -> Judge:
 
     def judged(file: Path) -> PageVerdict:
         page = parse_page(file.read_text(encoding="utf-8"), "page.md", (file,))
-        return judge_page(page, Config(root=tmp_path, timeout=30), workers)
+        return judge_page(page, Config(root=tmp_path, timeout=30, package="torch"), workers)
 
     return judged
 

@@ -81,7 +81,7 @@ KEPT += '"problems": 0, "claims": {}}'
 def test_a_claim_that_no_version_judges_is_red(since: str, tmp_path: Path, *, red: bool) -> None:
     (tmp_path / "page.md").write_text(RANGED.replace("SINCE", since))
     (tmp_path / "98.5.0.json").write_text(KEPT)
-    config = Config(root=tmp_path, versions=".")
+    config = Config(root=tmp_path, versions=".", package="torch")
     site = prove(config, [tmp_path / "page.md"], report=lambda _: None)
     told = [problem.message.partition(" leaves out ")[0] for _, problem in site.problems]
     assert told == ["no version judges claim numbers/two: `:since:`"] * red
@@ -142,7 +142,7 @@ def test_a_page_is_not_blamed_for_a_process_that_is_killed_beside_it(tmp_path: P
 
     killing = threading.Thread(target=kill)
     killing.start()
-    site = prove(Config(root=tmp_path, preload=()), [page], report=lambda _: None)
+    site = prove(Config(root=tmp_path), [page], report=lambda _: None)
     killing.join()
     assert site.problems == ()
     deadline = time.monotonic() + 10

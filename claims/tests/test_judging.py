@@ -105,7 +105,7 @@ def setup(app):
 
 @pytest.mark.usefixtures("interruptible")
 def test_control_c_ends_a_build_at_once(tmp_path: Path) -> None:
-    command = _command_for_a_site(tmp_path, f"preload = []\n{LONG}")
+    command = _command_for_a_site(tmp_path, LONG)
     with subprocess.Popen(
         command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, process_group=0
     ) as building:

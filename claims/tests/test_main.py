@@ -15,7 +15,7 @@ import pytest
 from sphinx_claims.__main__ import main
 
 TRUE = "# Page\n\n:::{claim} sums/two\nA sum.\n:::\n\n{claim}`1 + 1 == 2`\n"
-TABLE = "[tool.claims]\npreload = []\n"
+TABLE = "[tool.claims]\n"
 FALSE = TRUE.replace("sums/two", "sums/three").replace("== 2", "== 3")
 
 
@@ -23,7 +23,7 @@ FALSE = TRUE.replace("sums/two", "sums/three").replace("== 2", "== 3")
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
-    (tmp_path / "pyproject.toml").write_text(TABLE)  # it preloads nothing, which is quicker
+    (tmp_path / "pyproject.toml").write_text(TABLE)
     return tmp_path
 
 
@@ -126,7 +126,7 @@ def test_an_older_ledger_does_not_outlive_a_run_that_fails(folder: Path) -> None
     assert (folder / "claims.json").read_text() == ""
 
 
-KEYS = "blunt, docstrings, documents, mutants, pages, preload, timeout, versions"
+KEYS = "blunt, docstrings, documents, mutants, package, pages, preload, timeout, versions"
 ERRORS = {
     "missing": (["nowhere.md"], "", "a page or folder of pages must exist: nowhere.md does not"),
     "not-a-page": (["pyproject.toml"], "", "a page must be Markdown (.md), not pyproject.toml"),
@@ -150,6 +150,21 @@ ERRORS = {
         [],
         "[tool.claims]\ntimeout = -1\n",
         "timeout in {table} must be a number of seconds above 0 and below 1,000,000, not -1",
+    ),
+    "no-package": (
+        [],
+        "[tool.claims]\npackage = 'claims'\n",
+        "package in {table} must be the name of a module, and no key of the ledger, not 'claims'",
+    ),
+    "versions-of-nothing": (
+        [],
+        "[tool.claims]\nversions = 'runs'\n",
+        "versions in {table} needs package: the name of what they are versions of",
+    ),
+    "package-that-is-not-there": (
+        ["."],
+        "[tool.claims]\npackage = 'no_such_package'\n",
+        "package in {table} must be installed: no_such_package: it is not",
     ),
     "no-titles": (
         [],

@@ -2,6 +2,7 @@
 
 import json
 import re
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ CLAIM = ":::{{claim}} {id}\n{sentence}\n:::\n\n{{claim}}`1 + 1 == {number}`\n\n"
 TWO = CLAIM.format(id="sums/two", sentence="A sum.", number=2)
 THREE = CLAIM.format(id="sums/three", sentence="Another sum.", number="2 + 0")
 PAGE = "# Page\n\n" + TWO + THREE
-TOML = "[tool.claims]\npages = ['page.md']\npreload = []\nversions = 'runs'\n"
+TOML = "[tool.claims]\npages = ['page.md']\npackage = 'torch'\nversions = 'runs'\n"
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +70,17 @@ def test_the_ledger_tells_what_each_claim_was_on_each_version_the_oldest_first()
         {"true": 1, "skipped": 1, "false": 0, "changed": 0},
         2,
     )
+
+
+def test_the_ledger_has_the_version_of_the_package_that_is_configured(folder: Path) -> None:
+    assert verified()[1]["torch"] == version("torch").partition("+")[0]
+    (folder / "pyproject.toml").write_text(TOML.replace("torch", "packaging"))
+    _, ledger = verified()
+    assert (ledger["package"], ledger["packaging"]) == ("packaging", version("packaging"))
+    (folder / "pyproject.toml").write_text("[tool.claims]\npages = ['page.md']\n")
+    _, ledger = verified()
+    assert ledger["package"] is None
+    assert ledger.keys().isdisjoint({"torch", "packaging"})
 
 
 def test_a_ledger_without_other_versions_says_so() -> None:

@@ -434,7 +434,7 @@ def run(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, list[st
 def test_a_site_is_told_page_by_page_and_claim_by_claim(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = "[tool.claims]\npages = ['docs']\nmutants = 'kept.json'\n"
+    config = "[tool.claims]\npackage = 'torch'\npages = ['docs']\nmutants = 'kept.json'\n"
     (folder / "pyproject.toml").write_text(
         f"{config}[tool.claims.blunt]\n'c/d' = 'It says nothing.'\n'g/h' = 'Gone.'\n"
     )

@@ -11,7 +11,7 @@ import pytest
 
 pytest_plugins = ["pytester"]
 
-TABLE = '[tool.claims]\npages = ["docs"]\npreload = []\n'
+TABLE = '[tool.claims]\npages = ["docs"]\npackage = "torch"\n'
 PAGE = """\
 # Sums
 
@@ -163,7 +163,7 @@ def test_a_table_that_is_wrong_is_one_line(table: str, line: str, project: pytes
 
 
 def test_a_module_that_cannot_be_preloaded_is_told(project: pytest.Pytester) -> None:
-    project.makepyprojecttoml(TABLE.replace("[]", "['no_such_module']"))
+    project.makepyprojecttoml(f"{TABLE}preload = ['no_such_module']\n")
     result = project.runpytest("docs")
     result.assert_outcomes(failed=3)
     result.stdout.fnmatch_lines(["*No module named 'no_such_module'*"])

@@ -4,6 +4,7 @@ import json
 import re
 import socket
 import textwrap
+from functools import reduce
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,8 @@ from sphinx.errors import ConfigError
 
 Building = Any
 """The fixture `build`: a small site that builds itself."""
+Built = Any
+"""The fixture `built`: the same, built once for all who ask for it."""
 
 TRUE = """\
 # Leaves
@@ -48,6 +51,20 @@ print(x.dim())  #> 1
 ```
 """
 
+# The same without PyTorch, which takes longer to import than the rest of a build.
+LEAN = reduce(
+    lambda page, words: page.replace(*words),
+    {
+        "import torch": "from fractions import Fraction",
+        "torch.ones(2, requires_grad=True)": "Fraction(2)",
+        "x.dim()": "x.denominator",
+        "x.is_leaf": "x > 1",
+        "x.requires_grad": "x < 3",
+        "RuntimeError: grad can be": "ZeroDivisionError: Fraction",
+        "(x * x).backward()": "x / 0",
+    }.items(),
+    TRUE,
+)
 
 DOCUMENTS = 'documents = { article = "An article" }\n'
 
@@ -89,14 +106,21 @@ warn()
     assert "_zygote" not in shown
 
 
-def test_the_badge_of_a_claim_leads_to_the_ledger_and_back(build: Building) -> None:
+@pytest.fixture
+def site(built: Built) -> Building:
+    """Build a page and a ledger of it."""
     index = TRUE + "\n```{toctree}\nledger\n```\n"
     ledger = "# Ledger\n\n```{claims-ledger}\n```\n"
-    assert build(toml=DOCUMENTS, index=index, ledger=ledger) == (0, "")
+    site = built(toml=DOCUMENTS, index=index, ledger=ledger)
+    assert site.outcome == (0, "")
+    return site
+
+
+def test_the_badge_of_a_claim_leads_to_the_ledger_and_back(site: Building) -> None:
     label = "ledger-index-md-leaf-made-here"
-    assert f'href="ledger.html#{label}">✓ true</a>' in build.page()
-    assert f'<dt id="{label}">' in build.page("ledger")
-    assert 'href="index.html#claim-leaf-made-here"' in build.page("ledger")
+    assert f'href="ledger.html#{label}">✓ true</a>' in site.page()
+    assert f'<dt id="{label}">' in site.page("ledger")
+    assert 'href="index.html#claim-leaf-made-here"' in site.page("ledger")
 
 
 OTHER = """\
@@ -118,7 +142,7 @@ def in_parts(*lines: str, rest: str = "other.md") -> dict[str, str]:
     tree = "\n```{toctree}\nother\ntotal\npart\nrest\n```\n"
     return {
         "toml": DOCUMENTS,
-        "index": TRUE + tree,
+        "index": LEAN + tree,
         "other": OTHER,
         "total": "# Total\n\n```{claims-total}\n```\n",
         "part": "# Part\n" + listed.format("\n".join(lines)),
@@ -155,23 +179,21 @@ def test_a_ledger_must_name_pages_with_claims(build: Building) -> None:
     assert "a line of claims-ledger must name a page with claims, not 'total.md'" in told
 
 
-def test_a_claim_is_found_by_its_id(build: Building) -> None:
-    assert build(toml=DOCUMENTS, index=TRUE) == (0, "")
-    text = (build.html / "searchindex.js").read_text(encoding="utf-8")
+def test_a_claim_is_found_by_its_id(site: Building) -> None:
+    text = (site.html / "searchindex.js").read_text(encoding="utf-8")
     searched = json.loads(text.removeprefix("Search.setIndex(").removesuffix(")"))
     page = searched["docnames"].index("index")
     assert searched["indexentries"]["leaf/made-here"] == [[page, "claim-leaf-made-here", True]]
-    assert 'href="index.html#claim-leaf-made-here"' in build.page("genindex")
+    assert 'href="index.html#claim-leaf-made-here"' in site.page("genindex")
 
 
 def test_without_a_ledger_a_badge_leads_nowhere(build: Building) -> None:
-    assert build(toml=DOCUMENTS, index=TRUE) == (0, "")
+    assert build(toml=DOCUMENTS, index=LEAN) == (0, "")
     assert '<span class="claim-badge claim-true">✓ true</span>' in build.page()
 
 
-def test_the_ledger_says_of_each_claim_what_proves_it(build: Building) -> None:
-    build(toml=DOCUMENTS, index=TRUE)
-    ledger = build.ledger()
+def test_the_ledger_says_of_each_claim_what_proves_it(site: Building) -> None:
+    ledger = site.ledger()
     (claim,) = ledger["claims"]
     evidence = [(found["line"], found["kind"], found["verdict"]) for found in claim.pop("evidence")]
     assert ledger["torch"].startswith("2.")
@@ -235,8 +257,9 @@ It was so once.
 }
 
 
-def test_every_red_line_of_every_page_is_told_in_one_build(build: Building) -> None:
-    status, told = build(**RED)
+def test_every_red_line_of_every_page_is_told_in_one_build(built: Built) -> None:
+    build = built(**RED)
+    status, told = build.outcome
     assert status == 1
     assert re.sub(r", or say why not.*|: nothing is checked.*", "", told).splitlines() == [
         "b.md:3: ERROR: nobody executes this python snippet: make it a {code-cell}",
@@ -268,8 +291,8 @@ def test_on_github_every_red_line_is_an_annotation_too(
     assert len(said) == 2
 
 
-def test_a_red_page_tells_the_reader_what_is_red(build: Building) -> None:
-    build(**RED)
+def test_a_red_page_tells_the_reader_what_is_red(built: Built) -> None:
+    build = built(**RED)
     html = build.page("b")
     boxes = re.findall(r'<div class="claim claim-.*?</div>', html, re.DOTALL)
     nothing = "nothing is checked between it and the next claim or heading"

@@ -2,9 +2,12 @@
 
 from collections.abc import Callable
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
+from sphinx_claims._config import Config
+from sphinx_claims._judging.site import prove
 from sphinx_claims._judging.verdict import ClaimVerdict, PageVerdict
 from sphinx_claims._page import Claim
 from sphinx_claims._reading.read import parse_page
@@ -88,9 +91,9 @@ def test_a_claim_holds_from_since_on_and_before_until(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (":since: two", ":since: must be a version of torch, as in 2.12, not 'two'"),
-        (":until:", ":until: must be a version of torch, as in 2.12, not ''"),
-        (":since: 2.13.0+cpu", ":since: must be a version of torch, as in 2.12, not '2.13.0+cpu'"),
+        (":since: two", ":since: must be a version, as in 2.12, not 'two'"),
+        (":until:", ":until: must be a version, as in 2.12, not ''"),
+        (":since: 2.13.0+cpu", ":since: must be a version, as in 2.12, not '2.13.0+cpu'"),
         (":since: 2.14\n:until: 2.14", ":since: must be a version before :until:, not 2.14"),
         (":form: 2.12", "a claim's options are since, sources, until, not 'form'"),
     ],
@@ -103,6 +106,21 @@ def test_a_range_that_is_none_is_red(options: str, message: str, judge: Judge) -
 def test_a_version_is_text_and_no_number() -> None:
     (claim, _) = parse_page(page(":since: 2.10\n:until: '2.20'", ""), "page.md").claims
     assert (claim.since, claim.until) == ("2.10", "2.20")
+
+
+def test_the_versions_are_those_of_a_package(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text(page(":since: 1.0", cell("assert one() == 1")))
+
+    def red(package: str | None) -> list[str]:
+        config = Config(root=tmp_path, package=package)
+        site = prove(config, [tmp_path / "page.md"], report=lambda _: None)
+        assert (site.release is None) == (package is None)
+        return [f"{path}:{problem.line}: {problem.message}" for path, problem in site.problems]
+
+    rule = "the versions of a claim are those of a package"
+    assert red(None) == [f"page.md:{LINE}: {rule}: set package in [tool.claims] to its name"]
+    assert red("sphinx") == []
+    assert red("markdown_it") == []  # of the distribution markdown-it-py
 
 
 # --- Inside of it

@@ -27,7 +27,7 @@ import helper
 assert helper.NUMBER == 2
 ```
 """
-TABLE = "[tool.claims]\npreload = []\npages = ['docs']\n"
+TABLE = "[tool.claims]\npages = ['docs']\n"
 
 Step = Callable[[], object]
 

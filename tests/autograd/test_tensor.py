@@ -173,16 +173,30 @@ def test_a_nested_tensor_has_a_ragged_size(layout: torch.layout) -> None:
     assert _autograd.shape(nested) == (2, "ragged", 3)
 
 
-def test_a_symbolic_size_is_read_as_its_symbol_and_not_settled() -> None:
-    environment = ShapeEnv()
+def symbolic(environment: ShapeEnv) -> torch.Tensor:
     sizes = [DimDynamic.DYNAMIC, DimDynamic.STATIC]
-    tensor = FakeTensorMode(shape_env=environment).from_tensor(
+    return FakeTensorMode(shape_env=environment).from_tensor(
         torch.ones(5, 3), symbolic_context=StatelessSymbolicContext(dynamic_sizes=sizes)
     )
+
+
+def test_a_symbolic_size_is_read_as_its_symbol_and_not_settled() -> None:
+    environment = ShapeEnv()
+    tensor = symbolic(environment)
     symbol, columns = _autograd.shape(tensor) or ()
     assert isinstance(symbol, str)
     assert re.fullmatch(r"s\d+", symbol)
     assert columns == 3
+    assert environment.guards == []
+
+
+def test_symbolic_bytes_are_no_number_and_not_settled() -> None:
+    environment = ShapeEnv()
+    y = symbolic(environment).requires_grad_().sin()
+    _, (*_, nbytes, _) = facts(y)
+    assert nbytes is None
+    _, _, (told,), _ = _autograd.saved_facts([_autograd.gradient_edge(y)[0]], ())  # type: ignore[index]
+    assert told[:2] == ("self", "live")
     assert environment.guards == []
 
 

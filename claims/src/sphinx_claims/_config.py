@@ -12,12 +12,16 @@ TABLE = "[tool.claims]"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-    """The pages (files and folders under `root`), the modules with docstrings, and the limits."""
+    """The pages (files and folders under `root`), the modules with docstrings, and the limits.
+
+    `package` is the one whose version the ledger has, and a claim names with `:since:`.
+    """
 
     root: Path
     pages: tuple[str, ...] = ()
     docstrings: tuple[str, ...] = ()
-    preload: tuple[str, ...] = ("torch",)
+    preload: tuple[str, ...] = ()
+    package: str | None = None
     timeout: float = 60.0
     documents: Mapping[str, str] = dataclasses.field(default_factory=dict)
     versions: str | None = None
@@ -103,7 +107,11 @@ def _checked(table: Any, root: Path) -> Config:
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in table.items()
     }
-    return Config(root=root, **values)
+    config = Config(root=root, **values)
+    if config.versions is not None and config.package is None:
+        message = f"versions in {TABLE} needs package: the name of what they are versions of"
+        raise ValueError(message)
+    return config
 
 
 def _is_list(value: Any) -> bool:
@@ -118,11 +126,21 @@ def _is_time(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _FOREVER
 
 
+def _is_package(value: Any) -> bool:
+    return isinstance(value, str) and value.isidentifier() and value not in _LEDGER
+
+
 _FOREVER = 1e6
+_LEDGER = frozenset(
+    "built claims documents escapes excluded mutants package problems python versions".split()
+)
+"""The keys that `claims.json` has whatever the package is called."""
+
 _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "pages": ("a list of files and folders", _is_list),
     "docstrings": ("a list of modules", _is_list),
     "preload": ("a list of modules", _is_list),
+    "package": ("the name of a module, and no key of the ledger", _is_package),
     "timeout": (f"a number of seconds above 0 and below {_FOREVER:,.0f}", _is_time),
     "documents": ("a table of titles", _is_mapping),
     "versions": ("a folder", lambda value: isinstance(value, str)),

@@ -50,8 +50,8 @@ class Inline:
 class Claim:
     """A named sentence; what is executed before the next claim or heading is its evidence.
 
-    It holds on the versions of torch from `since` on and before `until`. Its box has `said` all
-    that its evidence must have the numbers of.
+    It holds on the versions of the package from `since` on and before `until`. Its box has `said`
+    all that its evidence must have the numbers of.
     """
 
     line: int

@@ -120,7 +120,7 @@ class _PageFile(pytest.File):
             raise self.CollectError(message) from None
         once = functools.cache(functools.partial(self._project.prover.judge, [page]))
         for name, line in {**{claim.id: claim.line for claim in page.claims}, REST: 1}.items():
-            options = {"line": line, "judge": once, "root": self._project.config.root}
+            options = {"line": line, "judge": once, "settings": self._project.config}
             yield _ClaimItem.from_parent(self, name=name, **options)
 
 
@@ -128,10 +128,10 @@ class _ClaimItem(pytest.Item):
     """One claim of a page, or what belongs to none."""
 
     def __init__(
-        self, *, line: int, judge: Callable[[], "SiteVerdict"], root: Path, **options: Any
+        self, *, line: int, judge: Callable[[], "SiteVerdict"], settings: Config, **options: Any
     ) -> None:
         super().__init__(**options)
-        self._line, self._judge, self._root = line, judge, root
+        self._line, self._judge, self._settings = line, judge, settings
 
     def runtest(self) -> None:
         """Fail with the red lines, without a traceback: the page has its lines."""
@@ -143,12 +143,13 @@ class _ClaimItem(pytest.Item):
         except RuntimeError as error:
             pytest.fail(str(error), pytrace=False)
         red = [line for line in red_lines(site) if (line.claim or REST) == self.name]
-        told = annotations(red, self._root)
+        told = annotations(red, self._settings.root)
         self.user_properties += [(_ANNOTATION, annotation) for annotation in told]
         if red:
             pytest.fail("\n".join(map(str, red)), pytrace=False)
         if any(c.word == "skipped" for c in site.claims if c.claim.id == self.name):
-            pytest.skip("outside the versions of torch that it is claimed for")
+            package = self._settings.package
+            pytest.skip(f"outside the versions of {package} that it is claimed for")
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Say where the claim stands, in lines from 0."""

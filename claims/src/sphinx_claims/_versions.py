@@ -1,8 +1,21 @@
-"""Versions of torch, and the range of them in which a claim holds."""
+"""Versions of the package that pages are about, and the range of them in which a claim holds."""
+
+import dataclasses
 
 from packaging.version import InvalidVersion, Version
 
 from sphinx_claims._page import Claim
+
+
+@dataclasses.dataclass(frozen=True)
+class Release:
+    """The version of the package that `[tool.claims]` names, as the pages import it."""
+
+    package: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.version}"
 
 
 def is_version(text: str) -> bool:
@@ -18,14 +31,14 @@ def is_before(since: str, until: str) -> bool:
     return Version(since) < Version(until)
 
 
-def broken_bound(claim: Claim, torch: str | None) -> str | None:
-    """Name the option of `claim` that `torch` lies outside of, None where it lies inside of both.
+def broken_bound(claim: Claim, version: str | None) -> str | None:
+    """Name the option of `claim` that `version` lies outside of, None where it lies inside of both.
 
     A claim holds on the version of `since` and no longer on that of `until`, so that what follows
     it begins where it ends. A pre-release comes before its release.
     """
-    if torch is not None and claim.since is not None and Version(torch) < Version(claim.since):
+    if version is not None and claim.since is not None and Version(version) < Version(claim.since):
         return "since"
-    if torch is not None and claim.until is not None and Version(torch) >= Version(claim.until):
+    if version is not None and claim.until is not None and Version(version) >= Version(claim.until):
         return "until"
     return None

@@ -169,9 +169,11 @@ Facts = tuple[
 def facts(tensor: torch.Tensor, parameters: Container[int | None] = ()) -> tuple[int | None, Facts]:
     """Tell the storage's identity, and shape, dtype, device, the storage's bytes, if a parameter's.
 
-    A storage among `parameters` is known to be a parameter's.
+    A storage among `parameters` is known to be a parameter's. Symbolic bytes are no number: None.
     """
     identity, nbytes = storage(tensor) or (None, None)
+    if not isinstance(nbytes, int):
+        nbytes = None
     is_own = identity in parameters or is_parameter_or_view(tensor)
     dtype, device = plain(tensor, "dtype"), plain(tensor, "device")
     return identity, (shape(tensor), dtype, device, nbytes, is_own)

@@ -1,10 +1,10 @@
-"""Numbers with their units, as one reads them."""
+"""Sizes, counts, shapes and the names of types, as one reads them."""
 
 STEP = 1024
 
 
 def size(nbytes: int) -> str:
-    """Write a number of bytes in the unit that leaves fewer than four digits."""
+    """Return a number of bytes in the unit that leaves fewer than four digits."""
     scaled, unit = float(nbytes), "B"
     for larger in ("KiB", "MiB", "GiB", "TiB"):
         if abs(scaled) < STEP:
@@ -14,6 +14,19 @@ def size(nbytes: int) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """Write a number before its noun, which gets a plural where it needs one."""
+    """Return a number before its noun, which gets a plural where it needs one."""
     plural = "es" if noun.endswith("x") else "s"
     return f"{number} {noun}{plural * (number != 1)}"
+
+
+def shape_text(sizes: tuple[int | str, ...] | None) -> str:
+    """Return a shape as Python writes a tuple; a strided nested tensor has none as a whole."""
+    if sizes is None:
+        return "nested"
+    comma = "," if len(sizes) == 1 else ""
+    return f"({', '.join(map(str, sizes))}{comma})"
+
+
+def torch_name(value: object) -> str:
+    """Return the name of a data type, a layout or a device, without ``torch.`` before it."""
+    return str(value).removeprefix("torch.")

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any
 
 from leafgrad._display.card import Card
-from leafgrad._display.jsonable import json_types
+from leafgrad._display.jsonable import fields_as_json
 from leafgrad._record.cut import Cut, CutKind
 
 
@@ -147,8 +147,7 @@ class GradExplanation:
             >>> explain_grad(x, x.sum()).to_dict()["cause"]
             'backward not run yet'
         """
-        fields: dict[str, Any] = json_types(self)
-        return fields
+        return fields_as_json(self)
 
 
 def _card(explanation: GradExplanation) -> Card:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from leafgrad._display.card import Card
-from leafgrad._display.jsonable import json_types
+from leafgrad._display.jsonable import fields_as_json
 from leafgrad._display.units import count
 from leafgrad._explain.explanation import CAUSE_OF_CUT, GradExplanation
 from leafgrad._explain.sentences import cure, place_of_cuts
@@ -123,7 +123,7 @@ class Preflight:
             >>> preflight(torch.ones(2, requires_grad=True).exp()).to_dict()["may_fail"]
             False
         """
-        fields: dict[str, Any] = json_types(self)
+        fields = fields_as_json(self)
         return {**fields, "will_fail": self.will_fail, "may_fail": self.may_fail}
 
 

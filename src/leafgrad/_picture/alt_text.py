@@ -3,19 +3,12 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from leafgrad._display.units import count, size
+from leafgrad._display.units import count, shape_text, size, torch_name
 from leafgrad._graph.graph import Graph
+from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.nodes import SavedTensor, TracedNode
-from leafgrad._picture.box_text import (
-    STATES,
-    leaf_text,
-    numbers,
-    output,
-    own_bytes,
-    shape,
-    short,
-    turns,
-)
+from leafgrad._graph.saved_states import SAVED_STATES
+from leafgrad._picture.box_text import leaf_text, numbers, output, turns
 from leafgrad._picture.view import Part, Picture
 
 MOST_SENTENCES = 40
@@ -85,7 +78,7 @@ def _kinds(part: Part) -> Iterator[str]:
     kinds = Counter(node.name for node in part.pile).most_common()
     yield from (f"{times} × {name}" for name, times in kinds)
     if part.saved:
-        kept = size(own_bytes(part.saved))
+        kept = size(bytes_without_parameters(part.saved))
         yield f"saves {count(len(part.saved), 'tensor')}, {kept} without parameters"
     yield from (f"leaf {leaf_text(leaf)}" for leaf in part.leaves[:MOST_LEAVES])
     left_out = len(part.leaves) - MOST_LEAVES
@@ -103,9 +96,9 @@ def _inputs(node: TracedNode) -> Iterator[str]:
 
 def _saved(saved: SavedTensor) -> str:
     if saved.state != "live":
-        return f"{STATES[saved.state]} {saved.name}"
+        return f"{SAVED_STATES[saved.state].verb} {saved.name}"
     memory = "" if saved.nbytes is None else f", {size(saved.nbytes)}"
     versions = f", saved at version {saved.saved_version}, now {saved.current_version}"
     whose = ", of a parameter" * bool(saved.is_parameter)
-    tensor = f"{shape(saved.shape)} {short(saved.dtype)}{memory}{whose}"
+    tensor = f"{shape_text(saved.shape)} {torch_name(saved.dtype)}{memory}{whose}"
     return f"saves {saved.name} {tensor}{versions * saved.is_modified}"

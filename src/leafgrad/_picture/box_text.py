@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from leafgrad._display.units import count, size
-from leafgrad._graph.nodes import SavedTensor, TracedNode
-from leafgrad._graph.numbers import gradient, value
+from leafgrad._display.units import count, shape_text, size, torch_name
+from leafgrad._graph.memory import bytes_without_parameters
+from leafgrad._graph.nodes import SavedTensor, TracedNode, gradient_text, value_text
+from leafgrad._graph.saved_states import SAVED_STATES
 from leafgrad._picture.view import FoldedLeaf, Part
 
 MOST_NAMES = 2
@@ -57,9 +58,9 @@ def lines(part: Part, *, with_kind: bool) -> Iterator[Line]:
 
 def numbers(node: TracedNode) -> Iterator[Line]:
     """Write the numbers that were asked for."""
-    if (made := value(node)) is not None:
+    if (made := value_text(node)) is not None:
         yield Line(text=f"value {made}", style="value")
-    if (arrived := gradient(node)) is not None:
+    if (arrived := gradient_text(node)) is not None:
         yield Line(text=f"grad {arrived}", style="grad")
 
 
@@ -109,36 +110,31 @@ def leaf_text(leaf: FoldedLeaf) -> str:
 
 def output(node: TracedNode, *, with_kind: bool) -> str:
     """Write what a node's operation made."""
-    kind = f" {short(node.dtype)} {node.device}"
+    kind = f" {torch_name(node.dtype)} {node.device}"
     return f"{shapes(node)}{kind * with_kind}"
 
 
 def shapes(node: TracedNode) -> str:
     """Write the shapes of a node's outputs."""
     if len(node.shapes) > 1 and len({*node.shapes}) == 1:
-        return f"{len(node.shapes)} × {shape(node.shapes[0])}"
+        return f"{len(node.shapes)} × {shape_text(node.shapes[0])}"
     left_out = len(node.shapes) - MOST_SHAPES
     more = [f"and {left_out} more"] * (left_out > 0)
-    return ", ".join([*map(shape, node.shapes[:MOST_SHAPES]), *more])
-
-
-def shape(sizes: tuple[int | str, ...] | None) -> str:
-    """Write one shape as Python writes a tuple."""
-    if sizes is None:
-        return "nested"
-    return f"({', '.join(map(str, sizes))}{',' * (len(sizes) == 1)})"
+    return ", ".join([*map(shape_text, node.shapes[:MOST_SHAPES]), *more])
 
 
 def saved_lines(slots: Sequence[SavedTensor]) -> Iterator[Line]:
     """Write what is saved, a line for each state that it is in."""
-    states = {state: [s.name for s in slots if s.state == state] for state in STATES}
+    states = {state: [s.name for s in slots if s.state == state] for state in SAVED_STATES}
     for state, names in states.items():
         if names:
             memory = (
-                f" ({size(nbytes)})" if state == "live" and (nbytes := own_bytes(slots)) else ""
+                f" ({size(nbytes)})"
+                if state == "live" and (nbytes := bytes_without_parameters(slots))
+                else ""
             )
             style: Style = "alarm" if state == "freed" else "fact"
-            yield Line(text=f"{STATES[state]} {_listed(names)}{memory}", style=style)
+            yield Line(text=f"{SAVED_STATES[state].verb} {_listed(names)}{memory}", style=style)
     yield from _conflicts([saved for saved in slots if saved.is_modified])
 
 
@@ -152,29 +148,5 @@ def _conflicts(modified: list[SavedTensor]) -> Iterator[Line]:
         yield Line(text=f"{saved.name} {versions}", style="alarm")
 
 
-STATES = {
-    "live": "saves",
-    "packed": "packed:",
-    "offloaded": "offloaded:",
-    "recompute": "recomputes",
-    "freed": "freed:",
-}
-
-
-def own_bytes(slots: Sequence[SavedTensor]) -> int:
-    """Add up the storages that are kept, but for those of parameters, which live anyway."""
-    storages = {
-        saved.storage: saved.nbytes
-        for saved in slots
-        if saved.nbytes is not None and not saved.is_parameter
-    }
-    return sum(storages.values())
-
-
 def _listed(names: list[str]) -> str:
     return ", ".join(names) if len(names) <= MOST_NAMES else count(len(names), "tensor")
-
-
-def short(name: object) -> str:
-    """Leave out that a data type is PyTorch's."""
-    return str(name).removeprefix("torch.")

@@ -6,10 +6,10 @@ from html import escape
 
 from leafgrad._display.markup import visible
 from leafgrad._display.table import WIDTH, clipped, table
-from leafgrad._display.units import count
+from leafgrad._display.units import count, shape_text, torch_name
 from leafgrad._graph.graph import Graph
-from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode
-from leafgrad._graph.numbers import gradient, value
+from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode, gradient_text, value_text
+from leafgrad._graph.saved_states import SAVED_STATES
 from leafgrad._picture.not_finite import not_finite
 from leafgrad._picture.text_folds import folded
 
@@ -76,8 +76,8 @@ def _rows(graph: Graph, most: int, letters: int, *, with_names: bool) -> list[st
             node.name,
             _tensor(node, most, letters),
             _output(node, most, with_kind=mixed),
-            value(node) or "",
-            gradient(node) or "",
+            value_text(node) or "",
+            gradient_text(node) or "",
             _cell([_edge(edge, graph, with_names=with_names) for edge in node.edges], most),
             "" if numbers else _kept(node, most),
         )
@@ -102,7 +102,7 @@ def _is_uniform(graph: Graph) -> bool:
 
 
 def _kind(node: TracedNode) -> str:
-    return f"{_short(node.dtype)} on {node.device}"
+    return f"{torch_name(node.dtype)} on {node.device}"
 
 
 def _tensor(node: TracedNode, most: int, letters: int) -> str:
@@ -122,7 +122,7 @@ _GAP = "..."
 
 
 def _output(node: TracedNode, most: int, *, with_kind: bool) -> str:
-    shapes = _cell([_shape(shape) for shape in node.shapes], most)
+    shapes = _cell([shape_text(shape) for shape in node.shapes], most)
     return f"{shapes} {_kind(node)}" if with_kind else shapes
 
 
@@ -141,20 +141,12 @@ def _kept(node: TracedNode, most: int) -> str:
 
 
 def _saved(saved: SavedTensor, node: TracedNode) -> str:
-    if saved.state in STATES:
-        return f"{saved.name} {STATES[saved.state]}"
-    dtype = f" {_short(saved.dtype)}" * (saved.dtype != node.dtype)
+    if status := SAVED_STATES[saved.state].status:
+        return f"{saved.name} {status}"
+    dtype = f" {torch_name(saved.dtype)}" * (saved.dtype != node.dtype)
     versions = f"saved at version {saved.saved_version}, now {saved.current_version}"
     modified = f" ({versions})" * saved.is_modified
-    return f"{saved.name} {_shape(saved.shape)}{dtype}{modified}"
-
-
-STATES = {
-    "freed": "freed",
-    "packed": "packed by a hook",
-    "offloaded": "offloaded",
-    "recompute": "to be recomputed",
-}
+    return f"{saved.name} {shape_text(saved.shape)}{dtype}{modified}"
 
 
 def _leaves(graph: Graph) -> str:
@@ -165,14 +157,3 @@ def _leaves(graph: Graph) -> str:
 def _cell(items: Sequence[str], most: int = MOST_IN_A_CELL) -> str:
     more = [f"and {len(items) - most} more"] * (len(items) > most)
     return ", ".join([*items[:most], *more])
-
-
-def _shape(shape: tuple[int | str, ...] | None) -> str:
-    if shape is None:
-        return "nested"
-    comma = "," * (len(shape) == 1)
-    return f"({', '.join(map(str, shape))}{comma})"
-
-
-def _short(name: object) -> str:
-    return str(name).removeprefix("torch.")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from leafgrad._display.table import table
 from leafgrad._display.units import count, size
 from leafgrad._graph.graph import Graph
+from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._picture.runs import Run, runs
 
@@ -56,8 +57,7 @@ def _pattern(module: str | None) -> str:
 def _module_row(name: str, nodes: Sequence[TracedNode]) -> tuple[str, ...]:
     modules = {node.module for node in nodes}
     saved = [slot for node in nodes for slot in node.saved]
-    storages = {slot.storage: slot.nbytes or 0 for slot in saved if not slot.is_parameter}
-    nbytes = sum(storages.values())
+    nbytes = bytes_without_parameters(saved)
     counts = Counter(_short(node.name) for node in nodes if not node.is_leaf)
     return (
         name,

@@ -1,4 +1,4 @@
-"""Chains that are computed as one, whole or part by part, equal nested reverse mode."""
+"""Layers that are computed as one, all rows or block by block, equal nested reverse mode."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from leafgrad import Jet, Series, higher_order_grad, laplacian, taylor_rule
 from leafgrad._derivative.taylor.algebra import powers
 from leafgrad._derivative.taylor.kernels import fused
 from leafgrad._derivative.taylor.kernels.fused import FusedLayers
-from leafgrad._derivative.taylor.kernels.plans import recursion
+from leafgrad._derivative.taylor.kernels.plans import recurrence
 from leafgrad._derivative.taylor.kernels.sigmoidal import Sigmoidal, tanh_derivative
 from tests.derivative.taylor.oracle import (
     assert_same,
@@ -25,7 +25,7 @@ METHODS: tuple[Any, ...] = ("taylor", "reverse")
 ROWS = 10
 Function = Callable[[Tensor, Tensor, Tensor], Tensor]  # of a hidden layer, a matrix and points
 
-CHAINS: dict[str, Function] = {
+LAYERS: dict[str, Function] = {
     "products": lambda h, w, _: h @ w @ w.t(),
     "activations": lambda h, w, _: h.tanh().sigmoid().tanh() @ w,
     "layers": lambda h, w, _: ((h @ w).tanh() @ w.t() @ w).sigmoid(),
@@ -66,7 +66,7 @@ def network(function: Function) -> tuple[Tensor, Tensor, list[Tensor]]:
 
 
 @pytest.fixture(params=[[ROWS], [3, 3, 3, 1]], ids=str)
-def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Take all rows at once, or so many of four numbers each."""
     expected: list[int] = request.param
     monkeypatch.setattr(fused, "_NEAR", 1)
@@ -74,11 +74,11 @@ def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> li
     return expected
 
 
-@pytest.mark.usefixtures("parts")
-@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("orders", [[(2, 0)], [(1, 0), (1, 2)]], ids=str)
-def test_a_chain_equals_nested_reverse(name: str, orders: list[tuple[int, int]]) -> None:
-    x, outputs, sources = network(CHAINS[name])
+def test_fused_layers_equal_nested_reverse(name: str, orders: list[tuple[int, int]]) -> None:
+    x, outputs, sources = network(LAYERS[name])
     ours, theirs = (higher_order_grad(outputs, x, orders, method=m) for m in METHODS)
     assert_same_thrice(ours, theirs, sources)
     assert_same_at_last(ours, theirs, sources)
@@ -122,30 +122,30 @@ def test_where_no_gradient_arrives_none_is_sent_on() -> None:
     assert torch.autograd.grad(total, weight)[0].tolist() == [[1.0]]
 
 
-def test_rows_are_cut_where_they_are_many(
-    parts: list[int], monkeypatch: pytest.MonkeyPatch
+def test_many_rows_are_computed_block_by_block(
+    blocks: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lengths, solved = [], Sigmoidal.solved
+    lengths, solve = [], Sigmoidal.solve
 
     def note(function: Sigmoidal, value: Tensor, argument: Tensor) -> Tensor:
         lengths.append(len(value))
-        return solved(function, value, argument)
+        return solve(function, value, argument)
 
-    monkeypatch.setattr(Sigmoidal, "solved", note)
+    monkeypatch.setattr(Sigmoidal, "solve", note)
     x, matrix = rows(ROWS, 4), rows(4, 4)
     laplacian((x @ matrix).tanh(), x, create_graph=False)
-    assert lengths == parts
+    assert lengths == blocks
 
 
-@pytest.mark.usefixtures("parts")
+@pytest.mark.usefixtures("blocks")
 @pytest.mark.parametrize("shape", [(ROWS, 40), (1, 40), (40,), ()], ids=str)
 @pytest.mark.parametrize("start_rows", [ROWS, 1])
 def test_a_value_may_be_broadcast(shape: tuple[int, ...], start_rows: int) -> None:
-    function = Sigmoidal(recursion(powers(2), (0,)), tanh_derivative)
+    function = Sigmoidal(recurrence(powers(2), (0,)), tanh_derivative)
     start, value = rows(1, start_rows, 40), rows(*shape)
     with torch.no_grad():
         assert_same(
-            [FusedLayers(start).then(function, value).stack], [function.solved(value, start)]
+            [FusedLayers(start).then(function, value).stack], [function.solve(value, start)]
         )
 
 

@@ -30,7 +30,7 @@ def assert_refused(message: str, outputs: Tensor, inputs: Tensor) -> None:
         higher_order_grad(outputs, inputs, (2, 0), method="taylor")
 
 
-# --- Rows that the walk proves to stay apart
+# --- StackViews that the walk proves to stay apart
 
 
 MATRIX = torch.linspace(-1, 1, 8, dtype=torch.float64).view(2, 4)

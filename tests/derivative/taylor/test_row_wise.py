@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-from leafgrad._derivative.axes import Axes
-from leafgrad._derivative.row_independence import check_rows
+from leafgrad._derivative.arguments import Axes
+from leafgrad._derivative.row_independence import check_row_independence
 from leafgrad._derivative.taylor.row_wise import keep_rows_apart
 from leafgrad._derivative.taylor.rules import RULES
 from tests.derivative.taylor.oracle import rows
@@ -117,7 +117,7 @@ def test_what_the_table_proves_the_probe_of_rows_confirms(
         path = _autograd.path_between(outputs, x)
         assert path is not None
         if keep_rows_apart(path, 2, len(batch)):
-            check_rows(outputs, x, axes, path)  # raises where rows meet
+            check_row_independence(outputs, x, axes, path)  # raises where rows meet
             proven += 1
     assert proven or name in NEVER_ALONE or (batch == (3, 2) and RULES[name].shared)
 

@@ -99,7 +99,7 @@ def _reap(options: int) -> None:
 
 def _main(descriptor: str, *preload: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    gc.disable()  # a fifth of the time that it takes to import PyTorch
+    gc.disable()  # a fifth of the time that it takes to import a large package
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for module in (*_ALWAYS, *preload):

@@ -20,19 +20,22 @@ def ledger_of(site: SiteVerdict, config: Config) -> dict[str, Any]:
     `problems` are those that belong to no claim; each claim has its own. `built` are the documents
     of a site that was built, and `excluded` the Markdown files beside them that nobody judged.
     `escapes` are what the pages show and do not prove.
-    `versions` are the runs that were kept of other versions of torch, and `mutants` those of the
+    The version of the package, if there is one, stands under its name.
+    `versions` are the runs that were kept of other versions of it, and `mutants` those of the
     claims that have not changed since the mutants were run.
     """
     red, runs, known = list(red_lines(site)), read_runs(config), remembered(config)
+    release = {site.release.package: site.release.version} if site.release else {}
     return {
-        "torch": site.torch,
+        "package": config.package,
+        **release,
         "python": platform.python_version(),
         "documents": dict(config.documents),
         "built": list(site.built),
         "excluded": list(site.excluded),
         "escapes": list(_escapes(site)),
         "problems": [_problem(line) for line in red if line.claim is None],
-        "versions": [counted(run, site.claims) for run in runs],
+        "versions": [counted(run, site.claims, config) for run in runs],
         "mutants": None if config.mutants is None else totals(known, site.claims),
         "claims": [_claim(verdict, red, runs, known) for verdict in site.claims],
     }
@@ -57,7 +60,7 @@ def _claim(
         "digest": verdict.digest,
         "since": verdict.claim.since,
         "until": verdict.claim.until,
-        "versions": {run.torch: run.word(verdict) for run in runs},
+        "versions": {run.version: run.word(verdict) for run in runs},
         "mutants": known.get((verdict.claim.id, verdict.digest)),
         "sources": list(verdict.claim.sources),
         "evidence": [_check(check) for check in verdict.evidence],

@@ -1,4 +1,4 @@
-"""What the claims were on other versions of torch: one data file a version, kept with the pages."""
+"""What the claims were on other versions of the package: a data file each, kept with the pages."""
 
 import dataclasses
 import json
@@ -12,7 +12,7 @@ from packaging.version import InvalidVersion, Version
 from sphinx_claims._config import Config
 from sphinx_claims._judging.verdict import ClaimVerdict
 from sphinx_claims._page import Problem
-from sphinx_claims._versions import broken_bound
+from sphinx_claims._versions import Release, broken_bound
 
 CHANGED = "changed"
 """The word for a claim that was not judged since it changed."""
@@ -27,7 +27,7 @@ class Run:
     `claims` maps the id of each claim to its verdict and to the digest that it had.
     """
 
-    torch: str
+    version: str
     python: str
     date: str
     tests: Mapping[str, int]
@@ -43,13 +43,20 @@ class Run:
 def read_runs(config: Config) -> list[Run]:
     """Read the runs that are kept, the oldest version first."""
     runs = [run for run in _kept(config).values() if isinstance(run, Run)]
-    return sorted(runs, key=lambda run: Version(run.torch))
+    return sorted(runs, key=lambda run: Version(run.version))
 
 
-def counted(run: Run, claims: Sequence[ClaimVerdict]) -> dict[str, Any]:
+def counted(run: Run, claims: Sequence[ClaimVerdict], config: Config) -> dict[str, Any]:
     """Return a run as JSON types, with counts of what it found of `claims`."""
     words = Counter(run.word(verdict) for verdict in claims)
-    return {**dataclasses.asdict(run), "claims": {word: words[word] for word in WORDS}}
+    return {
+        str(config.package): run.version,
+        "python": run.python,
+        "date": run.date,
+        "tests": dict(run.tests),
+        "problems": run.problems,
+        "claims": {word: words[word] for word in WORDS},
+    }
 
 
 def vanished(claims: Iterable[ClaimVerdict], config: Config) -> Iterator[tuple[str, Problem]]:
@@ -65,24 +72,25 @@ def vanished(claims: Iterable[ClaimVerdict], config: Config) -> Iterator[tuple[s
     for identifier, files in sorted(gone.items()):
         versions = ", ".join(Path(file).stem for file in files)
         message = (
-            f"claim {identifier} was judged on torch {versions} and has vanished: "
+            f"claim {identifier} was judged on {config.package} {versions} and has vanished: "
             "judge the claims there again, or give it its id back"
         )
         yield files[0], Problem(_line(config.root / files[0], identifier), message)
 
 
 def judged_nowhere(
-    claims: Iterable[ClaimVerdict], config: Config, torch: str | None
+    claims: Iterable[ClaimVerdict], config: Config, release: Release | None
 ) -> Iterator[tuple[str, Problem]]:
     """Yield a problem for each claim whose versions are none of those that are judged."""
-    known = [run.torch for run in read_runs(config)]
-    judged = ", ".join(sorted({*known, *filter(None, [torch])}, key=Version))
+    known = [run.version for run in read_runs(config)]
+    version = None if release is None else release.version
+    judged = ", ".join(sorted({*known, *filter(None, [version])}, key=Version))
     for verdict in claims if config.versions is not None else ():
-        bound = broken_bound(verdict.claim, torch)
+        bound = broken_bound(verdict.claim, version)
         if bound is not None and all(broken_bound(verdict.claim, other) for other in known):
             message = (
-                f"no version judges claim {verdict.claim.id}: `:{bound}:` leaves out torch "
-                f"{judged}, and there is no other in {config.versions}"
+                f"no version judges claim {verdict.claim.id}: `:{bound}:` leaves out "
+                f"{config.package} {judged}, and there is no other in {config.versions}"
             )
             yield verdict.path, Problem(verdict.claim.line, message)
 
@@ -92,14 +100,14 @@ def _kept(config: Config) -> dict[str, Run | Problem]:
     if config.versions is None:
         return {}
     files = sorted((config.root / config.versions).glob("*.json"))
-    return {f"{config.versions}/{file.name}": _read(file) for file in files}
+    return {f"{config.versions}/{file.name}": _read(file, config) for file in files}
 
 
-def _read(file: Path) -> Run | Problem:
+def _read(file: Path, config: Config) -> Run | Problem:
     try:
         kept = json.loads(file.read_text(encoding="utf-8"))
         return Run(
-            torch=str(Version(file.stem)),
+            version=str(Version(file.stem)),
             python=str(kept["python"]),
             date=str(kept["date"]),
             tests={word: int(kept["tests"][word]) for word in ("passed", "failed", "skipped")},
@@ -108,7 +116,7 @@ def _read(file: Path) -> Run | Problem:
         )
     except (ValueError, TypeError, KeyError, AttributeError, InvalidVersion) as error:
         what = f"{type(error).__name__}: {error}"
-        return Problem(1, f"this must be what a run on another torch has found: {what}")
+        return Problem(1, f"this must be what a run on another {config.package} has found: {what}")
 
 
 def _judged(text: str) -> tuple[str, str]:

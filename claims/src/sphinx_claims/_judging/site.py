@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from sphinx_claims._config import Config
+from sphinx_claims._config import TABLE, Config
 from sphinx_claims._executing.docstrings import find_docstrings
 from sphinx_claims._executing.execute import execute_page
-from sphinx_claims._executing.torch import loaded_torch
+from sphinx_claims._executing.package import loaded_version
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.anchors import claim_anchor
 from sphinx_claims._judging.matrix import judged_nowhere, vanished
@@ -21,6 +21,7 @@ from sphinx_claims._judging.verdict import ClaimVerdict, PageVerdict, judge
 from sphinx_claims._page import Claim, Page, Problem
 from sphinx_claims._reading.include import unjudged
 from sphinx_claims._reading.read import read_page
+from sphinx_claims._versions import Release
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,7 @@ class SiteVerdict:
 
     pages: tuple[PageVerdict, ...]
     problems: tuple[tuple[str, Problem], ...]
-    torch: str | None = None
+    release: Release | None = None
     built: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
 
@@ -78,10 +79,10 @@ def prove_in(
     report: Callable[[PageVerdict], None],
 ) -> SiteVerdict:
     """Execute and judge `pages` and the docstrings of `config` in processes that `workers` fork."""
-    torch = loaded(workers, config)
+    release = loaded(workers, config)
     documented = (_docstrings(module, config, workers) for module in config.docstrings)
     pages = [*pages, *itertools.chain.from_iterable(documented)]
-    judged = partial(judge_page, config=config, workers=workers, torch=torch)
+    judged = partial(judge_page, config=config, workers=workers, release=release)
     verdicts = []
     try:
         for verdict in in_threads(judged, pages):
@@ -91,8 +92,8 @@ def prove_in(
         workers.stop()
         raise
     problems = [(verdict.page.path, found) for verdict in verdicts for found in verdict.problems]
-    site = SiteVerdict(pages=tuple(verdicts), problems=tuple(problems), torch=torch)
-    unjudged = (*vanished(site.claims, config), *judged_nowhere(site.claims, config, torch))
+    site = SiteVerdict(pages=tuple(verdicts), problems=tuple(problems), release=release)
+    unjudged = (*vanished(site.claims, config), *judged_nowhere(site.claims, config, release))
     return site.with_problems((*_passed_over(site), *unjudged))
 
 
@@ -109,22 +110,28 @@ def read_pages(
 
 
 def judge_page(
-    page: Page, config: Config, workers: Workers, torch: str | None = None
+    page: Page, config: Config, workers: Workers, release: Release | None = None
 ) -> PageVerdict:
-    """Execute one page in a process of its own and judge it by what holds on this `torch`."""
+    """Execute one page in a process of its own and judge it by what holds on this `release`."""
     start = time.monotonic()
     if not page.steps:
         return judge(page, records=(), failure=None, seconds=0.0)
     folder = (config.root / page.path).parent
     outcome = workers.run(execute_page, page, folder, seconds=config.timeout)
     seconds = time.monotonic() - start
-    torch = torch or loaded(workers, config)
-    return judge(page, outcome.messages, outcome.failure, seconds, torch)
+    release = release or loaded(workers, config)
+    return judge(page, outcome.messages, outcome.failure, seconds, release)
 
 
-def loaded(workers: Workers, config: Config) -> str | None:
-    """Return the version of torch that the processes of `workers` have, None if they have none."""
-    return next(iter(workers.run(loaded_torch, seconds=config.timeout).messages), None)
+def loaded(workers: Workers, config: Config) -> Release | None:
+    """Return the release that the processes of `workers` have of the package of `config`."""
+    if config.package is None:
+        return None
+    outcome = workers.run(loaded_version, config.package, seconds=config.timeout)
+    if not outcome.messages:
+        why = outcome.failure or "it is not"
+        raise RuntimeError(f"package in {TABLE} must be installed: {config.package}: {why}")
+    return Release(config.package, outcome.messages[0])
 
 
 def page_name(file: Path, root: Path) -> str:
@@ -179,6 +186,9 @@ def _misfits(page: Page, claim: Claim, taken: dict[str, str], config: Config) ->
         yield Problem(claim.line, f"claim {claim.id} stands at {first} already")
     elif taken.setdefault(claim_anchor(claim.id), here) != here:
         yield Problem(claim.line, _alike(claim, taken))
+    if config.package is None and (claim.since or claim.until):
+        rule = "the versions of a claim are those of a package"
+        yield Problem(claim.line, f"{rule}: set package in {TABLE} to its name")
     for source in claim.sources:
         document = source.split()[0]
         if document not in config.documents:

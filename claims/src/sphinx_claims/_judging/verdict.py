@@ -14,7 +14,7 @@ from sphinx_claims._judging.numbers import unproven_numbers
 from sphinx_claims._judging.typed import typed_values
 from sphinx_claims._page import Claim, Inline, Page, Problem, Step
 from sphinx_claims._record import Check, Record
-from sphinx_claims._versions import broken_bound
+from sphinx_claims._versions import Release, broken_bound
 
 Ran = tuple[Step, Record]
 T = TypeVar("T")
@@ -29,7 +29,7 @@ class ClaimVerdict:
     """One claim of the page `path`: its sentence with values filled in, its checks, its truth.
 
     It is true where everything is as its page says: of one that is skipped the page says that it
-    does not hold on this version of torch.
+    does not hold on this version of the package.
     """
 
     path: str
@@ -71,16 +71,17 @@ def judge(
     records: Sequence[Record],
     failure: str | None,
     seconds: float,
-    torch: str | None = None,
+    release: Release | None = None,
 ) -> PageVerdict:
     """Judge `page` by the records of its steps; `failure` says why some are missing.
 
-    Of a claim that does not hold on this version of `torch`, by its own words, the evidence must
-    fail, and what is red there is no problem.
+    Of a claim that does not hold on this `release`, by its own words, the evidence must fail,
+    and what is red there is no problem.
     """
     ran, waiting = list(zip(page.steps, records, strict=False)), page.steps[len(records) :]
     ends = [record.after for record in records if record.after is not None]
-    outside = [page.span(claim) for claim in page.claims if broken_bound(claim, torch)]
+    version = None if release is None else release.version
+    outside = [page.span(claim) for claim in page.claims if broken_bound(claim, version)]
     asked = [pair for pair in ran if not any(pair[0].line in span for span in outside)]
     counted = [*(record for _, record in asked), *ends]
     checks = _merged(counted) + _unreached(asked, records)
@@ -92,11 +93,11 @@ def judge(
         *unproven_numbers(page, asked, waiting),
         *typed_values(page),
     }
-    claims = tuple(_claims(page, ran, checks, problems, torch))
+    claims = tuple(_claims(page, ran, checks, problems, version))
     stopped = {page.claim_of(step.line) for step in waiting}
     for verdict in claims:
         if verdict.claim not in stopped:
-            problems.update(_unproven(verdict, torch))
+            problems.update(_unproven(verdict, release))
     skipped = (check for verdict in claims if verdict.is_skipped for check in verdict.evidence)
     return PageVerdict(
         page=page,
@@ -160,14 +161,14 @@ def _claims(
     ran: Sequence[Ran],
     checks: Sequence[Check],
     problems: set[Problem],
-    torch: str | None,
+    version: str | None,
 ) -> Iterator[ClaimVerdict]:
     of_steps = _by_claim(page, ran, lambda pair: pair[0].line)
     of_checks = _by_claim(page, checks, lambda check: check.place)
     of_problems = _by_claim(page, problems, lambda problem: problem.line)
     for claim in page.claims:
         own = of_steps[claim]
-        is_skipped = broken_bound(claim, torch) is not None
+        is_skipped = broken_bound(claim, version) is not None
         if is_skipped:
             unreached = _unreached(own, [record for _, record in ran])
             checked = _merged(record for _, record in own)
@@ -205,7 +206,7 @@ def _exceptions(ran: Sequence[Ran]) -> Iterator[Check]:
 def _fails(evidence: Sequence[Check]) -> bool:
     """Say whether the evidence shows that its claim is false, not merely that it was not asked.
 
-    A name that nobody defined is missing on every version of torch.
+    A name that nobody defined is missing on every version.
     """
     failed = (check for check in evidence if not check.passed and check.found != _NEVER)
     return any(check.kind != "exception" or not _is_slip(check) for check in failed)
@@ -215,7 +216,7 @@ def _is_slip(check: Check) -> bool:
     return check.text.startswith(("NameError", "SyntaxError", "IndentationError"))
 
 
-def _unproven(verdict: ClaimVerdict, torch: str | None) -> Iterator[Problem]:
+def _unproven(verdict: ClaimVerdict, release: Release | None) -> Iterator[Problem]:
     """Yield what is missing in the evidence of a claim when all of it was executed."""
     claim = verdict.claim
     if not verdict.evidence:
@@ -224,15 +225,15 @@ def _unproven(verdict: ClaimVerdict, torch: str | None) -> Iterator[Problem]:
             f"claim {claim.id} has no evidence: nothing is checked "
             "between it and the next claim or heading",
         )
-    elif verdict.is_skipped and not _fails(verdict.evidence):
+    elif release and verdict.is_skipped and not _fails(verdict.evidence):
         slips = [check for check in verdict.evidence if check.kind == "exception"]
         for slip in slips:
             yield Problem(slip.line, f"{slip.text}: that it is false here is shown by no such slip")
         if not slips:
             yield Problem(
                 claim.line,
-                f"claim {claim.id} holds on torch {torch} too: "
-                f"`:{broken_bound(claim, torch)}:` is wrong or its evidence is too weak",
+                f"claim {claim.id} holds on {release} too: "
+                f"`:{broken_bound(claim, release.version)}:` is wrong or its evidence is too weak",
             )
 
 

@@ -43,7 +43,7 @@ def _bounds(options: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
     """Return the versions between which a claim holds, and what is wrong with them."""
     bounds: dict[str, str] = {k: options[k] for k in ("since", "until") if k in options}
     wrong = [
-        f":{key}: must be a version of torch, as in 2.12, not {bounds.pop(key)!r}"
+        f":{key}: must be a version, as in 2.12, not {bounds.pop(key)!r}"
         for key in list(bounds)
         if not is_version(bounds[key])
     ]

@@ -13,7 +13,7 @@ OURS = "claims_made"
 
 Row = Sequence[str | nodes.Node]
 
-_HEAD = ("torch", "run on", "Python", "tests", "claims")
+_HEAD = ("run on", "Python", "tests", "claims")
 _PAGES = ("page", "claims", "checks")
 _MUTANTS = ("mutants",)
 _PHRASES = {CHANGED: "not run since it changed"}
@@ -26,7 +26,9 @@ def versions_table(ledger: Mapping[str, Any]) -> Iterator[nodes.table]:
         claims = Counter(claim["verdict"] for claim in ledger["claims"])
         problems = len(ledger["problems"]) + sum(len(c["problems"]) for c in ledger["claims"])
         here = {**ledger, "date": "this build", "tests": {}, "claims": claims, "problems": problems}
-        yield _table([_HEAD, *map(_row, [here, *runs])], "claims-versions")
+        package = ledger["package"]
+        rows = [(run[package], *_row(run)) for run in (here, *runs)]
+        yield _table([(package, *_HEAD), *rows], "claims-versions")
 
 
 def pages_table(rows: Iterable[Row], ledger: Mapping[str, Any]) -> nodes.table:
@@ -43,20 +45,20 @@ def counts(claims: Sequence[Mapping[str, Any]], ledger: Mapping[str, Any]) -> It
         yield str(sum(claim["mutants"]["killed"] for claim in claims if claim["mutants"]))
 
 
-def elsewhere(claim: Mapping[str, Any]) -> Iterator[str]:
+def elsewhere(claim: Mapping[str, Any], package: str | None) -> Iterator[str]:
     """Yield where a claim says that it holds, and where it was found to be otherwise."""
     for bound in ("since", "until"):
         if claim[bound] is not None:
-            yield f"{bound} torch {claim[bound]}"
+            yield f"{bound} {package} {claim[bound]}"
     for word in WORDS:
         versions = [version for version, found in claim["versions"].items() if found == word]
         if versions and word != claim["verdict"]:
-            yield f"{_PHRASES.get(word, word)} on torch {', '.join(versions)}"
+            yield f"{_PHRASES.get(word, word)} on {package} {', '.join(versions)}"
 
 
 def _row(run: Mapping[str, Any]) -> Sequence[str]:
     red = {"false lines": run["problems"]}
-    facts = (str(run[key]) for key in ("torch", "date", "python"))
+    facts = (str(run[key]) for key in ("date", "python"))
     return (*facts, _counts(run["tests"]), _counts({**run["claims"], **red}))
 
 

@@ -70,7 +70,7 @@ class LedgerDirective(SphinxDirective):
         count = len(claim["evidence"])
         facts = [f"{count} check" + "s" * (count != 1)]
         facts += [] if ledger["mutants"] is None else [mutants_killed(claim["mutants"])]
-        facts += elsewhere(claim)
+        facts += elsewhere(claim, ledger["package"])
         facts += [_titled(source, ledger["documents"]) for source in claim["sources"]]
         mark = nodes.inline(
             "", "", badge(claim["page"], claim["id"]), nodes.Text(f" {claim['id']}")
@@ -104,7 +104,9 @@ def unlisted(site: SiteVerdict, env: BuildEnvironment) -> Iterator[tuple[str, Pr
 def _head(ledger: Ledger) -> Iterator[nodes.Node]:
     """Yield how many claims there are, and what they were on other versions."""
     checks = sum(len(claim["evidence"]) for claim in ledger["claims"])
-    total = f"{len(ledger['claims'])} claims, {checks} checks, torch {ledger['torch']}"
+    total = f"{len(ledger['claims'])} claims, {checks} checks"
+    if package := ledger["package"]:
+        total += f", {package} {ledger[package]}"
     if ledger["mutants"] is not None:
         total += f", {mutants_killed(ledger['mutants'])}"
     yield nodes.paragraph("", total, classes=["claims-total"])

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._derivative.taylor.jet import Jet
-from leafgrad._derivative.taylor.kernels.strips import common_shape
+from leafgrad._derivative.taylor.kernels.products import common_shape
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Result, Rule, Step
 

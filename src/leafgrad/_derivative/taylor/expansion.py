@@ -25,10 +25,10 @@ from leafgrad._derivative.taylor.algebra import (
 from leafgrad._derivative.taylor.constants import made_once
 from leafgrad._derivative.taylor.propagate import replay
 from leafgrad._derivative.taylor.range_check import Factorials, Look
-from leafgrad._derivative.taylor.refusal import Refusal, refuse_if
 from leafgrad._derivative.taylor.row_wise import keep_rows_apart
 from leafgrad._derivative.taylor.scale import Attempt, Scale, attempts, is_on, search
 from leafgrad._derivative.taylor.series import Series
+from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 
 class Moved(NamedTuple):
@@ -48,7 +48,7 @@ class Taylor(NamedTuple):
     create_graph: bool
 
     def derivatives(self, orders: Collection[MultiIndex]) -> dict[MultiIndex, Tensor]:
-        """Give the derivatives of all `orders`, or raise a `Refusal`."""
+        """Give the derivatives of all `orders`, or raise a `Unsupported`."""
         if not self._is_in_mode():
             with self._mode():
                 return self.derivatives(orders)
@@ -59,7 +59,7 @@ class Taylor(NamedTuple):
         return {order: found[place[order]] for order in orders}
 
     def laplacian(self, dims: Sequence[int]) -> Tensor:
-        """Give the sum of the second derivatives in these columns, or raise a `Refusal`."""
+        """Give the sum of the second derivatives in these columns, or raise a `Unsupported`."""
         if not self._is_in_mode():
             with self._mode():
                 return self.laplacian(dims)
@@ -81,7 +81,7 @@ class Taylor(NamedTuple):
             try:
                 scale = attempts(self.inputs.dtype, 1, 1)[0].scale
                 self._coefficients(powers(1), Moved(indices=(), columns=()), scale)
-            except Refusal:
+            except Unsupported:
                 return False
         return True
 
@@ -157,7 +157,7 @@ class Taylor(NamedTuple):
     def _coefficients(self, algebra: Algebra, moved: Moved, scale: Scale) -> Series:
         """Replay the graph with the columns of the inputs that are `moved`."""
         x = self.inputs
-        refuse_if(not is_on(x.device, scale.dtype), "its order takes double precision")
+        unsupported_if(not is_on(x.device, scale.dtype), "its order takes double precision")
         kept = _seed(algebra, moved, tuple(x.shape), self.batch, scale.dtype, x.device)
         seed = kept.changed(scale.seed(kept.stack))
         try:
@@ -167,7 +167,7 @@ class Taylor(NamedTuple):
         if found is None:
             return seed.changed(seed.stack[:0], indices=())
         if found.axes != batch_axes.rows_of(self.outputs.shape, self.batch):
-            raise Refusal("the rows of outputs are not those of inputs")
+            raise Unsupported("the rows of outputs are not those of inputs")
         return found
 
     def _replayed_in_backward(self, seed: Series) -> Series | None:

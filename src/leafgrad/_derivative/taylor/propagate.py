@@ -9,10 +9,10 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._derivative.taylor.jet import Jet
-from leafgrad._derivative.taylor.refusal import Refusal
 from leafgrad._derivative.taylor.rules import rule_of
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Result, Rule, Step
+from leafgrad._derivative.taylor.unsupported import Unsupported
 
 
 def replay(path: _autograd.Path, seed: Series, *, is_in_backward: bool = False) -> Series | None:
@@ -42,24 +42,24 @@ def replay(path: _autograd.Path, seed: Series, *, is_in_backward: bool = False) 
         )
         rule = rule_of(node, step.name)
         if rule is None:
-            raise Refusal(f"outputs was computed through {_described(node)}")
+            raise Unsupported(f"outputs was computed through {_described(node)}")
         results = _results(rule, step, inputs)
         for number, result in enumerate(results):
             if result is not None:
                 known[node, number] = result
         if not rule.has_exact_type and len(results) < len(step.results):
-            _refuse_what_no_rule_gave(step, len(results), last, path.end)
+            _check_results(step, len(results), last, path.end)
     return known.get(path.end)
 
 
-def _refuse_what_no_rule_gave(
+def _check_results(
     step: Step, given: int, read: Container[object], end: _autograd.Edge | None
 ) -> None:
-    """Refuse where a result is read that the rule does not give, as what a norm divided by."""
+    """Raise where a result is read that the rule does not give, as what a norm divided by."""
     edges = [(step.node, number) for number in range(given, len(step.results))]
     if any(edge in read or edge == end for edge in edges):
         what = f"its rule gives {given} of its {len(step.results)} results"
-        raise Refusal(f"outputs was computed through {step.name}, and {what}")
+        raise Unsupported(f"outputs was computed through {step.name}, and {what}")
 
 
 def _results(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | None]:
@@ -70,8 +70,8 @@ def _results(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Sequenc
             return _as_tuple(results)
         given = zip(_as_tuple(results), step.results, strict=False)
         return [series and _fitted(step, series, result) for series, result in given]
-    except Refusal as refusal:
-        raise Refusal(f"outputs was computed through {step.name}, and {refusal}") from None
+    except Unsupported as error:
+        raise Unsupported(f"outputs was computed through {step.name}, and {error}") from None
 
 
 def _as_tuple(results: Result) -> Sequence[Series | None]:
@@ -84,9 +84,9 @@ def _fitted(step: Step, series: Series, result: _autograd.TensorType) -> Series:
     """Give a series the shape of the operation's result, and no less precision."""
     shape = tuple(result.shape)
     if result.dtype.is_complex:
-        raise Refusal("its result is complex")
+        raise Unsupported("its result is complex")
     if 0 in shape:
-        raise Refusal("its result has no elements")
+        raise Unsupported("its result has no elements")
     if series.shape != shape:
         series = series.broadcast(shape)
     if series.dtype == result.dtype:

@@ -12,10 +12,10 @@ from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.algebra import Algebra, Indices
 from leafgrad._derivative.taylor.kernels.contraction import contract
 from leafgrad._derivative.taylor.kernels.fused import FusedLayers
-from leafgrad._derivative.taylor.kernels.plans import Recursion, contraction, recursion
+from leafgrad._derivative.taylor.kernels.plans import Recurrence, contraction, recurrence
+from leafgrad._derivative.taylor.kernels.products import common_shape
 from leafgrad._derivative.taylor.kernels.sigmoidal import DerivativeOfValue, Sigmoidal
-from leafgrad._derivative.taylor.kernels.strips import common_shape
-from leafgrad._derivative.taylor.refusal import Refusal
+from leafgrad._derivative.taylor.unsupported import Unsupported
 
 Number = float | int
 
@@ -58,7 +58,7 @@ class Series:
     def from_end(self, dim: int) -> int:
         """Count an axis from the end, where the stack has it as well."""
         if not self.shape:
-            raise Refusal("it counts an axis of a number, which has none")
+            raise Unsupported("it counts an axis of a number, which has none")
         return dim - self.ndim if dim >= 0 else dim
 
     def changed(
@@ -223,18 +223,18 @@ class Series:
         axes = batch_axes.viewed(self.axes, self.shape, shape)
         return self.changed(stack.reshape(-1, *sizes), shape=shape, axes=axes)
 
-    def function(self, solve: Callable[[Recursion, Tensor], Tensor]) -> Series:
+    def function(self, solve: Callable[[Recurrence, Tensor], Tensor]) -> Series:
         """Apply an elementwise function that is solved for by a recursion."""
         if not self.indices:
             return self
-        plan = recursion(self.algebra, self.indices)
+        plan = recurrence(self.algebra, self.indices)
         return self.changed(solve(plan, self.stack), indices=plan.indices)
 
     def apply(self, derivative_of_value: DerivativeOfValue, value: Tensor) -> Series:
         """Apply a sigmoidal function, whose result at order 0 is `value`."""
         if not self.indices:
             return self
-        plan = recursion(self.algebra, self.indices)
+        plan = recurrence(self.algebra, self.indices)
         fused = self._fused().then(Sigmoidal(plan, derivative_of_value), value)
         return self.changed(fused, indices=plan.indices)
 

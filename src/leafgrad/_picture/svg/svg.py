@@ -7,9 +7,9 @@ from itertools import pairwise
 
 from leafgrad._display.markup import Markup, coordinate, element, path, text
 from leafgrad._graph.graph import Graph
+from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._picture import text as graph_text
 from leafgrad._picture.alt_text import description, title
-from leafgrad._picture.box_text import own_bytes
 from leafgrad._picture.layout import Drawing, Link, Point, draw
 from leafgrad._picture.svg.boxes import Sketch, drawn, sketch
 from leafgrad._picture.svg.brackets import brackets
@@ -144,7 +144,7 @@ def sketches_of(graph: Graph, shown: Picture) -> list[Sketch]:
     arrivals = Counter(place for part in shown.parts for place, _ in part.ways)
     # data types and devices are written only where they differ
     with_kind = len({(node.dtype, node.device) for node in graph.nodes}) > 1
-    nbytes = [own_bytes(part.saved) for part in shown.parts]
+    nbytes = [bytes_without_parameters(part.saved) for part in shown.parts]
     bars = len({*nbytes} - {0}) > 1
     return [
         sketch(part, with_kind=with_kind, arrivals=arrivals[place], nbytes=kept * bars)

@@ -1,4 +1,14 @@
-"""Layers: products with matrices and sigmoidal functions, one after the other, as one function."""
+"""Layers as one function: products with matrices and sigmoidal functions, one after the other.
+
+Coefficients ``[n, *rows, columns]`` of a series start, and each layer makes others of them:
+
+    a product with a matrix ``[columns, others]``   [n, *rows, columns] -> [n, *rows, others]
+    a sigmoidal function of value ``[*rows, columns]``  [n, *rows, columns] -> [N, *rows, columns]
+
+As one function, a whole network of layers keeps for its backward what no layer can compute again
+cheaply, and nothing else. And as each row goes its own way, the layers can be run for one block of
+rows after the other, so small that what is worked on stays in the cache of a core.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +27,21 @@ from leafgrad._derivative.taylor.kernels.sigmoidal import Sigmoidal
 
 Layer = Sigmoidal | None  # a function with a value at order 0, or else the product with a matrix
 Layers = Sequence[Layer]
-Cut = slice | None  # some of the rows, or all
 
 _WITH_ROWS = 3  # axes of coefficients whose second counts rows
-# In bytes, per thread: what stays near a core while it is worked on, and what is worth an operation
+# In bytes, per thread: what stays in the cache of a core, and what is worth an operation of its own
 # (PyTorch gives no thread less than 32,768 numbers).
 _NEAR = 1 << 20
 _WORTHWHILE = 1 << 17
 
 
 class FusedLayers:
-    """Coefficients that come from others layer by layer, and are computed when they are asked for.
+    """Coefficients that come from others layer by layer, and are computed when they are read.
 
-    So all layers are one function, which keeps little for its backward, and which goes along block
-    of the rows after block where those of all would not stay near a core.
+    Attributes:
+        start: The coefficients that go in, ``[n, *rows, columns]``.
+        layers: What makes others of them.
+        tensors: For each layer, the value at order 0 of its function, or its matrix.
     """
 
     def __init__(
@@ -38,15 +49,15 @@ class FusedLayers:
     ) -> None:
         self.start = start
         self.layers = layers
-        self.tensors = tensors  # the value or the matrix of each layer
+        self.tensors = tensors
 
     def then(self, layer: Layer, tensor: Tensor) -> FusedLayers:
-        """Give the fused with one layer more."""
+        """Return these layers and one more, with its value or matrix."""
         return FusedLayers(self.start, (*self.layers, layer), (*self.tensors, tensor))
 
     @cached_property
     def stack(self) -> Tensor:
-        """The coefficients."""
+        """The coefficients after the last layer, ``[N, *rows, columns]``."""
         if torch.is_grad_enabled() and any(self.layers):
             result: Tensor = _autograd.applied(_Fused, self.layers, self.start, *self.tensors)
             return result
@@ -86,7 +97,11 @@ class _Fused(Function):
 
 
 class _RowBlock:
-    """A fused for some of the rows, or for all."""
+    """The layers for a slice of the rows, or for all where it is None.
+
+    Rows are sliced along axis 1 of coefficients, and along axis 0 of values; an axis of size 1,
+    which all rows share, is not.
+    """
 
     def __init__(
         self, layers: Layers, start: Tensor, tensors: Sequence[Tensor], rows: slice | None
@@ -103,11 +118,14 @@ class _RowBlock:
             ]
 
     def forward(self, *, keeps: bool) -> Tensor:
-        """Compute the coefficients, and keep what backward is not to do without."""
+        """Return the coefficients ``[N, *rows, columns]`` of these rows.
+
+        Where `keeps`, what backward reads and cannot compute again cheaply stays in `made`.
+        """
         x = self.start
         for number, (layer, tensor) in enumerate(zip(self.layers, self.tensors, strict=True)):
             if layer:
-                x = layer.solved(tensor, x)
+                x = layer.solve(tensor, x)
                 is_kept = not layer.plan.makes_much_of_little
             else:
                 x = x @ tensor
@@ -117,14 +135,20 @@ class _RowBlock:
         return x
 
     def _is_read_by_backward(self, number: int, product: Tensor) -> bool:
-        """Say whether backward asks for a product, as that of the next layer may do."""
+        """Return whether backward reads a product ``[n, *rows, columns]``: the next layer's may."""
         if number + 1 == len(self.layers):
             return False
         layer, value = self.layers[number + 1], self.tensors[number + 1]
         return not layer or layer.plan.makes_much_of_little or product.shape[1:] != value.shape
 
     def backward(self, gradient: Tensor, needed: Sequence[bool], found: list[Any]) -> Any:
-        """Add what is `found` for the tensors of the layers, and give what arrives at the start."""
+        """Return the gradient of the start for these rows, and add to what is `found` of others.
+
+        Args:
+            gradient: That of the last coefficients of all rows, ``[N, *rows, columns]``.
+            needed: Whether a gradient is needed of the start, and of the tensor of each layer.
+            found: The gradient of each layer's tensor, None until the first block comes to it.
+        """
         g: Any = gradient if self.slice is None else gradient[:, self.slice]
         for number in reversed(range(len(self.layers))):
             layer, tensor = self.layers[number], self.tensors[number]
@@ -143,21 +167,28 @@ class _RowBlock:
         return g
 
     def _input(self, number: int) -> Any:
-        """Give what went into a layer, None where it was not kept."""
+        """Return the coefficients that went into a layer, None where they were not kept."""
         if number == 0:
             return self.start
         return self._output(number - 1)
 
     def _output(self, number: int) -> Any:
-        """Give what a layer made, anew where that takes little."""
+        """Return the coefficients that a layer made, computed once more where that takes little."""
         layer = self.layers[number]
         if layer and self.made[number] is None:
-            self.made[number] = layer.solved(self.tensors[number], self._input(number))
+            self.made[number] = layer.solve(self.tensors[number], self._input(number))
         return self.made[number]
 
 
 def _plus_product(total: Tensor | None, x: Tensor, gradient: Tensor, matrix: Tensor) -> Tensor:
-    """Add up the gradient of a matrix, laid out as the matrix is, to be added to others like it."""
+    """Return `total` plus the gradient of a matrix ``[columns, others]``, with its strides.
+
+    Args:
+        total: ``[columns, others]``, which is written into, or None for zero.
+        x: What was multiplied, ``[n, *rows, columns]``.
+        gradient: That of the product, ``[n, *rows, others]``.
+        matrix: The matrix. In its strides, the gradient is added to others without a copy.
+    """
     x, gradient = x.reshape(-1, x.shape[-1]), gradient.reshape(-1, gradient.shape[-1])
     if matrix.stride(0) == 1:
         return _plus(None if total is None else total.t(), gradient.t(), x).t()
@@ -165,13 +196,17 @@ def _plus_product(total: Tensor | None, x: Tensor, gradient: Tensor, matrix: Ten
 
 
 def _plus(total: Tensor | None, one: Tensor, two: Tensor) -> Tensor:
+    """Return ``total + one @ two``, of shapes ``[a, c]``, ``[a, b]`` and ``[b, c]``."""
     return one @ two if total is None else total.addmm_(one, two)
 
 
 def _recorded(
     layers: Layers, start: Tensor, tensors: Sequence[Tensor], gradient: Tensor
 ) -> list[Tensor]:
-    """Give the gradients by operations that record themselves."""
+    """Return the gradients of the start and of each tensor, by operations that record themselves.
+
+    Start and tensors have the shapes that `FusedLayers` says, the gradient ``[N, *rows, columns]``.
+    """
     states = [start]
     for layer, tensor in zip(layers, tensors, strict=True):
         x = states[-1]
@@ -179,7 +214,7 @@ def _recorded(
     found = []
     for layer, tensor, (x, out) in reversed([*zip(layers, tensors, pairwise(states), strict=True)]):
         if layer:
-            to_tensor, to_x = layer.vjp_recorded(tensor, out, gradient)
+            to_tensor, to_x = layer.differentiable_vjp(tensor, out, gradient)
             gradient = summed_to(to_x, x.shape)
         else:
             to_tensor = _plus_product(None, x, gradient, tensor)
@@ -189,23 +224,29 @@ def _recorded(
 
 
 def _row_slices(layers: Layers, start: Tensor, tensors: Sequence[Tensor]) -> list[slice | None]:
-    """Cut the rows, on a CPU, where the coefficients of all would not stay near a core."""
-    bent = [(layer.plan.size, value) for layer, value in zip(layers, tensors, strict=True) if layer]
-    if not bent or start.dim() < _WITH_ROWS or not start.is_cpu:
+    """Return slices of the rows so small that their coefficients stay in a cache, [None] for all.
+
+    That is on a CPU alone, where each value has the axes ``[*rows, columns]`` of the coefficients.
+    """
+    sigmoidal = [
+        (layer.plan.size, value) for layer, value in zip(layers, tensors, strict=True) if layer
+    ]
+    if not sigmoidal or start.dim() < _WITH_ROWS or not start.is_cpu:
         return [None]
-    size, value = max(bent, key=lambda pair: pair[0] * pair[1].numel())
+    size, value = max(sigmoidal, key=lambda pair: pair[0] * pair[1].numel())
     length = max(_NEAR // size, _WORTHWHILE) * torch.get_num_threads()
     count = -(-value.numel() * value.element_size() // length)
     if count <= 1:
         return [None]
     rows = start.shape[1] if start.shape[1] > 1 else len(value)
-    if any(v.dim() + 1 != start.dim() or len(v) != rows for _, v in bent):
+    if any(v.dim() + 1 != start.dim() or len(v) != rows for _, v in sigmoidal):
         return [None]
     step = -(-rows // count)
     return [slice(first, first + step) for first in range(0, rows, step)]
 
 
 def _joined(blocks: list[Tensor]) -> Tensor:
+    """Join coefficients ``[n, rows of a block, ...]`` along the rows."""
     return blocks[0] if len(blocks) == 1 else torch.cat(blocks, 1)
 
 

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from leafgrad._derivative.taylor import batch_axes, jet
 from leafgrad._derivative.taylor.jet import Jet, add, integral, multiply
-from leafgrad._derivative.taylor.refusal import refuse_if
 from leafgrad._derivative.taylor.rules.arithmetic import divide
 from leafgrad._derivative.taylor.series import Series, together
 from leafgrad._derivative.taylor.step import Rule, Step
+from leafgrad._derivative.taylor.unsupported import unsupported_if
 
 
 def _hypot(step: Step, x: Series | None, y: Series | None) -> Series | None:
@@ -35,7 +35,7 @@ def _log_add_exp(step: Step, x: Series | None, y: Series | None) -> Series | Non
 
 
 def _remainder(_: Step, x: Series | None, divisor: Series | None = None) -> Series | None:
-    refuse_if(divisor is not None, "its divisor depends on inputs")
+    unsupported_if(divisor is not None, "its divisor depends on inputs")
     return x
 
 

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from leafgrad._derivative.taylor import jet as jets
 from leafgrad._derivative.taylor.jet import multiply, where
-from leafgrad._derivative.taylor.refusal import Refusal
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Propagate, Rule, Step
+from leafgrad._derivative.taylor.unsupported import Unsupported
 
 
 def _slope(factor: Callable[[Step], Tensor]) -> Propagate:
@@ -27,7 +27,7 @@ def _mask(keep: Callable[[Step], Tensor]) -> Propagate:
 
 def _clamp(step: Step, x: Series | None, *limits: Series | None) -> Series | None:
     if x is None or any(limit is not None for limit in limits):
-        raise Refusal("its limits depend on inputs")
+        raise Unsupported("its limits depend on inputs")
     low, high = step.saved("min"), step.saved("max")
     value = step.tensor("self")
     inside = torch.ones_like(value, dtype=torch.bool)
@@ -40,7 +40,7 @@ def _clamp(step: Step, x: Series | None, *limits: Series | None) -> Series | Non
 def _clamp_one(name: str, sign: int) -> Propagate:
     def rule(step: Step, x: Series | None, limit: Series | None = None) -> Series | None:
         if x is None or limit is not None:
-            raise Refusal("its limit depends on inputs")
+            raise Unsupported("its limit depends on inputs")
         return x.masked(sign * step.tensor("self") >= sign * step.saved(name))
 
     return rule
