@@ -1,7 +1,7 @@
 """What a backward will fail at, found before it is run."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch.autograd.graph import Node
@@ -10,12 +10,11 @@ from leafgrad import _autograd
 from leafgrad._arguments.names import named_modules, named_tensors
 from leafgrad._arguments.outputs import iter_outputs, root_nodes, unwrap_functorch
 from leafgrad._arguments.signature import public_function
-from leafgrad._explain.explanation import GradCause, GradExplanation
+from leafgrad._explain.explanation import GradCause
 from leafgrad._explain.findings import InPlaceConflict, OnceDifferentiable, Preflight
 from leafgrad._explain.grad_explainer import GradExplainer
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.order import in_backward_order
-from leafgrad._record.cut import Cut
 from leafgrad._record.module_paths import join
 from leafgrad._record.record import Recording, log_of
 from leafgrad._trace.trace_graph import trace_graph
@@ -77,64 +76,40 @@ def preflight(
         explainer = GradExplainer(ends, log)
         named = [*_named(names)]
     explained = [explainer.explain(tensor, name, is_ahead=True) for name, tensor in named]
-    found = _Explained(
-        without_gradient=tuple(e for e in explained if e.will_be_filled is False),
-        unseen=tuple(e for e in explained if e.will_be_filled is None),
-        all_zero=tuple(e for e in explained if e.cause is GradCause.ALL_ZERO),
-    )
-    if ends and not explainer.reached:
-        return _without_graph(found, explainer.cuts_of_outputs())
-    trace = trace_graph(outputs, names=names, recording=recording)
-    nodes = tuple(in_backward_order(trace))
+    lacks_graph = bool(ends) and not explainer.reached
+    nodes: tuple[TracedNode, ...] = ()
+    live: dict[int, Node] = {}
+    if not lacks_graph:
+        trace = trace_graph(outputs, names=names, recording=recording)
+        nodes = tuple(in_backward_order(trace))
+        with _autograd.unobserved():
+            live = dict(enumerate(_autograd.walk(root_nodes(ends))))
+
+    def those(is_one: Callable[[Node], bool]) -> tuple[TracedNode, ...]:
+        return tuple(node for node in nodes if is_one(live[node.index]))
+
     with _autograd.unobserved():
-        pairs = [*zip(_autograd.walk(root_nodes(ends)), trace.nodes, strict=True)]
-        once = dict(_once_differentiable(pairs))
-        cut = {node.index for live, node in pairs if _autograd.keeps_detached(live)}
-        moved = {node.index for live, node in pairs if _autograd.is_leaf_with_history(live)}
-        running = {node.index for live, node in pairs if live in explainer.flow.unseen}
-        refusing = {node.index for live, node in pairs if _autograd.refuses(live)}
+        detached, moved = those(_autograd.keeps_detached), those(_autograd.is_leaf_with_history)
+        refusing, running = those(_autograd.refuses), those(explainer.flow.unseen.__contains__)
+        once = tuple(_once_differentiable(nodes, live))
     conflicts = tuple(_conflicts(nodes))
     certain = {conflict.node.index for conflict in conflicts if conflict.is_certain}
-    certain |= cut | moved | refusing
+    certain.update(node.index for node in (*detached, *moved, *refusing))
     return Preflight(
         conflicts=conflicts,
         freed=tuple(node for node in nodes if node.is_freed),
-        detached=tuple(node for node in nodes if node.index in cut),
-        moved=tuple(node for node in nodes if node.index in moved),
-        refusing=tuple(node for node in nodes if node.index in refusing),
-        once_differentiable=tuple(once[node.index] for node in nodes if node.index in once),
+        detached=detached,
+        moved=moved,
+        refusing=refusing,
+        without_gradient=tuple(e for e in explained if e.will_be_filled is False),
+        unseen=tuple(e for e in explained if e.will_be_filled is None),
+        all_zero=tuple(e for e in explained if e.cause is GradCause.ALL_ZERO),
+        once_differentiable=once,
         hidden=tuple(node for node in nodes if node.hides_saved),
-        running=tuple(node for node in nodes if node.index in running),
+        running=running,
         failures=tuple(node for node in nodes if node.index in certain or _is_sure_to_fail(node)),
-        lacks_graph=False,
-        cuts=(),
-        **found,
-    )
-
-
-class _Explained(TypedDict):
-    """What becomes of the named tensors."""
-
-    without_gradient: tuple[GradExplanation, ...]
-    unseen: tuple[GradExplanation, ...]
-    all_zero: tuple[GradExplanation, ...]
-
-
-def _without_graph(found: _Explained, cuts: tuple[Cut, ...]) -> Preflight:
-    """Return that backward fails before it comes to any node."""
-    return Preflight(
-        conflicts=(),
-        freed=(),
-        detached=(),
-        moved=(),
-        refusing=(),
-        once_differentiable=(),
-        hidden=(),
-        running=(),
-        failures=(),
-        lacks_graph=True,
-        cuts=cuts,
-        **found,
+        lacks_graph=lacks_graph,
+        cuts=explainer.cuts_of_outputs() if lacks_graph else (),
     )
 
 
@@ -162,17 +137,17 @@ def _named(names: Names) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _once_differentiable(
-    pairs: Sequence[tuple[Node, TracedNode]],
-) -> Iterator[tuple[int, OnceDifferentiable]]:
-    """Yield what stands in the way of a second derivative, by the index of the node."""
-    for live, node in pairs:
-        for is_once, reason in ONCE.items():
-            if is_once(live):
-                yield node.index, OnceDifferentiable(node=node, reason=reason)
+    nodes: Sequence[TracedNode], live: Mapping[int, Node]
+) -> Iterator[OnceDifferentiable]:
+    """Yield what stands in the way of a second derivative, with the first reason that applies."""
+    for node in nodes:
+        reasons = (reason for is_once, reason in ONCE.items() if is_once(live[node.index]))
+        if (reason := next(reasons, None)) is not None:
+            yield OnceDifferentiable(node=node, reason=reason)
 
 
 ONCE = {
-    _autograd.is_marked_once_differentiable: "its backward is marked @once_differentiable",
-    _autograd.is_once_differentiable: "PyTorch has no formula for the derivative of its backward",
     _autograd.is_compiled: "torch.compile made its backward, which cannot be differentiated",
+    _autograd.is_once_differentiable: "PyTorch has no formula for the derivative of its backward",
+    _autograd.is_marked_once_differentiable: "its backward is marked @once_differentiable",
 }

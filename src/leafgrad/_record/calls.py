@@ -79,21 +79,22 @@ class CallRecorder(TorchFunctionMode):
         Where the call made nodes, which is at `place`, a parameter takes the short way.
         """
         first, use, takes_values = args[0] if args else None, None, True
+        uses, is_outermost = self.uses_by_leaf, self.is_outermost
         for argument in (*args, *kwargs.values()) if kwargs else args:
             kind = type(argument)
             if kind in _NO_ARGUMENTS or argument is result:
                 continue
-            known = self.uses_by_leaf.get(id(argument))
+            known = uses.get(id(argument))
             if known is not None and known[0]() is argument:
                 continue
-            if kind not in _PLAIN or not self.is_outermost:
+            if kind not in _PLAIN or not is_outermost:
                 self._note_uses_in(func, args, argument, result)
             elif place and kind is Parameter and argument is not first and argument.requires_grad:
                 if use is None:
                     use = LeafUse(name_of(func), place, required_grad=True)
                     takes_values = not takes_shape(use.operation, is_first=False)
                 if takes_values:
-                    self.uses_by_leaf[id(argument)] = ref(argument), use
+                    uses[id(argument)] = ref(argument), use
             elif _is_leaf(argument):
                 self._note_use(func, args, argument, result)
 
