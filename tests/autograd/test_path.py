@@ -52,13 +52,13 @@ def test_a_gradient_arrives_where_autograd_would_send_it() -> None:
 def test_the_edge_of_a_leaf_leads_to_its_accumulator() -> None:
     leaf = torch.ones(2, requires_grad=True)
     with torch.no_grad():
-        edge = _autograd.edge(leaf)
+        edge = _autograd.edge_by_use(leaf)
     assert edge == recorded(leaf * 2).next_functions[0]
 
 
 def test_the_edge_of_a_result_leads_to_the_node_and_output_that_made_it() -> None:
     parts = torch.ones(2, requires_grad=True).unbind()
-    assert _autograd.edge(parts[1]) == (parts[0].grad_fn, 1)
+    assert _autograd.edge_by_use(parts[1]) == (parts[0].grad_fn, 1)
 
 
 def test_a_constant_and_an_unrecorded_view_have_no_edge() -> None:
@@ -66,7 +66,7 @@ def test_a_constant_and_an_unrecorded_view_have_no_edge() -> None:
     with torch.no_grad():
         view = leaf[:1]
     assert view.requires_grad
-    assert _autograd.edge(view) is _autograd.edge(torch.ones(2)) is None
+    assert _autograd.edge_by_use(view) is _autograd.edge_by_use(torch.ones(2)) is None
 
 
 def test_only_a_leaf_with_a_flag_of_its_own_has_an_accumulator() -> None:
@@ -117,7 +117,7 @@ def test_the_path_between_are_those_on_a_path_and_no_others() -> None:
 
 def test_nothing_is_between_a_tensor_and_itself_and_no_path_is_none() -> None:
     x, y = (torch.ones(2, requires_grad=True) for _ in "xy")
-    edge = _autograd.edge(x)
+    edge = _autograd.edge_by_use(x)
     assert edge is not None
     assert _autograd.path_between(x, x) == ({}, edge, edge)
     assert _autograd.path_between(x * 2, y) is None

@@ -170,7 +170,7 @@ def test_a_walk_to_a_leaf_finds_the_edge_that_leads_there() -> None:
     a = x.sin() * y
     nodes, edge = traversal.walk_to(y, recorded(a))
     assert list(nodes) == [recorded(a)]
-    assert edge == _autograd.edge(y)
+    assert edge == _autograd.edge_by_use(y)
     assert traversal.walk_to(leaf(2), recorded(a)) == ({}, None)
 
 

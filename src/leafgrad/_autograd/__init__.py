@@ -63,9 +63,8 @@ from leafgrad._autograd.node import (
     sequence_nr,
     sequence_nrs,
 )
-from leafgrad._autograd.node_calls import unseen_gradient
 from leafgrad._autograd.parameter_creation import watched_parameters
-from leafgrad._autograd.path import Path, edge, gradient_edge, has_accumulator, path_between
+from leafgrad._autograd.path import Path, edge_by_use, gradient_edge, has_accumulator, path_between
 from leafgrad._autograd.saved import (
     SavedFacts,
     keeps_detached,
@@ -98,4 +97,5 @@ from leafgrad._autograd.tensor import (
     without_wrappers,
 )
 from leafgrad._autograd.traversal import Edge, Wiring, grad_fn_name, numbered_output, survey, walk
+from leafgrad._autograd.unseen_backward import unseen_gradient
 from leafgrad._autograd.zero_gradients import gives_zeros, may_give_zeros

@@ -26,10 +26,11 @@ def gradient_edge(tensor: torch.Tensor) -> tuple[Node, int] | None:
     return None if leaf_node is None else (leaf_node, 0)
 
 
-def edge(tensor: torch.Tensor) -> Edge | None:
+def edge_by_use(tensor: torch.Tensor) -> Edge | None:
     """Return the node at which the tensor's gradient arrives, None where no gradient can.
 
-    Uses a leaf in the caller's thread: `gradient_edge` leaves no trace, at many times the cost.
+    For a leaf, this thread records a use of it: `gradient_edge` leaves no trace, at many times the
+    cost.
     """
     if (node := plain(tensor, "grad_fn")) is not None:
         return node, plain(tensor, "output_nr")
@@ -93,7 +94,7 @@ _grad_fn, _output_nr = reader("grad_fn"), reader("output_nr")
 def path_between(outputs: torch.Tensor, inputs: torch.Tensor) -> Path | None:
     """Return the nodes on every path from `outputs` to `inputs`, None where there is no path."""
     node = _grad_fn(outputs)
-    root = edge(outputs) if node is None else (node, _output_nr(outputs))
+    root = edge_by_use(outputs) if node is None else (node, _output_nr(outputs))
     if root is None:
         return None
     if outputs is inputs:

@@ -3,7 +3,9 @@
 PyTorch's own formulas record themselves, or complain where they cannot. The backward of a custom
 function may leave out a part and say nothing: the derivative then lacks a term, or has no graph
 at all, which looks just as the derivative of a linear function does. So the backward of each
-custom function on the way is run once more by itself, to see what it records.
+custom function on the way, which makes ``B(g, k)`` of a gradient g and the tensors k that it keeps,
+is run once more by itself, with g of ones that require grad: all is recorded where the graph of
+what it gives leads to every k.
 """
 
 from collections.abc import Collection, Iterable
@@ -20,12 +22,11 @@ WRITE_OUT = (
 _ONCE = "whose backward is marked @once_differentiable"
 
 
-def check_backwards_exist(path: Iterable[Node]) -> None:
+def check_backwards_exist(path: Collection[Node]) -> None:
     """Raise if something on `path` has no backward that can be run as often as is needed.
 
     What an operator without a backward gives looks like zeros.
     """
-    path = [*path]
     if any(map(_autograd.is_compiled, path)):
         raise RuntimeError(
             "outputs must come from the original module or function, not from one that "
@@ -98,7 +99,7 @@ def _missing_in_formula(node: Node) -> str | None:
 
 def _missing_in_view_write(node: Node) -> str | None:
     """Return what in a write into a view refuses to be differentiated again."""
-    edges = map(_autograd.edge, _autograd.backward_alone(node))
+    edges = map(_autograd.edge_by_use, _autograd.backward_alone(node))
     recorded = _autograd.walk(edge[0] for edge in edges if edge is not None)
     if any(map(_autograd.is_refusal, recorded)):
         return f"which hides a custom function {_ONCE}"
@@ -107,8 +108,8 @@ def _missing_in_view_write(node: Node) -> str | None:
 
 def _missing_in_custom_function(node: Node) -> str | None:
     """Return what the backward of a custom function fails to record, None where it records all."""
-    kept = {_autograd.edge(tensor) for tensor in _autograd.kept_tensors(node)}
-    starts = list(map(_autograd.edge, _autograd.backward_alone(node)))
+    kept = {_autograd.edge_by_use(tensor) for tensor in _autograd.kept_tensors(node)}
+    starts = list(map(_autograd.edge_by_use, _autograd.backward_alone(node)))
     used = _edges(starts, {*kept, *_autograd.next_functions(node)})
     if any(_autograd.is_refusal(user) for user, _ in used):
         return f"a custom function {_ONCE}"

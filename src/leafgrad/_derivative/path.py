@@ -1,7 +1,6 @@
 """How outputs hang on inputs: the path through the graph between them, or why there is none."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from weakref import ref
 
 from torch import Tensor
@@ -56,34 +55,26 @@ def _are_swapped(outputs: Tensor, inputs: Tensor) -> bool:
 _SWAPPED = "one leads the other way: pass the result first, then what it came from"
 
 
-@contextmanager
-def explain_swapped_arguments(outputs: Tensor, inputs: Tensor) -> Iterator[None]:
-    """Say so where shapes or orders do not fit since the result was given as `inputs`."""
-    try:
-        yield
-    except ValueError as error:
-        if outputs is not inputs and _are_swapped(outputs, inputs):
-            raise ValueError(f"outputs must depend on inputs, but {_SWAPPED} ({error})") from None
-        raise
+# These are called where an error is caught, as entering a context takes 1 % of a first derivative.
+def raise_if_swapped(error: ValueError, outputs: Tensor, inputs: Tensor) -> None:
+    """Raise another error where shapes or orders do not fit since the result is `inputs`."""
+    if outputs is not inputs and _are_swapped(outputs, inputs):
+        raise ValueError(f"outputs must depend on inputs, but {_SWAPPED} ({error})") from None
 
 
-@contextmanager
-def explain_freed_graph(nodes: Iterable[Node]) -> Iterator[None]:
-    """Name the node that was freed where PyTorch says that one was, and say what to do."""
-    try:
-        yield
-    except RuntimeError as error:
-        if _FREED not in str(error):
-            raise
-        node = next(filter(_is_freed, nodes), None)
-        if node is None:  # of another graph
-            raise
-        raise RuntimeError(
-            "outputs must have a graph that is not freed, but "
-            f"{_autograd.node_name(node)} in it is, as a backward() or "
-            "an autograd.grad() went through it before: pass retain_graph=True to that one, or "
-            f"compute outputs again (PyTorch says: {error})"
-        ) from error
+def raise_if_freed(error: RuntimeError, nodes: Iterable[Node]) -> None:
+    """Raise an error that names the node that was freed, where PyTorch says that one was."""
+    if _FREED not in str(error):
+        return
+    node = next(filter(_is_freed, nodes), None)
+    if node is None:  # of another graph
+        return
+    raise RuntimeError(
+        "outputs must have a graph that is not freed, but "
+        f"{_autograd.node_name(node)} in it is, as a backward() or "
+        "an autograd.grad() went through it before: pass retain_graph=True to that one, or "
+        f"compute outputs again (PyTorch says: {error})"
+    ) from error
 
 
 def _is_freed(node: Node) -> bool:

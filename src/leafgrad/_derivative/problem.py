@@ -16,10 +16,10 @@ from leafgrad._derivative.arguments import (
     read_axes,
 )
 from leafgrad._derivative.path import (
-    explain_freed_graph,
-    explain_swapped_arguments,
     find_path,
     note_constant,
+    raise_if_freed,
+    raise_if_swapped,
 )
 from leafgrad._derivative.reverse import Reverse, differentiate_once
 from leafgrad._derivative.taylor import Taylor, Unsupported
@@ -52,8 +52,11 @@ def parse_problem(
     if not isinstance(outputs, Tensor):
         outputs, inputs = evaluate(outputs, inputs)
     check_differentiable("outputs", outputs)
-    with explain_swapped_arguments(outputs, inputs):
+    try:
         axes = read_axes(outputs, inputs, by_column=by_column)
+    except ValueError as error:
+        raise_if_swapped(error, outputs, inputs)
+        raise
     return DerivativeProblem(
         outputs=outputs,
         inputs=inputs,
@@ -83,7 +86,7 @@ class DerivativeProblem(NamedTuple):
         path = self._path() if orders else None
         if path is None:
             return {index: self._zeros() for index in orders}
-        with explain_freed_graph(path.nodes):
+        try:
             taylor = self._taylor(path)
             if self._is_for_one_pass(orders) and taylor.proves_rows_apart():
                 return differentiate_once(
@@ -95,13 +98,16 @@ class DerivativeProblem(NamedTuple):
                 except Unsupported as error:
                     self._check_fallback(error)
             return self._reverse(orders, path)
+        except RuntimeError as error:
+            raise_if_freed(error, path.nodes)
+            raise
 
     def laplacian(self, dims: Sequence[int]) -> Tensor:
         """Return the sum of the second derivatives in the columns `dims`, shaped as `outputs`."""
         path = self._path()
         if path is None:
             return self._zeros()
-        with explain_freed_graph(path.nodes):
+        try:
             if self.method != "reverse":
                 try:
                     return self._taylor(path).laplacian(dims)
@@ -110,6 +116,9 @@ class DerivativeProblem(NamedTuple):
             columns = range(self.axes.columns)
             orders = [tuple(2 if column == dim else 0 for column in columns) for dim in dims]
             return sum(self._reverse(orders, path).values(), self.inputs.new_zeros(()))
+        except RuntimeError as error:
+            raise_if_freed(error, path.nodes)
+            raise
 
     def finish(self, result: Tensor) -> Tensor:
         """Return a result as the caller gets it: detached, or noted where it is a constant."""
