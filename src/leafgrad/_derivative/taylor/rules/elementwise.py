@@ -58,6 +58,7 @@ def _hyperbolic(x: Series) -> tuple[Series, Series]:
 
 
 def _exp2(step: Step, x: Series) -> Series:
+    """Return ``2**a (exp(h log(2)) - 1)``, of the shape of x."""
     return jets.exp_of(x.scaled(math.log(2))).scaled(step.tensor("result"))
 
 
