@@ -118,7 +118,7 @@ def _cure(function: object) -> str:
 
 
 def _checked(name: str, step: Step, given: Sequence[Series | None], found: object) -> Result:
-    """Return what a rule returned as a list of series, or raise where it does not fit."""
+    """Return what a rule returned as a series for each output, or raise where it does not fit."""
     results, outputs = found, step.results
     if found is None:
         raise TypeError(

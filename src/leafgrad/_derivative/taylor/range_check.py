@@ -28,11 +28,11 @@ class Look(NamedTuple):
     asked: Factorials
 
     def fits(self, found: Series, room: Room) -> bool:
-        """Return whether all coefficients are in the room, where outputs are numbers."""
+        """Return whether all of ``[K, *batch, *channels]`` is in the room, as `rows_that_fit`."""
         return self.fits_plainly(found, room) or bool(self.rows_that_fit(found, room).all())
 
     def fits_plainly(self, found: Series, room: Room) -> bool:
-        """Return whether all coefficients are in the room, in a fraction of the time."""
+        """Return whether all of ``[K, *batch, *channels]`` is in the room, in less time."""
         sizes = found.stack.detach().abs()
         lowest, highest = sizes.aminmax()
         if not highest.item() <= room.highest:

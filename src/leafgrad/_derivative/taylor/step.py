@@ -64,7 +64,7 @@ class Step(NamedTuple):
         return self.seen[name]
 
     def tensor(self, name: str) -> Tensor:
-        """Return a tensor that the node saved, with its graph."""
+        """Return a tensor ``[*shape]`` that the node saved, with its graph."""
         tensor: Tensor | None = self.seen.get(name)
         if tensor is None:
             look = _autograd.kept if self.is_in_backward else _autograd.kept_at_hand

@@ -18,14 +18,17 @@ def _sum(x: Series | None, y: Series | None, factor: Number) -> Series | None:
 
 
 def _add(step: Step, x: Series | None, y: Series | None = None) -> Series | None:
+    """Return ``x + alpha * y``, of the broadcast shape."""
     return _sum(x, y, step.saved("alpha"))
 
 
 def _subtract(step: Step, x: Series | None, y: Series | None = None) -> Series | None:
+    """Return ``x - alpha * y``, of the broadcast shape."""
     return _sum(x, y, -step.saved("alpha"))
 
 
 def _rsub(step: Step, x: Series | None, y: Series | None = None) -> Series | None:
+    """Return ``y - alpha * x``, of the broadcast shape."""
     return add(None if x is None else x.scaled(-step.saved("alpha")), y)
 
 
@@ -45,6 +48,7 @@ def product_of(step: Step, one: Factor, two: Factor) -> Series | None:
 
 
 def _multiply(step: Step, x: Series | None, y: Series | None) -> Series | None:
+    """Return ``x * y``, of the broadcast shape."""
     return product_of(step, ("self", x), ("other", y))
 
 
@@ -68,10 +72,12 @@ def _lerp(step: Step, start: Series | None, end: Series | None) -> Series | None
 
 
 def _divided_and_rounded(step: Step, x: Series | None, y: Series | None) -> Series | None:
+    """Return ``x / y``, of the broadcast shape, None where it is rounded, and so in steps."""
     return _divide(step, x, y) if step.saved("rounding_mode") is None else None
 
 
 def _divided_by_a_number_and_rounded(step: Step, x: Series) -> Series | None:
+    """Return ``x / y`` for a number y, of the shape of x, None where it is rounded."""
     return x.scaled(1 / step.saved("other")) if step.saved("rounding_mode") is None else None
 
 

@@ -29,7 +29,6 @@ from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 
 
 def _tan(step: Step, x: Series) -> Series:
-    # By sin(h) / (cos(h) - t sin(h)), in units of 1 + t**2.
     """Return ``(1 + t**2) sin(h) / (cos(h) - t sin(h))``, shape for shape, t = ``tan(a)``."""
     result = step.tensor("result")
     sine, cosine = jets.sin_cos_of(x)
@@ -58,6 +57,7 @@ def _hyperbolic(x: Series) -> tuple[Series, Series]:
 
 
 def _exp2(step: Step, x: Series) -> Series:
+    """Return ``2**a (exp(h log(2)) - 1)``, of the shape of x."""
     return jets.exp_of(x.scaled(math.log(2))).scaled(step.tensor("result"))
 
 
@@ -192,7 +192,6 @@ def _hypot(step: Step, x: Series | None, y: Series | None) -> Series | None:
 
 
 def _log_add_exp(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    # y + softplus(x - y), in which nothing overflows.
     """Return ``y + softplus(x - y)``, of the broadcast shape, in which nothing overflows."""
     one, two = step.jet("self", x), step.jet("other", y)
     are_gone = (one.value == two.value) & one.value.isinf()  # exponentials of zero, as masks make

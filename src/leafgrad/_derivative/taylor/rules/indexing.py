@@ -17,6 +17,7 @@ from leafgrad._derivative.taylor.unsupported import Unsupported
 
 
 def _indexed(step: Step, x: Series) -> Series:
+    """Return the places of one axis that an index of numbers holds, in the index's shape."""
     indices = step.saved("indices")
     dims = [n for n, index in enumerate(indices) if index is not None]
     if len(dims) > 1:
@@ -40,6 +41,7 @@ def _taken(step: Step, x: Series, dim: int, index: Tensor) -> Series:
 
 
 def _gathered(step: Step, x: Series) -> Series:
+    """Return the places of an axis that the index holds, one by one, in the index's shape."""
     return _gather(x, step.saved("dim"), step.tensor("index"))
 
 
@@ -55,10 +57,12 @@ def _gather(x: Series, dim: int, index: Tensor) -> Series:
 
 
 def _ordered(step: Step, x: Series) -> list[Series | None]:
+    """Return elements in the order along an axis that values have, and None for their places."""
     return [_gather(x, step.saved("dim"), step.tensor("indices")), None]
 
 
 def _extreme_along(step: Step, x: Series) -> list[Series | None]:
+    """Return the element of an axis that is largest or smallest, and None for its place."""
     dim, index = x.from_end(step.saved("dim")), step.tensor("indices")
     if step.saved("keepdim"):
         return [_gather(x, dim, index), None]

@@ -66,6 +66,7 @@ def _joined(parts: list[Tensor], dim: int) -> Tensor:
 
 
 def _matmul(step: Step, x: Series | None, y: Series | None) -> Series | None:
+    """Return the product of two matrices, ``[K, ..., a, c]``."""
     return _of(step, ("self", "mat2"), x, y)
 
 
@@ -105,6 +106,7 @@ def _added(names: tuple[str, str]) -> Propagate:
 
 
 def _matrix_times_vector(step: Step, x: Series | None, y: Series | None) -> Series | None:
+    """Return a matrix ``[a, b]`` times a vector ``[b]``, ``[K, a]``."""
     return _column(step, ("self", "vec"), x, y)
 
 

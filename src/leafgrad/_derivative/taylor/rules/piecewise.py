@@ -25,6 +25,7 @@ def _mask(keep: Callable[[Step], Tensor]) -> Propagate:
 
 
 def _clamp(step: Step, x: Series | None, *limits: Series | None) -> Series | None:
+    """Return x where its value lies within both limits, and 0 elsewhere, of the shape of x."""
     if x is None or any(limit is not None for limit in limits):
         raise Unsupported("its limits depend on inputs")
     low, high = step.saved("min"), step.saved("max")
@@ -54,10 +55,12 @@ def _inside(step: Step, low: float, high: float) -> Tensor:
 
 
 def _elu(step: Step, x: Series) -> Series | None:
+    """Return ``scale (x if x > 0 else alpha (exp(input_scale x) - 1))``, of the shape of x."""
     return _elu_with(step, x, step.saved("scale"), step.saved("input_scale"))
 
 
 def _celu(step: Step, x: Series) -> Series | None:
+    """Return ``x if x > 0 else alpha (exp(x / alpha) - 1)``, of the shape of x."""
     return _elu_with(step, x, 1, 1 / step.saved("alpha"))
 
 
@@ -95,17 +98,18 @@ def _extreme(sign: int) -> Propagate:
 
 
 def _masked_fill(step: Step, x: Series | None, fill: Series | None = None) -> Series | None:
+    """Return the fill, a number's series, where the mask ``[*shape]`` holds, and x elsewhere."""
     return where(step.tensor("mask"), fill, x)
 
 
 def _prelu(step: Step, x: Series | None, weight: Series | None) -> Series | None:
-    """Return x where it is positive, and else its product with the weight."""
+    """Return x where it is positive, and else its product with the weight, of the shape of x."""
     jet = step.jet("self", x)
     falling = multiply(jet, step.jet("weight", weight))
     return where(jet.value > 0, x, falling)
 
 
-def _straight(*_: Any) -> None:
+def _locally_constant(*_: Any) -> None:
     """Return no series at all, for a function in steps."""
 
 
@@ -153,12 +157,12 @@ RULES: dict[str, Rule] = {
     "MaskedFillBackward1": Rule(_masked_fill, rowwise=True),
     "MaximumBackward0": Rule(_extreme(1), rowwise=True),
     "MinimumBackward0": Rule(_extreme(-1), rowwise=True),
-    "FloorBackward0": Rule(_straight, rowwise=True),
-    "CeilBackward0": Rule(_straight, rowwise=True),
-    "RoundBackward0": Rule(_straight, rowwise=True),
-    "RoundBackward1": Rule(_straight, rowwise=True),
-    "TruncBackward0": Rule(_straight, rowwise=True),
-    "SignBackward0": Rule(_straight, rowwise=True),
+    "FloorBackward0": Rule(_locally_constant, rowwise=True),
+    "CeilBackward0": Rule(_locally_constant, rowwise=True),
+    "RoundBackward0": Rule(_locally_constant, rowwise=True),
+    "RoundBackward1": Rule(_locally_constant, rowwise=True),
+    "TruncBackward0": Rule(_locally_constant, rowwise=True),
+    "SignBackward0": Rule(_locally_constant, rowwise=True),
     "FracBackward0": Rule(lambda _, x: x, rowwise=True),
     "RemainderBackward0": Rule(_remainder, rowwise=True),
     "RemainderBackward1": Rule(_remainder, rowwise=True),

@@ -26,6 +26,7 @@ def _mean(x: Series, dims: Sequence[int], *, keepdim: bool = True) -> Series:
 
 
 def _mean_along(step: Step, x: Series) -> Series:
+    """Return the mean along the saved axes, which have size 1 then or are gone."""
     return _mean(x, step.dims(x), keepdim=step.saved("keepdim"))
 
 
@@ -53,6 +54,7 @@ def _norm_along(kind: str) -> Propagate:
 
 
 def _norm_of_all(step: Step, x: Series) -> Series:
+    """Return the root of the sum of squares along all axes, ``[K]``."""
     return _norm(step, x, "p", range(x.ndim), keepdim=False)
 
 
@@ -71,10 +73,12 @@ def _centred(value: Tensor, dims: Sequence[int]) -> Tensor:
 
 
 def _variance_and_mean(step: Step, x: Series) -> list[Series]:
+    """Return the variance and the mean along some axes."""
     return [_variance(step, x), _mean_along(step, x)]
 
 
 def _deviation(step: Step, x: Series) -> Series:
+    """Return the root of the variance along some axes, zero where this is zero."""
     result = step.tensor("result")
     is_flat = result == 0  # where PyTorch's formula gives zero
     return jet.sqrt_from(result.masked_fill(is_flat, 1), _variance(step, x)).masked(~is_flat)
@@ -84,11 +88,13 @@ def _deviation(step: Step, x: Series) -> Series:
 
 
 def _product_of_all(step: Step, x: Series) -> Series | None:
+    """Return the product of all elements, ``[K]``."""
     flat = x.viewed((math.prod(x.shape),))
     return _product(jet.Jet(step.tensor("self").reshape(-1), flat), -1)
 
 
 def _product_along(step: Step, x: Series) -> Series | None:
+    """Return the product along an axis, which has size 1 then or is gone."""
     dim, keepdim = x.from_end(step.saved("dim")), step.saved("keepdim")
     series = _product(step.jet("self", x), dim)
     if series is None or not keepdim:
@@ -111,6 +117,7 @@ def _place(number: int, dim: int, x: Series) -> Series:
 
 
 def _softmax(step: Step, x: Series) -> Series:
+    """Return the softmax along an axis, of the shape of x."""
     return softmax_from(step.tensor("result"), x, step.dims(x))
 
 
@@ -127,10 +134,12 @@ def softmax_from(result: Tensor, x: Series, dims: Sequence[int]) -> Series:
 
 
 def _log_softmax(step: Step, x: Series) -> Series:
+    """Return x minus the logarithm of the sum of exponentials along an axis, of the shape of x."""
     return x - _log_of_sum(x, step.tensor("result").exp(), step.dims(x), keepdim=True)
 
 
 def _log_sum_exp(step: Step, x: Series) -> Series:
+    """Return the logarithm of the sum of exponentials along axes, of size 1 then or gone."""
     dims, result = step.dims(x), step.tensor("result")
     alone = [1 if n - x.ndim in dims else size for n, size in enumerate(x.shape)]
     weights = (step.tensor("self") - result.reshape(alone)).exp()

@@ -30,10 +30,12 @@ def _within(change: Callable[[Tensor, int], Tensor], step: Step, x: Series) -> S
 
 
 def _viewed(step: Step, x: Series) -> Series:
+    """Return the elements, in the same order, in the shape of the result."""
     return x.viewed(step.shape)
 
 
 def _transposed(step: Step, x: Series) -> Series:
+    """Return x with two axes exchanged."""
     dims = list(range(x.ndim))
     one, two = step.saved("dim0"), step.saved("dim1")
     dims[one], dims[two] = dims[two], dims[one]
@@ -41,10 +43,12 @@ def _transposed(step: Step, x: Series) -> Series:
 
 
 def _expanded(step: Step, x: Series) -> Series:
+    """Return x broadcast to the shape of the result."""
     return x.broadcast(step.shape)
 
 
 def _repeated(step: Step, x: Series) -> Series:
+    """Return x repeated along its axes, and along others in front."""
     repeats = step.saved("repeats")
     wide = x.broadcast((*[1] * (len(repeats) - x.ndim), *x.shape))
     batch_axes.free(wide.axes, [dim for dim, count in enumerate(repeats) if count != 1])
@@ -55,6 +59,7 @@ def _repeated(step: Step, x: Series) -> Series:
 
 
 def _sliced(step: Step, x: Series) -> Series:
+    """Return every so many places of an axis between two of them."""
     dim = x.from_end(step.saved("dim"))
     if step.shape == x.shape:
         return x
@@ -65,20 +70,24 @@ def _sliced(step: Step, x: Series) -> Series:
 
 
 def _selected(step: Step, x: Series) -> Series:
+    """Return one place of an axis, which is gone then."""
     return x.selected(step.saved("dim"), step.saved("index"))
 
 
 def _unbound(step: Step, x: Series) -> list[Series]:
+    """Return each place of an axis, which is gone then."""
     dim = x.from_end(step.saved("dim"))
     return [x.selected(dim, place) for place in range(x.shape[dim])]
 
 
 def _split(step: Step, x: Series) -> list[Series]:
+    """Return parts of an axis of one size, but for the last."""
     dim, size = x.from_end(step.saved("dim")), step.saved("split_size")
     return _split_by(x, dim, [min(size, x.shape[dim] - n) for n in range(0, x.shape[dim], size)])
 
 
 def _split_with_sizes(step: Step, x: Series) -> list[Series]:
+    """Return parts of an axis of these sizes."""
     return _split_by(x, x.from_end(step.saved("dim")), step.saved("split_sizes"))
 
 
@@ -121,7 +130,7 @@ def _joined(step: Step, *parts: Series | None) -> Series:
 
 
 def _present(parts: Sequence[Series | None]) -> list[Series]:
-    """Return the parts that have a series."""
+    """Return the parts that have a series, each of its own shape."""
     return [part for part in parts if part is not None]
 
 
@@ -180,6 +189,7 @@ def _stacked(step: Step, *parts: Series | None) -> Series:
 
 
 def _summed(step: Step, x: Series) -> Series:
+    """Return the sum along the saved axes, which have size 1 then or are gone."""
     return x.summed(step.dims(x), keepdim=step.saved("keepdim"))
 
 
@@ -187,12 +197,14 @@ def _summed(step: Step, x: Series) -> Series:
 
 
 def _flipped(step: Step, x: Series) -> Series:
+    """Return x with some axes in reverse order, of the same shape."""
     dims = [x.from_end(dim) for dim in step.saved("dims")]
     batch_axes.free(x.axes, dims)
     return x.changed(x.full(*dims).flip(dims))
 
 
 def _rolled(step: Step, x: Series) -> Series:
+    """Return x rolled along some axes, or as one axis where none is given, of the same shape."""
     dims = [x.from_end(dim) for dim in step.saved("dims")] or list(range(-x.ndim, 0))
     batch_axes.free(x.axes, dims)
     if not step.saved("dims"):
@@ -207,6 +219,7 @@ def _triangle(take: Callable[[Tensor, int], Tensor]) -> Propagate:
 
 
 def _padded(step: Step, x: Series) -> Series:
+    """Return x with zeros beside it, along its last axes."""
     pad = step.saved("pad")
     dims = [-1 - number // 2 for number, size in enumerate(pad) if size]
     batch_axes.free(x.axes, dims)
@@ -215,10 +228,12 @@ def _padded(step: Step, x: Series) -> Series:
 
 
 def _copied(step: Step, x: Series) -> Series:
+    """Return x on the device of the result, in its dtype, of the same shape."""
     return x.changed(x.stack.to(step.results[0].device, step.wide(step.results[0].dtype)))
 
 
 def _same(_: Any, x: Series) -> Series:
+    """Return x, of the same shape."""
     return x
 
 
