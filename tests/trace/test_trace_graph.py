@@ -213,8 +213,8 @@ def nested(inmost: object, depth: int) -> object:
         lambda y: Outputs(None, hidden=(y,), cache=SimpleNamespace(keys=[])),
         lambda y: ModelOutput(logits=y, cache=object(), empty=()),
         lambda y: nested(y, 20_000),
-        lambda y: [None] * 100_000 + [y],
-        lambda y: [[y], [()] * 200_000],
+        lambda y: [None] * 20_000 + [y],
+        lambda y: [[y], [()] * 20_000],
     ],
     ids=["None", "numbers", "dataclass", "mapping", "deep", "wide", "many empty ones"],
 )
