@@ -39,6 +39,21 @@ def test_true_pages_end_with_status_0(folder: Path, capsys: pytest.CaptureFixtur
     assert total.startswith("1 page, 1 claim, 1 check: all true (")
 
 
+def test_who_has_pages_without_code_is_told_how_it_is_written(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "page.md").write_text("# A page\n\nIt says nothing.\n")
+    assert main(["verify", "page.md"]) == 0
+    _, hint, total = _told(capsys)
+    assert hint == (
+        "nothing is executed on 1 page: write code in ```{code-cell} python, "
+        "and a claim above it in :::{claim} topic/name"
+    )
+    assert total.startswith("1 page, 0 claims, 0 checks: all true (")
+    (folder / "page.md").write_text(":::{claim} a/b\nNothing is below it.\n:::\n")
+    assert main(["verify", "page.md"]) == 1
+
+
 def test_false_pages_end_with_status_1_and_every_red_line(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -130,6 +145,7 @@ KEYS = "blunt, docstrings, documents, faults, mutants, package, pages, preload, 
 ERRORS = {
     "missing": (["nowhere.md"], "", "a page or folder of pages must exist: nowhere.md does not"),
     "not-a-page": (["pyproject.toml"], "", "a page must be Markdown (.md), not pyproject.toml"),
+    "no-page": (["."], "", "there is no page in .: a page is Markdown (.md)"),
     "no-pages": ([], "", "there are no pages: name some, or set pages in [tool.claims]"),
     "unknown-key": (
         [],
@@ -162,9 +178,14 @@ ERRORS = {
         "versions in {table} needs package: the name of what they are versions of",
     ),
     "package-that-is-not-there": (
-        ["."],
+        ["page.md"],
         "[tool.claims]\npackage = 'no_such_package'\n",
-        "package in {table} must be installed: no_such_package: it is not",
+        "package in {table} must have a version: {missing} 'no_such_package'",
+    ),
+    "package-without-a-version": (
+        ["page.md"],
+        "[tool.claims]\npackage = 'this'\n",
+        "package in {table} must have a version: this has none",
     ),
     "no-titles": (
         [],
@@ -199,11 +220,14 @@ def test_what_cannot_be_verified_ends_with_status_2_and_one_line(
     paths: list[str], toml: str, error: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "pyproject.toml").write_text(toml)
+    if "page.md" in paths:
+        (folder / "page.md").write_text(TRUE)
     assert main(["verify", *paths]) == 2
     told = (
         error.replace("{folder}", str(folder))
         .replace("{table}", TABLE.splitlines()[0])
         .replace("{keys}", KEYS)
+        .replace("{missing}", "ModuleNotFoundError: No module named")
     )
     assert capsys.readouterr().err == f"error: {told}\n"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from sphinx_claims._config import Config, find_pages, read_config
 from sphinx_claims._github import annotations
 from sphinx_claims._judging.ledger import ledger_json
-from sphinx_claims._judging.report import excluded_line, page_line, red_lines, summary
+from sphinx_claims._judging.report import excluded_line, hint_line, page_line, red_lines, summary
 from sphinx_claims._judging.site import SiteVerdict, page_name, prove
 from sphinx_claims._judging.verdict import PageVerdict
 
@@ -24,6 +24,9 @@ def verify(paths: Sequence[Path], json: Path | None) -> bool:
     if json is not None:
         json.write_text("")  # whatever happens now, no older verdict is left
     config, files = asked(paths)
+    if not files:
+        names = ", ".join(map(str, paths))
+        raise ValueError(f"there is no page in {names}: a page is Markdown (.md)")
     site = prove(config, files, report=tell_page)
     tell_red(site, config)
     if json is not None:
@@ -31,7 +34,7 @@ def verify(paths: Sequence[Path], json: Path | None) -> bool:
     if not paths:
         beside = tuple(page_name(file, config.root) for file in config.beside())
         site = dataclasses.replace(site, excluded=beside)
-    if told := excluded_line(site):
+    for told in filter(None, (excluded_line(site), hint_line(site))):
         print(told)
     print(summary(site, time.monotonic() - start))
     return not site.problems

@@ -73,6 +73,15 @@ def excluded_line(site: SiteVerdict) -> str | None:
     return f"excluded, so nobody judges {_count(site.excluded, 'Markdown file')}: {names}"
 
 
+def hint_line(site: SiteVerdict) -> str | None:
+    """Return the line for whoever has pages on which nothing is executed yet; else None."""
+    if any(page.page.steps for page in site.pages):
+        return None
+    where = _count(site.pages, "page")
+    cells = "write code in ```{code-cell} python, and a claim above it in :::{claim} topic/name"
+    return f"nothing is executed on {where}: {cells}"
+
+
 def _id(claim: ClaimVerdict | None) -> str | None:
     return None if claim is None else claim.claim.id
 

@@ -129,8 +129,8 @@ def loaded(workers: Workers, config: Config) -> Release | None:
         return None
     outcome = workers.run(loaded_version, config.package, seconds=config.timeout)
     if not outcome.messages:
-        why = outcome.failure or "it is not"
-        raise RuntimeError(f"package in {TABLE} must be installed: {config.package}: {why}")
+        why = outcome.failure or f"{config.package} has none"
+        raise RuntimeError(f"package in {TABLE} must have a version: {why}")
     return Release(config.package, outcome.messages[0])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from docutils import nodes
-from sphinx.addnodes import pending_xref, start_of_file
+from sphinx.addnodes import start_of_file
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 from sphinx_claims._judging.anchors import anchor
@@ -81,10 +81,10 @@ class ShowVerdicts(SphinxPostTransform):
         return parts
 
     def _to_ledger(self, text: str, badge: nodes.Element) -> nodes.Node:
-        """Let a badge on a page lead to the ledger, if there is one; those there lead back."""
+        """Let a badge on a page lead to the ledger, if there is one, and not those there."""
         label = entry_label(*badge[_BADGE])
         ledger, _ = self.env.domains.standard_domain.anonlabels.get(label, (None, None))
-        if ledger is None or isinstance(badge.parent, (nodes.reference, pending_xref)):
+        if ledger is None or isinstance(badge.parent, nodes.term):
             return nodes.Text(text)
         place = self.app.builder.get_relative_uri(self.env.docname, ledger)
         return nodes.reference("", text, refuri=f"{place}#{label}", internal=True)

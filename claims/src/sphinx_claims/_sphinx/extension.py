@@ -15,7 +15,13 @@ from sphinx.util import logging
 
 from sphinx_claims._config import find_pages, read_config
 from sphinx_claims._github import annotations
-from sphinx_claims._judging.report import excluded_line, page_line, red_lines, summary
+from sphinx_claims._judging.report import (
+    excluded_line,
+    hint_line,
+    page_line,
+    red_lines,
+    summary,
+)
 from sphinx_claims._judging.site import page_name
 from sphinx_claims._page import Problem
 from sphinx_claims._reading.read import MYST_EXTENSIONS
@@ -33,6 +39,7 @@ from sphinx_claims._sphinx.publish import publish_ledger
 from sphinx_claims._sphinx.shown import changed_claims
 
 _log = logging.getLogger(__name__)
+_STATIC = Path(__file__).parent / "static"
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -42,6 +49,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     add_directives(app)
     app.add_post_transform(ShowVerdicts)
     app.connect("config-inited", _configure)
+    app.add_css_file("sphinx-claims.css")
     app.connect("env-get-outdated", _every_page)
     app.connect("env-before-read-docs", _judge)
     app.connect("source-read", _wait)
@@ -77,6 +85,8 @@ def read_notebook(text: str) -> NotebookNode:
 def _configure(_app: Sphinx, config: SphinxConfig) -> None:
     config.nb_execution_mode = "off"
     config.nb_custom_formats = {".md": [f"{__name__}.read_notebook", {}, False]}
+    config.exclude_patterns = [*config.exclude_patterns, "jupyter_execute"]  # MyST-NB's own
+    config.html_static_path = [str(_STATIC), *config.html_static_path]
     config.myst_enable_extensions = {*config.myst_enable_extensions, *MYST_EXTENSIONS}
 
 
@@ -153,7 +163,8 @@ def _tell(app: Sphinx, error: Exception | None) -> None:
     if error is not None:
         return
     build = current.get()
-    told = (summary(build.site, build.judging.seconds), excluded_line(build.site))
+    total = summary(build.site, build.judging.seconds)
+    told = (total, excluded_line(build.site), hint_line(build.site))
     for text in filter(None, told):
         _log.info(text)
     red = list(red_lines(build.site))

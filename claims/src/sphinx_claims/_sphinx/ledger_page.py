@@ -72,14 +72,12 @@ class LedgerDirective(SphinxDirective):
         facts += [] if ledger["mutants"] is None else [mutants_killed(claim["mutants"])]
         facts += elsewhere(claim, ledger["package"])
         facts += [_titled(source, ledger["documents"]) for source in claim["sources"]]
-        mark = nodes.inline(
-            "", "", badge(claim["page"], claim["id"]), nodes.Text(f" {claim['id']}")
-        )
-        link = _link(claim_anchor(claim["id"]), mark, self.env.docname)
+        mark = badge(claim["page"], claim["id"])
+        link = _link(claim_anchor(claim["id"]), claim["id"], self.env.docname)
         label = self._anchor(entry_label(claim["page"], claim["id"]))
         return nodes.definition_list_item(
             "",
-            nodes.term("", "", link, ids=[label]),
+            nodes.term("", "", mark, nodes.Text(" "), link, ids=[label]),
             nodes.definition(
                 "",
                 nodes.paragraph("", "", *sentence, *messages),
@@ -122,10 +120,9 @@ def _page_label(path: str) -> str:
     return anchor(f"ledger-{path}")
 
 
-def _link(label: str, text: str | nodes.Node, docname: str) -> nodes.Element:
-    shown = nodes.inline("", text) if isinstance(text, str) else text
+def _link(label: str, text: str, docname: str) -> nodes.Element:
     about = {"refdomain": "std", "reftype": "ref", "refexplicit": True}
-    return pending_xref("", shown, refdoc=docname, reftarget=label, **about)
+    return pending_xref("", nodes.inline("", text), refdoc=docname, reftarget=label, **about)
 
 
 def _titled(source: str, documents: Mapping[str, str]) -> str:
