@@ -22,6 +22,7 @@ class Config:
     docstrings: tuple[str, ...] = ()
     preload: tuple[str, ...] = ()
     package: str | None = None
+    processes: str | None = None
     timeout: float = 60.0
     documents: Mapping[str, str] = dataclasses.field(default_factory=dict)
     versions: str | None = None
@@ -142,6 +143,7 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "docstrings": ("a list of modules", _is_list),
     "preload": ("a list of modules", _is_list),
     "package": ("the name of a module, and no key of the ledger", _is_package),
+    "processes": ("fork or spawn", lambda value: value in ("fork", "spawn")),
     "timeout": (f"a number of seconds above 0 and below {_FOREVER:,.0f}", _is_time),
     "documents": ("a table of titles", _is_mapping),
     "versions": ("a folder", lambda value: isinstance(value, str)),

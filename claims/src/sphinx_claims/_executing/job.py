@@ -1,8 +1,17 @@
-"""What comes back from a job that ran in a process of its own."""
+"""A job in a process of its own: what it imports first, how it runs, and what comes back."""
 
 import dataclasses
+import importlib
+import os
 import signal
-from typing import Any
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NoReturn
+
+from sphinx_claims._executing.raised import described
+
+_ALWAYS = ("sphinx_claims._executing.execute", "IPython.core.formatters")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,6 +27,39 @@ class Outcome:
 
     messages: tuple[Any, ...]
     failure: str | None
+
+
+def import_all(preload: Iterable[str]) -> None:
+    """Import what every page needs and `preload`, and end the process where one cannot be."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for module in (*_ALWAYS, *preload):
+            try:
+                importlib.import_module(module)
+            except BaseException as error:  # noqa: BLE001 - whatever a module does, one line says it
+                sys.exit(f"every module to preload must be importable: {described(error)}")
+    sys.dont_write_bytecode = True
+
+
+def run_job(
+    send: Callable[[Any], None], function: Callable[..., Iterator[Any]], arguments: tuple[Any, ...]
+) -> NoReturn:
+    """Send what a job yields and how it ended, and end the process."""
+    itself, failure = os.getpid(), None
+    try:
+        for message in function(*arguments):
+            _send_as(itself, send, message)
+    except BaseException as error:  # noqa: BLE001 - the other end tells of it
+        failure = described(error)
+    _send_as(itself, send, JobEnd(failure))
+    os._exit(0)
+
+
+def _send_as(itself: int, send: Callable[[Any], None], message: Any) -> None:
+    """Send a message of the job `itself`: a process that it forked has nothing to say."""
+    if os.getpid() != itself:
+        os._exit(0)
+    send(message)
 
 
 def outcome(messages: tuple[Any, ...], code: int | None, seconds: float) -> Outcome:

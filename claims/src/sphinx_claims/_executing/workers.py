@@ -14,11 +14,11 @@ from typing import Any, Self
 
 from sphinx_claims._executing.job import Outcome, outcome
 
-_QUIET = {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
+QUIET = {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
 _LARGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 """Of memory, where Linux has them: there is less to copy for each process that is forked."""
 
-_STRICT = {
+STRICT = {
     "PYTHONHASHSEED": "",  # a page must not depend on the order of a set
     "PYTHONINSPECT": "",
     "PYTHONOPTIMIZE": "",  # which would strip the asserts
@@ -32,7 +32,7 @@ class Workers:
 
     def __init__(self, preload: Sequence[str]) -> None:
         if not hasattr(os, "fork"):
-            message = "pages are executed in forked processes: use Linux, macOS or WSL"
+            message = "no process can be forked here: let them be spawned"
             raise RuntimeError(message)
         self._control, theirs = socket.socketpair()
         for end in (self._control, theirs):
@@ -49,7 +49,7 @@ class Workers:
                 [sys.executable, *command],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                env={**_QUIET, **_LARGE_PAGES, **os.environ, **_STRICT},
+                env={**QUIET, **_LARGE_PAGES, **os.environ, **STRICT},
                 process_group=0,  # Ctrl-C is for this process: the others see it end
             )
         self._running: set[Connection] = set()

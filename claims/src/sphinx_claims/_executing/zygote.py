@@ -6,23 +6,19 @@ descriptors that arrive on the socket it forks a supervisor, which forks the pro
 
 import contextlib
 import gc
-import importlib
 import os
 import resource
 import signal
 import socket
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from threading import Thread
 from typing import Any, NoReturn
 
-from sphinx_claims._executing.job import JobEnd
-from sphinx_claims._executing.raised import described
+from sphinx_claims._executing.job import import_all, run_job
 
-_ALWAYS = ("sphinx_claims._executing.execute", "IPython.core.formatters")
 _LARGEST_FILE = 2**30
 
 
@@ -74,21 +70,7 @@ def _work(
     signal.signal(signal.SIGINT, signal.default_int_handler)
     resource.setrlimit(resource.RLIMIT_FSIZE, (_LARGEST_FILE, _LARGEST_FILE))
     gc.enable()
-    itself, failure = os.getpid(), None
-    try:
-        for message in function(*arguments):
-            _send_as(itself, messages, message)
-    except BaseException as error:  # noqa: BLE001 - the other end tells of it
-        failure = described(error)
-    _send_as(itself, messages, JobEnd(failure))
-    os._exit(0)
-
-
-def _send_as(itself: int, messages: Connection, message: Any) -> None:
-    """Send a message of the job `itself`: a process that it forked has nothing to say."""
-    if os.getpid() != itself:
-        os._exit(0)
-    messages.send(message)
+    run_job(messages.send, function, arguments)
 
 
 def _reap(options: int) -> None:
@@ -100,15 +82,8 @@ def _reap(options: int) -> None:
 def _main(descriptor: str, *preload: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.disable()  # a fifth of the time that it takes to import a large package
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for module in (*_ALWAYS, *preload):
-            try:
-                importlib.import_module(module)
-            except BaseException as error:  # noqa: BLE001 - whatever a module does, one line says it
-                sys.exit(f"every module to preload must be importable: {described(error)}")
+    import_all(preload)
     gc.freeze()
-    sys.dont_write_bytecode = True
     serve(socket.socket(fileno=int(descriptor)))
     os._exit(0)  # to take apart what was imported takes longer than to begin a page
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from sphinx_claims._config import Config
+from sphinx_claims._executing.processes import workers
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.anchors import claim_anchor
 from sphinx_claims._judging.site import SiteVerdict, page_name, prove_in, read_pages
@@ -31,7 +32,7 @@ class Prover(contextlib.ExitStack):
 
     @functools.cached_property
     def _workers(self) -> Workers:
-        return self.enter_context(Workers(self._config.preload))
+        return self.enter_context(workers(self._config.preload, self._config.processes))
 
     def read(self, files: Collection[Path], gone: Collection[Path] = ()) -> list[Page]:
         """Read pages, for the first time or again, and those that an id is free for again."""

@@ -13,6 +13,7 @@ from sphinx_claims._config import TABLE, Config
 from sphinx_claims._executing.docstrings import find_docstrings
 from sphinx_claims._executing.execute import execute_page
 from sphinx_claims._executing.package import loaded_version
+from sphinx_claims._executing.processes import workers as started
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.anchors import claim_anchor
 from sphinx_claims._judging.matrix import judged_nowhere, vanished
@@ -68,7 +69,7 @@ def prove(
     config: Config, files: Sequence[Path], report: Callable[[PageVerdict], None]
 ) -> SiteVerdict:
     """Execute and judge `files` and the docstrings of `config`; `report` each page when judged."""
-    with Workers(config.preload) as workers:
+    with started(config.preload, config.processes) as workers:
         return prove_in(workers, config, read_pages(files, config), report)
 
 

@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 
 from sphinx_claims._config import TABLE, Config
+from sphinx_claims._executing.processes import workers as started
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.site import judge_page, read_pages
 from sphinx_claims._mutating.mutate import mutate_page
@@ -47,13 +48,15 @@ def mutated_pages(
 
     All the while, `counted` is told how many mutants there were.
     """
+    if not hasattr(os, "fork"):
+        raise RuntimeError("mutants are forked processes: use Linux, macOS or WSL")
     if (file := _faults(config)) and not file.is_file():
         raise ValueError(f"faults in {TABLE} must be a file, and {config.faults} is none")
     pages = [page for page in read_pages(files, config) if page.claims]
     pages.sort(key=lambda page: len(page.steps), reverse=True)
     with (
         tempfile.NamedTemporaryFile() as tally,
-        Workers(config.preload) as workers,
+        started(config.preload, config.processes) as workers,
         ThreadPoolExecutor(os.cpu_count()) as pool,
     ):
         made = Path(tally.name)

@@ -10,7 +10,7 @@ from typing import Any
 from sphinx.errors import ConfigError
 
 from sphinx_claims._config import Config
-from sphinx_claims._executing.workers import Workers
+from sphinx_claims._executing.processes import workers
 from sphinx_claims._judging.site import SiteVerdict, judge_page, prove_in, read_pages
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._page import Page
@@ -22,7 +22,7 @@ class Judging:
     def __init__(self, config: Config, files: Sequence[Path]) -> None:
         self.seconds = 0.0
         self._site: Future[SiteVerdict] = Future()
-        self._workers = Workers(config.preload)
+        self._workers = workers(config.preload, config.processes)
         pages = read_pages(files, config)  # while the workers import what the pages need
         self._pages: dict[str, Future[PageVerdict]] = {page.path: Future() for page in pages}
         for page in pages:

@@ -1,0 +1,133 @@
+"""Run jobs where no process can be forked: each in a new one, which imports everything first.
+
+That is slower, and as right. It is started as `python -m sphinx_claims._executing.spawned`: the
+order comes on standard input, and what was standard output takes the messages, one pickle after
+the other. The first is None: everything is imported, and the time of the job begins.
+"""
+
+import contextlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from threading import Event, Timer
+from types import TracebackType
+from typing import IO, Any, NoReturn
+
+from sphinx_claims._executing.job import JobEnd, Outcome, import_all, outcome, run_job
+from sphinx_claims._executing.workers import QUIET, STRICT, Workers
+
+_COMMAND = (sys.executable, "-P", "-m", "sphinx_claims._executing.spawned")
+
+
+class SpawnedWorkers(Workers):
+    """A context in which jobs run, each in a process that imports `preload` before it begins."""
+
+    def __init__(self, preload: Sequence[str]) -> None:
+        self._preload = tuple(preload)
+        self._processes: set[subprocess.Popen[bytes]] = set()
+        self._is_stopped = False
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Kill what runs, in whatever threads, and begin nothing more."""
+        self._is_stopped = True
+        for process in tuple(self._processes):
+            _kill(process)
+
+    def run(self, job: Callable[..., Iterator[Any]], *arguments: Any, seconds: float) -> Outcome:
+        """Run `job(*arguments)` for at most `seconds`; return what it yielded until it ended."""
+        if self._is_stopped:
+            raise RuntimeError("nothing is executed any more: it was stopped")
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            _COMMAND,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**QUIET, **os.environ, **STRICT},
+            start_new_session=True,  # Ctrl-C is for this process
+        )
+        self._processes.add(process)
+        is_late = Event()
+        timer = Timer(seconds, _end_late, (process, is_late))
+        timer.daemon = True
+        try:
+            received = _answers(process, (self._preload, job, arguments), timer)
+            code = process.wait()
+        finally:
+            timer.cancel()
+            _kill(process)
+            self._processes.discard(process)
+        return outcome(received, None if is_late.is_set() else code, seconds)
+
+
+def _answers(
+    process: subprocess.Popen[bytes], order: tuple[Any, ...], timer: Timer
+) -> tuple[Any, ...]:
+    """Give a process its order; return its messages, and let `timer` run once it has begun."""
+    if process.stdin is None or process.stdout is None:
+        raise ValueError("a process must have both pipes")
+    with process.stdout as messages:
+        with contextlib.suppress(OSError), process.stdin as orders:
+            pickle.dump(order, orders)
+        ready = [*_received(messages, most=1)]
+        if not ready:
+            code = process.wait()
+            raise RuntimeError(f"the process that executes pages is gone (exit code {code})")
+        timer.start()
+        return tuple(_received(messages))
+
+
+def _received(messages: IO[bytes], most: int = sys.maxsize) -> Iterator[Any]:
+    """Yield messages, `most` of them, until the last one, or whatever a page puts on the line."""
+    for _ in range(most):
+        try:
+            message = pickle.load(messages)  # noqa: S301 - of our own process, as pages are
+        except Exception:  # noqa: BLE001 - that is its end
+            return
+        yield message
+        if isinstance(message, JobEnd):
+            return
+
+
+def _end_late(process: subprocess.Popen[bytes], is_late: Event) -> None:
+    if process.poll() is None:
+        is_late.set()
+    _kill(process)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and, where there are groups of them, all that it has started."""
+    if hasattr(os, "killpg"):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+
+
+def _main() -> NoReturn:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    preload, function, arguments = pickle.load(sys.stdin.buffer)  # noqa: S301 - from our own process
+    messages = os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 0)
+    os.dup2(nothing, 1)
+
+    def send(message: Any) -> None:
+        pickle.dump(message, messages)
+        messages.flush()
+
+    import_all(preload)
+    send(None)
+    run_job(send, function, arguments)
+
+
+if __name__ == "__main__":
+    _main()
