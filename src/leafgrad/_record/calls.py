@@ -154,6 +154,7 @@ class CallRecorder(TorchFunctionMode):
     def _call_that_may_write(
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None
     ) -> Any:
+        """Let a call go on that may write into its arguments, and note what it wrote."""
         before = _versions(args, kwargs)
         if name_of(func) == "detach_":
             self._observe_cuts(func, args, kwargs, args)

@@ -44,8 +44,8 @@ class Log:
         uses: Which leaves were used.
         passes: The backward passes that made nodes.
         values: What operations made, by the number of the node and of the output.
-        given: Of each call that made what is not finite, though nothing such came to it from
-            another node, the numbers that its nodes got, and what else it was given.
+        given: The calls that made what is not finite, though no other node handed them such: the
+            numbers that their nodes got, and which other arguments were not finite.
         next_number: The first number that is not accounted for yet.
         sources_by_place: The places that were read already, by the identity of their code.
         max_entries: How many entries of a kind there may be before some are forgotten.

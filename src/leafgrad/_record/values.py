@@ -50,10 +50,10 @@ class ValueRecorder(TorchFunctionMode):
     def _note_given(
         self, start: int, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
-        """Note what else than the results of other calls brought in what is not finite.
+        """Note the arguments that are not finite, unless a call that was recorded made one so.
 
-        A result that was finite when it was made has been written into since, out of sight. What
-        the call itself has written into is none of what it was given.
+        They are leaves, or results that were finite when they were made and have been written into
+        since, out of sight. What the call itself has written into is not one of its arguments.
         """
         given: dict[int, Given] = {}
         for argument, tensor in _arguments(func, args, kwargs):

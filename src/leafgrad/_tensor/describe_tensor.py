@@ -114,6 +114,6 @@ def _facts(tensor: torch.Tensor, name: str | None, role: TensorRole) -> TensorDe
         is_inference=_autograd.plain(tensor, "is_inference")(),
         wrapped=_autograd.functorch_wrapper(tensor),
         role=role,
-        will_accumulate_grad=role in {TensorRole.LEAF, TensorRole.RETAINED},
+        will_accumulate_grad=role is TensorRole.LEAF or role is TensorRole.RETAINED,
         why=(),
     )

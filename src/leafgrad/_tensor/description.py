@@ -7,7 +7,8 @@ from enum import StrEnum
 import torch
 
 from leafgrad._display.card import Card
-from leafgrad._display.jsonable import json_types
+from leafgrad._display.jsonable import fields_as_json
+from leafgrad._display.units import shape_text, torch_name
 
 
 class TensorRole(StrEnum):
@@ -115,8 +116,7 @@ class TensorDescription:
             >>> facts["shape"], facts["dtype"], facts["role"]
             ([2, 3], 'float32', 'constant')
         """
-        facts: dict[str, object] = json_types(self)
-        return facts
+        return fields_as_json(self)
 
 
 def _card(description: TensorDescription) -> Card:
@@ -144,9 +144,9 @@ GRAD = {
 
 def _traits(description: TensorDescription) -> Iterator[str]:
     """Yield what the tensor is: data type, shape, device, then only what is out of the ordinary."""
-    layout = json_types(description.layout)
-    yield json_types(description.dtype)
-    yield _shape(description.shape)
+    shape, layout = description.shape, torch_name(description.layout)
+    yield torch_name(description.dtype)
+    yield "no shape yet" if shape is None else f"shape {shape_text(shape)}"
     yield str(description.device)
     if layout != "strided":
         yield layout
@@ -158,13 +158,6 @@ def _traits(description: TensorDescription) -> Iterator[str]:
         yield "inference"
     if description.wrapped is not None:
         yield f"torch.func: {description.wrapped}"
-
-
-def _shape(shape: tuple[int | str, ...] | None) -> str:
-    if shape is None:
-        return "no shape yet"
-    sizes = ", ".join(map(str, shape))
-    return f"shape ({sizes},)" if len(shape) == 1 else f"shape ({sizes})"
 
 
 def _grad_fn(description: TensorDescription) -> str:
