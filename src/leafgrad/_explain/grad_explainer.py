@@ -9,6 +9,7 @@ from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import Output, gradient_edges
+from leafgrad._display.units import torch_name
 from leafgrad._explain import sentences
 from leafgrad._explain.explanation import CAUSE_OF_CUT, GradCause, GradExplanation
 from leafgrad._explain.gradient_flow import Arrival, GradientFlow
@@ -194,7 +195,7 @@ class GradExplainer:
         withholding = [*self.flow.unseen.values(), *self.flow.stopping, ""]
         return {
             "grad_fn": str(facts.grad_fn),
-            "dtype": str(facts.dtype).removeprefix("torch."),
+            "dtype": torch_name(facts.dtype),
             "node": arrival.doubt or arrival.zero or withholding[0],
             "use": "" if use is None else f"{use.operation} in {source_at(use.place)}",
         }

@@ -7,7 +7,7 @@ from enum import StrEnum
 import torch
 
 from leafgrad._display.card import Card
-from leafgrad._display.jsonable import json_types
+from leafgrad._display.jsonable import fields_as_json, json_types
 
 
 class TensorRole(StrEnum):
@@ -115,8 +115,7 @@ class TensorDescription:
             >>> facts["shape"], facts["dtype"], facts["role"]
             ([2, 3], 'float32', 'constant')
         """
-        facts: dict[str, object] = json_types(self)
-        return facts
+        return fields_as_json(self)
 
 
 def _card(description: TensorDescription) -> Card:
