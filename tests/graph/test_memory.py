@@ -356,3 +356,12 @@ def test_the_dict_holds_json_types_only() -> None:
     assert json.loads(json.dumps(data)) == data
     assert data["storages"][0]["saved"][0]["dtype"] == "float32"
     assert data["devices"][0]["name"] == "cpu"
+
+
+def test_the_start_of_a_long_name_is_left_out() -> None:
+    path = "the_encoder_of_the_model_that_translates"
+    layer = torch.nn.Linear(2, 2)
+    graph = trace_graph(layer(torch.ones(1, 2)), names={path: layer})
+    lines = str(graph.memory).splitlines()
+    (line,) = [line for line in lines if line.startswith("  largest modules")]
+    assert line.split()[-1] == f"...{path[-33:]}"
