@@ -1,6 +1,8 @@
 """What every test stands on."""
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import coverage
 import hypothesis
@@ -8,6 +10,11 @@ import pytest
 import torch
 
 collect_ignore = ["docs/_build", "docs/_extensions", "docs/conf.py"]  # of docs, the pages are tests
+
+MEASURING = Path(__file__).parent / "tests" / "measuring"
+if coverage.Coverage.current() is not None:  # for the processes that tests start
+    paths = (str(MEASURING), os.environ.get("PYTHONPATH", ""))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
 
 hypothesis.settings.register_profile("leafgrad", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("leafgrad")

@@ -17,11 +17,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 SPHINX = [sys.executable, "-m", "sphinx", "-q", "-E", "-a", "--jobs=1"]
-PROVER = [sys.executable, "-m", "leafgrad.claims"]
+PROVER = [sys.executable, "-m", "sphinx_claims"]
 USUAL = "MyST-NB, force mode"
 NOTEBOOK = "---\nfile_format: mystnb\nkernelspec:\n  name: python3\n---\n\n"
 PLAIN_SETTINGS = """
-extensions.remove("leafgrad.claims")
+extensions.remove("sphinx_claims")
 extensions.append("myst_nb")
 nb_execution_mode = "{mode}"
 nb_execution_allow_errors = True  # one page writes a page of its own kind
@@ -34,7 +34,7 @@ PLAIN = {
     r"\{(claim|value)\}(`[^`]+`)": r"\2",
     r"^```\{claims-(ledger|total)\}\n(.*\n)*?```$": "",
 }
-"""What only leafgrad.claims reads, and what says it to MyST-NB."""
+"""What only sphinx_claims reads, and what says it to MyST-NB."""
 
 CLAIM = """
 :::{{claim}} {1}/gradient-{0}
@@ -68,8 +68,8 @@ def main() -> None:
 def small_site(folder: Path, pages: int, cells: int) -> Path:
     """Write pages of one import and some gradients each."""
     folder.mkdir()
-    (folder / "conf.py").write_text('extensions = ["leafgrad.claims"]\n')
-    (folder / "pyproject.toml").write_text("[tool.leafgrad.claims]\npages = ['.']\n")
+    (folder / "conf.py").write_text('extensions = ["sphinx_claims"]\n')
+    (folder / "pyproject.toml").write_text("[tool.claims]\npages = ['.']\n")
     names = ["index", *(f"page{number}" for number in range(1, pages))]
     toctree = "\n```{toctree}\n" + "\n".join(names[1:]) + "\n```\n"
     for name in names:
@@ -100,9 +100,9 @@ def commands(docs: Path, folder: Path) -> dict[str, list[str]]:
     return {
         USUAL: [*SPHINX, str(plain), f"{folder}/usual"],
         "Sphinx, nothing executed": [*SPHINX, str(off), f"{folder}/floor"],
-        "leafgrad.claims, the whole site": [*SPHINX, str(docs), f"{folder}/site"],
-        "leafgrad.claims, the verdict alone": [*PROVER, "verify", str(docs)],
-        "leafgrad.claims, all mutants": [*PROVER, "mutate", str(docs)],
+        "sphinx_claims, the whole site": [*SPHINX, str(docs), f"{folder}/site"],
+        "sphinx_claims, the verdict alone": [*PROVER, "verify", str(docs)],
+        "sphinx_claims, all mutants": [*PROVER, "mutate", str(docs)],
     }
 
 

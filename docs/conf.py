@@ -18,7 +18,7 @@ version = release = installed_version("leafgrad")
 language = "en"
 
 extensions = [
-    "leafgrad.claims",  # executes and judges every page; sets up myst_nb
+    "sphinx_claims",  # executes and judges every page; sets up myst_nb
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.intersphinx",

@@ -16,7 +16,8 @@ from leafgrad._record.cut import Cut, CutKind
 from leafgrad._record.record import Recording, record
 from leafgrad._steps.step import Step
 from leafgrad._steps.steps import BackwardSteps
-from leafgrad._tensor.describe_tensor import TensorDescription, TensorRole, describe_tensor
+from leafgrad._tensor.describe_tensor import describe_tensor
+from leafgrad._tensor.description import TensorDescription, TensorRole
 from leafgrad._trace.graph_trace import GraphTrace
 from leafgrad._trace.trace_graph import trace_graph
 

@@ -43,3 +43,18 @@ def test_what_is_freed_has_no_name_any_more() -> None:
     y = compiled(torch.exp, leaf(2))
     y.sum().backward()
     assert [slot[:2] for slot in _autograd.saved_slots(y.grad_fn)] == [("saved_tensors", "freed")]
+
+
+# The compiler hides this warning of its own, but not where warnings are errors.
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+def test_what_leaves_compiled_code_runs_as_it_is_written() -> None:
+    def graph_name(x: torch.Tensor) -> str | None:
+        return _autograd.grad_fn_name(x.sin())
+
+    outside = _autograd.outside_compiled_code(graph_name)
+
+    def step(x: torch.Tensor) -> tuple[torch.Tensor, str | None]:
+        return x.cos(), outside(x)
+
+    y, name = compiled(step, leaf(2))
+    assert (_autograd.grad_fn_name(y), name) == ("CompiledFunctionBackward", "SinBackward0")

@@ -143,3 +143,11 @@ def test_one_pass_gives_what_grad_gives_and_frees_nothing(
 def test_one_pass_gives_nothing_where_nothing_arrives() -> None:
     x, y = leaf(2.0), leaf(3.0)
     assert _autograd.gradient_of_all(x * 2, y, create_graph=False) is None
+
+
+def test_a_backward_is_known_to_run_from_within_it() -> None:
+    seen = []
+    x = leaf(2.0)
+    x.register_hook(lambda _: seen.append(_autograd.is_backward_running()))
+    x.sum().backward()
+    assert (seen, _autograd.is_backward_running()) == ([True], False)

@@ -181,3 +181,67 @@ def test_where_operations_are_intercepted_is_told() -> None:
         look(x)
     look(x)
     assert seen == [False, True, True, False]
+
+
+def holding(*values: float) -> torch.Tensor:
+    return torch.tensor(values, requires_grad=True)
+
+
+def results(node: Any) -> list[tuple[str, int, list[float]]]:
+    found = _autograd.results_in_slots(node)
+    return [(_autograd.node_name(maker), nr, tensor.tolist()) for maker, nr, tensor in found]
+
+
+def test_a_slot_shows_the_result_of_another_node() -> None:
+    doubled = holding(1.0) * 2.0
+    assert results(doubled.sin().grad_fn) == [("MulBackward0", 0, [2.0])]
+
+
+def test_a_slot_shows_the_nodes_own_result() -> None:
+    assert results(holding(0.0).exp().grad_fn) == [("ExpBackward0", 0, [1.0])]
+
+
+def test_a_slot_with_a_leaf_or_a_constant_shows_no_result() -> None:
+    assert results((holding(1.0) * torch.tensor([2.0])).grad_fn) == []
+
+
+def test_what_was_written_into_is_no_result_any_more() -> None:
+    doubled = holding(1.0) * 2.0
+    sine = doubled.sin()
+    doubled.add_(1.0)
+    assert results(sine.grad_fn) == []
+
+
+def test_a_freed_slot_shows_nothing() -> None:
+    y = holding(0.0).exp()
+    y.sum().backward()
+    assert results(y.grad_fn) == []
+
+
+def test_what_a_hook_packed_is_left_packed() -> None:
+    unpacked: list[Any] = []
+    unpack: Any = unpacked.append
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, unpack):
+        y = (holding(0.0) * 2.0).exp()
+    assert results(y.grad_fn) == []
+    assert unpacked == []
+
+
+class Square(torch.autograd.Function):
+    """Saves its input and a result."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        y = x * x
+        ctx.save_for_backward(x, y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+        x: torch.Tensor = ctx.saved_tensors[0]
+        return 2 * x * gradient
+
+
+def test_a_custom_function_shows_the_results_of_others() -> None:
+    y: Any = Square.apply(holding(1.0) * 3.0)  # type: ignore[no-untyped-call]
+    assert results(y.grad_fn) == [("MulBackward0", 0, [3.0])]

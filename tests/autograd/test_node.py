@@ -1,6 +1,7 @@
 """One test a fact about what a node of the graph is."""
 
 import sys
+import threading
 import warnings
 import weakref
 from typing import Any
@@ -170,3 +171,52 @@ def test_the_leaves_of_many_nodes_are_known_by_their_places() -> None:
 def test_a_node_knows_the_custom_function_that_made_it() -> None:
     assert _autograd.forward_class(recorded(outcome_of(Doubled, leaf(2)))) is Doubled
     assert _autograd.forward_class(recorded(leaf(2) * 2)) is None
+
+
+def test_nodes_are_numbered_as_they_are_made_and_asking_takes_no_number() -> None:
+    x = leaf(2)
+    number = _autograd.next_sequence_nr()
+    assert _autograd.next_sequence_nr() == number
+    first, second = x.sin(), x.cos()
+    assert _autograd.sequence_nr(recorded(first)) == number
+    assert _autograd.sequence_nr(recorded(second)) == number + 1
+
+
+def test_many_nodes_give_the_numbers_that_each_of_them_gives() -> None:
+    nodes, wiring = _autograd.survey([recorded(leaf(2).sin().cos())])
+    numbers = _autograd.sequence_nrs(wiring.sequence_nrs)
+    assert numbers == [*map(_autograd.sequence_nr, nodes)]
+    assert numbers[-1] is None
+
+
+def test_a_leaf_has_no_number() -> None:
+    assert _autograd.sequence_nr(torch.autograd.graph.get_gradient_edge(leaf(2)).node) is None
+
+
+def test_each_thread_counts_for_itself() -> None:
+    leaf(2).sin()
+    numbers: list[int] = []
+    thread = threading.Thread(target=lambda: numbers.append(_autograd.next_sequence_nr()))
+    thread.start()
+    thread.join()
+    assert numbers == [0]
+
+
+class Numbered(torch.autograd.Function):
+    seen: int
+
+    @staticmethod
+    def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
+        Numbered.seen = _autograd.next_sequence_nr()
+        return 2 * x
+
+    @staticmethod
+    def backward(_: Any, *gradients: Any) -> Any:
+        return 2 * gradients[0]
+
+
+def test_a_custom_function_has_its_number_before_its_forward_runs() -> None:
+    function: Any = Numbered
+    result = function.apply(leaf(2))
+    node = recorded(result)
+    assert _autograd.sequence_nr(node) == Numbered.seen - 1 == _autograd.next_sequence_nr() - 1

@@ -9,6 +9,8 @@ import pytest
 import torch
 
 from leafgrad import _autograd
+from leafgrad._autograd.saved import Slot
+from leafgrad._autograd.tensor import facts
 
 # From 2.12 on; before, a node answers for all slots of an attribute at once.
 EACH_SLOT_CAN_BE_ASKED = hasattr(torch._C._autograd.SavedTensor, "unpack")
@@ -369,10 +371,10 @@ def results_of_all_kinds() -> list[torch.Tensor]:
     return results + freed
 
 
-def told_one_by_one(slot: _autograd.Slot) -> _autograd.SavedFacts:
+def told_one_by_one(slot: Slot) -> _autograd.SavedFacts:
     if slot.tensor is None:
         return _autograd.SavedFacts(slot.name, slot.state)
-    _, (shape, dtype, device, nbytes, is_own) = _autograd.facts(slot.tensor)
+    _, (shape, dtype, device, nbytes, is_own) = facts(slot.tensor)
     if slot.state == "packed":
         shape = dtype = None
     seen = shape, dtype, device, nbytes, is_own

@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pytest
@@ -14,6 +15,8 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 
 from leafgrad import _autograd
+from leafgrad._autograd.tensor import facts, inner_tensors, is_parameter_or_view
+from tests.trace.test_trace_graph import Wrapped
 
 
 class Watching(torch.Tensor):
@@ -114,7 +117,7 @@ def test_a_view_knows_its_base() -> None:
 def test_a_view_of_a_parameter_is_told_from_other_tensors() -> None:
     weight = torch.nn.Parameter(torch.ones(2, 3), requires_grad=False)
     tensors = [weight, weight.t(), weight.detach(), torch.ones(2)]
-    assert [_autograd.is_parameter_or_view(t) for t in tensors] == [True, True, False, False]
+    assert [is_parameter_or_view(t) for t in tensors] == [True, True, False, False]
 
 
 class Marked(torch.Tensor):
@@ -129,10 +132,10 @@ def test_the_facts_of_a_tensor_are_those_that_are_told_one_by_one() -> None:
     tensors = [weight, weight.t(), weight.detach(), plain, plain[0], strided]
     for one in (*tensors, plain.to_sparse(), *(tensor.as_subclass(Marked) for tensor in tensors)):
         identity, nbytes = _autograd.storage(one) or (None, None)
-        is_own = _autograd.is_parameter_or_view(one)
+        is_own = is_parameter_or_view(one)
         told = _autograd.shape(one), one.dtype, one.device, nbytes
-        assert _autograd.facts(one) == (identity, (*told, is_own))
-        assert _autograd.facts(one, {identity}) == (identity, (*told, True))
+        assert facts(one) == (identity, (*told, is_own))
+        assert facts(one, {identity}) == (identity, (*told, True))
 
 
 def test_the_version_counts_writes_and_an_inference_tensor_has_none() -> None:
@@ -170,16 +173,30 @@ def test_a_nested_tensor_has_a_ragged_size(layout: torch.layout) -> None:
     assert _autograd.shape(nested) == (2, "ragged", 3)
 
 
-def test_a_symbolic_size_is_read_as_its_symbol_and_not_settled() -> None:
-    environment = ShapeEnv()
+def symbolic(environment: ShapeEnv) -> torch.Tensor:
     sizes = [DimDynamic.DYNAMIC, DimDynamic.STATIC]
-    tensor = FakeTensorMode(shape_env=environment).from_tensor(
+    return FakeTensorMode(shape_env=environment).from_tensor(
         torch.ones(5, 3), symbolic_context=StatelessSymbolicContext(dynamic_sizes=sizes)
     )
+
+
+def test_a_symbolic_size_is_read_as_its_symbol_and_not_settled() -> None:
+    environment = ShapeEnv()
+    tensor = symbolic(environment)
     symbol, columns = _autograd.shape(tensor) or ()
     assert isinstance(symbol, str)
     assert re.fullmatch(r"s\d+", symbol)
     assert columns == 3
+    assert environment.guards == []
+
+
+def test_symbolic_bytes_are_no_number_and_not_settled() -> None:
+    environment = ShapeEnv()
+    y = symbolic(environment).requires_grad_().sin()
+    _, (*_, nbytes, _) = facts(y)
+    assert nbytes is None
+    _, _, (told,), _ = _autograd.saved_facts([_autograd.gradient_edge(y)[0]], ())  # type: ignore[index]
+    assert told[:2] == ("self", "live")
     assert environment.guards == []
 
 
@@ -254,3 +271,88 @@ def test_the_modes_that_see_calls_are_counted(watching_mode: Any) -> None:
     with watching_mode:
         inside = _autograd.function_modes()
     assert (before, inside) == (0, 1)
+
+
+def test_what_a_tensor_wraps_is_shown_if_it_tells() -> None:
+    ragged = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+    wrapped = dict(inner_tensors(ragged) or [])
+    assert {"._values", "._offsets"} <= wrapped.keys()
+    assert wrapped["._values"].shape == (5,)
+    assert inner_tensors(Wrapped.around(torch.ones(2))) == []
+    others = [torch.ones(2), torch.nn.Parameter(torch.ones(2)), torch.eye(2).to_sparse()]
+    with torch._subclasses.FakeTensorMode():
+        others.append(torch.ones(2))
+    assert [inner_tensors(other) for other in others] == [None] * 4
+
+
+def wrappers_seen(transform: Callable[..., Any]) -> list[str | None]:
+    """Name the wrapper of the argument inside a transform, and of the tensor in that, and so on."""
+    seen: list[str | None] = []
+
+    def look(tensor: torch.Tensor) -> torch.Tensor:
+        inside = tensor
+        while seen[-1:] != [None]:
+            seen.append(_autograd.functorch_wrapper(inside))
+            inside = _autograd.unwrapped(inside) if seen[-1] else inside
+        return tensor.sum()
+
+    transform(look)(leaf(2, 2))
+    return seen
+
+
+def pushed_forward(look: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda tensor: torch.func.jvp(look, (tensor,), (tensor,))
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.parametrize(
+    ("transform", "wrappers"),
+    [
+        (lambda look: look, [None]),
+        (torch.vmap, ["vmap, level 1", None]),
+        (torch.func.grad, ["grad, level 1", None]),
+        (pushed_forward, ["jvp, level 1", None]),
+        (torch.func.functionalize, ["functionalize, level 1", None]),
+        (lambda look: torch.vmap(torch.func.grad(look)), ["grad, level 2", "vmap, level 1", None]),
+    ],
+    ids=["none", "vmap", "grad", "jvp", "functionalize", "grad in vmap"],
+)
+def test_a_wrapper_tells_its_transform_and_level(
+    transform: Callable[..., Any], wrappers: list[str | None]
+) -> None:
+    assert wrappers_seen(transform) == wrappers
+
+
+@pytest.mark.parametrize("transform", [torch.vmap, torch.func.grad])
+def test_a_wrapper_that_outlives_its_transform_is_told_apart(
+    transform: Callable[..., Any],
+) -> None:
+    kept: list[torch.Tensor] = []
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept.append(tensor * 1)
+        return tensor.sum()
+
+    transform(keep)(leaf(2))
+    assert _autograd.functorch_wrapper(kept[0]) == "ended"
+
+
+def test_a_batch_of_gradients_is_told_whoever_sends_it() -> None:
+    seen = []
+
+    class Look(torch.autograd.Function):
+        @staticmethod
+        def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
+            return x.clone()
+
+        @staticmethod
+        def backward(_: Any, *gradients: Any) -> Any:
+            seen.append(_autograd.is_batch(gradients[0]))
+            return gradients[0]
+
+    x, units = leaf(2), torch.eye(2)
+    y: Any = Look.apply(x)  # type: ignore[no-untyped-call]
+    torch.autograd.grad(y, x, units[0], retain_graph=True)
+    torch.autograd.grad(y, x, units, is_grads_batched=True, retain_graph=True)
+    torch.func.vmap(lambda unit: torch.autograd.grad(y, x, unit, retain_graph=True))(units)
+    assert seen == [False, True, True]

@@ -181,3 +181,29 @@ def test_a_walk_to_an_edge_marks_a_deep_graph_as_well() -> None:
     nodes: Any = traversal.walk_to((recorded(start), 0), recorded(x))[0]
     assert len(nodes) == 3 * traversal._LONGEST_FALL
     assert [mark for node in nodes for mark in node.metadata] == [traversal._KEPT] * 3
+
+
+def holding(*values: float) -> torch.Tensor:
+    return torch.tensor(values, requires_grad=True)
+
+
+def test_a_result_is_placed_by_the_number_of_its_node_and_by_its_output() -> None:
+    x = holding(1.0, 2.0)
+    one, other = x.unbind()
+    first, second = _autograd.numbered_output(one), _autograd.numbered_output(other)
+    assert first is not None
+    assert second == (first[0], 1)
+    assert first[1] == 0
+
+
+def test_what_no_operation_made_has_no_place() -> None:
+    x = holding(1.0)
+    assert _autograd.numbered_output(x) is None
+    assert _autograd.numbered_output(torch.ones(1)) is None
+
+
+def test_a_view_that_pytorch_refuses_to_place_has_no_place() -> None:
+    x = holding(1.0, 2.0).exp()
+    one, _ = x.unbind()
+    x.mul_(2.0)
+    assert _autograd.numbered_output(one) is None

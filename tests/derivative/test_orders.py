@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leafgrad._derivative.axes import Axes
-from leafgrad._derivative.orders import MOST_DERIVATIVES, MultiIndex, parse_orders, plan, successor
+from leafgrad._derivative.arguments import MOST_DERIVATIVES, Axes, MultiIndex, parse_orders
+from leafgrad._derivative.reverse import plan, successor
 
 
 class Two(IntEnum):

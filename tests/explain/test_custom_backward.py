@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 import torch
 
-from leafgrad._explain.custom_backward import Flow, read_backward
+from leafgrad._explain.custom_backward import GradientKind, parse_backward
 
-NONE, SOME, UNKNOWN = Flow.NONE, Flow.SOME, Flow.UNKNOWN
-Handed = Flow | int
+NONE, SOME, UNKNOWN = GradientKind.NONE, GradientKind.SOME, GradientKind.UNKNOWN
+Handed = GradientKind | int
 
 
 class Custom(torch.autograd.Function):
@@ -145,13 +145,13 @@ READ: dict[type, tuple[Handed, Handed]] = {
 
 @pytest.mark.parametrize("function", READ, ids=lambda function: function.__name__)
 def test_the_code_shows_what_is_handed_on(function: Any) -> None:
-    read = read_backward(function)
-    assert tuple(read.to_input(number, 2) for number in (0, 1)) == READ[function]
+    read = parse_backward(function)
+    assert tuple(read.gradient_of_input(number, 2) for number in (0, 1)) == READ[function]
 
 
 def test_a_single_gradient_is_that_of_a_single_input() -> None:
-    assert read_backward(Single).to_input(0, 1) is SOME
-    assert read_backward(Nothing).to_input(0, 1) is NONE
+    assert parse_backward(Single).gradient_of_input(0, 1) is SOME
+    assert parse_backward(Nothing).gradient_of_input(0, 1) is NONE
 
 
 def test_code_without_a_source_shows_nothing() -> None:
@@ -160,14 +160,14 @@ def test_code_without_a_source_shows_nothing() -> None:
         "class Typed(Custom):\n    @staticmethod\n    def backward(_, g):\n        return g, None"
     )
     exec(code, found)
-    assert read_backward(found["Typed"]).to_input(1, 2) is UNKNOWN
+    assert parse_backward(found["Typed"]).gradient_of_input(1, 2) is UNKNOWN
 
 
 def test_a_backward_that_is_no_function_shows_nothing() -> None:
     class Callable(Custom):
         backward = print  # type: ignore[assignment]
 
-    read = read_backward(Callable)
+    read = parse_backward(Callable)
     assert (read.returned, read.place, read.runs_another) == (None, "", False)
 
 
@@ -195,4 +195,4 @@ def run_within(ctx: Any, gradient: Any) -> Any:
 def test_a_backward_that_runs_another_or_stores_gradients_is_known(
     function: Any, *, runs_another: bool
 ) -> None:
-    assert read_backward(function).runs_another == runs_another
+    assert parse_backward(function).runs_another == runs_another

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from leafgrad import CutKind, GradCause, GradExplanation, explain_grad, record
+from leafgrad import CutKind, GradCause, GradExplanation, explain_grad, laplacian, record
 
 LINES = Path(__file__).read_text("utf-8").splitlines()
 
@@ -379,7 +379,7 @@ def test_a_recording_of_cuts_keeps_nothing_alive() -> None:
     del x, h, d
     gc.collect()
     assert [reference() for reference in references] == [None] * 3
-    assert recording.log.losses.touched == {}
+    assert recording.log.cuts.cuts_by_tensor == {}
 
 
 # --- The forms and what is refused
@@ -410,7 +410,7 @@ def test_a_cut_is_a_row_and_its_line_is_in_the_sentence() -> None:
     with record() as recording:
         loss = detached(x)
     text = str(explain_grad(x, loss, recording=recording))
-    assert "  cut                   detached by detach, test_explain.py:" in text
+    assert "  cut                   detached by detach, test_explain_grad.py:" in text
     assert "was cut by detach(): detach in" in text
 
 
@@ -418,11 +418,11 @@ def test_a_cut_of_unknown_code_says_so() -> None:
     x = leaf(2)
     with record() as recording:
         loss = detached(x)
-    recording.log.losses.cuts[0] = (
-        type(recording.log.losses.cuts[0][0])(
+    recording.log.cuts.entries[0] = (
+        type(recording.log.cuts.entries[0][0])(
             kind=CutKind.DETACHED, operation="detach", source=None
         ),
-        recording.log.losses.cuts[0][1],
+        recording.log.cuts.entries[0][1],
     )
     assert "code that is not known" in explain_grad(x, loss, recording=recording).because
 
@@ -537,7 +537,7 @@ def test_a_custom_backward_that_gives_none_stops_the_gradient() -> None:
     explanation = explain_grad(x, loss)
     assert (explanation.cause, explanation.will_be_filled) == (GradCause.STOPPED, False)
     assert explanation.is_reached
-    assert "StoppingBackward (test_explain.py:" in explanation.because
+    assert "StoppingBackward (test_explain_grad.py:" in explanation.because
     loss.backward()
     assert x.grad is None
 
@@ -596,7 +596,7 @@ def test_hooks_are_named_as_what_they_do_is_not_looked_at() -> None:
     x.register_post_accumulate_grad_hook(given)
     explanation = explain_grad(x, x.sum())
     assert explanation.will_be_filled is None
-    assert re.fullmatch(r"given \(test_explain.py:\d+\)", explanation.hooks[1])
+    assert re.fullmatch(r"given \(test_explain_grad.py:\d+\)", explanation.hooks[1])
     assert "What its hooks do to the gradient is not looked at" in str(explanation)
 
 
@@ -622,7 +622,7 @@ def test_a_leaf_that_was_used_for_something_else_is_not_called_unused() -> None:
         loss = W.sum()
     explanation = explain_grad(x, loss, recording=recording)
     assert explanation.cause is GradCause.LOST
-    assert "exp in test_explain.py:" in explanation.because
+    assert "exp in test_explain_grad.py:" in explanation.because
     del unrelated
 
 
@@ -633,7 +633,7 @@ def test_a_flag_that_came_too_late_is_told() -> None:
     x.requires_grad_()
     explanation = explain_grad(x, loss, recording=recording)
     assert explanation.cause is GradCause.LATE
-    assert "mul in test_explain.py:" in explanation.because
+    assert "mul in test_explain_grad.py:" in explanation.because
 
 
 def in_another_thread(function: Callable[[], Any]) -> Any:
@@ -652,7 +652,7 @@ def test_a_tensor_that_was_detached_in_another_thread_shows_its_memory() -> None
         x.exp()
     explanation = explain_grad(x, loss, recording=recording)
     assert explanation.cause is GradCause.SHARED
-    assert "mul in test_explain.py:" in explanation.because
+    assert "mul in test_explain_grad.py:" in explanation.because
 
 
 def test_a_constant_without_a_single_storage_is_no_copy_of_a_leaf() -> None:
@@ -754,3 +754,9 @@ class Marked(torch.autograd.Function):
 def test_all_parameters_at_once_are_for_preflight(several: Any) -> None:
     with pytest.raises(TypeError, match=r"preflight\(outputs, names=model\) explains all"):
         explain_grad(several, leaf(2).sum())
+
+
+def test_what_the_library_itself_hands_on_is_seen() -> None:
+    x, network = torch.randn(4, 2, requires_grad=True), nn.Sequential(nn.Linear(2, 3), nn.Tanh())
+    explanation = explain_grad(x, laplacian(network(x), x).sum())
+    assert (explanation.cause, explanation.will_be_filled) == (GradCause.NOT_RUN, True)

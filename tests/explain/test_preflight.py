@@ -575,8 +575,8 @@ def test_the_first_of_several_cuts_of_unknown_code_is_told() -> None:
     x = leaf(2)
     with record() as recording:
         loss = (x.detach() * x.data).sum()
-    first, second = recording.log.losses.cuts
-    recording.log.losses.cuts[0] = (dataclasses.replace(first[0], source=None), first[1])
+    first, second = recording.log.cuts.entries
+    recording.log.cuts.entries[0] = (dataclasses.replace(first[0], source=None), first[1])
     found = preflight(loss, recording=recording)
     assert len(found.cuts) == 2
     assert "cut by detach in code that is not known (and 1 more)." in " ".join(str(found).split())

@@ -4,7 +4,8 @@ import inspect
 from typing import Any
 
 from leafgrad import Write
-from leafgrad._record.log import Log, place_of, source_at
+from leafgrad._record.log import Log
+from leafgrad._record.place import place_of, source_at
 
 
 def write(before: int) -> Write:

@@ -19,7 +19,8 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import checkpoint
 
-from leafgrad import GraphTrace, Recording, TracedNode, record, trace_graph
+import leafgrad
+from leafgrad import GraphTrace, Recording, TracedNode, laplacian, record, trace_graph
 
 LINES = Path(__file__).read_text("utf-8").splitlines()
 
@@ -586,6 +587,15 @@ def test_only_a_recording_can_be_asked() -> None:
     wrong: Any = record()
     with pytest.raises(TypeError, match=r"^recording must be what record\(\) gave, not _Rec"):
         trace_graph(leaf(2).sin(), recording=wrong)
+
+
+def test_no_line_is_one_of_the_library() -> None:
+    x, network = leaf(4, 2), nn.Sequential(nn.Linear(2, 3), nn.Tanh())
+    with record() as recording:
+        laplacian(network(x), x)
+    library = Path(leafgrad.__file__).parent
+    assert recording.sources
+    assert not [one for one in recording.sources if library in Path(one.file).parents]
 
 
 WITHOUT_THE_COMPILER = """

@@ -10,8 +10,9 @@ import torch
 from nbformat import NotebookNode
 from notebooks import as_notebook, has_notebook
 
-from leafgrad.claims._reading._read import parse_page
-from leafgrad.claims._versions import broken_bound
+from sphinx_claims._reading.read import parse_page
+from sphinx_claims._versions import broken_bound
+from tests.processes import unmeasured
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
@@ -20,10 +21,16 @@ PAGES = {
     if has_notebook(text := file.read_text(encoding="utf-8"))
 }
 RUN = """
-import nbformat, os, sys, torch, torch._dynamo, torch.func
+import gc, nbformat, os, sys
+import matplotlib.pyplot, torch, torch._dynamo, torch.autograd.gradcheck, torch.func, torch.testing
+from leafgrad import higher_order_grad, laplacian, preflight
 from IPython.core.interactiveshell import InteractiveShell
 
-shell = InteractiveShell.instance(history_length=0)
+# Who reads no traceback need not wait for the source around each of its lines.
+shell = InteractiveShell.instance(history_length=0, xmode="Minimal")
+matplotlib.use("agg")
+gc.collect()
+gc.freeze()
 for file in sys.argv[1:]:
     if os.fork() == 0:
         for cell in nbformat.read(file, as_version=4).cells:
@@ -66,7 +73,7 @@ x = "#> kept"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run the notebooks of all pages, each in a process of its own that has only imported torch."""
+    """Run the notebooks of all pages, each in a process of its own that has only imported."""
     folder = tmp_path_factory.mktemp("notebooks")
     files = [folder / f"{page.replace('/', '-')}.ipynb" for page in PAGES]
     for file, (page, text) in zip(files, PAGES.items(), strict=True):
@@ -74,7 +81,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         nbformat.validate(notebook)
         nbformat.write(notebook, file)
     run = [sys.executable, "-c", RUN, *map(str, files)]
-    subprocess.run(run, capture_output=True, check=True, cwd=folder)
+    subprocess.run(run, capture_output=True, check=True, cwd=folder, env=unmeasured())
     return folder
 
 

@@ -1,4 +1,4 @@
-"""The outputs that a backward would start from."""
+"""The outputs that a backward would start from: tensors and edges, in any nest of containers."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping, MappingView, Sequence
@@ -11,10 +11,10 @@ from torch.autograd.graph import GradientEdge, Node
 
 from leafgrad import _autograd
 
-End = torch.Tensor | GradientEdge
+Output = torch.Tensor | GradientEdge
 
 
-def ends_in(outputs: object) -> Iterator[End]:
+def iter_outputs(outputs: object) -> Iterator[Output]:
     """Yield the tensors and edges of a nest, in order.
 
     What is neither has no graph, and is left out as long as anything else is there.
@@ -25,7 +25,7 @@ def ends_in(outputs: object) -> Iterator[End]:
     other: tuple[_Place, object] | None = None
     found = False
     for place, item in _items_in(outputs):
-        if isinstance(item, End):
+        if isinstance(item, Output):
             found = True
             yield item
         elif other is None and (item is not None or place.around is None):
@@ -35,7 +35,7 @@ def ends_in(outputs: object) -> Iterator[End]:
 
 
 class _Place(NamedTuple):
-    """Where something stands in a nest, which is spelt out only if there is a complaint."""
+    """Where an item stands in a nest; it is written out only for an error."""
 
     around: "_Place | None"
     key: object
@@ -58,12 +58,12 @@ MOST_REPEATS = 100_000
 
 
 def _step(key: object) -> str:
-    """Spell a key; of what would read data or run code of the user's for that, tell the type."""
+    """Return a key as it is indexed by; the type of what would read data or run a user's code."""
     return f"[{key!r}]" if type(key) in {str, int} else f"[{type(key).__name__}]"
 
 
 def _items_in(outputs: object) -> Iterator[tuple[_Place, object]]:
-    """Yield what stands in a nest and is none itself.
+    """Yield what stands in a nest and is none itself, depth first.
 
     What waits on the stack is an item or, without a place, a nest that has been gone through.
     """
@@ -80,7 +80,8 @@ def _items_in(outputs: object) -> Iterator[tuple[_Place, object]]:
         if inside is None:
             yield place, item
         elif inside:
-            repeats += id(item) in met
+            if id(item) in met:
+                repeats += 1
             if id(item) in around or repeats > MOST_REPEATS:
                 raise ValueError(_endless(place, item))
             around.add(id(item))
@@ -90,8 +91,8 @@ def _items_in(outputs: object) -> Iterator[tuple[_Place, object]]:
 
 
 def _inside(place: _Place, item: Any) -> list[tuple[_Place | None, Any]] | None:
-    """List what a nest holds; None for what is no nest."""
-    if isinstance(item, End):
+    """Return what a nest holds, each with its place; None for what is no nest."""
+    if isinstance(item, Output):
         _check_edge(place, item)
         return None
     if isinstance(item, Mapping):
@@ -106,10 +107,10 @@ def _inside(place: _Place, item: Any) -> list[tuple[_Place | None, Any]] | None:
     return None
 
 
-def _check_edge(place: _Place, end: End) -> None:
-    if isinstance(end, GradientEdge) and not isinstance(end.node, Node):
+def _check_edge(place: _Place, output: Output) -> None:
+    if isinstance(output, GradientEdge) and not isinstance(output.node, Node):
         raise TypeError(
-            f"{place}.node must be a node, not {type(end.node).__name__}; "
+            f"{place}.node must be a node, not {type(output.node).__name__}; "
             "torch.autograd.graph.get_gradient_edge(tensor) gives an edge"
         )
 
@@ -142,20 +143,23 @@ CURE_OF_OBJECTS = "pass the tensors that it holds, in a list"
 CURE_OF_NUMBERS = "pass what the forward computation made, before any .item() or .numpy()"
 
 
-def inside_transforms(end: Any) -> Any:
-    """Look through wrappers of ``torch.func`` that need no gradient at their own level."""
-    if isinstance(end, GradientEdge):
-        return end
-    while _autograd.functorch_wrapper(end) and not _autograd.plain(end, "requires_grad"):
-        end = _autograd.unwrapped(end)
-    return end
+def unwrap_functorch(output: Any) -> Any:
+    """Return the tensor inside the `torch.func` wrappers that need no gradient at their own level.
+
+    An edge is returned as it is.
+    """
+    if isinstance(output, GradientEdge):
+        return output
+    while _autograd.functorch_wrapper(output) and not _autograd.plain(output, "requires_grad"):
+        output = _autograd.unwrapped(output)
+    return output
 
 
-def roots_of(ends: Sequence[End]) -> list[Node]:
-    """Find the nodes that the outputs' gradients arrive at, each of them once."""
-    if not ends:
+def root_nodes(outputs: Sequence[Output]) -> list[Node]:
+    """Return the nodes that the outputs' gradients arrive at, each of them once."""
+    if not outputs:
         raise ValueError("outputs must hold at least one tensor, not none; pass a result")
-    roots = list(dict.fromkeys(node for node, _ in edges_of(ends)))
+    roots = list(dict.fromkeys(node for node, _ in gradient_edges(outputs)))
     if not roots:
         raise ValueError(
             "outputs must hold a tensor that needs a gradient, but none of them requires grad; "
@@ -164,10 +168,12 @@ def roots_of(ends: Sequence[End]) -> list[Node]:
     return roots
 
 
-def edges_of(ends: Sequence[End]) -> list[tuple[Node, int]]:
-    """Find where the gradients of the outputs arrive, those that need none left out."""
+def gradient_edges(outputs: Sequence[Output]) -> list[_autograd.Edge]:
+    """Return where the gradients of the outputs arrive, those that need none left out."""
     edges = [
-        (end.node, end.output_nr) if isinstance(end, GradientEdge) else _autograd.gradient_edge(end)
-        for end in ends
+        (output.node, output.output_nr)
+        if isinstance(output, GradientEdge)
+        else _autograd.gradient_edge(output)
+        for output in outputs
     ]
     return [edge for edge in edges if edge is not None]

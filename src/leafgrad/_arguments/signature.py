@@ -1,40 +1,53 @@
-"""Arguments that have to be named, and what to say where one was not."""
+"""What all public functions have in common: arguments by name, and no part in compiled code."""
 
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import wraps
 from inspect import Parameter, signature
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
+
+import torch
+
+from leafgrad import _autograd
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
-def by_name(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Tell a caller who passes too much by position what the rest is called; Python only counts."""
-    return with_cure("")(function)
-
-
-def with_cure(
-    cure: str,
+def public_function(
+    *, cure: str = "", refusal: str | None = None
 ) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Do as `by_name` does, and say what else may have been meant."""
-    return partial(_watched, cure)
+    """Decorate a public function; one wrapper does both, as each call of a wrapper takes time.
 
+    A caller who passes too much by position is told what the rest is called, where Python only
+    counts, and then `cure`. Where `torch.compile` comes upon the function as it traces a caller,
+    the function runs as it is, or raises with `refusal`.
+    """
 
-def _watched(cure: str, function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    kinds = {name: one.kind for name, one in signature(function).parameters.items()}
-    first = [name for name, kind in kinds.items() if kind is Parameter.POSITIONAL_OR_KEYWORD]
-    rest = [f"{name}=" for name, kind in kinds.items() if kind is Parameter.KEYWORD_ONLY]
-    most = len(first)
+    def decorated(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+        kinds = {name: one.kind for name, one in signature(function).parameters.items()}
+        first = [name for name, kind in kinds.items() if kind is Parameter.POSITIONAL_OR_KEYWORD]
+        rest = [f"{name}=" for name, kind in kinds.items() if kind is Parameter.KEYWORD_ONLY]
+        most = len(first)
 
-    @wraps(function)
-    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        if len(args) > most:
-            count = f"{len(args)} argument{'s' * (len(args) > 1)}"
-            raise TypeError(
-                f"{function.__name__}() must get {' and '.join(first) or 'nothing'} by position "
-                f"and the rest by name ({', '.join(rest)}), not {count} by position{cure}"
-            )
-        return function(*args, **kwargs)
+        def refuse(*_: Any, **__: Any) -> Any:
+            raise RuntimeError(refusal)
 
-    return call
+        uncompiled: Callable[Arguments, Result] = function if refusal is None else refuse
+        outside = _autograd.outside_compiled_code(uncompiled)
+
+        @wraps(function)
+        def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            if len(args) > most:
+                count = "1 argument" if len(args) == 1 else f"{len(args)} arguments"
+                raise TypeError(
+                    f"{function.__name__}() must get {' and '.join(first) or 'nothing'} by "
+                    f"position and the rest by name ({', '.join(rest)}), not {count} by "
+                    f"position{cure}"
+                )
+            if torch.compiler.is_dynamo_compiling():
+                return outside(*args, **kwargs)
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorated

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -46,36 +45,16 @@ _OUTSIDE = (
 )
 
 
-def uncompiled(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Let a function run as it is where `torch.compile` comes upon it, as it traces a caller.
+def outside_compiled_code(function: Callable[Given, Result]) -> Callable[Given, Result]:
+    """Return what calls a function as it is where `torch.compile` traces the caller.
 
     What `torch.compiler.disable` does, but without the compiler, which takes seconds to import,
     where nobody compiles.
     """
-    return _where_compiled(function, function)
+    disabled = _disable_dynamo(function)
 
+    def call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+        torch._dynamo.graph_break(msg=_OUTSIDE)
+        return disabled(*args, **kwargs)
 
-def never_compiled(
-    refusal: str,
-) -> Callable[[Callable[Given, Result]], Callable[Given, Result]]:
-    """Let a function raise where `torch.compile` comes upon it, as it traces a caller."""
-
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise RuntimeError(refusal)
-
-    return lambda function: _where_compiled(function, refuse)
-
-
-def _where_compiled(
-    function: Callable[Given, Result], instead: Callable[Given, Result]
-) -> Callable[Given, Result]:
-    left_out = _disable_dynamo(instead)
-
-    @wraps(function)
-    def called(*args: Given.args, **kwargs: Given.kwargs) -> Result:
-        if torch.compiler.is_dynamo_compiling():
-            torch._dynamo.graph_break(msg=_OUTSIDE)
-            return left_out(*args, **kwargs)
-        return function(*args, **kwargs)
-
-    return called
+    return call

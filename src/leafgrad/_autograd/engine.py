@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from gc import get_objects
 from typing import Any
 
 import torch
 from torch.autograd.graph import GradientEdge, Node, _engine_run_backward
 
+from leafgrad._autograd.elements import lacking_memory
 from leafgrad._autograd.node import Successors, leaf_variable, node_name
-from leafgrad._autograd.numbers import lacking_memory
 from leafgrad._autograd.saved import saved_slots
-from leafgrad._autograd.tensor import is_invalid_view, plain, unobserved
+from leafgrad._autograd.tensor import alive, is_invalid_view, plain, unobserved
 
 Gradients = tuple[torch.Tensor | None, ...]
 Visit = Callable[[Node, Gradients, Gradients], None]
@@ -84,16 +83,6 @@ def _retains_grad_in(graph: Container[object], tensor: torch.Tensor) -> bool:
     if not plain(tensor, "retains_grad") or is_invalid_view(tensor):
         return False
     return plain(tensor, "grad_fn") in graph
-
-
-def alive() -> list[torch.Tensor]:
-    """Find all tensors that Python knows of.
-
-    Types are asked once each, as there are a hundred thousand things.
-    """
-    things = get_objects()
-    kinds = {kind for kind in set(map(type, things)) if issubclass(kind, torch.Tensor)}
-    return [thing for thing in things if type(thing) in kinds]
 
 
 def is_backward_running() -> bool:

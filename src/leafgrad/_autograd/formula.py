@@ -1,13 +1,14 @@
-"""Whose formula a node runs in backward, and what that formula records when it is run."""
+"""Whose formula a node runs in backward, what that records, and where there is none."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
+from torch.autograd.function import once_differentiable
 from torch.autograd.graph import Node
 
-from leafgrad._autograd.node import forward_class, node_name
+from leafgrad._autograd.node import forward_class, next_functions, node_name
 from leafgrad._autograd.saved import on_ctx, slots_on_ctx
 
 
@@ -102,3 +103,82 @@ def backward_alone(node: Node) -> list[torch.Tensor]:
     needed = run.needs_input_grad if custom else (True,) * len(gradients)
     pairs = zip(gradients, needed, strict=False)  # a backward may give a few Nones more
     return [gradient for gradient, is_needed in pairs if is_needed and gradient is not None]
+
+
+def is_marked_once_differentiable(node: Node) -> bool:
+    """Say whether a custom function's backward is marked ``@once_differentiable``."""
+    backward: Any = getattr(forward_class(node), "backward", None)
+    return getattr(backward, "__code__", None) is _MARK
+
+
+_MARK = once_differentiable(lambda _: None).__code__  # each marked function has the wrapper's code
+
+
+def is_once_differentiable(node: Node) -> bool:
+    """Say whether PyTorch has a formula for the node's operation, but none for that formula."""
+    return node_name(node) in _ONCE
+
+
+def _raises(operation: str) -> bool:
+    """Say whether the node of a gradient only raises: one that computes saves what it needs."""
+    node = getattr(torch._C._functions, f"{operation}BackwardBackward0", None)
+    return not any(name.startswith("_saved_") for name in dir(node))
+
+
+# Those of distances have formulas from some PyTorch after 2.13 on.
+_UNWRITTEN = tuple(filter(_raises, ("Cdist", "Pdist")))
+_ONCE = {
+    *(f"{operation}Backward0" for operation in _UNWRITTEN),
+    "CtcLossBackward0",
+    "CudnnCtcLossBackward0",
+    "CudnnRnnBackward0",
+    "EmbeddingBagBackward0",
+    "FakeQuantizeLearnablePerChannelAffineBackward0",
+    "FakeQuantizeLearnablePerTensorAffineBackward0",
+    "HardsigmoidBackward0",
+    "MaskedSoftmaxBackward0",
+    "MiopenCtcLossBackward0",
+    "MiopenRnnBackward0",
+    "MultiMarginLossBackward0",
+    "MultilabelMarginLossBackward0",
+    "ScaledDotProductCudnnAttentionBackward0",
+    "ScaledDotProductEfficientAttentionBackward0",
+    "ScaledDotProductFlashAttentionBackward0",
+    "ScaledDotProductFlashAttentionForCpuBackward0",
+    "SegmentReduceBackward0",
+    "SparseMmReduceImplBackward0",
+    "SparseSoftmaxBackward0",
+    "SparseSumBackward0",
+    "StandardGammaBackward0",
+}
+
+
+def refuses(node: Node) -> bool:
+    """Say whether the node raises once a gradient arrives, as no derivative is implemented."""
+    name = node_name(node)
+    if name in _FIRST_REFUSED:
+        return next_functions(node)[0][0] is not None
+    return name in _REFUSING
+
+
+_FIRST_REFUSED = {
+    "AcoshBackward1",
+    "AsinhBackward1",
+    "AtanhBackward1",
+    "GeqrfBackward0",
+    "IgammaBackward0",
+    "IgammacBackward0",
+    "SpecialZetaBackward0",
+}
+_REFUSING = {
+    *(f"{operation}BackwardBackward0" for operation in _UNWRITTEN),
+    "EmbeddingBagBackwardBackward0",
+    "Error",
+    "NotImplemented",
+    "StandardGammaGradBackward0",
+    "Unique2Backward0",
+    "UniqueBackward0",
+    "UniqueConsecutiveBackward0",
+    "UniqueDimBackward0",
+    "UniqueDimConsecutiveBackward0",
+}

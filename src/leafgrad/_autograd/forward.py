@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 import torch
 from torch.autograd.graph import Node
+
+from leafgrad._autograd.node import forward_class
+from leafgrad._autograd.saved import Slot, saved_slots
+from leafgrad._autograd.tensor import plain
 
 Result = TypeVar("Result")
 
@@ -135,3 +139,27 @@ def output_types(node: Node) -> Sequence[TensorType]:
 def keeps(node: Node, name: str) -> bool:
     """Say whether nodes of this kind have something saved under a name."""
     return hasattr(type(node), f"_saved_{name}")
+
+
+def results_in_slots(node: Node) -> Iterator[tuple[Node, int, torch.Tensor]]:
+    """Find results of operations among what a node saved: which output of which node each is.
+
+    Only what is as it was when it was saved, and read without a hook.
+    """
+    for slot in saved_slots(node):
+        if slot.tensor is None or slot.state != "live" or slot.saved_version is None:
+            continue
+        if slot.saved_version != slot.current_version:
+            continue
+        tensor = _with_graph(node, slot, slot.tensor)
+        maker = plain(tensor, "grad_fn")
+        if maker is not None:
+            yield maker, plain(tensor, "output_nr"), tensor
+
+
+def _with_graph(node: Node, slot: Slot, tensor: torch.Tensor) -> torch.Tensor:
+    """Give a saved tensor with its graph, which a slot does not show of the node's own result."""
+    if plain(tensor, "grad_fn") is not None or forward_class(node) or "[" in slot.name:
+        return tensor
+    unpacked: torch.Tensor = kept(node, slot.name)
+    return unpacked

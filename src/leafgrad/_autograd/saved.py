@@ -18,9 +18,9 @@ from leafgrad._autograd.tensor import (
     address_of_storage,
     extents,
     facts,
+    inner_tensors,
     is_parameter,
     plain,
-    wrapped,
 )
 
 _CUSTOM: Any = torch._C._FunctionBase
@@ -129,7 +129,7 @@ def saved_facts(
             except _OF_ANOTHER_KIND:
                 for slot in _slots_of(node, raw, public, name):
                     kept = slot.tensor
-                    inside = None if kept is None else wrapped(kept)
+                    inside = None if kept is None else inner_tensors(kept)
                     if inside:
                         wrappers[len(places)] = address_of_storage(kept)
                     for identity, told in _rows(slot, inside, parameters):

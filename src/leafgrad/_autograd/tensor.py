@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import AbstractContextManager
+from gc import get_objects
 from types import FunctionType
 from typing import Any
 
@@ -112,11 +113,11 @@ def storages_of_parameters(tensors: Iterable[torch.Tensor]) -> set[int | None]:
     kind = torch.nn.Parameter
     own = [tensor for tensor in tensors if type(tensor) is kind or is_parameter(tensor)]
     others = [tensor for tensor in own if type(tensor) is not kind]
-    own += [inner for tensor in others for _, inner in wrapped(tensor) or ()]
+    own += [inner for tensor in others for _, inner in inner_tensors(tensor) or ()]
     return {*map(storage_identity, own)} - {None}
 
 
-def wrapped(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]] | None:
+def inner_tensors(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]] | None:
     """List the tensors that one of a subclass wraps, each with its path; None for any other tensor.
 
     Such a tensor claims memory for all its sizes and has none. The list is empty where it does not
@@ -168,9 +169,11 @@ Facts = tuple[
 def facts(tensor: torch.Tensor, parameters: Container[int | None] = ()) -> tuple[int | None, Facts]:
     """Tell the storage's identity, and shape, dtype, device, the storage's bytes, if a parameter's.
 
-    A storage among `parameters` is known to be a parameter's.
+    A storage among `parameters` is known to be a parameter's. Symbolic bytes are no number: None.
     """
     identity, nbytes = storage(tensor) or (None, None)
+    if not isinstance(nbytes, int):
+        nbytes = None
     is_own = identity in parameters or is_parameter_or_view(tensor)
     dtype, device = plain(tensor, "dtype"), plain(tensor, "device")
     return identity, (shape(tensor), dtype, device, nbytes, is_own)
@@ -243,3 +246,48 @@ def is_invalid_view(tensor: torch.Tensor) -> bool:
 def is_plain_leaf(tensor: torch.Tensor) -> bool:
     """Say whether the tensor is a leaf, of which an invalid view is none."""
     return not is_invalid_view(tensor) and plain(tensor, "is_leaf")
+
+
+is_wrapped: Callable[[torch.Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor
+
+_is_of_old_vmap: Callable[[torch.Tensor], bool] = torch._C._functorch.is_legacy_batchedtensor
+
+
+def is_batch(gradient: torch.Tensor) -> bool:
+    """Say whether a gradient is a batch of them, as ``is_grads_batched`` and `torch.func` send.
+
+    No operation may write such a tensor into a plain one, nor have it for its ``out``.
+    """
+    return is_wrapped(gradient) or _is_of_old_vmap(gradient)
+
+
+def functorch_wrapper(tensor: torch.Tensor) -> str | None:
+    """Name the `torch.func` transform that wraps the tensor and its level, or give None."""
+    if not is_wrapped(tensor):
+        return None
+    functorch = torch._C._functorch
+    level = functorch.maybe_get_level(tensor)
+    running = {entry.level(): entry.key() for entry in functorch.get_interpreter_stack() or ()}
+    return f"{running[level].name.lower()}, level {level}" if level in running else "ended"
+
+
+def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
+    """Give the tensor inside a `torch.func` wrapper, one level deeper."""
+    return torch._C._functorch.get_unwrapped(tensor)
+
+
+def without_wrappers(tensor: torch.Tensor) -> torch.Tensor:
+    """Give the tensor inside all `torch.func` wrappers, the tensor itself where it has none."""
+    while is_wrapped(tensor):
+        tensor = unwrapped(tensor)
+    return tensor
+
+
+def alive() -> list[torch.Tensor]:
+    """Find all tensors that Python knows of.
+
+    Types are asked once each, as there are a hundred thousand things.
+    """
+    things = get_objects()
+    kinds = {kind for kind in set(map(type, things)) if issubclass(kind, torch.Tensor)}
+    return [thing for thing in things if type(thing) in kinds]

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch.autograd.graph import Node
 
-from leafgrad._autograd.node import Successors, next_functions, node_name
-from leafgrad._autograd.tensor import plain
+from leafgrad._autograd.node import Successors, next_functions, node_name, sequence_nr
+from leafgrad._autograd.tensor import is_invalid_view, plain
 
 
 def grad_fn_name(tensor: torch.Tensor) -> str | None:
@@ -23,6 +23,19 @@ def grad_fn_name(tensor: torch.Tensor) -> str | None:
         return None
     keep_successors(node, next_functions(node))
     return node_name(node)
+
+
+def numbered_output(tensor: torch.Tensor) -> tuple[int, int] | None:
+    """Tell which output of the node with which number the tensor is, None for one that is none.
+
+    Looking at a node leaves a trace in it: see `keep_successors`.
+    """
+    node = None if is_invalid_view(tensor) else plain(tensor, "grad_fn")
+    if node is None:
+        return None
+    keep_successors(node, next_functions(node))
+    number = sequence_nr(node)
+    return None if number is None else (number, plain(tensor, "output_nr"))
 
 
 class Wiring(NamedTuple):

@@ -1,6 +1,6 @@
 """Whether a Taylor rule gives the derivatives of its function."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -10,7 +10,8 @@ from leafgrad._derivative.higher_order_grad import higher_order_grad
 from leafgrad._derivative.taylor import CUSTOM, check_function
 
 _STEP = 1e-3
-# Of the sixth order: what is left out is the seventh derivative, times 1e-18 / 140.
+# Central differences of the sixth order, f'(0) = sum_s w_s f(s h) / h: what is left out is the
+# seventh derivative, times h**6 / 140.
 _WEIGHTS = {-3: -1 / 60, -2: 3 / 20, -1: -3 / 4, 1: 3 / 4, 2: -3 / 20, 3: 1 / 60}
 
 
@@ -120,7 +121,7 @@ class _Line(NamedTuple):
                 self._compare(order, number, gradients, derivatives[order], what)
 
     def _at(self, place: float) -> tuple[Tensor, list[list[Tensor]]]:
-        """Give the derivatives of each output from order 0 on, at a place on the line."""
+        """Return t, of shape (1,), and the derivatives in t of each output from order 0 on."""
         t = torch.tensor([place], dtype=torch.float64, requires_grad=True)
         given = [*self.inputs]
         for number in self.places:
@@ -153,21 +154,19 @@ class _Line(NamedTuple):
 
 
 def _direction(tensor: Tensor) -> Tensor:
-    """Give numbers between -1 and 1, no two alike and none that is zero, always the same."""
+    """Return numbers between -1 and 1, no two alike and none zero, always the same: sin(1), ..."""
     numbers = torch.arange(tensor.numel(), dtype=tensor.dtype, device=tensor.device)
     return (numbers + 1).sin().reshape(tensor.shape)
 
 
 def _slopes(derivative: Tensor, t: Tensor) -> Tensor:
-    """Differentiate each element in `t` by what was recorded."""
+    """Return the derivative of each element in `t`, of shape (1,), by what was recorded."""
     if not derivative.requires_grad:
         return torch.zeros_like(derivative)
-    return torch.stack([*_each(derivative, t)]).reshape(derivative.shape)
-
-
-def _each(derivative: Tensor, t: Tensor) -> Iterator[Tensor]:
-    for element in derivative.flatten():
-        (slope,) = torch.autograd.grad(
+    slopes = [
+        torch.autograd.grad(
             element, t, retain_graph=True, allow_unused=True, materialize_grads=True
-        )
-        yield slope[0]
+        )[0]
+        for element in derivative.flatten()
+    ]
+    return torch.cat(slopes).reshape(derivative.shape)

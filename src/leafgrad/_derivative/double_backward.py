@@ -20,7 +20,7 @@ WRITE_OUT = (
 _ONCE = "whose backward is marked @once_differentiable"
 
 
-def check_formulas(path: Iterable[Node]) -> None:
+def check_backwards_exist(path: Iterable[Node]) -> None:
     """Raise if something on `path` has no backward that can be run as often as is needed.
 
     What an operator without a backward gives looks like zeros.
@@ -40,26 +40,27 @@ def check_formulas(path: Iterable[Node]) -> None:
         )
 
 
-def check_recorded(path: Iterable[Node], order: int) -> None:
+def check_double_backward(path: Iterable[Node], order: int) -> None:
     """Raise if the derivative of this order, taken along `path`, may lack a part of its graph."""
     for node in path:
-        obstacle = _obstacle(node)
-        if obstacle is not None:
+        missing = missing_part(node)
+        if missing is not None:
             raise RuntimeError(
                 f"a derivative of order {order} that is differentiated again, for a higher order "
                 "or with create_graph=True, must carry its whole graph, but outputs was computed "
-                f"through {_autograd.node_name(node)}, {obstacle}. With create_graph=False there "
+                f"through {_autograd.node_name(node)}, {missing}. With create_graph=False there "
                 f"is an answer up to order {order}"
             )
 
 
-def _obstacle(node: Node) -> str | None:
+def missing_part(node: Node) -> str | None:
+    """Return what the node's backward may fail to record, None where it records all."""
     if _autograd.is_own_formula(node):
-        return _part_left_out(node)
+        return _missing_in_formula(node)
     if _autograd.is_scripted(node):
         return None
     if _autograd.is_write_into_view(node):
-        return _hidden(node)
+        return _missing_in_view_write(node)
     function = _autograd.forward_class(node)
     if function in OWN_FUNCTIONS:
         return None
@@ -68,7 +69,7 @@ def _obstacle(node: Node) -> str | None:
             "a node of which leafgrad cannot tell what its backward records: compute this part by "
             "PyTorch's operations on single tensors"
         )
-    return _gap(node)
+    return _missing_in_custom_function(node)
 
 
 # PyTorch's formulas for the second derivative of a normalisation use mean and variance as saved
@@ -82,8 +83,8 @@ _NORMALISATIONS = {
 }
 
 
-def _part_left_out(node: Node) -> str | None:
-    """Say what PyTorch's own formula at the node lacks, or wrongly takes for a constant."""
+def _missing_in_formula(node: Node) -> str | None:
+    """Return what PyTorch's own formula at the node lacks, or wrongly takes for a constant."""
     if _autograd.is_once_differentiable(node):
         return f"{WITHOUT_FORMULA}: {WRITE_OUT}"
     module = _NORMALISATIONS.get(_autograd.node_name(node))
@@ -95,19 +96,17 @@ def _part_left_out(node: Node) -> str | None:
     )
 
 
-def _hidden(node: Node) -> str | None:
-    """Say whether what wrote into a view refuses to be differentiated again."""
+def _missing_in_view_write(node: Node) -> str | None:
+    """Return what in a write into a view refuses to be differentiated again."""
     edges = map(_autograd.edge, _autograd.backward_alone(node))
     recorded = _autograd.walk(edge[0] for edge in edges if edge is not None)
-    return (
-        f"which hides a custom function {_ONCE}"
-        if any(map(_autograd.is_refusal, recorded))
-        else None
-    )
+    if any(map(_autograd.is_refusal, recorded)):
+        return f"which hides a custom function {_ONCE}"
+    return None
 
 
-def _gap(node: Node) -> str | None:
-    """Say what the backward of a custom function fails to record, None where it records all."""
+def _missing_in_custom_function(node: Node) -> str | None:
+    """Return what the backward of a custom function fails to record, None where it records all."""
     kept = {_autograd.edge(tensor) for tensor in _autograd.kept_tensors(node)}
     starts = list(map(_autograd.edge, _autograd.backward_alone(node)))
     used = _edges(starts, {*kept, *_autograd.next_functions(node)})
@@ -137,7 +136,7 @@ def _gap(node: Node) -> str | None:
 def _edges(
     starts: Iterable[_autograd.Edge | None], ends: Collection[object]
 ) -> set[_autograd.Edge]:
-    """Follow the graph from `starts` and collect its edges, going no further than `ends`."""
+    """Return the edges of the graph behind `starts`, these included, no further than `ends`."""
     edges: set[_autograd.Edge] = set()
     ahead = [start for start in starts if start is not None]
     while ahead:

@@ -5,12 +5,10 @@ from typing import Any, TypeVar, overload
 import torch
 from torch import Tensor
 
-from leafgrad import _autograd
-from leafgrad._arguments.signature import by_name
-from leafgrad._derivative.evaluation import Function
-from leafgrad._derivative.orders import MultiIndex, is_by_column, parse_orders
-from leafgrad._derivative.path import told_if_swapped
-from leafgrad._derivative.problem import Method, is_recording, pose
+from leafgrad._arguments.signature import public_function
+from leafgrad._derivative.arguments import Function, MultiIndex, is_by_column, parse_orders
+from leafgrad._derivative.path import explain_swapped_arguments
+from leafgrad._derivative.problem import Method, is_recording, parse_problem
 
 Order = TypeVar("Order", bound=int | MultiIndex)
 
@@ -39,8 +37,7 @@ def higher_order_grad(
 ) -> tuple[Tensor, ...]: ...
 
 
-@by_name
-@_autograd.uncompiled
+@public_function()
 def higher_order_grad(
     outputs: Tensor | Function,
     inputs: Tensor,
@@ -148,7 +145,7 @@ def higher_order_grad(
                 allow_unused=allow_unused,
                 method=method,
             )
-    question = pose(
+    problem = parse_problem(
         outputs,
         inputs,
         by_column=is_by_column(order),
@@ -156,9 +153,9 @@ def higher_order_grad(
         method=method,
         allow_unused=allow_unused,
     )
-    with told_if_swapped(question.outputs, question.inputs):
-        orders = parse_orders(order, question.axes)
-    found = question.derivatives([index for index in orders if any(index)])
-    results = [found.get(index, question.outputs) for index in orders]
-    results = [question.finished(result) for result in results]
+    with explain_swapped_arguments(problem.outputs, problem.inputs):
+        orders = parse_orders(order, problem.axes)
+    found = problem.derivatives([index for index in orders if any(index)])
+    results = [found.get(index, problem.outputs) for index in orders]
+    results = [problem.finish(result) for result in results]
     return tuple(results) if isinstance(order, list) else results[0]

@@ -7,17 +7,13 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from leafgrad import _autograd
-from leafgrad._arguments.signature import by_name
-from leafgrad._derivative.axes import Axes
-from leafgrad._derivative.evaluation import Function
-from leafgrad._derivative.orders import as_count, shown
-from leafgrad._derivative.path import told_if_swapped
-from leafgrad._derivative.problem import Method, is_recording, pose
+from leafgrad._arguments.signature import public_function
+from leafgrad._derivative.arguments import Axes, Function, as_count, shorten
+from leafgrad._derivative.path import explain_swapped_arguments
+from leafgrad._derivative.problem import Method, is_recording, parse_problem
 
 
-@by_name
-@_autograd.uncompiled
+@public_function()
 def laplacian(
     outputs: Tensor | Function,
     inputs: Tensor,
@@ -68,41 +64,43 @@ def laplacian(
     if not is_recording():
         with torch.inference_mode(mode=False):
             return laplacian(outputs, inputs, dims=dims, create_graph=create_graph, method=method)
-    question = pose(outputs, inputs, by_column=True, create_graph=create_graph, method=method)
-    with told_if_swapped(question.outputs, question.inputs):
-        columns = _columns(dims, question.axes)
-    return question.finished(question.laplacian(columns))
+    problem = parse_problem(
+        outputs, inputs, by_column=True, create_graph=create_graph, method=method
+    )
+    with explain_swapped_arguments(problem.outputs, problem.inputs):
+        columns = _columns(dims, problem.axes)
+    return problem.finish(problem.laplacian(columns))
 
 
 def _columns(dims: Sequence[int] | None, axes: Axes) -> list[int]:
-    """Give the columns to add up, or raise where `dims` does not name them."""
+    """Return the columns to add up, or raise where `dims` does not name them."""
     if axes.is_elementwise:
         raise ValueError("inputs must have columns in its last axis, but has no axes")
     columns = list(range(axes.columns)) if dims is None else _ints(dims, at_most=axes.columns)
     if not columns:
-        raise ValueError(f"dims must name at least one column, not {shown(dims)}")
+        raise ValueError(f"dims must name at least one column, not {shorten(dims)}")
     are_known = set(columns) <= set(range(axes.columns))
     if not are_known or len(set(columns)) < len(columns):
         raise ValueError(
-            f"dims must name columns from 0 to {axes.columns - 1}, each once, not {shown(dims)}"
+            f"dims must name columns from 0 to {axes.columns - 1}, each once, not {shorten(dims)}"
             f"{_from_the_end(columns, axes.columns)}"
         )
     return columns
 
 
 def _ints(dims: object, at_most: int) -> list[int]:
-    """Give the entries as ints, one more than there may be where there are more."""
+    """Return the entries as ints, one more than there may be where there are more."""
     if isinstance(dims, Iterable) and not (isinstance(dims, Tensor) and not dims.dim()):
         counts = [as_count(dim) for dim in islice(dims, at_most + 1)]
         if None not in counts:
             return cast("list[int]", counts)
     count = as_count(dims)
     cure = "" if count is None else f"; name one column by [{count}]"
-    raise TypeError(f"dims must be a list of ints, not {shown(dims)}{cure}")
+    raise TypeError(f"dims must be a list of ints, not {shorten(dims)}{cure}")
 
 
 def _from_the_end(columns: list[int], count: int) -> str:
-    """Say how a column that was counted from the end is named."""
+    """Return the cure for columns that were counted from the end, where there are any."""
     if not all(-count <= column < count for column in columns) or min(columns) >= 0:
         return ""
     return f"; counted from the front these are {[column % count for column in columns]}"

@@ -1,66 +1,19 @@
 """How outputs hang on inputs: the path through the graph between them, or why there is none."""
 
 from collections.abc import Iterable, Iterator
-from functools import partial
+from contextlib import contextmanager
 from weakref import ref
 
-import torch
 from torch import Tensor
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 
 
-def check_tensor(name: str, tensor: object) -> None:
-    """Raise where `tensor` is nothing that has a derivative, or that a derivative is taken of."""
-    if not isinstance(tensor, Tensor):
-        raise TypeError(
-            f"{name} must be a tensor, not of type {type(tensor).__name__}{_tensor_of(tensor)}"
-        )
-    if _autograd.is_wrapped(tensor):
-        raise RuntimeError(
-            f"{name} must be a plain tensor, not one inside torch.func "
-            f"({_autograd.functorch_wrapper(tensor)}): call higher_order_grad outside of the "
-            "transform, or nest torch.func.grad inside"
-        )
-    if tensor.is_meta:
-        raise TypeError(f"{name} must hold data, which a tensor on the meta device does not")
-    if not tensor.is_floating_point():
-        raise TypeError(_not_real(name, tensor))
-    if tensor.layout is not torch.strided:
-        raise TypeError(f"{name} must be dense, not {tensor.layout}; convert it by to_dense()")
-    lack = _autograd.lacking_memory(tensor)
-    if lack is not None:
-        raise RuntimeError(
-            f"{name} must hold data, but {lack}: give it back its memory, which "
-            "untyped_storage().resize_() took"
-        )
-
-
-def _tensor_of(given: object) -> str:
-    """Say how a tensor is made of what was given in its place."""
-    if isinstance(given, list | tuple) and all(isinstance(part, Tensor) for part in given):
-        return (
-            "; join what are columns in one tensor, by torch.cat(..., dim=-1), compute outputs "
-            "from that, and let order count its columns"
-        )
-    if callable(given):
-        return "; outputs come first, then inputs"
-    return "; make one by torch.as_tensor(...), and compute outputs from it"
-
-
-def _not_real(name: str, tensor: Tensor) -> str:
-    if tensor.is_complex():
-        return (
-            f"{name} must be real, not {tensor.dtype}; take real and imaginary part one at a time"
-        )
-    return f"{name} must be floating point, not {tensor.dtype}; convert it first"
-
-
 def find_path(
     outputs: Tensor, inputs: Tensor, *, allow_unused: bool | None
 ) -> _autograd.Path | None:
-    """Find the nodes between, or give None where nothing leads to `inputs` and this is allowed.
+    """Return the nodes between, or None where nothing leads to `inputs` and this is allowed.
 
     That `allow_unused` is None says that whoever asks cannot allow it.
     """
@@ -103,37 +56,28 @@ def _are_swapped(outputs: Tensor, inputs: Tensor) -> bool:
 _SWAPPED = "one leads the other way: pass the result first, then what it came from"
 
 
-class told_if_swapped:  # noqa: N801 (as below)
+@contextmanager
+def explain_swapped_arguments(outputs: Tensor, inputs: Tensor) -> Iterator[None]:
     """Say so where shapes or orders do not fit since the result was given as `inputs`."""
-
-    def __init__(self, outputs: Tensor, inputs: Tensor) -> None:
-        self.outputs, self.inputs = outputs, inputs
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if not isinstance(error, ValueError) or self.outputs is self.inputs:
-            return
-        if _are_swapped(self.outputs, self.inputs):
+    try:
+        yield
+    except ValueError as error:
+        if outputs is not inputs and _are_swapped(outputs, inputs):
             raise ValueError(f"outputs must depend on inputs, but {_SWAPPED} ({error})") from None
+        raise
 
 
-class told_if_freed:  # noqa: N801 (it is called as a function is, and takes no time)
+@contextmanager
+def explain_freed_graph(nodes: Iterable[Node]) -> Iterator[None]:
     """Name the node that was freed where PyTorch says that one was, and say what to do."""
-
-    def __init__(self, nodes: Iterable[Node]) -> None:
-        self.nodes = nodes
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if not isinstance(error, RuntimeError) or _FREED not in str(error):
-            return
-        node = next(filter(_is_freed, self.nodes), None)
+    try:
+        yield
+    except RuntimeError as error:
+        if _FREED not in str(error):
+            raise
+        node = next(filter(_is_freed, nodes), None)
         if node is None:  # of another graph
-            return
+            raise
         raise RuntimeError(
             "outputs must have a graph that is not freed, but "
             f"{_autograd.node_name(node)} in it is, as a backward() or "
@@ -159,12 +103,8 @@ def note_constant(derivative: Tensor, inputs: Tensor) -> None:
     It has no graph, so that nothing else tells it from what was computed without one.
     """
     key = id(derivative)
-    forget = partial(_forget, key)
-    _constants[key] = ref(derivative, forget), ref(inputs), _autograd.version(derivative)
-
-
-def _forget(key: int, _: object) -> None:
-    _constants.pop(key, None)
+    noted = ref(derivative, lambda _: _constants.pop(key, None))
+    _constants[key] = noted, ref(inputs), _autograd.version(derivative)
 
 
 def _is_known_constant(outputs: Tensor, inputs: Tensor) -> bool:
@@ -221,7 +161,11 @@ def _sources(view: Tensor) -> Iterator[Tensor]:
 
 
 def _columns(view: Tensor, source: Tensor) -> range | None:
-    """Tell which columns of `source` the view shows, None where it shows something else."""
+    """Return the columns of `source` that the view shows, None where it shows something else.
+
+    The shape of `source` is ``(*batch, columns)``, and that of a view of columns
+    ``(*batch, some)``, or ``batch`` for a single one.
+    """
     if source.dim() == 0:
         return None
     shown = view.unsqueeze(-1) if view.shape == source.shape[:-1] else view

@@ -1,4 +1,4 @@
-"""What is asked for, and which method answers: Taylor mode where it has rules, else reverse."""
+"""What is to be differentiated, and by which method: Taylor mode where it has rules, or reverse."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
@@ -7,29 +7,33 @@ import torch
 from torch import Tensor
 
 from leafgrad import _autograd
-from leafgrad._derivative.axes import Axes, read_axes
-from leafgrad._derivative.evaluation import Function, evaluated
-from leafgrad._derivative.orders import MultiIndex
+from leafgrad._derivative.arguments import (
+    Axes,
+    Function,
+    MultiIndex,
+    check_differentiable,
+    evaluate,
+    read_axes,
+)
 from leafgrad._derivative.path import (
-    check_tensor,
+    explain_freed_graph,
+    explain_swapped_arguments,
     find_path,
     note_constant,
-    told_if_freed,
-    told_if_swapped,
 )
 from leafgrad._derivative.reverse import Reverse, differentiate_once
-from leafgrad._derivative.taylor import Refusal, Taylor
+from leafgrad._derivative.taylor import Taylor, Unsupported
 
 Method = Literal["auto", "taylor", "reverse"]
 _METHODS = get_args(Method)
 
 
 def is_recording() -> bool:
-    """Say whether PyTorch records; ``inference_mode(mode=False)`` makes it do so."""
+    """Return whether PyTorch records; ``inference_mode(mode=False)`` makes it do so."""
     return torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
 
 
-def pose(
+def parse_problem(
     outputs: Tensor | Function,
     inputs: Tensor,
     *,
@@ -37,20 +41,20 @@ def pose(
     create_graph: bool,
     method: str,
     allow_unused: bool | None = None,
-) -> "Question":
+) -> "DerivativeProblem":
     """Check what is given, and compute outputs where they are given as a function."""
     if method not in _METHODS:
         raise ValueError(f'method must be "auto", "taylor" or "reverse", not {method!r}')
     for name, flag in {"create_graph": create_graph, "allow_unused": allow_unused or False}.items():
         if not isinstance(flag, bool):
             raise TypeError(f"{name} must be a bool, not {flag!r}; write True or False")
-    check_tensor("inputs", inputs)
+    check_differentiable("inputs", inputs)
     if not isinstance(outputs, Tensor):
-        outputs, inputs = evaluated(outputs, inputs)
-    check_tensor("outputs", outputs)
-    with told_if_swapped(outputs, inputs):
+        outputs, inputs = evaluate(outputs, inputs)
+    check_differentiable("outputs", outputs)
+    with explain_swapped_arguments(outputs, inputs):
         axes = read_axes(outputs, inputs, by_column=by_column)
-    return Question(
+    return DerivativeProblem(
         outputs=outputs,
         inputs=inputs,
         axes=axes,
@@ -60,8 +64,12 @@ def pose(
     )
 
 
-class Question(NamedTuple):
-    """What is to be differentiated with respect to what, and how."""
+class DerivativeProblem(NamedTuple):
+    """What is to be differentiated with respect to what, and how.
+
+    The shape of `inputs` is ``(*batch, columns)`` and that of `outputs` ``(*batch, *channels)``, or
+    both are ``batch`` where `axes` are elementwise.
+    """
 
     outputs: Tensor
     inputs: Tensor
@@ -71,48 +79,40 @@ class Question(NamedTuple):
     allow_unused: bool | None
 
     def derivatives(self, orders: list[MultiIndex]) -> dict[MultiIndex, Tensor]:
-        """Give the derivatives of all `orders`, none of which is of order 0."""
+        """Return the derivatives of all `orders`, none of which is 0, each shaped as `outputs`."""
         path = self._path() if orders else None
         if path is None:
             return {index: self._zeros() for index in orders}
-        with told_if_freed(path.nodes):
-            return self._derivatives(orders, path)
-
-    def _derivatives(
-        self, orders: list[MultiIndex], path: _autograd.Path
-    ) -> dict[MultiIndex, Tensor]:
-        taylor = self._taylor(path)
-        if self._is_for_one_pass(orders) and taylor.proves_rows_apart():
-            return differentiate_once(
-                self.outputs, self.inputs, self.axes, orders, create_graph=self.create_graph
-            )
-        if self.method != "reverse":
-            try:
-                return taylor.derivatives(orders)
-            except Refusal as refusal:
-                self._check_fallback(refusal)
-        return self._reverse(orders, path)
+        with explain_freed_graph(path.nodes):
+            taylor = self._taylor(path)
+            if self._is_for_one_pass(orders) and taylor.proves_rows_apart():
+                return differentiate_once(
+                    self.outputs, self.inputs, self.axes, orders, create_graph=self.create_graph
+                )
+            if self.method != "reverse":
+                try:
+                    return taylor.derivatives(orders)
+                except Unsupported as error:
+                    self._check_fallback(error)
+            return self._reverse(orders, path)
 
     def laplacian(self, dims: Sequence[int]) -> Tensor:
-        """Give the sum of the second derivatives in some columns."""
+        """Return the sum of the second derivatives in the columns `dims`, shaped as `outputs`."""
         path = self._path()
         if path is None:
             return self._zeros()
-        with told_if_freed(path.nodes):
-            return self._laplacian(dims, path)
+        with explain_freed_graph(path.nodes):
+            if self.method != "reverse":
+                try:
+                    return self._taylor(path).laplacian(dims)
+                except Unsupported as error:
+                    self._check_fallback(error)
+            columns = range(self.axes.columns)
+            orders = [tuple(2 if column == dim else 0 for column in columns) for dim in dims]
+            return sum(self._reverse(orders, path).values(), self.inputs.new_zeros(()))
 
-    def _laplacian(self, dims: Sequence[int], path: _autograd.Path) -> Tensor:
-        if self.method != "reverse":
-            try:
-                return self._taylor(path).laplacian(dims)
-            except Refusal as refusal:
-                self._check_fallback(refusal)
-        columns = range(self.axes.columns)
-        orders = [tuple(2 * (column == dim) for column in columns) for dim in dims]
-        return sum(self._reverse(orders, path).values(), self.inputs.new_zeros(()))
-
-    def finished(self, result: Tensor) -> Tensor:
-        """Give a result as it is handed out."""
+    def finish(self, result: Tensor) -> Tensor:
+        """Return a result as the caller gets it: detached, or noted where it is a constant."""
         if not self.create_graph:
             return result.detach()
         if not result.requires_grad:
@@ -120,7 +120,7 @@ class Question(NamedTuple):
         return result
 
     def _path(self) -> _autograd.Path | None:
-        """Find the nodes between, None if derivatives are zeros: there is no way or no element."""
+        """Return the nodes between, None if all derivatives are zeros: no path, or no element."""
         path = find_path(self.outputs, self.inputs, allow_unused=self.allow_unused)
         return path if self.outputs.numel() else None
 
@@ -128,7 +128,7 @@ class Question(NamedTuple):
         return self.inputs.new_zeros(self.outputs.shape)
 
     def _is_for_one_pass(self, orders: Sequence[MultiIndex]) -> bool:
-        """Say whether a reverse pass per channel is cheaper than a series per column."""
+        """Return whether a reverse pass per channel is cheaper than a series per column."""
         if self.method != "auto" or max(map(sum, orders)) > 1:
             return False
         return self.outputs.numel() <= len(set(orders)) * self.axes.batch.numel()
@@ -136,11 +136,11 @@ class Question(NamedTuple):
     def _taylor(self, path: _autograd.Path) -> Taylor:
         return Taylor(self.outputs, self.inputs, len(self.axes.batch), path, self.create_graph)
 
-    def _check_fallback(self, refusal: Refusal) -> None:
+    def _check_fallback(self, reason: Unsupported) -> None:
         """Raise where nothing but Taylor mode may answer."""
         if self.method == "taylor":
             raise RuntimeError(
-                f'method must be "auto" or "reverse" here, not "taylor": {refusal}'
+                f'method must be "auto" or "reverse" here, not "taylor": {reason}'
             ) from None
 
     def _reverse(self, orders: list[MultiIndex], path: _autograd.Path) -> dict[MultiIndex, Tensor]:

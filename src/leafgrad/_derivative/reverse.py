@@ -1,6 +1,12 @@
-"""Nested reverse mode: order n by n reverse passes, each through the one before."""
+"""Nested reverse mode: order n by n reverse passes, each through the one before.
 
-from collections.abc import Callable, Sequence
+Where rows are independent, one pass from ones differentiates a channel ``u`` of the outputs, of
+shape ``batch``, in all columns of inputs at once: its gradient, of shape ``(*batch, columns)``,
+holds ``d u / d x_c`` in column c. The same pass from a derivative of multi-index k gives all those
+of ``k + e_c``. Each pass records itself, and its graph is about threefold the one before.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -8,10 +14,13 @@ import torch
 from torch import Tensor
 
 from leafgrad import _autograd
-from leafgrad._derivative.axes import Axes
-from leafgrad._derivative.double_backward import WRITE_OUT, check_formulas, check_recorded
-from leafgrad._derivative.orders import MultiIndex, plan, successor
-from leafgrad._derivative.row_independence import check_rows
+from leafgrad._derivative.arguments import Axes, MultiIndex
+from leafgrad._derivative.double_backward import (
+    WRITE_OUT,
+    check_backwards_exist,
+    check_double_backward,
+)
+from leafgrad._derivative.row_independence import check_row_independence
 
 Answer = TypeVar("Answer")
 
@@ -22,7 +31,10 @@ MOST_NODES = 200_000
 
 @dataclass(frozen=True, kw_only=True)
 class Reverse:
-    """What is to be differentiated with respect to `inputs`, and how often."""
+    """What is to be differentiated with respect to `inputs`, and how often.
+
+    The shape of `inputs` is ``(*batch, columns)``, or ``batch`` where `axes` are elementwise.
+    """
 
     inputs: Tensor
     axes: Axes
@@ -30,22 +42,25 @@ class Reverse:
     create_graph: bool
 
     def differentiate(self, outputs: Tensor, path: _autograd.Path) -> dict[MultiIndex, Tensor]:
-        """Compute the derivatives, channel by channel; `path` is what leads to `inputs`."""
+        """Return the derivative of each order, shaped as `outputs`: ``(*batch, *channels)``.
+
+        They are computed channel by channel; `path` is what leads to `inputs`.
+        """
 
         def in_all_channels() -> list[dict[MultiIndex, Tensor]]:
-            check_formulas(path.nodes)
-            check_rows(outputs, self.inputs, self.axes, path)
+            check_backwards_exist(path.nodes)
+            check_row_independence(outputs, self.inputs, self.axes, path)
             most = max(MOST_NODES, 100 * len(path.nodes))
             return [self._partials(channel, most) for channel in _channels(outputs, self.axes)]
 
-        partials = _undisturbed(outputs, self.inputs, in_all_channels)
+        partials = _without_side_effects(outputs, self.inputs, in_all_channels)
         return {
             index: _joined([known[index] for known in partials], outputs.shape)
             for index in self.orders
         }
 
     def _partials(self, channel: Tensor, most: int) -> dict[MultiIndex, Tensor]:
-        """Differentiate one channel, which has a number per row, on the way to all orders.
+        """Return the derivatives of one channel, of shape ``batch``, on the way to all orders.
 
         A derivative with a graph of more than `most` nodes is not differentiated again.
         """
@@ -59,7 +74,7 @@ class Reverse:
             nodes = path.nodes if path else ()
             _check_growth(len(nodes), most, sum(index))
             gradient = _gradient(known[index], self.inputs, create_graph=is_recorded)
-            check_recorded(nodes, order=sum(index) + 1)
+            check_double_backward(nodes, order=sum(index) + 1)
             for higher in above.keys() & wanted - known.keys():
                 known[higher] = _column(gradient, above[higher], self.axes)
         return known
@@ -84,16 +99,17 @@ def differentiate_once(
     *,
     create_graph: bool,
 ) -> dict[MultiIndex, Tensor]:
-    """Compute first derivatives by one pass per channel, where it is proven that this is right.
+    """Return first derivatives, shaped as `outputs`, by one reverse pass per channel.
 
-    That is, that rows are independent, and that all on the way records itself.
+    The caller has proven that rows are independent and that all on the way records itself. Of
+    each multi-index in `orders`, one count is 1 and the others are 0.
     """
 
     def in_all_channels() -> list[Tensor]:
         channels = _channels(outputs, axes)
         return [_gradient(channel, inputs, create_graph=create_graph) for channel in channels]
 
-    gradients = _undisturbed(outputs, inputs, in_all_channels)
+    gradients = _without_side_effects(outputs, inputs, in_all_channels)
     return {
         order: _joined([_column(g, order.index(1), axes) for g in gradients], outputs.shape)
         for order in orders
@@ -101,12 +117,13 @@ def differentiate_once(
 
 
 def _channels(outputs: Tensor, axes: Axes) -> Sequence[Tensor]:
+    """Return the channels of ``(*batch, *channels)``: one number per row, in any shape."""
     rows = axes.batch.numel()
     return [outputs] if outputs.numel() == rows else outputs.reshape(rows, -1).unbind(-1)
 
 
 def _gradient(channel: Tensor, inputs: Tensor, *, create_graph: bool) -> Tensor:
-    """Differentiate each row; zeros where the graph of `channel` does not lead to inputs."""
+    """Return the gradient of each row, shaped as `inputs`; zeros where none arrives."""
     if not channel.requires_grad:
         return torch.zeros_like(inputs)
     gradient = _autograd.gradient_of_all(channel, inputs, create_graph=create_graph)
@@ -118,15 +135,18 @@ def _column(gradient: Tensor, column: int, axes: Axes) -> Tensor:
 
 
 def _joined(channels: list[Tensor], shape: torch.Size) -> Tensor:
-    """Lay channels side by side."""
+    """Return channels side by side, in the `shape` of the outputs."""
     whole = channels[0] if len(channels) == 1 else torch.stack(channels, -1)
     return whole if whole.shape == shape else whole.reshape(shape)
 
 
-def _undisturbed(outputs: Tensor, inputs: Tensor, differentiate: Callable[[], Answer]) -> Answer:
-    """Call a function in the dtypes of the graph, where autocast would cast what it computes.
+def _without_side_effects(
+    outputs: Tensor, inputs: Tensor, differentiate: Callable[[], Answer]
+) -> Answer:
+    """Call a function that runs reverse passes, and leave no trace of them.
 
-    Results that retain their gradient get the one back that they had, as passes add to it.
+    It computes in the dtypes of the graph, where autocast would cast. Results that retain their
+    gradient get the one back that they had, as passes add to it.
     """
     kept = [(tensor, tensor.grad) for tensor in (outputs, inputs) if tensor.retains_grad]
     try:
@@ -142,3 +162,38 @@ def _undisturbed(outputs: Tensor, inputs: Tensor, differentiate: Callable[[], An
     finally:
         for tensor, gradient in kept:
             tensor.grad = gradient
+
+
+def successor(index: MultiIndex, column: int) -> MultiIndex:
+    """Return the multi-index with one differentiation more in a column."""
+    return (*index[:column], index[column] + 1, *index[column + 1 :])
+
+
+def plan(orders: Collection[MultiIndex]) -> list[MultiIndex]:
+    """Return the derivatives to differentiate on the way to all `orders`, lower ones first.
+
+    One reverse pass gives all columns at once, so u_x and u_y come together, and u_xx and u_xxy
+    share u_xx. The later an order, the more is there to start from.
+    """
+    known = {(0,) * len(index) for index in orders}
+    chosen: list[MultiIndex] = []
+    for order in sorted(orders):
+        for index in reversed(list(_missing_on_the_way(order, known))):
+            chosen.append(index)
+            known.update(successor(index, column) for column in range(len(index)))
+    return chosen
+
+
+def _missing_on_the_way(index: MultiIndex, known: Collection[MultiIndex]) -> Iterator[MultiIndex]:
+    """Yield what is to be differentiated for `index`, from there down to what is known."""
+    while index not in known:
+        below = list(_predecessors(index))
+        index = next((lower for lower in below if lower in known), below[0])
+        yield index
+
+
+def _predecessors(index: MultiIndex) -> Iterator[MultiIndex]:
+    """Yield the multi-indices with one differentiation less, the last column first."""
+    for column in reversed(range(len(index))):
+        if index[column]:
+            yield (*index[:column], index[column] - 1, *index[column + 1 :])

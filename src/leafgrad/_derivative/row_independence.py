@@ -1,11 +1,20 @@
 """Whether each row of the outputs depends on its own row of the inputs alone.
 
-One reverse pass differentiates all rows at once, which is right only where they are independent.
-To see that they are, half of the rows of the outputs send NaN backward, and none of it may arrive
-at the inputs of the other half: as NaN times anything is NaN, this finds all that the graph
-carries from row to row, even where the derivative on that way happens to be zero just here.
-Then the halves change roles. Within a half, rows send different powers of two, which scale what
-arrives without rounding it; where anything else arrives, another row has had a part in it.
+One reverse pass differentiates all n rows at once, which is right only where they are independent.
+Where ``v[i, j]`` is the gradient of row i of the outputs (its channels added up with unlike
+weights) with respect to row j of the inputs, a vector-Jacobian product with one number ``w[i]`` per
+row of the outputs, a probe, gives in row j
+
+    g(w)[j] = sum_i w[i] * v[i, j],   which is   w[j] * g(1)[j]   where v[i, j] = 0 for all i != j.
+
+So ``g(w)[j] / w[j]`` is compared with ``g(1)[j]``, for probes of two kinds.
+NaN from half of the rows: as NaN times anything, even zero, is NaN, none of it may arrive in the
+rows of the other half, and this finds all that the graph carries from row to row, even where
+``v[i, j]`` happens to be zero just here. Then the halves change roles.
+Powers of two from the rows of one half: ``w[i] = 2**(digit - L // 2)``, with a digit of i to the
+base L, one probe a digit. Any two rows differ in a digit, and then in what they send. A power of
+two scales what arrives without rounding it, so that where row i has a part in row j, this shows as
+``(w[i] / w[j] - 1) * v[i, j]``.
 """
 
 import math
@@ -16,12 +25,18 @@ from torch import Tensor
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-from leafgrad._derivative.axes import Axes
+from leafgrad._derivative.arguments import Axes
 
 
-def check_rows(outputs: Tensor, inputs: Tensor, axes: Axes, path: _autograd.Path) -> None:
-    """Raise if a row of `outputs` depends on another row of `inputs`; `path` may tell why."""
-    row = _disturbed_row(outputs, inputs, axes, path) if axes.batch.numel() > 1 else None
+def check_row_independence(
+    outputs: Tensor, inputs: Tensor, axes: Axes, path: _autograd.Path
+) -> None:
+    """Raise if a row of `outputs` depends on another row of `inputs`; `path` may tell why.
+
+    The shapes of `outputs` and `inputs` are ``(*batch, *channels)`` and ``(*batch, columns)``, or
+    both ``batch`` where `axes` are elementwise.
+    """
+    row = _dependent_row(outputs, inputs, axes, path) if axes.batch.numel() > 1 else None
     if row is None:
         return
     if axes.is_elementwise:
@@ -50,10 +65,10 @@ def _mixer(path: Iterable[Node]) -> str:
     )
 
 
-def _disturbed_row(
+def _dependent_row(
     outputs: Tensor, inputs: Tensor, axes: Axes, path: _autograd.Path
 ) -> list[int] | None:
-    """Find a row of `inputs` that hears from other rows of `outputs`, None where there is none.
+    """Return the first row of `inputs` that other rows of `outputs` depend on, None without one.
 
     Takes four reverse passes, or one more or less with the number of rows, none of them recorded,
     nor seen by any hook.
@@ -61,42 +76,45 @@ def _disturbed_row(
     3.5e-4 in float32, 0.09 in bfloat16. NaN knows no tolerance.
     """
     rows = axes.batch.numel()
-    pull = _pullback(outputs, inputs, path, rows)
-    own = pull(torch.ones(rows, dtype=torch.float64, device="cpu"))
-    eps, tiny = _coarseness({outputs.dtype, inputs.dtype, *_dtypes(path.nodes)})
+    vjp = _vjp_of_rows(outputs, inputs, path, rows)
+    own = vjp(torch.ones(rows, dtype=torch.float64, device="cpu"))
+    eps, tiny = _coarsest_limits({outputs.dtype, inputs.dtype, *_dtypes(path.nodes)})
     largest = own.where(own.isfinite(), 0).abs().max()
-    disturbed = torch.zeros_like(own, dtype=torch.bool)
-    for sent in _messages(rows, tiny):
-        arrived = pull(sent)
-        weight = sent.to(own).unsqueeze(1)
+    is_dependent = torch.zeros_like(own, dtype=torch.bool)
+    for probe in _probes(rows, tiny):
+        arrived = vjp(probe)
+        weight = probe.to(own).unsqueeze(1)
         # Equal to the last bit, but for kernels that add in another order each time.
         tolerance = math.sqrt(eps) * largest + tiny / weight
         is_own = (arrived / weight - own).abs() <= tolerance
-        disturbed |= ~is_own & own.isfinite() & weight.isfinite()
-    return _first(disturbed.any(dim=1), axes.batch) if disturbed.any() else None
+        is_dependent |= ~is_own & own.isfinite() & weight.isfinite()
+    if not is_dependent.any():
+        return None
+    first = is_dependent.any(dim=1).nonzero()[0, 0]
+    return [int(place) for place in torch.unravel_index(first, axes.batch)]
 
 
-def _pullback(
+def _vjp_of_rows(
     outputs: Tensor, inputs: Tensor, path: _autograd.Path, rows: int
 ) -> Callable[[Tensor], Tensor]:
-    """Give the gradient with respect to each row of inputs for one number per row of outputs."""
+    """Return the function that maps a probe w of shape ``(rows,)`` to g(w), ``(rows, columns)``."""
     # Unlike each other, or they may cancel out.
     channels = torch.linspace(1, 2, outputs.numel() // rows, dtype=torch.float64, device="cpu")
 
-    def pull(sent: Tensor) -> Tensor:
-        weight = torch.outer(sent, channels).to(outputs).reshape(outputs.shape)
+    def vjp(probe: Tensor) -> Tensor:
+        weight = torch.outer(probe, channels).to(outputs).reshape(outputs.shape)
         gradient = _autograd.unseen_gradient(outputs, inputs, path, weight)
         gradient = torch.zeros_like(inputs) if gradient is None else gradient
         return gradient.reshape(rows, -1)
 
-    return pull
+    return vjp
 
 
-def _messages(rows: int, tiny: float) -> Iterator[Tensor]:
-    """Yield what the rows send: NaN from either half first, then different powers of two.
+def _probes(rows: int, tiny: float) -> Iterator[Tensor]:
+    """Yield probes of shape ``(rows,)`` and dtype float64, as the module describes them.
 
-    A power is a digit of the row's number, and there are as many digits as it takes, so any two
-    rows differ in one of them. The powers stay within two thirds of the exponents there are.
+    NaN from either half first, beside the powers of the lowest digit, then those of other digits.
+    The powers stay within two thirds of the exponents that there are down to `tiny`.
     """
     number = torch.arange(rows, device="cpu")
     is_even = (number + number // 16) % 2 == 0  # shifted, or rows 2 apart would be alike
@@ -112,8 +130,8 @@ def _power_of_two(level: Tensor, levels: int) -> Tensor:
     return torch.exp2((level - levels // 2).double())
 
 
-def _coarseness(dtypes: Iterable[torch.dtype]) -> tuple[float, float]:
-    """Give the largest eps and the largest smallest number of all `dtypes`."""
+def _coarsest_limits(dtypes: Iterable[torch.dtype]) -> tuple[float, float]:
+    """Return the largest eps and the largest smallest normal number of all `dtypes`."""
     limits = [torch.finfo(dtype) for dtype in dtypes]
     return max(limit.eps for limit in limits), max(limit.tiny for limit in limits)
 
@@ -122,8 +140,3 @@ def _dtypes(path: Iterable[Node]) -> Iterator[torch.dtype]:
     """Yield the dtypes in which gradients travel, such as autocast's."""
     dtypes = (output.dtype for node in path for output in _autograd.forward_outputs(node))
     return (dtype for dtype in dtypes if dtype.is_floating_point or dtype.is_complex)
-
-
-def _first(is_disturbed: Tensor, batch: torch.Size) -> list[int]:
-    number = is_disturbed.nonzero()[0, 0]
-    return [int(place) for place in torch.unravel_index(number, batch)]

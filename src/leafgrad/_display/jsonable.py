@@ -3,9 +3,16 @@
 from math import isfinite
 from typing import Any
 
+from leafgrad._display.units import torch_name
+
+
+def fields_as_json(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass under their names, as JSON types."""
+    return {name: json_types(getattr(value, name)) for name in value.__dataclass_fields__}
+
 
 def json_types(value: Any) -> Any:
-    """Turn a value into JSON types: fields under their names, types and devices by theirs.
+    """Return a value as JSON types: fields under their names, types and devices by theirs.
 
     What JSON has no number for, such as NaN and complex numbers, is text.
     """
@@ -18,5 +25,5 @@ def json_types(value: Any) -> Any:
     if isinstance(value, tuple):
         return [json_types(item) for item in value]
     if hasattr(value, "__dataclass_fields__"):
-        return {name: json_types(getattr(value, name)) for name in value.__dataclass_fields__}
-    return str(value).removeprefix("torch.")
+        return fields_as_json(value)
+    return torch_name(value)

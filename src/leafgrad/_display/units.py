@@ -1,10 +1,10 @@
-"""Numbers with their units, as one reads them."""
+"""Sizes, counts, shapes and the names of types, as one reads them."""
 
 STEP = 1024
 
 
 def size(nbytes: int) -> str:
-    """Write a number of bytes in the unit that leaves fewer than four digits."""
+    """Return a number of bytes in the unit that leaves fewer than four digits."""
     scaled, unit = float(nbytes), "B"
     for larger in ("KiB", "MiB", "GiB", "TiB"):
         if abs(scaled) < STEP:
@@ -14,7 +14,20 @@ def size(nbytes: int) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """Write a number before its noun, which gets a plural where it needs one."""
+    """Return a number before its noun, which gets a plural where it needs one."""
     if number == 1:
         return f"1 {noun}"
     return f"{number} {noun}es" if noun.endswith("x") else f"{number} {noun}s"
+
+
+def shape_text(sizes: tuple[int | str, ...] | None) -> str:
+    """Return a shape as Python writes a tuple; a strided nested tensor has none as a whole."""
+    if sizes is None:
+        return "nested"
+    comma = "," if len(sizes) == 1 else ""
+    return f"({', '.join(map(str, sizes))}{comma})"
+
+
+def torch_name(value: object) -> str:
+    """Return the name of a data type, a layout or a device, without ``torch.`` before it."""
+    return str(value).removeprefix("torch.")

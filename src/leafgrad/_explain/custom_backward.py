@@ -1,7 +1,7 @@
-"""What the backward of a custom function hands on, as far as its code shows.
+"""What the backward of a custom function returns for each input, as far as its source shows.
 
-Nothing is run: its source is parsed. A gradient that is None stops there, and leaves what lies
-behind without one. Where the code does not show it, that is said.
+Nothing is run: its source is parsed. An input for which it returns None gets no gradient, nor does
+what lies behind. Where the source does not show it, that is said.
 """
 
 import ast
@@ -17,47 +17,48 @@ from typing import Any, NamedTuple
 import torch
 
 
-class Flow(Enum):
-    """Whether a gradient goes on to an input."""
+class GradientKind(Enum):
+    """What a backward returns for an input: a gradient, None, or what its source does not show."""
 
     SOME = auto()
     NONE = auto()
     UNKNOWN = auto()
 
 
-Handed = Flow | int
-"""What an input gets: it is known or not, or whatever arrived at the output of this number."""
+InputGradient = GradientKind | int
+"""What an input gets: a kind, or whatever arrived at the output of this number."""
 
 
 class CustomBackward(NamedTuple):
     """What is known of a custom function's backward.
 
     Attributes:
-        returned: What the inputs get, in order; None where the code does not show it.
-        passes_rest: From which output on the rest is handed on as it arrived, None if it is not.
+        returned: What the inputs get, in order; None where the source does not show it.
+        passes_rest: The first of the outputs whose gradients ``*grads`` returns for the remaining
+            inputs as they arrived, None if it does not.
         fills_in: Whether zeros stand in for the gradient of an output that has none.
         runs_another: Whether it speaks of running another backward, or of storing a gradient.
         place: Where it is written, in brackets.
     """
 
-    returned: tuple[Handed, ...] | None
+    returned: tuple[InputGradient, ...] | None
     passes_rest: int | None
     fills_in: bool
     runs_another: bool
     place: str
 
-    def to_input(self, number: int, count: int) -> Handed:
-        """Tell what the input of this number gets, of so many."""
+    def gradient_of_input(self, number: int, count: int) -> InputGradient:
+        """Return what the input of this number gets, of so many."""
         if self.returned is None:
-            return Flow.UNKNOWN
+            return GradientKind.UNKNOWN
         if self.passes_rest is not None and number >= len(self.returned):
             return self.passes_rest + number - len(self.returned)
         is_whole = self.passes_rest is not None or len(self.returned) >= count
-        return self.returned[number] if is_whole else Flow.UNKNOWN
+        return self.returned[number] if is_whole else GradientKind.UNKNOWN
 
 
-def read_backward(function: type[torch.autograd.Function]) -> CustomBackward:
-    """Read the code of a custom function."""
+def parse_backward(function: type[torch.autograd.Function]) -> CustomBackward:
+    """Return what the source of a custom function shows of its backward."""
     own: Any = function
     is_renamed = own.vjp is not torch.autograd.Function.vjp
     backward = inspect.unwrap(own.vjp if is_renamed else own.backward)
@@ -70,16 +71,12 @@ def read_backward(function: type[torch.autograd.Function]) -> CustomBackward:
         passes_rest=passes_rest,
         fills_in="set_materialize_grads" not in names,
         runs_another=_runs_another(backward),
-        place="" if code is None else _place(code),
+        place="" if code is None else f" ({PurePath(code.co_filename).name}:{code.co_firstlineno})",
     )
 
 
-def _place(code: CodeType) -> str:
-    return f" ({PurePath(code.co_filename).name}:{code.co_firstlineno})"
-
-
 def _runs_another(function: Any) -> bool:
-    """Say whether a function, or one of its file that it calls, speaks of a backward."""
+    """Return whether a function, or one of its file that it calls, speaks of a backward."""
     ahead, seen = [function], set[CodeType]()
     while ahead:
         called = ahead.pop()
@@ -87,14 +84,14 @@ def _runs_another(function: Any) -> bool:
             continue
         seen.add(called.__code__)
         names = {*_names(called.__code__)}
-        if names & _RUNNING or any(map(_stores_gradient, _codes(called.__code__))):
+        if names & _RUNNING_BACKWARD or any(map(_stores_gradient, _codes(called.__code__))):
             return True
         known = [called.__globals__.get(name) for name in names]
         ahead += [one for one in known if getattr(one, "__module__", "") == called.__module__]
     return False
 
 
-_RUNNING = {"backward", "backward_pass", "post_backward"}
+_RUNNING_BACKWARD = {"backward", "backward_pass", "post_backward"}
 
 
 def _stores_gradient(code: CodeType) -> bool:
@@ -119,20 +116,20 @@ def _codes(code: CodeType | None) -> Iterator[CodeType]:
             ahead += one.co_consts
 
 
-Returned = tuple[tuple[Handed, ...] | None, int | None]
+Returned = tuple[tuple[InputGradient, ...] | None, int | None]
 
 
 def _returned(function: object) -> Returned:
-    """Tell what a backward returns for each input, and from which output on the rest."""
-    definition = _parsed(function)
+    """Return what a backward returns for each input, and from which output on the rest."""
+    definition = _parse(function)
     if definition is None:
         return None, None
-    code = _Code(definition)
-    found = {code.handed(value) for value in code.returned}
-    return found.pop() if len(found) == 1 else (None, None)
+    body = _Body(definition)
+    ways = {body.gradients_of(value) for value in body.returned}
+    return ways.pop() if len(ways) == 1 else (None, None)
 
 
-def _parsed(function: Any) -> ast.FunctionDef | None:
+def _parse(function: Any) -> ast.FunctionDef | None:
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
     except (OSError, TypeError, SyntaxError):
@@ -141,7 +138,7 @@ def _parsed(function: Any) -> ast.FunctionDef | None:
     return definition if isinstance(definition, ast.FunctionDef) else None
 
 
-class _Code:
+class _Body:
     """The body of a backward: what it returns, and what its names stand for."""
 
     def __init__(self, definition: ast.FunctionDef) -> None:
@@ -149,12 +146,12 @@ class _Code:
         self.gradients = [argument.arg for argument in arguments.args[1:]]
         self.rest = arguments.vararg.arg if arguments.vararg else None
         self.returned: list[ast.expr | None] = []
-        self.known: dict[str, set[Handed]] = {}
+        self.known: dict[str, set[InputGradient]] = {}
         ahead: list[tuple[ast.AST, bool]] = [(one, False) for one in reversed(definition.body)]
         while ahead:
             statement, is_needed = ahead.pop()
             self._note(statement, is_needed=is_needed)
-            inside, is_about_need = _inside(statement)
+            inside, is_about_need = _inner_statements(statement)
             ahead += [(one, is_needed or is_about_need) for one in reversed(inside)]
         self.returned = self.returned or [None]
 
@@ -174,13 +171,13 @@ class _Code:
         for name in ast.walk(target):
             if isinstance(name, ast.Name):
                 is_whole = name is target and value is not None
-                handed = self.flow_of(value) if is_whole else Flow.UNKNOWN
+                gradient = self.gradient_of(value) if is_whole else GradientKind.UNKNOWN
                 before = set() if is_needed else self.known.get(name.id, set())
-                self.known[name.id] = {*before, handed}
+                self.known[name.id] = {*before, gradient}
 
-    def handed(self, value: ast.expr | None) -> Returned:
-        """Tell what one return hands on."""
-        parts = _parts(value)
+    def gradients_of(self, value: ast.expr | None) -> Returned:
+        """Return what one ``return`` gives to the inputs."""
+        parts = _elements(value)
         if isinstance(value, ast.Name) and value.id == self.rest:
             parts = [ast.Starred(value)]
         rest = parts[-1].value if parts and isinstance(parts[-1], ast.Starred) else None
@@ -188,38 +185,38 @@ class _Code:
         parts = parts[:-1] if passes_rest else parts
         if any(isinstance(part, ast.Starred) for part in parts):
             return None, None
-        return tuple(map(self.flow_of, parts)), len(self.gradients) if passes_rest else None
+        return tuple(map(self.gradient_of, parts)), len(self.gradients) if passes_rest else None
 
-    def flow_of(self, value: ast.expr | None) -> Handed:
-        """Tell whether an expression is a gradient or None."""
-        handed: Handed = Flow.UNKNOWN
+    def gradient_of(self, value: ast.expr | None) -> InputGradient:
+        """Return whether an expression is a gradient or None."""
+        gradient: InputGradient = GradientKind.UNKNOWN
         match value:
             case None | ast.Constant(value=None):
-                handed = Flow.NONE
+                gradient = GradientKind.NONE
             case ast.Name(id=name) if name in self.known:
-                handed = _agreed(self.known[name])
+                gradient = _agreed(self.known[name])
             case ast.Name(id=name) if name in self.gradients:
-                handed = self.gradients.index(name)
+                gradient = self.gradients.index(name)
             case ast.BinOp() | ast.UnaryOp():
-                handed = Flow.SOME
+                gradient = GradientKind.SOME
             case ast.IfExp(test=test) if _is_about_need(test):
-                handed = self.flow_of(value.orelse if _is_denied(test) else value.body)
+                gradient = self.gradient_of(value.orelse if _is_denied(test) else value.body)
             case ast.IfExp(body=body, orelse=otherwise):
-                handed = _agreed({self.flow_of(body), self.flow_of(otherwise)})
-            case ast.Call(func=ast.Attribute(attr=name)) if name in _GIVING_TENSORS:
-                handed = Flow.SOME
-        return handed
+                gradient = _agreed({self.gradient_of(body), self.gradient_of(otherwise)})
+            case ast.Call(func=ast.Attribute(attr=name)) if name in _RETURNING_TENSORS:
+                gradient = GradientKind.SOME
+        return gradient
 
 
-_GIVING_TENSORS = {*dir(torch), *dir(torch.Tensor)} - {"grad", "backward"}
+_RETURNING_TENSORS = {*dir(torch), *dir(torch.Tensor)} - {"grad", "backward"}
 
 
-def _agreed(ways: set[Handed]) -> Handed:
-    return next(iter(ways)) if len(ways) == 1 else Flow.UNKNOWN
+def _agreed(ways: set[InputGradient]) -> InputGradient:
+    return next(iter(ways)) if len(ways) == 1 else GradientKind.UNKNOWN
 
 
-def _parts(value: Any) -> list[Any]:
-    """List the elements of a tuple, or of two that are added; what is none is one by itself."""
+def _elements(value: Any) -> list[Any]:
+    """Return the elements of a tuple, or of two that are added; anything else is one element."""
     match value:
         case ast.Tuple(elts=elements):
             return elements
@@ -229,8 +226,8 @@ def _parts(value: Any) -> list[Any]:
             return [value]
 
 
-def _inside(statement: ast.AST) -> tuple[list[ast.AST], bool]:
-    """List the statements in one, and say whether they run only for what is needed."""
+def _inner_statements(statement: ast.AST) -> tuple[list[ast.AST], bool]:
+    """Return the statements in one, and whether they run only for what is needed."""
     if isinstance(statement, ast.FunctionDef | ast.ClassDef | ast.expr):
         return [], False
     if isinstance(statement, ast.If) and _is_about_need(statement.test):

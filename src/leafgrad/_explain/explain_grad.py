@@ -1,34 +1,23 @@
 """Finding out why a tensor has no gradient, or will get none."""
 
-import inspect
-from collections.abc import Iterable, Sequence
-from pathlib import PurePath
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
 import torch
-from torch import Tensor
 
 from leafgrad import _autograd
-from leafgrad._arguments.outputs import End, edges_of, ends_in, inside_transforms
-from leafgrad._arguments.signature import by_name
-from leafgrad._explain import sentences
-from leafgrad._explain.explanation import GradCause, GradExplanation
-from leafgrad._explain.reach import Arrival, Reach
-from leafgrad._record.cut import Cut
-from leafgrad._record.cuts import LEAVING
-from leafgrad._record.log import Log, source_at
-from leafgrad._record.record import Recording
-from leafgrad._record.uses import Use
-from leafgrad._tensor.describe_tensor import TensorDescription, TensorRole, describe_tensor
-from leafgrad._trace.trace_graph import log_of
+from leafgrad._arguments.outputs import iter_outputs, unwrap_functorch
+from leafgrad._arguments.signature import public_function
+from leafgrad._explain.explanation import GradExplanation
+from leafgrad._explain.grad_explainer import GradExplainer
+from leafgrad._record.record import Recording, log_of
 
 
-@by_name
-@_autograd.uncompiled
+@public_function()
 def explain_grad(
     tensor: torch.Tensor, outputs: Any, *, recording: Recording | None = None
 ) -> GradExplanation:
-    """Say why ``tensor.grad`` is empty, or will be after a backward from some outputs.
+    """Explain why ``tensor.grad`` is empty, or will be after a backward from some outputs.
 
     Nothing is run, so what a gradient will be is not said, nor what hooks do to it. Where a path
     was cut can only be said of what was recorded. What the graph does not show, such as the
@@ -63,10 +52,10 @@ def explain_grad(
         raise TypeError(_not_a_tensor(tensor))
     log = log_of(recording)
     with _autograd.unobserved():
-        ends = [inside_transforms(end) for end in ends_in(outputs)]
+        ends = [unwrap_functorch(end) for end in iter_outputs(outputs)]
     if not ends:
         raise ValueError("outputs must hold at least one tensor, not none; pass a result")
-    return Backward(ends, log).explain(tensor)
+    return GradExplainer(ends, log).explain(tensor)
 
 
 def _not_a_tensor(tensor: object) -> str:
@@ -77,216 +66,3 @@ def _not_a_tensor(tensor: object) -> str:
         else "pass the one whose .grad you ask for"
     )
     return f"tensor must be a torch.Tensor, not {type(tensor).__name__}; {cure}"
-
-
-class Found(NamedTuple):
-    """What was found of one tensor."""
-
-    edge: _autograd.Edge | None
-    arrival: Arrival | None
-    is_reached: bool
-    cuts: tuple[Cut, ...]
-    use: Use | None
-    use_of_memory: Use | None
-
-
-class Backward:
-    """What a backward from some outputs would reach."""
-
-    def __init__(self, ends: Sequence[End], log: Log) -> None:
-        """Look at the graph behind the outputs, and at what was recorded."""
-        self.ends = ends
-        self.log = log
-        with _autograd.unobserved():
-            edges = edges_of(ends)
-            graph = _autograd.walk([node for node, _ in edges])
-            self.reach = Reach(edges, graph)
-            self.reached = {*edges, *(edge for after in graph.values() for edge in after)}
-            slots = (slot for node in graph for slot in _autograd.saved_slots(node))
-            self.is_freed = any(slot.state == "freed" for slot in slots)
-            leaves = map(_autograd.leaf_variable, graph)
-            storages = {_autograd.storage_identity(leaf) for leaf in leaves if leaf is not None}
-            self.leaves = storages - {None}
-
-    def explain(
-        self, tensor: Tensor, name: str | None = None, *, is_ahead: bool = False
-    ) -> GradExplanation:
-        """Explain one tensor, for a backward that is still ahead whatever ``.grad`` holds now."""
-        facts = describe_tensor(tensor)
-        with _autograd.unobserved():
-            found = self._look_for(tensor, facts)
-            changing, after = _autograd.hooks_of(tensor)
-        is_filled = facts.has_grad and not is_ahead
-        cause = GradCause.FILLED if is_filled else self._cause(tensor, facts, found)
-        will_be_filled = self._will_be_filled(facts, found)
-        return GradExplanation(
-            name=name,
-            cause=cause,
-            because=sentences.because(cause.name, self._told(facts, found), found.cuts),
-            cure=sentences.cure(self._cure(cause, tensor, found), found.cuts),
-            requires_grad=facts.requires_grad,
-            is_leaf=facts.is_leaf,
-            retains_grad=facts.retains_grad,
-            has_grad=facts.has_grad,
-            is_reached=found.is_reached,
-            is_freed=self.is_freed,
-            will_be_filled=None if will_be_filled and after else will_be_filled,
-            hooks=tuple(map(_hook, [*changing, *after])),
-            cuts=found.cuts,
-        )
-
-    def cuts_of_outputs(self) -> tuple[Cut, ...]:
-        """List the cuts that lead to the outputs, the first one first."""
-        with _autograd.unobserved():
-            numbers = sorted(self._numbers_of_cuts())
-        return tuple(self.log.losses.cuts[number][0] for number in numbers)
-
-    def _numbers_of_cuts(self) -> frozenset[int]:
-        outputs = (end for end in self.ends if isinstance(end, Tensor))
-        return frozenset[int]().union(*map(self.log.losses.cuts_before, outputs))
-
-    def _look_for(self, tensor: Tensor, facts: TensorDescription) -> Found:
-        is_placed = facts.role not in {TensorRole.WRAPPED, TensorRole.INVALID_VIEW}
-        edge = _autograd.gradient_edge(tensor) if is_placed else None
-        is_reached = edge is not None and edge in self.reached
-        return Found(
-            edge=edge,
-            arrival=self.reach.at(edge),
-            is_reached=is_reached,
-            cuts=() if is_reached else self._cuts(tensor, facts),
-            use=self.log.uses.of(tensor),
-            use_of_memory=self.log.uses.through_another(tensor) if is_placed else None,
-        )
-
-    def _will_be_filled(self, facts: TensorDescription, found: Found) -> bool | None:
-        """Say whether a gradient is stored, None where that cannot be seen."""
-        if found.edge is None or not (facts.is_leaf or facts.retains_grad):
-            return False
-        if found.arrival is None:
-            return None if self.reach.unseen else False
-        return None if found.arrival.doubt else True
-
-    def _cause(self, tensor: Tensor, facts: TensorDescription, found: Found) -> GradCause:
-        if facts.role in BY_ROLE:
-            return BY_ROLE[facts.role]
-        if facts.role is TensorRole.CONSTANT:
-            return _cause_of_constant(facts)
-        if found.arrival is None:
-            return self._cause_of_nothing(tensor, facts, found)
-        return self._cause_of_gradient(facts, found.arrival)
-
-    def _cause_of_gradient(self, facts: TensorDescription, arrival: Arrival) -> GradCause:
-        """Tell what becomes of a gradient that comes."""
-        if facts.role is TensorRole.NON_LEAF:
-            return GradCause.NOT_RETAINED
-        if self.is_freed:
-            return GradCause.USED_UP
-        if arrival.doubt:
-            return GradCause.UNSEEN
-        return GradCause.ALL_ZERO if arrival.zero else GradCause.NOT_RUN
-
-    def _cause_of_nothing(
-        self, tensor: Tensor, facts: TensorDescription, found: Found
-    ) -> GradCause:
-        """Tell why no gradient comes, or that this cannot be seen."""
-        if self._will_be_filled(facts, found) is None:
-            return GradCause.UNSEEN
-        if found.is_reached:
-            return GradCause.STOPPED
-        if self._leads_to_outputs(tensor):
-            return GradCause.SWAPPED
-        if found.cuts:
-            return GradCause[found.cuts[0].kind.name]
-        return self._cause_without_cut(facts, found)
-
-    def _cause_without_cut(self, facts: TensorDescription, found: Found) -> GradCause:
-        if not self.reached:
-            return GradCause.WITHOUT_GRAPH
-        if found.use is not None and not found.use.required_grad:
-            return GradCause.LATE
-        if found.use_of_memory is not None:
-            return GradCause.SHARED
-        if found.use is not None:
-            return GradCause.LOST
-        is_recorded = facts.is_leaf and all(map(self._is_recorded, self.ends))
-        return GradCause.UNUSED if is_recorded else GradCause.NOT_REACHED
-
-    def _leads_to_outputs(self, tensor: Tensor) -> bool:
-        """Say whether the outputs are what the tensor was computed from: they were swapped."""
-        node = _autograd.plain(tensor, "grad_fn")
-        behind = {} if node is None else _autograd.walk([node])
-        edges = {edge for after in behind.values() for edge in after}
-        return not edges.isdisjoint(edges_of(self.ends))
-
-    def _cure(self, cause: GradCause, tensor: Tensor, found: Found) -> str:
-        """Name the cure, of which some causes have more than one."""
-        if cause is GradCause.FILLED:
-            stays = not found.is_reached
-            return "FILLED_BY_OTHERS" if stays else "FILLED_AND_FREED" * self.is_freed or "FILLED"
-        if cause is GradCause.CONSTANT and _autograd.storage_identity(tensor) in self.leaves:
-            return "COPY_OF_LEAF"
-        return cause.name
-
-    def _told(self, facts: TensorDescription, found: Found) -> dict[str, str]:
-        """Tell what the sentences name."""
-        arrival = found.arrival or Arrival()
-        is_late = found.use is not None and not found.use.required_grad
-        use = found.use if is_late else found.use_of_memory or found.use
-        return {
-            "grad_fn": str(facts.grad_fn),
-            "dtype": str(facts.dtype).removeprefix("torch."),
-            "node": arrival.doubt or arrival.zero or next(iter(self._named()), ""),
-            "use": "" if use is None else f"{use.operation} in {source_at(use.place)}",
-        }
-
-    def _named(self) -> list[str]:
-        return [*self.reach.unseen.values(), *self.reach.stopping]
-
-    def _is_recorded(self, end: End) -> bool:
-        """Say whether it was recorded how an output was made: a cut would have been seen."""
-        number = _autograd.number_of(end) if isinstance(end, Tensor) else -1
-        return self.log.source_of(number) is not None
-
-    def _cuts(self, tensor: Tensor, facts: TensorDescription) -> tuple[Cut, ...]:
-        """List the cuts that made a constant, or those between the outputs and another tensor.
-
-        Where none leads to the outputs, what left PyTorch may have come back unseen.
-        """
-        losses = self.log.losses
-        if facts.role in {TensorRole.WRAPPED, TensorRole.INVALID_VIEW}:
-            return ()
-        if not facts.requires_grad:
-            return tuple(losses.cuts[number][0] for number in sorted(losses.cuts_before(tensor)))
-        behind = losses.skeleton.depend_on(tensor)
-        cuts = {
-            number: cut
-            for number, (cut, numbers) in enumerate(losses.cuts)
-            if not behind.isdisjoint(numbers)
-        }
-        on_the_way = self._numbers_of_cuts()
-        found = [cut for number, cut in cuts.items() if number in on_the_way]
-        return tuple(found or [cut for cut in cuts.values() if cut.operation in LEAVING])
-
-
-def _hook(hook: object) -> str:
-    """Name a hook, and where it is written."""
-    code = getattr(inspect.unwrap(hook), "__code__", None)  # type: ignore[arg-type]
-    name = getattr(hook, "__qualname__", type(hook).__qualname__)
-    return (
-        name
-        if code is None
-        else f"{name} ({PurePath(code.co_filename).name}:{code.co_firstlineno})"
-    )
-
-
-BY_ROLE = {
-    TensorRole.WRAPPED: GradCause.WRAPPED,
-    TensorRole.INVALID_VIEW: GradCause.INVALID_VIEW,
-    TensorRole.UNRECORDED_VIEW: GradCause.UNRECORDED_VIEW,
-}
-
-
-def _cause_of_constant(facts: TensorDescription) -> GradCause:
-    if not (facts.dtype.is_floating_point or facts.dtype.is_complex):
-        return GradCause.INTEGER
-    return GradCause.FROZEN if facts.is_parameter else GradCause.CONSTANT

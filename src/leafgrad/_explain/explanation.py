@@ -1,12 +1,13 @@
-"""Why a tensor has no gradient, as a value."""
+"""Why a tensor has no gradient, as a value that shows itself."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from leafgrad._display.jsonable import json_types
-from leafgrad._explain.explanation_card import card
-from leafgrad._record.cut import Cut
+from leafgrad._display.card import Card
+from leafgrad._display.jsonable import fields_as_json
+from leafgrad._record.cut import Cut, CutKind
 
 
 class GradCause(StrEnum):
@@ -80,6 +81,18 @@ class GradCause(StrEnum):
     NUMPY = "cut by an array outside PyTorch"
 
 
+CAUSE_OF_CUT: Mapping[CutKind, GradCause] = {
+    CutKind.DETACHED: GradCause.DETACHED,
+    CutKind.DATA: GradCause.DATA,
+    CutKind.NO_GRAD: GradCause.NO_GRAD,
+    CutKind.NOT_FLOATING: GradCause.NOT_FLOATING,
+    CutKind.NOT_DIFFERENTIABLE: GradCause.NOT_DIFFERENTIABLE,
+    CutKind.COPIED: GradCause.COPIED,
+    CutKind.PYTHON: GradCause.PYTHON,
+    CutKind.NUMPY: GradCause.NUMPY,
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class GradExplanation:
     """Why a tensor has no gradient, or will get none; `explain_grad` makes it.
@@ -116,13 +129,13 @@ class GradExplanation:
     cuts: tuple[Cut, ...]
 
     def __str__(self) -> str:
-        return card(self).to_text()
+        return _card(self).to_text()
 
     def _repr_html_(self) -> str:
-        return card(self).to_html()
+        return _card(self).to_html()
 
     def to_dict(self) -> dict[str, Any]:
-        """Give every field under its name, as JSON types only.
+        """Return every field under its name, as JSON types only.
 
         Returns:
             The cause and the kinds of cuts as their texts.
@@ -134,5 +147,35 @@ class GradExplanation:
             >>> explain_grad(x, x.sum()).to_dict()["cause"]
             'backward not run yet'
         """
-        fields: dict[str, Any] = json_types(self)
-        return fields
+        return fields_as_json(self)
+
+
+def _card(explanation: GradExplanation) -> Card:
+    """Return a card with the facts as rows, and cause and cure as sentences."""
+    sentences = [explanation.because, explanation.cure]
+    if explanation.hooks:
+        sentences.insert(
+            1,
+            "What its hooks do to the gradient is not looked at: they may make it zero or take it.",
+        )
+    return Card(
+        title=f"gradient of {explanation.name or 'tensor'}: {explanation.cause}",
+        rows=tuple(_rows(explanation)),
+        sentences=tuple(sentences),
+    )
+
+
+def _rows(explanation: GradExplanation) -> Iterator[tuple[str, str]]:
+    e = explanation
+    yield ".grad", "filled" if e.has_grad else "None"
+    yield "requires_grad", str(e.requires_grad)
+    yield "is_leaf", "not known" if e.is_leaf is None else str(e.is_leaf)
+    yield "retains_grad", str(e.retains_grad)
+    yield "reached from outputs", str(e.is_reached)
+    yield "graph freed", str(e.is_freed)
+    if e.will_be_filled is None:
+        yield "filled by backward", "cannot be seen"
+    for hook in e.hooks:
+        yield "hook", hook
+    for cut in e.cuts:
+        yield "cut", f"{cut.kind} by {cut.operation}, {cut.source}"

@@ -7,30 +7,30 @@ import torch
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-from leafgrad._arguments.outputs import ends_in, inside_transforms, roots_of
-from leafgrad._arguments.signature import by_name
-from leafgrad._explain.explain_grad import Backward
+from leafgrad._arguments.names import named_modules, named_tensors
+from leafgrad._arguments.outputs import iter_outputs, root_nodes, unwrap_functorch
+from leafgrad._arguments.signature import public_function
 from leafgrad._explain.explanation import GradCause, GradExplanation
 from leafgrad._explain.findings import InPlaceConflict, OnceDifferentiable, Preflight
+from leafgrad._explain.grad_explainer import GradExplainer
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.order import in_backward_order
 from leafgrad._record.cut import Cut
 from leafgrad._record.module_paths import join
-from leafgrad._record.record import Recording
-from leafgrad._trace.trace_graph import log_of, named_modules, named_tensors, trace_graph
+from leafgrad._record.record import Recording, log_of
+from leafgrad._trace.trace_graph import trace_graph
 
 Names = torch.nn.Module | Mapping[str, torch.Tensor | torch.nn.Module] | None
 
 
-@by_name
-@_autograd.uncompiled
+@public_function()
 def preflight(
     outputs: Any,
     *,
     names: Names = None,
     recording: Recording | None = None,
 ) -> Preflight:
-    """Say what a backward from some outputs would fail at or leave out, without running it.
+    """Find what a backward from some outputs would fail at or leave out, without running it.
 
     It finds what PyTorch itself checks: tensors written or detached in place since they were saved,
     saved tensors that are gone, leaves that have become results, and outputs without a graph. What
@@ -73,25 +73,25 @@ def preflight(
     """
     log = log_of(recording)
     with _autograd.unobserved():
-        ends = [inside_transforms(end) for end in ends_in(outputs)]
-        backward = Backward(ends, log)
+        ends = [unwrap_functorch(end) for end in iter_outputs(outputs)]
+        explainer = GradExplainer(ends, log)
         named = [*_named(names)]
-    explained = [backward.explain(tensor, name, is_ahead=True) for name, tensor in named]
+    explained = [explainer.explain(tensor, name, is_ahead=True) for name, tensor in named]
     found = _Explained(
         without_gradient=tuple(e for e in explained if e.will_be_filled is False),
         unseen=tuple(e for e in explained if e.will_be_filled is None),
         all_zero=tuple(e for e in explained if e.cause is GradCause.ALL_ZERO),
     )
-    if ends and not backward.reached:
-        return _without_graph(found, backward.cuts_of_outputs())
+    if ends and not explainer.reached:
+        return _without_graph(found, explainer.cuts_of_outputs())
     trace = trace_graph(outputs, names=names, recording=recording)
     nodes = tuple(in_backward_order(trace))
     with _autograd.unobserved():
-        pairs = [*zip(_autograd.walk(roots_of(ends)), trace.nodes, strict=True)]
+        pairs = [*zip(_autograd.walk(root_nodes(ends)), trace.nodes, strict=True)]
         once = dict(_once_differentiable(pairs))
         cut = {node.index for live, node in pairs if _autograd.keeps_detached(live)}
         moved = {node.index for live, node in pairs if _autograd.is_leaf_with_history(live)}
-        running = {node.index for live, node in pairs if live in backward.reach.unseen}
+        running = {node.index for live, node in pairs if live in explainer.flow.unseen}
         refusing = {node.index for live, node in pairs if _autograd.refuses(live)}
     conflicts = tuple(_conflicts(nodes))
     certain = {conflict.node.index for conflict in conflicts if conflict.is_certain}
@@ -121,7 +121,7 @@ class _Explained(TypedDict):
 
 
 def _without_graph(found: _Explained, cuts: tuple[Cut, ...]) -> Preflight:
-    """Say that backward fails before it comes to any node."""
+    """Return that backward fails before it comes to any node."""
     return Preflight(
         conflicts=(),
         freed=(),
@@ -139,7 +139,7 @@ def _without_graph(found: _Explained, cuts: tuple[Cut, ...]) -> Preflight:
 
 
 def _is_sure_to_fail(node: TracedNode) -> bool:
-    """Say whether it does as it was freed; custom functions may not care."""
+    """Return whether backward fails at a node as it was freed; custom functions may not care."""
     return node.is_freed and node.custom_function is None
 
 
@@ -164,7 +164,7 @@ def _named(names: Names) -> Iterator[tuple[str, torch.Tensor]]:
 def _once_differentiable(
     pairs: Sequence[tuple[Node, TracedNode]],
 ) -> Iterator[tuple[int, OnceDifferentiable]]:
-    """Find what stands in the way of a second derivative, as far as nodes show it."""
+    """Yield what stands in the way of a second derivative, by the index of the node."""
     for live, node in pairs:
         for is_once, reason in ONCE.items():
             if is_once(live):

@@ -1,14 +1,18 @@
 """What came and what went between two traces."""
 
-from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
-from leafgrad._display.jsonable import json_types
-from leafgrad._graph.diff_text import html, text
+from leafgrad._display.jsonable import fields_as_json
+from leafgrad._display.table import table
+from leafgrad._display.units import count, size
 from leafgrad._graph.memory import GraphMemory, memory_of
 from leafgrad._graph.nodes import TracedNode
+
+MOST_KINDS = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,13 +63,14 @@ class GraphDiff:
         return after.bytes_without_parameters - before.bytes_without_parameters
 
     def __str__(self) -> str:
-        return text(self)
+        return "\n".join(_lines(self))
 
     def _repr_html_(self) -> str:
-        return html(self)
+        style = "color: inherit; background: none; overflow-x: auto"
+        return f'<pre style="{style}">{escape(str(self))}</pre>'
 
     def to_dict(self) -> dict[str, Any]:
-        """Give every field under its name, as JSON types only.
+        """Return every field under its name, as JSON types only.
 
         Returns:
             Nodes, memory and changes as dicts, and ``nbytes``.
@@ -78,31 +83,24 @@ class GraphDiff:
             >>> [node["name"] for node in change["went"]], change["nbytes"]
             (['ExpBackward0'], -4)
         """
-        fields: dict[str, Any] = json_types(self)
-        return {**fields, "nbytes": self.nbytes}
+        return {**fields_as_json(self), "nbytes": self.nbytes}
 
 
 def diff_of(before: Sequence[TracedNode], after: Sequence[TracedNode]) -> GraphDiff:
     """Compare the nodes of two graphs."""
-    ledgers = memory_of(before), memory_of(after)
+    memory_before, memory_after = memory_of(before), memory_of(after)
     return GraphDiff(
         came=_surplus(after, before),
         went=_surplus(before, after),
-        before=ledgers[0],
-        after=ledgers[1],
-        kinds=tuple(_changes(_kinds(before, ledgers[0]), _kinds(after, ledgers[1]))),
+        before=memory_before,
+        after=memory_after,
+        kinds=_kind_changes(_count_kinds(before, memory_before), _count_kinds(after, memory_after)),
     )
-
-
-def _key(node: TracedNode) -> Hashable:
-    return node.name, node.shapes, node.tensor_names, node.module
 
 
 def _surplus(nodes: Sequence[TracedNode], others: Sequence[TracedNode]) -> tuple[TracedNode, ...]:
     """List the nodes that have no counterpart among the others."""
-    unmatched = defaultdict[Hashable, int](int)
-    for other in others:
-        unmatched[_key(other)] += 1
+    unmatched = Counter(map(_key, others))
     surplus = []
     for node in nodes:
         key = _key(node)
@@ -112,28 +110,59 @@ def _surplus(nodes: Sequence[TracedNode], others: Sequence[TracedNode]) -> tuple
     return tuple(surplus)
 
 
+def _key(node: TracedNode) -> Hashable:
+    return node.name, node.shapes, node.tensor_names, node.module
+
+
 Kinds = dict[str, tuple[int, int]]
 
 
-def _kinds(nodes: Iterable[TracedNode], memory: GraphMemory) -> Kinds:
+def _count_kinds(nodes: Iterable[TracedNode], memory: GraphMemory) -> Kinds:
     """Count the nodes of each kind, and the bytes that they keep."""
     nbytes = {share.name: share.bytes_without_parameters for share in memory.kinds}
-    kinds: Kinds = {}
-    for node in nodes:
-        kinds[node.name] = kinds.get(node.name, (0, 0))[0] + 1, nbytes.get(node.name, 0)
-    return kinds
+    counts = Counter(node.name for node in nodes)
+    return {name: (number, nbytes.get(name, 0)) for name, number in counts.items()}
 
 
-def _changes(before: Kinds, after: Kinds) -> list[KindChange]:
-    changes = [
-        KindChange(
-            name=name,
-            nodes_before=before.get(name, (0, 0))[0],
-            nodes_after=after.get(name, (0, 0))[0],
-            bytes_before=before.get(name, (0, 0))[1],
-            bytes_after=after.get(name, (0, 0))[1],
-        )
-        for name in before | after
-        if before.get(name) != after.get(name)
-    ]
-    return sorted(changes, key=lambda change: -abs(change.bytes_after - change.bytes_before))
+def _kind_changes(before: Kinds, after: Kinds) -> tuple[KindChange, ...]:
+    changes = []
+    for name in before | after:
+        nodes_before, bytes_before = before.get(name, (0, 0))
+        nodes_after, bytes_after = after.get(name, (0, 0))
+        if (nodes_before, bytes_before) != (nodes_after, bytes_after):
+            change = KindChange(
+                name=name,
+                nodes_before=nodes_before,
+                nodes_after=nodes_after,
+                bytes_before=bytes_before,
+                bytes_after=bytes_after,
+            )
+            changes.append(change)
+    return tuple(sorted(changes, key=lambda change: -abs(change.bytes_after - change.bytes_before)))
+
+
+# --- In words
+
+
+def _lines(diff: GraphDiff) -> Iterator[str]:
+    """Sum up what came and what went, then list the kinds of node that changed."""
+    nodes = f"{count(len(diff.went), 'node')} went, {len(diff.came)} came"
+    before = size(diff.before.total.bytes_without_parameters)
+    after = size(diff.after.total.bytes_without_parameters)
+    yield f"{nodes}; {before} before, {after} after, without parameters"
+    if diff.kinds:
+        yield ""
+        rows = [("node", "before", "after", "bytes before", "after")]
+        rows += [
+            (
+                change.name,
+                str(change.nodes_before),
+                str(change.nodes_after),
+                size(change.bytes_before),
+                size(change.bytes_after),
+            )
+            for change in diff.kinds[:MOST_KINDS]
+        ]
+        yield from table(rows, right=(1, 2, 3, 4))
+    if len(diff.kinds) > MOST_KINDS:
+        yield f"and {count(len(diff.kinds) - MOST_KINDS, 'other kind')}"

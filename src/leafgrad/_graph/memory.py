@@ -1,16 +1,21 @@
 """What a graph keeps alive for backward: by node, kind, module, line, device and state."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import torch
 
-from leafgrad._display.jsonable import json_types
-from leafgrad._graph.memory_card import card
+from leafgrad._display.card import Card
+from leafgrad._display.jsonable import fields_as_json
+from leafgrad._display.units import count, size
 from leafgrad._graph.nodes import SavedTensor, TracedNode
+from leafgrad._graph.saved_states import SAVED_STATES
+
+MOST_SHARES = 3
+WIDEST_NAME = 36
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,16 +99,16 @@ class GraphMemory:
     @property
     def why(self) -> tuple[str, ...]:
         """What a living output pins, and what backward will not find there, in sentences."""
-        return card(self).sentences
+        return _card(self).sentences
 
     def __str__(self) -> str:
-        return card(self).to_text()
+        return _card(self).to_text()
 
     def _repr_html_(self) -> str:
-        return card(self).to_html()
+        return _card(self).to_html()
 
     def to_dict(self) -> dict[str, Any]:
-        """Give every field under its name, as JSON types only.
+        """Return every field under its name, as JSON types only.
 
         Returns:
             Shares and storages as dicts, devices and data types by their names.
@@ -115,8 +120,7 @@ class GraphMemory:
             >>> trace_graph(x.exp()).memory.to_dict()["total"]["storage_bytes"]
             12
         """
-        fields: dict[str, Any] = json_types(self)
-        return fields
+        return fields_as_json(self)
 
 
 def memory_of(nodes: Sequence[TracedNode]) -> GraphMemory:
@@ -128,7 +132,7 @@ def memory_of(nodes: Sequence[TracedNode]) -> GraphMemory:
         hiding=tuple(node.index for node in nodes if node.hides_saved),
         total=_share("all", [saved for _, saved in pairs]),
         storages=_storages(saved for _, saved in pairs),
-        nodes=_by_node(nodes),
+        nodes=_from_largest(_share(node.name, node.saved) for node in nodes if node.saved),
         kinds=_shares((node.name, saved) for node, saved in pairs),
         modules=_shares((node.module, saved) for node, saved in pairs),
         sources=_shares((node.source, saved) for node, saved in pairs),
@@ -137,14 +141,21 @@ def memory_of(nodes: Sequence[TracedNode]) -> GraphMemory:
     )
 
 
+def bytes_without_parameters(saved: Sequence[SavedTensor]) -> int:
+    """Return the bytes of the distinct storages that are no parameter's, which live anyway."""
+    parameters = {slot.storage for slot in saved if slot.is_parameter}
+    kept = _bytes_by_storage(saved)
+    return sum(nbytes for storage, nbytes in kept.items() if storage not in parameters)
+
+
+def _bytes_by_storage(saved: Iterable[SavedTensor]) -> dict[int, int]:
+    return {slot.storage: slot.nbytes or 0 for slot in saved if slot.storage is not None}
+
+
 def _state(saved: SavedTensor) -> str:
     if saved.name.startswith("checkpoint.cache"):
         return "cached"
     return "on ctx" if saved.is_on_ctx else saved.state
-
-
-def _by_node(nodes: Sequence[TracedNode]) -> tuple[MemoryShare, ...]:
-    return _from_largest([_share(node.name, node.saved) for node in nodes if node.saved])
 
 
 def _shares(keyed: Iterable[tuple[object, SavedTensor]]) -> tuple[MemoryShare, ...]:
@@ -153,10 +164,10 @@ def _shares(keyed: Iterable[tuple[object, SavedTensor]]) -> tuple[MemoryShare, .
     for key, saved in keyed:
         if key is not None:
             groups[key].append(saved)
-    return _from_largest([_share(str(key), saved) for key, saved in groups.items()])
+    return _from_largest(_share(str(key), saved) for key, saved in groups.items())
 
 
-def _from_largest(shares: list[MemoryShare]) -> tuple[MemoryShare, ...]:
+def _from_largest(shares: Iterable[MemoryShare]) -> tuple[MemoryShare, ...]:
     def largest(share: MemoryShare) -> tuple[int, ...]:
         return -share.bytes_without_parameters, -share.storage_bytes, *share.nodes[:1]
 
@@ -164,17 +175,13 @@ def _from_largest(shares: list[MemoryShare]) -> tuple[MemoryShare, ...]:
 
 
 def _share(name: str, saved: Sequence[SavedTensor]) -> MemoryShare:
-    kept = {slot.storage: slot for slot in saved if slot.storage is not None}
-    parameters = {slot.storage for slot in saved if slot.is_parameter}
     return MemoryShare(
         name=name,
         nodes=tuple(dict.fromkeys(slot.node for slot in saved)),
         slots=len(saved),
         tensor_bytes=sum(map(_tensor_bytes, saved)),
-        storage_bytes=sum(slot.nbytes or 0 for slot in kept.values()),
-        bytes_without_parameters=sum(
-            slot.nbytes or 0 for storage, slot in kept.items() if storage not in parameters
-        ),
+        storage_bytes=sum(_bytes_by_storage(saved).values()),
+        bytes_without_parameters=bytes_without_parameters(saved),
         hidden=sum(slot.nbytes is None and slot.state in {"live", "packed"} for slot in saved),
     )
 
@@ -210,3 +217,56 @@ def _storages(saved: Iterable[SavedTensor]) -> tuple[KeptStorage, ...]:
         )
         for (nbytes, number, device), group in sorted(groups.items(), key=lambda item: item[0][:2])
     )
+
+
+# --- In words
+
+
+def _card(memory: GraphMemory) -> Card:
+    """Put the sums and the largest shares into rows."""
+    total = memory.total
+    rows = (
+        ("tensors saved", f"{total.slots}, together {size(total.tensor_bytes)}"),
+        ("memory", f"{size(total.storage_bytes)} in {count(len(memory.storages), 'storage')}"),
+        ("without parameters", size(total.bytes_without_parameters)),
+        *_largest_rows("module", memory.modules),
+        *_largest_rows("line", memory.sources),
+        *_largest_rows("kind", memory.kinds),
+    )
+    title = f"kept for backward: {size(total.bytes_without_parameters)} without parameters"
+    return Card(title=title, rows=rows, sentences=tuple(_sentences(memory)))
+
+
+def _largest_rows(group: str, shares: Sequence[MemoryShare]) -> Iterator[tuple[str, str]]:
+    for rank, share in enumerate(shares[:MOST_SHARES]):
+        name = share.name or "the outermost"
+        if len(name) > WIDEST_NAME:
+            name = f"...{name[3 - WIDEST_NAME :]}"
+        heading = f"largest {group}s" if rank == 0 else ""
+        yield heading, f"{size(share.bytes_without_parameters):>10}  {name}"
+    if len(shares) > MOST_SHARES:
+        yield "", f"and {count(len(shares) - MOST_SHARES, group)} more"
+
+
+def _sentences(memory: GraphMemory) -> Iterator[str]:
+    total = memory.total
+    kept = f"{size(total.storage_bytes)} that they keep for backward"
+    yield (
+        f"As long as one of the outputs lives, so do {count(memory.node_count, 'node')} and the "
+        f"{kept}. Where only a value is needed, keep output.detach() or output.item() instead."
+    )
+    for state in memory.states:
+        if sentence := SAVED_STATES[state.name].sentence:
+            yield sentence.format(
+                slots=count(state.slots, "tensor"), bytes=size(state.storage_bytes)
+            )
+    if memory.recomputing:
+        nodes = count(len(memory.recomputing), "node")
+        if any(state.name == "cached" for state in memory.states):
+            nodes = f"up to {nodes}"
+        yield f"For {nodes}, backward computes again what checkpoint() did not keep."
+    if total.hidden:
+        yield f"{count(total.hidden, 'tensor')} of these do not show what memory they keep."
+    if memory.hiding:
+        hiding = count(len(memory.hiding), "node")
+        yield f"Of {hiding}, PyTorch does not show what is kept, which comes on top."

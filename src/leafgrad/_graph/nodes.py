@@ -245,3 +245,23 @@ class TracedNode:
         PyTorch frees a custom function's node as a whole, even one that saved nothing.
         """
         return any(saved.state == "freed" for saved in self.saved)
+
+
+UNKNOWN = "not recorded"
+
+
+def value_text(node: TracedNode) -> str | None:
+    """Return what a node's operation made, as text; None where nobody asked."""
+    return _join_outputs(node.values, UNKNOWN)
+
+
+def gradient_text(node: TracedNode) -> str | None:
+    """Return the gradient that arrived at a node, as text; None where none did."""
+    return _join_outputs(node.gradients, "none") if any(node.gradients) else None
+
+
+def _join_outputs(summaries: tuple[TensorSummary | None, ...], missing: str) -> str | None:
+    """Join what there is for each output; where there is nothing at all, one word stands for it."""
+    if not any(summaries):
+        return missing if summaries else None
+    return "; ".join(missing if summary is None else str(summary) for summary in summaries)

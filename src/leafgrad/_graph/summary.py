@@ -2,13 +2,13 @@
 
 import cmath
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
 
 from leafgrad import _autograd
-from leafgrad._graph import numbers
 
 Number = bool | int | float | complex
 NotFinite = Literal["NaN", "infinity"]
@@ -69,7 +69,27 @@ class TensorSummary:
         return hash(repr(self))
 
     def __str__(self) -> str:
-        return numbers.summary(self)
+        if self.unread is not None:
+            return f"not read: {self.unread}"
+        if self.numbers is None:
+            return ", ".join(self._facts())
+        numbers = [*map(number_text, self.numbers)]
+        return numbers[0] if len(numbers) == 1 else f"[{', '.join(numbers)}]"
+
+    def _facts(self) -> Iterator[str]:
+        if self.mean is not None:
+            yield f"mean {number_text(self.mean)}"
+        if self.norm is not None:
+            yield f"norm {number_text(self.norm)}"
+        if self.nans:
+            yield f"{self.nans} nan"
+        if self.infinities:
+            yield f"{self.infinities} inf"
+
+
+def number_text(value: Number) -> str:
+    """Return a number with five digits, an integer with all it has."""
+    return str(value) if isinstance(value, int) else f"{value:.5g}"
 
 
 def summary_of(tensor: torch.Tensor) -> TensorSummary | None:
@@ -80,7 +100,7 @@ def summary_of(tensor: torch.Tensor) -> TensorSummary | None:
     unread = _autograd.why_unread(tensor)
     if unread is not None:
         return None if _autograd.plain(tensor, "is_meta") else _without_numbers(tensor, unread)
-    with _autograd.unseen():
+    with _autograd.below_autograd():
         facts = _of_few(tensor) if tensor.numel() <= MOST_NUMBERS else _of_many(tensor)
         return TensorSummary(shape=tuple(tensor.shape), dtype=tensor.dtype, **facts)
 
@@ -138,28 +158,3 @@ def _wide(dtype: torch.dtype) -> torch.dtype:
     if dtype.is_complex:
         return torch.promote_types(dtype, torch.complex64)
     return torch.float64 if dtype == torch.float64 else torch.float32
-
-
-def summary_from(data: Any) -> TensorSummary | None:
-    """Rebuild a summary out of JSON types."""
-    if data is None:
-        return None
-    dtype = getattr(torch, data["dtype"])
-    read = {name: _read(data[name], dtype) for name in ("mean", "norm")}
-    numbers = data["numbers"]
-    return TensorSummary(
-        **{
-            **data,
-            **read,
-            "shape": None if data["shape"] is None else tuple(data["shape"]),
-            "dtype": dtype,
-            "numbers": None if numbers is None else tuple(_read(n, dtype) for n in numbers),
-        }
-    )
-
-
-def _read(number: Any, dtype: torch.dtype) -> Any:
-    """Read what JSON has no number for: complex ones, NaN and infinities."""
-    if not isinstance(number, str):
-        return number
-    return complex(number) if dtype.is_complex else float(number)

@@ -3,19 +3,12 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from leafgrad._display.units import count, size
+from leafgrad._display.units import count, shape_text, size, torch_name
 from leafgrad._graph.graph import Graph
+from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.nodes import SavedTensor, TracedNode
-from leafgrad._picture.box_text import (
-    STATES,
-    leaf_text,
-    numbers,
-    output,
-    own_bytes,
-    shape,
-    short,
-    turns,
-)
+from leafgrad._graph.saved_states import SAVED_STATES
+from leafgrad._picture.box_text import leaf_text, numbers, output, turns
 from leafgrad._picture.view import Box, View
 
 MOST_SENTENCES = 40
@@ -90,7 +83,7 @@ def _kinds(box: Box) -> Iterator[str]:
     kinds = Counter(node.name for node in box.members).most_common()
     yield from (f"{times} × {name}" for name, times in kinds)
     if box.saved:
-        kept = size(own_bytes(box.saved))
+        kept = size(bytes_without_parameters(box.saved))
         yield f"saves {count(len(box.saved), 'tensor')}, {kept} without parameters"
     yield from (f"leaf {leaf_text(leaf)}" for leaf in box.leaves[:MOST_LEAVES])
     if len(box.leaves) > MOST_LEAVES:
@@ -108,8 +101,8 @@ def _inputs(node: TracedNode) -> Iterator[str]:
 
 def _saved(saved: SavedTensor) -> str:
     if saved.state != "live":
-        return f"{STATES[saved.state]} {saved.name}"
-    line = f"saves {saved.name} {shape(saved.shape)} {short(saved.dtype)}"
+        return f"{SAVED_STATES[saved.state].verb} {saved.name}"
+    line = f"saves {saved.name} {shape_text(saved.shape)} {torch_name(saved.dtype)}"
     if saved.nbytes is not None:
         line += f", {size(saved.nbytes)}"
     if saved.is_parameter:

@@ -5,22 +5,15 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from leafgrad._display.units import count, size
-from leafgrad._graph.nodes import SavedTensor, TracedNode
-from leafgrad._graph.numbers import gradient, value
+from leafgrad._display.units import count, shape_text, size, torch_name
+from leafgrad._graph.memory import bytes_without_parameters
+from leafgrad._graph.nodes import SavedTensor, TracedNode, gradient_text, value_text
+from leafgrad._graph.saved_states import SAVED_STATES
 from leafgrad._picture.view import Box, FoldedLeaf
 
 MOST_NAMES = 2
 MOST_SHAPES = 2
 SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-STATES = {
-    "live": "saves",
-    "packed": "packed:",
-    "offloaded": "offloaded:",
-    "recompute": "recomputes",
-    "freed": "freed:",
-}
-
 Style = Literal["name", "fact", "alarm", "leaf", "value", "grad"]
 
 
@@ -67,9 +60,9 @@ def lines(box: Box, *, with_kind: bool) -> Iterator[Line]:
 
 def numbers(node: TracedNode) -> Iterator[Line]:
     """Write the numbers that were asked for."""
-    if (made := value(node)) is not None:
+    if (made := value_text(node)) is not None:
         yield Line(text=f"value {made}", style="value")
-    if (arrived := gradient(node)) is not None:
+    if (arrived := gradient_text(node)) is not None:
         yield Line(text=f"grad {arrived}", style="grad")
 
 
@@ -121,35 +114,28 @@ def leaf_text(leaf: FoldedLeaf) -> str:
 
 def output(node: TracedNode, *, with_kind: bool) -> str:
     """Write what a node's operation made."""
-    return f"{shapes(node)} {short(node.dtype)} {node.device}" if with_kind else shapes(node)
+    return f"{shapes(node)} {torch_name(node.dtype)} {node.device}" if with_kind else shapes(node)
 
 
 def shapes(node: TracedNode) -> str:
     """Write the shapes of a node's outputs."""
     if len(node.shapes) > 1 and len({*node.shapes}) == 1:
-        return f"{len(node.shapes)} × {shape(node.shapes[0])}"
-    written = [*map(shape, node.shapes[:MOST_SHAPES])]
+        return f"{len(node.shapes)} × {shape_text(node.shapes[0])}"
+    written = [*map(shape_text, node.shapes[:MOST_SHAPES])]
     if len(node.shapes) > MOST_SHAPES:
         written.append(f"and {len(node.shapes) - MOST_SHAPES} more")
     return ", ".join(written)
 
 
-def shape(sizes: tuple[int | str, ...] | None) -> str:
-    """Write one shape as Python writes a tuple."""
-    if sizes is None:
-        return "nested"
-    return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(map(str, sizes))})"
-
-
 def saved_lines(slots: Sequence[SavedTensor]) -> Iterator[Line]:
     """Write what is saved, a line for each state that it is in."""
-    for state, word in STATES.items():
+    for state, words in SAVED_STATES.items():
         names = [slot.name for slot in slots if slot.state == state]
         if not names:
             continue
         listed = ", ".join(names) if len(names) <= MOST_NAMES else count(len(names), "tensor")
-        line = f"{word} {listed}"
-        if state == "live" and (nbytes := own_bytes(slots)):
+        line = f"{words.verb} {listed}"
+        if state == "live" and (nbytes := bytes_without_parameters(slots)):
             line += f" ({size(nbytes)})"
         yield Line(text=line, style="alarm" if state == "freed" else "fact")
     yield from _conflicts([saved for saved in slots if saved.is_modified])
@@ -163,18 +149,3 @@ def _conflicts(modified: list[SavedTensor]) -> Iterator[Line]:
     for saved in modified:
         versions = f"saved at version {saved.saved_version}, now {saved.current_version}"
         yield Line(text=f"{saved.name} {versions}", style="alarm")
-
-
-def own_bytes(slots: Sequence[SavedTensor]) -> int:
-    """Add up the storages that are kept, but for those of parameters, which live anyway."""
-    storages = {
-        saved.storage: saved.nbytes
-        for saved in slots
-        if saved.nbytes is not None and not saved.is_parameter
-    }
-    return sum(storages.values())
-
-
-def short(name: object) -> str:
-    """Leave out that a data type is PyTorch's."""
-    return str(name).removeprefix("torch.")

@@ -1,8 +1,8 @@
 """What stands in a box, in pictures that others draw."""
 
-from leafgrad._display.units import count
+from leafgrad._display.units import count, shape_text
 from leafgrad._graph.nodes import TracedNode
-from leafgrad._picture.box_text import order_sign, shape
+from leafgrad._picture.box_text import order_sign
 from leafgrad._picture.view import Box
 
 
@@ -17,7 +17,7 @@ def _label_of_node(node: TracedNode) -> list[str]:
     """Name the node, its first tensor, its first shape and its module, a line each."""
     lines = [f"{order_sign(node)}{node.name}", *node.tensor_names[:1]]
     if node.shapes and node.shapes[0] is not None:
-        lines.append(shape(node.shapes[0]))
+        lines.append(shape_text(node.shapes[0]))
     if node.module:
         lines.append(node.module)
     return lines

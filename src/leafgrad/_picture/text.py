@@ -6,24 +6,16 @@ from html import escape
 
 from leafgrad._display.markup import visible
 from leafgrad._display.table import WIDTH, clipped, table
-from leafgrad._display.units import count
+from leafgrad._display.units import count, shape_text, torch_name
 from leafgrad._graph.graph import Graph
-from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode
-from leafgrad._graph.numbers import gradient, value
-from leafgrad._picture.box_text import shape, short
+from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode, gradient_text, value_text
+from leafgrad._graph.saved_states import SAVED_STATES
 from leafgrad._picture.not_finite import not_finite
 from leafgrad._picture.text_folds import folded
 
 MOST_NODES = 35
 MOST_IN_A_CELL = 4
 GAP = "..."
-
-STATES = {
-    "freed": "freed",
-    "packed": "packed by a hook",
-    "offloaded": "offloaded",
-    "recompute": "to be recomputed",
-}
 
 
 def text(graph: Graph) -> str:
@@ -84,7 +76,7 @@ def _rows(graph: Graph, most: int, letters: int, *, with_names: bool) -> list[st
         names = [_elided(name, letters) for name in node.tensor_names]
         if node.retains_grad:
             names.append("(retains grad)")
-        output = _cell([*map(shape, node.shapes)], most)
+        output = _cell([*map(shape_text, node.shapes)], most)
         if with_kind:
             output += f" {_kind(node)}"
         saved = ""
@@ -97,8 +89,8 @@ def _rows(graph: Graph, most: int, letters: int, *, with_names: bool) -> list[st
                 node.name,
                 _cell(names, most),
                 output,
-                value(node) or "",
-                gradient(node) or "",
+                value_text(node) or "",
+                gradient_text(node) or "",
                 _cell([_edge(edge, graph, with_names=with_names) for edge in node.edges], most),
                 saved,
             )
@@ -125,7 +117,7 @@ def _is_uniform(graph: Graph) -> bool:
 
 
 def _kind(node: TracedNode) -> str:
-    return f"{short(node.dtype)} on {node.device}"
+    return f"{torch_name(node.dtype)} on {node.device}"
 
 
 def _elided(name: str, letters: int) -> str:
@@ -149,11 +141,11 @@ def _edge(edge: TracedEdge, graph: Graph, *, with_names: bool) -> str:
 
 
 def _saved(saved: SavedTensor, node: TracedNode) -> str:
-    if saved.state in STATES:
-        return f"{saved.name} {STATES[saved.state]}"
-    words = [saved.name, shape(saved.shape)]
+    if status := SAVED_STATES[saved.state].status:
+        return f"{saved.name} {status}"
+    words = [saved.name, shape_text(saved.shape)]
     if saved.dtype != node.dtype:
-        words.append(short(saved.dtype))
+        words.append(torch_name(saved.dtype))
     if saved.is_modified:
         words.append(f"(saved at version {saved.saved_version}, now {saved.current_version})")
     return " ".join(words)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from leafgrad._display.table import table
 from leafgrad._display.units import count, size
 from leafgrad._graph.graph import Graph
+from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.nodes import TracedNode
-from leafgrad._picture.box_text import own_bytes
 from leafgrad._picture.groups import by_alike_modules, by_kind
 from leafgrad._picture.repeats import Run, runs_in
 
@@ -33,7 +33,7 @@ def _by_module(graph: Graph) -> Folded:
     boxes = by_alike_modules(graph).boxes
     rows: list[tuple[str, ...]] = [("module", "times", "nodes", "saved", "memory", "made of")]
     for box in boxes[:MOST_ROWS]:
-        nbytes = own_bytes(box.saved)
+        nbytes = bytes_without_parameters(box.saved)
         kinds = Counter(_short(node.name) for node in box.members if not node.is_leaf)
         rows.append(
             (

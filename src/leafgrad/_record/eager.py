@@ -13,7 +13,7 @@ _stance = ExitStack()
 
 
 @contextmanager
-def as_written() -> Iterator[None]:
+def force_eager() -> Iterator[None]:
     """Run compiled code as it was written, for as long as anyone in any thread is inside.
 
     PyTorch has one switch for all threads, so the first to come sets it and the last to go sets it

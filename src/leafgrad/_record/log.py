@@ -1,29 +1,28 @@
 """What a recording writes down while code runs: numbers and code, never a tensor or a node."""
 
-import os
 from bisect import bisect_right
-from pathlib import PurePath
-from types import CodeType, FrameType
+from collections.abc import Sequence
+from types import FrameType
 from typing import NamedTuple
 from weakref import ReferenceType
 
 import torch
-from torch.autograd.function import FunctionCtx
 
 from leafgrad import _autograd
 from leafgrad._graph.nodes import Source, Write
 from leafgrad._graph.summary import TensorSummary
-from leafgrad._record.cuts import Losses
-from leafgrad._record.forgetting import forget
+from leafgrad._record.cut_tracker import CutTracker
+from leafgrad._record.differentiable_passes import DifferentiablePasses
+from leafgrad._record.leaf_uses import LeafUses
 from leafgrad._record.module_paths import ModuleCall, OutermostModule, Roots, paths_of
-from leafgrad._record.passes import Passes
-from leafgrad._record.uses import Uses
+from leafgrad._record.place import Place, custom_function_frame, place_of, source_at
+from leafgrad._record.pruning import first_saved_versions
+from leafgrad._record.spans import find_span, is_any_in, living_spans
 
-Place = tuple[CodeType, int]
-
-MOST = 100_000
-MOST_CUTS = 500
+MAX_ENTRIES = 100_000
 """How many entries of a kind a recording takes before it looks for what it may forget."""
+MAX_CUTS = 500
+"""The same for cuts, of which each may stand for many."""
 
 
 class Given(NamedTuple):
@@ -41,16 +40,16 @@ class Log:
         modules: From which number on which module was running, None outside of all.
         outermost: The modules that no other one called.
         writes: Each write in place, and the identity of the storage.
-        losses: What lost its graph.
+        cuts: What lost its graph.
         uses: Which leaves were used.
         passes: The backward passes that made nodes.
         values: What operations made, by the number of the node and of the output.
         given: Of each call that made what is not finite, though nothing such came to it from
             another node, the numbers that its nodes got, and what else it was given.
-        numbered: Behind the last number that is accounted for.
-        known: The places that were read already, by the identity of their code.
-        most: How many entries of a kind there may be before some are forgotten.
-        most_cuts: The same for what lost its graph, of which each may stand for many.
+        next_number: The first number that is not accounted for yet.
+        sources_by_place: The places that were read already, by the identity of their code.
+        max_entries: How many entries of a kind there may be before some are forgotten.
+        max_cuts: The same for what lost its graph.
     """
 
     def __init__(self, number: int) -> None:
@@ -59,18 +58,18 @@ class Log:
         self.modules: list[tuple[int, ModuleCall | None]] = []
         self.outermost: list[OutermostModule] = []
         self.writes: list[tuple[int, Write]] = []
-        self.losses = Losses()
-        self.uses = Uses()
-        self.passes = Passes()
+        self.cuts = CutTracker()
+        self.uses = LeafUses()
+        self.passes = DifferentiablePasses()
         self.values: dict[tuple[int, int], TensorSummary | None] = {}
         self.given: list[tuple[int, int, tuple[Given, ...]]] = []
-        self.numbered = number
-        self.known: dict[tuple[int, int], Source | None] = {}
-        self.most = MOST
-        self.most_cuts = MOST_CUTS
+        self.next_number = number
+        self.sources_by_place: dict[tuple[int, int], Source | None] = {}
+        self.max_entries = MAX_ENTRIES
+        self.max_cuts = MAX_CUTS
 
     def __bool__(self) -> bool:
-        """Say whether anything was seen that tells where a node comes from."""
+        """Return whether anything was seen that tells where a node comes from."""
         return bool(self.spans or self.modules)
 
     def note_nodes(self, start: int, stop: int, frame: FrameType | None) -> None:
@@ -78,25 +77,68 @@ class Log:
 
         Numbers in between belong to custom functions, which nothing announces.
         """
-        if self.numbered < start:
-            self.spans.append((self.numbered, start, _caller_of_custom_function(frame)))
+        if self.next_number < start:
+            running = custom_function_frame(frame)
+            called = None if running is None else place_of(running.f_back)
+            self.spans.append((self.next_number, start, called))
         if start < stop:
             self.spans.append((start, stop, place_of(frame)))
-        self.numbered = stop
-        if len(self.spans) > self.most:
-            self.trim()
+        self.next_number = stop
+        if len(self.spans) > self.max_entries:
+            self.prune_if_large()
 
-    def trim(self) -> None:
+    def prune_if_large(self) -> None:
         """Forget what belongs to no living graph, once there is much that may.
 
         While a backward runs, gradients with a graph may be where Python does not see them.
         """
-        is_small = self._size() <= self.most and len(self.losses.cuts) <= self.most_cuts
+        is_small = self._size() <= self.max_entries and len(self.cuts.entries) <= self.max_cuts
         if is_small or _autograd.is_backward_running():
             return
-        forget(self)
-        self.most = max(self.most, 2 * self._size())
-        self.most_cuts = len(self.losses.cuts) + MOST_CUTS
+        self.prune()
+        self.max_entries = max(self.max_entries, 2 * self._size())
+        self.max_cuts = len(self.cuts.entries) + MAX_CUTS
+
+    def prune(self) -> None:
+        """Let go of what no question about a living graph can lead to.
+
+        The first entry of each line and of each module stays, as it tells that these ran.
+        """
+        nodes, living = _autograd.living_graph()
+        numbers = sorted(number for number in living if number >= 0)
+        versions = first_saved_versions(nodes)
+        self.spans[:] = living_spans(self.spans, numbers)
+        self.modules[:] = self._living_events(numbers)
+        self.given[:] = [call for call in self.given if is_any_in(numbers, call[0], call[1])]
+        self.writes[:] = [
+            (storage, write)
+            for storage, write in self.writes
+            if storage in versions and write.version_after > versions[storage]
+        ]
+        for place in [place for place in self.values if place[0] not in living]:
+            del self.values[place]
+        self.sources_by_place.clear()  # code that is gone may have had the identity of what comes
+        self.passes.prune(numbers)
+        self.uses.prune()
+        self.cuts.prune(living)
+
+    def _living_events(self, numbers: Sequence[int]) -> list[tuple[int, ModuleCall | None]]:
+        """Return what ran while a living node was made, the first of each module, and the last."""
+        first: dict[object, object] = {}
+        ends = [start for start, _ in self.modules[1:]]
+        kept = [
+            event
+            for event, end in zip(self.modules, ends, strict=False)
+            if first.setdefault(self._kind_of(event[1]), event) is event
+            or is_any_in(numbers, event[0], end)
+        ]
+        return [*kept, *self.modules[-1:]]
+
+    def _kind_of(self, call: ModuleCall | None) -> object:
+        """Return a key: one for each module that lives, and one for all of a kind that are gone."""
+        if call is None or call.module() is not None:
+            return id(call)
+        return self.outermost[call.outermost].kind, call.path
 
     def _size(self) -> int:
         """Count what there is most of."""
@@ -106,21 +148,20 @@ class Log:
             len(self.writes),
             len(self.values),
             len(self.given),
-            len(self.uses.known),
-            len(self.uses.memory),
-            len(self.losses.memory),
+            len(self.uses.by_leaf),
+            len(self.uses.by_storage),
+            len(self.cuts.cuts_by_storage),
         )
 
     def sources(self) -> tuple[Source, ...]:
-        """List the lines that made nodes, in the order in which they first did."""
+        """Return the lines that made nodes, in the order in which they first did."""
         found = dict.fromkeys(self._source_at(place) for _, _, place in self.spans)
         return tuple(source for source in found if source is not None)
 
     def source_of(self, number: int) -> Source | None:
-        """Tell which line made the node with this number."""
-        after = bisect_right(self.spans, number, key=lambda span: span[0])
-        start, stop, place = self.spans[after - 1] if after else (0, 0, None)
-        return self._source_at(place) if start <= number < stop else None
+        """Return the line that made the node with this number."""
+        span = find_span(self.spans, number)
+        return None if span is None else self._source_at(span[2])
 
     def _source_at(self, place: Place | None) -> Source | None:
         """Read a place once, however many nodes were made there.
@@ -130,30 +171,29 @@ class Log:
         if place is None:
             return None
         key = id(place[0]), place[1]
-        if key not in self.known:
-            self.known[key] = source_at(place)
-        return self.known[key]
+        if key not in self.sources_by_place:
+            self.sources_by_place[key] = source_at(place)
+        return self.sources_by_place[key]
 
     def paths(self, roots: Roots) -> dict[int, str]:
-        """Give the paths of all modules that ran, by the identities of their calls, in order."""
+        """Return the paths of all modules that ran, by the identities of their calls, in order."""
         calls = [call for _, call in self.modules if call is not None]
         return paths_of(calls, self.outermost, roots)
 
     def module_of(self, number: int) -> ModuleCall | None:
-        """Tell which module was running when the node with this number was made."""
+        """Return the module that was running when the node with this number was made."""
         after = bisect_right(self.modules, number, key=lambda event: event[0])
         return self.modules[after - 1][1] if after else None
 
     def given_to(self, number: int) -> tuple[Given, ...] | None:
-        """Tell what was given to the call that made the node and that is not finite, if it did."""
-        after = bisect_right(self.given, number, key=lambda call: call[0])
-        start, stop, given = self.given[after - 1] if after else (0, 0, ())
-        return given if start <= number < stop else None
+        """Return what else was given to the call that made what is not finite, None to others."""
+        span = find_span(self.given, number)
+        return None if span is None else span[2]
 
     def writes_between(
         self, storage: int | None, saved: int | None, current: int | None
     ) -> tuple[Write, ...]:
-        """List the writes that led from one version of a storage to another, the first one first.
+        """Return the writes that led from one version of a storage to another, the first one first.
 
         The search begins with the newest: an older storage may have had the same identity.
         """
@@ -165,60 +205,3 @@ class Log:
                 found.append(write)
                 current = write.version_before
         return tuple(reversed(found))
-
-
-class _Skipped(dict[str, bool]):
-    """Whether each file is none of the user's; every call asks for a dozen of them."""
-
-    def __missing__(self, file: str) -> bool:
-        return self.setdefault(file, file.startswith(_NOT_THE_USERS))
-
-
-_skipped = _Skipped()
-_NOT_THE_USERS = tuple(f"{PurePath(file).parent}{os.sep}" for file in (torch.__file__, __file__))
-
-
-def place_of(frame: FrameType | None) -> Place | None:
-    """Find the innermost place outside PyTorch and leafgrad; `source_at` reads it later."""
-    while frame is not None:
-        code = frame.f_code
-        if not _skipped[code.co_filename]:
-            return code, frame.f_lasti
-        frame = frame.f_back
-    return None
-
-
-_APPLY = getattr(getattr(torch.autograd.Function.apply, "__func__", None), "__code__", None)
-
-
-def _caller_of_custom_function(frame: FrameType | None) -> Place | None:
-    """Find where a custom function that is running was called."""
-    running = running_custom_function(frame)
-    return None if running is None else place_of(running.f_back)
-
-
-def running_custom_function(frame: FrameType | None) -> FrameType | None:
-    """Find the frame of the innermost custom function that is running."""
-    while frame is not None:
-        if frame.f_code is _APPLY or _is_forward_with_ctx(frame):
-            return frame
-        frame = frame.f_back
-    return None
-
-
-def _is_forward_with_ctx(frame: FrameType) -> bool:
-    """Say whether a custom function of the combined style runs in the frame, itself."""
-    code = frame.f_code
-    if code.co_name != "forward" or not code.co_argcount:
-        return False
-    return isinstance(frame.f_locals[code.co_varnames[0]], FunctionCtx)
-
-
-def source_at(place: Place | None) -> Source | None:
-    """Read file, line and function of a place."""
-    if place is None:
-        return None
-    code, instruction = place
-    lines = (line for start, stop, line in code.co_lines() if start <= instruction < stop)
-    line = next(lines, None) or code.co_firstlineno
-    return Source(file=code.co_filename, line=line, function=code.co_qualname)

@@ -15,7 +15,7 @@ class OutermostModule(NamedTuple):
 
     module: ReferenceType[Module]
     kind: str
-    has_parts: bool
+    has_children: bool
 
 
 class ModuleCall(NamedTuple):
@@ -25,40 +25,41 @@ class ModuleCall(NamedTuple):
         module: The module, which is not kept alive.
         outermost: The number of the outermost module at the time.
         path: Its path in that one.
-        stranger_in: What called it, where it is no part of the outermost one.
+        unregistered_in: What called it, where it is no submodule of the outermost one.
     """
 
     module: ReferenceType[Module]
     outermost: int
     path: str
-    stranger_in: "ModuleCall | None"
+    unregistered_in: "ModuleCall | None"
 
 
 def paths_of(
     calls: Iterable[ModuleCall], outermost: Sequence[OutermostModule], roots: Roots
 ) -> dict[int, str]:
-    """Give the path of each call, by its identity: within the roots for what these have.
+    """Return the path of each call, by its identity: within the roots for what these have.
 
-    What they do not have goes by its path in the module that was called, which has the name of its
-    class unless it is clear that it alone is meant.
+    What they do not have goes by its path in the outermost module, which has the name of its class
+    unless it is clear that it alone is meant.
     """
     calls = [*{id(call): call for call in _with_callers(calls)}.values()]
-    named = {inner: join(name, path) for name, path, inner in _parts(roots)}
-    tops = [named.get(one.module()) for one in outermost]  # type: ignore[arg-type]
-    is_known = any(call.module() in named for call in calls)
-    for number, fresh in _fallbacks(outermost, [top is None for top in tops], is_known=is_known):
-        tops[number] = fresh
+    named = {inner: join(name, path) for name, path, inner in _submodules(roots)}
+    names = [named.get(one.module()) for one in outermost]  # type: ignore[arg-type]
+    is_any_named = any(call.module() in named for call in calls)
+    unnamed = [number for number, name in enumerate(names) if name is None]
+    for number, name in _fallback_names(outermost, unnamed, is_any_named=is_any_named):
+        names[number] = name
     paths: dict[int, str] = {}
     for call in calls:
-        paths[id(call)] = _path(call, named, tops, paths)
+        paths[id(call)] = _path(call, named, names, paths)
     return paths
 
 
 def _with_callers(calls: Iterable[ModuleCall]) -> Iterator[ModuleCall]:
-    """Yield each call behind those that a stranger's path begins with."""
+    """Yield each call, behind the callers that the path of an unregistered one begins with."""
     for call in calls:
         chain = [call]
-        while (caller := chain[-1].stranger_in) is not None:
+        while (caller := chain[-1].unregistered_in) is not None:
             chain.append(caller)
         yield from reversed(chain)
 
@@ -66,34 +67,36 @@ def _with_callers(calls: Iterable[ModuleCall]) -> Iterator[ModuleCall]:
 def _path(
     call: ModuleCall,
     named: Mapping[Module, str],
-    tops: Sequence[str | None],
+    outermost_names: Sequence[str | None],
     paths: Mapping[int, str],
 ) -> str:
     module = call.module()
     if module is not None and module in named:
         return named[module]
-    if call.stranger_in is not None:
-        return join(paths[id(call.stranger_in)], call.path.rpartition(".")[2])
-    return join(tops[call.outermost] or "", call.path)
+    if call.unregistered_in is not None:
+        return join(paths[id(call.unregistered_in)], call.path.rpartition(".")[2])
+    return join(outermost_names[call.outermost] or "", call.path)
 
 
-def _parts(roots: Roots) -> Iterator[tuple[str, str, Module]]:
+def _submodules(roots: Roots) -> Iterator[tuple[str, str, Module]]:
     """Yield the modules of all roots, where one stands in several places the last place first."""
     for name, root in reversed([*roots.items()]):
         for path, inner in reversed([*root.named_modules()]):
             yield name, path, inner
 
 
-def _fallbacks(
-    outermost: Sequence[OutermostModule], unnamed: Sequence[bool], *, is_known: bool
+def _fallback_names(
+    outermost: Sequence[OutermostModule], unnamed: Sequence[int], *, is_any_named: bool
 ) -> Iterator[tuple[int, str]]:
-    """Name by their classes what the roots do not have, unless there is one that has parts."""
-    numbers = [number for number, is_unnamed in enumerate(unnamed) if is_unnamed]
-    with_parts = [number for number in numbers if outermost[number].has_parts]
-    alone = with_parts if len(numbers) > 1 else numbers
+    """Yield a name for what the roots do not have: its class, or none if it alone is meant.
+
+    It alone is meant where it is the only one, or the only one with children.
+    """
+    with_children = [number for number in unnamed if outermost[number].has_children]
+    meant = with_children if len(unnamed) > 1 else unnamed
     kinds: Counter[str] = Counter()
-    for number in numbers:
-        if len(alone) == 1 and number in alone and not is_known:
+    for number in unnamed:
+        if len(meant) == 1 and number in meant and not is_any_named:
             yield number, ""
             continue
         kind = outermost[number].kind

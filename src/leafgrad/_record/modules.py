@@ -14,11 +14,11 @@ from torch.nn.modules.module import (
 
 from leafgrad import _autograd
 from leafgrad._record.log import Log
-from leafgrad._record.module_paths import ModuleCall, OutermostModule
+from leafgrad._record.module_paths import ModuleCall, OutermostModule, join
 
 
 @contextmanager
-def watched_modules(log: Log) -> Iterator[None]:
+def record_modules(log: Log) -> Iterator[None]:
     """Note the path of each module of this thread when it starts, and who goes on when it ends."""
     running = _Running(log)
     begin = register_module_forward_pre_hook(running.begin)
@@ -42,7 +42,7 @@ class _Running:
         self.outermost: WeakKeyDictionary[Module, int] = WeakKeyDictionary()
 
     def begin(self, module: Module, _: Any) -> None:
-        """Name the module by its path in the outermost one, and what is not in there by its class.
+        """Note which module runs: by its path in the outermost one, or by its class.
 
         The outermost one's own path is empty, as in ``named_modules()``.
         """
@@ -55,26 +55,30 @@ class _Running:
         self.log.modules.append((_autograd.next_sequence_nr(), call))
 
     def _call(self, module: Module) -> ModuleCall:
-        parent = self.stack[-1][1] if self.stack else None
-        outermost = self._outermost(module) if parent is None else parent.outermost
-        path = self.paths.get(module)
-        stranger_in = parent if path is None else None
+        """Return the call of a module, the same one as long as it runs in the same place."""
+        caller = self.stack[-1][1] if self.stack else None
+        outermost = self._outermost(module) if caller is None else caller.outermost
+        path, unregistered_in = self.paths.get(module), None
         if path is None:
-            path = f"{parent.path if parent else ''}.{type(module).__name__}".removeprefix(".")
+            unregistered_in = caller
+            path = join(caller.path if caller else "", type(module).__name__)
         call = self.known.get((outermost, path))
-        if call is None or call.module() is not module or call.stranger_in is not stranger_in:
-            call = ModuleCall(ref(module), outermost, path, stranger_in)
+        if (
+            call is None
+            or call.module() is not module
+            or call.unregistered_in is not unregistered_in
+        ):
+            call = ModuleCall(ref(module), outermost, path, unregistered_in)
             self.known[outermost, path] = call
         return call
 
     def _outermost(self, module: Module) -> int:
-        """Number the outermost modules, however often each is called."""
+        """Return the number of an outermost module, the same however often it is called."""
         number = self.outermost.setdefault(module, len(self.log.outermost))
         if number == len(self.log.outermost):
-            has_parts = any(True for _ in module.children())
-            self.log.outermost.append(
-                OutermostModule(ref(module), type(module).__name__, has_parts)
-            )
+            has_children = next(module.children(), None) is not None
+            outermost = OutermostModule(ref(module), type(module).__name__, has_children)
+            self.log.outermost.append(outermost)
         return number
 
     def end(self, module: Module, *_: Any) -> None:
@@ -82,9 +86,8 @@ class _Running:
         if get_ident() != self.thread or not self.stack or self.stack[-1][0] is not module:
             return
         self.stack.pop()
-        if self.stack:
-            self.log.modules.append((_autograd.next_sequence_nr(), self.stack[-1][1]))
-        else:
-            self.log.modules.append((_autograd.next_sequence_nr(), None))
+        caller = self.stack[-1][1] if self.stack else None
+        self.log.modules.append((_autograd.next_sequence_nr(), caller))
+        if caller is None:
             self.paths = {}
-            self.log.trim()
+            self.log.prune_if_large()

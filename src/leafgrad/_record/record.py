@@ -1,19 +1,20 @@
 """Recording where nodes come from, while they are made."""
 
 from contextlib import AbstractContextManager, ContextDecorator, ExitStack
+from html import escape
 from types import TracebackType
 from typing import Any
 
 from leafgrad import _autograd
-from leafgrad._arguments.signature import with_cure
+from leafgrad._arguments.signature import public_function
 from leafgrad._display.jsonable import json_types
+from leafgrad._display.units import count
 from leafgrad._graph.nodes import Source, Write
-from leafgrad._record.calls import WatchedCalls
-from leafgrad._record.eager import as_written
+from leafgrad._record.calls import CallRecorder
+from leafgrad._record.eager import force_eager
 from leafgrad._record.log import Log
-from leafgrad._record.modules import watched_modules
-from leafgrad._record.recording_text import html, text
-from leafgrad._record.values import WatchedValues
+from leafgrad._record.modules import record_modules
+from leafgrad._record.values import ValueRecorder
 
 
 class Recording:
@@ -53,13 +54,15 @@ class Recording:
         return tuple(write for _, write in self.log.writes)
 
     def __str__(self) -> str:
-        return text(self)
+        lines, modules = count(len(self.sources), "line"), count(len(self.modules), "module")
+        nodes, writes = count(self.node_count, "node"), count(len(self.writes), "write")
+        return f"recording of {nodes} from {lines}, {modules} and {writes} in place"
 
     def _repr_html_(self) -> str:
-        return html(self)
+        return f"<p>{escape(str(self))}</p>"
 
     def to_dict(self) -> dict[str, Any]:
-        """Give what it saw, as JSON types only.
+        """Return what it saw, as JSON types only.
 
         Returns:
             ``node_count``, ``sources``, ``modules`` and ``writes``.
@@ -76,25 +79,42 @@ class Recording:
         return {name: json_types(getattr(self, name)) for name in names}
 
 
+def log_of(recording: object) -> Log:
+    """Return what a recording saw; where there is none, a log of nothing."""
+    match recording:
+        case None:
+            return _NOTHING
+        case Recording():
+            return recording.log
+        case _:
+            raise TypeError(
+                f"recording must be what record() gave, not {type(recording).__name__}; "
+                "name it as in `with record() as recording:`"
+            )
+
+
+_NOTHING = Log(0)
+
+
 class _Recorder(ContextDecorator):
     """Makes a recording each time that a `with` enters it, also within another one."""
 
     def __init__(self, *, lines: bool, values: bool) -> None:
         self.lines = lines
         self.values = values
-        self.watching: list[ExitStack] = []
+        self.entered: list[ExitStack] = []
 
     def __enter__(self) -> Recording:
         log = Log(_autograd.next_sequence_nr())
-        with ExitStack() as watching:
-            watching.enter_context(as_written())
-            watching.enter_context(watched_modules(log))
+        with ExitStack() as entering:
+            entering.enter_context(force_eager())
+            entering.enter_context(record_modules(log))
             if self.lines:
-                calls = watching.enter_context(WatchedCalls(log))
-                watching.enter_context(_autograd.watched_parameters(calls.note_parameter))
+                calls = entering.enter_context(CallRecorder(log))
+                entering.enter_context(_autograd.watched_parameters(calls.note_parameter))
             if self.values:
-                watching.enter_context(WatchedValues(log))
-            self.watching.append(watching.pop_all())
+                entering.enter_context(ValueRecorder(log))
+            self.entered.append(entering.pop_all())
         return Recording(log)
 
     def __exit__(
@@ -103,13 +123,13 @@ class _Recorder(ContextDecorator):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.watching.pop().__exit__(kind, error, traceback)
+        self.entered.pop().__exit__(kind, error, traceback)
 
 
-@with_cure("; call it inside: with record() as recording: model(x)")
-@_autograd.never_compiled(
-    "record() must start outside of a function that torch.compile compiles, not within: call the "
-    "compiled function inside of the `with record()` block"
+@public_function(
+    cure="; call it inside: with record() as recording: model(x)",
+    refusal="record() must start outside of a function that torch.compile compiles, not within: "
+    "call the compiled function inside of the `with record()` block",
 )
 def record(*, lines: bool = True, values: bool = False) -> AbstractContextManager[Recording]:
     """Record which module and which line of code makes each node, and what is written in place.

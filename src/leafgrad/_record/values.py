@@ -10,11 +10,11 @@ from torch.overrides import TorchFunctionMode
 
 from leafgrad import _autograd
 from leafgrad._graph.summary import summary_of
-from leafgrad._record.calls import name_of, tensors_in
 from leafgrad._record.log import Given, Log
+from leafgrad._record.torch_functions import name_of, tensors_in
 
 
-class WatchedValues(TorchFunctionMode):
+class ValueRecorder(TorchFunctionMode):
     """Sees each call that this thread makes of a PyTorch function, and sums up its results.
 
     Arguments are looked at too: nothing announces what a custom function made before it is used.
@@ -44,7 +44,7 @@ class WatchedValues(TorchFunctionMode):
                     is_fine &= place[0] < start or made is None or made.not_finite is None
             if not is_fine:
                 self._note_given(start, func, args, kwargs or {})
-            self.log.trim()
+            self.log.prune_if_large()
         return result
 
     def _note_given(

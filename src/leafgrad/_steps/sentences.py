@@ -1,11 +1,9 @@
 """The sentences of a backward pass: what happened at each step."""
 
+from leafgrad._display.units import shape_text
 from leafgrad._graph.graph import Graph
-from leafgrad._graph.nodes import TracedEdge, TracedNode
-from leafgrad._graph.numbers import UNKNOWN, gradient, number
-from leafgrad._graph.numbers import value as value_text
-from leafgrad._graph.summary import TensorSummary
-from leafgrad._picture.box_text import shape
+from leafgrad._graph.nodes import UNKNOWN, TracedEdge, TracedNode, gradient_text, value_text
+from leafgrad._graph.summary import TensorSummary, number_text
 
 LOCAL = {
     "CosBackward0": "-sin({0})",
@@ -40,7 +38,7 @@ def start(root: TracedNode, graph: Graph) -> str:
     """Return where a backward starts, and with what if nothing else arrives there."""
     sentence = f"Backward starts at {_called(root)}"
     if all(edge.target != root.index for edge in graph.edges):
-        sentence += f" with the gradient {gradient(root)}"
+        sentence += f" with the gradient {gradient_text(root)}"
     return f"{sentence}."
 
 
@@ -50,7 +48,7 @@ def passed(edge: TracedEdge, graph: Graph, hooked: str, *, is_first: bool) -> st
     where = f"Backward: at {_called(node)}, "
     if edge.gradient is None:
         return f"{where}nothing is passed on to {short(target)}."
-    arrived, factor = gradient(node), _factor(node, edge)
+    arrived, factor = gradient_text(node), _factor(node, edge)
     made = f"{arrived}{hooked} times the local derivative {_rule(node, edge, graph)}{factor} is"
     if factor is None:
         made = f"{_full(node.gradients)}{hooked} becomes"
@@ -78,7 +76,7 @@ def _factor(node: TracedNode, edge: TracedEdge) -> str | None:
                 case [int() | float() as arrived], [int() | float() as left] if (
                     arrived and one.is_finite
                 ):
-                    return number(left / arrived)
+                    return number_text(left / arrived)
     return None
 
 
@@ -111,7 +109,7 @@ def complete(leaf: TracedNode, hooked: str) -> str:
 def _full(tensors: tuple[TensorSummary | None, ...]) -> str:
     known = [tensor for tensor in tensors if tensor is not None]
     return "; ".join(
-        f"{shape(tensor.shape)} of {tensor}"
+        f"{shape_text(tensor.shape)} of {tensor}"
         if tensor.numbers is None and tensor.unread is None
         else str(tensor)
         for tensor in known

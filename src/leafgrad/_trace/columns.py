@@ -17,7 +17,7 @@ from leafgrad._graph.nodes import (
     TracedNode,
     Write,
 )
-from leafgrad._record.passes import Passes
+from leafgrad._record.differentiable_passes import DifferentiablePasses
 from leafgrad._trace.bulk import in_bulk
 
 Nodes = tuple[TracedNode, ...]
@@ -113,7 +113,7 @@ class Reading(NamedTuple):
     saved: Saved
     named: dict[int, Named]
     origins: dict[int, Origin]
-    passes: Passes | None
+    passes: DifferentiablePasses | None
     complete: Callable[[Nodes], Nodes]
 
     def nodes_and_roots(self) -> tuple[Nodes, Nodes]:

@@ -8,10 +8,10 @@ import torch
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-from leafgrad._arguments.outputs import End, edges_of
+from leafgrad._arguments.outputs import Output, gradient_edges
 from leafgrad._graph.nodes import TracedEdge, TracedNode
 from leafgrad._graph.summary import TensorSummary, summary_of
-from leafgrad._trace.turns import with_gradient_turns
+from leafgrad._trace.not_finite import with_gradient_turns
 
 Nodes = tuple[TracedNode, ...]
 Place = tuple[Node, int]
@@ -21,10 +21,10 @@ Summaries = tuple[TensorSummary | None, ...]
 
 
 def with_gradients(
-    nodes: Nodes, roots: Collection[int], graph: Graph, ends: Sequence[End], given: Weights
+    nodes: Nodes, roots: Collection[int], graph: Graph, ends: Sequence[Output], given: Weights
 ) -> Nodes:
     """Run one backward, and give each node and each edge what came along."""
-    starts = [end for end in ends if edges_of([end])]
+    starts = [end for end in ends if gradient_edges([end])]
     weights = _weights(starts, given)
     _check_weights(starts, weights)
     seen = _Backward(graph)
@@ -46,7 +46,7 @@ def with_gradients(
     return tuple(with_gradient_turns(told, roots))
 
 
-def _weights(starts: Sequence[End], given: Weights) -> list[torch.Tensor]:
+def _weights(starts: Sequence[Output], given: Weights) -> list[torch.Tensor]:
     """Pair each output that a backward starts from with the gradient that it starts with."""
     weights = [None] * len(starts) if given is None else given
     weights = [weights] if isinstance(weights, torch.Tensor) else [*weights]
@@ -59,9 +59,9 @@ def _weights(starts: Sequence[End], given: Weights) -> list[torch.Tensor]:
     return [_one(start) if weight is None else weight for start, weight in pairs]
 
 
-def _check_weights(starts: Sequence[End], weights: Sequence[object]) -> None:
+def _check_weights(starts: Sequence[Output], weights: Sequence[object]) -> None:
     for number, (start, weight) in enumerate(zip(starts, weights, strict=True)):
-        ((node, output_nr),) = edges_of([start])
+        ((node, output_nr),) = gradient_edges([start])
         wanted = _autograd.forward_outputs(node)[output_nr].shape
         if not isinstance(weight, torch.Tensor):
             raise TypeError(
@@ -100,7 +100,7 @@ def _is_freed(node: Node) -> bool:
         return any(slot.state == "freed" for slot in _autograd.saved_slots(node))
 
 
-def _one(start: End) -> torch.Tensor:
+def _one(start: Output) -> torch.Tensor:
     """Give the gradient that a single number starts with."""
     if isinstance(start, torch.Tensor) and start.numel() == 1 and not start.is_complex():
         return torch.ones_like(start, requires_grad=False)
@@ -127,10 +127,10 @@ class _Backward:
         self.passed: dict[tuple[Node, int], tuple[TensorSummary | None, TensorSummary | None]] = {}
         self.waiting: dict[Place, tuple[torch.Tensor, TensorSummary | None]] = {}
 
-    def start(self, starts: Sequence[End], weights: Sequence[torch.Tensor]) -> None:
+    def start(self, starts: Sequence[Output], weights: Sequence[torch.Tensor]) -> None:
         """Begin with the weights of the outputs."""
         for start, weight in zip(starts, weights, strict=True):
-            (place,) = edges_of([start])
+            (place,) = gradient_edges([start])
             self._add(place, weight.detach())
 
     def visit(self, node: Node, arrived: _autograd.Gradients, passed: _autograd.Gradients) -> None:

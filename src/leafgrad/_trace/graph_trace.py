@@ -1,13 +1,13 @@
 """A traced graph as a value that keeps nothing alive."""
 
+import json
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from leafgrad._graph import data
 from leafgrad._graph.diff import GraphDiff, diff_of
 from leafgrad._graph.graph import Graph
-from leafgrad._graph.load import nodes_and_roots
+from leafgrad._graph.serialize import graph_to_dict, nodes_and_roots
 from leafgrad._picture import dot, mermaid, networkx, text
 from leafgrad._picture.html import page
 from leafgrad._picture.svg import svg
@@ -110,7 +110,7 @@ class GraphTrace(Graph):
             >>> graph["nodes"][0]["name"], graph["nodes"][0]["dtype"], graph["leaves"]
             ('ExpBackward0', 'float32', [1])
         """
-        return data.as_dict(self)
+        return graph_to_dict(self)
 
     def to_json(self, *, indent: int | None = None) -> str:
         """Give what `to_dict` gives, as JSON text.
@@ -127,7 +127,7 @@ class GraphTrace(Graph):
             >>> trace_graph(torch.ones(3, requires_grad=True).exp()).to_json()[:58]
             '{"schema": 1, "nodes": [{"index": 0, "name": "ExpBackward0'
         """
-        return data.as_json(self, indent=indent)
+        return json.dumps(self.to_dict(), indent=indent)
 
     @classmethod
     def from_json(cls, text: str) -> "GraphTrace":

@@ -1,16 +1,16 @@
 """Tracing: from live outputs to a `GraphTrace`."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 
 from leafgrad import _autograd
-from leafgrad._arguments.outputs import ends_in, inside_transforms, roots_of
-from leafgrad._arguments.signature import by_name
-from leafgrad._record.log import Log
-from leafgrad._record.record import Recording
+from leafgrad._arguments.names import named_modules, named_tensors
+from leafgrad._arguments.outputs import iter_outputs, root_nodes, unwrap_functorch
+from leafgrad._arguments.signature import public_function
+from leafgrad._record.record import Recording, log_of
 from leafgrad._trace.columns import Saved
 from leafgrad._trace.gradients import Weights, with_gradients
 from leafgrad._trace.graph_trace import GraphTrace, trace_of
@@ -19,8 +19,7 @@ from leafgrad._trace.reader import Reader
 from leafgrad._trace.values import with_values
 
 
-@by_name
-@_autograd.uncompiled
+@public_function()
 def trace_graph(
     outputs: Any,
     *,
@@ -106,9 +105,9 @@ def trace_graph(
         raise ValueError("grad_outputs must come with gradients=True, which asks for a backward")
     log = log_of(recording)
     with _autograd.unobserved():
-        named = [(name, inside_transforms(tensor)) for name, tensor in named_tensors(names)]
-        ends = [inside_transforms(end) for end in ends_in(outputs)]
-        roots = roots_of(ends)
+        named = [(name, unwrap_functorch(tensor)) for name, tensor in named_tensors(names)]
+        ends = [unwrap_functorch(end) for end in iter_outputs(outputs)]
+        roots = root_nodes(ends)
         numbers, wiring = _autograd.survey(roots)
         unnamed = [(None, end) for end in ends if isinstance(end, torch.Tensor)]
         tensors = [*named, *unnamed]
@@ -137,60 +136,6 @@ def _completion(modules: tuple[str, ...], recording: Recording | None) -> Callab
     return partial(with_inferred_modules if recording is None else with_owners, roots=modules)
 
 
-def named_modules(names: object) -> dict[str, torch.nn.Module]:
-    """Give the modules among names; the path of one that stands alone is empty."""
-    if isinstance(names, torch.nn.Module):
-        return {"": names}
-    items = names.items() if isinstance(names, Mapping) else ()
-    return {name: module for name, module in items if isinstance(module, torch.nn.Module)}
-
-
-def log_of(recording: object) -> Log:
-    match recording:
-        case None:
-            return _NOTHING
-        case Recording():
-            return recording.log
-        case _:
-            raise TypeError(
-                f"recording must be what record() gave, not {type(recording).__name__}; "
-                "name it as in `with record() as recording:`"
-            )
-
-
-_NOTHING = Log(0)
-
-
-def named_tensors(names: object) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield what has a name; a view that PyTorch refuses to place in a graph has no use for it."""
-    for name, tensor in _names_and_tensors(names):
-        if not isinstance(name, str):
-            raise TypeError(
-                f"the keys of names must be strings, not {type(name).__name__}; "
-                "name tensors as in names={'x': x}"
-            )
-        if not isinstance(tensor, torch.Tensor):
-            raise TypeError(
-                f"names[{name!r}] must be a tensor, not {type(tensor).__name__}; "
-                "a mapping leads from name to tensor, as in names={'x': x}, or to a module"
-            )
-        if not _autograd.is_invalid_view(tensor):
-            yield name, tensor
-
-
-def _of_module(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
-    """List parameters and buffers by all their names; by one each if a module holds itself."""
-    try:
-        return _listed(module, remove_duplicate=False)
-    except RecursionError:
-        return _listed(module, remove_duplicate=True)
-
-
-def _listed(module: torch.nn.Module, *, remove_duplicate: bool) -> list[tuple[str, torch.Tensor]]:
-    parameters = module.named_parameters(remove_duplicate=remove_duplicate)
-    return [*parameters, *module.named_buffers(remove_duplicate=remove_duplicate)]
-
-
 def _check_attached(named: Mapping[str, torch.Tensor], leaves: Sequence[torch.Tensor]) -> None:
     """Raise where names were given to copies only that share the memory of leaves, to no avail."""
     tensors = named.values()
@@ -205,24 +150,4 @@ def _check_attached(named: Mapping[str, torch.Tensor], leaves: Sequence[torch.Te
                 f"names must lead to tensors of the graph, but names[{name!r}] is detached from "
                 "the one there, as all in a state_dict() are; pass the model itself, or "
                 "dict(model.named_parameters())"
-            )
-
-
-def _names_and_tensors(names: object) -> Iterator[tuple[object, object]]:
-    match names:
-        case None:
-            pass
-        case torch.nn.Module():
-            yield from _of_module(names)
-        case Mapping():
-            for name, named in names.items():
-                if isinstance(name, str) and isinstance(named, torch.nn.Module):
-                    inside = _names_and_tensors(named)
-                    yield from ((f"{name}.{path}", tensor) for path, tensor in inside)
-                else:
-                    yield name, named
-        case _:
-            raise TypeError(
-                "names must be a module or a mapping from name to tensor, not "
-                f"{type(names).__name__}; pass the model, or name tensors as in names={{'x': x}}"
             )

@@ -1,12 +1,12 @@
-"""Algebras know which products matter, and strips add them up in few operations."""
+"""Algebras know which products matter, and runs of products add them up in few operations."""
 
 import pytest
 import torch
 
 from leafgrad._derivative.taylor.algebra import basis_of, closure, monomials, powers, squares
 from leafgrad._derivative.taylor.kernels.contraction import contract
-from leafgrad._derivative.taylor.kernels.plans import contraction, recursion
-from leafgrad._derivative.taylor.kernels.strips import Triple, strips
+from leafgrad._derivative.taylor.kernels.plans import contraction, recurrence
+from leafgrad._derivative.taylor.kernels.products import Product, product_runs
 
 
 def test_the_closure_holds_each_index_on_the_way() -> None:
@@ -44,13 +44,15 @@ def test_a_function_of_one_index_has_its_powers_only() -> None:
 @pytest.mark.parametrize("order", [2, 4, 9])
 def test_powers_take_an_operation_per_order_not_per_product(order: int) -> None:
     plan = contraction(powers(order), tuple(range(order)), tuple(range(order)))
-    assert len(plan.triples) == order * (order - 1) // 2
+    assert len(plan.products) == order * (order - 1) // 2
     assert [len(plan.table(slot)) <= 2 * order for slot in range(3)] == [True] * 3
 
 
 def test_the_first_writing_needs_no_zeros() -> None:
-    table = strips([Triple(0, 0, 1), Triple(0, 1, 2), Triple(1, 0, 2), Triple(1, 1, 3)], {1})
-    assert [(strip.out, strip.is_first) for strip in table] == [
+    table = product_runs(
+        [Product(0, 0, 1), Product(0, 1, 2), Product(1, 0, 2), Product(1, 1, 3)], {1}
+    )
+    assert [(run.out, run.is_first) for run in table] == [
         (1, False),
         (2, True),
         (2, False),
@@ -61,11 +63,11 @@ def test_the_first_writing_needs_no_zeros() -> None:
 def test_a_contraction_is_the_derivative_of_the_sum_of_all_products() -> None:
     algebra = monomials(closure([(3, 2)]))
     indices = tuple(range(len(algebra.degrees)))
-    plan = recursion(algebra, indices).square
+    plan = recurrence(algebra, indices).square
     stacks = [
         torch.randn(len(indices), 2, dtype=torch.float64, requires_grad=True) for _ in range(3)
     ]
-    total = sum(stacks[0][a] * stacks[1][b] * stacks[2][c] for a, b, c, _ in plan.triples)
+    total = sum(stacks[0][a] * stacks[1][b] * stacks[2][c] for a, b, c, _ in plan.products)
     assert isinstance(total, torch.Tensor)
     gradients = torch.autograd.grad(total.sum(), stacks)
     for slot, gradient in enumerate(gradients):

@@ -30,7 +30,7 @@ def assert_refused(message: str, outputs: Tensor, inputs: Tensor) -> None:
         higher_order_grad(outputs, inputs, (2, 0), method="taylor")
 
 
-# --- Rows that the walk proves to stay apart
+# --- StackViews that the walk proves to stay apart
 
 
 MATRIX = torch.linspace(-1, 1, 8, dtype=torch.float64).view(2, 4)
@@ -515,7 +515,7 @@ def new_memory_holds_nan() -> Iterator[None]:
 @pytest.mark.parametrize(
     "function",
     [torch.tanh, torch.exp, torch.sin, torch.sqrt, torch.reciprocal],
-    ids=["bend", "exponential", "sine", "root", "inverse"],
+    ids=["sigmoidal", "exponential", "sine", "root", "inverse"],
 )
 def test_no_coefficient_is_read_before_it_is_written(
     function: Callable[[Tensor], Tensor],

@@ -262,15 +262,19 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
-@pytest.mark.parametrize("bend", NETWORKS.values(), ids=NETWORKS)
+@pytest.mark.parametrize("activation", NETWORKS.values(), ids=NETWORKS)
 def test_a_network_and_its_gradients_are_those_of_double_precision(
-    bend: Callable[[], nn.Module], dtype: torch.dtype
+    activation: Callable[[], nn.Module], dtype: torch.dtype
 ) -> None:
     torch.manual_seed(0)
-    network = nn.Sequential(nn.Linear(2, 8), bend(), nn.Linear(8, 8), bend(), nn.Linear(8, 2))
+    network = nn.Sequential(
+        nn.Linear(2, 8), activation(), nn.Linear(8, 8), activation(), nn.Linear(8, 2)
+    )
     network.to(dtype)
     x = (torch.rand(4, 2) - 0.5).to(dtype)
-    precise = nn.Sequential(nn.Linear(2, 8), bend(), nn.Linear(8, 8), bend(), nn.Linear(8, 2))
+    precise = nn.Sequential(
+        nn.Linear(2, 8), activation(), nn.Linear(8, 8), activation(), nn.Linear(8, 2)
+    )
     precise.double().load_state_dict(network.state_dict())
     eps = torch.finfo(dtype).eps
     orders = [(1, 0), (2, 0), (1, 2), (3, 2), (5, 5)]

@@ -9,16 +9,16 @@ from leafgrad._derivative.taylor.custom import CUSTOM, check_function, taylor_ru
 from leafgrad._derivative.taylor.expansion import Taylor
 from leafgrad._derivative.taylor.jet import Jet
 from leafgrad._derivative.taylor.kernels import contraction, fused, recurrences
-from leafgrad._derivative.taylor.refusal import Refusal
 from leafgrad._derivative.taylor.series import Series
+from leafgrad._derivative.taylor.unsupported import Unsupported
 
 __all__ = [
     "CUSTOM",
     "OWN_FUNCTIONS",
     "Jet",
-    "Refusal",
     "Series",
     "Taylor",
+    "Unsupported",
     "check_function",
     "taylor_rule",
 ]

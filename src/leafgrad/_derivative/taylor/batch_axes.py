@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from leafgrad._derivative.taylor.refusal import Refusal
+from leafgrad._derivative.taylor.unsupported import Unsupported
 
 Part = tuple[int | None, int]  # which axis of the batch, and its size
 Axis = tuple[Part, ...]
@@ -39,7 +39,7 @@ def merged(operands: Iterable[Axes]) -> Axes:
     """
     first, *others = operands
     if any(other != first for other in others):
-        raise Refusal(_MIXED)
+        raise Unsupported(_MIXED)
     return first
 
 
@@ -47,7 +47,7 @@ def free(axes: Axes, dims: Iterable[int]) -> None:
     """Raise where one of the axes that are reduced, cut or reordered is one of the batch."""
     for dim in dims:
         if axes[dim]:
-            raise Refusal(_MIXED)
+            raise Unsupported(_MIXED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _taken(parts: list[Part], size: int) -> Axis:
             parts.append((None, length // size))
             length = size
         if size % length:
-            raise Refusal(_MIXED)
+            raise Unsupported(_MIXED)
         axis.append((number, length))
         size //= length
     return tuple(axis) if any(number is not None for number, _ in axis) else ()

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._derivative.taylor.jet import Jet
-from leafgrad._derivative.taylor.kernels.strips import common_shape
+from leafgrad._derivative.taylor.kernels.products import common_shape
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Result, Rule, Step
 
@@ -81,7 +81,7 @@ def taylor_rule(function: type[torch.autograd.Function]) -> Callable[[CustomRule
             given = [series and series.computed() for series in inputs]
             return _checked(function.__name__, step, given, rule(step.node, *given))
 
-        CUSTOM[function] = checked
+        CUSTOM[function] = Rule(checked)
         return rule
 
     return register

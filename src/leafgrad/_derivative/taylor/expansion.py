@@ -25,10 +25,10 @@ from leafgrad._derivative.taylor.algebra import (
 from leafgrad._derivative.taylor.constants import made_once
 from leafgrad._derivative.taylor.propagate import replay
 from leafgrad._derivative.taylor.range_check import Factorials, Look
-from leafgrad._derivative.taylor.refusal import Refusal, refuse_if
 from leafgrad._derivative.taylor.row_wise import keep_rows_apart
 from leafgrad._derivative.taylor.scale import Attempt, Scale, attempts, is_on, search
 from leafgrad._derivative.taylor.series import Series
+from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 
 class Moved(NamedTuple):
@@ -48,7 +48,7 @@ class Taylor(NamedTuple):
     create_graph: bool
 
     def derivatives(self, orders: Collection[MultiIndex]) -> dict[MultiIndex, Tensor]:
-        """Give the derivatives of all `orders`, or raise a `Refusal`."""
+        """Give the derivatives of all `orders`, or raise a `Unsupported`."""
         if not self._is_in_mode():
             with self._mode():
                 return self.derivatives(orders)
@@ -59,7 +59,7 @@ class Taylor(NamedTuple):
         return {order: found[place[order]] for order in orders}
 
     def laplacian(self, dims: Sequence[int]) -> Tensor:
-        """Give the sum of the second derivatives in these columns, or raise a `Refusal`."""
+        """Give the sum of the second derivatives in these columns, or raise a `Unsupported`."""
         if not self._is_in_mode():
             with self._mode():
                 return self.laplacian(dims)
@@ -81,7 +81,7 @@ class Taylor(NamedTuple):
             try:
                 scale = attempts(self.inputs.dtype, 1, 1)[0].scale
                 self._coefficients(powers(1), Moved(indices=(), columns=()), scale)
-            except Refusal:
+            except Unsupported:
                 return False
         return True
 
@@ -101,14 +101,14 @@ class Taylor(NamedTuple):
     def _in_range(self, algebra: Algebra, moved: Moved, asked: Factorials) -> dict[int, Tensor]:
         """Multiply what is asked for by its factorials, where no coefficient left the range."""
         tried, better = attempts(self.inputs.dtype, asked[max(asked)], algebra.order)
-        scale, first = tried.scale, min(asked)
-        found = self._coefficients(algebra, moved, scale, first).computed()
+        scale = tried.scale
+        found = self._coefficients(algebra, moved, scale).computed()
         look = Look(self.outputs, self.batch, asked)
         if self._is_looked_at(found, asked) and not look.fits_plainly(found, tried.room):
             with torch.no_grad():
                 scale = self._best_scale(found, moved, look, tried, better)
             if scale is not tried.scale:
-                found = self._coefficients(algebra, moved, scale, first).computed()
+                found = self._coefficients(algebra, moved, scale).computed()
         known = dict(zip(found.indices, found.stack.unbind(0), strict=True))
         return {
             index: self._result(known.get(index), scale, factorial, algebra.degrees[index])
@@ -131,7 +131,7 @@ class Taylor(NamedTuple):
         if look.fits(found, tried.room):
             return tried.scale
         if better is not None:
-            exact = self._coefficients(found.algebra, moved, better.scale, min(look.asked))
+            exact = self._coefficients(found.algebra, moved, better.scale)
             if look.fits(exact, better.room):
                 return tried.scale if look.confirms(found, tried, exact, better) else better.scale
         return self._searched(found.algebra, moved, look)
@@ -144,9 +144,7 @@ class Taylor(NamedTuple):
         tried = search(look.asked[max(look.asked)], algebra.order)
         rows = self.inputs.new_full(self.outputs.shape[: self.batch], -1, dtype=torch.long)
         for number, (scale, room) in enumerate(tried):
-            fit = look.rows_that_fit(
-                self._coefficients(algebra, moved, scale, min(look.asked)), room
-            )
+            fit = look.rows_that_fit(self._coefficients(algebra, moved, scale), room)
             rows = torch.where((rows < 0) & fit, number, rows)
             if (rows >= 0).all():
                 break
@@ -156,29 +154,26 @@ class Taylor(NamedTuple):
             return tried[first].scale
         return Scale(torch.float64, tuple(scale.exponents[0] for scale, _ in tried), rows)
 
-    def _coefficients(self, algebra: Algebra, moved: Moved, scale: Scale, first: int = 0) -> Series:
-        """Replay the graph with the columns of the inputs that are `moved`.
-
-        No index before `first` is asked for.
-        """
+    def _coefficients(self, algebra: Algebra, moved: Moved, scale: Scale) -> Series:
+        """Replay the graph with the columns of the inputs that are `moved`."""
         x = self.inputs
-        refuse_if(not is_on(x.device, scale.dtype), "its order takes double precision")
+        unsupported_if(not is_on(x.device, scale.dtype), "its order takes double precision")
         kept = _seed(algebra, moved, tuple(x.shape), self.batch, scale.dtype, x.device)
         seed = kept.changed(scale.seed(kept.stack))
         try:
-            found = replay(self.path, seed, first)
+            found = replay(self.path, seed)
         except _autograd.Recomputation:
-            found = _autograd.in_backward(lambda: self._replayed_in_backward(seed, first))
+            found = _autograd.in_backward(lambda: self._replayed_in_backward(seed))
         if found is None:
             return seed.changed(seed.stack[:0], indices=())
         if found.axes != batch_axes.rows_of(self.outputs.shape, self.batch):
-            raise Refusal("the rows of outputs are not those of inputs")
+            raise Unsupported("the rows of outputs are not those of inputs")
         return found
 
-    def _replayed_in_backward(self, seed: Series, first: int) -> Series | None:
+    def _replayed_in_backward(self, seed: Series) -> Series | None:
         """Replay where a checkpoint computes all that it did not save anew once, not per look."""
         with self._mode():
-            return replay(self.path, seed, first, is_in_backward=True)
+            return replay(self.path, seed, is_in_backward=True)
 
     def _result(
         self, coefficient: Tensor | None, scale: Scale, factorial: int, degree: int

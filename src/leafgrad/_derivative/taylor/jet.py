@@ -250,14 +250,14 @@ def rsqrt_from(result: Tensor, series: Series) -> Series:
     return inverse_of(root_of(series.scaled(result).scaled(result))).scaled(result)
 
 
-def tanh_from(result: Tensor, series: Series, first: int = 0) -> Series:
-    """Give the series of tanh, whose value is `result`, from the index `first` on."""
-    return series.bend(sigmoidal.tanh_slope, result, first)
+def tanh_from(result: Tensor, series: Series) -> Series:
+    """Give the series of tanh, whose value is `result`."""
+    return series.apply(sigmoidal.tanh_derivative, result)
 
 
-def sigmoid_from(result: Tensor, series: Series, first: int = 0) -> Series:
-    """Give the series of the logistic function, whose value is `result`, from `first` on."""
-    return series.bend(sigmoidal.sigmoid_slope, result, first)
+def sigmoid_from(result: Tensor, series: Series) -> Series:
+    """Give the series of the logistic function, whose value is `result`."""
+    return series.apply(sigmoidal.sigmoid_derivative, result)
 
 
 def power(x: Jet, exponent: Number) -> Series | None:

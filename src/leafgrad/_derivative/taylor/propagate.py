@@ -9,22 +9,15 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._derivative.taylor.jet import Jet
-from leafgrad._derivative.taylor.refusal import Refusal
-from leafgrad._derivative.taylor.rules import FITTING, rule_of
+from leafgrad._derivative.taylor.rules import rule_of
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Result, Step
-from leafgrad._derivative.taylor.straight import last_bend
+from leafgrad._derivative.taylor.step import Result, Rule, Step
+from leafgrad._derivative.taylor.unsupported import Unsupported
 
 
-def replay(
-    path: _autograd.Path, seed: Series, first: int = 0, *, is_in_backward: bool = False
-) -> Series | None:
-    """Take a series along the path, from where gradients arrive at the inputs; None is zero.
-
-    Of the series of the outputs, the indices from `first` on are asked for.
-    """
+def replay(path: _autograd.Path, seed: Series, *, is_in_backward: bool = False) -> Series | None:
+    """Take a series along the path, from where gradients arrive at the inputs; None is zero."""
     known: dict[object, Series] = {path.start: seed}
-    bend = last_bend(path) if first else None
     last = {edge: node for node, edges in path.nodes.items() for edge in edges}
     last.pop(path.end, None)
     for node, edges in path.nodes.items():
@@ -44,42 +37,41 @@ def replay(
             successors=edges,
             name=_autograd.node_name(node),
             dtype=seed.dtype,
-            first=first if node is bend else 0,
             is_in_backward=is_in_backward,
             seen={},
         )
-        results = _results(step, inputs)
+        rule = rule_of(node, step.name)
+        if rule is None:
+            raise Unsupported(f"outputs was computed through {_described(node)}")
+        results = _results(rule, step, inputs)
         for number, result in enumerate(results):
             if result is not None:
                 known[node, number] = result
-        if step.name not in FITTING and len(results) < len(step.results):
-            _refuse_what_no_rule_gave(step, len(results), last, path.end)
+        if not rule.has_exact_type and len(results) < len(step.results):
+            _check_results(step, len(results), last, path.end)
     return known.get(path.end)
 
 
-def _refuse_what_no_rule_gave(
+def _check_results(
     step: Step, given: int, read: Container[object], end: _autograd.Edge | None
 ) -> None:
-    """Refuse where a result is read that the rule does not give, as what a norm divided by."""
+    """Raise where a result is read that the rule does not give, as what a norm divided by."""
     edges = [(step.node, number) for number in range(given, len(step.results))]
     if any(edge in read or edge == end for edge in edges):
         what = f"its rule gives {given} of its {len(step.results)} results"
-        raise Refusal(f"outputs was computed through {step.name}, and {what}")
+        raise Unsupported(f"outputs was computed through {step.name}, and {what}")
 
 
-def _results(step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | None]:
+def _results(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | None]:
     """Apply the rule of the node."""
-    rule = rule_of(step.node, step.name)
-    if rule is None:
-        raise Refusal(f"outputs was computed through {_described(step.node)}")
     try:
-        results = rule(step, *inputs)
-        if step.name in FITTING:
+        results = rule.propagate(step, *inputs)
+        if rule.has_exact_type:
             return _as_tuple(results)
         given = zip(_as_tuple(results), step.results, strict=False)
         return [series and _fitted(step, series, result) for series, result in given]
-    except Refusal as refusal:
-        raise Refusal(f"outputs was computed through {step.name}, and {refusal}") from None
+    except Unsupported as error:
+        raise Unsupported(f"outputs was computed through {step.name}, and {error}") from None
 
 
 def _as_tuple(results: Result) -> Sequence[Series | None]:
@@ -92,9 +84,9 @@ def _fitted(step: Step, series: Series, result: _autograd.TensorType) -> Series:
     """Give a series the shape of the operation's result, and no less precision."""
     shape = tuple(result.shape)
     if result.dtype.is_complex:
-        raise Refusal("its result is complex")
+        raise Unsupported("its result is complex")
     if 0 in shape:
-        raise Refusal("its result has no elements")
+        raise Unsupported("its result has no elements")
     if series.shape != shape:
         series = series.broadcast(shape)
     if series.dtype == result.dtype:

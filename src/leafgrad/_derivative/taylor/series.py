@@ -11,11 +11,11 @@ from torch import Tensor
 from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.algebra import Algebra, Indices
 from leafgrad._derivative.taylor.kernels.contraction import contract
-from leafgrad._derivative.taylor.kernels.fused import Chain
-from leafgrad._derivative.taylor.kernels.plans import Recursion, contraction, recursion
-from leafgrad._derivative.taylor.kernels.sigmoidal import Bend, Slope
-from leafgrad._derivative.taylor.kernels.strips import common_shape
-from leafgrad._derivative.taylor.refusal import Refusal
+from leafgrad._derivative.taylor.kernels.fused import FusedLayers
+from leafgrad._derivative.taylor.kernels.plans import Recurrence, contraction, recurrence
+from leafgrad._derivative.taylor.kernels.products import common_shape
+from leafgrad._derivative.taylor.kernels.sigmoidal import DerivativeOfValue, Sigmoidal
+from leafgrad._derivative.taylor.unsupported import Unsupported
 
 Number = float | int
 
@@ -35,20 +35,20 @@ class Series:
 
     algebra: Algebra
     indices: Indices
-    source: Tensor | Chain
+    source: Tensor | FusedLayers
     shape: tuple[int, ...]
     axes: batch_axes.Axes
 
     @property
     def stack(self) -> Tensor:
         """The coefficients, one above the other."""
-        return self.source.stack if isinstance(self.source, Chain) else self.source
+        return self.source.stack if isinstance(self.source, FusedLayers) else self.source
 
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of the coefficients."""
         source = self.source
-        return source.start.dtype if isinstance(source, Chain) else source.dtype
+        return source.start.dtype if isinstance(source, FusedLayers) else source.dtype
 
     @property
     def ndim(self) -> int:
@@ -58,12 +58,12 @@ class Series:
     def from_end(self, dim: int) -> int:
         """Count an axis from the end, where the stack has it as well."""
         if not self.shape:
-            raise Refusal("it counts an axis of a number, which has none")
+            raise Unsupported("it counts an axis of a number, which has none")
         return dim - self.ndim if dim >= 0 else dim
 
     def changed(
         self,
-        source: Tensor | Chain,
+        source: Tensor | FusedLayers,
         *,
         shape: Sequence[int] | None = None,
         axes: batch_axes.Axes | None = None,
@@ -223,35 +223,35 @@ class Series:
         axes = batch_axes.viewed(self.axes, self.shape, shape)
         return self.changed(stack.reshape(-1, *sizes), shape=shape, axes=axes)
 
-    def function(self, solve: Callable[[Recursion, Tensor], Tensor]) -> Series:
+    def function(self, solve: Callable[[Recurrence, Tensor], Tensor]) -> Series:
         """Apply an elementwise function that is solved for by a recursion."""
         if not self.indices:
             return self
-        plan = recursion(self.algebra, self.indices)
+        plan = recurrence(self.algebra, self.indices)
         return self.changed(solve(plan, self.stack), indices=plan.indices)
 
-    def bend(self, slope_of: Slope, value: Tensor, first: int) -> Series:
-        """Apply a function that bends, with the result `value`, for the indices from `first` on."""
+    def apply(self, derivative_of_value: DerivativeOfValue, value: Tensor) -> Series:
+        """Apply a sigmoidal function, whose result at order 0 is `value`."""
         if not self.indices:
             return self
-        plan = recursion(self.algebra, self.indices, first)
-        chain = self._chain().then(Bend(plan, slope_of), value)
-        return self.changed(chain, indices=plan.kept)
+        plan = recurrence(self.algebra, self.indices)
+        fused = self._fused().then(Sigmoidal(plan, derivative_of_value), value)
+        return self.changed(fused, indices=plan.indices)
 
     def times(self, matrix: Tensor) -> Series:
         """Multiply rows by a matrix, those of all coefficients at once."""
-        chain = self._chain()
-        last = chain.tensors[-1] if chain.tensors else chain.start
+        fused = self._fused()
+        last = fused.tensors[-1] if fused.tensors else fused.start
         if last.shape[-1] != self.shape[-1]:
-            chain = Chain(self.full(-1))
-        return self.changed(chain.then(None, matrix), shape=(*self.shape[:-1], matrix.shape[-1]))
+            fused = FusedLayers(self.full(-1))
+        return self.changed(fused.then(None, matrix), shape=(*self.shape[:-1], matrix.shape[-1]))
 
     def computed(self) -> Series:
         """Have the stack computed, for what uses it more than once."""
-        return self.changed(self.stack) if isinstance(self.source, Chain) else self
+        return self.changed(self.stack) if isinstance(self.source, FusedLayers) else self
 
-    def _chain(self) -> Chain:
-        return self.source if isinstance(self.source, Chain) else Chain(self.source)
+    def _fused(self) -> FusedLayers:
+        return self.source if isinstance(self.source, FusedLayers) else FusedLayers(self.source)
 
     def weighted(self) -> Series:
         """Multiply each coefficient by its degree: a derivation, as a derivative is."""

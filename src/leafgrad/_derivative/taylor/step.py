@@ -15,7 +15,26 @@ from leafgrad._derivative.taylor.scale import at_least, wider
 from leafgrad._derivative.taylor.series import Series
 
 Result = Series | Jet | None | Sequence[Series | None]
-Rule = Callable[..., Result]  # of a step and a series, or None, for each input
+Propagate = Callable[..., Result]  # of a step and a series, or None, for each input
+
+
+class Rule(NamedTuple):
+    """How series pass through one kind of node, and what is known of the kind.
+
+    Attributes:
+        propagate: Computes the series of the results from those of the inputs.
+        rowwise: Whether, whatever the node holds, each row of the result depends on the same row
+            of the inputs alone: element by element, or rows times a matrix. Inputs may be
+            broadcast against each other.
+        shared: The inputs that all rows share, as the matrix: these are no rows.
+        has_exact_type: Whether the series has the shape and dtype of the node's only result, so
+            that neither is asked.
+    """
+
+    propagate: Propagate
+    rowwise: bool = False
+    shared: tuple[int, ...] = ()
+    has_exact_type: bool = False
 
 
 class Step(NamedTuple):
@@ -25,7 +44,6 @@ class Step(NamedTuple):
     successors: _autograd.Successors
     name: str
     dtype: torch.dtype  # of coefficients, which no value is less precise than
-    first: int  # no index of its result before this one is asked for
     is_in_backward: bool  # where a checkpoint lets each look happen once
     seen: dict[str, Any]  # what it saved, as far as it was asked for
 

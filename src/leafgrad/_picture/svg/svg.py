@@ -7,9 +7,9 @@ from itertools import pairwise
 
 from leafgrad._display.markup import Markup, coordinate, element, path, text
 from leafgrad._graph.graph import Graph
+from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._picture import text as graph_text
 from leafgrad._picture.alt_text import description, title
-from leafgrad._picture.box_text import own_bytes
 from leafgrad._picture.layout import Edge, Layout, Point, lay_out
 from leafgrad._picture.svg.boxes import MeasuredBox, draw, measure
 from leafgrad._picture.svg.brackets import brackets
@@ -148,7 +148,7 @@ def measure_boxes(graph: Graph, view: View) -> list[MeasuredBox]:
     arrivals = Counter(place for box in view.boxes for place, _ in box.edges)
     # data types and devices are written only where they differ
     with_kind = len({(node.dtype, node.device) for node in graph.nodes}) > 1
-    nbytes = [own_bytes(box.saved) for box in view.boxes]
+    nbytes = [bytes_without_parameters(box.saved) for box in view.boxes]
     if len({*nbytes} - {0}) <= 1:
         nbytes = [0] * len(nbytes)
     return [

@@ -1,4 +1,10 @@
-"""Products of stacked coefficients as one function, whose derivatives are such products again."""
+"""Truncated products of stacked coefficients, and their derivatives, which are such products too.
+
+A product of a left stack ``[A, *shape]`` and a right one ``[B, *shape]`` is a stack ``[C, *shape]``
+(see `plans.Contraction`). As the sum of ``left_a right_b out_c`` over all products is linear in
+each of the three, one function serves all: `contract` sums up for the stack number `slot` from the
+two others. Shapes may be broadcast against each other, stack by stack.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +15,30 @@ from torch import Tensor
 from torch.autograd import Function
 
 from leafgrad import _autograd
-from leafgrad._derivative.taylor.kernels.plans import Contraction, Recursion
-from leafgrad._derivative.taylor.kernels.strips import Rows, accumulate, accumulate_on, common_shape
+from leafgrad._derivative.taylor.kernels.plans import Contraction, Recurrence
+from leafgrad._derivative.taylor.kernels.products import (
+    StackViews,
+    add_products,
+    add_products_to,
+    common_shape,
+)
 
 
 def contract(
     plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None = None
 ) -> Tensor:
-    """Add up products of two stacks of coefficients for the third, in `slot`, on top of `start`."""
+    """Return the sums of products for the stack in `slot`, on top of `start` where it is given.
+
+    Args:
+        plan: Which products are summed.
+        slot: 0, 1 or 2: the left factor, the right one or the result.
+        first: The stack of the lower number of the two others, ``[sizes[low], *shape]``.
+        second: That of the higher number, ``[sizes[high], *shape]``.
+        start: ``[sizes[slot], *shape]`` in the broadcast shape; zero if it is None.
+
+    Returns:
+        A stack ``[sizes[slot], *shape]``.
+    """
     if not torch.is_grad_enabled():
         return _contracted(plan, slot, first, second, start)
     result: Tensor = _autograd.applied(_Contract, plan, slot, first, second, start)
@@ -41,34 +63,41 @@ class _Contract(Function):
         to_first = to_second = None
         if needs_first:
             pair = (gradient, second) if ctx.slot < high else (second, gradient)
-            to_first = summed_to(send_back(ctx.plan, low, *pair), first.shape)
+            to_first = summed_to(vjp(ctx.plan, low, *pair), first.shape)
         if needs_second:
             pair = (gradient, first) if ctx.slot < low else (first, gradient)
-            to_second = summed_to(send_back(ctx.plan, high, *pair), second.shape)
+            to_second = summed_to(vjp(ctx.plan, high, *pair), second.shape)
         return None, None, to_first, to_second, gradient if needs_start else None
 
 
 def _contracted(
     plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None
 ) -> Tensor:
+    """Do what `contract` does, with its shapes, by writing into a stack that is new."""
     if start is None:
         shape = common_shape(first.shape[1:], second.shape[1:])
         out = first.new_empty(plan.sizes[slot], *shape)
         for place in plan.untouched(slot):
             out[place].zero_()
-        accumulate(Rows(out), Rows(first), Rows(second), plan.table(slot))
+        add_products(StackViews(out), StackViews(first), StackViews(second), plan.table(slot))
     else:
         out = start.new_empty(start.shape)
         for place in plan.untouched(slot):
             out[place].copy_(start[place])
-        accumulate_on(Rows(start), Rows(out), Rows(first), Rows(second), plan.table(slot))
+        add_products_to(
+            StackViews(start),
+            StackViews(out),
+            StackViews(first),
+            StackViews(second),
+            plan.table(slot),
+        )
     return out
 
 
-def send_back(
+def vjp(
     plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None = None
 ) -> Tensor:
-    """Do what `contract` does where one of the two may be a batch of gradients."""
+    """Do what `contract` does, with its shapes, where either stack may be a batch of gradients."""
     if _autograd.is_batch(first) or _autograd.is_batch(second):
         return _written_out(plan, slot, first, second, start)
     return contract(plan, slot, first, second, start)
@@ -77,26 +106,30 @@ def send_back(
 def _written_out(
     plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None
 ) -> Tensor:
-    """Add up the products by operations that write into nothing."""
+    """Do what `contract` does, with its shapes, by operations that write into nothing."""
     low, high = (other for other in range(3) if other != slot)
     if start is None:
         start = torch.zeros_like(first[:1] * second[:1])
         start = start.expand(plan.sizes[slot], *start.shape[1:])
     sums = [*start.unbind(0)]
-    for triple in plan.triples:
-        places = triple[:3]
+    for product in plan.products:
+        places = product[:3]
         sums[places[slot]] = sums[places[slot]] + first[places[low]] * second[places[high]]
     return torch.stack(sums)
 
 
-def through(plan: Recursion, slope: Tensor, gradient: Tensor) -> Tensor:
-    """Send a gradient back through a function whose derivative is the series ``1 + slope``."""
-    return send_back(plan.products, 0, slope, gradient, start=plan.given(gradient))
+def elementwise_vjp(plan: Recurrence, slope: Tensor, gradient: Tensor) -> Tensor:
+    """Return the gradient of the argument of a function whose derivative is ``1 + slope``.
+
+    That is ``g_i + sum_j slope_j g_{i+j}``: from slope and gradient ``[N, *shape]`` of the
+    solution to ``[n, *shape]``.
+    """
+    return vjp(plan.product, 0, slope, gradient, start=plan.of_argument(gradient))
 
 
-def summed_to(ours: Tensor, shape: torch.Size) -> Tensor:
-    """Add up along axes that were broadcast."""
-    return ours if ours.shape == shape else ours.sum_to_size(shape)
+def summed_to(gradient: Tensor, shape: torch.Size) -> Tensor:
+    """Return a gradient summed along the axes that were broadcast, so that it has this shape."""
+    return gradient if gradient.shape == shape else gradient.sum_to_size(shape)
 
 
 FUNCTIONS: tuple[type[Function], ...] = (_Contract,)

@@ -1,4 +1,14 @@
-"""Chains: products with matrices, and what bends, one after the other, as one function."""
+"""Layers as one function: products with matrices and sigmoidal functions, one after the other.
+
+Coefficients ``[n, *rows, columns]`` of a series start, and each layer makes others of them:
+
+    a product with a matrix ``[columns, others]``   [n, *rows, columns] -> [n, *rows, others]
+    a sigmoidal function of value ``[*rows, columns]``  [n, *rows, columns] -> [N, *rows, columns]
+
+As one function, a whole network of layers keeps for its backward what no layer can compute again
+cheaply, and nothing else. And as each row goes its own way, the layers can be run for one block of
+rows after the other, so small that what is worked on stays in the cache of a core.
+"""
 
 from __future__ import annotations
 
@@ -13,124 +23,141 @@ from torch.autograd import Function
 
 from leafgrad import _autograd
 from leafgrad._derivative.taylor.kernels.contraction import summed_to
-from leafgrad._derivative.taylor.kernels.sigmoidal import Bend
+from leafgrad._derivative.taylor.kernels.sigmoidal import Sigmoidal
 
-Link = Bend | None  # a function with a value at order 0, or else the product with a matrix
-Links = Sequence[Link]
-Cut = slice | None  # some of the rows, or all
+Layer = Sigmoidal | None  # a function with a value at order 0, or else the product with a matrix
+Layers = Sequence[Layer]
 
 _WITH_ROWS = 3  # axes of coefficients whose second counts rows
-# In bytes, per thread: what stays near a core while it is worked on, and what is worth an operation
+# In bytes, per thread: what stays in the cache of a core, and what is worth an operation of its own
 # (PyTorch gives no thread less than 32,768 numbers).
 _NEAR = 1 << 20
 _WORTHWHILE = 1 << 17
 
 
-class Chain:
-    """Coefficients that come from others link by link, and are computed when they are asked for.
+class FusedLayers:
+    """Coefficients that come from others layer by layer, and are computed when they are read.
 
-    So all links are one function, which keeps little for its backward, and which goes along part
-    of the rows after part where those of all would not stay near a core.
+    Attributes:
+        start: The coefficients that go in, ``[n, *rows, columns]``.
+        layers: What makes others of them.
+        tensors: For each layer, the value at order 0 of its function, or its matrix.
     """
 
     def __init__(
-        self, start: Tensor, links: tuple[Link, ...] = (), tensors: tuple[Tensor, ...] = ()
+        self, start: Tensor, layers: tuple[Layer, ...] = (), tensors: tuple[Tensor, ...] = ()
     ) -> None:
         self.start = start
-        self.links = links
-        self.tensors = tensors  # the value or the matrix of each link
+        self.layers = layers
+        self.tensors = tensors
 
-    def then(self, link: Link, tensor: Tensor) -> Chain:
-        """Give the chain with one link more."""
-        return Chain(self.start, (*self.links, link), (*self.tensors, tensor))
+    def then(self, layer: Layer, tensor: Tensor) -> FusedLayers:
+        """Return these layers and one more, with its value or matrix."""
+        return FusedLayers(self.start, (*self.layers, layer), (*self.tensors, tensor))
 
     @cached_property
     def stack(self) -> Tensor:
-        """The coefficients."""
-        if torch.is_grad_enabled() and any(self.links):
-            result: Tensor = _autograd.applied(_Linked, self.links, self.start, *self.tensors)
+        """The coefficients after the last layer, ``[N, *rows, columns]``."""
+        if torch.is_grad_enabled() and any(self.layers):
+            result: Tensor = _autograd.applied(_Fused, self.layers, self.start, *self.tensors)
             return result
-        cuts = _cuts(self.links, self.start, self.tensors)
-        parts = [_Part(self.links, self.start, self.tensors, cut) for cut in cuts]
-        return _joined([part.forward(keeps=False) for part in parts])
+        slices = _row_slices(self.layers, self.start, self.tensors)
+        blocks = [_RowBlock(self.layers, self.start, self.tensors, rows) for rows in slices]
+        return _joined([block.forward(keeps=False) for block in blocks])
 
 
-class _Linked(Function):
+class _Fused(Function):
     @staticmethod
-    def forward(ctx: Any, links: Links, start: Tensor, *tensors: Tensor) -> Tensor:
-        cuts = _cuts(links, start, tensors)
-        parts = [_Part(links, start, tensors, cut) for cut in cuts]
-        out = _joined([part.forward(keeps=True) for part in parts])
-        ctx.save_for_backward(start, *tensors, *[x for part in parts for x in part.made])
-        ctx.links, ctx.cuts = links, cuts
+    def forward(ctx: Any, layers: Layers, start: Tensor, *tensors: Tensor) -> Tensor:
+        slices = _row_slices(layers, start, tensors)
+        blocks = [_RowBlock(layers, start, tensors, rows) for rows in slices]
+        out = _joined([block.forward(keeps=True) for block in blocks])
+        ctx.save_for_backward(start, *tensors, *[x for block in blocks for x in block.made])
+        ctx.layers, ctx.slices = layers, slices
         return out
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        links, count = ctx.links, len(ctx.links)
+        layers, count = ctx.layers, len(ctx.layers)
         start, *rest = _autograd.taken(ctx)
         tensors, made = rest[:count], rest[count:]
-        del rest  # so that what the links made is freed once it has been used
+        del rest  # so that what the layers made is freed once it has been used
         if torch.is_grad_enabled() or _autograd.is_batch(gradients[0]):
-            return None, *_recorded(links, start, tensors, gradients[0])
+            return None, *_recorded(layers, start, tensors, gradients[0])
         needed = ctx.needs_input_grad[1:]
         found: list[Tensor | None] = [None] * count
         to_start: list[Any] = []
-        for cut in ctx.cuts:
-            part = _Part(links, start, tensors, cut)
-            part.made, made = made[:count], made[count:]
-            to_start.append(part.backward(gradients[0], needed, found))
+        for rows in ctx.slices:
+            block = _RowBlock(layers, start, tensors, rows)
+            block.made, made = made[:count], made[count:]
+            to_start.append(block.backward(gradients[0], needed, found))
         if needed[0] and len(to_start) > 1:
             to_start = [sum(to_start) if start.shape[1] == 1 else torch.cat(to_start, 1)]
         return None, to_start[0], *found
 
 
-class _Part:
-    """A chain for some of the rows, or for all."""
+class _RowBlock:
+    """The layers for a slice of the rows, or for all where it is None.
 
-    def __init__(self, links: Links, start: Tensor, tensors: Sequence[Tensor], cut: Cut) -> None:
-        self.links = links
-        self.cut = cut
+    Rows are sliced along axis 1 of coefficients, and along axis 0 of values; an axis of size 1,
+    which all rows share, is not.
+    """
+
+    def __init__(
+        self, layers: Layers, start: Tensor, tensors: Sequence[Tensor], rows: slice | None
+    ) -> None:
+        self.layers = layers
+        self.slice = rows
         self.start = start
         self.whole = self.tensors = tensors
-        self.made: list[Tensor | None] = []  # by the links, None where it is not kept
-        if cut is not None:
-            self.start = start if start.shape[1] == 1 else start[:, cut]
-            self.tensors = [t[cut] if link else t for link, t in zip(links, tensors, strict=True)]
+        self.made: list[Tensor | None] = []  # by the layers, None where it is not kept
+        if rows is not None:
+            self.start = start if start.shape[1] == 1 else start[:, rows]
+            self.tensors = [
+                t[rows] if layer else t for layer, t in zip(layers, tensors, strict=True)
+            ]
 
     def forward(self, *, keeps: bool) -> Tensor:
-        """Compute the coefficients, and keep what backward is not to do without."""
+        """Return the coefficients ``[N, *rows, columns]`` of these rows.
+
+        Where `keeps`, what backward reads and cannot compute again cheaply stays in `made`.
+        """
         x = self.start
-        for number, (link, tensor) in enumerate(zip(self.links, self.tensors, strict=True)):
-            if link:
-                x = link.solved(tensor, x)
-                is_kept = not link.plan.makes_much_of_little
+        for number, (layer, tensor) in enumerate(zip(self.layers, self.tensors, strict=True)):
+            if layer:
+                x = layer.solve(tensor, x)
+                is_kept = not layer.plan.makes_much_of_little
             else:
                 x = x @ tensor
-                is_kept = self._is_asked_for(number, x)
+                is_kept = self._is_read_by_backward(number, x)
             if keeps:
                 self.made.append(x if is_kept else None)
-            x = link.asked(x) if link else x
         return x
 
-    def _is_asked_for(self, number: int, product: Tensor) -> bool:
-        """Say whether backward asks for a product, as that of the next link may do."""
-        if number + 1 == len(self.links):
+    def _is_read_by_backward(self, number: int, product: Tensor) -> bool:
+        """Return whether backward reads a product ``[n, *rows, columns]``: the next layer's may."""
+        if number + 1 == len(self.layers):
             return False
-        link, value = self.links[number + 1], self.tensors[number + 1]
-        return not link or link.plan.makes_much_of_little or product.shape[1:] != value.shape
+        layer, value = self.layers[number + 1], self.tensors[number + 1]
+        return not layer or layer.plan.makes_much_of_little or product.shape[1:] != value.shape
 
     def backward(self, gradient: Tensor, needed: Sequence[bool], found: list[Any]) -> Any:
-        """Add what is `found` for the tensors of the links, and give what arrives at the start."""
-        g: Any = gradient if self.cut is None else gradient[:, self.cut]
-        for number in reversed(range(len(self.links))):
-            link, tensor = self.links[number], self.tensors[number]
+        """Return the gradient of the start for these rows, and add to what is `found` of others.
+
+        Args:
+            gradient: That of the last coefficients of all rows, ``[N, *rows, columns]``.
+            needed: Whether a gradient is needed of the start, and of the tensor of each layer.
+            found: The gradient of each layer's tensor, None until the first block comes to it.
+        """
+        g: Any = gradient if self.slice is None else gradient[:, self.slice]
+        for number in reversed(range(len(self.layers))):
+            layer, tensor = self.layers[number], self.tensors[number]
             x = self._input(number)
-            if link:
+            if layer:
                 if found[number] is None:
                     found[number] = torch.empty_like(self.whole[number])
-                to_value = found[number] if self.cut is None else found[number][self.cut]
-                g = link.pulled(tensor, self._output(number), g, to_value)
+                to_value = found[number] if self.slice is None else found[number][self.slice]
+                g = layer.vjp(tensor, self._output(number), g, to_value)
                 g = g if x is None else summed_to(g, x.shape)
             else:
                 if needed[number + 1]:
@@ -140,22 +167,28 @@ class _Part:
         return g
 
     def _input(self, number: int) -> Any:
-        """Give what went into a link, None where it was not kept."""
+        """Return the coefficients that went into a layer, None where they were not kept."""
         if number == 0:
             return self.start
-        link, x = self.links[number - 1], self._output(number - 1)
-        return link.asked(x) if link else x
+        return self._output(number - 1)
 
     def _output(self, number: int) -> Any:
-        """Give what a link made, anew where that takes little."""
-        link = self.links[number]
-        if link and self.made[number] is None:
-            self.made[number] = link.solved(self.tensors[number], self._input(number))
+        """Return the coefficients that a layer made, computed once more where that takes little."""
+        layer = self.layers[number]
+        if layer and self.made[number] is None:
+            self.made[number] = layer.solve(self.tensors[number], self._input(number))
         return self.made[number]
 
 
 def _plus_product(total: Tensor | None, x: Tensor, gradient: Tensor, matrix: Tensor) -> Tensor:
-    """Add up the gradient of a matrix, laid out as the matrix is, to be added to others like it."""
+    """Return `total` plus the gradient of a matrix ``[columns, others]``, with its strides.
+
+    Args:
+        total: ``[columns, others]``, which is written into, or None for zero.
+        x: What was multiplied, ``[n, *rows, columns]``.
+        gradient: That of the product, ``[n, *rows, others]``.
+        matrix: The matrix. In its strides, the gradient is added to others without a copy.
+    """
     x, gradient = x.reshape(-1, x.shape[-1]), gradient.reshape(-1, gradient.shape[-1])
     if matrix.stride(0) == 1:
         return _plus(None if total is None else total.t(), gradient.t(), x).t()
@@ -163,24 +196,25 @@ def _plus_product(total: Tensor | None, x: Tensor, gradient: Tensor, matrix: Ten
 
 
 def _plus(total: Tensor | None, one: Tensor, two: Tensor) -> Tensor:
+    """Return ``total + one @ two``, of shapes ``[a, c]``, ``[a, b]`` and ``[b, c]``."""
     return one @ two if total is None else total.addmm_(one, two)
 
 
 def _recorded(
-    links: Links, start: Tensor, tensors: Sequence[Tensor], gradient: Tensor
+    layers: Layers, start: Tensor, tensors: Sequence[Tensor], gradient: Tensor
 ) -> list[Tensor]:
-    """Give the gradients by operations that record themselves, as if all was asked for."""
+    """Return the gradients of the start and of each tensor, by operations that record themselves.
+
+    Start and tensors have the shapes that `FusedLayers` says, the gradient ``[N, *rows, columns]``.
+    """
     states = [start]
-    for link, tensor in zip(links, tensors, strict=True):
+    for layer, tensor in zip(layers, tensors, strict=True):
         x = states[-1]
-        states.append(Chain(x).then(link.whole, tensor).stack if link else x @ tensor)
-        if link and link.plan.asked:
-            zeros = gradient.new_zeros(link.plan.asked, *gradient.shape[1:])
-            gradient = torch.cat([zeros, gradient])
+        states.append(FusedLayers(x).then(layer, tensor).stack if layer else x @ tensor)
     found = []
-    for link, tensor, (x, out) in reversed([*zip(links, tensors, pairwise(states), strict=True)]):
-        if link:
-            to_tensor, to_x = link.whole.pulled_and_recorded(tensor, out, gradient)
+    for layer, tensor, (x, out) in reversed([*zip(layers, tensors, pairwise(states), strict=True)]):
+        if layer:
+            to_tensor, to_x = layer.differentiable_vjp(tensor, out, gradient)
             gradient = summed_to(to_x, x.shape)
         else:
             to_tensor = _plus_product(None, x, gradient, tensor)
@@ -189,25 +223,31 @@ def _recorded(
     return [gradient, *reversed(found)]
 
 
-def _cuts(links: Links, start: Tensor, tensors: Sequence[Tensor]) -> list[Cut]:
-    """Cut the rows, on a CPU, where the coefficients of all would not stay near a core."""
-    bent = [(link.plan.size, value) for link, value in zip(links, tensors, strict=True) if link]
-    if not bent or start.dim() < _WITH_ROWS or not start.is_cpu:
+def _row_slices(layers: Layers, start: Tensor, tensors: Sequence[Tensor]) -> list[slice | None]:
+    """Return slices of the rows so small that their coefficients stay in a cache, [None] for all.
+
+    That is on a CPU alone, where each value has the axes ``[*rows, columns]`` of the coefficients.
+    """
+    sigmoidal = [
+        (layer.plan.size, value) for layer, value in zip(layers, tensors, strict=True) if layer
+    ]
+    if not sigmoidal or start.dim() < _WITH_ROWS or not start.is_cpu:
         return [None]
-    size, value = max(bent, key=lambda pair: pair[0] * pair[1].numel())
+    size, value = max(sigmoidal, key=lambda pair: pair[0] * pair[1].numel())
     length = max(_NEAR // size, _WORTHWHILE) * torch.get_num_threads()
     count = -(-value.numel() * value.element_size() // length)
     if count <= 1:
         return [None]
     rows = start.shape[1] if start.shape[1] > 1 else len(value)
-    if any(v.dim() + 1 != start.dim() or len(v) != rows for _, v in bent):
+    if any(v.dim() + 1 != start.dim() or len(v) != rows for _, v in sigmoidal):
         return [None]
     step = -(-rows // count)
     return [slice(first, first + step) for first in range(0, rows, step)]
 
 
-def _joined(parts: list[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(parts, 1)
+def _joined(blocks: list[Tensor]) -> Tensor:
+    """Join coefficients ``[n, rows of a block, ...]`` along the rows."""
+    return blocks[0] if len(blocks) == 1 else torch.cat(blocks, 1)
 
 
-FUNCTIONS: tuple[type[Function], ...] = (_Linked,)
+FUNCTIONS: tuple[type[Function], ...] = (_Fused,)

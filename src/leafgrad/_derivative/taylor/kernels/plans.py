@@ -1,24 +1,42 @@
-"""Plans: which products of given coefficients are to be added up, and in which order."""
+"""Plans: which products of coefficients are added up, in which order.
+
+A stack ``[K, *shape]`` holds the coefficients of a series along its first axis, those of a given
+tuple of indices in ascending order; the other axes may have size 1 where they are broadcast. A plan
+knows places in such stacks and no tensor, so it is made once for each algebra and its indices.
+
+Two kinds of sums are planned. A `Contraction` is the truncated product of two series,
+
+    out_c = sum of left_a right_b, over all a, b whose product in the algebra is c.
+
+A `Recurrence` solves for the coefficients of an elementwise function of a series h degree by
+degree. With d(k) for the degree of the index k, the derivation c_k -> d(k) c_k obeys the chain
+rule, so from y' = s(y) for the function y follows, for coefficients above order 0,
+
+    d(k) y_k = sum of d(i) h_i s_j, over all i, j whose product is k (or i = k, with s_0),
+
+in which the s_j belong to lower degrees than y_k does. In one direction, where indices are powers,
+this is the recurrence of Griewank and Walther, Evaluating Derivatives, 2nd edition, SIAM 2008,
+chapter 13: ``k y_k = sum_{i=1..k} i h_i s_{k-i}``.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import product
+from itertools import product as pairs_of
 
 import torch
 from torch import Tensor
 
 from leafgrad._derivative.taylor.algebra import Algebra, Indices
-from leafgrad._derivative.taylor.kernels.strips import (
-    Place,
-    Strip,
-    Triple,
+from leafgrad._derivative.taylor.kernels.products import (
+    Product,
+    ProductRun,
+    Span,
     common_shape,
-    span,
-    strips,
+    product_runs,
+    span_of,
 )
 
 
@@ -26,24 +44,29 @@ from leafgrad._derivative.taylor.kernels.strips import (
 class Contraction:
     """The products of two stacks of coefficients, seen from any of the three stacks.
 
-    The sum over all triples of ``left[a] * right[b] * out[c]`` is linear in each of the three, so
-    its derivative in one of them is a sum over the same triples.
+    The sum over all products of ``left[a] * right[b] * out[c]`` is linear in each of the three, so
+    its derivative in one of them is a sum over the same products. The stacks are numbered: 0 for
+    the left factor, 1 for the right one, 2 for the result.
+
+    Attributes:
+        products: The places (a, b, c) of each product.
+        sizes: The number of coefficients of each stack.
     """
 
-    triples: tuple[Triple, ...]
+    products: tuple[Product, ...]
     sizes: tuple[int, int, int]
 
     @lru_cache(maxsize=8)  # noqa: B019
-    def table(self, slot: int) -> tuple[Strip, ...]:
-        """Give the strips that sum up for the stack in `slot`, from those in the other two."""
+    def table(self, slot: int) -> tuple[ProductRun, ...]:
+        """Return the runs that sum up for the stack in `slot`, from those in the other two."""
         first, second = (other for other in range(3) if other != slot)
-        places = [triple[:3] for triple in self.triples]
-        return strips([Triple(t[first], t[second], t[slot]) for t in places], set())
+        places = [p[:3] for p in self.products]
+        return product_runs([Product(t[first], t[second], t[slot]) for t in places], set())
 
     @lru_cache(maxsize=8)  # noqa: B019
     def untouched(self, slot: int) -> Indices:
-        """Give the places in `slot` that no triple leads to."""
-        return tuple(sorted(set(range(self.sizes[slot])) - {t[slot] for t in self.triples}))
+        """Return the places in `slot` that no product leads to."""
+        return tuple(sorted(set(range(self.sizes[slot])) - {t[slot] for t in self.products}))
 
 
 @lru_cache(maxsize=4096)
@@ -53,51 +76,72 @@ def contraction(
     """Plan the products of coefficients at `left` and `right`, of all or only of those at `out`."""
     out = algebra.with_products(left, right) if out is None else out
     place = {index: number for number, index in enumerate(out)}
-    triples = [
-        Triple(a, b, place[algebra.products[i, j]])
-        for (a, i), (b, j) in product(enumerate(left), enumerate(right))
+    products = [
+        Product(a, b, place[algebra.products[i, j]])
+        for (a, i), (b, j) in pairs_of(enumerate(left), enumerate(right))
         if algebra.products.get((i, j)) in place
     ]
-    return Contraction(triples=tuple(triples), sizes=(len(left), len(right), len(out)))
+    return Contraction(products=tuple(products), sizes=(len(left), len(right), len(out)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Level:
-    """The coefficients of one degree: what leads to them, and what becomes known once they are."""
+class Degree:
+    """What a recurrence does for the coefficients of one degree, those at the places P.
+
+    Below, h is the argument, y the solution, s another series with the indices of the solution,
+    g a gradient of the solution; i, j, k are places.
+
+    Attributes:
+        first: The first of P.
+        span: P, which is a run.
+        square: ``y_k += y_i y_j`` for k in P.
+        product: ``y_k += h_i s_j`` for j in P: all that s_j is a factor of, once it is known.
+        chain: ``y_k += d(i)/d(k) h_i s_j`` for j in P, the integral of s over h.
+        vjp: ``h_i += s_j g_k`` for j in P, the transpose of `product`.
+        dot: ``sum += s_j g_j`` for j in P.
+    """
 
     first: int
-    span: Place
-    squares: tuple[Strip, ...]  # lower ones times each other, for these
-    products: tuple[Strip, ...]  # the argument's times these
-    chain: tuple[Strip, ...]  # the same, as the integral of the argument's derivative times these
-    pullback: tuple[Strip, ...]  # these of a slope times a gradient, for that of the argument
-    dot: tuple[Strip, ...]  # each of these times the same of another stack, for one sum of all
+    span: Span
+    square: tuple[ProductRun, ...]
+    product: tuple[ProductRun, ...]
+    chain: tuple[ProductRun, ...]
+    vjp: tuple[ProductRun, ...]
+    dot: tuple[ProductRun, ...]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Recursion:
-    """How to solve a differential equation for a function of a series, degree by degree.
+class Recurrence:
+    """How to solve for an elementwise function of a series, degree by degree.
 
-    A series has all coefficients up to some degree, so those of the argument come first.
+    A series has all coefficients up to some degree, so those of the argument come first in the
+    solution's stack: n of the argument, N >= n of the solution.
+
+    Attributes:
+        algebra: Where the series live.
+        argument: The n indices of the argument.
+        indices: The N indices of the solution.
+        degrees: What is done for each degree, in ascending order.
+        product: Argument times solution, cut off at the solution's indices.
+        square: Solution times solution, likewise.
     """
 
     algebra: Algebra
     argument: Indices
-    indices: Indices  # of the solution
-    asked: int  # from which place on the solution is asked for, and so gets gradients
-    levels: tuple[Level, ...]
-    products: Contraction  # argument times solution
-    square: Contraction  # solution times solution
+    indices: Indices
+    degrees: tuple[Degree, ...]
+    product: Contraction
+    square: Contraction
 
     @cached_property
     def size(self) -> int:
-        """The number of coefficients of the solution."""
+        """N, the number of coefficients of the solution."""
         return len(self.indices)
 
-    def begun(self, argument: Tensor, factor: Tensor | float) -> Tensor:
-        """Give the argument times a factor, with places for all coefficients of the solution.
+    def start(self, argument: Tensor, factor: Tensor | float) -> Tensor:
+        """Return a stack ``[N, *shape]`` that begins with a factor times ``[n, *shape]``.
 
-        What the argument does not have is to be written.
+        The other N - n coefficients are not initialised: the recurrence writes them.
         """
         count = len(self.argument)
         if count == self.size:
@@ -105,94 +149,64 @@ class Recursion:
         shape: Sequence[int] = argument.shape[1:]
         if isinstance(factor, Tensor):
             shape = common_shape(shape, factor.shape)
-        begun = argument.new_empty((self.size, *shape))
-        torch.mul(argument, factor, out=begun[:count])
-        return begun
+        out = argument.new_empty((self.size, *shape))
+        torch.mul(argument, factor, out=out[:count])
+        return out
 
-    def given(self, stack: Tensor) -> Tensor:
-        """Give those coefficients of a stack like the solution that the argument has as well."""
+    def of_argument(self, stack: Tensor) -> Tensor:
+        """Return the part ``[n, *shape]`` of a stack ``[N, *shape]`` that the argument has too."""
         count = len(self.argument)
         return stack if count == self.size else stack[:count]
-
-    def given_part(self, gradient: Tensor, slope: Tensor, out: Tensor) -> Tensor:
-        """Give what `given` does of a gradient of what is asked for, times the slope.
-
-        The places before are zero. The solution `out` has the shape of the whole.
-        """
-        count = len(self.argument)
-        part = torch.zeros_like(self.given(out))
-        if count > self.asked:
-            torch.mul(gradient[: count - self.asked], slope, out=part[self.asked :])
-        return part
 
     @cached_property
     def makes_much_of_little(self) -> bool:
         """Whether the solution takes much more memory than the argument, as in a first layer."""
-        return 4 * len(self.argument) <= self.size and not self.asked
+        return 4 * len(self.argument) <= self.size
 
     @cached_property
-    def kept(self) -> Indices:
-        """The indices that are asked for."""
-        return self.indices[self.asked :]
-
-    @cached_property
-    def whole(self) -> Recursion:
-        """The same where all is asked for."""
-        return recursion(self.algebra, self.argument)
-
-    @cached_property
-    def full(self) -> Recursion:
+    def full(self) -> Recurrence:
         """The plan for a function of the solution."""
-        return recursion(self.algebra, self.indices)
+        return recurrence(self.algebra, self.indices)
 
 
 @lru_cache(maxsize=1024)
-def recursion(algebra: Algebra, argument: Indices, first: int = 0) -> Recursion:
-    """Plan the recursion for an elementwise function of a series with these indices.
-
-    Of the solution, the indices from `first` on are asked for, or all where it has none of them.
-    """
+def recurrence(algebra: Algebra, argument: Indices) -> Recurrence:
+    """Plan the recurrence for an elementwise function of a series with these indices."""
     indices = algebra.generated(argument)
-    asked = bisect_left(indices, first) % len(indices)
-    products = contraction(algebra, argument, indices, indices)
+    product = contraction(algebra, argument, indices, indices)
     square = contraction(algebra, indices, indices, indices)
-    degrees = [algebra.degrees[index] for index in indices]
+    degree_at = [algebra.degrees[index] for index in indices]
     given = set(range(len(argument)))
-    multiplied, integrated, summed = set(given), set(given), set[int]()
-    levels = []
-    for degree in sorted(set(degrees)):
-        at = [place for place, other in enumerate(degrees) if other == degree]
-        known = [t for t in products.triples if t.right in at]
-        levels.append(
-            Level(
-                first=at[0],
-                span=span((at[0], at[-1])),
-                squares=_squares([t for t in square.triples if t.out in at]),
-                products=strips(known, multiplied),
-                chain=strips(_integrated(known, degrees), integrated),
-                pullback=strips(
-                    [Triple(t.right, t.out, t.left) for t in known if t.out >= asked], set(given)
-                ),
-                dot=strips([Triple(place, place, 0) for place in at if place >= asked], summed),
+    written, integrated, summed = set(given), set(given), set[int]()
+    degrees = []
+    for degree in sorted(set(degree_at)):
+        places = [place for place, other in enumerate(degree_at) if other == degree]
+        known = [t for t in product.products if t.right in places]
+        weighted = [t._replace(weight=degree_at[t.left] / degree_at[t.out]) for t in known]
+        degrees.append(
+            Degree(
+                first=places[0],
+                span=span_of((places[0], places[-1])),
+                square=_square([t for t in square.products if t.out in places]),
+                product=product_runs(known, written),
+                chain=product_runs(weighted, integrated),
+                vjp=product_runs([Product(t.right, t.out, t.left) for t in known], set(given)),
+                dot=product_runs([Product(place, place, 0) for place in places], summed),
             )
         )
-    return Recursion(
+    return Recurrence(
         algebra=algebra,
         argument=argument,
         indices=indices,
-        asked=asked,
-        levels=tuple(levels),
-        products=products,
+        degrees=tuple(degrees),
+        product=product,
         square=square,
     )
 
 
-def _integrated(products: Iterable[Triple], degrees: Sequence[int]) -> list[Triple]:
-    """Weigh products of an argument's derivative and a slope as the integral does."""
-    return [Triple(*t[:3], weight=degrees[t.left] / degrees[t.out]) for t in products]
-
-
-def _squares(products: Iterable[Triple]) -> tuple[Strip, ...]:
-    """Count products of two different ones once, but twice as much; add them to what is there."""
-    halved = [Triple(*t[:3], weight=1 + (t.left < t.right)) for t in products if t.left <= t.right]
-    return strips(halved, {t.out for t in halved})
+def _square(products: Sequence[Product]) -> tuple[ProductRun, ...]:
+    """Plan a square: of y_i y_j and y_j y_i one counts twice; they are added to what is there."""
+    halved = [
+        t._replace(weight=2 if t.left < t.right else 1) for t in products if t.left <= t.right
+    ]
+    return product_runs(halved, {t.out for t in halved})

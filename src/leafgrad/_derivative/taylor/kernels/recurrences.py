@@ -1,8 +1,21 @@
-"""Functions of what stands above order 0 alone, solved for degree by degree.
+"""Elementwise functions of a series h above order 0, solved for degree by degree.
+
+With stacks ``[n, *shape]`` of h and ``[N, *shape]`` of the solution (see `plans`), here in one
+direction, where places are powers and h_0 = 0:
+
+    exp       y = exp(h) - 1       k y_k = k h_k + sum_{j<k} j h_j y_{k-j}
+    inverse   y = 1 / (1 + h) - 1    y_k = -h_k - sum_{j<k} h_j y_{k-j}
+    root      y = sqrt(1 + h) - 1  2 y_k = h_k - sum_{j<k} y_j y_{k-j}
+    sine      s = sin(h)           k s_k = k h_k + sum_{j<k} j h_j c_{k-j}
+    cosine    c = cos(h) - 1       k c_k = -sum_{j<k} j h_j s_{k-j}
+
+These are the recurrences of Griewank and Walther, Evaluating Derivatives, 2nd edition, SIAM 2008,
+chapter 13, in which the value at order 0 is one or zero.
 
 Each has a backward that is written in products of series and in these functions, so that it can be
-differentiated as often as one likes. The gain over recording every step is in memory, and in the
-number of operations.
+differentiated as often as one likes: where F'(h) = factor * (1 + slope), a gradient g of the
+solution is sent back as ``factor * (g_i + sum_j slope_j g_{i+j})``. The gain over recording every
+step is in memory, and in the number of operations.
 """
 
 from __future__ import annotations
@@ -16,24 +29,30 @@ from torch import Tensor
 from torch.autograd import Function
 
 from leafgrad import _autograd
-from leafgrad._derivative.taylor.kernels.contraction import contract, send_back, through
-from leafgrad._derivative.taylor.kernels.plans import Recursion
-from leafgrad._derivative.taylor.kernels.strips import Rows, accumulate
+from leafgrad._derivative.taylor.kernels.contraction import contract, elementwise_vjp, vjp
+from leafgrad._derivative.taylor.kernels.plans import Recurrence
+from leafgrad._derivative.taylor.kernels.products import StackViews, add_products
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Equation:
-    """How a function is solved for, and its derivative: ``factor * (1 + slope)``."""
+    """How a function is solved for, and its derivative: ``factor * (1 + slope)``.
 
-    solved: Callable[[Recursion, Tensor], Tensor]
-    slope: Callable[[Recursion, Tensor], Tensor]
+    Attributes:
+        solve: The solution ``[N, *shape]`` of an argument ``[n, *shape]``.
+        slope: The slope ``[N, *shape]`` of a solution ``[N, *shape]``.
+        factor: The derivative at order 0.
+    """
+
+    solve: Callable[[Recurrence, Tensor], Tensor]
+    slope: Callable[[Recurrence, Tensor], Tensor]
     factor: float
 
 
 class _Solution(Function):
     @staticmethod
-    def forward(ctx: Any, plan: Recursion, equation: _Equation, argument: Tensor) -> Tensor:
-        out = equation.solved(plan, argument)
+    def forward(ctx: Any, plan: Recurrence, equation: _Equation, argument: Tensor) -> Tensor:
+        out = equation.solve(plan, argument)
         ctx.save_for_backward(out)
         ctx.plan, ctx.equation = plan, equation
         return out
@@ -42,81 +61,84 @@ class _Solution(Function):
     def backward(ctx: Any, *gradients: Any) -> Any:
         (out,) = ctx.saved_tensors
         slope = ctx.equation.slope(ctx.plan, out)
-        return None, None, through(ctx.plan, slope, gradients[0]) * ctx.equation.factor
+        return None, None, elementwise_vjp(ctx.plan, slope, gradients[0]) * ctx.equation.factor
 
 
-def exp(plan: Recursion, argument: Tensor) -> Tensor:
-    """Give the coefficients of ``exp(argument) - 1``."""
+def exp(plan: Recurrence, argument: Tensor) -> Tensor:
+    """Return ``exp(argument) - 1``: ``[n, *shape]`` to ``[N, *shape]``."""
     result: Tensor = _autograd.applied(_Solution, plan, _EXP, argument)
     return result
 
 
-def _solved_exp(plan: Recursion, argument: Tensor) -> Tensor:
-    out = plan.begun(argument, 1)
-    rows, moving = Rows(out), Rows(argument)
-    for level in plan.levels:
-        accumulate(rows, moving, rows, level.chain)
+def _solve_exp(plan: Recurrence, argument: Tensor) -> Tensor:
+    """Solve ``k y_k = k h_k + sum_{j<k} j h_j y_{k-j}``: ``[n, *shape]`` to ``[N, *shape]``."""
+    out = plan.start(argument, 1)
+    y, h = StackViews(out), StackViews(argument)
+    for degree in plan.degrees:
+        add_products(y, h, y, degree.chain)
     return out
 
 
-_EXP = _Equation(solved=_solved_exp, slope=lambda _, out: out, factor=1)
+_EXP = _Equation(solve=_solve_exp, slope=lambda _, out: out, factor=1)
 
 
-def inverse(plan: Recursion, argument: Tensor) -> Tensor:
-    """Give the coefficients of ``1 / (1 + argument) - 1``."""
+def inverse(plan: Recurrence, argument: Tensor) -> Tensor:
+    """Return ``1 / (1 + argument) - 1``: ``[n, *shape]`` to ``[N, *shape]``."""
     if not torch.is_grad_enabled():
-        return _solved_inverse(plan, argument)
+        return _solve_inverse(plan, argument)
     result: Tensor = _autograd.applied(_Solution, plan, _INVERSE, argument)
     return result
 
 
-def _solved_inverse(plan: Recursion, argument: Tensor) -> Tensor:
-    out = plan.begun(argument, -1)
-    rows, moving = Rows(out), Rows(argument)
-    for level in plan.levels:
-        accumulate(rows, moving, rows, level.products, weight=-1)
+def _solve_inverse(plan: Recurrence, argument: Tensor) -> Tensor:
+    """Solve ``y_k = -h_k - sum_{j<k} h_j y_{k-j}``: ``[n, *shape]`` to ``[N, *shape]``."""
+    out = plan.start(argument, -1)
+    y, h = StackViews(out), StackViews(argument)
+    for degree in plan.degrees:
+        add_products(y, h, y, degree.product, weight=-1)
     return out
 
 
 _INVERSE = _Equation(
-    solved=_solved_inverse,
-    slope=lambda plan, out: 2 * out + contract(plan.square, 2, out, out),
+    solve=_solve_inverse,
+    slope=lambda plan, out: 2 * out + contract(plan.square, 2, out, out),  # -F' - 1
     factor=-1,
 )
 
 
-def root(plan: Recursion, argument: Tensor) -> Tensor:
-    """Give the coefficients of ``sqrt(1 + argument) - 1``."""
+def root(plan: Recurrence, argument: Tensor) -> Tensor:
+    """Return ``sqrt(1 + argument) - 1``: ``[n, *shape]`` to ``[N, *shape]``."""
     result: Tensor = _autograd.applied(_Solution, plan, _ROOT, argument)
     return result
 
 
-def _solved_root(plan: Recursion, argument: Tensor) -> Tensor:
-    out = plan.begun(argument, 0.5)
+def _solve_root(plan: Recurrence, argument: Tensor) -> Tensor:
+    """Solve ``2 y_k = h_k - sum_{j<k} y_j y_{k-j}``: ``[n, *shape]`` to ``[N, *shape]``."""
+    out = plan.start(argument, 0.5)
     out[len(plan.argument) :].zero_()
-    rows = Rows(out)
-    for level in plan.levels:
-        accumulate(rows, rows, rows, level.squares, weight=-0.5)
+    y = StackViews(out)
+    for degree in plan.degrees:
+        add_products(y, y, y, degree.square, weight=-0.5)
     return out
 
 
-_ROOT = _Equation(solved=_solved_root, slope=lambda plan, out: inverse(plan.full, out), factor=0.5)
+_ROOT = _Equation(solve=_solve_root, slope=lambda plan, out: inverse(plan.full, out), factor=0.5)
 
 
-def sin_cos(plan: Recursion, argument: Tensor) -> Tensor:
-    """Give the coefficients of ``sin(argument)`` and ``cos(argument) - 1``, one above the other."""
+def sin_cos(plan: Recurrence, argument: Tensor) -> Tensor:
+    """Return ``sin(argument)`` and ``cos(argument) - 1`` as one stack ``[2, N, *shape]``."""
     result: Tensor = _autograd.applied(_SinCos, plan, argument)
     return result
 
 
 class _SinCos(Function):
     @staticmethod
-    def forward(ctx: Any, plan: Recursion, argument: Tensor) -> Tensor:
-        both = torch.stack([plan.begun(argument, factor) for factor in (1, 0)])
-        sine, cosine, moving = Rows(both[0]), Rows(both[1]), Rows(argument)
-        for level in plan.levels:
-            accumulate(sine, moving, cosine, level.chain)
-            accumulate(cosine, moving, sine, level.chain, weight=-1)
+    def forward(ctx: Any, plan: Recurrence, argument: Tensor) -> Tensor:
+        both = torch.stack([plan.start(argument, factor) for factor in (1, 0)])
+        s, c, h = StackViews(both[0]), StackViews(both[1]), StackViews(argument)
+        for degree in plan.degrees:
+            add_products(s, h, c, degree.chain)
+            add_products(c, h, s, degree.chain, weight=-1)
         ctx.save_for_backward(both)
         ctx.plan = plan
         return both
@@ -125,8 +147,8 @@ class _SinCos(Function):
     def backward(ctx: Any, *gradients: Any) -> Any:
         sine, cosine = ctx.saved_tensors[0]
         to_sine, to_cosine = gradients[0]
-        from_cosine = send_back(ctx.plan.products, 0, sine, to_cosine)
-        return None, through(ctx.plan, cosine, to_sine) - from_cosine
+        from_cosine = vjp(ctx.plan.product, 0, sine, to_cosine)
+        return None, elementwise_vjp(ctx.plan, cosine, to_sine) - from_cosine
 
 
 FUNCTIONS: tuple[type[Function], ...] = (_Solution, _SinCos)

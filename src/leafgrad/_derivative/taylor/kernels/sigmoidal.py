@@ -1,4 +1,18 @@
-"""tanh and the logistic function of a series, which differ in how their slope depends on them."""
+"""tanh and the logistic function of a series: functions whose derivative is quadratic in them.
+
+A stack ``[N, *shape]`` holds the coefficients above order 0 of the result y, whose value at order 0
+is kept apart, as ``[*shape]``. For ``s(y) = 1 - y**2`` (tanh) and ``s(y) = y - y**2`` (logistic)
+write v for s at order 0 and m for the distance of the value from where s is largest (0, and 1/2).
+Then the derivative is ``v - 2 f`` with ``f = m y + y**2 / 2``, in which y stands for what is above
+order 0 alone. Of an argument x this leaves, in one direction,
+
+    f_k = m y_k + 1/2 sum_{j<k} y_j y_{k-j}
+    y_k = v x_k - 2/k sum_{j<k} j x_j f_{k-j}
+
+after Griewank and Walther, Evaluating Derivatives, 2nd edition, SIAM 2008, chapter 13. A gradient g
+of y is sent back to x_i as ``v g_i - 2 sum_j f_j g_{i+j}``, and to the value as
+``-2/v sum_k f_k g_k``. So the result tells its own derivative, and nothing else need be kept.
+"""
 
 from __future__ import annotations
 
@@ -10,94 +24,105 @@ import torch
 from torch import Tensor
 
 from leafgrad._derivative.taylor.constants import number
-from leafgrad._derivative.taylor.kernels.contraction import contract, send_back
-from leafgrad._derivative.taylor.kernels.plans import Level, Recursion
-from leafgrad._derivative.taylor.kernels.strips import Place, Rows, accumulate
+from leafgrad._derivative.taylor.kernels.contraction import contract, vjp
+from leafgrad._derivative.taylor.kernels.plans import Degree, Recurrence
+from leafgrad._derivative.taylor.kernels.products import Span, StackViews, add_products
 
-Slope = Callable[[Tensor], tuple[Tensor, Tensor]]
+DerivativeOfValue = Callable[[Tensor], tuple[Tensor, Tensor]]  # v and m of the value
 
 
-class Bend(NamedTuple):
-    """A function whose slope is quadratic in its value, as ``1 - y**2`` or ``y - y**2``.
-
-    Where the slope is v at order 0, and m from there to the value at the steepest, a value y + h
-    has the slope ``v - 2 f``, with ``f = h m + h**2 / 2`` for its fall. So the result tells its
-    slope, and nothing else need be kept.
+class Sigmoidal(NamedTuple):
+    """A function whose derivative is quadratic in its value: see the module.
 
     Attributes:
-        plan: The recursion that solves for it.
-        slope_of: Gives the slope as a function of the value.
+        plan: The recurrence that solves for it, from n to N coefficients.
+        derivative_of_value: Returns v and m, both ``[*shape]``, of the value ``[*shape]``.
     """
 
-    plan: Recursion
-    slope_of: Slope
+    plan: Recurrence
+    derivative_of_value: DerivativeOfValue
 
-    @property
-    def whole(self) -> Bend:
-        """The same function where all is asked for."""
-        return Bend(self.plan.whole, self.slope_of)
+    def solve(self, value: Tensor, argument: Tensor) -> Tensor:
+        """Return the coefficients ``[N, *shape]`` of the function.
 
-    def asked(self, out: Tensor) -> Tensor:
-        """Give the coefficients that are asked for."""
-        return out[self.plan.asked :] if self.plan.asked else out
-
-    def solved(self, value: Tensor, argument: Tensor) -> Tensor:
-        """Give all coefficients of the function, whose value at order 0 is `value`."""
-        slope, middle = self.slope_of(value)
-        out = self.plan.begun(argument, slope)
-        x, y = Rows(argument), Rows(out)
-        for level in self.plan.levels[:-1]:
-            accumulate(y, x, _falls(level, middle, y), level.chain, weight=-2)
+        Args:
+            value: The function at order 0, ``[*shape]``.
+            argument: The coefficients of the argument, ``[n, *shape]``.
+        """
+        derivative, middle = self.derivative_of_value(value)
+        out = self.plan.start(argument, derivative)
+        x, y = StackViews(argument), StackViews(out)
+        for degree in self.plan.degrees[:-1]:
+            add_products(y, x, _falls(degree, middle, y), degree.chain, weight=-2)
         return out
 
-    def pulled(self, value: Tensor, out: Tensor, gradient: Tensor, to_value: Tensor) -> Tensor:
-        """Give the gradient of the argument, from that of what is asked for.
+    def vjp(self, value: Tensor, out: Tensor, gradient: Tensor, to_value: Tensor) -> Tensor:
+        """Return the gradient of the argument, and write that of the value into `to_value`.
 
-        Write into `to_value` that of the value, which is what arrives at the argument at order 0,
-        divided by the slope. Where this is zero, so is what arrives.
+        Where the derivative of the function is zero, no gradient arrives at the value.
+
+        Args:
+            value: The function at order 0, ``[*shape]``.
+            out: Its other coefficients, ``[N, *shape]``, as `solve` returns them.
+            gradient: The gradient of `out`, ``[N, *shape]``.
+            to_value: ``[*shape]``, not initialised.
+
+        Returns:
+            A stack ``[n, *shape]``.
         """
         plan = self.plan
-        slope, middle = self.slope_of(value)
-        to_argument = (
-            plan.given_part(gradient, slope, out) if plan.asked else plan.given(gradient) * slope
-        )
-        arrived: dict[Place, Tensor] = {0: to_value}
-        x, y, g = Rows(to_argument), Rows(out), Rows(gradient, plan.asked)
-        for level in plan.levels:
-            falls = _falls(level, middle, y)
-            accumulate(arrived, falls, g, level.dot)
-            accumulate(x, falls, g, level.pullback, weight=-2)
-        slope.clamp_(min=torch.finfo(slope.dtype).tiny)
-        zero = number(0.0, slope.dtype, slope.device)
-        torch.addcdiv(zero, to_value, slope, value=-2, out=to_value)
+        derivative, middle = self.derivative_of_value(value)
+        to_argument = plan.of_argument(gradient) * derivative
+        dots: dict[Span, Tensor] = {0: to_value}
+        x, y, g = StackViews(to_argument), StackViews(out), StackViews(gradient)
+        for degree in plan.degrees:
+            falls = _falls(degree, middle, y)
+            add_products(dots, falls, g, degree.dot)
+            add_products(x, falls, g, degree.vjp, weight=-2)
+        derivative.clamp_(min=torch.finfo(derivative.dtype).tiny)
+        zero = number(0.0, derivative.dtype, derivative.device)
+        torch.addcdiv(zero, to_value, derivative, value=-2, out=to_value)
         return to_argument
 
-    def pulled_and_recorded(
+    def differentiable_vjp(
         self, value: Tensor, out: Tensor, gradient: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Do the same by operations that record themselves, where all is asked for."""
+        """Return what `vjp` computes, by operations that record themselves.
+
+        Args:
+            value: The function at order 0, ``[*shape]``.
+            out: Its other coefficients, ``[N, *shape]``.
+            gradient: The gradient of `out`, ``[N, *shape]``.
+
+        Returns:
+            The gradient ``[*shape]`` of the value, and that of the argument, ``[n, *shape]``.
+        """
         plan = self.plan
-        slope, middle = self.slope_of(value)
-        rates = out * (middle * -2) - contract(plan.square, 2, out, out)
-        own = plan.given(gradient) * slope
-        to_value = (rates * gradient).sum(0) / slope.masked_fill(slope == 0, math.inf)
-        return to_value, send_back(plan.products, 0, rates, gradient, start=own)
+        derivative, middle = self.derivative_of_value(value)
+        above = out * (middle * -2) - contract(plan.square, 2, out, out)  # -2 f
+        own = plan.of_argument(gradient) * derivative
+        to_value = (above * gradient).sum(0) / derivative.masked_fill(derivative == 0, math.inf)
+        return to_value, vjp(plan.product, 0, above, gradient, start=own)
 
 
-def tanh_slope(value: Tensor) -> tuple[Tensor, Tensor]:
-    """Give the slope as a function of the value, and how far this is from where it is steepest."""
+def tanh_derivative(value: Tensor) -> tuple[Tensor, Tensor]:
+    """Return ``1 - value**2``, and the value itself, of values ``[*shape]``."""
     one = number(1.0, value.dtype, value.device)
     return torch.addcmul(one, value, value, value=-1), value
 
 
-def sigmoid_slope(value: Tensor) -> tuple[Tensor, Tensor]:
+def sigmoid_derivative(value: Tensor) -> tuple[Tensor, Tensor]:
+    """Return ``value - value**2``, and ``value - 1/2``, of values ``[*shape]``."""
     return torch.addcmul(value, value, value, value=-1), value - 0.5
 
 
-def _falls(level: Level, middle: Tensor, y: Rows) -> Rows:
-    """Give the coefficients of the fall that have one degree."""
-    start = y[level.span] * middle
-    falls = Rows(start, level.first)
-    falls[level.span] = start
-    accumulate(falls, y, y, level.squares, weight=0.5)
+def _falls(degree: Degree, middle: Tensor, y: StackViews) -> StackViews:
+    """Return the f_k of one degree, ``[len(degree.span), *shape]``, from the y_j up to it.
+
+    The distance m is `middle`, ``[*shape]``.
+    """
+    start = y[degree.span] * middle
+    falls = StackViews(start, degree.first)
+    falls[degree.span] = start
+    add_products(falls, y, y, degree.square, weight=0.5)
     return falls

@@ -32,8 +32,6 @@ RULES: dict[str, Rule] = {
     **shape.RULES,
     **reductions.RULES,
 }
-# Whose rule gives a series with the shape and dtype of the only result, so that neither is asked.
-FITTING = frozenset(f"{name}Backward0" for name in "Addmm Mm Sigmoid Tanh".split())
 
 
 def rule_of(node: Node, name: str) -> Rule | None:

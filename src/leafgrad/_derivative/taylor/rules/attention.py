@@ -9,18 +9,20 @@ from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._derivative.taylor.jet import Jet
-from leafgrad._derivative.taylor.refusal import refuse_if
 from leafgrad._derivative.taylor.rules.linear import product_of_matrices
 from leafgrad._derivative.taylor.rules.reductions import softmax_from
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Rule, Step
+from leafgrad._derivative.taylor.unsupported import unsupported_if
 
 
 def _attention(
     step: Step, q: Series | None, k: Series | None, v: Series | None, mask: Series | None = None
 ) -> Series | None:
     """Write the attention out, as its one node keeps neither the scores nor their softmax."""
-    refuse_if(step.saved("dropout_p") != 0, "it drops some of its weights, and does not keep which")
+    unsupported_if(
+        step.saved("dropout_p") != 0, "it drops some of its weights, and does not keep which"
+    )
     query = step.jet("query", q)
     key, value = (_for_all_heads(step.jet(*of), query) for of in (("key", k), ("value", v)))
     scale = step.saved("scale")
@@ -70,10 +72,10 @@ def _softmax(scores: Tensor) -> Tensor:
 
 
 RULES: dict[str, Rule] = {
-    "ScaledDotProductFlashAttentionForCpuBackward0": _attention,
+    "ScaledDotProductFlashAttentionForCpuBackward0": Rule(_attention),
     # Those of other devices, which keep the same under the same names.
-    "ScaledDotProductFlashAttentionBackward0": _attention,
-    "ScaledDotProductEfficientAttentionBackward0": _attention,
-    "ScaledDotProductCudnnAttentionBackward0": _attention,
-    "ScaledDotProductFusedAttentionOverrideableBackward0": _attention,
+    "ScaledDotProductFlashAttentionBackward0": Rule(_attention),
+    "ScaledDotProductEfficientAttentionBackward0": Rule(_attention),
+    "ScaledDotProductCudnnAttentionBackward0": Rule(_attention),
+    "ScaledDotProductFusedAttentionOverrideableBackward0": Rule(_attention),
 }

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from leafgrad._derivative.taylor import batch_axes, jet
 from leafgrad._derivative.taylor.jet import Jet, add, integral, multiply
-from leafgrad._derivative.taylor.refusal import refuse_if
 from leafgrad._derivative.taylor.rules.arithmetic import divide
 from leafgrad._derivative.taylor.series import Series, together
 from leafgrad._derivative.taylor.step import Rule, Step
+from leafgrad._derivative.taylor.unsupported import unsupported_if
 
 
 def _hypot(step: Step, x: Series | None, y: Series | None) -> Series | None:
@@ -35,7 +35,7 @@ def _log_add_exp(step: Step, x: Series | None, y: Series | None) -> Series | Non
 
 
 def _remainder(_: Step, x: Series | None, divisor: Series | None = None) -> Series | None:
-    refuse_if(divisor is not None, "its divisor depends on inputs")
+    unsupported_if(divisor is not None, "its divisor depends on inputs")
     return x
 
 
@@ -90,17 +90,17 @@ def _diagonal(step: Step, x: Series) -> Series:
 
 
 RULES: dict[str, Rule] = {
-    "HypotBackward0": _hypot,
-    "LogaddexpBackward0": _log_add_exp,
-    "RemainderBackward0": _remainder,
-    "RemainderBackward1": _remainder,
-    "FmodBackward0": _remainder,
-    "FmodBackward1": _remainder,
-    "DivBackward2": _divided_and_rounded,
-    "DivBackward3": _divided_by_a_number_and_rounded,
-    "AddcdivBackward0": _addcdiv,
-    "LinalgCrossBackward0": _cross,
-    "DiagEmbedBackward0": _diagonal,
-    "Deg2RadBackward0": lambda _, x: x.scaled(math.pi / 180),
-    "Rad2DegBackward0": lambda _, x: x.scaled(180 / math.pi),
+    "HypotBackward0": Rule(_hypot, rowwise=True),
+    "LogaddexpBackward0": Rule(_log_add_exp, rowwise=True),
+    "RemainderBackward0": Rule(_remainder, rowwise=True),
+    "RemainderBackward1": Rule(_remainder, rowwise=True),
+    "FmodBackward0": Rule(_remainder, rowwise=True),
+    "FmodBackward1": Rule(_remainder, rowwise=True),
+    "DivBackward2": Rule(_divided_and_rounded, rowwise=True),
+    "DivBackward3": Rule(_divided_by_a_number_and_rounded, rowwise=True),
+    "AddcdivBackward0": Rule(_addcdiv, rowwise=True),
+    "LinalgCrossBackward0": Rule(_cross),
+    "DiagEmbedBackward0": Rule(_diagonal),
+    "Deg2RadBackward0": Rule(lambda _, x: x.scaled(math.pi / 180), rowwise=True),
+    "Rad2DegBackward0": Rule(lambda _, x: x.scaled(180 / math.pi), rowwise=True),
 }

@@ -12,7 +12,7 @@ from leafgrad._derivative.taylor import jet as jets
 from leafgrad._derivative.taylor.constants import number
 from leafgrad._derivative.taylor.jet import Jet, integral, multiply, where
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Rule, Step
+from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 
 # --- Smooth functions of one tensor
 
@@ -47,7 +47,7 @@ def _exp2(step: Step, x: Series) -> Series:
     return jets.exp_of(x.scaled(math.log(2))).scaled(step.tensor("result"))
 
 
-def _log_to_base(base: float) -> Rule:
+def _log_to_base(base: float) -> Propagate:
     def rule(step: Step, x: Series) -> Series:
         return jets.log_of(x.scaled(1 / step.tensor("self"))).scaled(1 / math.log(base))
 
@@ -89,7 +89,7 @@ def _exp_times(above: Series | None, value: Tensor) -> Series | None:
 # --- Functions whose series follows from that of their slope
 
 
-def _with_slope(slope: Callable[[Jet], Jet]) -> Rule:
+def _with_slope(slope: Callable[[Jet], Jet]) -> Propagate:
     return lambda step, x: integral(slope(step.jet("self", x)), x)
 
 
@@ -182,39 +182,57 @@ def _glu(step: Step, x: Series) -> Series | None:
 
 
 RULES: dict[str, Rule] = {
-    "TanhBackward0": lambda step, x: jets.tanh_from(step.tensor("result"), x, step.first),
-    "SigmoidBackward0": lambda step, x: jets.sigmoid_from(step.tensor("result"), x, step.first),
-    "SinBackward0": lambda step, x: jets.sin_from(step.tensor("self"), x),
-    "CosBackward0": lambda step, x: jets.cos_from(step.tensor("self"), x),
-    "TanBackward0": _tan,
-    "SinhBackward0": _sinh,
-    "CoshBackward0": _cosh,
-    "ExpBackward0": lambda step, x: jets.exp_of(x).scaled(step.tensor("result")),
-    "Expm1Backward0": lambda step, x: jets.exp_of(x).scaled(step.tensor("result") + 1),
-    "Exp2Backward0": _exp2,
-    "LogBackward0": _log_to_base(math.e),
-    "Log2Backward0": _log_to_base(2),
-    "Log10Backward0": _log_to_base(10),
-    "Log1PBackward0": lambda step, x: jets.log_of(x.scaled(1 / (1 + step.tensor("self")))),
-    "SqrtBackward0": lambda step, x: jets.sqrt_from(step.tensor("result"), x),
-    "RsqrtBackward0": lambda step, x: jets.rsqrt_from(step.tensor("result"), x),
-    "ReciprocalBackward0": lambda step, x: jets.reciprocal_from(step.tensor("result"), x),
-    "PowBackward0": lambda step, x: jets.power(step.jet("self", x), step.saved("exponent")),
-    "PowBackward1": _power_of_tensor,
-    "PowBackward2": _power_of_number,
-    "AsinBackward0": _with_slope(lambda x: (1 - x * x).rsqrt()),
-    "AcosBackward0": _with_slope(lambda x: -(1 - x * x).rsqrt()),
-    "AtanBackward0": _atan,
-    "AsinhBackward0": _asinh,
-    "AcoshBackward0": _acosh,
-    "AtanhBackward0": _with_slope(lambda x: (1 - x * x).reciprocal()),
-    "ErfBackward0": _with_slope(lambda x: _bell(x) * (2 / math.sqrt(math.pi))),
-    "ErfcBackward0": _with_slope(lambda x: _bell(x) * (-2 / math.sqrt(math.pi))),
-    "LogSigmoidBackward0": _with_slope(lambda x: (-x).sigmoid()),
-    "SoftplusBackward0": _softplus,
-    "Atan2Backward0": _atan2,
-    "SiluBackward0": _silu,
-    "MishBackward0": _mish,
-    "GeluBackward0": _gelu,
-    "GluBackward0": _glu,
+    "TanhBackward0": Rule(
+        lambda step, x: jets.tanh_from(step.tensor("result"), x), rowwise=True, has_exact_type=True
+    ),
+    "SigmoidBackward0": Rule(
+        lambda step, x: jets.sigmoid_from(step.tensor("result"), x),
+        rowwise=True,
+        has_exact_type=True,
+    ),
+    "SinBackward0": Rule(lambda step, x: jets.sin_from(step.tensor("self"), x), rowwise=True),
+    "CosBackward0": Rule(lambda step, x: jets.cos_from(step.tensor("self"), x), rowwise=True),
+    "TanBackward0": Rule(_tan, rowwise=True),
+    "SinhBackward0": Rule(_sinh, rowwise=True),
+    "CoshBackward0": Rule(_cosh, rowwise=True),
+    "ExpBackward0": Rule(
+        lambda step, x: jets.exp_of(x).scaled(step.tensor("result")), rowwise=True
+    ),
+    "Expm1Backward0": Rule(
+        lambda step, x: jets.exp_of(x).scaled(step.tensor("result") + 1), rowwise=True
+    ),
+    "Exp2Backward0": Rule(_exp2, rowwise=True),
+    "LogBackward0": Rule(_log_to_base(math.e), rowwise=True),
+    "Log2Backward0": Rule(_log_to_base(2), rowwise=True),
+    "Log10Backward0": Rule(_log_to_base(10), rowwise=True),
+    "Log1PBackward0": Rule(
+        lambda step, x: jets.log_of(x.scaled(1 / (1 + step.tensor("self")))), rowwise=True
+    ),
+    "SqrtBackward0": Rule(lambda step, x: jets.sqrt_from(step.tensor("result"), x), rowwise=True),
+    "RsqrtBackward0": Rule(lambda step, x: jets.rsqrt_from(step.tensor("result"), x), rowwise=True),
+    "ReciprocalBackward0": Rule(
+        lambda step, x: jets.reciprocal_from(step.tensor("result"), x), rowwise=True
+    ),
+    "PowBackward0": Rule(
+        lambda step, x: jets.power(step.jet("self", x), step.saved("exponent")), rowwise=True
+    ),
+    "PowBackward1": Rule(_power_of_tensor, rowwise=True),
+    "PowBackward2": Rule(_power_of_number, rowwise=True),
+    "AsinBackward0": Rule(_with_slope(lambda x: (1 - x * x).rsqrt()), rowwise=True),
+    "AcosBackward0": Rule(_with_slope(lambda x: -(1 - x * x).rsqrt()), rowwise=True),
+    "AtanBackward0": Rule(_atan, rowwise=True),
+    "AsinhBackward0": Rule(_asinh, rowwise=True),
+    "AcoshBackward0": Rule(_acosh, rowwise=True),
+    "AtanhBackward0": Rule(_with_slope(lambda x: (1 - x * x).reciprocal()), rowwise=True),
+    "ErfBackward0": Rule(_with_slope(lambda x: _bell(x) * (2 / math.sqrt(math.pi))), rowwise=True),
+    "ErfcBackward0": Rule(
+        _with_slope(lambda x: _bell(x) * (-2 / math.sqrt(math.pi))), rowwise=True
+    ),
+    "LogSigmoidBackward0": Rule(_with_slope(lambda x: (-x).sigmoid()), rowwise=True),
+    "SoftplusBackward0": Rule(_softplus, rowwise=True),
+    "Atan2Backward0": Rule(_atan2, rowwise=True),
+    "SiluBackward0": Rule(_silu, rowwise=True),
+    "MishBackward0": Rule(_mish, rowwise=True),
+    "GeluBackward0": Rule(_gelu, rowwise=True),
+    "GluBackward0": Rule(_glu),
 }

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._derivative.taylor import batch_axes
-from leafgrad._derivative.taylor.refusal import Refusal
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Rule, Step
+from leafgrad._derivative.taylor.unsupported import Unsupported
 
 
 def _indexed(step: Step, x: Series) -> Series:
@@ -17,13 +17,13 @@ def _indexed(step: Step, x: Series) -> Series:
     (dim,) = _only([n for n, index in enumerate(indices) if index is not None])
     index = indices[dim]
     if index.dtype in {torch.bool, torch.uint8}:
-        raise Refusal("it takes the elements that a mask shows")
+        raise Unsupported("it takes the elements that a mask shows")
     return _taken(step, x, dim, index)
 
 
 def _only(dims: list[int]) -> list[int]:
     if len(dims) > 1:
-        raise Refusal("it takes elements by numbers along more than one axis")
+        raise Unsupported("it takes elements by numbers along more than one axis")
     return dims
 
 
@@ -47,7 +47,7 @@ def _gather(x: Series, dim: int, index: Tensor) -> Series:
     batch_axes.free(x.axes, [dim])
     others = [n - x.ndim for n in range(x.ndim) if n - x.ndim != dim]
     if any(index.shape[n] != x.shape[n] for n in others):
-        raise Refusal("it takes elements of a part of the other axes")
+        raise Unsupported("it takes elements of a part of the other axes")
     stack = x.full().gather(dim, index.expand(len(x.indices), *index.shape))
     return x.changed(stack, shape=index.shape)
 
@@ -77,18 +77,18 @@ def _extreme(step: Step, x: Series) -> Series:
 
 
 RULES: dict[str, Rule] = {
-    "IndexBackward0": _indexed,
-    "IndexSelectBackward0": lambda step, x: _taken(
-        step, x, step.saved("dim"), step.tensor("index")
+    "IndexBackward0": Rule(_indexed),
+    "IndexSelectBackward0": Rule(
+        lambda step, x: _taken(step, x, step.saved("dim"), step.tensor("index"))
     ),
-    "GatherBackward0": _gathered,
-    "SortBackward0": _ordered,
-    "SortBackward1": _ordered,
-    "TopkBackward0": _ordered,
-    "MaxBackward0": _extreme_along,
-    "MinBackward0": _extreme_along,
-    "AmaxBackward0": _extreme,
-    "AminBackward0": _extreme,
-    "MaxBackward1": _extreme,
-    "MinBackward1": _extreme,
+    "GatherBackward0": Rule(_gathered),
+    "SortBackward0": Rule(_ordered),
+    "SortBackward1": Rule(_ordered),
+    "TopkBackward0": Rule(_ordered),
+    "MaxBackward0": Rule(_extreme_along),
+    "MinBackward0": Rule(_extreme_along),
+    "AmaxBackward0": Rule(_extreme),
+    "AminBackward0": Rule(_extreme),
+    "MaxBackward1": Rule(_extreme),
+    "MinBackward1": Rule(_extreme),
 }

@@ -8,9 +8,9 @@ import torch
 
 from leafgrad import _autograd
 from leafgrad._derivative.taylor import batch_axes
-from leafgrad._derivative.taylor.refusal import Refusal
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Rule, Step
+from leafgrad._derivative.taylor.unsupported import Unsupported
 
 
 def _joined(step: Step, *parts: Series | None) -> Series:
@@ -33,7 +33,7 @@ def _sizes(step: Step, dim: int, parts: Sequence[Series | None]) -> list[int]:
             sizes[number] = _autograd.output_types(edge[0])[edge[1]].shape[dim]
     known = [size for size in sizes if size is not None]
     if len(known) + 1 < len(sizes):
-        raise Refusal("it joins several constants, whose sizes it does not keep")
+        raise Unsupported("it joins several constants, whose sizes it does not keep")
     rest = step.shape[dim] - sum(known)
     return [rest if size is None else size for size in sizes]
 
@@ -76,6 +76,6 @@ def _stacked(step: Step, *parts: Series | None) -> Series:
 
 
 RULES: dict[str, Rule] = {
-    "CatBackward0": _joined,
-    "StackBackward0": _stacked,
+    "CatBackward0": Rule(_joined),
+    "StackBackward0": Rule(_stacked),
 }

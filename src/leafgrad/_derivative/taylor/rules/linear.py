@@ -8,10 +8,10 @@ from torch import Tensor
 from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.jet import Jet, add, multiply
 from leafgrad._derivative.taylor.kernels.plans import contraction
-from leafgrad._derivative.taylor.refusal import Refusal, refuse_if
 from leafgrad._derivative.taylor.rules.arithmetic import product_of
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Rule, Step
+from leafgrad._derivative.taylor.step import Propagate, Rule, Step
+from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 
 def _times_constant(x: Series, matrix: Tensor) -> Series:
@@ -38,12 +38,12 @@ def _product(one: Tensor, x: Series, two: Tensor, y: Series) -> Series:
 def _mixed(x: Series, y: Series, linear: Series) -> Series | None:
     """Multiply the series alone; products with the same result are one product of long rows."""
     plan = contraction(x.algebra, x.indices, y.indices)
-    if not plan.triples:
+    if not plan.products:
         return None
     left, right = x.full(-1).unbind(0), y.full(-2).unbind(0)
     products = []
     for place in range(plan.sizes[2]):
-        pairs = [(a, b) for a, b, c, _ in plan.triples if c == place]
+        pairs = [(a, b) for a, b, c, _ in plan.products if c == place]
         products.append(
             _joined([left[a] for a, _ in pairs], -1) @ _joined([right[b] for _, b in pairs], -2)
         )
@@ -55,7 +55,7 @@ def _joined(parts: list[Tensor], dim: int) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
 
 
-def _multiplied(names: tuple[str, str]) -> Rule:
+def _multiplied(names: tuple[str, str]) -> Propagate:
     """Make the rule of a product, whose factors PyTorch saves under these names, if it must."""
 
     def rule(step: Step, x: Series | None, y: Series | None) -> Series | None:
@@ -82,7 +82,7 @@ def product_of_matrices(one: Jet, two: Jet) -> Series | None:
     return _product(one.value, one.series, two.value, two.series)
 
 
-def _added(names: tuple[str, str]) -> Rule:
+def _added(names: tuple[str, str]) -> Propagate:
     """Make the rule of ``beta * bias + alpha * (one @ two)``."""
 
     def rule(step: Step, bias: Series | None, x: Series | None, y: Series | None) -> Series | None:
@@ -133,7 +133,7 @@ def _bilinear(
     step: Step, x: Series | None, weight: Series | None, y: Series | None
 ) -> Series | None:
     """Multiply the one by all matrices of the weight at once, and what comes out by the other."""
-    refuse_if(weight is not None, "its weight depends on inputs")
+    unsupported_if(weight is not None, "its weight depends on inputs")
     matrices = step.tensor("i2")
     wide = (*step.shape, matrices.shape[-1])
     matrix = matrices.transpose(0, 1).flatten(1)
@@ -152,7 +152,7 @@ def _bilinear(
 
 def _convolved(step: Step, x: Series | None, *constants: Series | None) -> Series:
     if x is None or any(constant is not None for constant in constants):
-        raise Refusal("its weight depends on inputs")
+        raise Unsupported("its weight depends on inputs")
     batch_axes.free(x.axes, range(1, x.ndim))
     names = "stride", "padding", "dilation", "transposed", "output_padding", "groups"
     settings = [step.saved(name) for name in names]
@@ -162,13 +162,17 @@ def _convolved(step: Step, x: Series | None, *constants: Series | None) -> Serie
 
 
 RULES: dict[str, Rule] = {
-    "MmBackward0": _multiplied(("self", "mat2")),
-    "BmmBackward0": _multiplied(("self", "mat2")),
-    "AddmmBackward0": _added(("mat1", "mat2")),
-    "BaddbmmBackward0": _added(("batch1", "batch2")),
-    "MvBackward0": _matrix_times_vector,
-    "AddmvBackward0": _added_vector,
-    "DotBackward0": _dot,
-    "TrilinearBackward0": _bilinear,
-    "ConvolutionBackward0": _convolved,
+    "MmBackward0": Rule(
+        _multiplied(("self", "mat2")), rowwise=True, shared=(1,), has_exact_type=True
+    ),
+    "BmmBackward0": Rule(_multiplied(("self", "mat2"))),
+    "AddmmBackward0": Rule(
+        _added(("mat1", "mat2")), rowwise=True, shared=(2,), has_exact_type=True
+    ),
+    "BaddbmmBackward0": Rule(_added(("batch1", "batch2"))),
+    "MvBackward0": Rule(_matrix_times_vector),
+    "AddmvBackward0": Rule(_added_vector),
+    "DotBackward0": Rule(_dot),
+    "TrilinearBackward0": Rule(_bilinear),
+    "ConvolutionBackward0": Rule(_convolved),
 }

@@ -10,24 +10,24 @@ from torch import Tensor
 
 from leafgrad._derivative.taylor import jet as jets
 from leafgrad._derivative.taylor.jet import multiply, where
-from leafgrad._derivative.taylor.refusal import Refusal
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Rule, Step
+from leafgrad._derivative.taylor.step import Propagate, Rule, Step
+from leafgrad._derivative.taylor.unsupported import Unsupported
 
 
-def _slope(factor: Callable[[Step], Tensor]) -> Rule:
+def _slope(factor: Callable[[Step], Tensor]) -> Propagate:
     """Make the rule of a function that is straight around each element."""
     return lambda step, x: x.scaled(factor(step))
 
 
-def _mask(keep: Callable[[Step], Tensor]) -> Rule:
+def _mask(keep: Callable[[Step], Tensor]) -> Propagate:
     """Make the rule of a function that moves as its argument does, or not at all."""
     return lambda step, x: x.masked(keep(step))
 
 
 def _clamp(step: Step, x: Series | None, *limits: Series | None) -> Series | None:
     if x is None or any(limit is not None for limit in limits):
-        raise Refusal("its limits depend on inputs")
+        raise Unsupported("its limits depend on inputs")
     low, high = step.saved("min"), step.saved("max")
     value = step.tensor("self")
     inside = torch.ones_like(value, dtype=torch.bool)
@@ -37,10 +37,10 @@ def _clamp(step: Step, x: Series | None, *limits: Series | None) -> Series | Non
     return x.masked(inside)
 
 
-def _clamp_one(name: str, sign: int) -> Rule:
+def _clamp_one(name: str, sign: int) -> Propagate:
     def rule(step: Step, x: Series | None, limit: Series | None = None) -> Series | None:
         if x is None or limit is not None:
-            raise Refusal("its limit depends on inputs")
+            raise Unsupported("its limit depends on inputs")
         return x.masked(sign * step.tensor("self") >= sign * step.saved(name))
 
     return rule
@@ -77,7 +77,7 @@ def _hardswish(step: Step, x: Series) -> Series | None:
     return where(inside, curved, x.masked(jet.value >= 3))  # noqa: PLR2004
 
 
-def _extreme(sign: int) -> Rule:
+def _extreme(sign: int) -> Propagate:
     """Make the rule of `maximum` or `minimum`, where equal ones get half each."""
 
     def rule(step: Step, x: Series | None, y: Series | None) -> Series | None:
@@ -105,38 +105,48 @@ def _straight(*_: Any) -> None:
 
 
 RULES: dict[str, Rule] = {
-    "ReluBackward0": _mask(lambda step: step.tensor("result") > 0),
-    "ThresholdBackward0": _mask(lambda step: step.tensor("self") > step.saved("threshold")),
-    "LeakyReluBackward0": lambda step, x: where(
-        step.tensor("self") > 0, x, x.scaled(step.saved("negative_slope"))
+    "ReluBackward0": Rule(_mask(lambda step: step.tensor("result") > 0), rowwise=True),
+    "ThresholdBackward0": Rule(
+        _mask(lambda step: step.tensor("self") > step.saved("threshold")), rowwise=True
     ),
-    "AbsBackward0": _slope(lambda step: step.tensor("self").sgn()),
-    "ClampBackward0": _clamp,
-    "ClampBackward1": _clamp,
-    "ClampMinBackward0": _clamp_one("min", 1),
-    "ClampMinBackward1": _clamp_one("min", 1),
-    "ClampMaxBackward0": _clamp_one("max", -1),
-    "ClampMaxBackward1": _clamp_one("max", -1),
-    "HardtanhBackward0": _mask(
-        lambda step: _inside(step, step.saved("min_val"), step.saved("max_val"))
+    "LeakyReluBackward0": Rule(
+        lambda step, x: where(step.tensor("self") > 0, x, x.scaled(step.saved("negative_slope"))),
+        rowwise=True,
     ),
-    "HardsigmoidBackward0": lambda step, x: x.scaled(1 / 6).masked(_inside(step, -3, 3)),
-    "HardswishBackward0": _hardswish,
-    "HardshrinkBackward0": _mask(lambda step: step.tensor("self").abs() > step.saved("lambd")),
-    "SoftshrinkBackward0": _mask(lambda step: step.tensor("self").abs() > step.saved("lambd")),
-    "EluBackward0": _elu,
-    "CeluBackward0": _celu,
-    "PreluKernelBackward0": _prelu,
-    "WhereBackward0": lambda step, x, y: where(step.tensor("condition"), x, y),
-    "MaskedFillBackward0": _masked_fill,
-    "MaskedFillBackward1": _masked_fill,
-    "MaximumBackward0": _extreme(1),
-    "MinimumBackward0": _extreme(-1),
-    "FloorBackward0": _straight,
-    "CeilBackward0": _straight,
-    "RoundBackward0": _straight,
-    "RoundBackward1": _straight,
-    "TruncBackward0": _straight,
-    "SignBackward0": _straight,
-    "FracBackward0": lambda _, x: x,
+    "AbsBackward0": Rule(_slope(lambda step: step.tensor("self").sgn()), rowwise=True),
+    "ClampBackward0": Rule(_clamp, rowwise=True),
+    "ClampBackward1": Rule(_clamp, rowwise=True),
+    "ClampMinBackward0": Rule(_clamp_one("min", 1), rowwise=True),
+    "ClampMinBackward1": Rule(_clamp_one("min", 1), rowwise=True),
+    "ClampMaxBackward0": Rule(_clamp_one("max", -1), rowwise=True),
+    "ClampMaxBackward1": Rule(_clamp_one("max", -1), rowwise=True),
+    "HardtanhBackward0": Rule(
+        _mask(lambda step: _inside(step, step.saved("min_val"), step.saved("max_val"))),
+        rowwise=True,
+    ),
+    "HardsigmoidBackward0": Rule(
+        lambda step, x: x.scaled(1 / 6).masked(_inside(step, -3, 3)), rowwise=True
+    ),
+    "HardswishBackward0": Rule(_hardswish, rowwise=True),
+    "HardshrinkBackward0": Rule(
+        _mask(lambda step: step.tensor("self").abs() > step.saved("lambd")), rowwise=True
+    ),
+    "SoftshrinkBackward0": Rule(
+        _mask(lambda step: step.tensor("self").abs() > step.saved("lambd")), rowwise=True
+    ),
+    "EluBackward0": Rule(_elu, rowwise=True),
+    "CeluBackward0": Rule(_celu, rowwise=True),
+    "PreluKernelBackward0": Rule(_prelu, rowwise=True),
+    "WhereBackward0": Rule(lambda step, x, y: where(step.tensor("condition"), x, y), rowwise=True),
+    "MaskedFillBackward0": Rule(_masked_fill, rowwise=True),
+    "MaskedFillBackward1": Rule(_masked_fill, rowwise=True),
+    "MaximumBackward0": Rule(_extreme(1), rowwise=True),
+    "MinimumBackward0": Rule(_extreme(-1), rowwise=True),
+    "FloorBackward0": Rule(_straight, rowwise=True),
+    "CeilBackward0": Rule(_straight, rowwise=True),
+    "RoundBackward0": Rule(_straight, rowwise=True),
+    "RoundBackward1": Rule(_straight, rowwise=True),
+    "TruncBackward0": Rule(_straight, rowwise=True),
+    "SignBackward0": Rule(_straight, rowwise=True),
+    "FracBackward0": Rule(lambda _, x: x, rowwise=True),
 }

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from leafgrad._derivative.taylor import jet
-from leafgrad._derivative.taylor.refusal import Refusal, refuse_if
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Rule, Step
+from leafgrad._derivative.taylor.step import Propagate, Rule, Step
+from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 
 def _mean(x: Series, dims: Sequence[int], *, keepdim: bool = True) -> Series:
@@ -25,7 +25,7 @@ def _mean(x: Series, dims: Sequence[int], *, keepdim: bool = True) -> Series:
 
 def _norm(step: Step, x: Series, kind: str, dims: Sequence[int], *, keepdim: bool) -> Series:
     if step.saved(kind) != 2:  # noqa: PLR2004
-        raise Refusal("its norm is not the Euclidean one")
+        raise Unsupported("its norm is not the Euclidean one")
     total = jet.square(step.tensor("self"), x).summed(dims, keepdim=keepdim)
     result = step.tensor("result")
     series = jet.sqrt_from(result, total)
@@ -34,7 +34,7 @@ def _norm(step: Step, x: Series, kind: str, dims: Sequence[int], *, keepdim: boo
     return series.changed(torch.where(keep, series.stack, 0))
 
 
-def _norm_along(kind: str) -> Rule:
+def _norm_along(kind: str) -> Propagate:
     def rule(step: Step, x: Series) -> Series:
         dims, keepdim = step.dims(x), step.saved("keepdim")
         return _norm(step, x, kind, dims, keepdim=keepdim)
@@ -49,7 +49,7 @@ def _norm_of_all(step: Step, x: Series) -> Series:
 def _variance(step: Step, x: Series) -> Series:
     dims, keepdim, correction = step.dims(x), step.saved("keepdim"), step.saved("correction")
     count = math.prod(x.shape[dim] for dim in dims) - (1 if correction is None else correction)
-    refuse_if(count <= 0, "it divides by no degrees of freedom")
+    unsupported_if(count <= 0, "it divides by no degrees of freedom")
     centred = _centred(step.tensor("self"), dims)
     return jet.square(centred, x - _mean(x, dims)).summed(dims, keepdim=keepdim).scaled(1 / count)
 
@@ -168,14 +168,14 @@ def _batch_norm(step: Step, x: Series | None, *constants: Series | None) -> Seri
 def _normalised_by_batch(step: Step, x: Series) -> Series:
     """Normalise each channel, which InstanceNorm does to the channels of each row by itself."""
     dims = [dim for dim in range(-x.ndim, 0) if dim != 1 - x.ndim]
-    refuse_if(any(x.axes[dim] for dim in dims), "it normalises by statistics of the batch")
+    unsupported_if(any(x.axes[dim] for dim in dims), "it normalises by statistics of the batch")
     scale = _per_channel(step.tensor("result2"), x)
     return _normalised(step.tensor("input"), x, dims, scale)
 
 
 def _alone(x: Series | None, constants: Sequence[Series | None]) -> Series:
     if x is None or any(constant is not None for constant in constants):
-        raise Refusal("its weight or bias depends on inputs")
+        raise Unsupported("its weight or bias depends on inputs")
     return x
 
 
@@ -212,19 +212,19 @@ def _scaled_to_one(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor)
 
 
 RULES: dict[str, Rule] = {
-    "LinalgVectorNormBackward0": _norm_along("ord"),
-    "NormBackward0": _norm_of_all,
-    "NormBackward1": _norm_along("p"),
-    "VarBackward0": _variance,
-    "StdBackward0": _deviation,
-    "VarMeanBackward0": _variance_and_mean,
-    "ProdBackward0": _product_of_all,
-    "ProdBackward1": _product_along,
-    "SoftmaxBackward0": _softmax,
-    "SafeSoftmaxBackward0": _softmax,
-    "LogSoftmaxBackward0": _log_softmax,
-    "LogsumexpBackward0": _log_sum_exp,
-    "NativeLayerNormBackward0": _layer_norm,
-    "NativeGroupNormBackward0": _group_norm,
-    "NativeBatchNormBackward0": _batch_norm,
+    "LinalgVectorNormBackward0": Rule(_norm_along("ord")),
+    "NormBackward0": Rule(_norm_of_all),
+    "NormBackward1": Rule(_norm_along("p")),
+    "VarBackward0": Rule(_variance),
+    "StdBackward0": Rule(_deviation),
+    "VarMeanBackward0": Rule(_variance_and_mean),
+    "ProdBackward0": Rule(_product_of_all),
+    "ProdBackward1": Rule(_product_along),
+    "SoftmaxBackward0": Rule(_softmax),
+    "SafeSoftmaxBackward0": Rule(_softmax),
+    "LogSoftmaxBackward0": Rule(_log_softmax),
+    "LogsumexpBackward0": Rule(_log_sum_exp),
+    "NativeLayerNormBackward0": Rule(_layer_norm),
+    "NativeGroupNormBackward0": Rule(_group_norm),
+    "NativeBatchNormBackward0": Rule(_batch_norm),
 }

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Rule, Step
+from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 
 
 def _within(change: Callable[[Tensor, int], Tensor], step: Step, x: Series) -> Series:
@@ -122,7 +122,7 @@ def _rolled(step: Step, x: Series) -> Series:
     return x.changed(x.full(*dims).roll(step.saved("shifts"), dims))
 
 
-def _triangle(take: Callable[[Tensor, int], Tensor]) -> Rule:
+def _triangle(take: Callable[[Tensor, int], Tensor]) -> Propagate:
     return lambda step, x: x.changed(take(x.full(-2, -1), step.saved("diagonal")))
 
 
@@ -143,39 +143,39 @@ def _same(_: Any, x: Series) -> Series:
 
 
 RULES: dict[str, Rule] = {
-    "AliasBackward0": _same,
-    "CloneBackward0": _same,
-    "ToCopyBackward0": _copied,
-    "ViewBackward0": _viewed,
-    "UnsafeViewBackward0": _viewed,
-    "ReshapeAliasBackward0": _viewed,
-    "SqueezeBackward0": _viewed,
-    "SqueezeBackward1": _viewed,
-    "SqueezeBackward2": _viewed,
-    "SqueezeBackward4": _viewed,
-    "SqueezeBackward5": _viewed,
-    "UnsqueezeBackward0": _viewed,
-    "ExpandBackward0": _expanded,
-    "RepeatBackward0": _repeated,
-    "TBackward0": lambda _, x: x.permuted(range(x.ndim)[::-1]),
-    "TransposeBackward0": _transposed,
-    "PermuteBackward0": lambda step, x: x.permuted(step.saved("dims")),
-    "SliceBackward0": _sliced,
-    "SelectBackward0": _selected,
-    "UnbindBackward0": _unbound,
-    "SplitBackward0": _split,
-    "SplitWithSizesBackward0": _split_with_sizes,
-    "DiagonalBackward0": _diagonal,
-    "SumBackward0": lambda _, x: x.summed(range(x.ndim), keepdim=False),
-    "SumBackward1": _summed,
-    "MeanBackward0": lambda _, x: x.summed(range(x.ndim), keepdim=False).scaled(
-        1 / math.prod(x.shape)
+    "AliasBackward0": Rule(_same, rowwise=True),
+    "CloneBackward0": Rule(_same, rowwise=True),
+    "ToCopyBackward0": Rule(_copied, rowwise=True),
+    "ViewBackward0": Rule(_viewed),
+    "UnsafeViewBackward0": Rule(_viewed),
+    "ReshapeAliasBackward0": Rule(_viewed),
+    "SqueezeBackward0": Rule(_viewed),
+    "SqueezeBackward1": Rule(_viewed),
+    "SqueezeBackward2": Rule(_viewed),
+    "SqueezeBackward4": Rule(_viewed),
+    "SqueezeBackward5": Rule(_viewed),
+    "UnsqueezeBackward0": Rule(_viewed),
+    "ExpandBackward0": Rule(_expanded),
+    "RepeatBackward0": Rule(_repeated),
+    "TBackward0": Rule(lambda _, x: x.permuted(range(x.ndim)[::-1])),
+    "TransposeBackward0": Rule(_transposed),
+    "PermuteBackward0": Rule(lambda step, x: x.permuted(step.saved("dims"))),
+    "SliceBackward0": Rule(_sliced),
+    "SelectBackward0": Rule(_selected),
+    "UnbindBackward0": Rule(_unbound),
+    "SplitBackward0": Rule(_split),
+    "SplitWithSizesBackward0": Rule(_split_with_sizes),
+    "DiagonalBackward0": Rule(_diagonal),
+    "SumBackward0": Rule(lambda _, x: x.summed(range(x.ndim), keepdim=False)),
+    "SumBackward1": Rule(_summed),
+    "MeanBackward0": Rule(
+        lambda _, x: x.summed(range(x.ndim), keepdim=False).scaled(1 / math.prod(x.shape))
     ),
-    "MeanBackward1": _averaged,
-    "CumsumBackward0": lambda step, x: _within(Tensor.cumsum, step, x),
-    "FlipBackward0": _flipped,
-    "RollBackward0": _rolled,
-    "TrilBackward0": _triangle(Tensor.tril),
-    "TriuBackward0": _triangle(Tensor.triu),
-    "ConstantPadNdBackward0": _padded,
+    "MeanBackward1": Rule(_averaged),
+    "CumsumBackward0": Rule(lambda step, x: _within(Tensor.cumsum, step, x)),
+    "FlipBackward0": Rule(_flipped),
+    "RollBackward0": Rule(_rolled),
+    "TrilBackward0": Rule(_triangle(Tensor.tril), rowwise=True),
+    "TriuBackward0": Rule(_triangle(Tensor.triu), rowwise=True),
+    "ConstantPadNdBackward0": Rule(_padded),
 }

@@ -1,0 +1,15 @@
+"""Prove the pages of a documentation: every snippet is executed, every claim has its evidence."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+__all__ = ["setup"]
+
+
+def setup(app: "Sphinx") -> dict[str, Any]:
+    """Set up the Sphinx extension."""
+    from sphinx_claims._sphinx.extension import setup as set_up  # noqa: PLC0415 - pages run without Sphinx
+
+    return set_up(app)

@@ -1,0 +1,83 @@
+"""`claims verify [PATHS]`: the verdict without building a site."""
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+INTERRUPTED, NO_READER = 130, 141  # as shells count SIGINT and SIGPIPE
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit status: 0 if everything is true, 1 if anything is not."""
+    options = _parser().parse_args(arguments)
+    try:
+        status: int = options.run(options)
+    except ModuleNotFoundError as error:
+        return _failed(f"install all of it, as in pip install sphinx-claims: {error}")
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what Python flushes when it ends
+        return NO_READER
+    except OSError as error:
+        return _failed(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    except (RuntimeError, ValueError) as error:
+        return _failed(str(error))
+    return status
+
+
+def _verify(options: argparse.Namespace) -> int:
+    from sphinx_claims._verify import verify  # noqa: PLC0415 - where it is asked for
+
+    return 0 if verify(options.paths, options.json) else 1
+
+
+def _watch(options: argparse.Namespace) -> int:
+    from sphinx_claims._watching import watch  # noqa: PLC0415 - where it is asked for
+
+    with contextlib.suppress(KeyboardInterrupt):  # which is how one ends it
+        watch(options.paths)
+    return 0
+
+
+def _mutate(options: argparse.Namespace) -> int:
+    from sphinx_claims._mutating.mutation import mutate  # noqa: PLC0415 - where it is asked for
+
+    return 0 if mutate(options.paths, options.json, survivors=options.survivors) else 1
+
+
+def _failed(message: str) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="claims", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    verify = commands.add_parser("verify", help="execute pages and say what is not true")
+    verify.add_argument("--json", type=Path, metavar="FILE", help="write the ledger to FILE")
+    verify.set_defaults(run=_verify)
+    watch = commands.add_parser("watch", help="do so again whenever something is saved")
+    watch.set_defaults(run=_watch)
+    mutate = commands.add_parser("mutate", help="say which claims would be true of anything")
+    mutate.add_argument("--json", type=Path, metavar="FILE", help="write what was killed to FILE")
+    mutate.add_argument(
+        "--survivors", action="store_true", help="list each change that a claim does not notice"
+    )
+    mutate.set_defaults(run=_mutate)
+    for command in (verify, watch, mutate):
+        command.add_argument(
+            "paths",
+            nargs="*",
+            type=Path,
+            metavar="PATH",
+            help="pages, or folders of pages; without any: what pyproject.toml names",
+        )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

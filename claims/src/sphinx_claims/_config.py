@@ -1,0 +1,149 @@
+"""What is proven, as `[tool.claims]` in pyproject.toml says it for every front end."""
+
+import dataclasses
+import os
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+TABLE = "[tool.claims]"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config:
+    """The pages (files and folders under `root`), the modules with docstrings, and the limits.
+
+    `package` is the one whose version the ledger has, and a claim names with `:since:`.
+    """
+
+    root: Path
+    pages: tuple[str, ...] = ()
+    docstrings: tuple[str, ...] = ()
+    preload: tuple[str, ...] = ()
+    package: str | None = None
+    timeout: float = 60.0
+    documents: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    versions: str | None = None
+    mutants: str | None = None
+    blunt: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def files(self) -> list[Path]:
+        """List the Markdown files of `pages`, without what a build left behind."""
+        return find_pages([self.root / page for page in self.pages])
+
+    def beside(self) -> list[Path]:
+        """List the README beside the table, if nobody has named it."""
+        named = {file.resolve() for file in self.files()}
+        readme = self.root / "README.md"
+        return [readme] if readme.is_file() and readme.resolve() not in named else []
+
+
+def read_config(start: Path) -> Config:
+    """Read the nearest pyproject.toml with the table, from `start` upwards."""
+    for folder in (start.resolve(), *start.resolve().parents):
+        table = _table(folder / "pyproject.toml")
+        if table is not None:
+            return _checked(table, folder)
+    return Config(root=start.resolve())
+
+
+def find_pages(paths: Sequence[Path]) -> list[Path]:
+    """List the Markdown files among `paths` and in the folders among them, each once."""
+    found: dict[Path, Path] = {}
+    for path in paths:
+        if not path.exists():
+            message = f"a page or folder of pages must exist: {path} does not"
+            raise FileNotFoundError(message)
+        if path.is_file() and path.suffix != ".md":
+            message = f"a page must be Markdown (.md), not {path}"
+            raise ValueError(message)
+        for file in sorted(_inside(path)) if path.is_dir() else [path]:
+            found.setdefault(file.resolve(), file)
+    return list(found.values())
+
+
+def _inside(folder: Path) -> Iterator[Path]:
+    """Yield the Markdown files in a folder, but for what is hidden or built."""
+    for here, folders, files in os.walk(folder, onerror=_unreadable):
+        folders[:] = filter(_is_shown, folders)
+        yield from (Path(here, name) for name in files if name.endswith(".md") and _is_shown(name))
+
+
+def _is_shown(name: str) -> bool:
+    return not name.startswith(("_", "."))
+
+
+def _unreadable(error: OSError) -> NoReturn:
+    raise error
+
+
+def _table(file: Path) -> Any:
+    """Return the table of a pyproject.toml; None where there is none."""
+    text = file.read_bytes() if file.is_file() else b""
+    if b"claims" not in text:  # whatever else is wrong with it, it is not ours
+        return None
+    try:
+        return tomllib.loads(text.decode())["tool"]["claims"]
+    except (KeyError, TypeError):
+        return None
+    except ValueError as error:
+        message = f"{file} must be TOML in UTF-8: {error}"
+        raise ValueError(message) from None
+
+
+def _checked(table: Any, root: Path) -> Config:
+    if not isinstance(table, dict):
+        message = f"{TABLE} must be a table, not {table!r}"
+        raise ValueError(message)  # noqa: TRY004 - the value is the user's, in a file
+    for key in sorted(set(table) - set(_RULES)):
+        message = f"{TABLE} holds {', '.join(sorted(_RULES))}, not {key!r}"
+        raise ValueError(message)
+    for key, value in table.items():
+        rule, holds = _RULES[key]
+        if not holds(value):
+            message = f"{key} in {TABLE} must be {rule}, not {value!r}"
+            raise ValueError(message)
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in table.items()
+    }
+    config = Config(root=root, **values)
+    if config.versions is not None and config.package is None:
+        message = f"versions in {TABLE} needs package: the name of what they are versions of"
+        raise ValueError(message)
+    return config
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _FOREVER
+
+
+def _is_package(value: Any) -> bool:
+    return isinstance(value, str) and value.isidentifier() and value not in _LEDGER
+
+
+_FOREVER = 1e6
+_LEDGER = frozenset(
+    "built claims documents escapes excluded mutants package problems python versions".split()
+)
+"""The keys that `claims.json` has whatever the package is called."""
+
+_RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "pages": ("a list of files and folders", _is_list),
+    "docstrings": ("a list of modules", _is_list),
+    "preload": ("a list of modules", _is_list),
+    "package": ("the name of a module, and no key of the ledger", _is_package),
+    "timeout": (f"a number of seconds above 0 and below {_FOREVER:,.0f}", _is_time),
+    "documents": ("a table of titles", _is_mapping),
+    "versions": ("a folder", lambda value: isinstance(value, str)),
+    "mutants": ("a file", lambda value: isinstance(value, str)),
+    "blunt": ("a table of reasons", lambda value: _is_mapping(value) and all(value.values())),
+}

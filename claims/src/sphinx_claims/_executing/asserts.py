@@ -1,0 +1,299 @@
+"""Asserts that leave a record, whatever becomes of the exception that they raise."""
+
+import ast
+import contextlib
+import doctest
+import functools
+import io
+import os
+import pickle
+import re
+import reprlib
+import sys
+import tempfile
+import types
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sphinx_claims._executing.raised import line_of
+from sphinx_claims._executing.reporting import last_name, report
+from sphinx_claims._executing.vacuous import Vacuous, attended, speaks_of_nan
+from sphinx_claims._page import Cell, Doctest, Step
+from sphinx_claims._record import Check
+
+FAILED = "claims_failed"
+"""The attribute of an error by which a call has told that something is not true."""
+
+_SCOPED = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
+_ASSERTING = re.compile(r"assert\w*|gradcheck|gradgradcheck")
+"""The names of functions that raise where something is not as it must be."""
+
+_EXPECTING = re.compile(r"raises|warns|deprecated_call|assert\w*")
+"""The names of contexts that raise where nothing else does."""
+
+_CHECKS = re.compile(rf"{_ASSERTING.pattern}|{_EXPECTING.pattern}")
+_OF_A_MACHINE = re.compile(
+    r"cuda|gpu|\bmps\b|_mps|xpu|rocm|is_available|platform|win32|\bos\.name\b"
+    r"|__version__|version_info|\bversion\.hip\b|\bVersion\(",
+    re.IGNORECASE,
+)
+"""Conditions that one machine meets and another does not."""
+
+
+def has_checks(source: str) -> bool:
+    """Tell whether `source` may hold anything that is recorded."""
+    return _CHECKS.search(source) is not None
+
+
+def recorded(tree: ast.Module) -> ast.Module:
+    """Rewrite the checks in `tree` so that what they find is reported before it is judged."""
+    tests = [node.test for node in statements(tree) if isinstance(node, ast.Assert)]
+    masked = [test for test in tests if _has_mask(test)]
+    others = (ast.unparse(test) for test in tests if test not in masked)
+    asks_nan = bool(masked) and any(map(speaks_of_nan, others))
+    _Reporting(asks_nan=asks_nan).visit(tree)
+    return ast.fix_missing_locations(tree)
+
+
+@functools.lru_cache(maxsize=4096)  # each mutant of a claim is judged with all that stands above it
+def asserts(step: Step) -> tuple[tuple[int, str], ...]:
+    """List line and text of every check in a step of a page; none where it is no Python.
+
+    Those that hang on the machine, as in `if torch.cuda.is_available()`, need not be evaluated.
+    """
+    return tuple(
+        (node.lineno, text)
+        for line, source in _sources(step)
+        if has_checks(source)
+        for node in _unconditional(_parsed(source, line))
+        if isinstance(node, ast.stmt) and (text := checked(node)) is not None
+    )
+
+
+def checked(node: ast.AST) -> str | None:
+    """Return the text of what a statement checks; None where it checks nothing."""
+    match node:
+        case ast.Assert(test=test):
+            return ast.unparse(test)
+        case ast.Expr(value=(ast.Call() as call) | ast.Await(value=ast.Call() as call)):
+            is_check = _ASSERTING.fullmatch(last_name(call)) or _expects(call, at_least=2)
+            return ast.unparse(call) if is_check else None
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            expecting = (item.context_expr for item in items if _expects(item.context_expr))
+            return next(map(ast.unparse, expecting), None)
+    return None
+
+
+def _expects(call: ast.expr, at_least: int = 1) -> bool:
+    return (
+        isinstance(call, ast.Call)
+        and len(call.args) + len(call.keywords) >= at_least
+        and _EXPECTING.fullmatch(last_name(call)) is not None
+    )
+
+
+def _unconditional(tree: ast.AST) -> list[ast.AST]:
+    """List the statements of `tree` that any machine could execute."""
+    nodes = [tree]
+    for node in nodes:
+        if not (isinstance(node, ast.If) and _OF_A_MACHINE.search(ast.unparse(node.test))):
+            nodes += _below(node)
+    return nodes
+
+
+def statements(tree: ast.AST) -> list[ast.AST]:
+    """List what stands in `tree`, the outer before the inner, and leave out all expressions."""
+    nodes = [tree]
+    for node in nodes:
+        nodes += _below(node)
+    return nodes
+
+
+def _below(node: ast.AST) -> list[ast.AST]:
+    return [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr)]
+
+
+def _sources(step: Step) -> Iterator[tuple[int, str]]:
+    """Yield the first line and the text of all Python in `step` that consists of statements."""
+    match step:
+        case Cell():
+            yield step.line, step.source
+        case Doctest():
+            with contextlib.suppress(ValueError):  # what cannot be read is red already
+                for example in doctest.DocTestParser().get_examples(step.source):
+                    yield step.line + example.lineno, example.source
+
+
+def _parsed(source: str, line: int) -> ast.Module:
+    try:
+        return ast.parse("\n" * (line - 1) + source)
+    except SyntaxError:
+        return ast.Module([], [])
+
+
+_ALWAYS_TRUE = (
+    type,
+    types.AsyncGeneratorType,
+    types.BuiltinFunctionType,
+    types.CoroutineType,
+    types.FunctionType,
+    types.GeneratorType,
+    types.MethodDescriptorType,
+    types.MethodType,
+    types.MethodWrapperType,
+    types.ModuleType,
+    types.WrapperDescriptorType,
+)
+
+
+class Recorder:
+    """Keeps every evaluation since it was last emptied, also those in processes forked since.
+
+    One that a function makes is noted where the cell of `path` calls it, which asks for it.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.unread: Any = None  # what hears of all that is not asserted
+        self.vacuous = Vacuous()
+        self.settle()
+
+    def settle(self) -> None:
+        """Take this process as the one that empties it."""
+        self._process = os.getpid()
+        self._checks: deque[Check] = deque()
+        self._elsewhere = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
+        self._read = 0
+        self._false: set[int] = set()
+
+    def asserting(
+        self, line: int, text: str, test: object, operands: Callable[[], dict[str, Any]]
+    ) -> bool:
+        """Report an assert of `text`; `operands` is asked for its parts if it failed."""
+        passed = bool(test)
+        found = "" if passed else _shown(operands)
+        if isinstance(test, _ALWAYS_TRUE):
+            kind = type(test).__name__
+            found = f"it is a {kind}, which is always true: call it, or compare it"
+        elif (reason := self.vacuous.take(line)) and passed:
+            found = reason
+        self._note(line, text, passed=not found and passed, found=found)
+        return passed
+
+    @contextlib.contextmanager
+    def calling(self, line: int, text: str) -> Iterator[None]:
+        """Report what a statement of `text` checks that raises where it is not true."""
+        try:
+            yield
+        except BaseException as error:
+            vars(error)[FAILED] = True
+            self._note(line, text, kind="caught", passed=True)  # if not, the cell tells of it
+            raise
+        self._note(line, text, passed=True)
+
+    def has_told(self, error: BaseException | None) -> bool:
+        """Tell whether `error` is that of an assert which was reported as false."""
+        return isinstance(error, AssertionError) and line_of(error, self._path) in self._false
+
+    def take(self) -> list[Check]:
+        """Return what was reported, and forget it."""
+        taken = list(self._from_elsewhere())
+        while self._checks:
+            taken.append(self._checks.popleft())
+        return taken
+
+    def _note(
+        self, line: int, text: str, *, passed: bool, kind: str = "assert", found: str = ""
+    ) -> None:
+        if not passed:
+            self._false.add(line)
+        asked = self._asking()
+        self._keep(Check(line=line, kind=kind, text=text, passed=passed, found=found, asked=asked))
+
+    def _asking(self) -> int | None:
+        """Return the line of the cell that is being executed; None where a thread has none."""
+        frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - documented
+        while frame is not None:
+            code = frame.f_code
+            if code.co_filename == self._path and code.co_name == "<module>":
+                return frame.f_lineno
+            frame = frame.f_back
+        return None
+
+    def _keep(self, check: Check) -> None:
+        if os.getpid() == self._process:
+            self._checks.append(check)
+        else:
+            os.write(self._elsewhere.fileno(), pickle.dumps(check))
+
+    def _from_elsewhere(self) -> Iterator[Check]:
+        file = self._elsewhere.fileno()
+        written = os.pread(file, os.fstat(file).st_size - self._read, self._read)
+        self._read += len(written)
+        stream = io.BytesIO(written)
+        while stream.tell() < len(written):
+            yield pickle.load(stream)  # noqa: S301 - written by a copy of this process
+
+
+class _Reporting(ast.NodeTransformer):
+    def __init__(self, *, asks_nan: bool) -> None:
+        self._asks_nan = asks_nan
+
+    def visit(self, node: ast.AST) -> Any:
+        """Visit statements only: no expression holds an assert."""
+        if isinstance(node, ast.expr):
+            return node
+        if isinstance(node, ast.Assert):
+            return self.visit_Assert(node)
+        text = checked(node)  # as it was written
+        rewritten = super().visit(node)
+        return rewritten if text is None else _calling(rewritten, text)
+
+    def visit_Assert(self, node: ast.Assert) -> ast.Assert:
+        test, text = node.test, ast.unparse(node.test)
+        seen = attended(test, text, node.lineno, asks_nan=self._asks_nan)
+        made = report("asserting", node.lineno, text, seen, _operands(test))
+        node.test = ast.copy_location(made, test)
+        return node
+
+
+def _has_mask(test: ast.expr) -> bool:
+    return any(isinstance(node, ast.Subscript) for node in ast.walk(test))
+
+
+def _calling(statement: ast.stmt, text: str) -> ast.With:
+    """Build `with RECORDER.calling(line, text): statement`."""
+    around = ast.With([ast.withitem(report("calling", statement.lineno, text))], [statement])
+    return ast.copy_location(around, statement)
+
+
+def _operands(test: ast.expr) -> ast.Lambda:
+    """Build `lambda: {text: value, ...}` of the parts whose values explain a failure."""
+    parts = _parts(test)
+    if any(isinstance(node, _SCOPED) for node in ast.walk(test)):
+        parts = []
+    keys: list[ast.expr | None] = [ast.Constant(ast.unparse(part)) for part in parts]
+    nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+    values = ast.Dict(keys, parts)
+    for made in (values, *filter(None, keys)):
+        ast.copy_location(made, test)
+    return ast.Lambda(nothing, values)
+
+
+def _parts(test: ast.expr) -> list[ast.expr]:
+    parts: list[ast.expr] = []
+    if isinstance(test, ast.Compare):
+        parts = [test.left, *test.comparators]
+    elif isinstance(test, ast.Call):
+        parts = list(test.args)
+    return [part for part in parts if not isinstance(part, ast.Constant | ast.Starred)]
+
+
+def _shown(operands: Callable[[], dict[str, Any]]) -> str:
+    brief = reprlib.Repr()
+    brief.maxother = brief.maxstring = brief.maxlong = 80
+    try:
+        return ", ".join(f"{text} is {brief.repr(value)}" for text, value in operands().items())
+    except Exception:  # noqa: BLE001 - the page is red already; its parts are only an explanation
+        return ""

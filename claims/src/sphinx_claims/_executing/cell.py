@@ -1,0 +1,227 @@
+"""Execute a `{code-cell}` and check what its page says of it."""
+
+import ast
+import builtins
+import contextlib
+import io
+import re
+import tokenize
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sphinx_claims._executing.asserts import checked, recorded
+from sphinx_claims._executing.objections import objections
+from sphinx_claims._executing.raised import described, line_of
+from sphinx_claims._executing.reporting import RECORDER
+from sphinx_claims._executing.unread import unread, watched
+from sphinx_claims._executing.watch import Watch
+from sphinx_claims._page import Cell, Problem
+from sphinx_claims._record import Check
+
+_MAGIC = re.compile(r"\s*[!%?]|.*\?\s*$")
+_FRAME = re.compile(r'^ +File "([^"\n]*)", line .*(?:\n    .*)*\n?', re.MULTILINE)
+"""Of a traceback in a warning, such as that of `detect_anomaly`: this machine's are nobody's."""
+_READ_FILE = re.compile(r"unclosed file <_io\.(?:BufferedReader |TextIOWrapper .*mode='rt?')")
+_ANYTHING = "\N{SNOWMAN}" * 9
+"""A message that no error has: a pattern that matches it does not say what the message holds."""
+
+_COMMON = (
+    "division by zero",
+    "list index out of range",
+    "invalid literal for int() with base 10: 'a'",
+    "name 'x' is not defined",
+    "unsupported operand type(s) for +: 'int' and 'str'",
+    "'NoneType' object has no attribute 'grad'",
+    "grad can be implicitly created only for scalar outputs",
+    "[Errno 2] No such file or directory: 'data.txt'",
+)
+"""Messages that have nothing in common: a pattern that matches most of them says nothing."""
+
+
+def execute_cell(
+    cell: Cell, namespace: dict[str, Any], path: str, watch: Watch
+) -> BaseException | None:
+    """Execute `cell` as lines of the file `path`, show its last value, return its exception."""
+    try:
+        tree = ast.parse("\n" * (cell.line - 1) + cell.source, filename=path)
+        for line, objection in objections(tree, cell.source):
+            watch.complain(objection, line)
+        last = tree.body.pop() if _shows_last(tree, cell.source) else None
+        for line, reason in unread(tree):
+            watch.complain(reason, line)
+        exec(
+            compile(watched(recorded(tree)), path, "exec", dont_inherit=True, optimize=0), namespace
+        )
+        if isinstance(last, ast.Expr):
+            expression = compile(ast.Expression(last.value), path, "eval", dont_inherit=True)
+            with _reported(last):
+                value = eval(expression, namespace)
+            if value is not None:
+                watch.show(value, "execute_result")
+    except BaseException as error:  # noqa: BLE001 - whatever a cell raises is a finding
+        return error
+    return None
+
+
+def _reported(last: ast.Expr) -> contextlib.AbstractContextManager[None]:
+    """Let the last line of a cell, which is not rewritten, tell what it checks, if it does."""
+    text = checked(last)
+    if text is None:
+        return contextlib.nullcontext()
+    calling: contextlib.AbstractContextManager[None]
+    calling = vars(builtins)[RECORDER].calling(last.lineno, text)
+    return calling
+
+
+def check_cell(cell: Cell, error: BaseException | None, watch: Watch) -> Iterator[Check]:
+    """Compare what `cell` did with its `:raises:`, its `:warns:` and its `#>` pins."""
+    if cell.raises is not None:
+        yield _declared("raises", cell.raises, [] if error is None else [error], cell.fence)
+    if cell.warns is not None:
+        warned = [warning.message for warning in watch.warnings]
+        yield _declared("warns", cell.warns, warned, cell.fence)
+    yield from _check_pins(cell, watch.text())
+
+
+def declared_outputs(
+    cell: Cell, error: BaseException | None, watch: Watch, path: str
+) -> Iterator[dict[str, Any]]:
+    """Yield what the page at `path` shows of declared warnings and of a declared exception."""
+    if cell.warns is not None:
+        for warning in watch.warnings:
+            text = described(warning.message).partition(" (Triggered internally at ")[0]
+            own = _FRAME.sub(lambda frame: frame[0] if frame[1] == path else "", text)
+            yield {"output_type": "stream", "name": "stderr", "text": f"{own}\n"}
+    if cell.raises is not None and error is not None:
+        name, message, text = type(error).__name__, str(error), described(error)
+        yield {"output_type": "error", "ename": name, "evalue": message, "traceback": [text]}
+
+
+def unexpected(
+    cell: Cell, error: BaseException | None, asserted: Sequence[Check], path: str
+) -> Iterator[Problem]:
+    """Yield the exception of a cell that declares none, unless a false assert has told of it."""
+    if error is None or cell.raises is not None:
+        return
+    line = line_of(error, path) or cell.line
+    told = {check.line for check in asserted if not check.passed}
+    if not (isinstance(error, AssertionError) and line in told):
+        yield Problem(line, described(error) + _cure(error))
+
+
+def says_nothing(cell: Cell) -> Iterator[Problem]:
+    """Yield the declarations of `cell` that any error, or any warning, of their type would meet."""
+    for option, declared in {"raises": cell.raises, "warns": cell.warns}.items():
+        if declared is not None and _is_vague(_pattern(declared)):
+            yield Problem(cell.fence, f":{option}: must say what the message holds: {declared!r}")
+
+
+def cut_short(cell: Cell, error: BaseException | None, path: str) -> Iterator[Problem]:
+    """Yield the line of a cell that declares its exception, and has more below what raised it."""
+    frames = traceback.walk_tb(error.__traceback__ if error is not None else None)
+    here = (line for frame, line in frames if frame.f_code.co_filename == path)
+    line, last = next(here, None), _last_statement(cell)
+    if cell.raises is not None and line is not None and last is not None and line < last:
+        yield Problem(last, f"line {line} raises what :raises: declares, so this never runs")
+
+
+def undeclared(
+    caught: list[warnings.WarningMessage], declared: str | None
+) -> Iterator[warnings.WarningMessage]:
+    """Yield the warnings that no declaration matches, but for what Python itself keeps silent.
+
+    It is silent of a file that was read and left open, as in `open("data.txt").read()`.
+    """
+    for warning in caught:
+        if warning.category is ResourceWarning and _READ_FILE.match(str(warning.message)):
+            continue
+        if declared is None or not _matches(declared, warning.message):
+            yield warning
+
+
+def pins(source: str) -> list[tuple[int, int, str]]:
+    """List the `#> text` comments of a cell: line and column from 0, and the text.
+
+    Of a cell that is no Python it has those up to where that shows: the cell is red in any case.
+    """
+    comments: list[tokenize.TokenInfo] = []
+    if "#>" not in source:
+        return []
+    with contextlib.suppress(SyntaxError, tokenize.TokenError):
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            comments += [token] * (token.type == tokenize.COMMENT)
+    return [
+        (comment.start[0] - 1, comment.start[1], comment.string[2:].removeprefix(" ").rstrip())
+        for comment in comments
+        if comment.string.startswith("#>")
+    ]
+
+
+def unpinned(source: str) -> str:
+    """Return `source` without its pins, which a reader sees as the output itself."""
+    lines: list[str | None] = list(source.splitlines())
+    for index, column, _ in pins(source):
+        kept = (lines[index] or "")[:column].rstrip()
+        lines[index] = kept or None
+    return "\n".join(line for line in lines if line is not None)
+
+
+def _shows_last(tree: ast.Module, source: str) -> bool:
+    ends_in_expression = bool(tree.body) and isinstance(tree.body[-1], ast.Expr)
+    return ends_in_expression and not source.rstrip().endswith(";")
+
+
+def _check_pins(cell: Cell, shown: list[str]) -> Iterator[Check]:
+    pinned = pins(cell.source)
+    if not pinned:
+        return
+    for position, (index, _, text) in enumerate(pinned):
+        found = shown[position].rstrip() if position < len(shown) else None
+        yield Check(
+            line=cell.line + index,
+            kind="output",
+            text=text,
+            passed=found == text,
+            found="there is no such line" if found is None else f"it is {found!r}",
+        )
+    last = cell.line + pinned[-1][0]
+    for extra in shown[len(pinned) :]:
+        found = f"one more line follows: {extra!r}"
+        yield Check(line=last, kind="output", text=pinned[-1][2], passed=False, found=found)
+
+
+def _declared(kind: str, declared: str, happened: Sequence[object], line: int) -> Check:
+    passed = any(_matches(declared, thing) for thing in happened)
+    found = "; ".join(map(described, happened)) or "nothing"
+    return Check(line=line, kind=kind, text=declared, passed=passed, found=found)
+
+
+def _matches(declared: str, happened: object) -> bool:
+    name, kind = declared.partition(":")[0].strip(), type(happened)
+    names = {kind.__name__, f"{kind.__module__}.{kind.__qualname__}"}
+    return name in names and re.search(_pattern(declared), str(happened)) is not None
+
+
+def _is_vague(pattern: str) -> bool:
+    matched = [message for message in _COMMON if re.search(pattern, message)]
+    return bool(re.search(pattern, _ANYTHING)) or 2 * len(matched) > len(_COMMON)
+
+
+def _last_statement(cell: Cell) -> int | None:
+    """Return the line where the last statement of a cell begins, if it can be read and has one."""
+    try:
+        body = ast.parse(cell.source).body
+    except SyntaxError:
+        return None
+    return cell.line + body[-1].lineno - 1 if body else None
+
+
+def _pattern(declared: str) -> str:
+    return declared.partition(":")[2].strip()
+
+
+def _cure(error: BaseException) -> str:
+    is_magic = isinstance(error, SyntaxError) and _MAGIC.match(error.text or "")
+    return ": a cell is plain Python, without IPython's !, % and ?" if is_magic else ""

@@ -1,0 +1,33 @@
+"""The `>>>` examples in the docstrings of a module's public names: each docstring is a page."""
+
+import doctest
+import importlib
+import inspect
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from sphinx_claims._page import Doctest, Page
+
+
+def find_docstrings(module: str, root: Path) -> Iterator[Page]:
+    """Import `module`; yield a page for each docstring with examples behind its `__all__`."""
+    public = importlib.import_module(module)
+    things = [public, *(getattr(public, name) for name in public.__all__)]
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    tests = [
+        test
+        for thing in things
+        if isinstance(getattr(thing, "__doc__", None), str)
+        for test in finder.find(thing, module, module=inspect.getmodule(thing))
+        if test.examples
+    ]
+    places = {
+        (_relative(test.filename or module, root), (test.lineno or 0) + 1): test for test in tests
+    }
+    for (path, line), test in sorted(places.items()):
+        yield Page(path=path, items=(Doctest(line=line, source=test.docstring or ""),))
+
+
+def _relative(filename: str, root: Path) -> str:
+    return Path(os.path.relpath(filename, root)).as_posix()

@@ -1,0 +1,199 @@
+"""Execute the steps of a page, in a process that does nothing else afterwards."""
+
+import builtins
+import dataclasses
+import doctest
+import gc
+import importlib.machinery
+import linecache
+import os
+import sys
+import textwrap
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+from sphinx_claims._executing.asserts import Recorder
+from sphinx_claims._executing.beside import import_from
+from sphinx_claims._executing.cell import (
+    check_cell,
+    cut_short,
+    declared_outputs,
+    execute_cell,
+    says_nothing,
+    undeclared,
+    unexpected,
+)
+from sphinx_claims._executing.ending import begin, end
+from sphinx_claims._executing.example import execute_examples
+from sphinx_claims._executing.raised import described
+from sphinx_claims._executing.reporting import RECORDER
+from sphinx_claims._executing.watch import Watch
+from sphinx_claims._page import Cell, Doctest, Inline, Page, Problem, Step
+from sphinx_claims._record import Check, Record
+
+_LONGEST = 500
+
+
+def execute_page(page: Page, directory: Path) -> Iterator[Record]:
+    """Execute the steps of `page` in `directory`; yield the record of each when it has run."""
+    os.chdir(directory)
+    remember_lines(page)
+    room = Room(page.path)
+    *steps, last = page.steps
+    for step in steps:
+        yield room.run(step)
+    yield dataclasses.replace(room.run(last), after=room.closing())
+
+
+class Room:
+    """The namespace in which the steps of a page run, and all that watches them."""
+
+    def __init__(self, path: str) -> None:
+        begin()
+        if path.endswith(".md"):  # a module's own folder is not where its imports look
+            import_from(Path.cwd())
+        self._path = path
+        self._recorder = Recorder(path)
+        vars(builtins)[RECORDER] = self._recorder
+        self._watch = Watch(path, self._recorder.has_told)
+        self._recorder.unread = self._watch.unread
+        vars(builtins)["display"] = self._watch.show
+        self._namespace = _as_main(path)
+        self._line = 1
+
+    def run(self, step: Step) -> Record:
+        """Run one step and gather what it showed, checked and did wrong."""
+        self._line = step.line
+        if self._watch.is_copy:
+            self._recorder.settle()
+        with self._watch.watching():
+            match step:
+                case Cell():
+                    record = self._cell(step)
+                case Doctest():
+                    record = self._examples(step)
+                case Inline():
+                    record = self._inline(step)
+        return self._gathered(record, step)
+
+    def closing(self) -> Record:
+        """Do what Python does when a program ends, and gather what went wrong in it."""
+        with self._watch.watching():
+            end()
+            self._namespace = _as_main(self._path)
+            vars(builtins).pop("_", None)  # what an example showed last
+            gc.collect()
+        self._watch.complain_of_kept()
+        return self._gathered(Record(), None)
+
+    def _cell(self, step: Cell) -> Record:
+        error = execute_cell(step, self._namespace, self._path, self._watch)
+        asserted = self._asserted(step)
+        problems = (
+            *says_nothing(step),
+            *unexpected(step, error, asserted, self._path),
+            *cut_short(step, error, self._path),
+        )
+        checks = tuple(check_cell(step, error, self._watch))
+        self._watch.outputs.extend(declared_outputs(step, error, self._watch, self._path))
+        return Record(
+            checks=(*asserted, *checks),
+            problems=problems,
+            broke=error is not None and step.raises is None,
+        )
+
+    def _examples(self, step: Doctest) -> Record:
+        try:
+            test = doctest.DocTestParser().get_doctest(
+                step.source, {}, self._path, self._path, step.line - 1
+            )
+        except ValueError as error:
+            return Record(problems=(Problem(step.line, f"examples cannot be read: {error}"),))
+        test.globs = self._namespace
+        try:
+            checks, problems = execute_examples(test)
+        except KeyboardInterrupt as error:  # all that doctest lets pass
+            return Record(problems=(Problem(step.line, described(error)),))
+        return Record(checks=checks, problems=problems)
+
+    def _inline(self, step: Inline) -> Record:
+        try:
+            value = eval(compile(step.source, self._path, "eval"), self._namespace)
+            shown = str(value) if step.role == "value" else repr(value)
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the sentence is not proven
+            return Record(problems=(Problem(step.line, f"{described(error)}, in `{step.source}`"),))
+        if step.role == "value":
+            return Record(value=shown)
+        found, passed = f"it is {shown}", value is True
+        check = Check(line=step.line, kind="inline", text=step.source, passed=passed, found=found)
+        return Record(checks=(check,))
+
+    def _asserted(self, step: Step | None) -> tuple[Check, ...]:
+        """Take what was asserted: in `step` itself, or else where it calls what asserts."""
+        return tuple(_asked_by(step, check) for check in self._recorder.take())
+
+    def _gathered(self, record: Record, step: Step | None) -> Record:
+        if self._watch.is_copy:
+            _leave(record)
+        gathered = dataclasses.replace(
+            record,
+            outputs=tuple(self._watch.outputs),
+            checks=(*self._asserted(step), *record.checks),
+            problems=tuple(map(_brief, (*record.problems, *self._unasked(step)))),
+        )
+        self._watch.forget()
+        return gathered
+
+    def _unasked(self, step: Step | None) -> Iterator[Problem]:
+        declared = step.warns if isinstance(step, Cell) else None
+        for warning in undeclared(self._watch.warnings, declared):
+            line = warning.lineno if warning.filename == self._path else self._line
+            kind = warning.category.__name__
+            message = textwrap.shorten(str(warning.message), 160)
+            yield Problem(line, f"undeclared warning: {kind}: {message}")
+        for line_of_page, complaint in self._watch.complaints:
+            yield Problem(line_of_page or self._line, complaint)
+
+
+def _as_main(path: str) -> dict[str, object]:
+    """Put a new module in the place of `__main__`; return its namespace."""
+    main = types.ModuleType("__main__")
+    main.__file__ = path
+    # Without it a spawned process would execute the file, which is no Python.
+    main.__spec__ = importlib.machinery.ModuleSpec("__main__", None)
+    sys.modules["__main__"] = main
+    return main.__dict__
+
+
+def _asked_by(step: Step | None, check: Check) -> Check:
+    """Say of a check which line of `step` asks for it; none but its own where it stands there."""
+    if step is None or check.line in range(step.line, step.line + len(step.source.splitlines())):
+        return dataclasses.replace(check, asked=None)
+    if isinstance(step, Cell):
+        return check  # of a thread that an earlier cell has begun nobody asks
+    return dataclasses.replace(check, asked=step.line)
+
+
+def _leave(record: Record) -> None:
+    """End a process that the page forked, where it would go on with the page."""
+    for problem in record.problems:
+        os.write(2, f"{problem.message}\n".encode())
+    os._exit(bool(record.problems))
+
+
+def _brief(problem: Problem) -> Problem:
+    if len(problem.message) <= _LONGEST:
+        return problem
+    return dataclasses.replace(problem, message=f"{problem.message[:_LONGEST]} ...")
+
+
+def remember_lines(page: Page) -> None:
+    """Let tracebacks and `inspect` find the cells' lines, and nothing but Python, in the page."""
+    cells = [step for step in page.steps if isinstance(step, Cell)]
+    lines: list[str] = []
+    for cell in cells:
+        lines += ["\n"] * (cell.line - 1 - len(lines))
+        lines += cell.source.splitlines(keepends=True)
+        lines[-1:] = [line.rstrip("\n") + "\n" for line in lines[-1:]]
+    linecache.cache[page.path] = (sum(map(len, lines)), None, lines, page.path)

@@ -1,0 +1,147 @@
+"""Run jobs in processes of their own, all forked from one that has imported what they need."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from types import TracebackType
+from typing import Any, Self
+
+from sphinx_claims._executing.job import Outcome, outcome
+
+_QUIET = {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
+_LARGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+"""Of memory, where Linux has them: there is less to copy for each process that is forked."""
+
+_STRICT = {
+    "PYTHONHASHSEED": "",  # a page must not depend on the order of a set
+    "PYTHONINSPECT": "",
+    "PYTHONOPTIMIZE": "",  # which would strip the asserts
+    "PYTHONUTF8": "1",  # as on most machines, whatever the locale of this one
+    "PYTHONWARNINGS": "",
+}
+
+
+class Workers:
+    """A context in which jobs run, each in a fresh copy of a process that imported `preload`."""
+
+    def __init__(self, preload: Sequence[str]) -> None:
+        if not hasattr(os, "fork"):
+            message = "pages are executed in forked processes: use Linux, macOS or WSL"
+            raise RuntimeError(message)
+        self._control, theirs = socket.socketpair()
+        for end in (self._control, theirs):
+            end.settimeout(None)  # whatever the program around, as a check of links, has set
+        with theirs:
+            command = [
+                "-P",
+                "-m",
+                "sphinx_claims._executing.zygote",
+                str(theirs.fileno()),
+                *preload,
+            ]
+            self._zygote = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+                [sys.executable, *command],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env={**_QUIET, **_LARGE_PAGES, **os.environ, **_STRICT},
+                process_group=0,  # Ctrl-C is for this process: the others see it end
+            )
+        self._running: set[Connection] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._control.close()
+        self._zygote.wait()
+
+    def stop(self) -> None:
+        """Kill what runs, in whatever threads, and begin nothing more."""
+        with contextlib.suppress(OSError):  # the other end is gone already
+            self._control.shutdown(socket.SHUT_RDWR)
+        for orders in tuple(self._running):
+            with (
+                contextlib.suppress(OSError),  # it has just ended by itself
+                socket.socket(fileno=os.dup(orders.fileno())) as end,
+            ):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def run(self, job: Callable[..., Iterator[Any]], *arguments: Any, seconds: float) -> Outcome:
+        """Run `job(*arguments)` for at most `seconds`; return what it yielded until it ended.
+
+        Where the process that waits for it is killed, it runs again: that is its own doing only
+        if it happens each time.
+        """
+        order = (job, arguments, seconds)
+        found, is_whole = self._run(order)
+        return found if is_whole else self._run(order)[0]
+
+    def _run(self, order: tuple[Any, ...]) -> tuple[Outcome, bool]:
+        """Run a job; return its outcome, and whether nothing cut it off from this process."""
+        (orders, theirs), (messages, writer) = Pipe(), Pipe(duplex=False)
+        with orders, messages:
+            self._running.add(orders)
+            received: tuple[Any, ...] = ()
+            process = None
+            try:
+                with theirs, writer:
+                    self._hand_over(theirs, writer)
+                orders.send(order)
+                process = orders.recv()
+                received = tuple(_received(messages, orders))
+                return outcome(received, orders.recv(), order[-1]), True
+            except (EOFError, ConnectionError):
+                _kill(process)
+                if not self._lives():
+                    raise self._broken() from None
+                failure = "it killed the process that started it"
+                return Outcome(messages=received, failure=failure), False
+            finally:
+                self._running.discard(orders)
+
+    def _hand_over(self, *ends: Connection) -> None:
+        try:
+            socket.send_fds(self._control, [b"."], [end.fileno() for end in ends])
+        except OSError:  # the other end is gone, or another thread has found that out
+            raise self._broken() from None
+
+    def _lives(self) -> bool:
+        """Tell whether there can be other jobs, although this one was cut off."""
+        try:
+            self._zygote.wait(1)
+        except subprocess.TimeoutExpired:
+            return True
+        return False
+
+    def _broken(self) -> RuntimeError:
+        self._control.close()
+        code = self._zygote.wait()
+        return RuntimeError(f"the process that executes pages is gone (exit code {code})")
+
+
+def _kill(process: int | None) -> None:
+    """Kill a job that nobody waits for any more, and all that it has started."""
+    if process:
+        for kill in (os.kill, os.killpg):  # it may not have made its group yet
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                kill(process, signal.SIGKILL)
+
+
+def _received(messages: Connection, orders: Connection) -> Iterator[Any]:
+    """Yield messages until there can be no more: the pipe is closed, or the job has ended."""
+    while messages in wait([messages, orders]):
+        try:
+            yield messages.recv()
+        except Exception:  # noqa: BLE001 - whatever a page has put on the line is its end
+            return

@@ -1,0 +1,117 @@
+"""The process that all pages are forked from: it has imported everything and run nothing.
+
+Started as `python -m sphinx_claims._executing.zygote SOCKET MODULE...`; for each two file
+descriptors that arrive on the socket it forks a supervisor, which forks the process of one job.
+"""
+
+import contextlib
+import gc
+import importlib
+import os
+import resource
+import signal
+import socket
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from threading import Thread
+from typing import Any, NoReturn
+
+from sphinx_claims._executing.job import JobEnd
+from sphinx_claims._executing.raised import described
+
+_ALWAYS = ("sphinx_claims._executing.execute", "IPython.core.formatters")
+_LARGEST_FILE = 2**30
+
+
+def serve(control: socket.socket) -> None:
+    """Fork a supervisor for each job until the other end of `control` is closed."""
+    while True:
+        _, descriptors, _, _ = socket.recv_fds(control, 1, 2)
+        if not descriptors:
+            return _reap(0)
+        if os.fork() == 0:
+            try:
+                control.close()
+                _supervise(*map(Connection, descriptors))
+            finally:
+                os._exit(0)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        _reap(os.WNOHANG)
+
+
+def _supervise(orders: Connection, messages: Connection) -> None:
+    """Run one job in a process of its own; answer with its exit code, None if it took too long."""
+    function, arguments, seconds = orders.recv()
+    job = os.fork()
+    if job == 0:
+        orders.close()
+        _work(messages, function, arguments)
+    with contextlib.suppress(BrokenPipeError):
+        orders.send(job)  # who waits for this process kills that one if this one is killed
+    messages.close()
+    ended, ending = Pipe(duplex=False)
+    waiting = Thread(target=lambda: ending.send(os.waitpid(job, 0)[1]))
+    waiting.start()
+    has_ended = ended in wait([ended, orders], seconds)
+    if not has_ended:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(job, signal.SIGKILL)  # it may not have made its group yet
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: all are zombies
+        os.killpg(job, signal.SIGKILL)  # and all that it has started
+    with contextlib.suppress(BrokenPipeError):
+        orders.send(os.waitstatus_to_exitcode(ended.recv()) if has_ended else None)
+    waiting.join()  # as long as the other end of its pipe is open
+
+
+def _work(
+    messages: Connection, function: Callable[..., Iterator[Any]], arguments: tuple[Any, ...]
+) -> NoReturn:
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (_LARGEST_FILE, _LARGEST_FILE))
+    gc.enable()
+    itself, failure = os.getpid(), None
+    try:
+        for message in function(*arguments):
+            _send_as(itself, messages, message)
+    except BaseException as error:  # noqa: BLE001 - the other end tells of it
+        failure = described(error)
+    _send_as(itself, messages, JobEnd(failure))
+    os._exit(0)
+
+
+def _send_as(itself: int, messages: Connection, message: Any) -> None:
+    """Send a message of the job `itself`: a process that it forked has nothing to say."""
+    if os.getpid() != itself:
+        os._exit(0)
+    messages.send(message)
+
+
+def _reap(options: int) -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, options)[0]:
+            pass
+
+
+def _main(descriptor: str, *preload: str) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gc.disable()  # a fifth of the time that it takes to import a large package
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for module in (*_ALWAYS, *preload):
+            try:
+                importlib.import_module(module)
+            except BaseException as error:  # noqa: BLE001 - whatever a module does, one line says it
+                sys.exit(f"every module to preload must be importable: {described(error)}")
+    gc.freeze()
+    sys.dont_write_bytecode = True
+    serve(socket.socket(fileno=int(descriptor)))
+    os._exit(0)  # to take apart what was imported takes longer than to begin a page
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

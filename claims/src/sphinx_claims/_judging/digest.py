@@ -1,0 +1,27 @@
+"""Did a claim change? What a verdict that was written down earlier is compared by."""
+
+import hashlib
+import json
+
+from sphinx_claims._page import Cell, Claim, Doctest, Inline, Page, Step
+
+
+def digest(page: Page, claim: Claim) -> str:
+    """Return a hash of what `claim` says and of what is executed in its span, wherever it stands.
+
+    A claim with the same digest has the same sentence, versions and evidence; its line, its
+    sources and the page around it may differ.
+    """
+    evidence = [_step(step) for step in page.evidence(claim)]
+    text = json.dumps([claim.statement, claim.since, claim.until, evidence])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _step(step: Step) -> list[str | None]:
+    match step:
+        case Cell():
+            return ["cell", step.source, step.raises, step.warns]
+        case Doctest():
+            return ["doctest", step.source]
+        case Inline():
+            return [step.role, step.source]

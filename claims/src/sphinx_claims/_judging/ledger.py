@@ -1,0 +1,91 @@
+"""The ledger: every claim with its sentence, place, evidence and verdict, as JSON types."""
+
+import json
+import platform
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from sphinx_claims._config import Config
+from sphinx_claims._judging.matrix import Run, counted, read_runs
+from sphinx_claims._judging.remembered import Remembered, remembered, totals
+from sphinx_claims._judging.report import RedLine, red_lines
+from sphinx_claims._judging.site import SiteVerdict
+from sphinx_claims._judging.verdict import ClaimVerdict
+from sphinx_claims._record import Check
+
+
+def ledger_of(site: SiteVerdict, config: Config) -> dict[str, Any]:
+    """Return the ledger of a judged site.
+
+    `problems` are those that belong to no claim; each claim has its own. `built` are the documents
+    of a site that was built, and `excluded` the Markdown files beside them that nobody judged.
+    `escapes` are what the pages show and do not prove.
+    The version of the package, if there is one, stands under its name.
+    `versions` are the runs that were kept of other versions of it, and `mutants` those of the
+    claims that have not changed since the mutants were run.
+    """
+    red, runs, known = list(red_lines(site)), read_runs(config), remembered(config)
+    release = {site.release.package: site.release.version} if site.release else {}
+    return {
+        "package": config.package,
+        **release,
+        "python": platform.python_version(),
+        "documents": dict(config.documents),
+        "built": list(site.built),
+        "excluded": list(site.excluded),
+        "escapes": list(_escapes(site)),
+        "problems": [_problem(line) for line in red if line.claim is None],
+        "versions": [counted(run, site.claims, config) for run in runs],
+        "mutants": None if config.mutants is None else totals(known, site.claims),
+        "claims": [_claim(verdict, red, runs, known) for verdict in site.claims],
+    }
+
+
+def ledger_json(site: SiteVerdict, config: Config) -> str:
+    """Return the text of `claims.json`."""
+    return json.dumps(ledger_of(site, config), indent=1, ensure_ascii=False) + "\n"
+
+
+def _claim(
+    verdict: ClaimVerdict, red: Iterable[RedLine], runs: Iterable[Run], known: Remembered
+) -> dict[str, Any]:
+    own = [line for line in red if (line.path, line.claim) == (verdict.path, verdict.claim.id)]
+    return {
+        "id": verdict.claim.id,
+        "statement": verdict.statement,
+        "page": verdict.path,
+        "line": verdict.claim.line,
+        "verdict": verdict.word,
+        "problems": [{"line": line.line, "message": line.found} for line in own],
+        "digest": verdict.digest,
+        "since": verdict.claim.since,
+        "until": verdict.claim.until,
+        "versions": {run.version: run.word(verdict) for run in runs},
+        "mutants": known.get((verdict.claim.id, verdict.digest)),
+        "sources": list(verdict.claim.sources),
+        "evidence": [_check(check) for check in verdict.evidence],
+    }
+
+
+def _escapes(site: SiteVerdict) -> Iterator[dict[str, Any]]:
+    for verdict in site.pages:
+        for escape in verdict.page.escapes:
+            yield {"page": verdict.page.path, "line": escape.line, "because": escape.because}
+
+
+def _problem(line: RedLine) -> dict[str, Any]:
+    return {"page": line.path, "line": line.line, "message": line.found}
+
+
+def _check(check: Check) -> dict[str, Any]:
+    return {
+        "line": check.place,
+        "kind": check.kind,
+        "text": check.text,
+        "verdict": word(is_true=check.passed),
+    }
+
+
+def word(*, is_true: bool) -> str:
+    """Return the word that the ledger has for a truth value."""
+    return "true" if is_true else "false"

@@ -1,0 +1,92 @@
+"""A verdict as lines of text."""
+
+import dataclasses
+import itertools
+import textwrap
+from collections.abc import Iterator
+
+from sphinx_claims._judging.site import SiteVerdict
+from sphinx_claims._judging.verdict import ClaimVerdict, PageVerdict
+from sphinx_claims._page import Page
+
+_SENTENCE = 100
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RedLine:
+    """One line of a site that is not true: where it stands, whose it is, and what was found.
+
+    `sentence` is what the claim says, on the last of its red lines.
+    """
+
+    path: str
+    line: int
+    claim: str | None
+    found: str
+    sentence: str = ""
+
+    @property
+    def text(self) -> str:
+        """What is told about the place, in one line or, with the sentence, in two."""
+        named = self.claim is None or self.claim in self.found
+        told = self.found if named else f"{self.claim}: {self.found}"
+        return f'{told}\n    not proven: "{self.sentence}"' if self.sentence else told
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.text}"
+
+
+def red_lines(site: SiteVerdict) -> Iterator[RedLine]:
+    """Yield the lines of a site that are not true, as compilers tell errors."""
+    whose = ((site.claim_at(path, found.line), path, found) for path, found in site.problems)
+    for claim, group in itertools.groupby(whose, key=lambda red: red[0]):
+        reds = [
+            RedLine(path=path, line=found.line, claim=_id(claim), found=found.message)
+            for _, path, found in group
+        ]
+        yield from reds[:-1]
+        yield dataclasses.replace(reds[-1], sentence=_sentence(claim))
+
+
+def page_line(verdict: PageVerdict) -> str:
+    """Return the line that tells of one judged page."""
+    mark = "false" if verdict.problems else "true"
+    counts = f"{_count(verdict.claims, 'claim')}, {_count(verdict.checks, 'check')}"
+    return f"{mark:5}  {_place(verdict.page)}  ({counts}, {verdict.seconds:.1f} s)"
+
+
+def summary(site: SiteVerdict, seconds: float) -> str:
+    """Return the last line: how much there was, and how much of it is not true."""
+    checks = [check for page in site.pages for check in page.checks]
+    total = (
+        f"{_count(site.pages, 'page')}, {_count(site.claims, 'claim')}, {_count(checks, 'check')}"
+    )
+    verdict = f"{_count(site.problems, 'problem')}" if site.problems else "all true"
+    return f"{total}: {verdict} ({seconds:.1f} s)"
+
+
+def excluded_line(site: SiteVerdict) -> str | None:
+    """Return the line that tells which pages nobody judged; None if that is none."""
+    if not site.excluded:
+        return None
+    names = textwrap.shorten(", ".join(site.excluded), _SENTENCE, placeholder=" ...")
+    return f"excluded, so nobody judges {_count(site.excluded, 'Markdown file')}: {names}"
+
+
+def _id(claim: ClaimVerdict | None) -> str | None:
+    return None if claim is None else claim.claim.id
+
+
+def _sentence(claim: ClaimVerdict | None) -> str:
+    return textwrap.shorten(claim.statement, _SENTENCE, placeholder=" ...") if claim else ""
+
+
+def _place(page: Page) -> str:
+    """Name a page by its file, and a docstring by its line as well."""
+    is_page = page.path.endswith(".md") or not page.items
+    return page.path if is_page else f"{page.path}:{page.items[0].line}"
+
+
+def _count(things: object, noun: str) -> str:
+    number = len(things)  # type: ignore[arg-type]
+    return f"{number} {noun}" + ("" if number == 1 else "s")

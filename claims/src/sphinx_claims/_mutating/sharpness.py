@@ -1,0 +1,142 @@
+"""What became of the mutants of each claim, and whether the claim can fail at all."""
+
+import dataclasses
+import json
+from collections.abc import Iterable, Iterator, Sequence
+
+from sphinx_claims._config import TABLE, Config
+from sphinx_claims._page import Claim, Problem
+
+ALIVE = "alive"
+"""How a mutant ends when the claim stays true; else: check, crash, died or time."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Fate:
+    """One mutant in words, of the group check, subject or world, and how it ended."""
+
+    line: int
+    group: str
+    words: str
+    end: str
+
+    @property
+    def survived(self) -> bool:
+        """Whether the claim is true in spite of it."""
+        return self.end == ALIVE
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MutatedClaim:
+    """One claim and the fates of its mutants; `fault` is what keeps it from having any."""
+
+    claim: Claim
+    digest: str = ""
+    fault: str | None = None
+    fates: tuple[Fate, ...] = ()
+
+    @property
+    def killed(self) -> int:
+        """How many of the mutants did not survive."""
+        return sum(not fate.survived for fate in self.fates)
+
+    @property
+    def is_sharp(self) -> bool:
+        """Whether some change of its subject makes one of its checks fail."""
+        return any(fate.group != "check" and fate.end == "check" for fate in self.fates)
+
+    @property
+    def survivors(self) -> Iterator[Problem]:
+        """The changes of its subject that it does not notice."""
+        for fate in self.fates:
+            if fate.survived and fate.group != "check":
+                yield Problem(fate.line, f"claim {self.claim.id} does not notice {fate.words}")
+
+    @property
+    def problems(self) -> Iterator[Problem]:
+        """Each check that cannot fail, and whether none notices what the claim is about."""
+        name = f"claim {self.claim.id}"
+        if self.fault is not None:
+            yield Problem(self.claim.line, f"{name} cannot be mutated: its evidence {self.fault}")
+            return
+        for fate in self.fates:
+            if fate.survived and fate.group == "check":
+                yield Problem(fate.line, f"{name} has a check that cannot fail: {fate.words}")
+        if not self.is_sharp:
+            made = sum(fate.group != "check" for fate in self.fates)
+            message = f"{name} is not sharp: no check notices any of {made} changes of its subject"
+            yield Problem(self.claim.line, message)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MutatedPage:
+    """The mutated claims of a page, and what kept it from being mutated."""
+
+    path: str
+    claims: tuple[MutatedClaim, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def survivors(self) -> Iterator[Problem]:
+        """The changes that its claims do not notice."""
+        return (found for claim in self.claims for found in claim.survivors)
+
+
+def blunt(
+    pages: Sequence[MutatedPage], config: Config, *, whole: bool
+) -> Iterator[tuple[str, Problem]]:
+    """Yield what is wrong with claims, but for those that `config` allows; `whole`: of a site."""
+    for page in pages:
+        yield from ((page.path, problem) for problem in page.problems)
+        for claim in page.claims:
+            found = tuple(claim.problems)
+            if claim.claim.id in config.blunt:
+                found = () if found else (_unneeded(claim.claim),)
+            yield from ((page.path, problem) for problem in found)
+    known = {claim.claim.id for page in pages for claim in page.claims}
+    for unknown in sorted(set(config.blunt) - known) if whole else ():
+        message = f"blunt in {TABLE} allows claim {unknown}, which is on no true page"
+        yield "pyproject.toml", Problem(1, message)
+
+
+def _unneeded(claim: Claim) -> Problem:
+    return Problem(claim.line, f"claim {claim.id} is sharp: blunt in {TABLE} need not allow it")
+
+
+def as_text(claims: Iterable[MutatedClaim]) -> str:
+    """Return the text of the file from which the ledger learns how many were killed."""
+    counts = {
+        claim.claim.id: {
+            "digest": claim.digest,
+            "made": len(claim.fates),
+            "killed": claim.killed,
+            "sharp": claim.is_sharp,
+        }
+        for claim in claims
+    }
+    return json.dumps(counts, indent=1) + "\n"
+
+
+def page_line(page: MutatedPage) -> str:
+    """Return the line that tells of one mutated page."""
+    if page.problems:
+        return f"false  {page.path}"
+    word = "sharp" if not any([*claim.problems] for claim in page.claims) else "blunt"
+    return f"{word:5}  {page.path}  ({_counts([page])}, {page.seconds:.1f} s)"
+
+
+def summary(pages: Sequence[MutatedPage], problems: int, seconds: float) -> str:
+    """Return the last line: how much there was, and how much of it cannot fail."""
+    verdict = _number(problems, "problem") if problems else "all can fail"
+    return f"{_number(len(pages), 'page')}, {_counts(pages)}: {verdict} ({seconds:.1f} s)"
+
+
+def _counts(pages: Sequence[MutatedPage]) -> str:
+    claims = [claim for page in pages for claim in page.claims]
+    killed, made = sum(claim.killed for claim in claims), sum(len(claim.fates) for claim in claims)
+    return f"{_number(len(claims), 'claim')}, {killed} of {made} mutants killed"
+
+
+def _number(number: int, noun: str) -> str:
+    return f"{number} {noun}" + "s" * (number != 1)

@@ -1,0 +1,156 @@
+"""The pytest plugin: pages that pyproject.toml names are tests, an item for each claim.
+
+Whatever is heavy is imported where it is needed: in a project without such a page nothing is.
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sphinx_claims._config import TABLE, Config, read_config
+
+if TYPE_CHECKING:
+    from sphinx_claims._judging.prover import Prover
+    from sphinx_claims._judging.site import SiteVerdict
+
+REST = "page"
+"""The item of what belongs to no claim; the id of a claim has a slash."""
+
+_ANNOTATION = "annotation"
+_MOST = 3
+"""Pages that pytest could have been meant for; they are told of where it finds no test at all."""
+
+
+class _Project:
+    """A table of pyproject.toml: which pages it names, and what judges them."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.files = frozenset(file.resolve() for file in config.files())
+
+    @functools.cached_property
+    def prover(self) -> "Prover":
+        """What reads and judges the pages."""
+        from sphinx_claims._judging.prover import Prover  # noqa: PLC0415 - where it is asked for
+
+        return Prover(self.config)
+
+    def close(self) -> None:
+        """End the processes."""
+        if "prover" in vars(self):
+            self.prover.close()
+
+
+_PROJECTS = pytest.StashKey[dict[Path, _Project | str]]()
+"""By folder: the project that its pages belong to, or what is wrong with its table."""
+
+_UNNAMED = pytest.StashKey[list[Path]]()
+"""The Markdown files that no table names."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin with no project."""
+    config.stash[_PROJECTS] = {}
+    config.stash[_UNNAMED] = []
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the processes of all projects."""
+    for project in config.stash[_PROJECTS].values():
+        if isinstance(project, _Project):
+            project.close()
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "_PageFile | None":
+    """Collect a page that the nearest table names, if pytest is pointed at it."""
+    if file_path.suffix != ".md":
+        return None
+    projects = parent.config.stash[_PROJECTS]
+    if file_path.parent not in projects:
+        projects[file_path.parent] = _project(file_path.parent, projects)
+    project = projects[file_path.parent]
+    if isinstance(project, _Project) and file_path.resolve() not in project.files:
+        parent.config.stash[_UNNAMED].append(file_path)
+        return None
+    page: _PageFile = _PageFile.from_parent(parent, path=file_path, project=project)
+    return page
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Annotate the red lines where GitHub listens, and tell of pages that nobody has named."""
+    if not any(map(terminalreporter.getreports, ("passed", "failed", "error", "skipped"))):
+        for file in terminalreporter.config.stash[_UNNAMED][:_MOST]:
+            hint = f"{file} is no test: name it, or its folder, in pages in {TABLE}"
+            terminalreporter.write_line(f"{hint} of pyproject.toml")
+    for report in terminalreporter.getreports("failed"):
+        for name, value in report.user_properties:
+            if name == _ANNOTATION:
+                terminalreporter.write_line(str(value))
+
+
+def _project(folder: Path, projects: dict[Path, _Project | str]) -> _Project | str:
+    try:
+        config = read_config(folder)
+        known = (project for project in projects.values() if isinstance(project, _Project))
+        same = (project for project in known if project.config.root == config.root)
+        return next(same, None) or _Project(config)
+    except (OSError, ValueError) as error:
+        return str(error)
+
+
+class _PageFile(pytest.File):
+    """A page: executed once, when the first of its items runs."""
+
+    def __init__(self, *, project: _Project | str, **options: Any) -> None:
+        super().__init__(**options)
+        self._project = project
+
+    def collect(self) -> Iterator["_ClaimItem"]:
+        """Read the page, and yield an item for each claim and one for the rest."""
+        if isinstance(self._project, str):
+            raise self.CollectError(self._project)
+        try:
+            (page,) = self._project.prover.read([self.path])
+        except ModuleNotFoundError as error:
+            cure = "install all of it, as in pip install sphinx-claims"
+            message = f"nobody judges this page: {cure}: {error}"
+            raise self.CollectError(message) from None
+        once = functools.cache(functools.partial(self._project.prover.judge, [page]))
+        for name, line in {**{claim.id: claim.line for claim in page.claims}, REST: 1}.items():
+            options = {"line": line, "judge": once, "settings": self._project.config}
+            yield _ClaimItem.from_parent(self, name=name, **options)
+
+
+class _ClaimItem(pytest.Item):
+    """One claim of a page, or what belongs to none."""
+
+    def __init__(
+        self, *, line: int, judge: Callable[[], "SiteVerdict"], settings: Config, **options: Any
+    ) -> None:
+        super().__init__(**options)
+        self._line, self._judge, self._settings = line, judge, settings
+
+    def runtest(self) -> None:
+        """Fail with the red lines, without a traceback: the page has its lines."""
+        from sphinx_claims._github import annotations  # noqa: PLC0415 - where it is asked for
+        from sphinx_claims._judging.report import red_lines  # noqa: PLC0415 - and so is this
+
+        try:
+            site = self._judge()
+        except RuntimeError as error:
+            pytest.fail(str(error), pytrace=False)
+        red = [line for line in red_lines(site) if (line.claim or REST) == self.name]
+        told = annotations(red, self._settings.root)
+        self.user_properties += [(_ANNOTATION, annotation) for annotation in told]
+        if red:
+            pytest.fail("\n".join(map(str, red)), pytrace=False)
+        if any(c.word == "skipped" for c in site.claims if c.claim.id == self.name):
+            package = self._settings.package
+            pytest.skip(f"outside the versions of {package} that it is claimed for")
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Say where the claim stands, in lines from 0."""
+        return self.path, self._line - 1, self.name

@@ -1,0 +1,129 @@
+"""Results that somebody typed where a page should show those of its code."""
+
+import ast
+import doctest
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+
+from sphinx_claims._reading.census import parsed
+
+ROLES = ("claim", "value")
+"""The roles whose content is executed."""
+
+SHOW_IT = "let a cell or {value} show it, or say why not, in {unproven}"
+"""The cure of what is stated by hand."""
+
+_END = r"[ ]*(?:[.,;:!(—–]|$)"
+_SHOWN = re.compile(
+    "|".join(
+        (
+            r"(?:True|False)\b",
+            rf"None{_END}|(?:[Yy]es|[Nn]o)$",
+            "[✓✔✗✘☑☒✅❌❎]",
+            r"(?:tensor|array)\(|Parameter containing:|torch\.Size\(",
+            r"<[A-Za-z_][\w.]*(?: .*)?>",
+            r"\w+Backward\d*\b|AccumulateGrad\b",
+            rf"(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Warning)\b{_END}",
+        )
+    )
+)
+"""What a program prints, at the start of a text."""
+
+_NUMBER = re.compile(rf"[+-]?(?:nan|inf|\d+\.\d*(?:e[+-]?\d+)?){_END}")
+_DTYPE = re.compile(r"torch\.(?:u?int\d+|b?float\d*|double|half|bool|complex\d+|strided)$")
+_ARROW = re.compile(r"(?:-+|=+)?>+|→|⇒|⟶")
+_ANNOUNCED = re.compile(
+    r"(?:[=≈]+|(?:is|now|prints?|shows?|returns?|gives?|yields?|raises?|warns?|equals?|out(?:put)?"
+    r"|results?|shape|size|dtype|value|grad(?:ient)?)\b|\w[\w\[\]()]*\.\w[\w.\[\]()]*[ ]*"
+    rf"(?:==|:|is\b|{_ARROW.pattern}))[ ]*(?:\[\d*\])?[:=]?[ ]*(?=\S)",
+    re.IGNORECASE,
+)
+_TOOL = re.compile(r"(?:noqa|type|pragma|doctest|fmt|ruff|mypy|pylint)\b")
+_NODE = re.compile(r"\b\w+Backward\d*\b|\bAccumulateGrad\b|(?<![\w.:])tensor\(\s*[-+\[\d][^()]*\)")
+_ROLE = re.compile(rf"\{{(?:{'|'.join(ROLES)})\}}`")
+_PRINTED = re.compile(r"(?<![\w.:])tensor\((?:\[.*\]|[-+]?\d[^()]*)\)")
+
+
+def by_hand(text: str) -> str:
+    """Say of a result that nobody checks it."""
+    return f"{text!r} is stated by hand and nobody checks it: {SHOW_IT}"
+
+
+def unchecked(comment: str) -> str:
+    """Say of a comment that nobody checks it."""
+    return f"nobody checks what this comment says: {comment!r}: pin it with #>, or assert it"
+
+
+def is_result(text: str) -> bool:
+    """Tell whether `text`, in a table say, is what code gives."""
+    return _SHOWN.match(plain(text)) is not None
+
+
+def plain(text: str) -> str:
+    """Return `text` as it is read, without the marks of code and emphasis."""
+    return text.strip("`*_ \n")
+
+
+def printed_tensor(text: str) -> str | None:
+    """Return the first tensor in a sentence that is written as it is printed, not as it is made."""
+    found = _PRINTED.search(text)
+    return found[0] if found else None
+
+
+def holds_roles(text: str) -> bool:
+    """Tell whether `text` holds the Markdown of an expression that has to be evaluated."""
+    return _ROLE.search(text) is not None
+
+
+def shown_result(text: str) -> str | None:
+    """Return the first node of a graph that a block names, or tensor that it shows printed."""
+    found = _NODE.search(text)
+    return found[0] if found else None
+
+
+def comments(source: str) -> Iterator[tuple[int, str]]:
+    """Yield line, from 0, and text of each comment in Python that states a result."""
+    tree = parsed(source) if "#" in source else None
+    if tree is None:
+        return
+    shown = {node.end_lineno for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT and not token.string.startswith(("#>", "#!")):
+            line, column = token.start
+            is_beside = bool(token.line[:column].strip())
+            text = token.string.strip("# ")
+            if (is_beside or line - 1 in shown) and _states(text):
+                yield line - 1, text
+
+
+def comments_in_examples(source: str) -> Iterator[tuple[int, str]]:
+    """Yield line, from 0, and text of each comment in `>>>` examples that states a result."""
+    try:
+        examples = doctest.DocTestParser().get_examples(source)
+    except ValueError:  # which those who execute them tell
+        return
+    for example in examples:
+        for line, text in comments(example.source):
+            yield example.lineno + line, text
+
+
+def _states(text: str) -> bool:
+    if _TOOL.match(text):
+        return False
+    said = _ANNOUNCED.sub("", text, count=1) if _ANNOUNCED.match(text) else text
+    return any(map(_is_stated, (text, said))) or _ARROW.match(text) is not None
+
+
+def _is_stated(text: str) -> bool:
+    patterns = (_SHOWN, _NUMBER, _DTYPE)
+    return any(pattern.match(text) for pattern in patterns) or is_literal(text)
+
+
+def is_literal(text: str) -> bool:
+    """Tell whether `text` is a value of Python, written out."""
+    try:
+        return ast.literal_eval(text.rstrip(".,;")) is not ...
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return False

@@ -1,0 +1,125 @@
+"""What a page shows of its verdict: a badge on each claim, and what was found where it is red.
+
+The verdict is complete only after all pages are read, so all this is filled in before writing.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref, start_of_file
+from sphinx.transforms.post_transforms import SphinxPostTransform
+
+from sphinx_claims._judging.anchors import anchor
+from sphinx_claims._judging.report import RedLine, red_lines
+from sphinx_claims._page import Problem
+from sphinx_claims._sphinx.build import current
+from sphinx_claims._sphinx.shown import original
+
+BADGES = {
+    "true": "✓ true",
+    "false": "✗ false",
+    "skipped": "– skipped: outside its version range",
+}
+_BADGE, _BOX = "claims_badge", "claims_box"
+
+
+def badge(path: str, identifier: str) -> nodes.inline:
+    """Make a place for the badge of a claim of the page `path`."""
+    return nodes.inline("", "", classes=["claim-badge"], **{_BADGE: (path, identifier)})
+
+
+def entry_label(path: str, identifier: str) -> str:
+    """Return the anchor of what the ledger says of a claim of the page `path`."""
+    return anchor(f"ledger-{path}-{identifier}")
+
+
+def claim_box(identifier: str) -> nodes.container:
+    """Make the box in which a claim stands; an empty `identifier` says that nobody judged it."""
+    return nodes.container(classes=["claim"], **{_BOX: identifier})
+
+
+def unjudged_claims(doctree: nodes.document) -> Iterator[Problem]:
+    """Yield a problem for each claim that is no part of its page as it was judged."""
+    for box in doctree.findall(nodes.container):
+        if box.get(_BOX) == "":
+            yield Problem(box.line or 1, "nobody judges this claim: put it on a page of Markdown")
+
+
+class ShowVerdicts(SphinxPostTransform):
+    """Fill in what the finished verdict says of a page."""
+
+    default_priority = 5  # before references are resolved
+
+    def run(self, **_options: Any) -> None:
+        """Fill the badges and boxes, and list above them what belongs to none."""
+        build, boxes = current.get(), set()
+        red = list(red_lines(build.site))
+        for element in self.document.findall(nodes.Element):
+            if _BADGE in element:
+                verdict = build.verdict(*element[_BADGE])
+                element["classes"].append(f"claim-{verdict}")
+                element.append(self._to_ledger(BADGES[verdict], element))
+            elif _BOX in element:
+                path, identifier = _claim_in(element)
+                boxes.add((path, identifier))
+                element["classes"].append(f"claim-{build.verdict(path, identifier)}")
+                _add_original(element)
+                _add_list(
+                    element, [line for line in red if (line.path, line.claim) == (path, identifier)]
+                )
+        others = [line for line in red if (line.path, line.claim) not in boxes]
+        for path, page in self._pages().items():
+            _add_above(page, [line for line in others if line.path == path])
+
+    def _pages(self) -> dict[str, nodes.Element]:
+        """Map each page in this document to its part: a single file or a book holds them all."""
+        paths = current.get().paths
+        parts: dict[str, nodes.Element] = {paths[self.env.docname]: self.document}
+        for part in self.document.findall(start_of_file):
+            parts[paths[part["docname"]]] = part
+        return parts
+
+    def _to_ledger(self, text: str, badge: nodes.Element) -> nodes.Node:
+        """Let a badge on a page lead to the ledger, if there is one; those there lead back."""
+        label = entry_label(*badge[_BADGE])
+        ledger, _ = self.env.domains.standard_domain.anonlabels.get(label, (None, None))
+        if ledger is None or isinstance(badge.parent, (nodes.reference, pending_xref)):
+            return nodes.Text(text)
+        place = self.app.builder.get_relative_uri(self.env.docname, ledger)
+        return nodes.reference("", text, refuri=f"{place}#{label}", internal=True)
+
+
+def _claim_in(box: nodes.Element) -> tuple[str, str]:
+    """Return the page and the id of the claim that stands in a box: those of its badge."""
+    places = (node[_BADGE] for node in box.findall(nodes.inline) if _BADGE in node)
+    path, identifier = next(places)
+    return path, identifier
+
+
+def _add_above(page: nodes.Element, red: Sequence[RedLine]) -> None:
+    """Put an admonition under the title of a page."""
+    if red:
+        title = nodes.title("", "This page is not true")
+        above = nodes.admonition("", title, classes=["error"])
+        _add_list(above, red)
+        section = next(iter(page.findall(nodes.section)), None)
+        place = (page, 0) if section is None else (section, 1)
+        place[0].insert(place[1], above)
+
+
+def _add_original(box: nodes.Element) -> None:
+    """Say under a translated sentence what was judged."""
+    judged = original(box)
+    if judged is not None:
+        box += nodes.paragraph("", f"judged: {judged}", classes=["claim-original"])
+
+
+def _add_list(element: nodes.Element, red: Iterable[RedLine]) -> None:
+    items = [nodes.list_item("", _paragraph(line)) for line in red]
+    if items:
+        element += nodes.bullet_list("", *items, classes=["claim-problems"])
+
+
+def _paragraph(line: RedLine) -> nodes.paragraph:
+    return nodes.paragraph("", f"line {line.line}: {line.found}")

@@ -1,0 +1,79 @@
+"""The tables of the ledger: its pages, the runs on other versions, what a claim was elsewhere."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from docutils import nodes
+
+from sphinx_claims._judging.matrix import CHANGED, WORDS
+
+OURS = "claims_made"
+"""Marks a table that the prover made: its numbers are no one's claims."""
+
+Row = Sequence[str | nodes.Node]
+
+_HEAD = ("run on", "Python", "tests", "claims")
+_PAGES = ("page", "claims", "checks")
+_MUTANTS = ("mutants",)
+_PHRASES = {CHANGED: "not run since it changed"}
+
+
+def versions_table(ledger: Mapping[str, Any]) -> Iterator[nodes.table]:
+    """Yield a table of this build and the runs on other versions, if there are any."""
+    runs = ledger["versions"]
+    if runs:
+        claims = Counter(claim["verdict"] for claim in ledger["claims"])
+        problems = len(ledger["problems"]) + sum(len(c["problems"]) for c in ledger["claims"])
+        here = {**ledger, "date": "this build", "tests": {}, "claims": claims, "problems": problems}
+        package = ledger["package"]
+        rows = [(run[package], *_row(run)) for run in (here, *runs)]
+        yield _table([(package, *_HEAD), *rows], "claims-versions")
+
+
+def pages_table(rows: Iterable[Row], ledger: Mapping[str, Any]) -> nodes.table:
+    """Make a table of pages, each a link and its `counts`."""
+    head = (*_PAGES, *(() if ledger["mutants"] is None else _MUTANTS))
+    return _table([head, *rows], "claims-pages")
+
+
+def counts(claims: Sequence[Mapping[str, Any]], ledger: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what the claims of a page come to."""
+    yield str(len(claims))
+    yield str(sum(len(claim["evidence"]) for claim in claims))
+    if ledger["mutants"] is not None:
+        yield str(sum(claim["mutants"]["killed"] for claim in claims if claim["mutants"]))
+
+
+def elsewhere(claim: Mapping[str, Any], package: str | None) -> Iterator[str]:
+    """Yield where a claim says that it holds, and where it was found to be otherwise."""
+    for bound in ("since", "until"):
+        if claim[bound] is not None:
+            yield f"{bound} {package} {claim[bound]}"
+    for word in WORDS:
+        versions = [version for version, found in claim["versions"].items() if found == word]
+        if versions and word != claim["verdict"]:
+            yield f"{_PHRASES.get(word, word)} on {package} {', '.join(versions)}"
+
+
+def _row(run: Mapping[str, Any]) -> Sequence[str]:
+    red = {"false lines": run["problems"]}
+    facts = (str(run[key]) for key in ("date", "python"))
+    return (*facts, _counts(run["tests"]), _counts({**run["claims"], **red}))
+
+
+def _counts(numbers: Mapping[str, int]) -> str:
+    return ", ".join(f"{n} {_PHRASES.get(word, word)}" for word, n in numbers.items() if n)
+
+
+def _table(rows: Sequence[Row], kind: str) -> nodes.table:
+    head, *body = (nodes.row("", *map(_entry, row)) for row in rows)
+    columns = [nodes.colspec(colwidth=1) for _ in rows[0]]
+    parts = (*columns, nodes.thead("", head), nodes.tbody("", *body))
+    group = nodes.tgroup("", *parts, cols=len(columns))
+    return nodes.table("", group, classes=[kind], **{OURS: True})
+
+
+def _entry(shown: str | nodes.Node) -> nodes.entry:
+    text = nodes.Text(shown) if isinstance(shown, str) else shown
+    return nodes.entry("", nodes.paragraph("", "", text))

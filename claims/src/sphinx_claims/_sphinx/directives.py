@@ -1,0 +1,100 @@
+"""The directives and roles of a page, as Sphinx renders them once the page is judged."""
+
+from docutils import nodes
+from markdown_it.token import Token
+from markdown_it.tree import SyntaxTreeNode
+from sphinx.addnodes import index
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective, SphinxRole
+
+from sphinx_claims._executing.cell import unpinned
+from sphinx_claims._judging.anchors import claim_anchor
+from sphinx_claims._page import Claim
+from sphinx_claims._reading.claim_box import sentence_of
+from sphinx_claims._sphinx.badges import badge, claim_box
+from sphinx_claims._sphinx.build import current
+from sphinx_claims._sphinx.ledger_page import LedgerDirective, TotalDirective
+from sphinx_claims._sphinx.pending import CLAIM, ESCAPE, take_pending
+from sphinx_claims._sphinx.shown import note_sentence
+from sphinx_claims._sphinx.unproven import UnprovenDirective
+
+
+def add_directives(app: Sphinx) -> None:
+    """Add the directives and roles of a page, and `{code-cell}` inside containers."""
+    app.add_directive("claim", ClaimDirective)
+    app.add_directive("code-cell", NestedCell, override=True)
+    app.add_directive("claims-ledger", LedgerDirective)
+    app.add_directive("claims-total", TotalDirective)
+    app.add_directive(ESCAPE, UnprovenDirective)
+    app.add_role("claim", InlineRole())
+    app.add_role("value", InlineRole())
+
+
+class ClaimDirective(SphinxDirective):
+    """A named sentence that the ledger links to."""
+
+    required_arguments = 1
+    has_content = True
+    option_spec = {"since": str, "sources": str, "until": str}  # noqa: RUF012 - docutils declares it so
+
+    def run(self) -> list[nodes.Node]:
+        """Render the sentence, with its verdict and id under it."""
+        identifier = self.arguments[0]
+        claim = take_pending(self.env, CLAIM, identifier)
+        judged = identifier if claim is not None else ""
+        label = claim_anchor(identifier)
+        box = claim_box(judged)
+        box["ids"].append(label)
+        self.set_source_info(box)
+        self.state.nested_parse(self.content, self.content_offset, box)
+        is_as_judged = claim is None or self._is_shown_as_judged(claim)
+        note_sentence(box, is_as_judged=is_as_judged)
+        mark = badge(current.get().paths[self.env.docname], judged)
+        link = nodes.reference("", identifier, refid=label)
+        box += nodes.paragraph("", "", mark, nodes.Text(" "), link, classes=["claim-id"])
+        self.env.domains.standard_domain.anonlabels[label] = self.env.docname, label
+        # A search for the id finds the claim before the pages that have the id's words.
+        found_by_id = index(entries=[("single", identifier, label, "main", None)])
+        return [found_by_id, box]
+
+    def _is_shown_as_judged(self, claim: Claim) -> bool:
+        body = "\n".join(self.content)
+        is_filled_in = "substitution" in self.config.myst_enable_extensions and "{{" in body
+        return sentence_of(body) == claim.statement and not is_filled_in
+
+
+class NestedCell(SphinxDirective):
+    """A cell inside a list, a tab or a dropdown, rendered as MyST-NB renders those outside."""
+
+    optional_arguments = 1
+    has_content = True
+    option_spec = {"raises": str, "warns": str, "tags": str}  # noqa: RUF012 - docutils declares it so
+
+    def run(self) -> list[nodes.Node]:
+        """Render the executed cell; one that was not executed is left for the census to find."""
+        source = unpinned("\n".join(self.content))
+        index = take_pending(self.env, self.name, source)
+        if index is None:
+            block = nodes.literal_block(source, source, language="python")
+            self.set_source_info(block)
+            return [block]
+        renderer = self.state.document["nb_renderer"].renderer
+        metadata = renderer.nb_client.notebook.cells[index].metadata
+        token = Token("nb_cell_code", "code", 0, content=source, map=[self.lineno, self.lineno])
+        token.meta = {"index": index, "metadata": metadata}
+        holder = nodes.container()
+        with renderer.current_node_context(holder):
+            renderer.render_nb_cell_code(SyntaxTreeNode([token]).children[0])
+        return list(holder.children)
+
+
+class InlineRole(SphinxRole):
+    """A checked expression, shown as code, or a value, put in its place."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        """Render the expression or its value; one not executed is left for the census to find."""
+        record = take_pending(self.env, self.name, self.text)
+        if self.name == "value" and record is not None and record.value is not None:
+            return [nodes.inline(self.rawtext, record.value, classes=["value"])], []
+        executed = "executed" if record is not None else "unexecuted"
+        return [nodes.literal(self.rawtext, self.text, classes=[self.name, executed])], []

@@ -1,0 +1,124 @@
+"""The census: what a built page shows as Python must be what was executed."""
+
+import doctest
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from docutils import nodes
+
+from sphinx_claims._judging.site import SiteVerdict
+from sphinx_claims._page import Doctest, Problem
+from sphinx_claims._reading.census import has_examples, unexecuted
+from sphinx_claims._reading.html import html_problems
+from sphinx_claims._reading.languages import language_of_file
+from sphinx_claims._reading.stated import ROLES, by_hand, shown_result
+from sphinx_claims._reading.tables import Entry, results
+from sphinx_claims._sphinx.columns import OURS
+from sphinx_claims._sphinx.unproven import is_unproven
+
+Example = tuple[str, str]
+
+_ROLES = frozenset(ROLES)
+_SHOWN = (nodes.doctest_block, nodes.literal_block, nodes.raw)
+
+
+def executed_examples(site: SiteVerdict) -> frozenset[Example]:
+    """Return source and output of every `>>>` example that was executed."""
+    return frozenset(
+        example
+        for page in site.pages
+        for step in page.page.steps[: len(page.records)]
+        if isinstance(step, Doctest)
+        for example in _examples(step.source)
+    )
+
+
+def census(doctree: nodes.document, executed: frozenset[Example]) -> Iterator[Problem]:
+    """Yield a problem for each snippet of `doctree` that shows Python and was not executed."""
+    yield from _shown(doctree, executed)
+    for role in doctree.findall(nodes.literal):
+        if "unexecuted" in role["classes"]:
+            yield Problem(_line(role), f"nobody evaluates `{role.astext()}`")
+    for cell in doctree.findall(nodes.container):
+        if cell.get("nb_element") == "cell_code" and not cell["cell_metadata"].get("judged"):
+            yield Problem(_line(cell), "nobody executes this cell", cell.astext().strip())
+
+
+def _shown(doctree: nodes.document, executed: frozenset[Example]) -> Iterator[Problem]:
+    """Yield a problem for each block, table and HTML that is not what it seems."""
+    for table in doctree.findall(nodes.table):
+        if not (_is_cell(table) or is_unproven(table) or table.get(OURS)):
+            yield from results(*_read_table(table))
+    for node in doctree.findall(nodes.Element):
+        if not isinstance(node, _SHOWN) or _is_cell(node) or is_unproven(node):
+            continue
+        line, text = _line(node), node.astext().strip()
+        if isinstance(node, nodes.raw):
+            yield from html_problems(text, line)
+        elif reason := _wrong(node, executed):
+            yield Problem(line, reason, snippet=text)
+
+
+def _read_table(table: nodes.table) -> tuple[list[str], list[list[Entry]]]:
+    """Return the heads of a table and the entries of its other rows."""
+    heads: list[str] = []
+    rows = []
+    for row in table.findall(nodes.row):
+        entries = [_entry(node) for node in row.children if isinstance(node, nodes.entry)]
+        if isinstance(row.parent, nodes.thead):
+            heads = [entry.text for entry in entries]
+        else:
+            rows.append(entries)
+    return heads, rows
+
+
+def _entry(node: nodes.entry) -> Entry:
+    text = node.astext().strip()
+    is_code = any(literal.astext() == text for literal in node.findall(nodes.literal))
+    return Entry(
+        text=f"`{text}`" if is_code else text,
+        line=_line(node),
+        is_executed=any(_ROLES & {*child["classes"]} for child in node.findall(nodes.Element)),
+    )
+
+
+def _wrong(block: nodes.Element, executed: frozenset[Example]) -> str | None:
+    text = block.astext()
+    if has_examples(text):
+        if _examples(text) <= executed:
+            return None
+        if shown := re.search(r"docstring of (\S+)", block.source or ""):
+            cure = "name its module under docstrings in [tool.claims]"
+            return f"nobody executes the examples of {shown[1]}: {cure}"
+    node = shown_result(text)
+    reason = unexecuted(text, _language(block)) if text.strip() else None
+    return reason or (by_hand(node) if node else None)
+
+
+def _language(block: nodes.Element) -> str:
+    """Return the language of a block, by its words or by the file that it shows."""
+    named = [block.get("language", ""), *(name for name in block["classes"] if name != "code")]
+    return next(filter(None, named), language_of_file(Path(block.get("source", ""))))
+
+
+def _examples(text: str) -> frozenset[Example]:
+    try:
+        examples = doctest.DocTestParser().get_examples(text)
+    except ValueError:
+        return frozenset({(text, "")})
+    return frozenset((example.source.strip(), example.want.strip()) for example in examples)
+
+
+def _is_cell(node: nodes.Element) -> bool:
+    while node.parent is not None:
+        node = node.parent
+        if str(node.get("nb_element", "")).startswith("cell_code"):
+            return True
+    return False
+
+
+def _line(node: nodes.Node) -> int:
+    while node.line is None and node.parent is not None:
+        node = node.parent
+    return node.line or 1

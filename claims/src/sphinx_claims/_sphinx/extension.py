@@ -1,0 +1,165 @@
+"""The Sphinx extension: each page is judged before it is read; MyST-NB renders the records."""
+
+import dataclasses
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode
+from sphinx.application import Sphinx
+from sphinx.config import Config as SphinxConfig
+from sphinx.environment import BuildEnvironment
+from sphinx.errors import ConfigError
+from sphinx.util import logging
+
+from sphinx_claims._config import find_pages, read_config
+from sphinx_claims._github import annotations
+from sphinx_claims._judging.report import excluded_line, page_line, red_lines, summary
+from sphinx_claims._judging.site import page_name
+from sphinx_claims._page import Problem
+from sphinx_claims._reading.read import MYST_EXTENSIONS
+from sphinx_claims._sphinx.badges import ShowVerdicts, unjudged_claims
+from sphinx_claims._sphinx.build import Build, current
+from sphinx_claims._sphinx.directives import add_directives
+from sphinx_claims._sphinx.doctree import census, executed_examples
+from sphinx_claims._sphinx.judging import Judging
+from sphinx_claims._sphinx.ledger_page import unlisted
+from sphinx_claims._sphinx.links import dead_links
+from sphinx_claims._sphinx.notebook import executed_notebook
+from sphinx_claims._sphinx.order import shows_others
+from sphinx_claims._sphinx.pending import note_pending
+from sphinx_claims._sphinx.publish import publish_ledger
+from sphinx_claims._sphinx.shown import changed_claims
+
+_log = logging.getLogger(__name__)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Set up MyST-NB as the renderer of what this extension has executed."""
+    _collect_rarely(app)
+    app.setup_extension("myst_nb")
+    add_directives(app)
+    app.add_post_transform(ShowVerdicts)
+    app.connect("config-inited", _configure)
+    app.connect("env-get-outdated", _every_page)
+    app.connect("env-before-read-docs", _judge)
+    app.connect("source-read", _wait)
+    app.connect("env-updated", _tell_pages)
+    app.connect("env-check-consistency", _complete)
+    app.connect("build-finished", _stop)
+    app.connect("build-finished", _tell)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _collect_rarely(app: Sphinx) -> None:
+    """Let Python look for cycles rarely until the build ends: it would be a fifth of its time."""
+    usual = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(200_000, 10, 100)
+
+    def collect_as_usual(*_: object) -> None:
+        gc.set_threshold(*usual)
+        gc.unfreeze()
+
+    app.connect("build-finished", collect_as_usual)
+
+
+def read_notebook(text: str) -> NotebookNode:
+    """Hand MyST-NB the page that it is reading, executed."""
+    build = current.get()
+    verdict = build.page(build.env.docname)
+    notebook = executed_notebook(text, verdict, vars(build.env)["myst_config"])
+    note_pending(build.env, verdict, notebook)
+    return notebook
+
+
+def _configure(_app: Sphinx, config: SphinxConfig) -> None:
+    config.nb_execution_mode = "off"
+    config.nb_custom_formats = {".md": [f"{__name__}.read_notebook", {}, False]}
+    config.myst_enable_extensions = {*config.myst_enable_extensions, *MYST_EXTENSIONS}
+
+
+def _every_page(_app: Sphinx, env: BuildEnvironment, *_changes: set[str]) -> set[str]:
+    """No verdict is older than the build: every page is read again, whatever has changed."""
+    return set(env.found_docs)
+
+
+def _judge(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> None:
+    try:
+        config = read_config(Path(app.confdir))
+        files = {docname: Path(env.doc2path(docname)) for docname in sorted(env.found_docs)}
+        pages = [file for file in files.values() if file.suffix == ".md"]
+        judged = {file.resolve(): None for file in (*pages, *config.files())}
+        others = find_pages([Path(app.srcdir), *config.beside()])
+        beside = [file for file in others if file.resolve() not in judged]
+        judging = Judging(config, list(judged))
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ConfigError(str(error)) from error
+    excluded = tuple(page_name(file, config.root) for file in beside)
+    paths = {docname: page_name(file, config.root) for docname, file in files.items()}
+    build = Build(env=env, config=config, judging=judging, paths=paths, excluded=excluded)
+    current.set(build)
+
+    def waits(docname: str) -> tuple[bool, bool]:
+        text = files[docname].read_text(encoding="utf-8", errors="replace")
+        return shows_others(text), not judging.is_judged(paths[docname])
+
+    docnames.sort(key=waits)  # those last that have to wait for others
+    if app.parallel > 1:  # those that read then are processes, in which nothing is judged
+        judging.site()
+
+
+def _wait(_app: Sphinx, _docname: str, source: list[str]) -> None:
+    if shows_others(source[0]):
+        current.get().judging.site()
+
+
+def _tell_pages(_app: Sphinx, _env: BuildEnvironment) -> None:
+    for page in current.get().site.pages:
+        _log.info(page_line(page))
+
+
+def _complete(app: Sphinx, env: BuildEnvironment) -> None:
+    """Add to the verdict, before any page is written, what only the pages as read show."""
+    build = current.get()
+    found = (*_found_on_pages(build, env), *unlisted(build.site, env))
+    build = dataclasses.replace(build, found=found)
+    current.set(build)
+    publish_ledger(app.builder, build.site, build.config)
+
+
+def _found_on_pages(build: Build, env: BuildEnvironment) -> Iterator[tuple[str, Problem]]:
+    executed = executed_examples(build.site)
+    told = {(path, problem.snippet) for path, problem in build.site.problems if problem.snippet}
+    for docname, path in build.paths.items():
+        doctree = env.get_doctree(docname)
+        for problem in census(doctree, executed):
+            if (path, problem.snippet) not in told:
+                yield path, problem
+        changed = (*unjudged_claims(doctree), *changed_claims(doctree))
+        for problem in (*changed, *dead_links(doctree, env)):
+            yield path, problem
+
+
+def _stop(_app: Sphinx, error: Exception | None) -> None:
+    build = current.get(None)
+    if error is not None and build is not None:
+        build.judging.stop()
+
+
+def _tell(app: Sphinx, error: Exception | None) -> None:
+    """Tell what is not true at the very end, where it is read."""
+    if error is not None:
+        return
+    build = current.get()
+    told = (summary(build.site, build.judging.seconds), excluded_line(build.site))
+    for text in filter(None, told):
+        _log.info(text)
+    red = list(red_lines(build.site))
+    for line in red:
+        place = f"{line.path}:{line.line}"
+        _log.error(line.text, location=place, type=None)  # any type could be suppressed
+        app.statuscode = 1
+    for annotation in annotations(red, build.config.root):
+        print(annotation)

@@ -1,0 +1,133 @@
+"""The ledger as pages: what the claims come to, and each of them with what is known of it."""
+
+import itertools
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatch
+from typing import Any
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+from sphinx.environment import BuildEnvironment
+from sphinx.util.docutils import SphinxDirective
+
+from sphinx_claims._judging.anchors import anchor, claim_anchor
+from sphinx_claims._judging.remembered import mutants_killed
+from sphinx_claims._judging.site import SiteVerdict
+from sphinx_claims._page import Problem
+from sphinx_claims._sphinx.badges import badge, entry_label
+from sphinx_claims._sphinx.build import current
+from sphinx_claims._sphinx.columns import Row, counts, elsewhere, pages_table, versions_table
+from sphinx_claims._sphinx.unproven import escapes_list
+
+Ledger = Mapping[str, Any]
+Pages = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+class TotalDirective(SphinxDirective):
+    """What the claims of the site come to, page by page; other pages list them."""
+
+    def run(self) -> list[nodes.Node]:
+        """Count the claims, here and on other versions, and lead to each page's entries."""
+        ledger = current.get().ledger
+        rows: Iterator[Row] = (
+            [_link(_page_label(path), path, self.env.docname), *counts(of_page, ledger)]
+            for path, of_page in _by_page(ledger).items()
+        )
+        return [*_head(ledger), pages_table(rows, ledger), *escapes_list(ledger["escapes"])]
+
+
+class LedgerDirective(SphinxDirective):
+    """The claims of the pages that its lines name, in their order; of all pages without a line."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        """List the claims page by page, each with its verdict, its evidence and its sources."""
+        ledger = current.get().ledger
+        pages = _by_page(ledger)
+        if not self.content:
+            entries = self._entries(pages, ledger)
+            return [*_head(ledger), *entries, *escapes_list(ledger["escapes"])]
+        named = dict.fromkeys(path for name in self.content for path in self._matching(name, pages))
+        return [*self._entries({path: pages[path] for path in named}, ledger)]
+
+    def _matching(self, name: str, pages: Pages) -> list[str]:
+        """Find the pages that a line means, which may hold `*` as file names do."""
+        found = [path for path in pages if fnmatch(path, name.strip())]
+        if name.strip() and not found:
+            raise self.error(f"a line of claims-ledger must name a page with claims, not {name!r}")
+        return found
+
+    def _entries(self, pages: Pages, ledger: Ledger) -> Iterator[nodes.Node]:
+        for path, claims in pages.items():
+            yield nodes.rubric("", path, ids=[self._anchor(_page_label(path))])
+            entries = [self._entry(claim, ledger) for claim in claims]
+            yield nodes.definition_list("", *entries, classes=["claims"])
+
+    def _entry(self, claim: Mapping[str, Any], ledger: Ledger) -> nodes.definition_list_item:
+        sentence, messages = self.parse_inline(claim["statement"], lineno=self.lineno)
+        count = len(claim["evidence"])
+        facts = [f"{count} check" + "s" * (count != 1)]
+        facts += [] if ledger["mutants"] is None else [mutants_killed(claim["mutants"])]
+        facts += elsewhere(claim, ledger["package"])
+        facts += [_titled(source, ledger["documents"]) for source in claim["sources"]]
+        mark = nodes.inline(
+            "", "", badge(claim["page"], claim["id"]), nodes.Text(f" {claim['id']}")
+        )
+        link = _link(claim_anchor(claim["id"]), mark, self.env.docname)
+        label = self._anchor(entry_label(claim["page"], claim["id"]))
+        return nodes.definition_list_item(
+            "",
+            nodes.term("", "", link, ids=[label]),
+            nodes.definition(
+                "",
+                nodes.paragraph("", "", *sentence, *messages),
+                nodes.paragraph("", " · ".join(facts), classes=["claim-sources"]),
+            ),
+        )
+
+    def _anchor(self, label: str) -> str:
+        self.env.domains.standard_domain.anonlabels[label] = self.env.docname, label
+        return label
+
+
+def unlisted(site: SiteVerdict, env: BuildEnvironment) -> Iterator[tuple[str, Problem]]:
+    """Yield each claim that has no entry, with its page, where a ledger lists others."""
+    known = env.domains.standard_domain.anonlabels
+    without = [c for c in site.claims if entry_label(c.path, c.claim.id) not in known]
+    for claim in without if len(without) < len(site.claims) else ():
+        message = f"no ledger lists claim {claim.claim.id}: name {claim.path} in a claims-ledger"
+        yield claim.path, Problem(claim.claim.line, message)
+
+
+def _head(ledger: Ledger) -> Iterator[nodes.Node]:
+    """Yield how many claims there are, and what they were on other versions."""
+    checks = sum(len(claim["evidence"]) for claim in ledger["claims"])
+    total = f"{len(ledger['claims'])} claims, {checks} checks"
+    if package := ledger["package"]:
+        total += f", {package} {ledger[package]}"
+    if ledger["mutants"] is not None:
+        total += f", {mutants_killed(ledger['mutants'])}"
+    yield nodes.paragraph("", total, classes=["claims-total"])
+    yield from versions_table(ledger)
+
+
+def _by_page(ledger: Ledger) -> Pages:
+    pages = itertools.groupby(ledger["claims"], key=operator.itemgetter("page"))
+    return {path: [*of_page] for path, of_page in pages}
+
+
+def _page_label(path: str) -> str:
+    return anchor(f"ledger-{path}")
+
+
+def _link(label: str, text: str | nodes.Node, docname: str) -> nodes.Element:
+    shown = nodes.inline("", text) if isinstance(text, str) else text
+    about = {"refdomain": "std", "reftype": "ref", "refexplicit": True}
+    return pending_xref("", shown, refdoc=docname, reftarget=label, **about)
+
+
+def _titled(source: str, documents: Mapping[str, str]) -> str:
+    key, _, lines = source.partition(" ")
+    return f"{documents.get(key, key)} {lines}".strip()

@@ -1,0 +1,97 @@
+"""Page and records -> the executed notebook that MyST-NB renders."""
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from myst_nb.core.read import read_myst_markdown_notebook
+from myst_parser.config.main import MdParserConfig
+from nbformat import NotebookNode, from_dict, v4
+
+from sphinx_claims._executing.cell import unpinned
+from sphinx_claims._judging.verdict import PageVerdict
+from sphinx_claims._page import Cell
+from sphinx_claims._reading.include import ENDLESS
+from sphinx_claims._reading.read import TOO_DEEP
+from sphinx_claims._record import Record
+
+NESTED = "remove-cell"
+"""The tag by which MyST-NB passes over a cell: the directive inside its container renders it."""
+
+
+def executed_notebook(text: str, verdict: PageVerdict, config: MdParserConfig) -> NotebookNode:
+    """Read the page `text` as a notebook whose cells hold the outputs of their execution.
+
+    MyST-NB finds cells at the top level only; the others follow as cells tagged `NESTED`.
+    """
+    notebook = _read(text, verdict, config)
+    waiting = _executed_cells(verdict)
+    for index, fence in enumerate(notebook.metadata.source_map):
+        if fence in waiting and notebook.cells[index].cell_type == "code":
+            notebook.cells[index] = _code_cell(*waiting.pop(fence))
+    for fence, executed in waiting.items():
+        notebook.cells.append(_code_cell(*executed, NESTED))
+        notebook.metadata.source_map.append(fence)
+    notebook.metadata.source_map = list(_exact(notebook, text.splitlines()))
+    notebook.metadata.language_info = {"name": "python", "pygments_lexer": "python"}
+    return notebook
+
+
+def _read(text: str, verdict: PageVerdict, config: MdParserConfig) -> NotebookNode:
+    """Read `text`; what would end the build with an error of MyST-NB is told as a problem."""
+    nothing: NotebookNode = v4.new_notebook(metadata={"source_map": []})
+    told = " ".join(problem.message for problem in verdict.problems)
+    if not text.strip() or ENDLESS in told or TOO_DEEP in told:
+        return nothing
+    try:
+        notebook: NotebookNode = read_myst_markdown_notebook(text, config, add_source_map=True)
+    except Exception:
+        if not told:
+            raise
+        return nothing
+    notebook.metadata = from_dict(json.loads(json.dumps(notebook.metadata, default=str)))
+    return notebook  # in which YAML's dates are text
+
+
+def nested_cells(notebook: NotebookNode) -> Iterator[tuple[int, str]]:
+    """Yield index and source of each cell that a directive has to render."""
+    for index, cell in enumerate(notebook.cells):
+        if NESTED in cell.metadata.get("tags", []):
+            yield index, cell.source
+
+
+def _exact(notebook: NotebookNode, lines: Sequence[str]) -> Iterator[int]:
+    """Yield the line before each cell, such that the lines that MyST-NB counts up to are right.
+
+    It strips blank lines from Markdown without counting them, and adds one too many.
+    """
+    for cell, start in zip(notebook.cells, notebook.metadata.source_map, strict=True):
+        text = itertools.dropwhile(lambda index: not lines[index].strip(), itertools.count(start))
+        yield next(text) - 1 if cell.cell_type == "markdown" else start
+
+
+def _executed_cells(verdict: PageVerdict) -> dict[int, tuple[Cell, Record]]:
+    return {
+        step.fence: (step, record) for step, record in verdict.executed if isinstance(step, Cell)
+    }
+
+
+def _code_cell(cell: Cell, record: Record, *tags: str) -> NotebookNode:
+    """Make a cell; `v4.new_code_cell` would check each against a schema, for a while."""
+    code: NotebookNode = from_dict(
+        {
+            "cell_type": "code",
+            "execution_count": None,
+            "id": f"line-{cell.fence}",
+            "metadata": {"judged": True, "tags": [*cell.tags, *tags]},
+            "outputs": [_output(output) for output in record.outputs],
+            "source": unpinned(cell.source),
+        }
+    )
+    return code
+
+
+def _output(output: dict[str, Any]) -> dict[str, Any]:
+    extra = {"execution_count": None} if output["output_type"] == "execute_result" else {}
+    return {**output, **extra}

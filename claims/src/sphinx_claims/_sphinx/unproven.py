@@ -1,0 +1,55 @@
+"""What a page shows unproven, as Sphinx renders it: with the reason, and counted in the ledger."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from sphinx_claims._sphinx.pending import ESCAPE, take_pending
+
+_HIGHLIGHTED = frozenset("python python3 py pycon ipython ipython3 bash console".split())
+_EXCUSED = "claims_excused"
+
+
+class UnprovenDirective(SphinxDirective):
+    """A block of code in the language of its argument, or whatever its Markdown holds."""
+
+    optional_arguments = 1
+    final_argument_whitespace = True
+    has_content = True
+    option_spec = {"because": str}  # noqa: RUF012 - docutils declares it so
+
+    def run(self) -> list[nodes.Node]:
+        """Render the content and the reason; what the reader has not seen stays in the census."""
+        because = " ".join(self.options.get("because", "").split())
+        is_excused = take_pending(self.env, ESCAPE, because) is not None
+        box = nodes.container(classes=["unproven"])
+        box[_EXCUSED] = is_excused
+        if self.arguments:
+            text = "\n".join(self.content)
+            language = self.arguments[0] if self.arguments[0] in _HIGHLIGHTED else "text"
+            box += nodes.literal_block(text, text, language=language, force=True)
+            self.set_source_info(box[0])
+        else:
+            self.state.nested_parse(self.content, self.content_offset, box)
+        box += nodes.paragraph("", f"not proven: {because}", classes=["unproven-because"])
+        return [box]
+
+
+def is_unproven(node: nodes.Node) -> bool:
+    """Tell whether `node` stands in an escape that its page has."""
+    while node.parent is not None:
+        node = node.parent
+        if isinstance(node, nodes.container) and node.get(_EXCUSED):
+            return True
+    return False
+
+
+def escapes_list(escapes: Sequence[Mapping[str, Any]]) -> Iterator[nodes.Node]:
+    """Yield how much the ledger's pages show unproven, and why."""
+    if escapes:
+        places = (f"{escape['page']}:{escape['line']}: {escape['because']}" for escape in escapes)
+        items = (nodes.list_item("", nodes.paragraph("", place)) for place in places)
+        yield nodes.rubric("", f"Shown and not proven: {len(escapes)}")
+        yield nodes.bullet_list("", *items, classes=["claims-escapes"])

@@ -1,0 +1,64 @@
+"""The verdict without a site, printed page by page."""
+
+import dataclasses
+import os
+import re
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from sphinx_claims._config import Config, find_pages, read_config
+from sphinx_claims._github import annotations
+from sphinx_claims._judging.ledger import ledger_json
+from sphinx_claims._judging.report import excluded_line, page_line, red_lines, summary
+from sphinx_claims._judging.site import SiteVerdict, page_name, prove
+from sphinx_claims._judging.verdict import PageVerdict
+
+_COLOURS = {"true": 32, "false": 31}
+
+
+def verify(paths: Sequence[Path], json: Path | None) -> bool:
+    """Judge `paths`, or what pyproject.toml names; print the verdict; say if everything is true."""
+    start = time.monotonic()
+    if json is not None:
+        json.write_text("")  # whatever happens now, no older verdict is left
+    config, files = asked(paths)
+    site = prove(config, files, report=tell_page)
+    tell_red(site, config)
+    if json is not None:
+        json.write_text(ledger_json(site, config), encoding="utf-8")
+    if not paths:
+        beside = tuple(page_name(file, config.root) for file in config.beside())
+        site = dataclasses.replace(site, excluded=beside)
+    if told := excluded_line(site):
+        print(told)
+    print(summary(site, time.monotonic() - start))
+    return not site.problems
+
+
+def asked(paths: Sequence[Path]) -> tuple[Config, list[Path]]:
+    """Return what is judged: `paths` without any docstring, or what pyproject.toml names."""
+    config = read_config(Path())
+    if paths:
+        return dataclasses.replace(config, docstrings=(), versions=None), find_pages(paths)
+    files = config.files()
+    if not files:
+        message = "there are no pages: name some, or set pages in [tool.claims]"
+        raise ValueError(message)
+    return config, files
+
+
+def tell_page(verdict: PageVerdict) -> None:
+    """Print the line of a page, its first word in colour on a terminal."""
+    line = page_line(verdict)
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+        line = re.sub(r"^\w+", lambda word: f"\x1b[{_COLOURS[word[0]]}m{word[0]}\x1b[0m", line)
+    print(line, flush=True)
+
+
+def tell_red(site: SiteVerdict, config: Config) -> None:
+    """Print every line that is not true, for GitHub as well where it listens."""
+    red = list(red_lines(site))
+    for line in (*red, *annotations(red, config.root)):
+        print(line)

@@ -1,0 +1,44 @@
+"""Versions of the package that pages are about, and the range of them in which a claim holds."""
+
+import dataclasses
+
+from packaging.version import InvalidVersion, Version
+
+from sphinx_claims._page import Claim
+
+
+@dataclasses.dataclass(frozen=True)
+class Release:
+    """The version of the package that `[tool.claims]` names, as the pages import it."""
+
+    package: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.version}"
+
+
+def is_version(text: str) -> bool:
+    """Say whether `text` can be compared as a version."""
+    try:
+        return Version(text).local is None
+    except InvalidVersion:
+        return False
+
+
+def is_before(since: str, until: str) -> bool:
+    """Say whether some version is not before `since` and before `until`."""
+    return Version(since) < Version(until)
+
+
+def broken_bound(claim: Claim, version: str | None) -> str | None:
+    """Name the option of `claim` that `version` lies outside of, None where it lies inside of both.
+
+    A claim holds on the version of `since` and no longer on that of `until`, so that what follows
+    it begins where it ends. A pre-release comes before its release.
+    """
+    if version is not None and claim.since is not None and Version(version) < Version(claim.since):
+        return "since"
+    if version is not None and claim.until is not None and Version(version) >= Version(claim.until):
+        return "until"
+    return None

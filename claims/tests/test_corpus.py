@@ -1,0 +1,67 @@
+"""Pages that are not true must be red, where and why they say; the others must be green.
+
+Each page of `corpus/false` declares in its front matter what must be found: line and message.
+A page that needs other files is `page.md` in a folder of its own.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sphinx_claims._config import Config
+from sphinx_claims._executing.workers import Workers
+from sphinx_claims._judging.site import judge_page
+from sphinx_claims._judging.verdict import PageVerdict
+from sphinx_claims._reading.include import unjudged
+from sphinx_claims._reading.read import parse_page
+
+CORPUS = Path(__file__).parent / "corpus"
+Judge = Callable[[Path], PageVerdict]
+
+
+def pages(folder: str) -> list[Any]:
+    alone, beside = (CORPUS / folder).glob("*.md"), (CORPUS / folder).glob("*/page.md")
+    named = {file.stem: file for file in alone} | {file.parent.name: file for file in beside}
+    return [pytest.param(file, id=name) for name, file in sorted(named.items())]
+
+
+def front_matter(file: Path) -> Mapping[str, Any]:
+    _, text, *_ = file.read_text(encoding="utf-8").split("---\n")
+    declared: Mapping[str, Any] = yaml.safe_load(text)
+    return declared
+
+
+@pytest.fixture
+def judge_file(workers: Workers, tmp_path: Path) -> Judge:
+    """Judge a page of the corpus as if it stood in an empty folder."""
+
+    def judged(file: Path) -> PageVerdict:
+        page = parse_page(file.read_text(encoding="utf-8"), "page.md", (file,))
+        return judge_page(page, Config(root=tmp_path, timeout=30, package="torch"), workers)
+
+    return judged
+
+
+@pytest.mark.parametrize("file", pages("false"))
+def test_a_false_page_is_red_where_it_is_false_and_nowhere_else(
+    file: Path, judge_file: Judge
+) -> None:
+    verdict = judge_file(file)
+    declared = front_matter(file)["red"]
+    found = defaultdict(list)
+    for problem in (*verdict.problems, *unjudged(verdict.page, ())):
+        found[problem.line].append(problem.message)
+    assert found.keys() == declared.keys(), dict(found)
+    for line, message in declared.items():
+        assert any(told.startswith(message) for told in found[line]), found[line]
+
+
+@pytest.mark.parametrize("file", pages("true"))
+def test_a_true_page_is_green(file: Path, judge_file: Judge) -> None:
+    verdict = judge_file(file)
+    assert verdict.problems == ()
+    assert all(claim.is_true for claim in verdict.claims)

@@ -1,0 +1,178 @@
+"""What only the built page shows is judged as well, and the build agrees with the reader."""
+
+import io
+import re
+import shutil
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+from warnings import catch_warnings
+
+import yaml
+from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace
+
+Building = Any
+"""The fixture `build`: a small site that builds itself."""
+
+CORPUS = Path(__file__).parent / "corpus"
+
+SHOWING = """
+from docutils import nodes
+from docutils.parsers.rst import Directive
+
+TEXTS = {
+    "code": "x = torch.ones(2)",
+    "console": "x = torch.ones(2)",
+    "examples": ">>> 1 + 1\\\\n3",
+    "node": "MulBackward0 -> AccumulateGrad",
+    "html": "<pre>x = torch.ones(2)</pre>",
+    "words": "some words",
+    "data": "x = 1",
+}
+
+
+def table(text):
+    row = nodes.row("", *(nodes.entry("", nodes.paragraph("", word)) for word in ("x", text)))
+    columns = [nodes.colspec(colwidth=1) for _ in "ab"]
+    return nodes.table("", nodes.tgroup("", *columns, nodes.tbody("", row), cols=2))
+
+
+class Show(Directive):
+    required_arguments = 1
+
+    def run(self):
+        kind = self.arguments[0]
+        text = TEXTS.get(kind, kind)
+        if kind in ("True", "word"):
+            return [table(kind)]
+        if kind == "html":
+            return [nodes.raw("", text, format="html")]
+        if kind == "examples":
+            return [nodes.doctest_block(text, text)]
+        language = {"data": "toml", "console": "console"}.get(kind, "text")
+        return [nodes.literal_block(text, text, language=language)]
+
+
+def setup(app):
+    app.add_directive("show", Show)
+"""
+
+
+def shown(*kinds: str) -> dict[str, str]:
+    """Write a site with a page for each kind of thing that a directive may show."""
+    pages = {kind: f"# Page\n\n```{{show}} {kind}\n```\n" for kind in kinds}
+    return {"conf": SHOWING, "index": "# Site\n\n```{toctree}\n:glob:\n*\n```\n", **pages}
+
+
+def test_what_another_directive_shows_unproven_is_red(build: Building) -> None:
+    kinds = ("code", "console", "examples", "node", "html", "True")
+    status, told = build(**shown(*kinds))
+    assert status == 1
+    red = r"(\w+)\.md:\d: ERROR: .*(?:nobody (?:executes|checks)|looks like Python)"
+    found = [re.match(red, line) for line in told.splitlines()]
+    assert sorted(line[1] for line in found if line) == sorted(kinds)
+    assert all(found)
+
+
+def test_what_another_directive_shows_may_look_like_words_or_data(build: Building) -> None:
+    assert build(**shown("words", "data", "word")) == (0, "")
+
+
+ESCAPES = """\
+# Page
+
+```{unproven} python
+:because: pseudocode of the engine's loop
+
+for node in ready: ?
+```
+
+:::{unproven}
+:because: what someone else says
+
+| tensor | is_leaf |
+|---|---|
+| x | True |
+
+```python
+x = 1
+```
+:::
+
+```{claims-ledger}
+```
+"""
+
+
+def test_an_escape_shows_its_reason_and_is_counted_in_the_ledger(build: Building) -> None:
+    text = ESCAPES.replace("ready: ?", "ready: visit(node)")
+    assert build(index=text) == (0, "")
+    shown = re.sub("<[^>]*>", "", build.page())
+    assert "not proven: pseudocode of the engine’s loop" in shown.replace("'", "’")
+    assert "not proven: what someone else says" in shown
+    assert "Shown and not proven: 2" in shown
+    assert "index.md:9: what someone else says" in shown
+    assert build.ledger()["escapes"] == [
+        {"page": "index.md", "line": 3, "because": "pseudocode of the engine's loop"},
+        {"page": "index.md", "line": 9, "because": "what someone else says"},
+    ]
+
+
+def test_an_escape_excuses_nothing_outside_of_markdown(build: Building) -> None:
+    rst = ".. unproven:: python\n   :because: nobody asked\n\n   x = torch.ones(2)\n"
+    status, told = build(index=f"# Page\n\n```{{eval-rst}}\n{rst}```\n")
+    assert status == 1
+    assert "nobody executes this" in told
+
+
+def test_an_empty_page_is_built(build: Building) -> None:
+    status, _ = build(index="# Page\n\n```{toctree}\nnothing\n```\n", nothing="")
+    assert status == 0
+
+
+def test_front_matter_may_hold_a_date(build: Building) -> None:
+    assert build(index="---\ndate: 2026-11-21\n---\n\n# Page\n") == (0, "")
+
+
+def told_by_sphinx(kind: str, folder: Path) -> dict[str, set[int]]:
+    """Build the pages of the corpus that are quick to build; return the red lines of each."""
+    for page in [*(CORPUS / kind).glob("*.md"), *(CORPUS / kind).glob("*/page.md")]:
+        if "code-cell} python" not in page.read_text(encoding="utf-8"):
+            target = folder / page.relative_to(CORPUS / kind)
+            beside = page.parent if page.name == "page.md" else page
+            shutil.copytree(beside, target.parent, dirs_exist_ok=True) if beside.is_dir() else (
+                shutil.copyfile(page, target)
+            )
+    sides = [
+        str(file.relative_to(folder))
+        for file in folder.glob("*/*.*")
+        if file.name != "page.md" and file.suffix in {".md", ".rst"}
+    ]
+    (folder / "index.md").write_text("# Site\n")
+    (folder / "conf.py").write_text(
+        f"extensions = ['sphinx_claims']\nexclude_patterns = ['_*'] + {sides}\n"
+    )
+    (folder / "pyproject.toml").write_text("[tool.claims]\npreload = ['torch']\n")
+    warnings = io.StringIO()
+    with docutils_namespace(), catch_warnings(action="ignore"):
+        where = (folder, folder, folder / "_out", folder / "_trees", "dummy")
+        Sphinx(*where, status=None, warning=warnings).build()
+    red = defaultdict(set)
+    text = re.sub(r"\x1b\[[0-9;]*m", "", warnings.getvalue())
+    for path, line, message in re.findall(r"^(\S+\.md):(\d+): ERROR: (.*)", text, re.MULTILINE):
+        if "[docutils]" not in message:
+            red[path].add(int(line))
+    return red
+
+
+def test_a_build_is_red_on_the_lines_on_which_the_reader_is(tmp_path: Path) -> None:
+    red = told_by_sphinx("false", tmp_path)
+    for file in (*tmp_path.glob("*.md"), *tmp_path.glob("*/page.md")):
+        if file.name != "index.md":
+            declared = yaml.safe_load(file.read_text(encoding="utf-8").split("---\n")[1])["red"]
+            assert declared.keys() <= red[file.relative_to(tmp_path).as_posix()], file
+
+
+def test_a_build_of_true_pages_is_green(tmp_path: Path) -> None:
+    assert told_by_sphinx("true", tmp_path) == {}

@@ -1,0 +1,77 @@
+"""What a page leaves behind ends with it, and nobody waits for what has left its group."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sphinx_claims._judging.verdict import PageVerdict
+
+Judge = Callable[..., PageVerdict]
+
+
+def _page(*cells: str) -> str:
+    return "\n".join(f"```{{code-cell}} python\n{cell}\n```\n" for cell in cells)
+
+
+NEVER = {
+    "thread": "import threading, time; threading.Thread(target=time.sleep, args=[99]).start()",
+    "process": "import multiprocessing as m, time\n"
+    "m.get_context('fork').Process(target=time.sleep, args=[99]).start()",
+    "exit-function": "import atexit, time; x = atexit.register(time.sleep, 99)",
+    "finalizer": "import time\nclass Slow:\n  def __del__(self): time.sleep(99)\nslow = Slow()",
+}
+
+
+@pytest.mark.parametrize("cell", NEVER.values(), ids=NEVER)
+def test_what_never_ends_is_red_at_the_last_cell(cell: str, judge: Judge) -> None:
+    (problem,) = judge(_page(cell, "y = 1"), timeout=1).problems
+    assert problem.message == "the page stopped here: it ran longer than 1 s"
+    assert problem.line == 3 + len(cell.splitlines()) + 2
+
+
+STRAGGLERS = {
+    "forked": "if os.fork() == 0:\n  time.sleep(99)",
+    "forked-in-a-session": "if os.fork() == 0:\n  os.setsid()\n  time.sleep(99)",
+    "daemon": "m.get_context('fork').Process(target=time.sleep, args=[99], daemon=True).start()",
+    "program": "x = subprocess.Popen(['sleep', '99'], start_new_session=True); x.returncode = 0",
+}
+
+
+@pytest.mark.parametrize("cell", STRAGGLERS.values(), ids=STRAGGLERS)
+def test_a_child_left_running_delays_no_verdict(cell: str, judge: Judge) -> None:
+    imports = "import multiprocessing as m, os, subprocess, time"
+    assert judge(_page(imports, cell, "assert os.getpid() > 0"), timeout=20).problems == ()
+
+
+def test_a_process_of_the_page_s_group_ends_with_the_page(judge: Judge, tmp_path: Path) -> None:
+    write = f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))"
+    child = f"import os, time\nx = os.fork()\nif x == 0:\n  {write}\n  time.sleep(99)"
+    judge(_page(child, "time.sleep(0.5)"))
+    child_id = int((tmp_path / "pid").read_text())
+    deadline = time.monotonic() + 10
+    while _runs(child_id) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not _runs(child_id)
+
+
+def _runs(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def test_no_file_of_a_page_grows_without_end(judge: Judge) -> None:
+    (problem,) = judge(_page("import os", "os.truncate(1, 2**31)")).problems
+    assert problem.message.startswith("OSError: [Errno 27] File too large")
+
+
+def test_this_process_is_none_of_the_page_s(judge: Judge) -> None:
+    page = _page(
+        f"import os\nassert os.getpid() != {os.getpid()}\nassert os.getsid(0) == os.getpid()"
+    )
+    assert judge(page).problems == ()

@@ -1,0 +1,177 @@
+"""Whose evidence a check is, which version judges a claim, and what a killed process leaves."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sphinx_claims._config import Config
+from sphinx_claims._executing.docstrings import find_docstrings
+from sphinx_claims._executing.workers import Workers
+from sphinx_claims._judging.site import prove
+from sphinx_claims._judging.verdict import PageVerdict
+
+Judge = Callable[[str], PageVerdict]
+
+CLAIM = """
+:::{{claim}} numbers/{0}
+It is so.
+:::
+
+```{{code-cell}} python
+{1}
+```
+"""
+HELPER = "def is_one(number):\n    assert number == 1"
+
+
+def words(verdict: PageVerdict) -> list[str]:
+    return [claim.word for claim in verdict.claims]
+
+
+# --- What a function asserts is the evidence of who calls it
+
+
+TOLD = "claim is FALSE: number == 1, where number is 2"
+
+
+@pytest.mark.parametrize(
+    ("call", "red"),
+    [
+        ("is_one(1)", {}),
+        ("x = 2\nis_one(x)", {18: TOLD}),
+        (">>> is_one(1)", {}),
+        # Of an example its block tells, and the example itself that it raises.
+        (
+            ">>> x = 2\n>>> is_one(x)",
+            {17: TOLD, 18: "example is FALSE: is_one(x), but it raises AssertionError"},
+        ),
+    ],
+)
+def test_a_check_is_charged_to_the_claim_that_calls_it(
+    call: str, red: dict[int, str], judge: Judge
+) -> None:
+    calling = CLAIM.format("caller", call)
+    if call.startswith(">>>"):
+        calling = calling.replace("{code-cell} python", "pycon")
+    verdict = judge(CLAIM.format("helper", f"{HELPER}\nis_one(1)") + calling)
+    assert words(verdict) == ["true", "false" if red else "true"]
+    assert {problem.line: problem.message for problem in verdict.problems} == red
+
+
+def test_a_claim_whose_function_only_others_call_has_no_evidence(judge: Judge) -> None:
+    verdict = judge(CLAIM.format("helper", HELPER) + CLAIM.format("caller", "is_one(1)"))
+    assert words(verdict) == ["false", "true"]
+    (problem,) = verdict.problems
+    assert problem.message.startswith("claim numbers/helper has no evidence")
+
+
+# --- Which version judges it
+
+RANGED = ":::{claim} numbers/two\n:since: SINCE\n\nOne is two.\n:::\n\n{claim}`1 == 2`\n"
+KEPT = '{"python": "3.11", "date": "", "tests": {"passed": 1, "failed": 0, "skipped": 0}, '
+KEPT += '"problems": 0, "claims": {}}'
+
+
+@pytest.mark.parametrize(("since", "red"), [("99", True), ("98.5", False)])
+def test_a_claim_that_no_version_judges_is_red(since: str, tmp_path: Path, *, red: bool) -> None:
+    (tmp_path / "page.md").write_text(RANGED.replace("SINCE", since))
+    (tmp_path / "98.5.0.json").write_text(KEPT)
+    config = Config(root=tmp_path, versions=".", package="torch")
+    site = prove(config, [tmp_path / "page.md"], report=lambda _: None)
+    told = [problem.message.partition(" leaves out ")[0] for _, problem in site.problems]
+    assert told == ["no version judges claim numbers/two: `:since:`"] * red
+    assert [claim.word for claim in site.claims] == ["false" if red else "skipped"]
+
+
+@pytest.mark.parametrize("slip", ["nonsense()", "one = 1 +"], ids=["name", "syntax"])
+def test_a_slip_does_not_prove_that_a_claim_is_false_elsewhere(slip: str, judge: Judge) -> None:
+    claim = CLAIM.format("two\n:since: 99\n", f"{slip}\nassert 1 + 1 == 3")
+    (problem,) = judge(claim).problems
+    assert problem.message.endswith("that it is false here is shown by no such slip")
+    assert problem.line == 9
+
+
+# --- What is killed beside a page
+
+
+def waiting_page(folder: Path) -> Path:
+    """A page that waits, the first time, until a file is there; it says who it is."""
+    page = folder / "page.md"
+    source = """
+import os, time
+from pathlib import Path
+started = Path("started")
+if not started.exists():
+    started.write_text(f"{os.getppid()} {os.getpid()}")
+    time.sleep(60)
+assert 1 + 1 == int("2")"""
+    page.write_text(f"```{{code-cell}} python\n{source}\n```\n")
+    return page
+
+
+def started(folder: Path) -> tuple[int, int]:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        text = (folder / "started").read_text() if (folder / "started").exists() else ""
+        if " " in text:
+            supervisor, job = map(int, text.split())
+            return supervisor, job
+        time.sleep(0.02)
+    raise TimeoutError
+
+
+def is_alive(process: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+
+
+def test_a_page_is_not_blamed_for_a_process_that_is_killed_beside_it(tmp_path: Path) -> None:
+    page = waiting_page(tmp_path)
+    killed: list[int] = []
+
+    def kill() -> None:
+        killed.extend(started(tmp_path))
+        os.kill(killed[0], signal.SIGKILL)
+
+    killing = threading.Thread(target=kill)
+    killing.start()
+    site = prove(Config(root=tmp_path), [page], report=lambda _: None)
+    killing.join()
+    assert site.problems == ()
+    deadline = time.monotonic() + 10
+    while is_alive(killed[1]) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not is_alive(killed[1])
+
+
+def test_whoever_finds_that_the_process_of_all_pages_is_gone_says_so(tmp_path: Path) -> None:
+    with Workers([]) as workers:
+        workers._zygote.kill()
+        workers._zygote.wait()
+        for _ in range(2):  # the second finds closed what the first has closed
+            with pytest.raises(RuntimeError, match=r"is gone \(exit code -9\)"):
+                workers.run(find_docstrings, "keyword", tmp_path, seconds=30)
+        workers.stop()
+
+
+# --- Many claims on a page
+
+
+def test_a_page_of_many_claims_costs_no_square_of_them(judge: Judge) -> None:
+    evidence = "x{0} = {0}\nassert x{0} + 1 == {0} + int('1')"
+    times = []
+    for count in (100, 800):
+        text = "".join(CLAIM.format(f"n{n}", evidence.format(n)) for n in range(count))
+        start = time.thread_time()
+        verdict = judge(text)
+        times.append(time.thread_time() - start)
+        assert len(verdict.claims) == count
+        assert verdict.problems == ()
+    assert times[1] / times[0] < 8 * 4  # its square would be 64 times as much

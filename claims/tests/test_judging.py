@@ -1,0 +1,153 @@
+"""Sphinx reads the pages that are judged while others are: in which order, and how it ends."""
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sphinx.errors import ExtensionError
+
+from sphinx_claims._sphinx.order import shows_others
+
+Building = Any
+"""The fixture `build`: a small site that builds itself."""
+
+TREE = "\n```{toctree}\nlate\n```\n"
+CELL = "```{{code-cell}} python\n{}\n```\n"
+HANGS = CELL.format("""\
+import pathlib, time
+pathlib.Path("stat").write_text(pathlib.Path("/proc/self/stat").read_text())
+time.sleep(600)""")
+LONG = "timeout = 600\n"
+CONF = "extensions = ['sphinx_claims']\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "![what was made](made.png)",
+        "```{literalinclude} made.py\n```",
+        ":::{figure} made.png\n:::",
+        "   ~~~{csv-table}\n   :file: made.csv\n   ~~~",
+        "```{eval-rst}\n.. include:: made.rst\n```",
+        ".. |made| image:: made.png",
+        "```{claims-ledger}\n```",
+        "```{of-another-extension}\n```",
+    ],
+)
+def test_a_page_that_may_show_what_others_make_is_read_last(text: str) -> None:
+    assert shows_others(f"# Page\n\n{text}\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ":::{claim} a/claim\nOne.\n:::\n\n```{code-cell} python\nassert True\n```",
+        "```{eval-rst}\n.. autofunction:: leafgrad.trace_graph\n```",
+        "{term}`leaf` and {value}`x`, a literal ```` ```{note} ````, and [text](page.md).",
+        "x::y\n\n.. _label:",
+    ],
+)
+def test_other_pages_are_read_as_soon_as_they_are_judged(text: str) -> None:
+    assert not shows_others(f"# Page\n\n{text}\n")
+
+
+def test_a_page_shows_the_file_that_a_later_page_has_just_written(build: Building) -> None:
+    shown = "\n```{literalinclude} made.txt\n```\n"
+    late = "import pathlib, time\ntime.sleep(0.5)\npathlib.Path('made.txt').write_text('fresh')"
+    (build.folder / "made.txt").write_text("stale")
+    pages = {"index": f"# First\n{TREE}{shown}", "late": f"# Late\n\n{CELL.format(late)}{shown}"}
+    assert build(**pages) == (0, "")
+    assert "fresh" in build.page()
+    assert "stale" not in build.page()
+
+
+def test_a_page_is_read_while_another_is_judged(build: Building) -> None:
+    conf = """\
+import pathlib
+def setup(app):
+    app.connect("doctree-read", lambda *_: pathlib.Path(app.srcdir, "read").touch())
+"""
+    late = "import pathlib, time\nwhile not pathlib.Path('read').exists(): time.sleep(0.02)"
+    pages = {"index": f"# First\n{TREE}", "late": "# Late\n\n" + CELL.format(late)}
+    assert build(conf=conf, toml="timeout = 20\n", **pages) == (0, "")
+
+
+def test_a_site_that_cannot_be_judged_is_an_error_of_its_configuration(tmp_path: Path) -> None:
+    command = _command_for_a_site(tmp_path, "preload = ['no_such_module']\n")
+    done = subprocess.run(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 2
+    assert "the process that executes pages is gone" in done.stderr
+
+
+def test_a_build_that_fails_leaves_nothing_running(build: Building) -> None:
+    conf = """\
+import pathlib, time
+def fail(app, *_):
+    while not pathlib.Path(app.srcdir, "stat").is_file():
+        time.sleep(0.02)
+    raise RuntimeError("of another extension")
+def setup(app):
+    app.connect("doctree-read", fail)
+"""
+    with pytest.raises(ExtensionError, match="of another extension"):
+        build(conf=conf, toml=LONG, index=f"# First\n{TREE}", late=f"# Late\n\n{HANGS}")
+    _wait(lambda: _is_gone(build.folder / "stat"))
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_control_c_ends_a_build_at_once(tmp_path: Path) -> None:
+    command = _command_for_a_site(tmp_path, LONG)
+    with subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, process_group=0
+    ) as building:
+        _wait((tmp_path / "stat").is_file)
+        os.killpg(building.pid, signal.SIGINT)
+        _, error = building.communicate(timeout=30)
+    assert (building.returncode, error.strip()) == (2, "Interrupted!")
+    _wait(lambda: _is_gone(tmp_path / "stat"))
+
+
+def test_a_build_leaves_the_garbage_collector_as_it_was(build: Building) -> None:
+    usual, frozen = gc.get_threshold(), gc.get_freeze_count()
+    gc.set_threshold(699, 9, 8)
+    assert build(index="# Page\n") == (0, "")
+    assert (gc.get_threshold(), gc.get_freeze_count()) == ((699, 9, 8), frozen)
+    gc.set_threshold(*usual)
+
+
+def _command_for_a_site(folder: Path, settings: str) -> list[str]:
+    """Write a site with a page that hangs; give the command that builds it there."""
+    toml = f"[tool.claims]\n{settings}"
+    texts = {"conf.py": CONF, "pyproject.toml": toml, "index.md": f"# First\n\n{HANGS}"}
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    return [sys.executable, "-m", "sphinx", "-q", ".", "_build"]
+
+
+def _is_gone(started: Path) -> bool:
+    """Say whether the process that wrote down its `stat` has ended; its number may come again."""
+    begun = started.read_text()
+    try:
+        return _start(Path("/proc", begun.split()[0], "stat").read_text()) != _start(begun)
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def _start(stat: str) -> str:
+    return stat.rpartition(")")[2].split()[19]
+
+
+def _wait(happens: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not happens():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

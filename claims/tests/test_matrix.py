@@ -1,0 +1,215 @@
+"""What was found on other versions of torch stands in the ledger, as long as it is of the claim."""
+
+import json
+import re
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sphinx_claims.__main__ import main
+from sphinx_claims._judging.digest import digest
+from sphinx_claims._reading.read import parse_page
+
+CLAIM = ":::{{claim}} {id}\n{sentence}\n:::\n\n{{claim}}`1 + 1 == {number}`\n\n"
+TWO = CLAIM.format(id="sums/two", sentence="A sum.", number=2)
+THREE = CLAIM.format(id="sums/three", sentence="Another sum.", number="2 + 0")
+PAGE = "# Page\n\n" + TWO + THREE
+TOML = "[tool.claims]\npages = ['page.md']\npackage = 'torch'\nversions = 'runs'\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text(TOML)
+    (tmp_path / "page.md").write_text(PAGE)
+    (tmp_path / "runs").mkdir()
+    return tmp_path
+
+
+def digest_of(text: str) -> str:
+    page = parse_page(text, "page.md")
+    return digest(page, page.claims[0])
+
+
+def keep(version: str, claims: Any = None, **facts: Any) -> None:
+    run = {
+        "python": "3.11.7",
+        "date": "2026-11-21",
+        "tests": {"passed": 5, "failed": 0, "skipped": 1},
+        "problems": 0,
+        "claims": claims or {},
+    }
+    Path("runs", f"{version}.json").write_text(json.dumps({**run, **facts}, indent=1))
+
+
+def verified(*arguments: str) -> tuple[int, dict[str, Any]]:
+    status = main(["verify", "--json", "claims.json", *arguments])
+    return status, json.loads(Path("claims.json").read_text())
+
+
+# --- The ledger
+
+
+def test_the_ledger_tells_what_each_claim_was_on_each_version_the_oldest_first() -> None:
+    two, three = digest_of(TWO), digest_of(THREE)
+    keep("2.10.0", {"sums/two": f"skipped {two}", "sums/three": f"true {three}"}, problems=2)
+    keep("2.9.1", {"sums/two": f"false {two}"})
+    keep("2.15.0", {"sums/two": "true 0123", "sums/three": f"true {three}"})
+    status, ledger = verified()
+    assert status == 0
+    assert {claim["id"]: list(claim["versions"].items()) for claim in ledger["claims"]} == {
+        "sums/two": [("2.9.1", "false"), ("2.10.0", "skipped"), ("2.15.0", "changed")],
+        "sums/three": [("2.9.1", "changed"), ("2.10.0", "true"), ("2.15.0", "true")],
+    }
+    run = ledger["versions"][1]
+    assert (run["torch"], run["python"], run["date"]) == ("2.10.0", "3.11.7", "2026-11-21")
+    assert run["tests"] == {"passed": 5, "failed": 0, "skipped": 1}
+    assert (run["claims"], run["problems"]) == (
+        {"true": 1, "skipped": 1, "false": 0, "changed": 0},
+        2,
+    )
+
+
+def test_the_ledger_has_the_version_of_the_package_that_is_configured(folder: Path) -> None:
+    assert verified()[1]["torch"] == version("torch").partition("+")[0]
+    (folder / "pyproject.toml").write_text(TOML.replace("torch", "packaging"))
+    _, ledger = verified()
+    assert (ledger["package"], ledger["packaging"]) == ("packaging", version("packaging"))
+    (folder / "pyproject.toml").write_text("[tool.claims]\npages = ['page.md']\n")
+    _, ledger = verified()
+    assert ledger["package"] is None
+    assert ledger.keys().isdisjoint({"torch", "packaging"})
+
+
+def test_a_ledger_without_other_versions_says_so() -> None:
+    assert verified()[1]["versions"] == []
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        TWO.replace("A sum", "One sum"),
+        TWO.replace("== 2", "== 3 - 1"),
+        TWO.replace("\nA sum", "\n:since: 2.12\n\nA sum"),
+        TWO + "```{code-cell} python\n2\n```\n",
+        TWO.replace("{claim}`", "{value}`"),
+    ],
+    ids=["sentence", "evidence", "range", "one more step", "another kind of step"],
+)
+def test_a_claim_that_changed_has_another_digest(changed: str) -> None:
+    assert digest_of(changed) != digest_of(TWO)
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        "# Title\n\n" + TWO,
+        TWO + THREE,
+        TWO + "## Next\n\n```{code-cell} python\n2\n```\n",
+        TWO.replace("\nA sum", "\n:sources: note L1\n\nA sum"),
+        TWO.replace(":::\n\n", ":::\n\nMore prose: "),
+    ],
+    ids=["moved", "a claim below", "a section below", "sources", "prose"],
+)
+def test_a_claim_that_did_not_change_has_the_same_digest(same: str) -> None:
+    assert digest_of(same) == digest_of(TWO)
+
+
+def test_how_a_cell_is_declared_is_part_of_the_digest() -> None:
+    options = ["", ':raises: "ZeroDivisionError: division"\n', ':warns: "Warning: odd"\n']
+    cells = [f"```{{code-cell}} python\n{option}\n1 / 0\n```\n" for option in options]
+    assert len({digest_of(TWO + cell) for cell in cells}) == 3
+
+
+# --- What cannot stay
+
+
+def told(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return [line for line in capsys.readouterr().out.splitlines() if line.startswith("runs/")]
+
+
+def test_a_claim_that_vanished_is_red_once_where_a_run_names_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    keep("2.10.0", {"sums/two": "true 0123", "sums/gone": "true 4567"})
+    keep("2.15.0", {"sums/gone": "true 4567"})
+    assert verified()[0] == 1
+    (line,) = told(capsys)
+    assert line == (
+        "runs/2.10.0.json:12: claim sums/gone was judged on torch 2.10.0, 2.15.0 and has vanished: "
+        "judge the claims there again, or give it its id back"
+    )
+    assert "sums/gone" in Path("runs/2.10.0.json").read_text().splitlines()[11]
+
+
+def test_who_judges_some_pages_is_not_told_of_claims_on_others() -> None:
+    keep("2.10.0", {"sums/gone": "true 4567"})
+    assert verified("page.md")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "facts", "what"),
+    [
+        ("latest", {}, "InvalidVersion: Invalid version: 'latest'"),
+        ("2.10.0", {"tests": {"passed": 5}}, "KeyError: 'failed'"),
+        ("2.10.0", {"tests": None}, "TypeError: "),
+        ("2.10.0", {"problems": "none"}, "ValueError: "),
+        ("2.10.0", {"claims": {"sums/two": "true"}}, "ValueError: not enough values to unpack"),
+        ("2.10.0", {"claims": ["sums/two"]}, "AttributeError: "),
+    ],
+    ids=["name", "count", "table", "number", "digest", "list"],
+)
+def test_a_data_file_that_is_none_is_red(
+    version: str, facts: dict[str, Any], what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep(version, **facts)
+    assert verified()[0] == 1
+    (line,) = told(capsys)
+    message = f"runs/{version}.json:1: this must be what a run on another torch has found: {what}"
+    assert line.startswith(message)
+
+
+def test_a_data_file_that_is_no_json_is_red(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("runs", "2.10.0.json").write_bytes(b"\xff")
+    assert verified()[0] == 1
+    assert "UnicodeDecodeError" in told(capsys)[0]
+
+
+# --- The page
+
+
+def text_of(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]*>", " ", html).split())
+
+
+def test_the_ledger_page_has_a_table_of_versions_and_tells_where_a_verdict_differs(
+    build: Any,
+) -> None:
+    Path("page.md").unlink()
+    two, three = digest_of(TWO), digest_of(THREE)
+    keep("2.9.1", {"sums/two": f"false {two}", "sums/three": f"true {three}"})
+    keep("2.10.0", {"sums/two": "true 0123", "sums/three": f"true {three}"}, problems=2)
+    index = "# Page\n\n```{claims-ledger}\n```\n\n" + TWO + THREE
+    assert build(index=index, toml="versions = 'runs'\n") == (0, "")
+    page = text_of(build.page())
+    here = build.ledger()
+    assert "torch run on Python tests claims" in page
+    assert f"{here['torch']} this build {here['python']} 2 true" in page
+    assert "2.9.1 2026-11-21 3.11.7 5 passed, 1 skipped 1 true, 1 false" in page
+    changed = "1 true, 1 not run since it changed, 2 false lines"
+    assert f"2.10.0 2026-11-21 3.11.7 5 passed, 1 skipped {changed}" in page
+    different = "1 check · false on torch 2.9.1 · not run since it changed on torch 2.10.0"
+    assert f"A sum. {different}" in page
+    assert "Another sum. 1 check" in page
+    assert page.count("on torch") == 2
+
+
+def test_the_ledger_page_tells_the_range_of_a_claim(build: Any) -> None:
+    Path("page.md").unlink()
+    ranged = TWO.replace("\nA sum", "\n:since: 1.0\n:until: 99\n\nA sum")
+    assert build(index="# Page\n\n```{claims-ledger}\n```\n\n" + ranged) == (0, "")
+    page = text_of(build.page())
+    assert "A sum. 1 check · since torch 1.0 · until torch 99" in page
+    assert "run on" not in page

@@ -1,0 +1,207 @@
+"""The pytest plugin: an item for each claim, red where its page is, and nothing where no one asks.
+
+The plugin is installed with the project, so every `pytester` run has it.
+"""
+
+import subprocess
+import sys
+from xml.etree import ElementTree as ET
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+TABLE = '[tool.claims]\npages = ["docs"]\npackage = "torch"\n'
+PAGE = """\
+# Sums
+
+:::{claim} sums/two
+Two is two.
+:::
+
+{claim}`1 + 1 == 2`
+
+:::{claim} sums/three
+Two is three.
+:::
+
+{claim}`1 + 1 == 3`
+
+## Outside
+
+{claim}`2 > 3`
+"""
+FALSE = "docs/page.md:13: sums/three: claim is FALSE: 1 + 1 == 3, where it is False"
+UNRUN = "docs/page.md:17: claim is FALSE: 2 > 3, where it is False"
+
+
+@pytest.fixture(autouse=True)
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    pytester.makepyprojecttoml(TABLE)
+    pytester.mkdir("docs")
+    pytester.path.joinpath("docs", "page.md").write_text(PAGE)
+    return pytester
+
+
+def _red(result: pytest.RunResult) -> list[str]:
+    return [line for line in result.outlines if line.startswith("docs/page.md:")]
+
+
+def test_each_claim_is_an_item_and_so_is_the_rest_of_its_page(project: pytest.Pytester) -> None:
+    result = project.runpytest("docs", "--verbose")
+    result.stdout.fnmatch_lines(
+        [
+            "docs/page.md::sums/two PASSED*",
+            "docs/page.md::sums/three FAILED*",
+            "docs/page.md::page FAILED*",
+        ]
+    )
+    result.assert_outcomes(passed=1, failed=2)
+    assert _red(result)[3:] == [FALSE, UNRUN]
+    assert "Traceback" not in result.stdout.str()
+    assert ">  " not in result.stdout.str()
+
+
+SELECTIONS = {
+    "id": (["docs/page.md::sums/three"], {"failed": 1}),
+    "page": (["docs/page.md"], {"passed": 1, "failed": 2}),
+    "all": (["."], {"passed": 1, "failed": 2}),
+    "name": (["docs", "-k", "two"], {"passed": 1, "deselected": 2}),
+    "stop": (["docs", "-x"], {"passed": 1, "failed": 1}),
+}
+
+
+@pytest.mark.parametrize(("arguments", "outcome"), SELECTIONS.values(), ids=SELECTIONS)
+def test_items_are_selected_as_tests_are(
+    arguments: list[str], outcome: dict[str, int], project: pytest.Pytester
+) -> None:
+    project.runpytest(*arguments).assert_outcomes(**outcome)
+
+
+def test_the_last_failures_run_again(project: pytest.Pytester) -> None:
+    project.runpytest("docs")
+    project.runpytest("docs", "--last-failed").assert_outcomes(failed=2)
+
+
+def test_collecting_executes_nothing(project: pytest.Pytester) -> None:
+    writes = "# P\n\n```{code-cell} python\nopen('executed', 'w').close()\n```\n"
+    project.path.joinpath("docs", "page.md").write_text(writes)
+    project.runpytest("docs", "--collect-only").stdout.fnmatch_lines(["*<_ClaimItem page>"])
+    assert not project.path.joinpath("docs", "executed").exists()
+    project.runpytest("docs").assert_outcomes(passed=1)
+    assert project.path.joinpath("docs", "executed").exists()
+
+
+def test_a_page_is_executed_once(project: pytest.Pytester) -> None:
+    counts = "```{code-cell} python\nopen('count', 'a').write('x');\n```\n\n"
+    project.path.joinpath("docs", "page.md").write_text(counts + PAGE)
+    project.runpytest("docs").assert_outcomes(passed=1, failed=2)
+    assert project.path.joinpath("docs", "count").read_text() == "x"
+
+
+def test_junit_names_page_line_and_claim(project: pytest.Pytester) -> None:
+    project.runpytest("docs", "--junit-xml=junit.xml", "-o", "junit_family=xunit1")
+    cases = ET.parse(project.path / "junit.xml").iter("testcase")
+    told = [[case.get(key) for key in ("classname", "name", "file", "line")] for case in cases]
+    assert told == [
+        ["docs.page.md", "sums/two", "docs/page.md", "2"],
+        ["docs.page.md", "sums/three", "docs/page.md", "8"],
+        ["docs.page.md", "page", "docs/page.md", "0"],
+    ]
+
+
+def test_a_claim_after_the_end_of_its_page_fails(project: pytest.Pytester) -> None:
+    ends = "```{code-cell} python\nimport os; os._exit(0)\n```\n\n"
+    project.path.joinpath("docs", "page.md").write_text(ends + PAGE)
+    result = project.runpytest("docs/page.md::sums/two")
+    result.assert_outcomes(failed=1)
+    assert _red(result)[0].endswith("sums/two is not proven: the page stopped before its evidence")
+
+
+def test_a_claim_outside_its_versions_is_skipped(project: pytest.Pytester) -> None:
+    page = PAGE.replace("sums/three\n", "sums/three\n:until: 1.0\n\n")
+    project.path.joinpath("docs", "page.md").write_text(page)
+    project.runpytest("docs").assert_outcomes(passed=1, skipped=1, failed=1)
+
+
+def test_an_id_that_is_taken_on_another_page_fails(project: pytest.Pytester) -> None:
+    project.path.joinpath("docs", "second.md").write_text(PAGE)
+    result = project.runpytest("docs")
+    result.assert_outcomes(passed=1, failed=5)
+    result.stdout.fnmatch_lines(["*claim sums/two stands at docs/page.md:3 already"])
+
+
+def test_red_lines_are_annotated_on_github(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(project.path.parent))
+    result = project.runpytest("docs")
+    place = f"::error file={project.path.name}/docs/page.md,line=13,title=sums/three::"
+    sentence = '%0A    not proven: "Two is three."'
+    text = "sums/three: claim is FALSE: 1 + 1 == 3, where it is False"
+    assert place + text + sentence in result.outlines
+
+
+WRONG = {
+    "no-such-page": (
+        TABLE.replace("docs", "gone"),
+        "*a page or folder of pages must exist: */gone*",
+    ),
+    "no-list": (TABLE.replace('["docs"]', '"docs"'), "pages in * must be a list of files and *"),
+}
+
+
+@pytest.mark.parametrize(("table", "line"), WRONG.values(), ids=WRONG)
+def test_a_table_that_is_wrong_is_one_line(table: str, line: str, project: pytest.Pytester) -> None:
+    project.makepyprojecttoml(table)
+    result = project.runpytest("docs")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([line])
+    assert "Traceback" not in result.stdout.str()
+
+
+def test_a_module_that_cannot_be_preloaded_is_told(project: pytest.Pytester) -> None:
+    project.makepyprojecttoml(f"{TABLE}preload = ['no_such_module']\n")
+    result = project.runpytest("docs")
+    result.assert_outcomes(failed=3)
+    result.stdout.fnmatch_lines(["*No module named 'no_such_module'*"])
+
+
+def test_a_page_that_no_table_names_is_no_test(project: pytest.Pytester) -> None:
+    project.makepyprojecttoml(TABLE.replace("docs", "other.md"))
+    project.path.joinpath("other.md").write_text("# Other\n")
+    project.runpytest("docs").assert_outcomes()
+    project.makepyprojecttoml("[tool.pytest]\n")
+    project.runpytest(".").assert_outcomes()
+
+
+USED = "import sys; sys.modules['yaml'] = None; import pytest; sys.exit(pytest.main({0}))"
+
+
+def test_without_what_it_needs_only_the_pages_are_red(project: pytest.Pytester) -> None:
+    project.makepyfile("def test_this(): pass")
+    without = [sys.executable, "-c", USED.format("['-q', '--continue-on-collection-errors']")]
+    result = project.run(*without)
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["nobody judges this page: install all of it, as in pip install*"])
+
+
+def test_where_no_page_is_asked_for_nothing_is_imported() -> None:
+    heavy = "{'docutils', 'IPython', 'myst_parser', 'sphinx', 'torch', 'yaml'}"
+    imported = f"import sys, sphinx_claims._pytest; print({heavy} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", imported], check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "set()\n"
+
+
+def test_a_page_that_no_table_names_is_told_of_where_there_is_no_test(
+    project: pytest.Pytester,
+) -> None:
+    project.makepyprojecttoml("")
+    told = "*page.md is no test: name it, or its folder, in pages in [[]tool.claims] of *"
+    project.runpytest("docs").stdout.fnmatch_lines([told])
+    project.makepyfile("def test_one(): assert 1 + 1 == 2")
+    project.runpytest(".").stdout.no_fnmatch_line("*is no test*")

@@ -1,0 +1,222 @@
+"""Whatever is given to the reader of pages: a clear line, or right, and never an error of ours."""
+
+import gc
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from sphinx_claims._config import Config, find_pages
+from sphinx_claims._judging.site import read_pages
+from sphinx_claims._page import Cell, Escape
+from sphinx_claims._reading.read import parse_page, read_page
+
+CELL = "```{code-cell} python\nx = 1\ny = 2\n```\n"
+
+
+def problems(text: str) -> list[tuple[int, str]]:
+    return [(problem.line, problem.message) for problem in parse_page(text, "page.md").problems]
+
+
+READ_ALIKE = {
+    "lf": CELL.encode(),
+    "crlf": CELL.replace("\n", "\r\n").encode(),
+    "cr": CELL.replace("\n", "\r").encode(),
+    "byte-order-mark": b"\xef\xbb\xbf" + CELL.encode(),
+    "no-last-line-end": CELL.rstrip("\n").encode(),
+}
+
+
+@pytest.mark.parametrize("content", READ_ALIKE.values(), ids=READ_ALIKE.keys())
+def test_a_page_is_read_alike_however_its_lines_end(content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "page.md"
+    file.write_bytes(content)
+    page = read_page(file, "page.md")
+    assert page.problems == ()
+    assert page.items == (Cell(line=2, fence=1, source="x = 1\ny = 2"),)
+
+
+def test_tabs_keep_a_nested_cell_as_it_is() -> None:
+    page = parse_page(
+        "-\titem\n\n\t```{code-cell} python\n\tif True:\n\t\tx = 1\n\t```\n", "page.md"
+    )
+    assert page.problems == ()
+    (cell,) = page.steps
+    assert cell.source == "if True:\n\tx = 1"
+
+
+NO_PAGES = {
+    "binary": (b"\x89PNG\r\n\x1a\n\x00", (1, "a page must be UTF-8: ")),
+    "nul": (b"# A\n\nB\x00\n", (3, "a page must hold no control characters, and here is U+0000")),
+    "form-feed": (b"# A\n\x0c\n", (2, "a page must hold no control characters")),
+    "line-separator": ("a\u2028b".encode(), (1, "a page must hold no control characters")),
+    "deep": (
+        "".join(":" * (300 - depth) + "{note}\n" for depth in range(290)).encode(),
+        (1, "a page must not nest so deeply"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "told"), NO_PAGES.values(), ids=NO_PAGES.keys())
+def test_what_is_no_page_is_told_in_a_line(
+    content: bytes, told: tuple[int, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "page.md"
+    file.write_bytes(content)
+    (problem,) = read_page(file, "page.md").problems
+    assert problem.line == told[0]
+    assert problem.message.startswith(told[1])
+
+
+def test_what_is_no_file_is_told_and_not_waited_for(tmp_path: Path) -> None:
+    pipe, folder, gone = (tmp_path / name for name in ("pipe.md", "folder.md", "gone.md"))
+    os.mkfifo(pipe)
+    folder.mkdir()
+    gone.symlink_to(tmp_path / "nowhere.md")
+    (folder / "page.md").write_text("# A page in a folder that is named like one\n")
+    assert find_pages([folder]) == [folder / "page.md"]
+    for page in read_pages([pipe, folder, gone], Config(root=tmp_path)):
+        assert [problem.message for problem in page.problems] == ["a page must be a file"]
+
+
+FRONT = {
+    "no-yaml": ("title: a\nkey: [1, 2", (3, "front matter must be YAML: ")),
+    "no-yaml-in-the-middle": ("a: b: c\nd: e", (2, "front matter must be YAML: mapping values")),
+    "no-date": ("date: 2026-13-41", (1, "front matter must be YAML: month must be")),
+    "no-mapping": (
+        "- title",
+        (1, "front matter must be a mapping, as in `title: ...`, not a list"),
+    ),
+    "only-a-word": ("title", (1, "front matter must be a mapping, as in `title: ...`, not a str")),
+    "deep": ("a: " + "[" * 3000, (1, "front matter must be YAML: maximum recursion depth")),
+}
+
+
+@pytest.mark.parametrize(("text", "told"), FRONT.values(), ids=FRONT.keys())
+def test_front_matter_that_cannot_be_read_is_told(text: str, told: tuple[int, str]) -> None:
+    ((line, message),) = problems(f"---\n{text}\n---\n\nProse.\n")
+    assert line == told[0]
+    assert message.startswith(told[1])
+
+
+@pytest.mark.parametrize("text", ["", "---\n---\n", "---\n# only a comment\n---\n", "\n\n"])
+def test_a_page_without_anything_is_true(text: str) -> None:
+    page = parse_page(text, "page.md")
+    assert (page.items, page.problems) == ((), ())
+
+
+MEGABYTES = {
+    "prose": "word word word.\n\n",
+    "fences": "```python\nx = 1\n```\n\n",
+    "html": "<pre>x = 1</pre>\n",
+    "open-html": "<pre>",
+    "tables": "<tr><td>x</td><td>True</td></tr>\n",
+    "tags": "<!-- <",
+    "attributes": "<a b='",
+}
+
+
+@pytest.mark.parametrize("text", MEGABYTES.values(), ids=MEGABYTES.keys())
+def test_the_time_to_read_grows_with_the_length(text: str) -> None:
+    def seconds(length: int) -> float:
+        gc.collect()  # what other tests have left is none of a page's time
+        start = time.process_time()
+        parse_page("<div>\n" + text * (length // len(text)), "page.md")
+        return time.process_time() - start
+
+    seconds(1000)
+    assert seconds(160_000) < 10 * max(seconds(40_000), 0.01)
+
+
+def test_one_line_of_many_calls_in_prose_takes_no_longer_than_others() -> None:
+    start = time.process_time()
+    problems("```text\n[" + "a (1)," * 20_000 + "]\n```\n")
+    assert time.process_time() - start < 5
+
+
+HARD = {
+    "digits": "[" + "1" * 60 + "x",
+    "groups": "[" + "1," * 60 + "x",
+    "thousands": "[" + "1,111" * 60 + "x",
+    "fractions": "[" + "1.1" * 60 + "x",
+    "spaces": "0 " + "1 " * 60 + "x",
+}
+
+
+@pytest.mark.parametrize("hard", HARD.values(), ids=HARD.keys())
+def test_many_numbers_take_no_longer_than_others(hard: str) -> None:
+    start = time.process_time()
+    text = (
+        f"# It is {hard}\n\n${hard} = {hard}$\n\n```text\n{hard}\n```\n\n| a |\n|---|\n| {hard} |\n"
+    )
+    parse_page(f"{text}\n:::{{claim}} a/b\n{text}\n:::\n", "page.md")
+    assert time.process_time() - start < 5
+
+
+ODD = {
+    "deep-parentheses": "```\n" + "(" * 5000 + "\n```\n",
+    "deep-signs": "```\n" + "-" * 100_000 + "1\n```\n",
+    "escapes-that-warn": "```\n" + r"re.compile" + "\n" + r'"\d"' + "\n```\n",
+    "csv": "```{csv-table}\n" + "x," + "y" * 200_000 + "\n```\n",
+    "options": "```{code-cell} python\n:tags: [[\n\nx = 1\n```\n",
+    "nothing-at-all": "```{include}\n```\n",
+}
+
+
+@pytest.mark.parametrize("text", ODD.values(), ids=ODD.keys())
+def test_odd_input_makes_no_error_of_ours(text: str) -> None:
+    parse_page(text, "page.md")
+
+
+def test_an_include_is_looked_for_where_sphinx_does(tmp_path: Path) -> None:
+    (tmp_path / "conf.py").touch()
+    (tmp_path / "part.md").write_text("```pycon\n>>> 1\n1\n```\n")
+    (tmp_path / "sub").mkdir()
+    page = tmp_path / "sub" / "page.md"
+    page.write_text("```{include} /part.md\n```\n")
+    (read,) = read_pages([page], Config(root=tmp_path))
+    rule = "what a page includes must be judged too, and part.md is not: name it among the pages"
+    assert [problem.message for problem in read.problems] == [rule]
+    judged = Config(root=tmp_path, pages=("part.md",))
+    assert read_pages([page], judged)[0].problems == ()
+    assert read_pages([page, tmp_path / "part.md"], Config(root=tmp_path))[0].problems == ()
+
+
+BAD_INCLUDES = {
+    "binary": ("{include} binary.md", "a file that a page shows must be text: binary.md: "),
+    "line": ("{include} part.md\n:start-line: one", ":start-line: must be the number of a line"),
+    "mark": ("{include} part.md\n:end-before: x", ":end-before: must be in the file, and 'x'"),
+    "folder": ("{include} .", "a file that a page shows must exist, and . does not"),
+    "binary-code": ("{literalinclude} binary.md", "a file that a page shows must be text"),
+}
+
+
+@pytest.mark.parametrize(("fence", "told"), BAD_INCLUDES.values(), ids=BAD_INCLUDES.keys())
+def test_what_cannot_be_included_is_told(fence: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "binary.md").write_bytes(b"\xff\x00")
+    (tmp_path / "part.md").write_text("Prose.\n")
+    file = tmp_path / "page.md"
+    file.write_text(f"```{fence}\n```\n")
+    (problem,) = read_page(file, "page.md").problems
+    assert problem.message.startswith(told)
+
+
+def test_escapes_are_listed_with_their_reasons_also_those_of_included_files(
+    tmp_path: Path,
+) -> None:
+    escape = "```{unproven} python\n:because: pseudocode,  nothing more\n\nx = 1\n```\n"
+    (tmp_path / "part.md").write_text(escape)
+    file = tmp_path / "page.md"
+    file.write_text(f"# Page\n\n{escape}\n```{{include}} part.md\n```\n")
+    page = read_page(file, "page.md")
+    because = "pseudocode, nothing more"
+    assert page.problems == ()
+    assert page.escapes == (Escape(line=3, because=because), Escape(line=9, because=because))
+
+
+def test_a_comment_that_never_ends_is_searched_as_others_are() -> None:
+    text = "# P\n\n<div>\n<!-- a -->\n<!--\n{claim}`1 == 2`\n"
+    (problem,) = parse_page(text, "page.md").problems
+    assert problem.line == 5
+    assert problem.message.startswith("nobody executes what stands in a comment")

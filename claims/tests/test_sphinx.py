@@ -1,0 +1,517 @@
+"""The Sphinx extension: what it judges, what it shows, and that nothing is taken from a cache."""
+
+import json
+import re
+import socket
+import textwrap
+from functools import reduce
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sphinx.errors import ConfigError
+
+Building = Any
+"""The fixture `build`: a small site that builds itself."""
+Built = Any
+"""The fixture `built`: the same, built once for all who ask for it."""
+
+TRUE = """\
+# Leaves
+
+```{code-cell} python
+import torch
+
+x = torch.ones(2, requires_grad=True)
+```
+
+:::{claim} leaf/made-here
+:sources: article L1
+
+A tensor of rank {value}`x.dim()` is **made** here.
+:::
+
+```{code-cell} python
+assert x.is_leaf
+print(x.dim())  #> 1
+```
+
+- {claim}`x.requires_grad`, and in a list:
+
+  ```{code-cell} python
+  :raises: "RuntimeError: grad can be"
+
+  (x * x).backward()
+  ```
+
+```pycon
+>>> x.dim()
+1
+```
+"""
+
+# The same without PyTorch, which takes longer to import than the rest of a build.
+LEAN = reduce(
+    lambda page, words: page.replace(*words),
+    {
+        "import torch": "from fractions import Fraction",
+        "torch.ones(2, requires_grad=True)": "Fraction(2)",
+        "x.dim()": "x.denominator",
+        "x.is_leaf": "x > 1",
+        "x.requires_grad": "x < 3",
+        "RuntimeError: grad can be": "ZeroDivisionError: Fraction",
+        "(x * x).backward()": "x / 0",
+    }.items(),
+    TRUE,
+)
+
+DOCUMENTS = 'documents = { article = "An article" }\n'
+
+
+def test_a_true_site_is_green_and_shows_what_was_executed(build: Building) -> None:
+    ledger = "\n```{claims-ledger}\n```\n"
+    assert build(toml=DOCUMENTS, index=TRUE + ledger) == (0, "")
+    html = build.page()
+    assert '<div class="claim claim-true docutils container" id="claim-leaf-made-here">' in html
+    assert 'A tensor of rank <span class="value">1</span> is <strong>made</strong> here.' in html
+    text = re.sub("<[^>]*>", "", html)
+    assert text.count("✓ true leaf/made-here") == 2
+    assert text.count("RuntimeError: grad can be implicitly created only for scalar outputs") == 1
+    assert "#&gt;" not in html
+    assert 'href="#claim-leaf-made-here"' in html
+    assert "5 checks · An article L1" in html
+
+
+def test_the_traceback_in_a_warning_begins_on_the_page(build: Building) -> None:
+    cell = """\
+# Page
+
+```{code-cell} python
+:warns: "UserWarning: Made at"
+
+import traceback
+import warnings
+
+def warn():
+    warnings.warn("Made at:\\n" + "".join(traceback.format_stack()))
+
+warn()
+```
+"""
+    assert build(index=cell) == (0, "")
+    shown = unescape(re.sub("<[^>]*>", "", build.page()))
+    told = 'UserWarning: Made at:\n  File "index.md", line 12, in <module>\n    warn()\n  File "ind'
+    assert told in shown
+    assert "_zygote" not in shown
+
+
+@pytest.fixture
+def site(built: Built) -> Building:
+    """Build a page and a ledger of it."""
+    index = TRUE + "\n```{toctree}\nledger\n```\n"
+    ledger = "# Ledger\n\n```{claims-ledger}\n```\n"
+    site = built(toml=DOCUMENTS, index=index, ledger=ledger)
+    assert site.outcome == (0, "")
+    return site
+
+
+def test_the_badge_of_a_claim_leads_to_the_ledger_and_back(site: Building) -> None:
+    label = "ledger-index-md-leaf-made-here"
+    assert f'href="ledger.html#{label}">✓ true</a>' in site.page()
+    assert f'<dt id="{label}">' in site.page("ledger")
+    assert 'href="index.html#claim-leaf-made-here"' in site.page("ledger")
+
+
+OTHER = """\
+# Other
+
+:::{claim} sum/of-ones
+One and one are two.
+:::
+
+```{code-cell} python
+assert 1 + 1 == 2
+```
+"""
+
+
+def in_parts(*lines: str, rest: str = "other.md") -> dict[str, str]:
+    """Write a site whose ledger is a page of totals and two pages of claims."""
+    listed = "\n```{{claims-ledger}}\n{}\n```\n"
+    tree = "\n```{toctree}\nother\ntotal\npart\nrest\n```\n"
+    return {
+        "toml": DOCUMENTS,
+        "index": LEAN + tree,
+        "other": OTHER,
+        "total": "# Total\n\n```{claims-total}\n```\n",
+        "part": "# Part\n" + listed.format("\n".join(lines)),
+        "rest": "# Rest\n" + listed.format(rest),
+    }
+
+
+def test_a_ledger_may_stand_on_several_pages(build: Building) -> None:
+    assert build(**in_parts("ind*.md")) == (0, "")
+    label = "ledger-index-md-leaf-made-here"
+    assert f'href="part.html#{label}">✓ true</a>' in build.page()
+    assert f'<dt id="{label}">' in build.page("part")
+    assert "leaf/made-here" not in build.page("rest")
+    total = re.sub(r"\s*<(?!a |/a)[^>]*>\s*", " ", build.page("total"))
+    assert "2 claims, 6 checks, torch" in total
+    assert re.search(r'href="part.html#ledger-index-md"> *index.md *</a> *1 *5 ', total)
+    assert re.search(r'href="rest.html#ledger-other-md"> *other.md *</a> *1 *1 ', total)
+
+
+def test_a_ledger_lists_each_page_once_in_the_order_of_its_lines(build: Building) -> None:
+    assert build(**in_parts("other.md", "", "*.md", rest="other.md")) == (0, "")
+    found = re.findall(r'<dt id="([^"]*)"', build.page("part"))
+    assert found == ["ledger-other-md-sum-of-ones", "ledger-index-md-leaf-made-here"]
+
+
+def test_a_claim_that_no_part_of_the_ledger_lists_is_red(build: Building) -> None:
+    status, told = build(**in_parts("index.md", rest="index.md"))
+    assert status == 1
+    assert "other.md:3: ERROR: no ledger lists claim sum/of-ones: name other.md in a" in told
+
+
+def test_a_ledger_must_name_pages_with_claims(build: Building) -> None:
+    _, told = build(**in_parts("index.md", "total.md"))
+    assert "a line of claims-ledger must name a page with claims, not 'total.md'" in told
+
+
+def test_a_claim_is_found_by_its_id(site: Building) -> None:
+    text = (site.html / "searchindex.js").read_text(encoding="utf-8")
+    searched = json.loads(text.removeprefix("Search.setIndex(").removesuffix(")"))
+    page = searched["docnames"].index("index")
+    assert searched["indexentries"]["leaf/made-here"] == [[page, "claim-leaf-made-here", True]]
+    assert 'href="index.html#claim-leaf-made-here"' in site.page("genindex")
+
+
+def test_without_a_ledger_a_badge_leads_nowhere(build: Building) -> None:
+    assert build(toml=DOCUMENTS, index=LEAN) == (0, "")
+    assert '<span class="claim-badge claim-true">✓ true</span>' in build.page()
+
+
+def test_the_ledger_says_of_each_claim_what_proves_it(site: Building) -> None:
+    ledger = site.ledger()
+    (claim,) = ledger["claims"]
+    evidence = [(found["line"], found["kind"], found["verdict"]) for found in claim.pop("evidence")]
+    assert ledger["torch"].startswith("2.")
+    assert ledger["documents"] == {"article": "An article"}
+    assert (
+        claim.items()
+        >= {
+            "id": "leaf/made-here",
+            "statement": "A tensor of rank 1 is **made** here.",
+            "page": "index.md",
+            "line": 9,
+            "verdict": "true",
+            "problems": [],
+            "sources": ["article L1"],
+        }.items()
+    )
+    assert evidence == [
+        (16, "assert", "true"),
+        (17, "output", "true"),
+        (20, "inline", "true"),
+        (22, "raises", "true"),
+        (29, "example", "true"),
+    ]
+
+
+RED = {
+    "index": "# A\n\n```{toctree}\nb\n```\n\n{claim}`1 > 2`\n",
+    "b": """\
+# B
+
+```python
+x = 1
+```
+
+:::{claim} leaf/false
+One is two.
+:::
+
+{claim}`1 > 2` and {claim}`2 > 3`
+
+:::{claim} leaf/bare
+No evidence.
+:::
+
+## C
+
+:::{claim} leaf/true
+Two is two.
+:::
+
+{claim}`1 < 2`
+
+:::{claim} leaf/later
+:until: 1.0
+
+It was so once.
+:::
+
+{claim}`1 > 2`
+""",
+}
+
+
+def test_every_red_line_of_every_page_is_told_in_one_build(built: Built) -> None:
+    build = built(**RED)
+    status, told = build.outcome
+    assert status == 1
+    assert re.sub(r", or say why not.*|: nothing is checked.*", "", told).splitlines() == [
+        "b.md:3: ERROR: nobody executes this python snippet: make it a {code-cell}",
+        "b.md:11: ERROR: leaf/false: claim is FALSE: 1 > 2, where it is False",
+        "b.md:11: ERROR: leaf/false: claim is FALSE: 2 > 3, where it is False",
+        '    not proven: "One is two."',
+        "b.md:13: ERROR: claim leaf/bare has no evidence",
+        '    not proven: "No evidence."',
+        "index.md:7: ERROR: claim is FALSE: 1 > 2, where it is False",
+    ]
+    last = build.status.strip().splitlines()[-2]
+    assert last.startswith("2 pages, 4 claims, 5 checks: 5 problems (")
+
+
+def _text(html: str) -> str:
+    return unescape(" ".join(re.sub("<[^>]*>", " ", html).split()))
+
+
+def test_on_github_every_red_line_is_an_annotation_too(
+    build: Building, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(build.folder.parent))
+    build(index="# A\n\n{claim}`1 > 2`\n\n```python\nx = 1\n```\n")
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("::")]
+    place = f"::error file={build.folder.name}/index.md,line="
+    assert said[0] == f"{place}3,title=not true::claim is FALSE: 1 > 2, where it is False"
+    assert said[1].startswith(f"{place}5,title=not true::")
+    assert len(said) == 2
+
+
+def test_a_red_page_tells_the_reader_what_is_red(built: Built) -> None:
+    build = built(**RED)
+    html = build.page("b")
+    boxes = re.findall(r'<div class="claim claim-.*?</div>', html, re.DOTALL)
+    nothing = "nothing is checked between it and the next claim or heading"
+    found = [f"line 11: claim is FALSE: {text}, where it is False" for text in ("1 > 2", "2 > 3")]
+    assert [_text(box) for box in boxes] == [
+        f"One is two. ✗ false leaf/false {' '.join(found)}",
+        f"No evidence. ✗ false leaf/bare line 13: claim leaf/bare has no evidence: {nothing}",
+        "Two is two. ✓ true leaf/true",
+        "It was so once. – skipped: outside its version range leaf/later",
+    ]
+    (above,) = re.findall(r'<div class="error admonition.*?</div>', html, re.DOTALL)
+    assert _text(above).startswith("This page is not true line 3: nobody executes this python")
+    assert html.index("<h1>") < html.index(above) < html.index("One is two.")
+    assert "This page is not true" in build.page()
+
+
+UNREAD = {
+    "rst-code": "```{eval-rst}\n.. code-block:: python\n\n   x = 1\n```\n",
+    "rst-literal": "```{eval-rst}\nSee::\n\n   import torch\n```\n",
+    "rst-doctest": "```{eval-rst}\n>>> 1 + 1\n3\n```\n",
+    "literalinclude": "```{literalinclude} conf.py\n:language: python\n```\n",
+    "rst-claim": "```{eval-rst}\nOne is :claim:`1 > 2`.\n```\n",
+    "rst-cell": "```{eval-rst}\n.. code-cell:: python\n\n   x = 1\n```\n",
+}
+
+
+def test_what_only_the_built_page_shows_is_in_the_census(build: Building) -> None:
+    pages = {name: f"# Page\n\n{page}" for name, page in UNREAD.items()}
+    status, told = build(index="# Site\n", **pages)
+    red = re.findall(r"^(\S+).md:\d: ERROR: .*nobody (?:executes|evaluates)", told, re.MULTILINE)
+    assert (status, sorted(set(red))) == (1, sorted(UNREAD))
+
+
+LIBRARY = '''\
+"""Doubling. ``>>> 1``"""
+
+__all__ = ["Twice", "double", "undocumented"]
+
+
+def double(x):
+    """Double it.
+
+    >>> from doubling import double
+    >>> double(2)
+    5
+    """
+    return 2 * x
+
+
+def undocumented(x):
+    return x
+
+
+class Twice:
+    """Twice."""
+
+    def of(self, x):
+        """Double it.
+
+        >>> from doubling import Twice
+        >>> Twice().of(2)
+        4
+        """
+        return 2 * x
+'''
+
+
+def test_docstring_examples_are_judged_in_the_same_run(
+    build: Building, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "doubling.py").write_text(LIBRARY)
+    status, told = build(toml="docstrings = ['doubling']\n", index="# Page\n")
+    assert status == 1
+    wrong = "example is FALSE: double(2) -> 5, but it gives '4'"
+    assert told == f"doubling.py:10: ERROR: {wrong}\n"
+
+
+def test_a_docstring_that_a_page_shows_and_nobody_executes_is_red(
+    build: Building, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "shown.py").write_text(LIBRARY)
+    page = "# Page\n\n```{eval-rst}\n.. autofunction:: shown.double\n```\n"
+    status, told = build(conf="extensions += ['sphinx.ext.autodoc']", index=page)
+    assert status == 1
+    assert "ERROR: nobody executes the examples of shown.double: name its module under" in told
+
+
+def test_a_page_that_stops_is_told_once_and_still_shown(build: Building) -> None:
+    cell = "```{code-cell} python\n@\n```\n\n"
+    stops = cell.replace("@", "import os; os._exit(1)")
+    page = "# Page\n\n" + stops + cell.replace("@", "x = sum([1])  #> 1 +") + "- {value}`x`\n"
+    status, told = build(index=page)
+    assert status == 1
+    assert told.startswith("index.md:4: ERROR: the page stopped here: its process ended with exit")
+    assert len(told.splitlines()) == 1
+    assert "os._exit" in re.sub("<[^>]*>", "", build.page())
+
+
+def test_cells_in_tabs_and_quotes_keep_their_order(build: Building) -> None:
+    cell = "```{code-cell} python\nn = globals().get('n', 0) + 1\nprint(n)\n```"
+    quoted = textwrap.indent(cell, "> ", lambda _: True)
+    assert build(index=f"# Page\n\n{cell}\n\n{quoted}\n\n:::{{note}}\n{cell}\n:::\n") == (0, "")
+    shown = re.findall(r'<div class="cell_output.*?<span></span>(\d)', build.page(), re.DOTALL)
+    assert shown == ["1", "2", "3"]
+
+
+WRONG = {
+    "timeout = 0": "timeout in .* must be a number of seconds above 0",
+    "pages = ['gone']": "a page or folder of pages must exist: .*gone does not",
+    "preload = ['no_such_module']": "the process that executes pages is gone",
+}
+
+
+@pytest.mark.parametrize("toml", WRONG)
+def test_what_is_wrong_with_the_table_is_one_line(toml: str, build: Building) -> None:
+    with pytest.raises(ConfigError, match=f"^{WRONG[toml]}"):
+        build(toml=toml, index="# Page\n")
+
+
+def test_a_page_whose_front_matter_is_no_yaml_is_red(build: Building) -> None:
+    status, told = build(index="# Page\n\n```{toctree}\nb\n```\n", b="---\na: [\n---\n\n# B\n")
+    assert status == 1
+    assert "b.md:2: ERROR: front matter must be YAML" in told
+
+
+def test_a_ledger_that_is_not_ours_is_replaced(build: Building) -> None:
+    build.html.mkdir(parents=True)
+    (build.html / "claims.json").write_text("[")
+    assert build(index="# Page\n")[0] == 0
+    assert build.ledger()["built"] == ["index"]
+
+
+def claimed(identifier: str) -> str:
+    return OTHER.partition("\n")[2].replace("sum/of-ones", identifier)
+
+
+def test_ids_in_other_scripts_have_anchors_of_their_own(build: Building) -> None:
+    page = f"# Page\n{claimed('叶/子')}{claimed('叶/张量')}\n```{{claims-ledger}}\n```\n"
+    assert build(index=page) == (0, "")
+    claims, entries = (
+        re.findall(rf'id="({kind}-[^"]*)"', build.page()) for kind in ("claim", "ledger-index-md")
+    )
+    assert len({*claims}) == len({*entries}) == 2
+    assert all(f'href="#{anchor}"' in build.page() for anchor in (*claims, *entries))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "anchor"),
+    [
+        ("t/a.b", "t/a-b", "claim-t-a-b"),
+        ("t/Case", "t/case", "claim-t-case"),
+        ("t-a/b", "t/a_b", "claim-t-a-b"),
+    ],
+)
+def test_no_two_claims_have_one_anchor(
+    first: str, second: str, anchor: str, build: Building
+) -> None:
+    status, told = build(index=f"# Page\n{claimed(first)}", other=f"# Other\n{claimed(second)}")
+    assert status == 1
+    rule = "the ids of claims must differ in more than case and marks"
+    assert f"other.md:3: ERROR: {rule}: {second} has the anchor #{anchor} of " in told
+    assert "of the claim at index.md:3: rename one" in told
+
+
+FIRST = """\
+# First
+
+```{toctree}
+second
+```
+
+:::{claim} sums/two
+One and one is two.
+:::
+
+```{code-cell} python
+assert 1 + 1 == int("2")
+```
+"""
+SECOND = """\
+# Second
+
+:::{claim} sums/three
+One and one is three.
+:::
+
+```{code-cell} python
+assert 1 + 1 == int("3")
+```
+
+```{code-cell} python
+assert int("4") == 5
+```
+"""
+
+
+@pytest.mark.parametrize(("builder", "name"), [("singlehtml", "index.html"), ("latex", "x.tex")])
+def test_a_site_in_a_single_file_tells_true_claims_from_false_ones(
+    builder: str, name: str, build: Building
+) -> None:
+    conf = "latex_documents = [('index', 'x.tex', 'Title', 'Author', 'manual')]\n"
+    status, told = build(builder=builder, conf=conf, index=FIRST, second=SECOND)
+    assert (status, told.count("claim is FALSE")) == (1, 2)
+    shown = (build.html / name).read_text()
+    assert shown.count("line 8: claim is FALSE") == 1
+    if builder == "singlehtml":
+        assert re.findall(r'class="claim claim-(\w+) ', shown) == [
+            "false",
+            "true",
+        ]  # as the tree has them
+
+
+def test_a_check_of_links_builds_the_site_too(build: Building) -> None:
+    timeout = socket.getdefaulttimeout()
+    try:
+        assert build(
+            builder="linkcheck", index=FIRST.replace("second", "late"), late="# Late\n"
+        ) == (0, "")
+    finally:
+        socket.setdefaulttimeout(timeout)

@@ -1,0 +1,258 @@
+"""No verdict outlives what it was taken from: a build is as true as the files it was built of.
+
+Each experiment builds a true site, changes one thing that no file of the page itself shows, and
+builds again in the same folders: the second build must be red.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sphinx_claims.__main__ import main
+
+Building = Any
+"""The fixture `build`: a small site that builds itself."""
+
+INDEX = "# Site\n\n```{toctree}\n:glob:\n*\n```\n"
+PAGE = """\
+# Page
+
+:::{{claim}} page/true
+It is two.
+:::
+
+```{{code-cell}} python
+{0}
+```
+"""
+
+
+def _page(*lines: str) -> str:
+    return PAGE.format("\n".join(lines))
+
+
+TRUE = _page("x = 2", "assert x == 2")
+FALSE = _page("x = 2", "assert x == 3")
+ACCUSED = "page/true: claim is FALSE: x == 3, where x is 2"
+
+
+def _library(folder: Path, number: int) -> None:
+    (folder / "outside").mkdir(exist_ok=True)
+    (folder / "outside" / "library.py").write_text(f"NUMBER = {number}\n")
+
+
+def _helper(folder: Path, number: int) -> None:
+    (folder / "helper.py").write_text(f"NUMBER = {number}\n")
+
+
+def _data(folder: Path, number: int) -> None:
+    (folder / "number.txt").write_text(str(number))
+
+
+def _torch(folder: Path, number: int) -> None:
+    (folder / "outside" / "torch").mkdir(exist_ok=True, parents=True)
+    (folder / "outside" / "torch" / "__init__.py").write_text(f'__version__ = "{number}.0"\n')
+
+
+def _environment(_folder: Path, number: int) -> None:
+    os.environ["LEAFGRAD_NUMBER"] = str(number)
+
+
+CHANGES: dict[str, tuple[Callable[[Path, int], None], str]] = {
+    "library": (_library, _page("from library import NUMBER", "assert NUMBER == 2")),
+    "helper-beside-the-page": (
+        _helper,
+        _page(
+            "import sys", "sys.path.append('.')", "from helper import NUMBER", "assert NUMBER == 2"
+        ),
+    ),
+    "data": (
+        _data,
+        _page("from pathlib import Path", "assert int(Path('number.txt').read_text()) == 2"),
+    ),
+    "environment": (
+        _environment,
+        _page("import os", "assert os.environ['LEAFGRAD_NUMBER'] == '2'"),
+    ),
+    "torch": (_torch, _page("import torch", "assert torch.__version__ == '2.0'")),
+}
+FLAGS: dict[str, dict[str, Any]] = {
+    "once-more": {},
+    "all": {"force": True},
+    "fresh": {"options": {"freshenv": True}},
+    "two-jobs": {"jobs": 2},
+}
+
+
+@pytest.fixture(autouse=True)
+def _outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "outside"))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setenv("LEAFGRAD_NUMBER", "2")
+
+
+@pytest.mark.parametrize("flags", FLAGS.values(), ids=FLAGS)
+def test_a_page_is_red_once_what_it_uses_has_changed_and_red_again(
+    flags: dict[str, Any], build: Building, tmp_path: Path
+) -> None:
+    pages = {name: page.replace("page/true", f"{name}/true") for name, (_, page) in CHANGES.items()}
+    toml = "package = 'torch'\npreload = ['torch']\n"
+    for number, status in ((2, 0), (3, 1), (3, 1)):
+        for change, _ in CHANGES.values():
+            change(tmp_path, number)
+        found, told = build(toml=toml, index=INDEX, **pages, **flags)
+        red = {line.partition(".md:")[0] for line in told.splitlines() if "FALSE" in line}
+        assert (found, red) == (status, set(CHANGES) if status else set())
+        assert build.ledger()["torch"] == f"{number}.0"
+
+
+def test_a_page_is_red_once_a_file_that_it_includes_is_false(
+    build: Building, tmp_path: Path
+) -> None:
+    page = "# Page\n\n```{include} _part.md\n```\n"
+    (tmp_path / "_part.md").write_text("Nothing yet.\n")
+    assert build(index=page) == (0, "")
+    (tmp_path / "_part.md").write_text("{claim}`1 > 2`\n")
+    assert build(index=page)[0] == 1
+
+
+GONE: dict[str, Callable[[Path], object]] = {
+    "deleted": lambda file: file.unlink(),
+    "renamed": lambda file: file.rename(file.with_name("new.md")),
+    "hidden": lambda file: file.rename(file.with_name("_gone.md")),
+}
+
+
+@pytest.mark.parametrize("fresh", [{}, {"freshenv": True}], ids=["again", "fresh"])
+def test_a_page_that_is_gone_is_gone_from_the_site_and_links_to_it_are_red(
+    fresh: dict[str, bool], build: Building, tmp_path: Path
+) -> None:
+    links = (f"[Gone]({name}.md), [a part]({name}.md#part), {{doc}}`{name}`" for name in GONE)
+    index = INDEX + "\n" + "\n\n".join([*links, "[other](other.md).\n"])
+    pages = {name: TRUE.replace("page/true", f"{name}/true") for name in GONE}
+    assert build(index=index, **pages, other="# Other\n")[0] == 0
+    for name, change in GONE.items():
+        change(tmp_path / f"{name}.md")
+    status, told = build(index=index, options=fresh, conf=SILENT)
+    assert status == 1
+    for number, name in enumerate(GONE):
+        dead = f"index.md:{8 + 2 * number}: ERROR: this link leads to no page of the site: {name}"
+        assert told.count(dead) == 3
+        assert not (build.html / f"{name}.html").exists()
+        assert not (build.html / "_sources" / f"{name}.md.txt").exists()
+    assert told.count("this link leads to no page") == 3 * len(GONE)
+    assert (build.html / "other.html").exists()
+
+
+SILENT = "suppress_warnings = ['*', 'claims', 'myst', 'ref', 'toc', '', 'any', 'myst.xref_missing']"
+
+
+def test_a_page_that_is_excluded_is_gone_and_told_of(build: Building) -> None:
+    pages = {"index": INDEX, "gone": FALSE, "other": "# Other\n"}
+    assert build(**pages)[0] == 1
+    assert build(conf="exclude_patterns += ['gone.md']", **pages) == (0, "")
+    assert not (build.html / "gone.html").exists()
+    assert build.ledger()["excluded"] == ["gone.md"]
+    assert build.ledger()["built"] == ["index", "other"]
+    excluded = "excluded, so nobody judges 1 Markdown file: gone.md"
+    assert excluded in build.status.splitlines()
+
+
+def test_a_readme_beside_the_documentation_that_nobody_judges_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "docs").mkdir()
+    for name in ("README.md", "docs/page.md"):
+        (tmp_path / name).write_text("# Page\n")
+    told = "excluded, so nobody judges 1 Markdown file: README.md\n"
+    monkeypatch.chdir(tmp_path)
+    for pages, is_told in (('["docs"]', True), ('["docs", "README.md"]', False)):
+        table = f"[tool.claims]\npages = {pages}\n"
+        (tmp_path / "pyproject.toml").write_text(table)
+        assert main(["verify"]) == 0
+        assert (told in capsys.readouterr().out) == is_told
+
+
+def test_a_page_that_is_excluded_is_judged_where_pyproject_names_it(build: Building) -> None:
+    pages = {"index": "# Site\n", "gone": FALSE}
+    status, told = build(conf="exclude_patterns += ['gone.md']", toml="pages = ['.']", **pages)
+    assert (status, told.startswith(f"gone.md:9: ERROR: {ACCUSED}")) == (1, 1)
+    assert build.ledger()["excluded"] == []
+
+
+# What a configuration may ask for, as much of it in each as does not contradict the rest.
+CONFIGURATIONS = {
+    "force": [
+        SILENT,
+        "nb_execution_mode = 'force'",
+        "nb_execution_allow_errors = True",
+        "nb_execution_raise_on_error = False",
+        "nb_output_stderr = 'remove'",
+        "nb_remove_code_outputs = True",
+        "source_suffix = {'.md': 'myst-nb'}",
+    ],
+    "cache": [
+        "nb_execution_mode = 'cache'",
+        "nb_execution_excludepatterns = ['*']",
+        "source_suffix = {'.md': 'myst-nb', '.txt': 'myst-nb'}",
+    ],
+    "off": [
+        "nb_execution_mode = 'off'",
+        "nb_custom_formats = {'.md': 'json.loads', '.txt': 'json.loads'}",
+        "source_suffix = {'.rst': 'restructuredtext'}",
+    ],
+    "late": ["def setup(app):\n    app.config.nb_execution_mode = 'force'"],
+}
+
+
+@pytest.mark.parametrize("conf", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
+def test_no_configuration_makes_a_false_page_true(conf: list[str], build: Building) -> None:
+    true = TRUE.replace("page/true", "index/true")
+    status, told = build(conf="\n".join(conf), index=INDEX + true, false=FALSE)
+    red = [line for line in told.splitlines() if "ERROR" in line]
+    assert (status, red) == (1, [f"false.md:9: ERROR: {ACCUSED}"])
+
+
+OTHERS = {
+    "cell.rst": "Page\n====\n\n.. code-cell:: python\n\n   assert False\n",
+    "claim.rst": "Page\n====\n\n.. claim:: rst/true\n\n   It is three.\n",
+    "include.md": "# Page\n\n```{eval-rst}\n.. claim:: include/true\n\n   It is three.\n```\n",
+    "text.txt": FALSE.replace("page/true", "text/true"),
+    "book.ipynb": """{"cells": [{"cell_type": "code", "execution_count": 1, "metadata": {},
+        "outputs": [{"name": "stdout", "output_type": "stream", "text": ["3"]}],
+        "source": ["print(2)"]}], "metadata": {"kernelspec": {"display_name": "Python 3",
+        "language": "python", "name": "python3"}}, "nbformat": 4, "nbformat_minor": 4}""",
+    "claims.ipynb": """{"cells": [{"cell_type": "markdown", "metadata": {},
+        "source": ["# Page\\n", "\\n", ":::{claim} book/true\\n", "It is three.\\n", ":::\\n"]}],
+        "metadata": {}, "nbformat": 4, "nbformat_minor": 4}""",
+}
+
+
+def test_a_page_that_nobody_judges_is_red_where_it_shows_code_or_a_claim(
+    build: Building, tmp_path: Path
+) -> None:
+    for name, text in OTHERS.items():
+        (tmp_path / name).write_text(text)
+    conf = "source_suffix = {'.md': 'myst-nb', '.rst': 'restructuredtext', '.txt': 'myst-nb'}"
+    status, told = build(conf=conf, index=TRUE)
+    lines = [line for line in told.splitlines() if "ERROR: nobody" in line]
+    red = {name for name in OTHERS if any(f"{name}:" in line for line in lines)}
+    assert (status, red) == (1, set(OTHERS))
+
+
+@pytest.mark.parametrize("flag", [["-O"], ["-OO"], []], ids=["O", "OO", "environment"])
+def test_no_python_strips_the_asserts(flag: list[str], tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text(FALSE)
+    command = [sys.executable, *flag, "-m", "sphinx_claims", "verify", "page.md"]
+    environment = {**os.environ, "PYTHONOPTIMIZE": "2"}
+    (tmp_path / "pyproject.toml").write_text("[tool.claims]\n")
+    done = subprocess.run(
+        command, cwd=tmp_path, check=False, capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 1
+    assert f"page.md:9: {ACCUSED}\n" in done.stdout

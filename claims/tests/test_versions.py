@@ -1,0 +1,225 @@
+"""A claim holds in its range of versions, and is checked to be false outside of it."""
+
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from sphinx_claims._config import Config
+from sphinx_claims._judging.site import prove
+from sphinx_claims._judging.verdict import ClaimVerdict, PageVerdict
+from sphinx_claims._page import Claim
+from sphinx_claims._reading.read import parse_page
+from sphinx_claims._versions import broken_bound
+
+Judge = Callable[[str], PageVerdict]
+
+PAGE = """
+```{{code-cell}} python
+def one() -> int:
+    return 1
+
+def is_two(number):
+    assert number == 2
+```
+
+:::{{claim}} numbers/two
+{options}
+
+So it is.
+:::
+
+{evidence}
+
+## Next
+
+:::{{claim}} numbers/three
+Three is three.
+:::
+
+```{{code-cell}} python
+assert one() + 2 == 3
+is_two(2)
+```
+"""
+LINE = 10
+TORCH = metadata.version("torch").partition("+")[0]
+FALSE = "claim is FALSE: one() == 2, where one() is 1"
+
+
+def cell(source: str, options: str = "") -> str:
+    return f"```{{code-cell}} python\n{options}\n\n{source}\n```"
+
+
+def page(options: str, evidence: str) -> str:
+    return PAGE.format(options=options, evidence=evidence)
+
+
+def of_two(verdict: PageVerdict) -> ClaimVerdict:
+    return next(claim for claim in verdict.claims if claim.claim.id == "numbers/two")
+
+
+# --- The range
+
+
+@pytest.mark.parametrize(
+    ("torch", "since", "until", "expected"),
+    [
+        ("2.13.0", None, None, None),
+        ("2.13.0", "2.13", None, None),
+        ("2.12.1", "2.13", None, "since"),
+        ("2.9.1", "2.10", None, "since"),
+        ("2.10.0", "2.9", None, None),
+        ("2.13.0", None, "2.13", "until"),
+        ("2.12.1", None, "2.13", None),
+        ("2.12.1", "2.12", "2.13", None),
+        ("2.11.0", "2.12", "2.13", "since"),
+        ("2.13.0rc1", "2.13", None, "since"),
+        ("2.13.0.dev20260101", None, "2.13", None),
+        ("2.13.0rc1", "2.13.0.dev0", None, None),
+        (None, "2.13", "2.14", None),
+    ],
+)
+def test_a_claim_holds_from_since_on_and_before_until(
+    torch: str | None, since: str | None, until: str | None, expected: str | None
+) -> None:
+    claim = Claim(line=1, id="a/b", statement="It is so.", since=since, until=until)
+    assert broken_bound(claim, torch) == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (":since: two", ":since: must be a version, as in 2.12, not 'two'"),
+        (":until:", ":until: must be a version, as in 2.12, not ''"),
+        (":since: 2.13.0+cpu", ":since: must be a version, as in 2.12, not '2.13.0+cpu'"),
+        (":since: 2.14\n:until: 2.14", ":since: must be a version before :until:, not 2.14"),
+        (":form: 2.12", "a claim's options are since, sources, until, not 'form'"),
+    ],
+)
+def test_a_range_that_is_none_is_red(options: str, message: str, judge: Judge) -> None:
+    problems = judge(page(options, cell("assert one() == 1"))).problems
+    assert [(problem.line, problem.message) for problem in problems] == [(LINE, message)]
+
+
+def test_a_version_is_text_and_no_number() -> None:
+    (claim, _) = parse_page(page(":since: 2.10\n:until: '2.20'", ""), "page.md").claims
+    assert (claim.since, claim.until) == ("2.10", "2.20")
+
+
+def test_the_versions_are_those_of_a_package(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text(page(":since: 1.0", cell("assert one() == 1")))
+
+    def red(package: str | None) -> list[str]:
+        config = Config(root=tmp_path, package=package)
+        site = prove(config, [tmp_path / "page.md"], report=lambda _: None)
+        assert (site.release is None) == (package is None)
+        return [f"{path}:{problem.line}: {problem.message}" for path, problem in site.problems]
+
+    rule = "the versions of a claim are those of a package"
+    assert red(None) == [f"page.md:{LINE}: {rule}: set package in [tool.claims] to its name"]
+    assert red("sphinx") == []
+    assert red("markdown_it") == []  # of the distribution markdown-it-py
+
+
+# --- Inside of it
+
+
+@pytest.mark.parametrize("options", [":since: 1.0", ":until: 99", ":since: 1.0\n:until: 99"])
+def test_a_claim_inside_its_range_is_judged_as_ever(options: str, judge: Judge) -> None:
+    right = judge(page(options, cell("assert one() == 1")))
+    assert (right.problems, of_two(right).word) == ((), "true")
+    wrong = judge(page(options, cell("assert one() == 2")))
+    assert [problem.message for problem in wrong.problems] == [FALSE]
+    assert of_two(wrong).word == "false"
+
+
+# --- Outside of it
+
+FAILING = {
+    "an assert": cell("assert one() == 2"),
+    "an assert in a function that stands elsewhere": cell("is_two(one())"),
+    "one check of two": cell("assert one() == 1") + "\n\n" + cell("assert one() == 2"),
+    "an exception before the assert": cell("two = one(2)\nassert two == 2"),
+    "an exception that does not come": cell("one()", ':raises: "ValueError: two"'),
+    "an exception that comes in a function that stands elsewhere": cell("one(2)\nassert one()"),
+    "a pin": cell("one()\n#> 2"),
+    "an example": "```pycon\n>>> one()\n2\n```",
+    "a sentence": "{claim}`one() == 2`",
+}
+
+
+@pytest.mark.parametrize("evidence", FAILING.values(), ids=FAILING)
+@pytest.mark.parametrize("options", [":since: 99", ":until: 1.0"])
+def test_a_claim_that_fails_outside_its_range_is_skipped(
+    options: str, evidence: str, judge: Judge
+) -> None:
+    verdict = judge(page(options, evidence))
+    assert verdict.problems == ()
+    assert [claim.word for claim in verdict.claims] == ["skipped", "true"]
+    assert not all(check.passed for check in of_two(verdict).evidence)
+    assert set(of_two(verdict).evidence) < set(verdict.checks)
+
+
+HOLDING = {
+    "an assert": cell("assert one() == 1"),
+    "an assert that is never evaluated": cell("if one() == 2:\n    assert one() == 2"),
+    "an assert, with a warning": cell("import warnings\nwarnings.warn('1')\nassert one() == 1"),
+    "an exception that is announced": cell("one(2)", ':raises: "TypeError: takes 0"'),
+}
+
+
+@pytest.mark.parametrize("evidence", HOLDING.values(), ids=HOLDING)
+@pytest.mark.parametrize(("options", "bound"), [(":since: 99", "since"), (":until: 1.0", "until")])
+def test_a_claim_that_holds_outside_its_range_is_red(
+    options: str, bound: str, evidence: str, judge: Judge
+) -> None:
+    verdict = judge(page(options, evidence))
+    message = (
+        f"claim numbers/two holds on torch {TORCH} too: "
+        f"`:{bound}:` is wrong or its evidence is too weak"
+    )
+    assert [(problem.line, problem.message) for problem in verdict.problems] == [(LINE, message)]
+    assert of_two(verdict).word == "false"
+
+
+def test_a_claim_without_evidence_is_red_outside_its_range_as_well(judge: Judge) -> None:
+    (problem,) = judge(page(":since: 99", cell("one()"))).problems
+    assert problem.message.startswith("claim numbers/two has no evidence")
+
+
+@pytest.mark.parametrize(
+    ("evidence", "message"),
+    [
+        (cell("assert one() == 2\n") + "\n\n```python\none()\n```", "nobody executes"),
+        (cell("import os\nis_two(1)") + "\n\n" + cell("os._exit(0)"), "the page stopped here"),
+    ],
+    ids=["code that nobody executes", "a process that dies"],
+)
+def test_what_no_version_excuses_is_red_outside_the_range_as_well(
+    evidence: str, message: str, judge: Judge
+) -> None:
+    verdict = judge(page(":since: 99", evidence))
+    assert message in "\n".join(problem.message for problem in verdict.problems)
+    assert of_two(verdict).word == "false"
+
+
+def test_a_claim_that_a_crash_cut_short_is_not_blamed_for_its_evidence(judge: Judge) -> None:
+    problems = judge(page(":since: 99", cell("import os\nos._exit(0)"))).problems
+    (problem,) = (problem for problem in problems if problem.line >= LINE)
+    assert problem.message.startswith("the page stopped here")
+
+
+def test_nothing_is_excused_after_the_span(judge: Judge) -> None:
+    evidence = cell("def check():\n    assert one() == 2\ncheck()") + "\n\n## There\n\n"
+    verdict = judge(page(":since: 99", evidence + cell("check()")))
+    assert [problem.message for problem in verdict.problems] == [FALSE]
+
+
+def test_nothing_is_excused_at_the_end_of_the_page(judge: Judge) -> None:
+    text = page(":since: 99", cell("import atexit\natexit.register(is_two, one())\nis_two(3)"))
+    verdict = judge(text.partition("## Next")[0])
+    assert [claim.word for claim in verdict.claims] == ["skipped"]
+    messages = [problem.message for problem in verdict.problems]
+    assert "claim is FALSE: number == 2, where number is 1" in messages

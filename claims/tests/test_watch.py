@@ -1,0 +1,213 @@
+"""`watch` judges what was saved, and all of it where there is no telling what a change means.
+
+The changes come from an iterator: no test waits for a clock.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sphinx_claims._saved import stamps
+from sphinx_claims._watching import watch
+
+PAGE = "# Page\n\n:::{{claim}} {0}/two\nA sum.\n:::\n\n{{claim}}`1 + 1 == {1}`\n"
+USES = """\
+# Page
+
+```{code-cell} python
+import sys
+sys.path.append(".")
+import helper
+assert helper.NUMBER == 2
+```
+"""
+TABLE = "[tool.claims]\npages = ['docs']\n"
+
+Step = Callable[[], object]
+
+
+class Project:
+    """A folder of pages, and what `watch` told after each change to it."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder = folder
+        self._capsys = capsys
+        self.write("pyproject.toml", TABLE)
+        self.write("docs/a.md", PAGE.format("a", 2))
+        self.write("docs/b.md", PAGE.format("b", 2))
+
+    def write(self, name: str, text: str) -> Path:
+        file = self.folder / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
+        return file
+
+    def told(self, *steps: Step, paths: tuple[Path, ...] = ()) -> list[list[str]]:
+        """Return the lines of the first look, and of a look after each step, without times."""
+        told: list[list[str]] = []
+
+        def looks() -> Iterator[None]:
+            yield
+            for step in steps:
+                told.append(self._lines())
+                step()
+                yield
+
+        watch(paths, looks())
+        return [*told, self._lines()]
+
+    def _lines(self) -> list[str]:
+        out, error = self._capsys.readouterr()
+        return [line.partition("  (")[0] for line in (out + error).splitlines()]
+
+
+@pytest.fixture
+def project(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Project:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    return Project(tmp_path, capsys)
+
+
+def test_a_page_that_was_saved_is_judged_again_and_no_other(project: Project) -> None:
+    first, saved, nothing = project.told(
+        lambda: project.write("docs/a.md", PAGE.format("a", 3)), lambda: None
+    )
+    assert first[:2] == ["true   docs/a.md", "true   docs/b.md"]
+    assert first[2].startswith("2 pages, 2 claims, 2 checks: all true (")
+    assert saved == [
+        "false  docs/a.md",
+        "docs/a.md:7: a/two: claim is FALSE: 1 + 1 == 3, where it is False",
+        '    not proven: "A sum."',
+    ]
+    assert nothing == []
+
+
+def test_a_page_comes_and_goes(project: Project) -> None:
+    page = project.folder / "docs" / "c.md"
+    _, new, gone = project.told(lambda: page.write_text(PAGE.format("c", 2)), page.unlink)
+    assert new == ["true   docs/c.md"]
+    assert gone == ["gone   docs/c.md"]
+
+
+def test_a_page_that_waited_for_an_id_is_judged_when_it_is_free(project: Project) -> None:
+    b = project.folder / "docs" / "b.md"
+    _, twice, renamed, again, alone = project.told(
+        lambda: b.write_text(PAGE.format("a", 2)),
+        lambda: project.write("docs/a.md", PAGE.format("other", 2)),
+        lambda: project.write("docs/a.md", PAGE.format("a", 2)),
+        b.unlink,
+    )
+    assert twice[:2] == [
+        "false  docs/b.md",
+        "docs/b.md:3: claim a/two stands at docs/a.md:3 already",
+    ]
+    assert renamed == ["true   docs/a.md", "true   docs/b.md"]
+    assert again[:2] == [
+        "false  docs/a.md",
+        "docs/a.md:3: claim a/two stands at docs/b.md:3 already",
+    ]
+    assert alone == ["gone   docs/b.md", "true   docs/a.md"]
+
+
+def test_an_editor_may_save_by_renaming(project: Project) -> None:
+    def save() -> None:
+        project.write("docs/a.md~", PAGE.format("a", 2))
+        project.write("docs/4913", "")
+        project.write("docs/.a.md.swp", PAGE.format("a", 3)).rename(project.folder / "docs/a.md")
+
+    _, saved = project.told(save)
+    assert saved[0] == "false  docs/a.md"
+    assert len(saved) == 3
+
+
+def test_a_page_that_is_moved_away_for_a_moment_is_missed_and_then_judged(project: Project) -> None:
+    page, aside = project.folder / "docs" / "a.md", project.folder / "aside"
+    _, away, back = project.told(
+        lambda: page.rename(aside), lambda: aside.rename(page), paths=(Path("docs/a.md"),)
+    )
+    assert away == ["gone   docs/a.md"]
+    assert back == ["true   docs/a.md"]
+
+
+@pytest.mark.parametrize("name", ["helper.py", "docs/helper.py", "number.json"])
+def test_when_anything_else_changes_all_is_judged_by_a_new_process(
+    name: str, project: Project
+) -> None:
+    project.write("docs/helper.py", "NUMBER = 2\n")
+    project.write("docs/a.md", USES)
+    project.write(name, "NUMBER = 2\n")
+    _, again = project.told(lambda: project.write(name, "NUMBER = 3\n"))
+    assert [line.split()[1] for line in again[:2]] == ["docs/a.md", "docs/b.md"]
+    assert again[0].startswith("false" if name == "docs/helper.py" else "true")
+
+
+def test_what_a_page_writes_itself_does_not_go_on_for_ever(project: Project) -> None:
+    writes = (
+        "```{code-cell} python\nfrom pathlib import Path\nPath('out.txt').write_text('2');\n```\n"
+    )
+    project.write("docs/a.md", writes)
+    first, once, nothing = project.told(lambda: None, lambda: None)
+    assert (len(first), len(once), nothing) == (3, 3, [])
+
+
+def test_what_is_wrong_is_told_and_watched_on(project: Project) -> None:
+    broken, mended, unreadable, binary = project.told(
+        lambda: project.write("pyproject.toml", TABLE.replace("'docs'", "docs")),
+        lambda: project.write("pyproject.toml", TABLE),
+        lambda: (project.folder / "docs" / "a.md").write_bytes(b"\xff"),
+    )[0:4]
+    assert broken[:2] == ["true   docs/a.md", "true   docs/b.md"]
+    assert mended[0].startswith("error: ")
+    assert "pyproject.toml must be TOML" in mended[0]
+    assert unreadable[:2] == ["true   docs/a.md", "true   docs/b.md"]
+    assert binary[0] == "false  docs/a.md"
+    assert binary[1].startswith("docs/a.md:1: a page must be UTF-8")
+
+
+def test_environments_builds_and_hidden_files_are_passed_over(tmp_path: Path) -> None:
+    kept = ["a.md", "b.py", "folder/c.csv", "_folder/d.py"]
+    passed = ["a.md~", ".b.py", "4913", "e.tmp", ".git/a.md", "_build/a.md", "v/lib/a.py"]
+    for name in (*kept, *passed, "v/pyvenv.cfg"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert set(stamps([tmp_path], [])) == {tmp_path / name for name in kept}
+    assert stamps([tmp_path / "nowhere"], [tmp_path / "nothing.md"]) == {}
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_control_c_ends_it_in_peace_and_leaves_no_process(project: Project) -> None:
+    hangs = "```{code-cell} python\nimport os, time\nopen('pid', 'w').write(str(os.getpid()));\n"
+    project.write("docs/c.md", hangs + "time.sleep(600)\n```\n")
+    command = [sys.executable, "-m", "sphinx_claims", "watch"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
+    ) as running:
+        pid = _waited_for(project.folder / "docs" / "pid")
+        os.killpg(running.pid, signal.SIGINT)
+        _, error = running.communicate(timeout=20)
+    assert (running.returncode, error) == (0, "")
+    assert _is_gone(pid)
+
+
+def _waited_for(file: Path) -> int:
+    deadline = time.monotonic() + 60
+    while not (file.is_file() and file.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return int(file.read_text())
+
+
+def _is_gone(pid: int) -> bool:
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not Path(f"/proc/{pid}").exists()

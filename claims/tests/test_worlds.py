@@ -1,0 +1,235 @@
+"""Each world is broken in the place that its name tells, and only there."""
+
+import textwrap
+from collections.abc import Callable
+
+import pytest
+
+from sphinx_claims._judging.verdict import PageVerdict
+from sphinx_claims._mutating.world import World
+from sphinx_claims._mutating.worlds import WORLDS
+
+Judge = Callable[[str], PageVerdict]
+
+START = """\
+import torch, warnings
+x = torch.tensor(3.0, requires_grad=True)
+c = torch.tensor(2.0)
+y = x * x
+seen = []
+"""
+
+SIGNS = {
+    "backward does nothing": "y.backward(); it = x.grad is None",
+    "backward runs twice": "y.backward(); it = x.grad.item() == 12.0",
+    "backward overwrites what was accumulated": """\
+        x.grad = torch.tensor(1.0)
+        torch.autograd.backward([y, x + c])
+        it = x.grad.item() == 7.0
+        torch.autograd.backward(torch.autograd.graph.get_gradient_edge(x**2), torch.tensor(1.0))
+        it = it and x.grad.item() == 6.0
+        """,
+    "backward fills all leaves whatever inputs it is given": """\
+        w = torch.tensor(1.0, requires_grad=True)
+        (x * w).backward(inputs=[w])
+        it = x.grad is not None
+        """,
+    "no graph is ever freed": "y.backward(); y.backward(); it = True",
+    "every graph is freed": """\
+        y.backward(retain_graph=True)
+        try:
+            y.backward()
+            it = False
+        except RuntimeError:
+            it = True
+        """,
+    "gradients have no graph": """\
+        (gradient,) = torch.autograd.grad(y, x, create_graph=True)
+        it = not gradient.requires_grad
+        y.backward()
+        """,
+    "derivatives are off by one percent": """\
+        gradient, none = torch.autograd.grad(y, [x, c.requires_grad_()], allow_unused=True)
+        it = round(gradient.item(), 4) == 6.06 and none is None
+        """,
+    "autograd grad accumulates as backward does": """\
+        for _ in range(2):
+            torch.autograd.grad(x * c, x)
+        torch.autograd.grad(x * c, [c.requires_grad_()], allow_unused=True)
+        it = x.grad is not None and x.grad.item() == 4.0
+        """,
+    "unused inputs have zero gradients": """\
+        (gradient,) = torch.autograd.grad(y, torch.tensor(1.0, requires_grad=True))
+        it = gradient.item() == 0.0
+        """,
+    "products powers and elementary functions have wrong derivatives": """\
+        (torch.sin(c), y, x**2)[1:][0].backward()
+        it = round(x.grad.item(), 4) == 6.06
+        """,
+    "gradcheck finds no fault": """\
+        points = torch.ones(2, dtype=torch.float64, requires_grad=True)
+        it = torch.autograd.gradcheck(lambda points: points.detach() * points, points)
+        """,
+    "retain grad is ignored": "y.retain_grad(); it = not y.retains_grad",
+    "detach keeps the graph": "it = x.detach().requires_grad",
+    "detach and data copy": "it = x.data_ptr() not in {x.detach().data_ptr(), x.data.data_ptr()}",
+    "in place detach is ignored": "y.detach_(); it = y.requires_grad",
+    "clone detaches": "it = not (x.clone().requires_grad or torch.clone(x).requires_grad)",
+    "clone shares memory": "it = x.clone().data_ptr() == x.data_ptr()",
+    "requires grad in place is ignored": "it = not c.requires_grad_().requires_grad",
+    "no grad does nothing": """\
+        with torch.no_grad():
+            it = (x * c).requires_grad
+        """,
+    "enable grad does nothing": """\
+        with torch.no_grad(), torch.enable_grad():
+            it = not (x * c).requires_grad
+        """,
+    "set grad enabled does nothing": """\
+        with torch.set_grad_enabled(False):
+            it = (x * c).requires_grad
+        """,
+    "inference mode does nothing": """\
+        with torch.inference_mode():
+            it = (x * c).requires_grad
+        """,
+    "inference mode is no grad": """\
+        with torch.inference_mode():
+            it = not (x * c).is_inference() and not (x * c).requires_grad
+        it = it and (x * c).requires_grad
+        """,
+    "zero in place is ignored": "it = c.zero_().item() == 2.0",
+    "zero grad is ignored": """\
+        x.grad = c
+        torch.optim.SGD([x]).zero_grad()
+        it = x.grad is c
+        """,
+    "zero grad leaves zeros": """\
+        x.grad = c
+        torch.optim.SGD([x]).zero_grad()
+        it = x.grad is not None and x.grad.item() == 0.0
+        """,
+    "optimizers do not step": """\
+        x.grad = c
+        torch.optim.SGD([x]).step()
+        it = x.item() == 3.0
+        """,
+    "new tensors ignore requires grad": "it = not torch.ones(1, requires_grad=True).requires_grad",
+    "new tensors require grad": "it = c.requires_grad and not torch.arange(2).requires_grad",
+    "parameters do not require grad": "it = not torch.nn.Parameter(c).requires_grad",
+    "changes in place do not count": """\
+        c.add_(1.0)
+        c[...] = 2.0
+        with torch.inference_mode():
+            torch.zeros(1).add_(1.0)
+        it = c._version == 0
+        """,
+    "changes in place are not recorded": """\
+        z = x * c
+        z.exp_()
+        it = z.grad_fn.name() == "MulBackward0"
+        """,
+    "views are copies": """\
+        pair = torch.zeros(2)
+        pair[0].fill_(1.0)
+        it = pair.tolist() == [0.0, 0.0]
+        """,
+    "hooks are not called": "x.register_hook(seen.append); y.backward(); it = not seen",
+    "what hooks return is ignored": """\
+        x.register_hook(lambda gradient: 0 * gradient)
+        y.backward()
+        it = x.grad.item() == 6.0
+        """,
+    "saved tensors hooks are not called": """\
+        with torch.autograd.graph.saved_tensors_hooks(seen.append, seen.append):
+            x * x
+        it = not seen
+        """,
+    "checkpoint recomputes nothing": """\
+        from torch.utils.checkpoint import checkpoint
+
+        checkpoint(lambda given: (seen.append(1), given * x)[1], x, use_reentrant=False).backward()
+        it = len(seen) == 1
+        """,
+    "is leaf and is inference read wrong": "it = c.is_inference() and not c.is_leaf",
+    "requires grad and retains grad read wrong": """\
+        c.requires_grad = True
+        it = not c.requires_grad and c.retains_grad and (c * c).grad_fn is not None
+        """,
+    "grad fn and base read none": "it = y.grad_fn is None and c.view(1)._base is None",
+    "grad fn reads the node after it": """\
+        it = y.grad_fn.name().endswith("AccumulateGrad") and x.grad_fn is None
+        """,
+    "grad reads none": "y.backward(); it = x.grad is None",
+    "grad reads a copy": """\
+        it = x.grad is None
+        y.backward()
+        x.grad.zero_()
+        it = it and x.grad.item() == 6.0
+        """,
+    "reading grad never warns": """\
+        warnings.simplefilter("error")
+        it = y.grad is None
+        """,
+    "version and output nr read one more": "it = (c._version, c.output_nr) == (1, 1)",
+}
+
+
+CELL = "```{{code-cell}} python\n{0}\n```\n"
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
+def test_a_world_is_what_its_name_says(world: World, judge: Judge) -> None:
+    def is_seen(*, after: str = "") -> bool:
+        sign = textwrap.dedent(SIGNS[world.name])
+        checks = judge(CELL.format(f"{after}\n{START}\n{sign}\nassert it")).checks
+        return [check.passed for check in checks] == [True]
+
+    place = f"WORLDS[{WORLDS.index(world)}]"
+    entering = f"from sphinx_claims._mutating.worlds import WORLDS; {place}.enter()"
+    assert is_seen(after=entering)
+    assert not is_seen()
+
+
+USED = """\
+import torch
+from sphinx_claims._mutating.world import watch
+from sphinx_claims._mutating.worlds import WORLDS
+
+used = watch(WORLDS)
+x = torch.tensor(3.0, requires_grad=True)
+used.clear()
+(x + 1.0).backward()
+torch.autograd.graph.saved_tensors_hooks(abs, abs)
+assert sorted(used) == [
+    "backward does nothing",
+    "backward overwrites what was accumulated",
+    "backward runs twice",
+    "no graph is ever freed",
+    "requires grad and retains grad read wrong",
+]
+used.clear()
+x.is_leaf
+torch.nn.Module().zero_grad(set_to_none=True)
+assert sorted(used) == [
+    "is leaf and is inference read wrong",
+    "zero grad is ignored",
+    "zero grad leaves zeros",
+]
+"""
+ABSENT = """\
+import torch
+from sphinx_claims._mutating.world import World
+
+targets = ("torch.Tensor.no_such_method", "torch.Tensor.sin")
+World(name="sin is wrong", targets=targets, broken=lambda _: lambda _: "wrong").enter()
+assert torch.ones(1).sin() == "wrong"
+"""
+
+
+def test_a_world_is_tried_where_it_could_make_a_difference(judge: Judge) -> None:
+    assert judge(CELL.format(USED)).problems == ()
+
+
+def test_what_another_version_does_not_have_is_no_part_of_a_world(judge: Judge) -> None:
+    assert judge(CELL.format(ABSENT)).problems == ()

@@ -1,0 +1,110 @@
+"""Who leads to whom in graphs that may be gone, in numbers that outlive them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import torch
+from torch.autograd.graph import Node
+
+from leafgrad._autograd.node import leaf_variable, next_functions, sequence_nr
+from leafgrad._autograd.tensor import (
+    alive,
+    base,
+    held_grad,
+    is_invalid_view,
+    is_view,
+    is_wrapped,
+    plain,
+    unobserved,
+    unwrapped,
+    version,
+)
+from leafgrad._autograd.traversal import keep_successors, survey
+
+
+def number_of(tensor: torch.Tensor) -> int:
+    """Give a number for the tensor's place in the graph: the node's, below 0 for a leaf."""
+    node = plain(_source(tensor), "grad_fn")
+    return ~id(_source(tensor)) if node is None else _number(node)
+
+
+def _source(tensor: torch.Tensor) -> torch.Tensor:
+    """Give the tensor itself, or what a view shows that was taken while nothing was recorded.
+
+    PyTorch refuses to say whether a view has a node if it was written into since.
+    """
+    shown = base(tensor)
+    if shown is None:
+        return tensor
+    is_placed = not is_invalid_view(tensor) and plain(tensor, "grad_fn") is not None
+    return tensor if is_placed else shown
+
+
+def _number(node: Node) -> int:
+    """Number a node: a leaf's as the leaf itself."""
+    number = sequence_nr(node)
+    return ~id(leaf_variable(node)) if number is None else number
+
+
+class GraphStructure:
+    """Grows by the graph behind a tensor, each node of which it looks at only once."""
+
+    def __init__(self) -> None:
+        self.successors: dict[int, tuple[int, ...]] = {}
+
+    def add(self, tensor: torch.Tensor) -> int:
+        """Copy what the tensor depends on, as far as it is new, and number the tensor."""
+        node = plain(_source(tensor), "grad_fn")
+        ahead = [] if node is None else [node]
+        while ahead:
+            node = ahead.pop()
+            number = _number(node)
+            if number not in self.successors:
+                successors = [after for after, _ in next_functions(node) if after is not None]
+                keep_successors(node, next_functions(node))
+                self.successors[number] = tuple(map(_number, successors))
+                ahead += successors
+        return number_of(tensor)
+
+    def depend_on(self, tensor: torch.Tensor) -> set[int]:
+        """Find all the numbers whose gradient would go on to the tensor's, its own included."""
+        predecessors = defaultdict[int, list[int]](list)
+        for number, successors in self.successors.items():
+            for successor in successors:
+                predecessors[successor].append(number)
+        found: set[int] = set()
+        ahead = [number_of(tensor)]
+        while ahead:
+            number = ahead.pop()
+            if number not in found:
+                found.add(number)
+                ahead += predecessors[number]
+        return found
+
+
+def living_graph() -> tuple[list[Node], set[int]]:
+    """Find the nodes that some tensor leads to, and the numbers of these nodes and of all tensors.
+
+    Numbers are those of a `GraphStructure`: a node's own, and one below 0 for a tensor.
+    """
+    with unobserved():
+        tensors = alive()
+        nodes, _ = survey([node for tensor in tensors for node in _nodes_at(tensor)])
+    numbers = {number for number in map(sequence_nr, nodes) if number is not None}
+    return [*nodes], numbers.union([~id(tensor) for tensor in tensors])
+
+
+def _nodes_at(tensor: torch.Tensor) -> Iterator[Node]:
+    """Yield the nodes that made a tensor, what it is a view of, and the gradient that it holds.
+
+    To ask a view that may have been written into would make PyTorch record a node.
+    """
+    while is_wrapped(tensor):
+        tensor = unwrapped(tensor)
+    for one in (tensor, base(tensor), held_grad(tensor)):
+        if one is not None and not (is_view(one) and version(one)):
+            node = plain(one, "grad_fn")
+            if node is not None:
+                yield node

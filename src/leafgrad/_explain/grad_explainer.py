@@ -1,0 +1,249 @@
+"""What a backward from some outputs would do for a tensor, by the graph and by a recording."""
+
+import inspect
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import NamedTuple
+
+from torch import Tensor
+
+from leafgrad import _autograd
+from leafgrad._arguments.outputs import Output, gradient_edges
+from leafgrad._explain import sentences
+from leafgrad._explain.explanation import CAUSE_OF_CUT, GradCause, GradExplanation
+from leafgrad._explain.gradient_flow import Arrival, GradientFlow
+from leafgrad._record.cut import Cut
+from leafgrad._record.cut_tracker import LEAVING_PYTORCH
+from leafgrad._record.leaf_uses import LeafUse
+from leafgrad._record.log import Log
+from leafgrad._record.place import source_at
+from leafgrad._tensor.describe_tensor import describe_tensor
+from leafgrad._tensor.description import TensorDescription, TensorRole
+
+
+class Found(NamedTuple):
+    """What the graph and the recording know of one tensor.
+
+    Attributes:
+        edge: Where its gradient comes, None for what has no place in a graph.
+        arrival: How a gradient comes there, None where none does.
+        is_reached: Whether a path leads from the outputs to it.
+        cuts: Where the path was cut, if none leads to it.
+        use: Its first use.
+        use_of_memory: The first use of its memory through another leaf.
+    """
+
+    edge: _autograd.Edge | None
+    arrival: Arrival | None
+    is_reached: bool
+    cuts: tuple[Cut, ...]
+    use: LeafUse | None
+    use_of_memory: LeafUse | None
+
+
+class GradExplainer:
+    """Explains tensor by tensor what a backward from some outputs would do for it.
+
+    Attributes:
+        flow: Where gradients come.
+        reached: The edges of the graph behind the outputs, also those to which no gradient comes.
+        is_freed: Whether a part of the graph was freed.
+        leaves: The identities of the storages of the graph's leaves.
+    """
+
+    def __init__(self, ends: Sequence[Output], log: Log) -> None:
+        """Look at the graph behind the outputs, and at what was recorded."""
+        self.ends = ends
+        self.log = log
+        with _autograd.unobserved():
+            edges = gradient_edges(ends)
+            graph = _autograd.walk([node for node, _ in edges])
+            self.flow = GradientFlow(edges, graph)
+            self.reached = {*edges, *(edge for after in graph.values() for edge in after)}
+            slots = (slot for node in graph for slot in _autograd.saved_slots(node))
+            self.is_freed = any(slot.state == "freed" for slot in slots)
+            leaves = map(_autograd.leaf_variable, graph)
+            storages = {_autograd.storage_identity(leaf) for leaf in leaves if leaf is not None}
+            self.leaves = storages - {None}
+
+    def explain(
+        self, tensor: Tensor, name: str | None = None, *, is_ahead: bool = False
+    ) -> GradExplanation:
+        """Explain one tensor, for a backward that is still ahead whatever ``.grad`` holds now."""
+        facts = describe_tensor(tensor)
+        with _autograd.unobserved():
+            found = self._look_for(tensor, facts)
+            changing, after = _autograd.hooks_of(tensor)
+        is_filled = facts.has_grad and not is_ahead
+        cause = GradCause.FILLED if is_filled else self._cause(tensor, facts, found)
+        will_be_filled = self._will_be_filled(facts, found)
+        return GradExplanation(
+            name=name,
+            cause=cause,
+            because=sentences.because(cause, self._facts_in_words(facts, found), found.cuts),
+            cure=self._cure(cause, tensor, found),
+            requires_grad=facts.requires_grad,
+            is_leaf=facts.is_leaf,
+            retains_grad=facts.retains_grad,
+            has_grad=facts.has_grad,
+            is_reached=found.is_reached,
+            is_freed=self.is_freed,
+            will_be_filled=None if will_be_filled and after else will_be_filled,
+            hooks=tuple(map(_name_of_hook, [*changing, *after])),
+            cuts=found.cuts,
+        )
+
+    def cuts_of_outputs(self) -> tuple[Cut, ...]:
+        """Return the cuts that lead to the outputs, the first one first."""
+        with _autograd.unobserved():
+            numbers = sorted(self._numbers_of_cuts())
+        return tuple(self.log.cuts.entries[number][0] for number in numbers)
+
+    def _numbers_of_cuts(self) -> frozenset[int]:
+        outputs = (end for end in self.ends if isinstance(end, Tensor))
+        return frozenset[int]().union(*map(self.log.cuts.cuts_behind, outputs))
+
+    def _look_for(self, tensor: Tensor, facts: TensorDescription) -> Found:
+        is_placed = facts.role not in {TensorRole.WRAPPED, TensorRole.INVALID_VIEW}
+        edge = _autograd.gradient_edge(tensor) if is_placed else None
+        is_reached = edge is not None and edge in self.reached
+        return Found(
+            edge=edge,
+            arrival=self.flow.at(edge),
+            is_reached=is_reached,
+            cuts=() if is_reached else self._cuts(tensor, facts),
+            use=self.log.uses.of(tensor),
+            use_of_memory=self.log.uses.through_shared_memory(tensor) if is_placed else None,
+        )
+
+    def _will_be_filled(self, facts: TensorDescription, found: Found) -> bool | None:
+        """Return whether a gradient is stored, None where that cannot be seen."""
+        if found.edge is None or not (facts.is_leaf or facts.retains_grad):
+            return False
+        if found.arrival is None:
+            return None if self.flow.unseen else False
+        return None if found.arrival.doubt else True
+
+    def _cause(self, tensor: Tensor, facts: TensorDescription, found: Found) -> GradCause:
+        if facts.role in CAUSE_OF_ROLE:
+            return CAUSE_OF_ROLE[facts.role]
+        if facts.role is TensorRole.CONSTANT:
+            return _cause_of_constant(facts)
+        if found.arrival is None:
+            return self._cause_of_nothing(tensor, facts, found)
+        return self._cause_of_gradient(facts, found.arrival)
+
+    def _cause_of_gradient(self, facts: TensorDescription, arrival: Arrival) -> GradCause:
+        """Return the cause for a tensor to which a gradient comes."""
+        if facts.role is TensorRole.NON_LEAF:
+            return GradCause.NOT_RETAINED
+        if self.is_freed:
+            return GradCause.USED_UP
+        if arrival.doubt:
+            return GradCause.UNSEEN
+        return GradCause.ALL_ZERO if arrival.zero else GradCause.NOT_RUN
+
+    def _cause_of_nothing(
+        self, tensor: Tensor, facts: TensorDescription, found: Found
+    ) -> GradCause:
+        """Return why no gradient comes, or that this cannot be seen."""
+        if self._will_be_filled(facts, found) is None:
+            return GradCause.UNSEEN
+        if found.is_reached:
+            return GradCause.STOPPED
+        if self._leads_to_outputs(tensor):
+            return GradCause.SWAPPED
+        if found.cuts:
+            return CAUSE_OF_CUT[found.cuts[0].kind]
+        return self._cause_without_cut(facts, found)
+
+    def _cause_without_cut(self, facts: TensorDescription, found: Found) -> GradCause:
+        if not self.reached:
+            return GradCause.WITHOUT_GRAPH
+        if found.use is not None and not found.use.required_grad:
+            return GradCause.LATE
+        if found.use_of_memory is not None:
+            return GradCause.SHARED
+        if found.use is not None:
+            return GradCause.LOST
+        is_recorded = facts.is_leaf and all(map(self._is_recorded, self.ends))
+        return GradCause.UNUSED if is_recorded else GradCause.NOT_REACHED
+
+    def _leads_to_outputs(self, tensor: Tensor) -> bool:
+        """Return whether the outputs are what the tensor was computed from: they were swapped."""
+        node = _autograd.plain(tensor, "grad_fn")
+        behind = {} if node is None else _autograd.walk([node])
+        edges = {edge for after in behind.values() for edge in after}
+        return not edges.isdisjoint(gradient_edges(self.ends))
+
+    def _cure(self, cause: GradCause, tensor: Tensor, found: Found) -> str:
+        """Return what to do, where some causes have more than one cure."""
+        if cause is GradCause.FILLED and not found.is_reached:
+            return sentences.FILLED_BY_OTHERS
+        if cause is GradCause.FILLED and self.is_freed:
+            return sentences.FILLED_AND_FREED
+        if cause is GradCause.CONSTANT and _autograd.storage_identity(tensor) in self.leaves:
+            return sentences.COPY_OF_LEAF
+        return sentences.cure(cause, found.cuts)
+
+    def _facts_in_words(self, facts: TensorDescription, found: Found) -> dict[str, str]:
+        """Return what the sentences of the causes name."""
+        arrival = found.arrival or Arrival()
+        is_late = found.use is not None and not found.use.required_grad
+        use = found.use if is_late else found.use_of_memory or found.use
+        withholding = [*self.flow.unseen.values(), *self.flow.stopping, ""]
+        return {
+            "grad_fn": str(facts.grad_fn),
+            "dtype": str(facts.dtype).removeprefix("torch."),
+            "node": arrival.doubt or arrival.zero or withholding[0],
+            "use": "" if use is None else f"{use.operation} in {source_at(use.place)}",
+        }
+
+    def _is_recorded(self, end: Output) -> bool:
+        """Return whether it was recorded how an output was made: a cut would have been seen."""
+        number = _autograd.number_of(end) if isinstance(end, Tensor) else -1
+        return self.log.source_of(number) is not None
+
+    def _cuts(self, tensor: Tensor, facts: TensorDescription) -> tuple[Cut, ...]:
+        """Return the cuts that made a constant, or those between the outputs and another tensor.
+
+        Where none leads to the outputs, what left PyTorch may have come back unseen.
+        """
+        tracker = self.log.cuts
+        if facts.role in {TensorRole.WRAPPED, TensorRole.INVALID_VIEW}:
+            return ()
+        if not facts.requires_grad:
+            return tuple(
+                tracker.entries[number][0] for number in sorted(tracker.cuts_behind(tensor))
+            )
+        behind = tracker.structure.depend_on(tensor)
+        cuts = {
+            number: cut
+            for number, (cut, numbers) in enumerate(tracker.entries)
+            if not behind.isdisjoint(numbers)
+        }
+        on_the_way = self._numbers_of_cuts()
+        found = [cut for number, cut in cuts.items() if number in on_the_way]
+        return tuple(found or [cut for cut in cuts.values() if cut.operation in LEAVING_PYTORCH])
+
+
+def _name_of_hook(hook: object) -> str:
+    """Return the name of a hook, and where it is written."""
+    code = getattr(inspect.unwrap(hook), "__code__", None)  # type: ignore[arg-type]
+    name = getattr(hook, "__qualname__", type(hook).__qualname__)
+    if code is None:
+        return name
+    return f"{name} ({PurePath(code.co_filename).name}:{code.co_firstlineno})"
+
+
+CAUSE_OF_ROLE = {
+    TensorRole.WRAPPED: GradCause.WRAPPED,
+    TensorRole.INVALID_VIEW: GradCause.INVALID_VIEW,
+    TensorRole.UNRECORDED_VIEW: GradCause.UNRECORDED_VIEW,
+}
+
+
+def _cause_of_constant(facts: TensorDescription) -> GradCause:
+    if not (facts.dtype.is_floating_point or facts.dtype.is_complex):
+        return GradCause.INTEGER
+    return GradCause.FROZEN if facts.is_parameter else GradCause.CONSTANT

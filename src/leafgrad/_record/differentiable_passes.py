@@ -1,0 +1,60 @@
+"""Which derivative a node belongs to, by the backward passes that a recording saw."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch.autograd.graph import GradientEdge
+
+from leafgrad import _autograd
+from leafgrad._arguments.outputs import gradient_edges
+from leafgrad._record.spans import find_span, living_spans
+
+
+class DifferentiablePasses:
+    """The backward passes that recorded a graph of their own, oldest first.
+
+    Attributes:
+        spans: The numbers that the nodes of a pass got, first and behind the last, and the order of
+            the derivative that it computed.
+    """
+
+    def __init__(self) -> None:
+        """Start before the first pass."""
+        self.spans: list[tuple[int, int, int]] = []
+
+    def note(self, start: int, stop: int, outputs: object) -> None:
+        """Note a pass from `outputs`: one order above the highest that went into them."""
+        graph = _autograd.walk(node for node, _ in gradient_edges([*_outputs_with_graph(outputs)]))
+        below = (self._order_of(_autograd.sequence_nr(node)) for node in graph)
+        self.spans.append((start, stop, max(below, default=0) + 1))
+
+    def orders(
+        self, numbers: Sequence[int | None], targets: Sequence[Sequence[int | None]]
+    ) -> list[int]:
+        """Return for each node the highest order of derivative that its result is made of.
+
+        Nodes are given by their numbers and the places of their successors, which come after them.
+        """
+        orders = [*map(self._order_of, numbers)]
+        for place in reversed(range(len(orders))):
+            for target in targets[place]:
+                if target is not None:
+                    orders[place] = max(orders[place], orders[target])
+        return orders
+
+    def _order_of(self, number: int | None) -> int:
+        if number is None:
+            return 0
+        span = find_span(self.spans, number)
+        return 0 if span is None else span[2]
+
+    def prune(self, numbers: Sequence[int]) -> None:
+        """Drop the passes of which no node lives, by the sorted numbers of those that do."""
+        self.spans[:] = living_spans(self.spans, numbers)
+
+
+def _outputs_with_graph(outputs: object) -> Iterator[torch.Tensor | GradientEdge]:
+    """Yield the outputs of a pass that are PyTorch's own, which alone have a graph to look at."""
+    for end in outputs if isinstance(outputs, list | tuple) else (outputs,):
+        if isinstance(end, torch.Tensor | GradientEdge):
+            yield end

@@ -1,0 +1,68 @@
+"""Where code stands: the innermost line outside PyTorch and leafgrad, kept as code until asked."""
+
+import os
+from pathlib import PurePath
+from types import CodeType, FrameType
+
+import torch
+from torch.autograd.function import FunctionCtx
+
+from leafgrad._graph.nodes import Source
+
+Place = tuple[CodeType, int]
+"""Some code, and the instruction in it that is running."""
+
+_LIBRARIES = tuple(
+    f"{folder}{os.sep}"
+    for folder in (PurePath(torch.__file__).parent, PurePath(__file__).parents[1])
+)
+
+
+class _LibraryFiles(dict[str, bool]):
+    """Whether a file is one of PyTorch or leafgrad, remembered: each call asks for a dozen."""
+
+    def __missing__(self, file: str) -> bool:
+        return self.setdefault(file, file.startswith(_LIBRARIES))
+
+
+is_library_file = _LibraryFiles()
+
+
+def place_of(frame: FrameType | None) -> Place | None:
+    """Return the innermost place outside PyTorch and leafgrad; `source_at` reads it later."""
+    while frame is not None:
+        code = frame.f_code
+        if not is_library_file[code.co_filename]:
+            return code, frame.f_lasti
+        frame = frame.f_back
+    return None
+
+
+def source_at(place: Place | None) -> Source | None:
+    """Return file, line and function of a place."""
+    if place is None:
+        return None
+    code, instruction = place
+    lines = (line for start, stop, line in code.co_lines() if start <= instruction < stop)
+    line = next(lines, None) or code.co_firstlineno
+    return Source(file=code.co_filename, line=line, function=code.co_qualname)
+
+
+def custom_function_frame(frame: FrameType | None) -> FrameType | None:
+    """Return the frame of the innermost custom function that is running, None outside of all."""
+    while frame is not None:
+        if frame.f_code is _APPLY or _is_forward_with_ctx(frame):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+_APPLY = getattr(getattr(torch.autograd.Function.apply, "__func__", None), "__code__", None)
+
+
+def _is_forward_with_ctx(frame: FrameType) -> bool:
+    """Return whether the frame is the forward of a custom function that takes a ``ctx``."""
+    code = frame.f_code
+    if code.co_name != "forward" or not code.co_argcount:
+        return False
+    return isinstance(frame.f_locals[code.co_varnames[0]], FunctionCtx)

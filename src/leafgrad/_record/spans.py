@@ -1,0 +1,31 @@
+"""Spans of sequence numbers: which nodes were made in the course of a call or of a backward."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+from typing import Any, TypeVar
+
+SpanT = TypeVar("SpanT", bound=tuple[int, int, Any])
+"""The first number, the one behind the last, and what was going on; spans come in order."""
+
+
+def find_span(spans: Sequence[SpanT], number: int) -> SpanT | None:
+    """Return the span that a number is in, None where it is in none."""
+    after = bisect_right(spans, number, key=itemgetter(0))
+    return spans[after - 1] if after and number < spans[after - 1][1] else None
+
+
+def is_any_in(numbers: Sequence[int], start: int, stop: int) -> bool:
+    """Return whether one of the sorted numbers is in ``[start, stop)``."""
+    after = bisect_left(numbers, start)
+    return after < len(numbers) and numbers[after] < stop
+
+
+def living_spans(spans: Iterable[SpanT], numbers: Sequence[int]) -> list[SpanT]:
+    """Return the spans with a living number in them, and the first one of each place."""
+    first: dict[object, SpanT] = {}
+    return [
+        span
+        for span in spans
+        if first.setdefault(span[2], span) is span or is_any_in(numbers, span[0], span[1])
+    ]

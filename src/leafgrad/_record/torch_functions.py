@@ -1,0 +1,57 @@
+"""What is known of a PyTorch function that is called: its name, its tensors, whether it writes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, WrapperDescriptorType
+from typing import Any
+
+from torch import Tensor
+
+_ATTRIBUTE = type(Tensor.shape.__get__)  # type: ignore[attr-defined]
+_OF_PYTORCH = BuiltinFunctionType | MethodDescriptorType | WrapperDescriptorType
+
+
+def name_of(func: Any) -> str:
+    """Return the name of a function: ``".data"`` for an attribute, ``".data ="`` where it is set.
+
+    What stands in for a function, such as a partial one, may have the name of its type alone.
+    """
+    if type(func) is _ATTRIBUTE:
+        sign = " =" if func.__name__ == "__set__" else ""
+        return f".{func.__self__.__name__}{sign}"
+    name: str = getattr(func, "__name__", type(func).__name__)
+    return name
+
+
+def may_write(func: Any) -> bool:
+    """Return whether a function may write into its arguments without being told to by a keyword.
+
+    An operator that PyTorch has no function of its own for may do anything.
+    """
+    name = name_of(func)
+    if type(func) is _ATTRIBUTE:
+        return name == ".data ="
+    if name.endswith("_") and not name.endswith("__"):
+        return True
+    if isinstance(func, FunctionType):
+        return "max_norm" in func.__code__.co_varnames  # an embedding that keeps its norms small
+    is_writing_operator = name == "__setitem__" or name.startswith("__i")
+    return is_writing_operator or not isinstance(func, _OF_PYTORCH)
+
+
+def tensors_in(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Iterator[Tensor]:
+    """Yield the tensors among the arguments of a call, also those in lists, a few levels deep."""
+    level: list[Any] = [*args, *(kwargs or {}).values()]
+    for _ in range(MAX_DEPTH):
+        below: list[Any] = []
+        for argument in level:
+            if isinstance(argument, Tensor):
+                yield argument
+            elif isinstance(argument, list | tuple):
+                below += (item for item in argument if isinstance(item, _MAY_HOLD))
+        if not below:
+            return
+        level = below
+
+
+_MAY_HOLD = (Tensor, list, tuple)
+MAX_DEPTH = 5

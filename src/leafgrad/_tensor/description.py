@@ -1,0 +1,173 @@
+"""What one tensor is to autograd, as a value that shows itself."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+import torch
+
+from leafgrad._display.card import Card
+from leafgrad._display.jsonable import json_types
+
+
+class TensorRole(StrEnum):
+    """The part that a tensor plays in autograd; ``str()`` of it reads as prose.
+
+    Attributes:
+        CONSTANT: Does not require grad, and is a leaf by convention.
+        LEAF: Requires grad and no recorded operation made it: ``backward()`` fills its ``.grad``.
+        NON_LEAF: The result of a recorded operation.
+        RETAINED: A non-leaf whose ``.grad`` is filled as well, since ``retain_grad()``.
+        UNRECORDED_VIEW: Counts as a leaf that requires grad, as its base does, but no gradient
+            reaches it: the view was taken while nothing was recorded.
+        INVALID_VIEW: A view which PyTorch refuses to place in the graph since a write in place.
+        WRAPPED: Lives inside a ``torch.func`` transform, which has a graph of its own.
+
+    Example:
+        >>> import torch
+        >>> from leafgrad import TensorRole, describe_tensor
+        >>> describe_tensor(torch.ones(3)).role is TensorRole.CONSTANT
+        True
+    """
+
+    CONSTANT = "constant"
+    LEAF = "leaf"
+    NON_LEAF = "non-leaf"
+    RETAINED = "non-leaf that retains its gradient"
+    UNRECORDED_VIEW = "unrecorded view"
+    INVALID_VIEW = "invalid view"
+    WRAPPED = "wrapped by torch.func"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TensorDescription:
+    """What one tensor is to autograd; `describe_tensor` makes it.
+
+    It keeps no tensor alive, is equal to a description with the same facts, prints itself for a
+    terminal and shows itself in a notebook.
+
+    Attributes:
+        name: The name that was given, or None.
+        shape: The sizes: numbers, or words where a size is none (``"ragged"`` in a nested tensor,
+            a symbol such as ``"s0"`` in a traced one). None for a lazy parameter before its first
+            input.
+        dtype: The data type.
+        device: Where the data is.
+        layout: Strided, sparse, ...
+        requires_grad: What ``tensor.requires_grad`` says.
+        is_leaf: What ``tensor.is_leaf`` says; None for an invalid view, where it raises.
+        grad_fn: The name of the node that recorded the tensor, such as ``"MulBackward0"``; None for
+            a leaf and for an invalid view.
+        output_nr: Which of that node's outputs the tensor is.
+        retains_grad: What ``tensor.retains_grad`` says; leaves keep ``.grad`` without it.
+        has_grad: Whether ``.grad`` holds a gradient now.
+        version: What in-place writes raise, but for those through ``.data``; None for an inference
+            tensor.
+        is_view: Whether autograd tracks the tensor as a view of another.
+        is_parameter: Whether it is an ``nn.Parameter``.
+        is_inference: Whether it was made in ``torch.inference_mode()``.
+        wrapped: The ``torch.func`` transform around the tensor and its level, such as
+            ``"vmap, level 1"``; ``"ended"`` when the transform is over; None outside.
+        role: The part that the tensor plays.
+        will_accumulate_grad: Whether a plain ``backward()`` from a result that depends on the
+            tensor stores a gradient in ``.grad``.
+        why: Sentences: why it is or is not a leaf, whether ``.grad`` will be filled and why, and
+            what to do about it.
+    """
+
+    name: str | None
+    shape: tuple[int | str, ...] | None
+    dtype: torch.dtype
+    device: torch.device
+    layout: torch.layout
+    requires_grad: bool
+    is_leaf: bool | None
+    grad_fn: str | None
+    output_nr: int
+    retains_grad: bool
+    has_grad: bool
+    version: int | None
+    is_view: bool
+    is_parameter: bool
+    is_inference: bool
+    wrapped: str | None
+    role: TensorRole
+    will_accumulate_grad: bool
+    why: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return _card(self).to_text()
+
+    def _repr_html_(self) -> str:
+        return _card(self).to_html()
+
+    def to_dict(self) -> dict[str, object]:
+        """Return every field under its name, as JSON types only.
+
+        Returns:
+            Types of data, layouts and devices by their names (``"float32"``, ``"strided"``,
+            ``"cuda:0"``), tuples as lists, the role as its text.
+
+        Example:
+            >>> import torch
+            >>> from leafgrad import describe_tensor
+            >>> facts = describe_tensor(torch.ones(2, 3)).to_dict()
+            >>> facts["shape"], facts["dtype"], facts["role"]
+            ([2, 3], 'float32', 'constant')
+        """
+        facts: dict[str, object] = json_types(self)
+        return facts
+
+
+def _card(description: TensorDescription) -> Card:
+    """Return a card with the facts as rows and the reasons as sentences."""
+    d = description
+    rows = (
+        ("tensor", ", ".join(_traits(d))),
+        ("requires_grad", str(d.requires_grad)),
+        ("is_leaf", "not known" if d.is_leaf is None else str(d.is_leaf)),
+        ("grad_fn", _grad_fn(d)),
+        ("retains_grad", str(d.retains_grad)),
+        (".grad", GRAD[d.has_grad, d.will_accumulate_grad]),
+        ("version", "not counted" if d.version is None else str(d.version)),
+    )
+    return Card(title=f"{d.name or 'tensor'}: {d.role}", rows=rows, sentences=d.why)
+
+
+GRAD = {
+    (False, False): "None; backward() leaves it so",
+    (False, True): "None; backward() fills it",
+    (True, False): "filled; backward() does not touch it",
+    (True, True): "filled; backward() adds to it",
+}
+
+
+def _traits(description: TensorDescription) -> Iterator[str]:
+    """Yield what the tensor is: data type, shape, device, then only what is out of the ordinary."""
+    layout = json_types(description.layout)
+    yield json_types(description.dtype)
+    yield _shape(description.shape)
+    yield str(description.device)
+    if layout != "strided":
+        yield layout
+    if description.is_parameter:
+        yield "parameter"
+    if description.is_view:
+        yield "view"
+    if description.is_inference:
+        yield "inference"
+    if description.wrapped is not None:
+        yield f"torch.func: {description.wrapped}"
+
+
+def _shape(shape: tuple[int | str, ...] | None) -> str:
+    if shape is None:
+        return "no shape yet"
+    sizes = ", ".join(map(str, shape))
+    return f"shape ({sizes},)" if len(shape) == 1 else f"shape ({sizes})"
+
+
+def _grad_fn(description: TensorDescription) -> str:
+    if description.output_nr:
+        return f"{description.grad_fn}, output {description.output_nr}"
+    return str(description.grad_fn)

@@ -1,6 +1,0 @@
-"""Worlds in which PyTorch is broken in one place, to see which claims notice."""
-
-from leafgrad.claims._mutating._pass_worlds import PASS_WORLDS
-from leafgrad.claims._mutating._tensor_worlds import TENSOR_WORLDS
-
-WORLDS = (*PASS_WORLDS, *TENSOR_WORLDS)

@@ -1,0 +1,76 @@
+"""One test a fact about what PyTorch's formulas hand on whatever arrives."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from leafgrad import _autograd
+
+
+def leaf() -> torch.Tensor:
+    return torch.tensor([1.2, 1.7], requires_grad=True)
+
+
+ZERO: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "BernoulliBackward0": lambda x: torch.bernoulli(x / 2),
+    "BernoulliBackward2": lambda x: (x * 1).bernoulli_(0.5),
+    "CauchyBackward0": lambda x: (x * 1).cauchy_(),
+    "CeilBackward0": torch.ceil,
+    "DivBackward2": lambda x: torch.div(x, 2, rounding_mode="floor"),
+    "EqBackward0": lambda x: (x * 1).eq_(2),
+    "ExponentialBackward0": lambda x: (x * 1).exponential_(),
+    "FillBackward2": lambda x: (x * 1).fill_(2.0),
+    "FloorBackward0": torch.floor,
+    "GeometricBackward0": lambda x: (x * 1).geometric_(0.5),
+    "LogNormalBackward0": lambda x: (x * 1).log_normal_(),
+    "NormalBackward0": lambda x: (x * 1).normal_(),
+    "NormalBackward1": lambda x: torch.normal(x, 1.0),
+    "PoissonBackward0": torch.poisson,
+    "RandomBackward2": lambda x: (x * 1).random_(),
+    "RoundBackward0": torch.round,
+    "RoundBackward1": lambda x: x.round(decimals=1),
+    "SgnBackward0": torch.sgn,
+    "SignBackward0": torch.sign,
+    "TruncBackward0": torch.trunc,
+    "UniformBackward0": lambda x: (x * 1).uniform_(),
+    "ZeroBackward0": lambda x: (x * 1).zero_(),
+}
+PASSING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "DivBackward0": lambda x: x / 2,
+    "FracBackward0": torch.frac,
+    "SgnBackward0": lambda x: torch.sgn(torch.complex(x, x)).real,
+}
+
+
+def node_of(y: torch.Tensor, name: str) -> Any:
+    """Find the node of this name."""
+    assert y.grad_fn is not None
+    (node,) = (one for one in _autograd.walk([y.grad_fn]) if _autograd.node_name(one) == name)
+    return node
+
+
+@pytest.mark.parametrize("name", ZERO)
+def test_an_operation_whose_derivative_is_zero_everywhere_is_known(name: str) -> None:
+    x = leaf()
+    y = ZERO[name](x)
+    node = node_of(y, name)
+    assert _autograd.may_give_zeros(node)
+    assert _autograd.gives_zeros(node, 0)
+    y.backward(torch.ones(2))
+    assert torch.equal(x.grad, torch.zeros(2)) if x.grad is not None else False
+
+
+@pytest.mark.parametrize("name", PASSING)
+def test_its_relatives_are_told_apart(name: str) -> None:
+    x = leaf()
+    y = PASSING[name](x)
+    assert not _autograd.gives_zeros(node_of(y, name), 0)
+    y.backward(torch.ones(2))
+    assert name == "SgnBackward0" or (x.grad is not None and bool(x.grad.all()))
+
+
+def test_what_is_written_over_gets_zeros_and_what_is_written_does_not() -> None:
+    node = node_of((leaf() * 1).copy_(leaf()), "CopyBackwards")
+    assert [_autograd.gives_zeros(node, place) for place in (0, 1)] == [True, False]

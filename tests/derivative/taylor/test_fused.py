@@ -1,0 +1,206 @@
+"""Layers that are computed as one, all rows or block by block, equal nested reverse mode."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from leafgrad import Jet, Series, higher_order_grad, laplacian, taylor_rule
+from leafgrad._derivative.taylor.algebra import powers
+from leafgrad._derivative.taylor.kernels import fused
+from leafgrad._derivative.taylor.kernels.fused import FusedLayers
+from leafgrad._derivative.taylor.kernels.plans import recurrence
+from leafgrad._derivative.taylor.kernels.sigmoidal import Sigmoidal, tanh_derivative
+from tests.derivative.taylor.oracle import (
+    assert_same,
+    assert_same_at_last,
+    assert_same_thrice,
+    rows,
+)
+from tests.derivative.taylor.packing import packing
+
+METHODS: tuple[Any, ...] = ("taylor", "reverse")
+ROWS = 10
+Function = Callable[[Tensor, Tensor, Tensor], Tensor]  # of a hidden layer, a matrix and points
+
+LAYERS: dict[str, Function] = {
+    "products": lambda h, w, _: h @ w @ w.t(),
+    "activations": lambda h, w, _: h.tanh().sigmoid().tanh() @ w,
+    "layers": lambda h, w, _: ((h @ w).tanh() @ w.t() @ w).sigmoid(),
+    "frozen": lambda h, w, _: ((h @ w.detach()).tanh() @ w.detach()).tanh(),
+    "a product that is read twice": lambda h, w, _: (t := h @ w).tanh() + t.sin(),
+    "an activation that is read twice": lambda h, w, _: (t := h.tanh()) @ w + (t * t) @ w,
+    "a product within a rule": lambda h, w, _: nn.functional.silu(h @ w).tanh(),
+    "a start of rows": lambda h, w, x: ((h.tanh() * x[:, :1]) @ w).tanh(),
+    "a start that rows share": lambda _, w, x: ((x @ w[:2]) @ w).tanh() @ w,
+    "an activation that broadcasts": lambda _, w, x: (x[:, :1] + w[0]).tanh() @ w.t(),
+    "a product that broadcasts": lambda _, w, x: ((x[:, :1] + w[0]) @ w).tanh(),
+    "two bent factors": lambda h, w, _: (
+        h.tanh().unsqueeze(1) @ (h.unsqueeze(2) * w).tanh()
+    ).squeeze(1),
+    "an axis in front": lambda h, w, _: (h.tanh().unsqueeze(0) @ w).tanh().squeeze(0),
+}
+# What follows a layer: something linear, or anything else, of one or both of two factors.
+ENDS: dict[str, Function] = {
+    "a bias": lambda h, w, _: torch.addmm(w[0], h.sigmoid(), w),
+    "a weighted part": lambda h, w, _: 3 + h.tanh()[:, :2] * w[0, :2] - 2,
+    "its own input": lambda h, w, _: (h * h.tanh()).tanh() @ w,
+    "a skip": lambda h, _, __: h.tanh() + h,
+    "both factors": lambda h, w, _: h.tanh() @ w * (h.sigmoid() @ w),
+    "itself": lambda h, _, __: (t := h.tanh()) * t,
+    "inputs": lambda h, w, x: (h.tanh() @ w) * x[:, :1],
+    "a divisor": lambda h, w, _: 1 / (3 + h.tanh() @ w),
+    "a quotient": lambda h, w, _: w[0] / (3 + h.tanh() @ w),
+    "a power": lambda h, w, _: (h.tanh() @ w) ** 3,
+    "an exponential": lambda h, w, _: (h.tanh() @ w).exp(),
+    "no activation": lambda h, w, _: (h - 1) @ w,
+}
+
+
+def network(function: Function) -> tuple[Tensor, Tensor, list[Tensor]]:
+    """Compute the function of a hidden layer: points, outputs, and all that they depend on."""
+    x, first, matrix = rows(ROWS, 2), rows(2, 4), rows(4, 4)
+    return x, function((x @ first - 3).tanh() - 1, matrix - 1, x), [x, first, matrix]
+
+
+@pytest.fixture(params=[[ROWS], [3, 3, 3, 1]], ids=str)
+def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Take all rows at once, or so many of four numbers each."""
+    expected: list[int] = request.param
+    monkeypatch.setattr(fused, "_NEAR", 1)
+    monkeypatch.setattr(fused, "_WORTHWHILE", expected[0] * 4 * 8 // torch.get_num_threads())
+    return expected
+
+
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("orders", [[(2, 0)], [(1, 0), (1, 2)]], ids=str)
+def test_fused_layers_equal_nested_reverse(name: str, orders: list[tuple[int, int]]) -> None:
+    x, outputs, sources = network(LAYERS[name])
+    ours, theirs = (higher_order_grad(outputs, x, orders, method=m) for m in METHODS)
+    assert_same_thrice(ours, theirs, sources)
+    assert_same_at_last(ours, theirs, sources)
+    found = [higher_order_grad(outputs, x, orders, method=m, create_graph=False) for m in METHODS]
+    assert_same(*found)
+
+
+@pytest.mark.parametrize("name", ENDS)
+@pytest.mark.parametrize("orders", [[(5, 0)], [(1, 1), (0, 2)], [(2, 1), (0, 4)]], ids=str)
+def test_whatever_follows_a_layer_derivatives_equal_nested_reverse(
+    name: str, orders: list[tuple[int, int]]
+) -> None:
+    x, outputs, sources = network(ENDS[name])
+    ours, theirs = (higher_order_grad(outputs, x, orders, method=m) for m in METHODS)
+    assert_same_thrice(ours, theirs, sources)
+    assert_same_at_last(ours, theirs, sources)
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_whatever_follows_a_layer_laplacians_equal_nested_reverse(name: str) -> None:
+    x, outputs, sources = network(ENDS[name])
+    ours, theirs = (laplacian(outputs, x, method=method) for method in METHODS)
+    assert_same_thrice([ours], [theirs], sources, times=4)
+    assert_same_at_last([ours], [theirs], sources)
+
+
+class _NoGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(_: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(*_: Any) -> None:
+        return None
+
+
+def test_where_no_gradient_arrives_none_is_sent_on() -> None:
+    x, weight = rows(3, 1), rows(1, 1)
+    derivative = higher_order_grad((x @ weight).tanh(), x, 2, method="taylor")
+    total = _NoGradient.apply(derivative).sum() + weight.sum()  # type: ignore[no-untyped-call]
+    assert torch.autograd.grad(total, weight)[0].tolist() == [[1.0]]
+
+
+def test_many_rows_are_computed_block_by_block(
+    blocks: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lengths, solve = [], Sigmoidal.solve
+
+    def note(function: Sigmoidal, value: Tensor, argument: Tensor) -> Tensor:
+        lengths.append(len(value))
+        return solve(function, value, argument)
+
+    monkeypatch.setattr(Sigmoidal, "solve", note)
+    x, matrix = rows(ROWS, 4), rows(4, 4)
+    laplacian((x @ matrix).tanh(), x, create_graph=False)
+    assert lengths == blocks
+
+
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("shape", [(ROWS, 40), (1, 40), (40,), ()], ids=str)
+@pytest.mark.parametrize("start_rows", [ROWS, 1])
+def test_a_value_may_be_broadcast(shape: tuple[int, ...], start_rows: int) -> None:
+    function = Sigmoidal(recurrence(powers(2), (0,)), tanh_derivative)
+    start, value = rows(1, start_rows, 40), rows(*shape)
+    with torch.no_grad():
+        assert_same(
+            [FusedLayers(start).then(function, value).stack], [function.solve(value, start)]
+        )
+
+
+class Wave(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x.tanh() + x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return (1 - x.tanh() ** 2 + x.cos()) * gradients[0]
+
+
+@taylor_rule(Wave)
+def _wave(ctx: Any, x: Series | None) -> Jet:
+    jet = Jet(ctx.saved_tensors[0], x)
+    return jet.tanh() + jet.sin()
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda h: h.tanh() + h.sin(), nn.functional.silu, Wave.apply],
+    ids=["by two nodes", "by a rule", "by a rule of one's own"],
+)
+def test_a_product_that_is_read_twice_is_computed_once(function: Any) -> None:
+    x, matrix = rows(ROWS, 4), rows(4, 4)
+    outputs = function(x.tanh() @ matrix)
+    with torch.profiler.profile(acc_events=True) as profiler:  # or 2.10 warns
+        higher_order_grad(outputs, x, (2, 0, 0, 0), create_graph=False, method="taylor")
+    products = [event for event in profiler.events() if event.name == "aten::mm"]
+    assert len(products) == 1
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_what_is_kept_for_backward_is_freed_on_the_way_unless_it_is_used_again(
+    is_kept: bool,  # noqa: FBT001
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, first, matrix = rows(ROWS, 1), rows(1, 4), rows(4, 4)
+    outputs = ((x @ first).tanh() @ matrix).tanh()
+    counts, vjp = [], Sigmoidal.vjp
+
+    def note(*arguments: Any) -> Tensor:
+        counts.append(len(packed))
+        return vjp(*arguments)
+
+    with packing() as packed:
+        derivative = higher_order_grad(outputs, x, 4, method="taylor")
+    monkeypatch.setattr(Sigmoidal, "vjp", note)
+    before = len(packed)
+    found = torch.autograd.grad(derivative.sum(), matrix, retain_graph=is_kept)
+    assert counts == [before if is_kept else 0] * 2
+    if is_kept:
+        assert_same(found, torch.autograd.grad(derivative.sum(), matrix))
+    with pytest.raises(RuntimeError, match="a second time"):
+        torch.autograd.grad(derivative.sum(), matrix)

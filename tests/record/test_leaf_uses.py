@@ -1,0 +1,83 @@
+"""Which leaves are known to have been used, and what they cost."""
+
+import gc
+from typing import Any
+
+import pytest
+import torch
+from torch.overrides import TorchFunctionMode
+
+from leafgrad import GradCause, explain_grad, record
+from leafgrad._record.leaf_uses import LeafUse, LeafUses
+from leafgrad._record.torch_functions import tensors_in
+
+
+def leaf(*shape: int) -> torch.Tensor:
+    return torch.ones(*shape, requires_grad=True)
+
+
+def test_leaves_and_storages_that_are_gone_are_forgotten() -> None:
+    uses, use = LeafUses(), LeafUse("mul", None, required_grad=False)
+    kept = torch.ones(2)
+    uses.note(kept, use)
+    for _ in range(3):
+        tensor = torch.ones(2)
+        uses.note(tensor, use)
+        uses.note_storage(tensor)
+    del tensor
+    gc.collect()
+    uses.prune()
+    assert uses.by_storage == {}
+    assert uses.of(kept) is not None
+    assert len(uses.by_leaf) == 1
+
+
+def test_a_recording_of_uses_keeps_no_memory() -> None:
+    with record() as recording:
+        recording.log.max_entries = 100
+        for _ in range(300):
+            torch.ones(1000).exp()
+    assert len(recording.log.uses.by_leaf) <= 101
+    assert all(leaf() is None for leaf, _ in recording.log.uses.by_leaf.values())
+    assert all(kept.expired() for kept, _ in recording.log.uses.by_storage.values())
+
+
+def test_a_parameter_that_gives_its_shape_alone_is_not_used() -> None:
+    parameter, x = torch.nn.Parameter(torch.ones(2, 2)), leaf(2)
+    with record() as recording:
+        loss = x.expand_as(parameter).sum()
+    assert explain_grad(parameter, loss, recording=recording).cause is GradCause.UNUSED
+
+
+def test_a_view_that_is_invalid_is_no_leaf_that_was_used() -> None:
+    base = leaf(2) * 1
+    with torch.no_grad():
+        view = base.unbind()[0]
+    base.add_(1)
+    with record() as recording, pytest.raises(RuntimeError):
+        view * 2
+    with record() as recording, torch.no_grad():
+        view * 2
+    assert recording.log.uses.by_leaf == {}
+
+
+class Other(TorchFunctionMode):
+    def __torch_function__(self, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_write_without_gradient_is_a_cut_within_another_mode_as_well() -> None:
+    x, z = leaf(2), leaf(2)
+    with Other(), record() as recording:
+        with torch.no_grad():
+            z.copy_(x)
+        loss = (z * 2).sum()
+    explanation = explain_grad(x, loss, recording=recording)
+    assert (explanation.cause, explanation.cuts[0].operation) == (GradCause.NO_GRAD, "copy_")
+
+
+def test_a_list_that_holds_itself_is_looked_into_a_few_times() -> None:
+    x = leaf(2)
+    endless: list[Any] = [x]
+    endless.append(endless)
+    assert [*tensors_in((endless,))] == [x] * 4

@@ -1,0 +1,168 @@
+"""A long recording forgets what belongs to no living graph, and nothing else."""
+
+import gc
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from leafgrad import GradCause, Recording, explain_grad, preflight, record, trace_graph
+
+
+def leaf(*shape: int) -> torch.Tensor:
+    return torch.ones(*shape, requires_grad=True)
+
+
+def entries(recording: Recording) -> int:
+    log, tracker = recording.log, recording.log.cuts
+    sizes = [len(log.spans), len(log.modules), len(log.writes), len(log.values)]
+    sizes.append(len(log.given))
+    cuts = {id(cut) for cut in tracker.entries}
+    return sum([*sizes, len(log.passes.spans), len(cuts), len(tracker.structure.successors)])
+
+
+def training(recording: Recording, steps: int, most: int) -> Iterator[None]:
+    """Train a small network as most do, with a line for what is printed."""
+    recording.log.max_entries = most
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
+    optimizer = torch.optim.Adam(model.parameters(), foreach=False)
+    total = 0.0
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = model(torch.ones(2, 4)).square().mean()
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+        yield
+
+
+def test_a_recording_of_a_training_loop_does_not_grow_with_its_steps() -> None:
+    with record() as recording:
+        sizes = [entries(recording) for _ in training(recording, 1_000, 4_000)]
+    assert max(sizes[500:]) < 1.1 * max(sizes[:500]) < 10_000
+    assert {source.function for source in recording.sources} == {"training"}
+    assert set(recording.modules) == {"", "0", "1", "2"}
+
+
+class Recorded:
+    """A recording of everything that a question may be asked about, all of it alive."""
+
+    def __init__(self) -> None:
+        self.model = nn.Sequential(nn.Linear(3, 3), nn.Sigmoid())
+        self.x = leaf(2, 3)
+        for _ in range(20):
+            dead = self.model(leaf(2, 3))
+            (dead * dead).sum().item()
+        del dead
+        self.y = self.model(self.x)
+        self.h = self.x * 2
+        self.written = self.h.exp().sin()
+        self.h.add_(1).mul_(2)
+        self.detached = self.y.detach()
+        self.loss = (self.detached * self.h).sum()
+        (self.slope,) = torch.autograd.grad(self.x.sin().sum(), self.x, create_graph=True)
+        self.x.grad = self.slope * 2
+        self.weight = leaf(3)
+        self.left = self.weight.sum().item()
+        self.unrelated = (leaf(3) * self.left).sum()
+
+    def answers(self, recording: Recording) -> list[Any]:
+        ends = [self.y, self.written, self.loss, self.slope, self.x.grad, self.unrelated]
+        traces = [trace_graph(end, recording=recording, values=True) for end in ends]
+        warned = [preflight(end, recording=recording) for end in ends]
+        tensors = [self.x, self.weight, self.y, self.detached, *self.model.parameters()]
+        pairs = [(tensor, end) for tensor in tensors for end in ends]
+        why = [explain_grad(tensor, end, recording=recording) for tensor, end in pairs]
+        return [traces, warned, why, recording.sources, recording.modules]
+
+
+def test_what_is_said_of_living_graphs_is_the_same_as_before() -> None:
+    with record(values=True) as recording:
+        made = Recorded()
+    before, size = made.answers(recording), entries(recording)
+    for _ in range(2):
+        gc.collect()
+        recording.log.prune()
+        assert made.answers(recording) == before
+    assert entries(recording) < size - 20 * 3
+    causes = {explanation.cause for explanation in before[2]}
+    assert causes >= {GradCause.DETACHED, GradCause.PYTHON, GradCause.NOT_RUN}
+
+
+def test_nothing_is_forgotten_while_a_backward_may_hold_what_python_does_not_see() -> None:
+    recordings = []
+
+    def note(_: torch.Tensor) -> None:
+        with torch.enable_grad(), record() as recording:
+            recording.log.max_entries = 1
+            for _number in range(3):
+                leaf(3).cos()
+        recordings.append(recording)
+
+    x = leaf(3)
+    x.register_hook(note)
+    x.sum().backward()
+    (recording,) = recordings
+    assert recording.node_count == 3
+    recording.log.prune_if_large()
+    assert recording.node_count == 1
+
+
+def test_modules_alone_are_forgotten_too() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
+    with record(lines=False) as recording:
+        recording.log.max_entries = 100
+        for _ in range(1_000):
+            y = model(torch.ones(1, 2))
+    assert len(recording.log.modules) < 300
+    assert recording.modules == ("", "0", "1")
+    assert trace_graph(y, recording=recording).nodes[0].module == "1"
+
+
+def test_modules_that_are_made_anew_in_each_step_are_forgotten_as_well() -> None:
+    with record() as recording:
+        recording.log.max_entries = 100
+        for _ in range(300):
+            model = nn.Sequential(nn.Linear(3, 1), nn.Tanh())
+            loss = model(leaf(2, 3)).sum()
+    assert len(recording.log.modules) < 200
+    trace = trace_graph(loss, names=model, recording=recording)
+    assert {node.module for node in trace.nodes} == {"0", "1", None}
+
+
+def test_what_came_in_that_is_not_finite_is_forgotten_with_what_it_led_to() -> None:
+    with record(values=True) as recording:
+        recording.log.max_entries = 100
+        for _ in range(200):
+            loss = (leaf(3) * torch.tensor([1.0, torch.nan, 1.0])).sum()
+    assert len(recording.log.given) < 150
+    turn = trace_graph(loss, recording=recording, values=True).values_turn[0]
+    assert (turn.name, turn.value_turn_given) == ("MulBackward0", ("argument 1 of mul",))
+
+
+def test_leaves_that_are_gone_are_forgotten_and_others_are_not() -> None:
+    weight = leaf(3)
+    with record() as recording:
+        recording.log.max_entries = 100
+        for _ in range(300):
+            loss = (leaf(3) * weight).sum()
+    uses = recording.log.uses
+    assert len(uses.by_leaf) < 150
+    assert len(uses.by_storage) < 150
+    assert uses.of(weight) is not None
+    assert explain_grad(weight, leaf(1).sum(), recording=recording).cause is not GradCause.UNUSED
+    assert loss.requires_grad
+
+
+def test_a_state_that_is_carried_over_is_cut_in_one_place_however_often() -> None:
+    with record() as recording:
+        recording.log.max_cuts = 50
+        weight, h = leaf(3), torch.ones(3)
+        for _ in range(1_500):
+            h = (h * weight).tanh().detach()
+        loss = h.sum()
+    assert len({id(cut) for cut in recording.log.cuts.entries}) < 1_000
+    assert len(recording.log.cuts.cuts_behind(h)) < 1_000
+    explanation = explain_grad(weight, loss, recording=recording)
+    assert {cut.source for cut in explanation.cuts} == {recording.sources[0]}
