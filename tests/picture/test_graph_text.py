@@ -315,6 +315,15 @@ def test_a_graph_of_few_kinds_that_does_not_repeat_itself_is_counted() -> None:
     assert lines[-1].startswith("folded by kind: ")
 
 
+def test_a_folded_graph_tells_the_index_of_the_node_where_values_stop_being_finite() -> None:
+    with record(values=True) as recording:
+        y = torch.zeros(2, requires_grad=True).log()
+        for _ in range(40):
+            y = y.sin()
+    text = str(trace_graph(y, recording=recording, values=True))
+    assert " ".join(text.split()).endswith(".nodes and .to_dict() have them all, as .nodes[40]")
+
+
 def test_more_modules_than_fit_are_counted() -> None:
     model = nn.Sequential(OrderedDict((f"layer_{i:c}", nn.Linear(1, 1)) for i in range(97, 123)))
     text = str(trace_graph(model(torch.ones(1, 1)), names=model))

@@ -116,6 +116,13 @@ def test_a_box_tells_what_the_module_is_made_of_and_keeps() -> None:
     assert "The module 4 of 4 nodes leads to" in (ET.fromstring(view_of)[1].text or "")
 
 
+def test_a_module_tells_its_first_leaves_and_the_number_of_the_others() -> None:
+    trace = recorded(nn.Sequential(nn.Sequential(*[nn.Linear(2, 2) for _ in range(7)])), 1, 2)
+    (told,) = [title for title in titles(trace, "0") if title[0].startswith("module 0: ")]
+    assert sum(line.startswith("leaf ") for line in told) == 12
+    assert told[-1] == "and 3 more"  # the input is a leaf, too
+
+
 def test_a_module_shows_what_stands_in_the_way_of_backward() -> None:
     model = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 2)))
     y = model(torch.ones(1, 2))

@@ -126,3 +126,8 @@ def test_a_node_that_is_unlike_the_others_is_never_folded_away(how: str) -> None
 def test_unnamed_leaves_stay_unnamed() -> None:
     shown = view_of(trace_graph(torch.ones(2, requires_grad=True).exp()), fold=True)
     assert leaves(shown.boxes[0]) == [(None, 1)]
+
+
+def test_of_many_shapes_the_first_are_written_and_the_others_counted() -> None:
+    first, *_ = torch.ones(6, requires_grad=True).split([1, 2, 3])
+    assert "(1,), (2,), and 1 more<" in trace_graph(first.sin()).to_svg()

@@ -8,12 +8,7 @@ from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.nodes import SavedTensor, TracedNode
 from leafgrad._graph.saved_states import SAVED_STATES
-from leafgrad._picture.box_text import (
-    leaf_text,
-    numbers,
-    output,
-    turns,
-)
+from leafgrad._picture.box_text import leaf_text, numbers, output, turns
 from leafgrad._picture.view import Box, View
 
 MOST_SENTENCES = 40

@@ -14,7 +14,6 @@ from leafgrad._picture.view import Box, FoldedLeaf
 MOST_NAMES = 2
 MOST_SHAPES = 2
 SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-
 Style = Literal["name", "fact", "alarm", "leaf", "value", "grad"]
 
 
