@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -48,13 +47,24 @@ def docs(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run the tests and hold the coverage to its limits."""
     options = install(session, "test")
-    session.run("coverage", "erase")
-    # A part of the tests runs in one process: -x, --pdb and -s are as one knows them.
-    session.run("coverage", "run", "-m", "pytest", *(options or ON_ALL_CORES), env=ONE_THREAD)
-    session.run("coverage", "combine", "--quiet")
-    if not options:  # a part of the tests covers a part of the code
-        session.run("coverage", "report", *LIBRARY)
-        session.run("coverage", "report", *PROVER)
+    if options:  # a part of the tests runs in one process: -x, --pdb and -s are as one knows them
+        session.run("pytest", *options, env=ONE_THREAD)
+    else:
+        measure(session, [], LIBRARY, PROVER)
+
+
+@nox.session(default=False, venv_location=".nox/tests")
+def library(session: nox.Session) -> None:
+    """Run the tests of the library alone, and its pages."""
+    install(session, "test")
+    measure(session, ["src", "tests", "README.md", "docs"], LIBRARY)
+
+
+@nox.session(default=False, venv_location=".nox/tests")
+def prover(session: nox.Session) -> None:
+    """Run the tests of the prover alone."""
+    install(session, "test")
+    measure(session, ["claims"], PROVER)
 
 
 @nox.session
@@ -100,37 +110,25 @@ def mutants(session: nox.Session) -> None:
     session.run("claims", "mutate", *kept, *options)
 
 
-@nox.session(default=False, venv_backend="none")
-def matrix(session: nox.Session) -> None:
-    """Fill a column for each VERSION of PyTorch that follows `--`, or for each that there is.
-
-    Each has an environment of its own, which is removed again unless `--keep` is said.
-    """
-    parser = argparse.ArgumentParser(prog="nox -s matrix --")
-    parser.add_argument("--keep", action="store_true", help="keep the environments, 5 GB each")
-    parser.add_argument("versions", nargs="*", metavar="VERSION")
-    chosen = parser.parse_args(session.posargs)
-    versions = chosen.versions or sorted(file.stem for file in VERSIONS.glob("*.json"))
-    red = [torch for torch in versions if not fill_column(session, torch, keep=chosen.keep)]
-    if red:
-        session.error(f"not everything is true on PyTorch {', '.join(red)}: see above")
+@nox.session(default=False)
+@nox.parametrize("torch", sorted(file.stem for file in VERSIONS.glob("*.json")))
+def matrix(session: nox.Session, torch: str) -> None:
+    """Fill the column of each PyTorch that has one; `-- --keep` keeps environments, 5 GB each."""
+    is_kept = "--keep" in session.posargs
+    if not is_kept:  # a wheel in the cache is 5 GB as well
+        session.env.update(UV_NO_CACHE="1", PIP_NO_CACHE_DIR="1")
+    try:
+        install(session, "test", "docs", torch=torch)
+        fill_column(session)
+    finally:
+        if not is_kept:
+            shutil.rmtree(session.virtualenv.location, ignore_errors=True)
 
 
 @nox.session(default=False)
 def column(session: nox.Session) -> None:
-    """Run the tests and judge the claims on one PyTorch, and keep what they found as data."""
-    options = install(session, "test", "docs")
-    results = Path(session.virtualenv.location)
-    tests, ledger = results / "tests.xml", results / "claims.json"
-    verify = ("claims", "verify", "--json", str(ledger))
-    run = ("pytest", f"--junitxml={tests}", *ON_ALL_CORES, *options)
-    session.run(*run, success_codes=[0, 1], env=ONE_THREAD)
-    if session.run(*verify, success_codes=[0, 1]) is None:
-        return  # --install-only
-    file, kept = what_was_found(tests, ledger)
-    session.log(f"the column: {file}")
-    if kept["tests"]["failed"] or kept["problems"]:
-        session.error(f"{kept['tests']['failed']} tests fail, {kept['problems']} lines are false")
+    """Fill the column of one PyTorch, which may be a new one."""
+    fill_column(session, *install(session, "test", "docs"))
 
 
 @nox.session(default=False)
@@ -158,20 +156,28 @@ def build_site(session: nox.Session, *options: str) -> None:
     session.log(f"the site: {(SITE / 'index.html').resolve()}")
 
 
-def fill_column(session: nox.Session, torch: str, *, keep: bool) -> bool:
-    """Run `column` in an environment of its own; say whether everything is true there."""
-    folder = Path(".nox") / f"torch-{torch}"
-    is_lasting = keep or folder.exists()
-    lean = {"UV_NO_CACHE": "1", "PIP_NO_CACHE_DIR": "1"}  # a wheel in the cache is 5 GB as well
-    nox_column = (sys.executable, "-m", "nox", "-s", "column", "--envdir", str(folder))
-    try:
-        session.run(*nox_column, "--", "--torch", torch, env={} if is_lasting else lean)
-    except nox.command.CommandFailed:
-        return False
-    finally:
-        if not is_lasting:
-            shutil.rmtree(folder, ignore_errors=True)
-    return True
+def measure(session: nox.Session, paths: list[str], *limits: tuple[str, ...]) -> None:
+    """Run tests on all cores, and hold what they cover to its limits."""
+    session.run("coverage", "erase")
+    session.run("coverage", "run", "-m", "pytest", *ON_ALL_CORES, *paths, env=ONE_THREAD)
+    session.run("coverage", "combine", "--quiet")
+    for limit in limits:
+        session.run("coverage", "report", *limit)
+
+
+def fill_column(session: nox.Session, *options: str) -> None:
+    """Run the tests and judge the claims, and keep what they found as data."""
+    results = Path(session.virtualenv.location)
+    tests, ledger = results / "tests.xml", results / "claims.json"
+    verify = ("claims", "verify", "--json", str(ledger))
+    run = ("pytest", f"--junitxml={tests}", *ON_ALL_CORES, *options)
+    session.run(*run, success_codes=[0, 1], env=ONE_THREAD)
+    if session.run(*verify, success_codes=[0, 1]) is None:
+        return  # --install-only
+    file, kept = what_was_found(tests, ledger)
+    session.log(f"the column: {file}")
+    if kept["tests"]["failed"] or kept["problems"]:
+        session.error(f"{kept['tests']['failed']} tests fail, {kept['problems']} lines are false")
 
 
 def what_was_found(tests: Path, ledger: Path) -> tuple[Path, dict[str, Any]]:
@@ -201,16 +207,19 @@ def what_was_found(tests: Path, ledger: Path) -> tuple[Path, dict[str, Any]]:
     return file, kept
 
 
-def install(session: nox.Session, *groups: str, project: bool = True) -> list[str]:
+def install(
+    session: nox.Session, *groups: str, project: bool = True, torch: str | None = None
+) -> list[str]:
     """Install the groups, with or without the project, and return the options left.
 
     An environment that holds the same already is left alone: this is what makes the second
     run of a session start at once.
     """
-    torch, options = chosen_torch(session.posargs)
+    chosen, options = chosen_torch(session.posargs)
+    pin = pin_of(torch or chosen)
     wanted = nox.project.dependency_groups(nox.project.load_toml(PROJECT), *groups)
     if project:
-        wanted = ("--editable", ".", "--editable", "claims", *wanted, *torch)
+        wanted = ("--editable", ".", "--editable", "claims", *wanted, *pin)
     stamp = Path(session.virtualenv.location) / "installed.sha256"
     files = (PROJECT, PROJECT_OF_THE_PROVER, PINNED_TORCH)
     said = "\n".join([*wanted, *(file.read_text() for file in files)])
@@ -225,13 +234,17 @@ def install(session: nox.Session, *groups: str, project: bool = True) -> list[st
     return options
 
 
-def chosen_torch(posargs: list[str]) -> tuple[tuple[str, str] | tuple[str], list[str]]:
-    """Split `--torch VERSION` off the options: what pip is told, and the options left."""
+def chosen_torch(posargs: list[str]) -> tuple[str | None, list[str]]:
+    """Split `--torch VERSION` off the options."""
     parser = argparse.ArgumentParser(prog="nox -s SESSION --", allow_abbrev=False, add_help=False)
     parser.add_argument("--torch", metavar="VERSION")
     chosen, options = parser.parse_known_args(posargs)
-    pin = (f"torch=={chosen.torch}",) if chosen.torch else ("--constraint", str(PINNED_TORCH))
-    return pin, options
+    return chosen.torch, options
+
+
+def pin_of(torch: str | None) -> tuple[str, ...]:
+    """Return what pip is told of PyTorch: a version, or else the pinned one."""
+    return (f"torch=={torch}",) if torch else ("--constraint", str(PINNED_TORCH))
 
 
 def like_pip() -> dict[str, str]:
