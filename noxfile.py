@@ -45,26 +45,17 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the tests and hold the coverage to its limits."""
+    """Run the tests and hold the coverage; `-- library` or `-- prover` runs those of one alone."""
     options = install(session, "test")
-    if options:  # a part of the tests runs in one process: -x, --pdb and -s are as one knows them
-        session.run("pytest", *options, env=ONE_THREAD)
-    else:
-        measure(session, [], LIBRARY, PROVER)
-
-
-@nox.session(default=False, venv_location=".nox/tests")
-def library(session: nox.Session) -> None:
-    """Run the tests of the library alone, and its pages."""
-    install(session, "test")
-    measure(session, ["src", "tests", "README.md", "docs"], LIBRARY)
-
-
-@nox.session(default=False, venv_location=".nox/tests")
-def prover(session: nox.Session) -> None:
-    """Run the tests of the prover alone."""
-    install(session, "test")
-    measure(session, ["claims"], PROVER)
+    match options:
+        case []:
+            measure(session, [], LIBRARY, PROVER)
+        case ["library"]:
+            measure(session, ["src", "tests", "README.md", "docs"], LIBRARY)
+        case ["prover"]:
+            measure(session, ["claims"], PROVER)
+        case _:  # a part runs in one process: -x, --pdb and -s are as one knows them
+            session.run("pytest", *options, env=ONE_THREAD)
 
 
 @nox.session
