@@ -121,7 +121,7 @@ def test_a_page_is_red_once_a_file_that_it_includes_is_false(
     assert build(index=page)[0] == 1
 
 
-GONE = {
+GONE: dict[str, Callable[[Path], object]] = {
     "deleted": lambda file: file.unlink(),
     "renamed": lambda file: file.rename(file.with_name("new.md")),
     "hidden": lambda file: file.rename(file.with_name("_gone.md")),
