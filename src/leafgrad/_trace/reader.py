@@ -141,7 +141,7 @@ class GraphReader:
         rows = _autograd.read_saved(self.nodes, _autograd.storages_of_parameters(at_hand))
         columns: dict[str, Iterable[Any]] = {
             name: map(itemgetter(number), rows)
-            for number, name in enumerate(_autograd.SavedFacts._fields)
+            for number, name in enumerate(_autograd.SavedFacts.__annotations__)
             if name != "written"
         }
         columns["storage"] = _numbered([row.storage for row in rows])
