@@ -86,7 +86,7 @@ warn()
     shown = unescape(re.sub("<[^>]*>", "", build.page()))
     told = 'UserWarning: Made at:\n  File "index.md", line 12, in <module>\n    warn()\n  File "ind'
     assert told in shown
-    assert "_zygote" not in shown
+    assert "_forkserver" not in shown
 
 
 def test_the_badge_of_a_claim_leads_to_the_ledger_and_back(build: Building) -> None:
