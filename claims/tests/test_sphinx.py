@@ -296,7 +296,7 @@ UNREAD = {
 }
 
 
-def test_what_only_the_built_page_shows_is_in_the_census(build: Building) -> None:
+def test_what_only_the_built_page_shows_is_found_as_unexecuted_code(build: Building) -> None:
     pages = {name: f"# Page\n\n{page}" for name, page in UNREAD.items()}
     status, told = build(index="# Site\n", **pages)
     red = re.findall(r"^(\S+).md:\d: ERROR: .*nobody (?:executes|evaluates)", told, re.MULTILINE)

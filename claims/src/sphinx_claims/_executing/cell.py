@@ -13,10 +13,10 @@ from typing import Any
 
 from sphinx_claims._executing.asserts import checked, recorded
 from sphinx_claims._executing.capture import OutputCapture
-from sphinx_claims._executing.objections import objections
 from sphinx_claims._executing.raised import described, line_of
 from sphinx_claims._executing.reporting import RECORDER
 from sphinx_claims._executing.unread import unread, watched
+from sphinx_claims._executing.vacuous_checks import vacuous_checks
 from sphinx_claims._page import Cell, Problem
 from sphinx_claims._record import Check
 
@@ -46,7 +46,7 @@ def execute_cell(
     """Execute `cell` as lines of the file `path`, show its last value, return its exception."""
     try:
         tree = ast.parse("\n" * (cell.line - 1) + cell.source, filename=path)
-        for line, objection in objections(tree, cell.source):
+        for line, objection in vacuous_checks(tree, cell.source):
             capture.complain(objection, line)
         last = tree.body.pop() if _shows_last(tree, cell.source) else None
         for line, reason in unread(tree):
