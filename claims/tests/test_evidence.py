@@ -153,8 +153,8 @@ def test_a_page_is_not_blamed_for_a_process_that_is_killed_beside_it(tmp_path: P
 
 def test_whoever_finds_that_the_process_of_all_pages_is_gone_says_so(tmp_path: Path) -> None:
     with Workers([]) as workers:
-        workers._zygote.kill()
-        workers._zygote.wait()
+        workers._forkserver.kill()
+        workers._forkserver.wait()
         for _ in range(2):  # the second finds closed what the first has closed
             with pytest.raises(RuntimeError, match=r"is gone \(exit code -9\)"):
                 workers.run(find_docstrings, "keyword", tmp_path, seconds=30)

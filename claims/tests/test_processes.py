@@ -145,8 +145,8 @@ def test_a_module_that_cannot_be_preloaded_is_an_error_in_one_line(
 def test_a_run_whose_process_was_killed_is_an_error(tmp_path: Path) -> None:
     with Workers([]) as killed:
         assert killed.run(find_docstrings, "keyword", tmp_path, seconds=30).failure is None
-        killed._zygote.kill()
-        killed._zygote.wait()
+        killed._forkserver.kill()
+        killed._forkserver.wait()
         with pytest.raises(RuntimeError, match=r"the process that executes pages is gone \(exit"):
             killed.run(find_docstrings, "keyword", tmp_path, seconds=30)
 

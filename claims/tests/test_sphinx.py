@@ -103,7 +103,7 @@ warn()
     shown = unescape(re.sub("<[^>]*>", "", build.page()))
     told = 'UserWarning: Made at:\n  File "index.md", line 12, in <module>\n    warn()\n  File "ind'
     assert told in shown
-    assert "_zygote" not in shown
+    assert "_forkserver" not in shown
 
 
 @pytest.fixture
@@ -319,7 +319,7 @@ UNREAD = {
 }
 
 
-def test_what_only_the_built_page_shows_is_in_the_census(build: Building) -> None:
+def test_what_only_the_built_page_shows_is_found_as_unexecuted_code(build: Building) -> None:
     pages = {name: f"# Page\n\n{page}" for name, page in UNREAD.items()}
     status, told = build(index="# Site\n", **pages)
     red = re.findall(r"^(\S+).md:\d: ERROR: .*nobody (?:executes|evaluates)", told, re.MULTILINE)

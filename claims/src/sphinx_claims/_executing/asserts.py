@@ -18,7 +18,7 @@ from typing import Any
 
 from sphinx_claims._executing.raised import line_of
 from sphinx_claims._executing.reporting import last_name, report
-from sphinx_claims._executing.vacuous import Vacuous, attended, speaks_of_nan
+from sphinx_claims._executing.vacuous_values import Vacuous, attended, speaks_of_nan
 from sphinx_claims._page import Cell, Doctest, Step
 from sphinx_claims._record import Check
 

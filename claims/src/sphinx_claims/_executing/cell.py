@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sphinx_claims._executing.asserts import checked, recorded
-from sphinx_claims._executing.objections import objections
+from sphinx_claims._executing.capture import OutputCapture
 from sphinx_claims._executing.raised import described, line_of
 from sphinx_claims._executing.reporting import RECORDER
 from sphinx_claims._executing.unread import unread, watched
-from sphinx_claims._executing.watch import Watch
+from sphinx_claims._executing.vacuous_checks import vacuous_checks
 from sphinx_claims._page import Cell, Problem
 from sphinx_claims._record import Check
 
@@ -41,16 +41,16 @@ _COMMON = (
 
 
 def execute_cell(
-    cell: Cell, namespace: dict[str, Any], path: str, watch: Watch
+    cell: Cell, namespace: dict[str, Any], path: str, capture: OutputCapture
 ) -> BaseException | None:
     """Execute `cell` as lines of the file `path`, show its last value, return its exception."""
     try:
         tree = ast.parse("\n" * (cell.line - 1) + cell.source, filename=path)
-        for line, objection in objections(tree, cell.source):
-            watch.complain(objection, line)
+        for line, objection in vacuous_checks(tree, cell.source):
+            capture.complain(objection, line)
         last = tree.body.pop() if _shows_last(tree, cell.source) else None
         for line, reason in unread(tree):
-            watch.complain(reason, line)
+            capture.complain(reason, line)
         exec(
             compile(watched(recorded(tree)), path, "exec", dont_inherit=True, optimize=0), namespace
         )
@@ -59,7 +59,7 @@ def execute_cell(
             with _reported(last):
                 value = eval(expression, namespace)
             if value is not None:
-                watch.show(value, "execute_result")
+                capture.show(value, "execute_result")
     except BaseException as error:  # noqa: BLE001 - whatever a cell raises is a finding
         return error
     return None
@@ -75,22 +75,22 @@ def _reported(last: ast.Expr) -> contextlib.AbstractContextManager[None]:
     return calling
 
 
-def check_cell(cell: Cell, error: BaseException | None, watch: Watch) -> Iterator[Check]:
+def check_cell(cell: Cell, error: BaseException | None, capture: OutputCapture) -> Iterator[Check]:
     """Compare what `cell` did with its `:raises:`, its `:warns:` and its `#>` pins."""
     if cell.raises is not None:
         yield _declared("raises", cell.raises, [] if error is None else [error], cell.fence)
     if cell.warns is not None:
-        warned = [warning.message for warning in watch.warnings]
+        warned = [warning.message for warning in capture.warnings]
         yield _declared("warns", cell.warns, warned, cell.fence)
-    yield from _check_pins(cell, watch.text())
+    yield from _check_pins(cell, capture.text())
 
 
 def declared_outputs(
-    cell: Cell, error: BaseException | None, watch: Watch, path: str
+    cell: Cell, error: BaseException | None, capture: OutputCapture, path: str
 ) -> Iterator[dict[str, Any]]:
     """Yield what the page at `path` shows of declared warnings and of a declared exception."""
     if cell.warns is not None:
-        for warning in watch.warnings:
+        for warning in capture.warnings:
             text = described(warning.message).partition(" (Triggered internally at ")[0]
             own = _FRAME.sub(lambda frame: frame[0] if frame[1] == path else "", text)
             yield {"output_type": "stream", "name": "stderr", "text": f"{own}\n"}

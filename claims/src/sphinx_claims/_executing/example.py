@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import Any
 
 from sphinx_claims._executing.asserts import has_checks, recorded
-from sphinx_claims._executing.objections import objections
 from sphinx_claims._executing.raised import described
 from sphinx_claims._executing.reporting import RECORDER
+from sphinx_claims._executing.vacuous_checks import vacuous_checks
 from sphinx_claims._page import Problem
 from sphinx_claims._record import Check
 
@@ -42,7 +42,7 @@ def _prepared(test: doctest.DocTest, example: doctest.Example) -> Iterator[Probl
     except SyntaxError:
         return
     ast.increment_lineno(tree, line - 1)
-    for place, objection in objections(tree, example.source):
+    for place, objection in vacuous_checks(tree, example.source):
         yield Problem(place, objection)
     if has_checks(example.source):
         example.source = ast.unparse(recorded(tree)) + "\n"

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from sphinx_claims._executing.asserts import Recorder
 from sphinx_claims._executing.beside import import_from
+from sphinx_claims._executing.capture import OutputCapture
 from sphinx_claims._executing.cell import (
     check_cell,
     cut_short,
@@ -28,7 +29,6 @@ from sphinx_claims._executing.ending import begin, end
 from sphinx_claims._executing.example import execute_examples
 from sphinx_claims._executing.raised import described
 from sphinx_claims._executing.reporting import RECORDER
-from sphinx_claims._executing.watch import Watch
 from sphinx_claims._page import Cell, Doctest, Inline, Page, Problem, Step
 from sphinx_claims._record import Check, Record
 
@@ -39,14 +39,14 @@ def execute_page(page: Page, directory: Path) -> Iterator[Record]:
     """Execute the steps of `page` in `directory`; yield the record of each when it has run."""
     os.chdir(directory)
     remember_lines(page)
-    room = Room(page.path)
+    page_run = PageRun(page.path)
     *steps, last = page.steps
     for step in steps:
-        yield room.run(step)
-    yield dataclasses.replace(room.run(last), after=room.closing())
+        yield page_run.run(step)
+    yield dataclasses.replace(page_run.run(last), after=page_run.closing())
 
 
-class Room:
+class PageRun:
     """The namespace in which the steps of a page run, and all that watches them."""
 
     def __init__(self, path: str) -> None:
@@ -56,18 +56,18 @@ class Room:
         self._path = path
         self._recorder = Recorder(path)
         vars(builtins)[RECORDER] = self._recorder
-        self._watch = Watch(path, self._recorder.has_told)
-        self._recorder.unread = self._watch.unread
-        vars(builtins)["display"] = self._watch.show
+        self._capture = OutputCapture(path, self._recorder.has_told)
+        self._recorder.unread = self._capture.unread
+        vars(builtins)["display"] = self._capture.show
         self._namespace = _as_main(path)
         self._line = 1
 
     def run(self, step: Step) -> Record:
         """Run one step and gather what it showed, checked and did wrong."""
         self._line = step.line
-        if self._watch.is_copy:
+        if self._capture.is_copy:
             self._recorder.settle()
-        with self._watch.watching():
+        with self._capture.capturing():
             match step:
                 case Cell():
                     record = self._cell(step)
@@ -79,24 +79,24 @@ class Room:
 
     def closing(self) -> Record:
         """Do what Python does when a program ends, and gather what went wrong in it."""
-        with self._watch.watching():
+        with self._capture.capturing():
             end()
             self._namespace = _as_main(self._path)
             vars(builtins).pop("_", None)  # what an example showed last
             gc.collect()
-        self._watch.complain_of_kept()
+        self._capture.complain_of_kept()
         return self._gathered(Record(), None)
 
     def _cell(self, step: Cell) -> Record:
-        error = execute_cell(step, self._namespace, self._path, self._watch)
+        error = execute_cell(step, self._namespace, self._path, self._capture)
         asserted = self._asserted(step)
         problems = (
             *says_nothing(step),
             *unexpected(step, error, asserted, self._path),
             *cut_short(step, error, self._path),
         )
-        checks = tuple(check_cell(step, error, self._watch))
-        self._watch.outputs.extend(declared_outputs(step, error, self._watch, self._path))
+        checks = tuple(check_cell(step, error, self._capture))
+        self._capture.outputs.extend(declared_outputs(step, error, self._capture, self._path))
         return Record(
             checks=(*asserted, *checks),
             problems=problems,
@@ -134,25 +134,25 @@ class Room:
         return tuple(_asked_by(step, check) for check in self._recorder.take())
 
     def _gathered(self, record: Record, step: Step | None) -> Record:
-        if self._watch.is_copy:
+        if self._capture.is_copy:
             _leave(record)
         gathered = dataclasses.replace(
             record,
-            outputs=tuple(self._watch.outputs),
+            outputs=tuple(self._capture.outputs),
             checks=(*self._asserted(step), *record.checks),
             problems=tuple(map(_brief, (*record.problems, *self._unasked(step)))),
         )
-        self._watch.forget()
+        self._capture.forget()
         return gathered
 
     def _unasked(self, step: Step | None) -> Iterator[Problem]:
         declared = step.warns if isinstance(step, Cell) else None
-        for warning in undeclared(self._watch.warnings, declared):
+        for warning in undeclared(self._capture.warnings, declared):
             line = warning.lineno if warning.filename == self._path else self._line
             kind = warning.category.__name__
             message = textwrap.shorten(str(warning.message), 160)
             yield Problem(line, f"undeclared warning: {kind}: {message}")
-        for line_of_page, complaint in self._watch.complaints:
+        for line_of_page, complaint in self._capture.complaints:
             yield Problem(line_of_page or self._line, complaint)
 
 

@@ -41,11 +41,11 @@ class Workers:
             command = [
                 "-P",
                 "-m",
-                "sphinx_claims._executing.zygote",
+                "sphinx_claims._executing.forkserver",
                 str(theirs.fileno()),
                 *preload,
             ]
-            self._zygote = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            self._forkserver = subprocess.Popen(  # noqa: S603 - our own interpreter and module
                 [sys.executable, *command],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -64,7 +64,7 @@ class Workers:
         trace: TracebackType | None,
     ) -> None:
         self._control.close()
-        self._zygote.wait()
+        self._forkserver.wait()
 
     def stop(self) -> None:
         """Kill what runs, in whatever threads, and begin nothing more."""
@@ -119,14 +119,14 @@ class Workers:
     def _lives(self) -> bool:
         """Tell whether there can be other jobs, although this one was cut off."""
         try:
-            self._zygote.wait(1)
+            self._forkserver.wait(1)
         except subprocess.TimeoutExpired:
             return True
         return False
 
     def _broken(self) -> RuntimeError:
         self._control.close()
-        code = self._zygote.wait()
+        code = self._forkserver.wait()
         return RuntimeError(f"the process that executes pages is gone (exit code {code})")
 
 

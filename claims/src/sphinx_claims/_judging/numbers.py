@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from sphinx_claims._page import Cell, Claim, Doctest, Page, Problem, Step
-from sphinx_claims._reading.census import parsed
 from sphinx_claims._reading.quantities import figures, said
-from sphinx_claims._reading.stated import SHOW_IT
+from sphinx_claims._reading.typed_results import SHOW_IT
+from sphinx_claims._reading.unexecuted_code import parsed
 from sphinx_claims._record import Record
 
 Ran = tuple[Step, Record]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from sphinx_claims._judging.numbers import python_of
 from sphinx_claims._page import Inline, Page, Problem
-from sphinx_claims._reading.census import parsed
+from sphinx_claims._reading.unexecuted_code import parsed
 
 _SAME = frozenset({"bool", "float", "format", "int", "repr", "round", "str"})
 """What gives back what it is given, or nearly."""

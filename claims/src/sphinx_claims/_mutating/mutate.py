@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
-from sphinx_claims._executing.execute import Room, remember_lines
+from sphinx_claims._executing.execute import PageRun, remember_lines
 from sphinx_claims._judging.digest import digest
 from sphinx_claims._judging.verdict import judge
 from sphinx_claims._mutating.copy import in_copy
@@ -36,21 +36,21 @@ def mutate_page(
     known, subjects = read_faults(faults)
     os.chdir(directory)
     remember_lines(page)
-    room = Room(page.path)
+    page_run = PageRun(page.path)
     waiting = list(page.steps)
     above: list[Ran] = []
     for claim in page.claims:
         if claim.id in claims:
             span = page.span(claim)
             while waiting[0].line < span.start:
-                above.append((waiting[0], room.run(waiting.pop(0))))
+                above.append((waiting[0], page_run.run(waiting.pop(0))))
             steps = [step for step in waiting if step.line in span]
             del waiting[: len(steps)]
             evidence = _Evidence(
                 path=page.path,
                 above=above,
                 claim=claim,
-                room=room,
+                page_run=page_run,
                 limit=seconds,
                 tally=tally,
                 faults=known,
@@ -67,7 +67,7 @@ class _Evidence:
     path: str
     above: Sequence[Ran]
     claim: Claim
-    room: Room
+    page_run: PageRun
     limit: float
     tally: Path
     faults: Sequence[Fault]
@@ -86,7 +86,7 @@ class _Evidence:
         fates += [self._with_input(name, steps) for name in self._subjects(steps)]
         for index, changes in enumerate(mutants(steps)):
             fates += [self._changed(mutant, steps[index + 1 :]) for mutant in changes]
-            self.done.append((steps[index], self.room.run(steps[index])))
+            self.done.append((steps[index], self.page_run.run(steps[index])))
         if not self._is_true(self.done):
             return MutatedClaim(claim=self.claim, fault="is not true once its mutants were tried")
         return MutatedClaim(claim=self.claim, fates=tuple(fates))
@@ -129,14 +129,14 @@ class _Evidence:
         """Execute `steps` as they are; return the names of the faults that could change them."""
         used = watch(self.faults)
         for step in steps:  # to the end: a warning that is watched looks as if it were another
-            self.room.run(step)
+            self.page_run.run(step)
         return "\n".join(used)
 
     def _end(self, steps: Sequence[Step]) -> str:
         """Execute `steps` up to where the claim is not true any more; return what ended it."""
         done = list(self.done)
         for step in steps:
-            record = self.room.run(step)
+            record = self.page_run.run(step)
             done.append((step, record))
             troubled = record.problems or not all(check.passed for check in record.checks)
             if troubled and not self._is_true(done):

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sphinx_claims._page import Cell, Doctest, Problem
-from sphinx_claims._reading.census import has_examples, parsed
-from sphinx_claims._reading.stated import comments, unchecked
+from sphinx_claims._reading.typed_results import comments, unchecked
+from sphinx_claims._reading.unexecuted_code import has_examples, parsed
 
 TAGS = frozenset({"hide-input", "hide-output", "hide-cell", "remove-input"})
 """Tags that change how a cell looks and nothing about what it proves."""

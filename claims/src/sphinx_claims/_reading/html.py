@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from html.parser import HTMLParser
 
 from sphinx_claims._page import Problem, Stated
-from sphinx_claims._reading.census import holds_cells, unexecuted
 from sphinx_claims._reading.headline import headline
-from sphinx_claims._reading.stated import by_hand, holds_roles, shown_result
 from sphinx_claims._reading.tables import Entry, results
+from sphinx_claims._reading.typed_results import by_hand, holds_roles, shown_result
+from sphinx_claims._reading.unexecuted_code import holds_cells, unexecuted
 
 _CODE = re.compile(r"pre|textarea|xmp|listing|code|samp|tt|kbd|py-\w+")
 _SPANS = frozenset({"code", "samp", "tt", "kbd"})

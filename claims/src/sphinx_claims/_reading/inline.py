@@ -10,7 +10,7 @@ from sphinx_claims._page import Inline, Problem, Stated
 from sphinx_claims._reading.compared import compared
 from sphinx_claims._reading.headline import formula, headline
 from sphinx_claims._reading.html import read_html
-from sphinx_claims._reading.stated import ROLES, by_hand, printed_tensor
+from sphinx_claims._reading.typed_results import ROLES, by_hand, printed_tensor
 
 _TO_CLAIM = "; {claim} checks an expression where it stands"
 

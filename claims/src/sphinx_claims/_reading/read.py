@@ -15,7 +15,6 @@ from myst_parser.parsers.mdit import create_md_parser
 from sphinx_claims._page import Cell, Heading, Page, Problem, Stated
 from sphinx_claims._reading.bodies import Body, body_of, meant_by
 from sphinx_claims._reading.cell_fence import nothing_executed, read_cell
-from sphinx_claims._reading.census import parsed
 from sphinx_claims._reading.claim_box import read_claim
 from sphinx_claims._reading.diagram import diagram
 from sphinx_claims._reading.directive import Directive, taken_apart
@@ -29,6 +28,7 @@ from sphinx_claims._reading.languages import Kind, kind_of, language_of
 from sphinx_claims._reading.rst import rst_problems
 from sphinx_claims._reading.snippet import snippet, snippet_problems
 from sphinx_claims._reading.tables import csv_problems, list_table_problems, table_problems
+from sphinx_claims._reading.unexecuted_code import parsed
 
 MYST_EXTENSIONS = frozenset({"attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath"})
 """The syntax that a page may use, the same for every front end."""

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from sphinx_claims._page import Problem
 from sphinx_claims._reading.bodies import Body, body_of, meant_by
-from sphinx_claims._reading.census import has_examples
 from sphinx_claims._reading.snippet import snippet_problems
+from sphinx_claims._reading.unexecuted_code import has_examples
 
 _DIRECTIVE = re.compile(r"\s*\.\. ([\w:.+-]+?)::(?:\s+(.*))?$")
 _OPTION = re.compile(r":[\w-]+:(?: .*)?$")

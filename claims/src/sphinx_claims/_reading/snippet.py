@@ -4,10 +4,15 @@ import doctest
 from collections.abc import Iterator
 
 from sphinx_claims._page import Doctest, Problem, Stated
-from sphinx_claims._reading.census import has_examples, unexecuted
 from sphinx_claims._reading.diagram import diagram
 from sphinx_claims._reading.languages import Kind, kind_of, language_of
-from sphinx_claims._reading.stated import by_hand, comments_in_examples, shown_result, unchecked
+from sphinx_claims._reading.typed_results import (
+    by_hand,
+    comments_in_examples,
+    shown_result,
+    unchecked,
+)
+from sphinx_claims._reading.unexecuted_code import has_examples, unexecuted
 
 
 def snippet(source: str, info: str, fence: int, line: int) -> Iterator[Doctest | Problem | Stated]:

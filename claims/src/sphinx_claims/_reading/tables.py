@@ -10,7 +10,7 @@ from typing import Any
 from markdown_it.token import Token
 
 from sphinx_claims._page import Problem
-from sphinx_claims._reading.stated import (
+from sphinx_claims._reading.typed_results import (
     ROLES,
     by_hand,
     holds_roles,

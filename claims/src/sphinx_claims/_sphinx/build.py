@@ -1,4 +1,4 @@
-"""The build that is running: what its directives, its reader and its census look verdicts up in."""
+"""The build that is running: what its directives, its reader and its checks look verdicts up in."""
 
 import dataclasses
 import functools

@@ -71,7 +71,7 @@ class NestedCell(SphinxDirective):
     option_spec = {"raises": str, "warns": str, "tags": str}  # noqa: RUF012 - docutils declares it so
 
     def run(self) -> list[nodes.Node]:
-        """Render the executed cell; one that was not executed is left for the census to find."""
+        """Render the executed cell; one that was not executed is found as such."""
         source = unpinned("\n".join(self.content))
         index = take_pending(self.env, self.name, source)
         if index is None:
@@ -92,7 +92,7 @@ class InlineRole(SphinxRole):
     """A checked expression, shown as code, or a value, put in its place."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        """Render the expression or its value; one not executed is left for the census to find."""
+        """Render the expression or its value; one not executed is found as such."""
         record = take_pending(self.env, self.name, self.text)
         if self.name == "value" and record is not None and record.value is not None:
             return [nodes.inline(self.rawtext, record.value, classes=["value"])], []

@@ -1,4 +1,4 @@
-"""The census: what a built page shows as Python must be what was executed."""
+"""Unexecuted code: what a built page shows as Python must be what was executed."""
 
 import doctest
 import re
@@ -9,11 +9,11 @@ from docutils import nodes
 
 from sphinx_claims._judging.site import SiteVerdict
 from sphinx_claims._page import Doctest, Problem
-from sphinx_claims._reading.census import has_examples, unexecuted
 from sphinx_claims._reading.html import html_problems
 from sphinx_claims._reading.languages import language_of_file
-from sphinx_claims._reading.stated import ROLES, by_hand, shown_result
 from sphinx_claims._reading.tables import Entry, results
+from sphinx_claims._reading.typed_results import ROLES, by_hand, shown_result
+from sphinx_claims._reading.unexecuted_code import has_examples, unexecuted
 from sphinx_claims._sphinx.columns import OURS
 from sphinx_claims._sphinx.unproven import is_unproven
 
@@ -34,7 +34,7 @@ def executed_examples(site: SiteVerdict) -> frozenset[Example]:
     )
 
 
-def census(doctree: nodes.document, executed: frozenset[Example]) -> Iterator[Problem]:
+def unexecuted_code(doctree: nodes.document, executed: frozenset[Example]) -> Iterator[Problem]:
     """Yield a problem for each snippet of `doctree` that shows Python and was not executed."""
     yield from _shown(doctree, executed)
     for role in doctree.findall(nodes.literal):

@@ -28,7 +28,7 @@ from sphinx_claims._reading.read import MYST_EXTENSIONS
 from sphinx_claims._sphinx.badges import ShowVerdicts, unjudged_claims
 from sphinx_claims._sphinx.build import Build, current
 from sphinx_claims._sphinx.directives import add_directives
-from sphinx_claims._sphinx.doctree import census, executed_examples
+from sphinx_claims._sphinx.doctree import executed_examples, unexecuted_code
 from sphinx_claims._sphinx.judging import Judging
 from sphinx_claims._sphinx.ledger_page import unlisted
 from sphinx_claims._sphinx.links import dead_links
@@ -144,7 +144,7 @@ def _found_on_pages(build: Build, env: BuildEnvironment) -> Iterator[tuple[str, 
     told = {(path, problem.snippet) for path, problem in build.site.problems if problem.snippet}
     for docname, path in build.paths.items():
         doctree = env.get_doctree(docname)
-        for problem in census(doctree, executed):
+        for problem in unexecuted_code(doctree, executed):
             if (path, problem.snippet) not in told:
                 yield path, problem
         changed = (*unjudged_claims(doctree), *changed_claims(doctree))

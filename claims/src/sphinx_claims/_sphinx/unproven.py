@@ -21,7 +21,7 @@ class UnprovenDirective(SphinxDirective):
     option_spec = {"because": str}  # noqa: RUF012 - docutils declares it so
 
     def run(self) -> list[nodes.Node]:
-        """Render the content and the reason; what the reader has not seen stays in the census."""
+        """Render the content and the reason; what the reader has not seen is found."""
         because = " ".join(self.options.get("because", "").split())
         is_excused = take_pending(self.env, ESCAPE, because) is not None
         box = nodes.container(classes=["unproven"])

@@ -34,7 +34,7 @@ class Check(Protocol):
     def __call__(self, *, silent: bool, cure: str) -> None: ...
 
 
-class Untouched:
+class TamperGuard:
     """The functions and streams through which everything bad is heard."""
 
     def __init__(self) -> None:

@@ -16,8 +16,8 @@ from typing import Any, TextIO
 from sphinx_claims._executing.kept import Kept
 from sphinx_claims._executing.raised import line_of
 from sphinx_claims._executing.streams import Descriptors, brief, text_stream
+from sphinx_claims._executing.tamper import TamperGuard, refuse_silence
 from sphinx_claims._executing.unread import Unread
-from sphinx_claims._executing.untouched import Untouched, refuse_silence
 
 LIMIT = 1_000_000
 """How many characters a step may show: a page is something to read."""
@@ -26,7 +26,7 @@ Complaint = tuple[int | None, str]
 """What should not have happened, and the line of the page that did it, where that is known."""
 
 
-class Watch:
+class OutputCapture:
     """Collects what a step shows (notebook outputs) and what it should not have done.
 
     It watches from the beginning to the end of its process, since threads run between steps too.
@@ -44,8 +44,8 @@ class Watch:
         self._settle()
 
     @contextlib.contextmanager
-    def watching(self) -> Iterator[None]:
-        """Watch one step; what it changes in how warnings are treated ends with it."""
+    def capturing(self) -> Iterator[None]:
+        """Capture one step; what it changes in how warnings are treated ends with it."""
         if self.is_copy:
             self._settle()
         with warnings.catch_warnings():
@@ -108,10 +108,10 @@ class Watch:
             logging.StreamHandler.emit
         )
         refuse_silence(self._kept, self.unread, self.complain)
-        self._untouched = Untouched()
+        self._guard = TamperGuard()
 
     def _told_at_the_end(self) -> Iterator[str]:
-        yield from self._untouched.put_right()
+        yield from self._guard.put_right()
         if errors := self._errors.strip():
             yield f"undeclared output on stderr: {brief(errors)}"
         yield from self._descriptors.take()

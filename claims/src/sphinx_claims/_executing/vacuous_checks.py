@@ -27,7 +27,7 @@ _COMMANDS = frozenset({"os.system", "subprocess.call", "subprocess.run"})
 _DISPLAYS = (ast.Tuple, ast.List, ast.Set)
 
 
-def objections(tree: ast.AST, source: str) -> Iterator[tuple[int, str]]:
+def vacuous_checks(tree: ast.AST, source: str) -> Iterator[tuple[int, str]]:
     """Yield line and reason of all in `tree`, parsed from `source`, that cannot fail."""
     for node in ast.walk(tree) if _SUSPECT.search(source) else statements(tree):
         match node:

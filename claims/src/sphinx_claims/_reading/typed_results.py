@@ -7,7 +7,7 @@ import re
 import tokenize
 from collections.abc import Iterator
 
-from sphinx_claims._reading.census import parsed
+from sphinx_claims._reading.unexecuted_code import parsed
 
 ROLES = ("claim", "value")
 """The roles whose content is executed."""

@@ -1,6 +1,6 @@
 """The process that all pages are forked from: it has imported everything and run nothing.
 
-Started as `python -m sphinx_claims._executing.zygote SOCKET MODULE...`; for each two file
+Started as `python -m sphinx_claims._executing.forkserver SOCKET MODULE...`; for each two file
 descriptors that arrive on the socket it forks a supervisor, which forks the process of one job.
 """
 
