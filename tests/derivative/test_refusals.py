@@ -296,6 +296,18 @@ def test_swapped_tensors_are_told_so_where_the_order_does_not_fit_them(
         laplacian(x, result(x), dims=[2])
 
 
+@pytest.mark.parametrize("order", [(2,), (2, 0), 2])
+@pytest.mark.parametrize("has_channel", [False, True], ids=["a value a row", "a column"])
+def test_a_slice_is_told_to_be_one_where_the_order_does_not_fit_it(
+    order: int | tuple[int, ...], *, has_channel: bool
+) -> None:
+    points = table()
+    outputs = points.prod(1, keepdim=has_channel)
+    message = "of which inputs only shows column 0: differentiate with respect to X"
+    assert_refused(message, RuntimeError, outputs, points[:, 0], order)
+    assert_refused(message, RuntimeError, outputs, points[:, :1], order)
+
+
 def test_an_order_that_fits_neither_way_is_told_of_itself() -> None:
     x = table()
     message = "order must hold a count for each of the 2 columns of inputs, not (1, 0, 0)"

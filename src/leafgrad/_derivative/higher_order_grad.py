@@ -7,7 +7,7 @@ from torch import Tensor
 
 from leafgrad._arguments.signature import public_function
 from leafgrad._derivative.arguments import Function, MultiIndex, is_by_column, parse_orders
-from leafgrad._derivative.path import raise_if_swapped
+from leafgrad._derivative.path import raise_if_apart
 from leafgrad._derivative.problem import Method, is_recording, parse_problem
 
 Order = TypeVar("Order", bound=int | MultiIndex)
@@ -156,7 +156,7 @@ def higher_order_grad(
     try:
         orders = parse_orders(order, problem.axes)
     except ValueError as error:
-        raise_if_swapped(error, problem.outputs, problem.inputs)
+        raise_if_apart(error, problem.outputs, problem.inputs)
         raise
     found = problem.derivatives([index for index in orders if any(index)])
     results = [found.get(index, problem.outputs) for index in orders]

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from leafgrad._arguments.signature import public_function
 from leafgrad._derivative.arguments import Axes, Function, as_count, shorten
-from leafgrad._derivative.path import raise_if_swapped
+from leafgrad._derivative.path import raise_if_apart
 from leafgrad._derivative.problem import Method, is_recording, parse_problem
 
 
@@ -70,7 +70,7 @@ def laplacian(
     try:
         columns = _columns(dims, problem.axes)
     except ValueError as error:
-        raise_if_swapped(error, problem.outputs, problem.inputs)
+        raise_if_apart(error, problem.outputs, problem.inputs)
         raise
     return problem.finish(problem.laplacian(columns))
 

@@ -56,10 +56,16 @@ _SWAPPED = "one leads the other way: pass the result first, then what it came fr
 
 
 # These are called where an error is caught, as entering a context takes 1 % of a first derivative.
-def raise_if_swapped(error: ValueError, outputs: Tensor, inputs: Tensor) -> None:
-    """Raise another error where shapes or orders do not fit since the result is `inputs`."""
-    if outputs is not inputs and _are_swapped(outputs, inputs):
+def raise_if_apart(error: ValueError, outputs: Tensor, inputs: Tensor) -> None:
+    """Raise another error where shapes or orders do not fit since another tensor was meant.
+
+    It is the result where the two are swapped, or the tensor that `inputs` is a view of.
+    """
+    if _autograd.path_between(outputs, inputs) is not None:
+        return
+    if _are_swapped(outputs, inputs):
         raise ValueError(f"outputs must depend on inputs, but {_SWAPPED} ({error})") from None
+    _check_view(outputs, inputs)
 
 
 def raise_if_freed(error: RuntimeError, nodes: Iterable[Node]) -> None:

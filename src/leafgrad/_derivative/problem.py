@@ -18,8 +18,8 @@ from leafgrad._derivative.arguments import (
 from leafgrad._derivative.path import (
     find_path,
     note_constant,
+    raise_if_apart,
     raise_if_freed,
-    raise_if_swapped,
 )
 from leafgrad._derivative.reverse import Reverse, differentiate_once
 from leafgrad._derivative.taylor import Taylor, Unsupported
@@ -55,7 +55,7 @@ def parse_problem(
     try:
         axes = read_axes(outputs, inputs, by_column=by_column)
     except ValueError as error:
-        raise_if_swapped(error, outputs, inputs)
+        raise_if_apart(error, outputs, inputs)
         raise
     return DerivativeProblem(
         outputs=outputs,
