@@ -13,7 +13,7 @@ from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.remembered import mutants_killed, remembered
 from sphinx_claims._mutating.mutants import mutants, names_needed
 from sphinx_claims._mutating.mutate import mutate_page
-from sphinx_claims._mutating.sharpness import Fate, MutatedClaim
+from sphinx_claims._mutating.outcomes import MutantOutcome, MutatedClaim
 from sphinx_claims._page import Cell, Doctest, Inline, Step
 from sphinx_claims._reading.read import parse_page
 
@@ -229,7 +229,7 @@ def mutated(workers: Workers, tmp_path: Path) -> Mutated:
         outcome = workers.run(mutate_page, page, tmp_path, ids, 20.0, tally, OF_TORCH, seconds=120)
         assert outcome.failure is None
         (claim,) = outcome.messages
-        assert tally.stat().st_size >= len(claim.fates)
+        assert tally.stat().st_size >= len(claim.outcomes)
         return claim  # type: ignore[no-any-return]
 
     return mutate
@@ -237,34 +237,36 @@ def mutated(workers: Workers, tmp_path: Path) -> Mutated:
 
 def ends(claim: MutatedClaim, *words: str) -> list[str]:
     """Return how the mutants with these words ended."""
-    return [fate.end for word in words for fate in claim.fates if fate.words.startswith(word)]
+    return [
+        mutant.end for word in words for mutant in claim.outcomes if mutant.words.startswith(word)
+    ]
 
 
-def test_a_claim_whose_checks_notice_what_it_is_about_is_sharp(mutated: Mutated) -> None:
+def test_a_claim_whose_checks_notice_what_it_is_about_can_fail(mutated: Mutated) -> None:
     claim = mutated(CLAIM.replace("{0}", SQUARE))
     assert list(claim.problems) == []
-    assert claim.is_sharp
-    assert {fate.end for fate in claim.fates if fate.group == "check"} == {"check"}
+    assert claim.can_fail
+    assert {mutant.end for mutant in claim.outcomes if mutant.group == "check"} == {"check"}
     assert ends(claim, "constant 3.0", "constant 2 ->", "deleted") == ["check", "check", "crash"]
     assert ends(claim, "that backward runs twice") == ["check"]
     assert ends(claim, "that backward does nothing") == ["crash"]
-    assert claim.killed == len(claim.fates) - len(list(claim.survivors))
+    assert claim.killed == len(claim.outcomes) - len(list(claim.survivors))
 
 
-BLUNT = {
+VAIN = {
     "about-nothing": ("assert len('ab') == 2", "no check notices any of 0 changes of its subject"),
     "too-wide": ("x = 3\nassert abs(x - 3) < 100", "no check notices any of 1 changes"),
     "crashes-only": ("x = [[5]]\nassert x[0]", "no check notices any of 2 changes of its subject"),
 }
 
 
-@pytest.mark.parametrize(("source", "message"), BLUNT.values(), ids=BLUNT)
-def test_a_claim_that_notices_no_change_is_not_sharp(
+@pytest.mark.parametrize(("source", "message"), VAIN.values(), ids=VAIN)
+def test_a_claim_that_notices_no_change_cannot_fail(
     source: str, message: str, mutated: Mutated
 ) -> None:
     *_, problem = mutated(CLAIM.replace("{0}", source)).problems
     assert problem.line == 1
-    assert problem.message.startswith(f"claim a/b is not sharp: {message}")
+    assert problem.message.startswith(f"claim a/b cannot fail: {message}")
 
 
 WIDE = {
@@ -340,7 +342,9 @@ def test_every_kind_of_evidence_is_mutated_and_no_more_than_the_evidence(mutated
     assert ends(claim, "that no graph is ever freed") == ["check"]
     assert ends(claim, "that backward does nothing") == ["check"]
     assert ends(claim, "that hooks") == []
-    assert [fate.line for fate in claim.fates if fate.words == "constant 1.0 -> 2.0"] == [25]
+    assert [mutant.line for mutant in claim.outcomes if mutant.words == "constant 1.0 -> 2.0"] == [
+        25
+    ]
 
 
 STRAY = {
@@ -375,7 +379,11 @@ def test_a_check_fails_only_where_it_was_made_and_came_out_false(
     source: str, words: str, end: str, mutated: Mutated
 ) -> None:
     claim = mutated(CLAIM.replace("{0}", source))
-    found = [fate.end for fate in claim.fates if fate.group == "subject" and words in fate.words]
+    found = [
+        mutant.end
+        for mutant in claim.outcomes
+        if mutant.group == "subject" and words in mutant.words
+    ]
     assert found[0] == end
 
 
@@ -438,19 +446,19 @@ def test_a_site_is_told_page_by_page_and_claim_by_claim(
 ) -> None:
     config = "[tool.claims]\npackage = 'torch'\npages = ['docs']\nmutants = 'kept.json'\n"
     (folder / "pyproject.toml").write_text(
-        f"{config}[tool.claims.blunt]\n'c/d' = 'It says nothing.'\n'g/h' = 'Gone.'\n"
+        f"{config}[tool.claims.survivors]\n'c/d' = 'It says nothing.'\n'g/h' = 'Gone.'\n"
     )
-    sharp, blunt = (
+    right, vain = (
         CLAIM.replace("{0}", "x = 1\nassert x == 1"),
         CLAIM.replace("{0}", "assert len('a') == 1"),
     )
     pages = {
-        "sharp": sharp,
-        "blunt": blunt.replace("a/b", "e/f"),
-        "allowed": blunt.replace("a/b", "c/d"),
-        "false": sharp.replace("a/b", "i/j").replace("== 1", "== 2"),
+        "right": right,
+        "feeble": vain.replace("a/b", "e/f"),
+        "allowed": vain.replace("a/b", "c/d"),
+        "false": right.replace("a/b", "i/j").replace("== 1", "== 2"),
         "plain": "# No claim\n",
-        "skipped": sharp.replace("a/b", "k/l\n:until: 1.0\n").replace("== 1", "== 2"),
+        "skipped": right.replace("a/b", "k/l\n:until: 1.0\n").replace("== 1", "== 2"),
     }
     (folder / "docs").mkdir()
     for name, text in pages.items():
@@ -459,23 +467,23 @@ def test_a_site_is_told_page_by_page_and_claim_by_claim(
     assert status == 1
     lines = sorted(line.partition("  (")[0] for line in told[:5])
     assert lines == [
-        "blunt  docs/allowed.md",
-        "blunt  docs/blunt.md",
-        "false  docs/false.md",
-        "sharp  docs/sharp.md",
-        "sharp  docs/skipped.md",
+        "false     docs/false.md",
+        "killed    docs/right.md",
+        "killed    docs/skipped.md",
+        "survived  docs/allowed.md",
+        "survived  docs/feeble.md",
     ]
     red = "claim is FALSE: x == 2, where x is 1"
-    gone = "blunt in [tool.claims] allows claim g/h, which is on no true page"
+    gone = "survivors in [tool.claims] allows claim g/h, which is on no true page"
     assert told[5:-1] == [
-        "docs/blunt.md:1: claim e/f is not sharp: no check notices any of 0 changes of its subject",
         f"docs/false.md:7: prove the page first, it is not true: {red}",
+        "docs/feeble.md:1: claim e/f cannot fail: no check notices any of 0 changes of its subject",
         f"pyproject.toml:1: {gone}",
     ]
     assert told[-1].startswith("5 pages, 3 claims, 7 of 7 mutants killed: 3 problems (")
     kept = json.loads((folder / "kept.json").read_text())
     assert [
-        (key, count["made"], count["killed"], count["sharp"]) for key, count in kept.items()
+        (key, count["made"], count["killed"], count["can_fail"]) for key, count in kept.items()
     ] == [
         ("c/d", 2, 2, False),
         ("e/f", 2, 2, False),
@@ -485,7 +493,7 @@ def test_a_site_is_told_page_by_page_and_claim_by_claim(
 
 def test_some_pages_can_be_mutated_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "pyproject.toml").write_text(
-        "[tool.claims]\nblunt = { 'a/b' = 'No.', 'c/d' = 'Elsewhere.' }\n"
+        "[tool.claims]\nsurvivors = { 'a/b' = 'No.', 'c/d' = 'Elsewhere.' }\n"
     )
     (folder / "page.md").write_text(CLAIM.replace("{0}", "x, y = 1, 2\nassert x == 1"))
     status, told = run(capsys, "page.md", "--survivors")
@@ -493,13 +501,13 @@ def test_some_pages_can_be_mutated_alone(folder: Path, capsys: pytest.CaptureFix
         1,
         [
             "page.md:6: claim a/b does not notice constant 2 -> 3",
-            "page.md:1: claim a/b is sharp: blunt in [tool.claims] need not allow it",
+            "page.md:1: claim a/b can fail: survivors in [tool.claims] need not allow it",
         ],
     )
     (folder / "pyproject.toml").write_text("[tool.claims]\n")
     status, told = run(capsys, "page.md")
     assert status == 0
-    assert told[0].startswith("sharp  page.md  (1 claim, 3 of 4 mutants killed, ")
+    assert told[0].startswith("killed    page.md  (1 claim, 3 of 4 mutants killed, ")
     assert told[1].startswith("1 page, 1 claim, 3 of 4 mutants killed: all can fail (")
 
 
@@ -528,7 +536,8 @@ def test_the_number_of_mutants_is_told_while_they_run(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "pyproject.toml").write_text("[tool.claims]\n")
-    (folder / "page.md").write_text(CLAIM.replace("{0}", "assert 1 + 1 == 2"))
+    slow = CELL.format("import time\ntime.sleep(0.5)")
+    (folder / "page.md").write_text(slow + CLAIM.replace("{0}", "assert 1 + 1 == 2"))
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     assert main(["mutate", "page.md"]) == 1
     out = capsys.readouterr().out
@@ -546,11 +555,11 @@ def test_the_ledger_shows_counts_of_claims_that_have_not_changed(build: Building
     assert claim["mutants"] is None
     assert "1 check · not mutated since it changed" in build.page()
 
-    count = {"made": 4, "killed": 3, "sharp": True}
+    count = {"made": 4, "killed": 3, "can_fail": True}
     file.write_text(json.dumps({"a/b": {"digest": claim["digest"], **count}}))
     assert build(toml=toml, index=LEDGER) == (0, "")
     assert build.ledger()["claims"][0]["mutants"] == count
-    assert build.ledger()["mutants"] == {"made": 4, "killed": 3, "sharp": 1}
+    assert build.ledger()["mutants"] == {"made": 4, "killed": 3, "can_fail": 1}
     assert build.page().count("3 of 4 mutants killed") == 2
 
     assert build(toml=toml, index=LEDGER.replace("x = 1", "x = 1 + 0")) == (0, "")
@@ -575,5 +584,5 @@ def test_a_reader_is_told_of_a_count() -> None:
 
 
 def test_a_fate_tells_whether_the_claim_survived() -> None:
-    assert Fate(line=1, group="check", words="", end="alive").survived
-    assert not Fate(line=1, group="check", words="", end="died").survived
+    assert MutantOutcome(line=1, group="check", words="", end="alive").survived
+    assert not MutantOutcome(line=1, group="check", words="", end="died").survived

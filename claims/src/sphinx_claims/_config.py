@@ -28,7 +28,7 @@ class Config:
     versions: str | None = None
     mutants: str | None = None
     faults: str | None = None
-    blunt: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    survivors: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def files(self) -> list[Path]:
         """List the Markdown files of `pages`, without what a build left behind."""
@@ -149,5 +149,5 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "versions": ("a folder", lambda value: isinstance(value, str)),
     "mutants": ("a file", lambda value: isinstance(value, str)),
     "faults": ("a file", lambda value: isinstance(value, str)),
-    "blunt": ("a table of reasons", lambda value: _is_mapping(value) and all(value.values())),
+    "survivors": ("a table of reasons", lambda value: _is_mapping(value) and all(value.values())),
 }

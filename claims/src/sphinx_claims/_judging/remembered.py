@@ -22,7 +22,7 @@ def remembered(config: Config) -> Remembered:
             (identifier, kept["digest"]): {
                 "made": int(kept["made"]),
                 "killed": int(kept["killed"]),
-                "sharp": bool(kept["sharp"]),
+                "can_fail": bool(kept["can_fail"]),
             }
             for identifier, kept in json.loads(text).items()
         }
@@ -37,7 +37,7 @@ def totals(known: Remembered, claims: Sequence[ClaimVerdict]) -> Count:
     return {
         "made": sum(count["made"] for count in counts),
         "killed": sum(count["killed"] for count in counts),
-        "sharp": sum(count["sharp"] for count in counts),
+        "can_fail": sum(count["can_fail"] for count in counts),
     }
 
 

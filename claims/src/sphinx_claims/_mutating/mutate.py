@@ -12,7 +12,7 @@ from sphinx_claims._judging.digest import digest
 from sphinx_claims._judging.verdict import judge
 from sphinx_claims._mutating.copy import in_copy
 from sphinx_claims._mutating.mutants import Mutant, mutants, names_needed
-from sphinx_claims._mutating.sharpness import ALIVE, Fate, MutatedClaim
+from sphinx_claims._mutating.outcomes import ALIVE, MutantOutcome, MutatedClaim
 from sphinx_claims._page import Cell, Claim, Page, Step
 from sphinx_claims._record import Check, Record
 from sphinx_claims.faults import Fault, read_faults, watch
@@ -82,22 +82,22 @@ class _Evidence:
             return MutatedClaim(claim=self.claim, fault=f"fails in a copy ({control})")
         self.limit = min(self.limit, 1 + 10 * (time.monotonic() - start))
         used = self._said(lambda: self._watched(steps)).split("\n")
-        fates = [self._with_fault(fault, steps) for fault in self.faults if fault.name in used]
-        fates += [self._with_input(name, steps) for name in self._subjects(steps)]
+        outcomes = [self._with_fault(fault, steps) for fault in self.faults if fault.name in used]
+        outcomes += [self._with_input(name, steps) for name in self._subjects(steps)]
         for index, changes in enumerate(mutants(steps)):
-            fates += [self._changed(mutant, steps[index + 1 :]) for mutant in changes]
+            outcomes += [self._changed(mutant, steps[index + 1 :]) for mutant in changes]
             self.done.append((steps[index], self.page_run.run(steps[index])))
         if not self._is_true(self.done):
             return MutatedClaim(claim=self.claim, fault="is not true once its mutants were tried")
-        return MutatedClaim(claim=self.claim, fates=tuple(fates))
+        return MutatedClaim(claim=self.claim, outcomes=tuple(outcomes))
 
-    def _with_fault(self, fault: Fault, steps: Sequence[Step]) -> Fate:
+    def _with_fault(self, fault: Fault, steps: Sequence[Step]) -> MutantOutcome:
         def end() -> str:
             fault.plant()
             return self._end(steps)
 
         words = f"that {fault.name}"
-        return Fate(line=self.claim.line, group="fault", words=words, end=self._said(end))
+        return MutantOutcome(line=self.claim.line, group="fault", words=words, end=self._said(end))
 
     def _subjects(self, steps: Sequence[Step]) -> Iterator[str]:
         """Yield the names that `steps` need and under which the page has a subject."""
@@ -106,17 +106,17 @@ class _Evidence:
             if isinstance(namespace.get(name), self.subjects):
                 yield name
 
-    def _with_input(self, name: str, steps: Sequence[Step]) -> Fate:
+    def _with_input(self, name: str, steps: Sequence[Step]) -> MutantOutcome:
         """Let the evidence find another value than the one that was made above the claim."""
         other = f"{name} + 1"
         before = Cell(line=self.claim.line, fence=self.claim.line, source=f"{name} = {other}")
         end = self._said(lambda: self._end([before, *steps]))
         words = f"`{other}` in the place of `{name}`"
-        return Fate(line=self.claim.line, group="subject", words=words, end=end)
+        return MutantOutcome(line=self.claim.line, group="subject", words=words, end=end)
 
-    def _changed(self, mutant: Mutant, rest: Sequence[Step]) -> Fate:
+    def _changed(self, mutant: Mutant, rest: Sequence[Step]) -> MutantOutcome:
         end = self._said(lambda: self._end([mutant.step, *rest]))
-        return Fate(line=mutant.line, group=mutant.group, words=mutant.words, end=end)
+        return MutantOutcome(line=mutant.line, group=mutant.group, words=mutant.words, end=end)
 
     def _said(self, act: Callable[[], str]) -> str:
         said = in_copy(act, self.limit)

@@ -13,7 +13,7 @@ from sphinx_claims._executing.processes import workers as started
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.site import judge_page, read_pages
 from sphinx_claims._mutating.mutate import mutate_page
-from sphinx_claims._mutating.sharpness import MutatedPage, as_text, blunt, page_line, summary
+from sphinx_claims._mutating.outcomes import MutatedPage, as_text, page_line, summary, surviving
 from sphinx_claims._page import Page, Problem
 from sphinx_claims._verify import asked
 
@@ -33,7 +33,7 @@ def mutate(paths: Sequence[Path], file: Path | None, *, survivors: bool) -> bool
     pages.sort(key=lambda page: page.path)
     if survivors:
         _print_lines([(page.path, found) for page in pages for found in page.survivors])
-    problems = list(blunt(pages, config, whole=not paths))
+    problems = list(surviving(pages, config, whole=not paths))
     _print_lines(problems)
     if file is not None:
         file.write_text(as_text(claim for page in pages for claim in page.claims), encoding="utf-8")

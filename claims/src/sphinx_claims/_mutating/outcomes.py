@@ -12,7 +12,7 @@ ALIVE = "alive"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Fate:
+class MutantOutcome:
     """One mutant in words, of the group check, subject or fault, and how it ended."""
 
     line: int
@@ -28,29 +28,29 @@ class Fate:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MutatedClaim:
-    """One claim and the fates of its mutants; `fault` is what keeps it from having any."""
+    """One claim and the outcomes of its mutants; `fault` is what keeps it from having any."""
 
     claim: Claim
     digest: str = ""
     fault: str | None = None
-    fates: tuple[Fate, ...] = ()
+    outcomes: tuple[MutantOutcome, ...] = ()
 
     @property
     def killed(self) -> int:
         """How many of the mutants did not survive."""
-        return sum(not fate.survived for fate in self.fates)
+        return sum(not mutant.survived for mutant in self.outcomes)
 
     @property
-    def is_sharp(self) -> bool:
+    def can_fail(self) -> bool:
         """Whether some change of its subject makes one of its checks fail."""
-        return any(fate.group != "check" and fate.end == "check" for fate in self.fates)
+        return any(mutant.group != "check" and mutant.end == "check" for mutant in self.outcomes)
 
     @property
     def survivors(self) -> Iterator[Problem]:
         """The changes of its subject that it does not notice."""
-        for fate in self.fates:
-            if fate.survived and fate.group != "check":
-                yield Problem(fate.line, f"claim {self.claim.id} does not notice {fate.words}")
+        for mutant in self.outcomes:
+            if mutant.survived and mutant.group != "check":
+                yield Problem(mutant.line, f"claim {self.claim.id} does not notice {mutant.words}")
 
     @property
     def problems(self) -> Iterator[Problem]:
@@ -59,12 +59,12 @@ class MutatedClaim:
         if self.fault is not None:
             yield Problem(self.claim.line, f"{name} cannot be mutated: its evidence {self.fault}")
             return
-        for fate in self.fates:
-            if fate.survived and fate.group == "check":
-                yield Problem(fate.line, f"{name} has a check that cannot fail: {fate.words}")
-        if not self.is_sharp:
-            made = sum(fate.group != "check" for fate in self.fates)
-            message = f"{name} is not sharp: no check notices any of {made} changes of its subject"
+        for mutant in self.outcomes:
+            if mutant.survived and mutant.group == "check":
+                yield Problem(mutant.line, f"{name} has a check that cannot fail: {mutant.words}")
+        if not self.can_fail:
+            made = sum(mutant.group != "check" for mutant in self.outcomes)
+            message = f"{name} cannot fail: no check notices any of {made} changes of its subject"
             yield Problem(self.claim.line, message)
 
 
@@ -83,7 +83,7 @@ class MutatedPage:
         return (found for claim in self.claims for found in claim.survivors)
 
 
-def blunt(
+def surviving(
     pages: Sequence[MutatedPage], config: Config, *, whole: bool
 ) -> Iterator[tuple[str, Problem]]:
     """Yield what is wrong with claims, but for those that `config` allows; `whole`: of a site."""
@@ -91,17 +91,17 @@ def blunt(
         yield from ((page.path, problem) for problem in page.problems)
         for claim in page.claims:
             found = tuple(claim.problems)
-            if claim.claim.id in config.blunt:
+            if claim.claim.id in config.survivors:
                 found = () if found else (_unneeded(claim.claim),)
             yield from ((page.path, problem) for problem in found)
     known = {claim.claim.id for page in pages for claim in page.claims}
-    for unknown in sorted(set(config.blunt) - known) if whole else ():
-        message = f"blunt in {TABLE} allows claim {unknown}, which is on no true page"
+    for unknown in sorted(set(config.survivors) - known) if whole else ():
+        message = f"survivors in {TABLE} allows claim {unknown}, which is on no true page"
         yield "pyproject.toml", Problem(1, message)
 
 
 def _unneeded(claim: Claim) -> Problem:
-    return Problem(claim.line, f"claim {claim.id} is sharp: blunt in {TABLE} need not allow it")
+    return Problem(claim.line, f"claim {claim.id} can fail: survivors in {TABLE} need not allow it")
 
 
 def as_text(claims: Iterable[MutatedClaim]) -> str:
@@ -109,9 +109,9 @@ def as_text(claims: Iterable[MutatedClaim]) -> str:
     counts = {
         claim.claim.id: {
             "digest": claim.digest,
-            "made": len(claim.fates),
+            "made": len(claim.outcomes),
             "killed": claim.killed,
-            "sharp": claim.is_sharp,
+            "can_fail": claim.can_fail,
         }
         for claim in claims
     }
@@ -121,9 +121,9 @@ def as_text(claims: Iterable[MutatedClaim]) -> str:
 def page_line(page: MutatedPage) -> str:
     """Return the line that tells of one mutated page."""
     if page.problems:
-        return f"false  {page.path}"
-    word = "sharp" if not any([*claim.problems] for claim in page.claims) else "blunt"
-    return f"{word:5}  {page.path}  ({_counts([page])}, {page.seconds:.1f} s)"
+        return f"false     {page.path}"
+    word = "survived" if any([*claim.problems] for claim in page.claims) else "killed"
+    return f"{word:8}  {page.path}  ({_counts([page])}, {page.seconds:.1f} s)"
 
 
 def summary(pages: Sequence[MutatedPage], problems: int, seconds: float) -> str:
@@ -134,7 +134,10 @@ def summary(pages: Sequence[MutatedPage], problems: int, seconds: float) -> str:
 
 def _counts(pages: Sequence[MutatedPage]) -> str:
     claims = [claim for page in pages for claim in page.claims]
-    killed, made = sum(claim.killed for claim in claims), sum(len(claim.fates) for claim in claims)
+    killed, made = (
+        sum(claim.killed for claim in claims),
+        sum(len(claim.outcomes) for claim in claims),
+    )
     return f"{_number(len(claims), 'claim')}, {killed} of {made} mutants killed"
 
 
