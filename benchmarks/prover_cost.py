@@ -69,7 +69,8 @@ def small_site(folder: Path, pages: int, cells: int) -> Path:
     """Write pages of one import and some gradients each."""
     folder.mkdir()
     (folder / "conf.py").write_text('extensions = ["sphinx_claims"]\n')
-    (folder / "pyproject.toml").write_text("[tool.claims]\npages = ['.']\n")
+    table = "[tool.claims]\npages = ['.']\npreload = ['torch']\n"
+    (folder / "pyproject.toml").write_text(table)
     names = ["index", *(f"page{number}" for number in range(1, pages))]
     toctree = "\n```{toctree}\n" + "\n".join(names[1:]) + "\n```\n"
     for name in names:
