@@ -15,7 +15,7 @@ from sphinx_claims.faults import Fault, read_faults
 
 Judge = Callable[[str], PageVerdict]
 
-FILE = Path(__file__).parent.parent / "docs" / "_faults.py"
+FILE = Path(__file__).parents[2] / "docs" / "_faults.py"
 FAULTS, _ = read_faults(FILE)
 
 START = """\
