@@ -11,9 +11,12 @@ from typing import Any, get_type_hints
 from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata, stringify_annotation
 
+from leafgrad import GraphTrace
+
 ATTRIBUTE = ".. attribute:: "
 AFTER_NAPOLEON = 501
 BEFORE_TYPEHINTS = 499
+PUBLIC = {GraphTrace.__base__: GraphTrace}  # which is what users hold where facts alone are needed
 
 
 def options(listed: type) -> dict[str, str]:
@@ -21,7 +24,10 @@ def options(listed: type) -> dict[str, str]:
     if issubclass(listed, enum.Enum):
         return {member.name: f":value: {member.value!r}" for member in listed}
     hints = get_type_hints(listed)
-    return {name: f":type: {stringify_annotation(hint, 'smart')}" for name, hint in hints.items()}
+    shown = {
+        name: stringify_annotation(PUBLIC.get(hint, hint), "smart") for name, hint in hints.items()
+    }
+    return {name: f":type: {hint}" for name, hint in shown.items()}
 
 
 def annotate(
