@@ -92,6 +92,12 @@ def test_a_node_without_a_shape_has_its_name_alone() -> None:
     assert 'n0("UndefinedGrad' in unlabelled().to_mermaid()
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_a_nested_tensor_has_no_one_shape_to_write() -> None:
+    x = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], requires_grad=True)
+    assert '[label="MulBackward0", style' in trace_graph(x * 2).to_dot()
+
+
 def test_a_graph_that_mermaid_draws_is_not_folded() -> None:
     text = chain(499).to_mermaid()
     assert (boxes(text), arrows(text)) == (500, 499)
