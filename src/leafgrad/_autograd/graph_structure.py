@@ -15,11 +15,10 @@ from leafgrad._autograd.tensor import (
     held_grad,
     is_invalid_view,
     is_view,
-    is_wrapped,
     plain,
     unobserved,
-    unwrapped,
     version,
+    without_wrappers,
 )
 from leafgrad._autograd.traversal import keep_successors, survey
 
@@ -101,8 +100,7 @@ def _nodes_at(tensor: torch.Tensor) -> Iterator[Node]:
 
     To ask a view that may have been written into would make PyTorch record a node.
     """
-    while is_wrapped(tensor):
-        tensor = unwrapped(tensor)
+    tensor = without_wrappers(tensor)
     for one in (tensor, base(tensor), held_grad(tensor)):
         if one is not None and not (is_view(one) and version(one)):
             node = plain(one, "grad_fn")

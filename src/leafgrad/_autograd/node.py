@@ -10,7 +10,7 @@ from torch.autograd.graph import Node
 
 from leafgrad._autograd.tensor import extents, is_invalid_view, plain
 
-_ACCUMULATE_GRAD: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
+ACCUMULATE_GRAD: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
 
 Successors = tuple[tuple[Node | None, int], ...]
 
@@ -52,11 +52,7 @@ def next_functions(node: Node) -> Successors:
 def forward_outputs(node: Node) -> tuple[ForwardOutput, ...]:
     """Return shape, dtype and device of each tensor that the node's operation made."""
     outputs = getattr(node, "_input_metadata")  # noqa: B009 (the class does not declare it)
-    return tuple([_forward_output(output) for output in outputs])
-
-
-def _forward_output(output: Any) -> ForwardOutput:
-    return ForwardOutput(_output_shape(output), output.dtype, output.device)
+    return tuple([ForwardOutput(_output_shape(one), one.dtype, one.device) for one in outputs])
 
 
 Outputs = tuple[tuple[tuple[int | str, ...] | None, ...], torch.dtype, torch.device]
@@ -116,13 +112,13 @@ def is_of_its_own_type(node: Node) -> bool:
 
 def is_leaf_node(node: Node) -> bool:
     """Return whether the node accumulates into a leaf tensor."""
-    return isinstance(node, _ACCUMULATE_GRAD)
+    return isinstance(node, ACCUMULATE_GRAD)
 
 
 def leaf_variables(nodes: Sequence[Any], types: Iterable[type]) -> dict[int, torch.Tensor]:
     """Return what `leaf_variable` does of many nodes, by the places of those that have a leaf."""
     kinds = enumerate(types)
-    return {place: nodes[place].variable for place, kind in kinds if kind is _ACCUMULATE_GRAD}
+    return {place: nodes[place].variable for place, kind in kinds if kind is ACCUMULATE_GRAD}
 
 
 def leaf_variable(node: Node) -> torch.Tensor | None:

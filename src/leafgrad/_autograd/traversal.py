@@ -9,7 +9,13 @@ from typing import Any, NamedTuple
 import torch
 from torch.autograd.graph import Node
 
-from leafgrad._autograd.node import Successors, next_functions, node_name, sequence_nr
+from leafgrad._autograd.node import (
+    ACCUMULATE_GRAD,
+    Successors,
+    next_functions,
+    node_name,
+    sequence_nr,
+)
 from leafgrad._autograd.tensor import is_invalid_view, plain
 
 
@@ -132,7 +138,6 @@ def _surveyed(roots: Collection[Node]) -> tuple[dict[Any, int], Wiring]:
 
 
 Edge = tuple[Node, int]
-_LEAF: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
 
 
 def walk_to(target: Edge | torch.Tensor, root: Node) -> tuple[dict[Node, Successors], Edge | None]:
@@ -161,7 +166,7 @@ def _leading(
             seen[node] = successors = node.next_functions
             for successor in successors:
                 s: Any = successor[0]
-                if s.__class__ is _LEAF:
+                if s.__class__ is ACCUMULATE_GRAD:
                     if s.variable is target:
                         edge = successor
                 elif s is not None and s not in seen:

@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Any
 
 import torch
-from torch.autograd.graph import Node
 
 from leafgrad._autograd.node import ForwardOutput, forward_class, forward_outputs
 from leafgrad._autograd.path import Path
@@ -71,21 +70,17 @@ def _sent_back(path: Path, weight: torch.Tensor) -> torch.Tensor | None:
 
 
 def _passed_on(
-    node: Node, path: Path, outputs: Iterable[ForwardOutput], arrived: Gradients
+    node: Any, path: Path, outputs: Iterable[ForwardOutput], arrived: Gradients
 ) -> Iterator[tuple[Edge, torch.Tensor]]:
     """Call a node by itself, and give what it passes on along the path."""
-    call = _own_gradients if forward_class(node) is None else _custom_gradients
-    passed = call(node, outputs, arrived)
+    is_own = forward_class(node) is None
+    passed = node(*arrived) if is_own else _custom_gradients(node, outputs, arrived)
+    passed = passed if isinstance(passed, tuple) else (passed,)
     for (after, number), gradient in zip(path.nodes[node], passed, strict=True):
         if after is None or gradient is None:
             continue
         if after in path.nodes or (after, number) == path.start:
             yield (after, number), _fitted(gradient, forward_outputs(after)[number])
-
-
-def _own_gradients(node: Any, _: object, arrived: Gradients) -> Gradients:
-    passed = node(*arrived)
-    return passed if isinstance(passed, tuple) else (passed,)
 
 
 def _custom_gradients(node: Any, outputs: Iterable[ForwardOutput], arrived: Gradients) -> Gradients:
@@ -95,7 +90,7 @@ def _custom_gradients(node: Any, outputs: Iterable[ForwardOutput], arrived: Grad
     passed = passed if isinstance(passed, tuple) else (passed,)
     needed = zip(passed, node.needs_input_grad, strict=False)  # it may give a few Nones more
     wanted = iter([gradient for gradient, is_needed in needed if is_needed])
-    return [None if after is None else next(wanted) for after, _ in node.next_functions]
+    return tuple([None if after is None else next(wanted) for after, _ in node.next_functions])
 
 
 def _zeros(output: ForwardOutput) -> torch.Tensor | None:

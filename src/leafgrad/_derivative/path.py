@@ -72,19 +72,14 @@ def raise_if_freed(error: RuntimeError, nodes: Iterable[Node]) -> None:
     """Raise an error that names the node that was freed, where PyTorch says that one was."""
     if _FREED not in str(error):
         return
-    node = next(filter(_is_freed, nodes), None)
-    if node is None:  # of another graph
-        return
-    raise RuntimeError(
-        "outputs must have a graph that is not freed, but "
-        f"{_autograd.node_name(node)} in it is, as a backward() or "
-        "an autograd.grad() went through it before: pass retain_graph=True to that one, or "
-        f"compute outputs again (PyTorch says: {error})"
-    ) from error
-
-
-def _is_freed(node: Node) -> bool:
-    return any(slot.state == "freed" for slot in _autograd.saved_slots(node))
+    for node in nodes:  # where none of them was, it is one of another graph
+        if any(slot.state == "freed" for slot in _autograd.saved_slots(node)):
+            raise RuntimeError(
+                f"outputs must have a graph that is not freed, but {_autograd.node_name(node)} in "
+                "it is, as a backward() or an autograd.grad() went through it before: pass "
+                "retain_graph=True to that one, or compute outputs again (PyTorch says: "
+                f"{error})"
+            ) from error
 
 
 _FREED = "backward through the graph a second time"

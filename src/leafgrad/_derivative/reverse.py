@@ -185,15 +185,12 @@ def plan(orders: Collection[MultiIndex]) -> list[MultiIndex]:
 
 
 def _missing_on_the_way(index: MultiIndex, known: Collection[MultiIndex]) -> Iterator[MultiIndex]:
-    """Yield what is to be differentiated for `index`, from there down to what is known."""
+    """Yield what is to be differentiated for `index`, from there down to what is known.
+
+    Where nothing is known with one differentiation less, one in the last column is left out.
+    """
     while index not in known:
-        below = list(_predecessors(index))
+        places = [place for place in reversed(range(len(index))) if index[place]]
+        below = [(*index[:p], index[p] - 1, *index[p + 1 :]) for p in places]
         index = next((lower for lower in below if lower in known), below[0])
         yield index
-
-
-def _predecessors(index: MultiIndex) -> Iterator[MultiIndex]:
-    """Yield the multi-indices with one differentiation less, the last column first."""
-    for column in reversed(range(len(index))):
-        if index[column]:
-            yield (*index[:column], index[column] - 1, *index[column + 1 :])

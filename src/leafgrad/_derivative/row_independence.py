@@ -78,7 +78,7 @@ def _dependent_row(
     rows = axes.batch.numel()
     vjp = _vjp_of_rows(outputs, inputs, path, rows)
     own = vjp(torch.ones(rows, dtype=torch.float64, device="cpu"))
-    eps, tiny = _coarsest_limits({outputs.dtype, inputs.dtype, *_dtypes(path.nodes)})
+    eps, tiny = _coarsest_limits(outputs, inputs, path)
     largest = own.where(own.isfinite(), 0).abs().max()
     is_dependent = torch.zeros_like(own, dtype=torch.bool)
     for probe in _probes(rows, tiny):
@@ -130,13 +130,12 @@ def _power_of_two(level: Tensor, levels: int) -> Tensor:
     return torch.exp2((level - levels // 2).double())
 
 
-def _coarsest_limits(dtypes: Iterable[torch.dtype]) -> tuple[float, float]:
-    """Return the largest eps and the largest smallest normal number of all `dtypes`."""
-    limits = [torch.finfo(dtype) for dtype in dtypes]
+def _coarsest_limits(outputs: Tensor, inputs: Tensor, path: _autograd.Path) -> tuple[float, float]:
+    """Return the largest eps and the largest smallest normal number of what gradients travel in.
+
+    Those are the dtypes of both ends and of what was made on the way, such as autocast's.
+    """
+    made = {output.dtype for node in path.nodes for output in _autograd.forward_outputs(node)}
+    dtypes = {outputs.dtype, inputs.dtype, *made}
+    limits = [torch.finfo(t) for t in dtypes if t.is_floating_point or t.is_complex]
     return max(limit.eps for limit in limits), max(limit.tiny for limit in limits)
-
-
-def _dtypes(path: Iterable[Node]) -> Iterator[torch.dtype]:
-    """Yield the dtypes in which gradients travel, such as autocast's."""
-    dtypes = (output.dtype for node in path for output in _autograd.forward_outputs(node))
-    return (dtype for dtype in dtypes if dtype.is_floating_point or dtype.is_complex)

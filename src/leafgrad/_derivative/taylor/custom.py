@@ -119,22 +119,21 @@ def _cure(function: object) -> str:
 
 def _checked(name: str, step: Step, given: Sequence[Series | None], found: object) -> Result:
     """Return what a rule returned as a series for each output, or raise where it does not fit."""
-    results, outputs = found, step.results
+    outputs = step.results
     if found is None:
         raise TypeError(
             f"the Taylor rule of {name} must return a Jet, a Series or a list of these, not None: "
             f"is its return missing? {ZERO}"
         )
-    if not isinstance(found, list | tuple):
-        results = [found]
-    if len(results) != len(outputs):  # type: ignore[arg-type]
+    results: Sequence[object] = found if isinstance(found, list | tuple) else [found]
+    if len(results) != len(outputs):
         raise ValueError(
             f"the Taylor rule of {name} must return a result for each of the {len(outputs)} "
-            f"outputs of {name}, not {len(results)}: return a list, with None for zero"  # type: ignore[arg-type]
+            f"outputs of {name}, not {len(results)}: return a list, with None for zero"
         )
     return [
         _fitted(name, result, output, given)
-        for result, output in zip(results, outputs, strict=True)  # type: ignore[call-overload]
+        for result, output in zip(results, outputs, strict=True)
     ]
 
 
@@ -153,9 +152,10 @@ def _fitted(
     if result is None:
         return None
     if not isinstance(result, Series):
+        cure = ": compute with Jet(value, series) in place of the tensors, and return the jet"
         raise TypeError(
             f"{what} a Jet, a Series or a list of these, not a {type(result).__name__}"
-            f"{_jet_of(result)}"
+            f"{cure if isinstance(result, Tensor) else ''}"
         )
     if len(result.shape) > len(shape) or common_shape(result.shape, shape) != shape:
         raise ValueError(f"{what} a Series of the shape {shape} of the output, not {result.shape}")
@@ -171,12 +171,6 @@ def _fitted(
             "what casts it"
         )
     return result
-
-
-def _jet_of(result: object) -> str:
-    if not isinstance(result, Tensor):
-        return ""
-    return ": compute with Jet(value, series) in place of the tensors, and return the jet"
 
 
 def _is_rounded(dtype: torch.dtype, wanted: torch.dtype, known: Sequence[Series]) -> bool:

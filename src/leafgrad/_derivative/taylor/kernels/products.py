@@ -48,11 +48,9 @@ class Product(NamedTuple):
 
 def product_runs(products: Collection[Product], written: set[int]) -> tuple[ProductRun, ...]:
     """Join products to runs, in order; the places of `out` in `written` hold something already."""
-    by_left = list(_runs(products, fixed=0, moving=1))
-    by_right = list(_runs(products, fixed=1, moving=0))
-    runs = min(by_left, by_right, key=len)
+    by_left, by_right = ([*_runs(products, fixed)] for fixed in (0, 1))
     found = []
-    for run in runs:
+    for run in min(by_left, by_right, key=len):
         for part in _parts(run, written):
             left, right, out, weight = zip(*part, strict=True)
             found.append(
@@ -68,10 +66,10 @@ def product_runs(products: Collection[Product], written: set[int]) -> tuple[Prod
     return tuple(found)
 
 
-def _runs(products: Collection[Product], *, fixed: int, moving: int) -> Iterator[list[Product]]:
-    """Yield runs in which one factor stays, and the other and the product go on by one."""
+def _runs(products: Collection[Product], fixed: int) -> Iterator[list[Product]]:
+    """Yield runs in which the factor `fixed` stays, and the other and the product go on by one."""
     run: list[Product] = []
-    for product in sorted(products, key=lambda t: (t[fixed], t[moving])):
+    for product in sorted(products, key=lambda t: (t[fixed], t[1 - fixed])):
         goes_on = run and product == _next(run[-1], fixed)
         if run and not goes_on:
             yield run

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from leafgrad._derivative.taylor.jet import Jet, add, multiply
+from leafgrad._derivative.taylor.jet import add, multiply
 from leafgrad._derivative.taylor.series import Number, Series
 from leafgrad._derivative.taylor.step import Rule, Step
 
@@ -52,12 +52,17 @@ def _multiply(step: Step, x: Series | None, y: Series | None) -> Series | None:
     return product_of(step, ("self", x), ("other", y))
 
 
-def _divide(step: Step, x: Series | None, y: Series | None) -> Series | None:
+def _quotient_of(step: Step, one: Factor, two: Factor) -> Series | None:
     """Return the quotient of two tensors, of the broadcast shape."""
-    divisor = step.tensor("other")
-    if y is None:
-        return None if x is None else x.divided(divisor)
-    return multiply(step.jet("self", x), Jet(divisor, y).reciprocal())
+    (dividend, x), (divisor, y) = one, two
+    if y is not None:
+        return multiply(step.jet(dividend, x), step.jet(divisor, y).reciprocal())
+    return None if x is None else x.divided(step.tensor(divisor))
+
+
+def _divide(step: Step, x: Series | None, y: Series | None) -> Series | None:
+    """Return ``x / y``, of the broadcast shape."""
+    return _quotient_of(step, ("self", x), ("other", y))
 
 
 def _addcmul(step: Step, z: Series | None, x: Series | None, y: Series | None) -> Series | None:
@@ -83,12 +88,7 @@ def _divided_by_a_number_and_rounded(step: Step, x: Series) -> Series | None:
 
 def _addcdiv(step: Step, z: Series | None, x: Series | None, y: Series | None) -> Series | None:
     """Return ``z + value * x / y``, of the broadcast shape."""
-    divisor = step.tensor("tensor2")
-    if y is not None:
-        quotient = multiply(step.jet("tensor1", x), Jet(divisor, y).reciprocal())
-    else:
-        quotient = None if x is None else x.divided(divisor)
-    return add(z, None if quotient is None else quotient.scaled(step.saved("value")))
+    return _sum(z, _quotient_of(step, ("tensor1", x), ("tensor2", y)), step.saved("value"))
 
 
 RULES: dict[str, Rule] = {

@@ -36,24 +36,18 @@ def _tan(step: Step, x: Series) -> Series:
     return sine.plus_product(sine, inverse).scaled(1 + result**2)
 
 
-def _sinh(step: Step, x: Series) -> Series:
-    """Return ``sinh(a) (cosh(h) - 1) + cosh(a) sinh(h)``, of the shape of x."""
-    value = step.tensor("self")
-    even, odd = _hyperbolic(x)
-    return even.scaled(value.sinh()) + odd.scaled(value.cosh())
+def _hyperbolic(
+    function: Callable[[Tensor], Tensor], derivative: Callable[[Tensor], Tensor]
+) -> Propagate:
+    """Make the rule of sinh or cosh: ``F(a) (cosh(h) - 1) + F'(a) sinh(h)``, shape for shape."""
 
+    def rule(step: Step, x: Series) -> Series:
+        value = step.tensor("self")
+        up, down = jets.exp_of(x), jets.exp_of(-x)
+        even, odd = (up + down).scaled(0.5), (up - down).scaled(0.5)
+        return even.scaled(function(value)) + odd.scaled(derivative(value))
 
-def _cosh(step: Step, x: Series) -> Series:
-    """Return ``cosh(a) (cosh(h) - 1) + sinh(a) sinh(h)``, of the shape of x."""
-    value = step.tensor("self")
-    even, odd = _hyperbolic(x)
-    return even.scaled(value.cosh()) + odd.scaled(value.sinh())
-
-
-def _hyperbolic(x: Series) -> tuple[Series, Series]:
-    """Return ``cosh(x) - 1`` and ``sinh(x)``, both of the shape of x."""
-    up, down = jets.exp_of(x), jets.exp_of(-x)
-    return (up + down).scaled(0.5), (up - down).scaled(0.5)
+    return rule
 
 
 def _exp2(step: Step, x: Series) -> Series:
@@ -90,7 +84,8 @@ def _power_of_tensor(step: Step, base: Series | None, exponent: Series | None) -
     logarithm = Jet(value.log(), None)
     if base is not None:
         logarithm = Jet(logarithm.value, jets.log_of(base.scaled(1 / value)))
-    return _exp_times(multiply(step.jet("exponent", exponent), logarithm), step.tensor("result"))
+    product, result = multiply(step.jet("exponent", exponent), logarithm), step.tensor("result")
+    return None if product is None else jets.exp_of(product).scaled(result)
 
 
 def _binomials(value: Tensor, exponent: Tensor, order: int) -> list[Tensor]:
@@ -104,11 +99,6 @@ def _binomials(value: Tensor, exponent: Tensor, order: int) -> list[Tensor]:
         is_over = (factor == 0) & (value == 0)  # and not infinite there
         coefficients.append(factor * value ** torch.where(is_over, 1, exponent - degree))
     return coefficients
-
-
-def _exp_times(above: Series | None, value: Tensor) -> Series | None:
-    """Return ``value (exp(h) - 1)``, of the broadcast shape."""
-    return None if above is None else jets.exp_of(above).scaled(value)
 
 
 # --- Functions whose series follows from that of their slope
@@ -150,14 +140,18 @@ def _atan(step: Step, x: Series) -> Series:
 def _asinh(step: Step, x: Series) -> Series:
     """Return the integral of ``1 / sqrt(1 + x**2)``, of the shape of x."""
     value = step.tensor("self")
-    slope = _one_over_hypotenuse(number(1, value.dtype, value.device), value)
-    return integral(Jet(slope, jets.rsqrt_from(slope, jets.square(value, x))), x)
+    one = number(1, value.dtype, value.device)
+    return _integral_of_root(_one_over_hypotenuse(one, value), value, x)
 
 
 def _acosh(step: Step, x: Series) -> Series:
     """Return the integral of ``1 / sqrt(x**2 - 1)``, of the shape of x."""
     value = step.tensor("self")
-    slope = (value - 1).rsqrt() * (value + 1).rsqrt()
+    return _integral_of_root((value - 1).rsqrt() * (value + 1).rsqrt(), value, x)
+
+
+def _integral_of_root(slope: Tensor, value: Tensor, x: Series) -> Series:
+    """Return the integral of ``1 / sqrt(x**2 + c)``, whose value is `slope`, of the shape of x."""
     return integral(Jet(slope, jets.rsqrt_from(slope, jets.square(value, x))), x)
 
 
@@ -257,8 +251,8 @@ RULES: dict[str, Rule] = {
     "SinBackward0": Rule(lambda step, x: jets.sin_from(step.tensor("self"), x), rowwise=True),
     "CosBackward0": Rule(lambda step, x: jets.cos_from(step.tensor("self"), x), rowwise=True),
     "TanBackward0": Rule(_tan, rowwise=True),
-    "SinhBackward0": Rule(_sinh, rowwise=True),
-    "CoshBackward0": Rule(_cosh, rowwise=True),
+    "SinhBackward0": Rule(_hyperbolic(Tensor.sinh, Tensor.cosh), rowwise=True),
+    "CoshBackward0": Rule(_hyperbolic(Tensor.cosh, Tensor.sinh), rowwise=True),
     "ExpBackward0": Rule(
         lambda step, x: jets.exp_of(x).scaled(step.tensor("result")), rowwise=True
     ),

@@ -40,11 +40,6 @@ def _taken(step: Step, x: Series, dim: int, index: Tensor) -> Series:
     return x.changed(stack.reshape(shape), shape=step.shape, axes=axes)
 
 
-def _gathered(step: Step, x: Series) -> Series:
-    """Return the places of an axis that the index holds, one by one, in the index's shape."""
-    return _gather(x, step.saved("dim"), step.tensor("index"))
-
-
 def _gather(x: Series, dim: int, index: Tensor) -> Series:
     """Return the places of an axis that the index holds, one by one, in the index's shape."""
     dim = x.from_end(dim)
@@ -87,7 +82,7 @@ RULES: dict[str, Rule] = {
     "IndexSelectBackward0": Rule(
         lambda step, x: _taken(step, x, step.saved("dim"), step.tensor("index"))
     ),
-    "GatherBackward0": Rule(_gathered),
+    "GatherBackward0": Rule(lambda step, x: _gather(x, step.saved("dim"), step.tensor("index"))),
     "SortBackward0": Rule(_ordered),
     "SortBackward1": Rule(_ordered),
     "TopkBackward0": Rule(_ordered),

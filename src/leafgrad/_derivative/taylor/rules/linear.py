@@ -6,6 +6,8 @@ shapes is ``A B_k + A_k B + sum_j A_j B_{k-j}``, ``[K, ..., a, c]``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -65,12 +67,15 @@ def _joined(parts: list[Tensor], dim: int) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
 
 
+Names = tuple[str, str]  # under which the values of two factors were saved
+
+
 def _matmul(step: Step, x: Series | None, y: Series | None) -> Series | None:
     """Return the product of two matrices, ``[K, ..., a, c]``."""
-    return _of(step, ("self", "mat2"), x, y)
+    return _of_matrices(step, ("self", "mat2"), x, y)
 
 
-def _of(step: Step, names: tuple[str, str], x: Series | None, y: Series | None) -> Series | None:
+def _of_matrices(step: Step, names: Names, x: Series | None, y: Series | None) -> Series | None:
     """Return the product of two matrices, ``[K, ..., a, c]``.
 
     PyTorch saves a factor only where the other one's gradient needs it; no other value is read.
@@ -91,11 +96,13 @@ def product_of_matrices(one: Jet, two: Jet) -> Series | None:
     return _product(one.value, one.series, two.value, two.series)
 
 
-def _added(names: tuple[str, str]) -> Propagate:
+def _added(
+    multiply: Callable[[Step, Names, Series | None, Series | None], Series | None], names: Names
+) -> Propagate:
     """Make the rule of ``beta * bias + alpha * (one @ two)``."""
 
     def rule(step: Step, bias: Series | None, x: Series | None, y: Series | None) -> Series | None:
-        product = _of(step, names, x, y)
+        product = multiply(step, names, x, y)
         if product is not None:
             product = product.scaled(step.saved("alpha"))
         if bias is None:
@@ -105,15 +112,10 @@ def _added(names: tuple[str, str]) -> Propagate:
     return rule
 
 
-def _matrix_times_vector(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return a matrix ``[a, b]`` times a vector ``[b]``, ``[K, a]``."""
-    return _column(step, ("self", "vec"), x, y)
-
-
-def _column(
-    step: Step, names: tuple[str, str], x: Series | None, y: Series | None
+def _matrix_times_vector(
+    step: Step, names: Names, x: Series | None, y: Series | None
 ) -> Series | None:
-    """Return a matrix ``[a, b]`` times a vector ``[b]``, as a matrix of one column."""
+    """Return a matrix ``[a, b]`` times a vector ``[b]``, a matrix of one column, ``[K, a]``."""
     column = None if y is None else y.viewed((*y.shape, 1))
     if column is None:
         product = None if x is None else _times_constant(x, step.tensor(names[1]).unsqueeze(-1))
@@ -123,16 +125,6 @@ def _column(
         vector = step.tensor(names[1]).unsqueeze(-1)
         product = _product(step.tensor(names[0]), x, vector, column)
     return None if product is None else product.viewed(product.shape[:-1])
-
-
-def _added_vector(
-    step: Step, bias: Series | None, x: Series | None, y: Series | None
-) -> Series | None:
-    """Return ``beta * bias + alpha * matrix @ vector``, ``[K, a]``."""
-    product = _column(step, ("mat", "vec"), x, y)
-    if product is not None:
-        product = product.scaled(step.saved("alpha"))
-    return add(None if bias is None else bias.scaled(step.saved("beta")), product)
 
 
 def _dot(step: Step, x: Series | None, y: Series | None) -> Series | None:
@@ -206,11 +198,11 @@ RULES: dict[str, Rule] = {
     "MmBackward0": Rule(_matmul, rowwise=True, shared=(1,), has_exact_type=True),
     "BmmBackward0": Rule(_matmul),
     "AddmmBackward0": Rule(
-        _added(("mat1", "mat2")), rowwise=True, shared=(2,), has_exact_type=True
+        _added(_of_matrices, ("mat1", "mat2")), rowwise=True, shared=(2,), has_exact_type=True
     ),
-    "BaddbmmBackward0": Rule(_added(("batch1", "batch2"))),
-    "MvBackward0": Rule(_matrix_times_vector),
-    "AddmvBackward0": Rule(_added_vector),
+    "BaddbmmBackward0": Rule(_added(_of_matrices, ("batch1", "batch2"))),
+    "MvBackward0": Rule(lambda step, x, y: _matrix_times_vector(step, ("self", "vec"), x, y)),
+    "AddmvBackward0": Rule(_added(_matrix_times_vector, ("mat", "vec"))),
     "DotBackward0": Rule(_dot),
     "TrilinearBackward0": Rule(_bilinear),
     "ConvolutionBackward0": Rule(_convolved),

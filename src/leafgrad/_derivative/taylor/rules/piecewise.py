@@ -54,17 +54,7 @@ def _inside(step: Step, low: float, high: float) -> Tensor:
     return (value > low) & (value < high)
 
 
-def _elu(step: Step, x: Series) -> Series | None:
-    """Return ``scale (x if x > 0 else alpha (exp(input_scale x) - 1))``, of the shape of x."""
-    return _elu_with(step, x, step.saved("scale"), step.saved("input_scale"))
-
-
-def _celu(step: Step, x: Series) -> Series | None:
-    """Return ``x if x > 0 else alpha (exp(x / alpha) - 1)``, of the shape of x."""
-    return _elu_with(step, x, 1, 1 / step.saved("alpha"))
-
-
-def _elu_with(step: Step, x: Series, scale: float, input_scale: float) -> Series | None:
+def _elu(step: Step, x: Series, scale: float, input_scale: float) -> Series | None:
     """Return ``scale (x if x > 0 else alpha (exp(input_scale x) - 1))``, of the shape of x."""
     value = step.tensor("self")
     # An exponential that is not used must not overflow, or its gradient is not a number.
@@ -149,8 +139,10 @@ RULES: dict[str, Rule] = {
     "SoftshrinkBackward0": Rule(
         _mask(lambda step: step.tensor("self").abs() > step.saved("lambd")), rowwise=True
     ),
-    "EluBackward0": Rule(_elu, rowwise=True),
-    "CeluBackward0": Rule(_celu, rowwise=True),
+    "EluBackward0": Rule(
+        lambda step, x: _elu(step, x, step.saved("scale"), step.saved("input_scale")), rowwise=True
+    ),
+    "CeluBackward0": Rule(lambda step, x: _elu(step, x, 1, 1 / step.saved("alpha")), rowwise=True),
     "PreluKernelBackward0": Rule(_prelu, rowwise=True),
     "WhereBackward0": Rule(lambda step, x, y: where(step.tensor("condition"), x, y), rowwise=True),
     "MaskedFillBackward0": Rule(_masked_fill, rowwise=True),

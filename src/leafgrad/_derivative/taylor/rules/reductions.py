@@ -46,16 +46,8 @@ def _norm(step: Step, x: Series, kind: str, dims: Sequence[int], *, keepdim: boo
 
 
 def _norm_along(kind: str) -> Propagate:
-    def rule(step: Step, x: Series) -> Series:
-        dims, keepdim = step.dims(x), step.saved("keepdim")
-        return _norm(step, x, kind, dims, keepdim=keepdim)
-
-    return rule
-
-
-def _norm_of_all(step: Step, x: Series) -> Series:
-    """Return the root of the sum of squares along all axes, ``[K]``."""
-    return _norm(step, x, "p", range(x.ndim), keepdim=False)
+    """Make the rule of a norm along the saved axes, which have size 1 then or are gone."""
+    return lambda step, x: _norm(step, x, kind, step.dims(x), keepdim=step.saved("keepdim"))
 
 
 def _variance(step: Step, x: Series) -> Series:
@@ -105,12 +97,10 @@ def _product_along(step: Step, x: Series) -> Series | None:
 def _product(x: jet.Jet, dim: int) -> Series | None:
     """Return the product along an axis, which is gone then, place by place."""
     places = range(x.value.shape[dim])
-    parts = [x.to(x.value.select(dim, n), partial(_place, n, dim)) for n in places]
+    parts = [
+        x.to(x.value.select(dim, n), partial(Series.selected, dim=dim, place=n)) for n in places
+    ]
     return reduce(jet.Jet.__mul__, parts).series
-
-
-def _place(number: int, dim: int, x: Series) -> Series:
-    return x.selected(dim, number)
 
 
 # --- Softmax and its logarithm
@@ -173,7 +163,8 @@ def _layer_norm(step: Step, x: Series | None, *constants: Series | None) -> Seri
     x = _alone(x, constants)
     dims = list(range(-len(step.saved("normalized_shape")), 0))
     normal = _normalised(step.tensor("input"), x, dims, step.tensor("result2"))
-    return _weighted(normal, step.saved("weight"))
+    weight = step.saved("weight")  # which broadcasts
+    return normal if weight is None else normal.scaled(weight)
 
 
 def _group_norm(step: Step, x: Series | None, *constants: Series | None) -> Series:
@@ -227,22 +218,13 @@ def _weighted_channels(x: Series, weight: Tensor | None) -> Series:
     return x if weight is None else x.scaled(_per_channel(weight, x))
 
 
-def _weighted(x: Series, weight: Tensor | None) -> Series:
-    """Return x times the weight, whose shape broadcasts with that of x."""
-    return x if weight is None else x.scaled(weight)
-
-
 def _normalised(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) -> Series:
-    """Return x minus its mean, divided by the root of its variance, of the same shape."""
-    return _scaled_to_one(_centred(value, dims), x - _mean(x, dims), dims, scale)
-
-
-def _scaled_to_one(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) -> Series:
-    """Return x ``[K, *shape]`` divided by the root of the mean square along some axes.
+    """Return x ``[K, *shape]`` minus its mean, divided by the root of its variance.
 
     The saved `scale` gives the root its value, with what was added under it, but no graph that
     PyTorch would differentiate to the end; that of the mean square takes its place.
     """
+    value, x = _centred(value, dims), x - _mean(x, dims)
     square = value.square().mean(list(dims), keepdim=True)
     moved = square - square.detach() + scale.detach() ** -2
     mean_square = _mean(jet.square(value, x), dims)
@@ -255,7 +237,7 @@ RULES: dict[str, Rule] = {
     "MeanBackward0": Rule(lambda _, x: _mean(x, range(x.ndim), keepdim=False)),
     "MeanBackward1": Rule(_mean_along),
     "LinalgVectorNormBackward0": Rule(_norm_along("ord")),
-    "NormBackward0": Rule(_norm_of_all),
+    "NormBackward0": Rule(lambda step, x: _norm(step, x, "p", range(x.ndim), keepdim=False)),
     "NormBackward1": Rule(_norm_along("p")),
     "VarBackward0": Rule(_variance),
     "StdBackward0": Rule(_deviation),

@@ -18,14 +18,6 @@ from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 from leafgrad._derivative.taylor.unsupported import Unsupported
 
-
-def _within(change: Callable[[Tensor, int], Tensor], step: Step, x: Series) -> Series:
-    """Return x changed along one axis, of the same shape; it must not be one of the batch."""
-    dim = x.from_end(step.saved("dim"))
-    batch_axes.free(x.axes, [dim])
-    return x.changed(change(x.full(dim), dim), shape=step.shape)
-
-
 # --- Views
 
 
@@ -40,11 +32,6 @@ def _transposed(step: Step, x: Series) -> Series:
     one, two = step.saved("dim0"), step.saved("dim1")
     dims[one], dims[two] = dims[two], dims[one]
     return x.permuted(dims)
-
-
-def _expanded(step: Step, x: Series) -> Series:
-    """Return x broadcast to the shape of the result."""
-    return x.broadcast(step.shape)
 
 
 def _repeated(step: Step, x: Series) -> Series:
@@ -67,11 +54,6 @@ def _sliced(step: Step, x: Series) -> Series:
     part = slice(*map(step.saved, ("start", "end", "step")))
     taken = x.full(dim).movedim(dim, 0)[part].movedim(0, dim)
     return x.changed(taken, shape=step.shape)
-
-
-def _selected(step: Step, x: Series) -> Series:
-    """Return one place of an axis, which is gone then."""
-    return x.selected(step.saved("dim"), step.saved("index"))
 
 
 def _unbound(step: Step, x: Series) -> list[Series]:
@@ -123,10 +105,8 @@ def _diagonal_embedded(step: Step, x: Series) -> Series:
 
 def _joined(step: Step, *parts: Series | None) -> Series:
     """Return parts joined along an axis."""
-    present = _present(parts)
     dim = step.result_dim()
-    sizes = _sizes(step, dim, parts)
-    return _catenated(present[0], parts, sizes, dim)
+    return _catenated(parts, _sizes(step, dim, parts), dim)
 
 
 def _present(parts: Sequence[Series | None]) -> list[Series]:
@@ -147,11 +127,10 @@ def _sizes(step: Step, dim: int, parts: Sequence[Series | None]) -> list[int]:
     return [rest if size is None else size for size in sizes]
 
 
-def _catenated(
-    first: Series, parts: Sequence[Series | None], sizes: Sequence[int], dim: int
-) -> Series:
+def _catenated(parts: Sequence[Series | None], sizes: Sequence[int], dim: int) -> Series:
     """Return parts joined along an axis, with zeros where a part has no series."""
     present = _present(parts)
+    first = present[0]
     axes = batch_axes.merged([part.axes for part in present])
     batch_axes.free(axes, [dim])
     indices = tuple(sorted({index for part in present for index in part.indices}))
@@ -178,22 +157,20 @@ def _open(part: Series, dim: int) -> list[int]:
 def _stacked(step: Step, *parts: Series | None) -> Series:
     """Return parts joined along a new axis."""
     dim = step.result_dim()
-    present = _present(parts)
-    shape = list(present[0].shape)
+    shape = list(_present(parts)[0].shape)
     shape.insert(len(shape) + 1 + dim, 1)
     raised = [None if part is None else part.viewed(shape) for part in parts]
-    return _catenated(_present(raised)[0], raised, [1] * len(parts), dim)
-
-
-# --- Sums
-
-
-def _summed(step: Step, x: Series) -> Series:
-    """Return the sum along the saved axes, which have size 1 then or are gone."""
-    return x.summed(step.dims(x), keepdim=step.saved("keepdim"))
+    return _catenated(raised, [1] * len(parts), dim)
 
 
 # --- The rest
+
+
+def _cumulated(step: Step, x: Series) -> Series:
+    """Return the cumulative sum along an axis, of the same shape."""
+    dim = x.from_end(step.saved("dim"))
+    batch_axes.free(x.axes, [dim])
+    return x.changed(x.full(dim).cumsum(dim), shape=step.shape)
 
 
 def _flipped(step: Step, x: Series) -> Series:
@@ -250,20 +227,20 @@ RULES: dict[str, Rule] = {
     "SqueezeBackward4": Rule(_viewed),
     "SqueezeBackward5": Rule(_viewed),
     "UnsqueezeBackward0": Rule(_viewed),
-    "ExpandBackward0": Rule(_expanded),
+    "ExpandBackward0": Rule(lambda step, x: x.broadcast(step.shape)),
     "RepeatBackward0": Rule(_repeated),
     "TBackward0": Rule(lambda _, x: x.permuted(range(x.ndim)[::-1])),
     "TransposeBackward0": Rule(_transposed),
     "PermuteBackward0": Rule(lambda step, x: x.permuted(step.saved("dims"))),
     "SliceBackward0": Rule(_sliced),
-    "SelectBackward0": Rule(_selected),
+    "SelectBackward0": Rule(lambda step, x: x.selected(step.saved("dim"), step.saved("index"))),
     "UnbindBackward0": Rule(_unbound),
     "SplitBackward0": Rule(_split),
     "SplitWithSizesBackward0": Rule(_split_with_sizes),
     "DiagonalBackward0": Rule(_diagonal),
     "SumBackward0": Rule(lambda _, x: x.summed(range(x.ndim), keepdim=False)),
-    "SumBackward1": Rule(_summed),
-    "CumsumBackward0": Rule(lambda step, x: _within(Tensor.cumsum, step, x)),
+    "SumBackward1": Rule(lambda step, x: x.summed(step.dims(x), keepdim=step.saved("keepdim"))),
+    "CumsumBackward0": Rule(_cumulated),
     "FlipBackward0": Rule(_flipped),
     "RollBackward0": Rule(_rolled),
     "TrilBackward0": Rule(_triangle(Tensor.tril), rowwise=True),
