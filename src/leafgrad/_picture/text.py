@@ -10,8 +10,8 @@ from leafgrad._display.units import count, shape_text, torch_name
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode, gradient_text, value_text
 from leafgrad._graph.saved_states import SAVED_STATES
-from leafgrad._picture.not_finite import not_finite
-from leafgrad._picture.text_folds import folded
+from leafgrad._picture.folded_text import folded
+from leafgrad._picture.not_finite_sentences import not_finite
 
 MOST_NODES = 35
 MOST_IN_A_CELL = 4

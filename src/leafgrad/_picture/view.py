@@ -8,7 +8,7 @@ from itertools import chain
 
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode
-from leafgrad._picture.modules import ModuleBox, check_modules, module_boxes
+from leafgrad._picture.module_boxes import ModuleBox, check_modules, module_boxes
 from leafgrad._picture.repeats import Repeat, Vertex, folded
 
 MOST_IN_FULL = 40

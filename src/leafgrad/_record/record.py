@@ -10,11 +10,11 @@ from leafgrad._arguments.signature import public_function
 from leafgrad._display.jsonable import json_types
 from leafgrad._display.units import count
 from leafgrad._graph.nodes import Source, Write
-from leafgrad._record.calls import CallRecorder
+from leafgrad._record.call_recorder import CallRecorder
 from leafgrad._record.eager import force_eager
 from leafgrad._record.log import Log
-from leafgrad._record.modules import record_modules
-from leafgrad._record.values import ValueRecorder
+from leafgrad._record.running_modules import record_modules
+from leafgrad._record.value_recorder import ValueRecorder
 
 
 class Recording:

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from leafgrad._display.document import document, resource
 from leafgrad._display.markup import Markup, element, text
-from leafgrad._display.page import document, resource
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._picture.alt_text import title

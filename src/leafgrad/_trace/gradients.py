@@ -11,7 +11,7 @@ from leafgrad import _autograd
 from leafgrad._arguments.outputs import Output, gradient_edges
 from leafgrad._graph.nodes import TracedEdge, TracedNode
 from leafgrad._graph.summary import TensorSummary, summary_of
-from leafgrad._trace.not_finite import mark_gradient_turns
+from leafgrad._trace.not_finite_turns import mark_gradient_turns
 
 Nodes = tuple[TracedNode, ...]
 Place = tuple[Node, int]

@@ -10,7 +10,7 @@ from leafgrad import _autograd
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.summary import TensorSummary, summary_of
 from leafgrad._record.log import Given, Log
-from leafgrad._trace.not_finite import mark_value_turns
+from leafgrad._trace.not_finite_turns import mark_value_turns
 
 Nodes = tuple[TracedNode, ...]
 Graph = Mapping[Node, _autograd.Successors]

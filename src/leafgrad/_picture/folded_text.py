@@ -9,7 +9,7 @@ from leafgrad._display.units import count, size
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.nodes import TracedNode
-from leafgrad._picture.groups import by_alike_modules, by_kind
+from leafgrad._picture.grouped_views import by_alike_modules, by_kind
 from leafgrad._picture.repeats import Run, runs_in
 
 MOST_ROWS = 24
