@@ -57,7 +57,7 @@ class Preflight:
         detached: The nodes that saved a tensor which ``detach_()`` has cut from its graph since.
         moved: The leaves that have become results of operations since, by a write in place.
         refusing: The nodes that stand for a derivative that does not exist.
-        without_gradient: Why a named tensor will get no gradient, one explanation a tensor.
+        without_gradient: The named tensors that will get no gradient, each with the reason.
         unseen: The named tensors of which it cannot be seen whether they will get one.
         all_zero: The named tensors whose gradient will be zero everywhere, as the graph shows.
         once_differentiable: The nodes that stand in the way of a second derivative, which a plain

@@ -129,7 +129,9 @@ class GradExplainer:
         if facts.role in CAUSE_OF_ROLE:
             return CAUSE_OF_ROLE[facts.role]
         if facts.role is TensorRole.CONSTANT:
-            return _cause_of_constant(facts)
+            if not (facts.dtype.is_floating_point or facts.dtype.is_complex):
+                return GradCause.INTEGER
+            return GradCause.FROZEN if facts.is_parameter else GradCause.CONSTANT
         if found.arrival is None:
             return self._cause_of_nothing(tensor, facts, found)
         return self._cause_of_gradient(facts, found.arrival)
@@ -242,9 +244,3 @@ CAUSE_OF_ROLE = {
     TensorRole.INVALID_VIEW: GradCause.INVALID_VIEW,
     TensorRole.UNRECORDED_VIEW: GradCause.UNRECORDED_VIEW,
 }
-
-
-def _cause_of_constant(facts: TensorDescription) -> GradCause:
-    if not (facts.dtype.is_floating_point or facts.dtype.is_complex):
-        return GradCause.INTEGER
-    return GradCause.FROZEN if facts.is_parameter else GradCause.CONSTANT

@@ -93,11 +93,14 @@ def preflight(
         refusing, running = those(_autograd.refuses), those(explainer.flow.unseen.__contains__)
         once = tuple(_once_differentiable(nodes, live))
     conflicts = tuple(_conflicts(nodes))
+    freed = tuple(node for node in nodes if node.is_freed)
+    # a custom function may not look at what it saved
+    surely_freed = (node for node in freed if node.custom_function is None)
     certain = {conflict.node.index for conflict in conflicts if conflict.is_certain}
-    certain.update(node.index for node in (*detached, *moved, *refusing))
+    certain.update(node.index for node in (*surely_freed, *detached, *moved, *refusing))
     return Preflight(
         conflicts=conflicts,
-        freed=tuple(node for node in nodes if node.is_freed),
+        freed=freed,
         detached=detached,
         moved=moved,
         refusing=refusing,
@@ -107,15 +110,10 @@ def preflight(
         once_differentiable=once,
         hidden=tuple(node for node in nodes if node.hides_saved),
         running=running,
-        failures=tuple(node for node in nodes if node.index in certain or _is_sure_to_fail(node)),
+        failures=tuple(node for node in nodes if node.index in certain),
         lacks_graph=lacks_graph,
         cuts=explainer.cuts_of_outputs() if lacks_graph else (),
     )
-
-
-def _is_sure_to_fail(node: TracedNode) -> bool:
-    """Return whether backward fails at a node as it was freed; custom functions may not care."""
-    return node.is_freed and node.custom_function is None
 
 
 def _conflicts(nodes: Sequence[TracedNode]) -> Iterator[InPlaceConflict]:

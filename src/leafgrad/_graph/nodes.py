@@ -247,6 +247,11 @@ class TracedNode:
         return any(saved.state == "freed" for saved in self.saved)
 
 
+def age_order(node: TracedNode) -> int:
+    """Return a key that sorts nodes as their operations ran, after the leaves."""
+    return -1 if node.created is None else node.created
+
+
 UNKNOWN = "not recorded"
 
 

@@ -38,7 +38,8 @@ def module_boxes(nodes: Sequence[TracedNode], modules: Collection[str]) -> list[
     of = {path: next((p for p in _outwards(path) if _is_named(p, modules)), None) for path in paths}
     places: dict[int | None, int] = {node.index: place for place, node in enumerate(nodes)}
     edges = [[places[e.target] for e in node.edges if e.target in places] for node in nodes]
-    ordered = (nodes[place] for place in topological_order(edges, [*map(_age, nodes)]))
+    youngest_first = [inf if node.created is None else -node.created for node in nodes]
+    ordered = (nodes[place] for place in topological_order(edges, youngest_first))
     return [*_stretches(ordered, of)]
 
 
@@ -67,11 +68,6 @@ def _stretches(
             yield from (ModuleBox(nodes=(node,)) for node in together)
         else:
             yield ModuleBox(nodes=together, module=module)
-
-
-def _age(node: TracedNode) -> float:
-    """Return a number that is greater the earlier the node was made; leaves are oldest."""
-    return inf if node.created is None else -node.created
 
 
 def _outwards(module: str | None) -> Iterator[str]:

@@ -9,7 +9,7 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import Output, gradient_edges
-from leafgrad._graph.nodes import TracedEdge, TracedNode
+from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.summary import TensorSummary, summary_of
 from leafgrad._trace.not_finite_turns import mark_gradient_turns
 
@@ -83,8 +83,11 @@ def _explain_freed_node(graph: Graph, nodes: Nodes) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        freed = (traced for node, traced in zip(graph, nodes, strict=True) if _is_freed(node))
-        first = next(freed, None) if "second time" in str(error) else None
+        pairs = zip(graph, nodes, strict=True)
+        with _autograd.unobserved():
+            slots = ((traced, _autograd.saved_slots(node)) for node, traced in pairs)
+            freed = (traced for traced, kept in slots if any(one.state == "freed" for one in kept))
+            first = next(freed, None) if "second time" in str(error) else None
         if first is None:
             raise
         line = f", of {first.source}," if first.source else ""
@@ -93,11 +96,6 @@ def _explain_freed_node(graph: Graph, nodes: Nodes) -> Iterator[None]:
             f"({first.name}){line} has lost what it saved: pass retain_graph=True to the backward "
             f"that came before, or compute the outputs once more. {error}"
         ) from error
-
-
-def _is_freed(node: Node) -> bool:
-    with _autograd.unobserved():
-        return any(slot.state == "freed" for slot in _autograd.saved_slots(node))
 
 
 def _unit_gradient(start: Output) -> torch.Tensor:
@@ -171,18 +169,13 @@ class _BackwardRecorder:
 
     def annotate(self, node: Node, traced: TracedNode) -> TracedNode:
         """Return a node and its edges with what came along."""
-        edges = tuple(self._edge(node, edge) for edge in traced.edges)
+        edges = []
+        for edge in traced.edges:
+            gradient, so_far = self.passed.get((node, edge.output_nr), (None, None))
+            edges.append(replace(edge, gradient=gradient, gradient_so_far=so_far))
         arrived = self.arrived.get(node, (None,) * len(traced.shapes))
-        return replace(
-            traced,
-            edges=edges,
-            gradients=arrived,
-            visited=self.order.get(node),
-        )
-
-    def _edge(self, node: Node, edge: TracedEdge) -> TracedEdge:
-        gradient, so_far = self.passed.get((node, edge.output_nr), (None, None))
-        return replace(edge, gradient=gradient, gradient_so_far=so_far)
+        visited = self.order.get(node)
+        return replace(traced, edges=tuple(edges), gradients=arrived, visited=visited)
 
 
 def _summarize(gradient: torch.Tensor | None) -> TensorSummary | None:

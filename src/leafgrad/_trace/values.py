@@ -33,7 +33,7 @@ def add_values(
             if number is not None and (number, output) in log.values:
                 found[node, output] = log.values[number, output]
     at_hand = [tensor for _, tensor in tensors]
-    for node, output, tensor in [*_tensors_at_hand(graph, at_hand), *_saved_results(graph)]:
+    for node, output, tensor in _tensors_at_hand(graph, at_hand):
         if node in graph and (node, output) not in found:
             found[node, output] = summary_of(tensor)
     valued = [
@@ -70,6 +70,7 @@ def _argument_name(given: Given, tensors: AtHand) -> str:
 def _tensors_at_hand(
     graph: Graph, tensors: Iterable[torch.Tensor]
 ) -> Iterator[tuple[Node, int, torch.Tensor]]:
+    """Yield the leaves, the tensors that were made by a node, and the results that nodes saved."""
     for node in graph:
         leaf = _autograd.leaf_variable(node)
         if leaf is not None:
@@ -78,8 +79,5 @@ def _tensors_at_hand(
         maker = _autograd.plain(tensor, "grad_fn")
         if maker is not None:
             yield maker, _autograd.plain(tensor, "output_nr"), tensor
-
-
-def _saved_results(graph: Graph) -> Iterator[tuple[Node, int, torch.Tensor]]:
     for node in graph:
         yield from _autograd.results_in_slots(node)

@@ -65,11 +65,13 @@ def _entries(measured: Sequence[MeasuredBox], most: int) -> Iterator[Entry]:
     if any(box.node.is_leaf or box.leaves for box in boxes):
         yield _box("leaf", 8.0), "leaf: gradients add up in its .grad"
     written = {line.style for one in measured for line in one.lines}
-    yield from ((_word(style), NUMBERS[style]) for style in NUMBERS if style in written)
+    for style, meaning in NUMBERS.items():
+        if style in written:
+            yield _letters(style, style, -1, 4), meaning
     if any(one.stubs for one in measured):
         yield _stub, "an input that needs no gradient"
     if any(box.outputs for box in boxes):
-        yield _output, "which output of the node"
+        yield _letters("0 1 2", "port", 0, 3), "which output of the node"
     yield from _of_several(boxes)
     if most:
         yield _bar, f"bytes saved, {size(most)} if full"
@@ -78,7 +80,7 @@ def _entries(measured: Sequence[MeasuredBox], most: int) -> Iterator[Entry]:
 
 def _of_several(boxes: Sequence[Box]) -> Iterator[Entry]:
     if any(box.node.derivative_order for box in boxes):
-        yield _orders, "order of the derivative it belongs to"
+        yield _letters("∂ ∂²", "name", 0, 4), "order of the derivative it belongs to"
     if any(box.name is not None for box in boxes):
         yield _box("box module", CORNER), "all nodes of a module"
     if any(box.copies > 1 for box in boxes):
@@ -99,9 +101,9 @@ def _box(class_: str, corner: float) -> Callable[[float, float], Signs]:
     return sign
 
 
-def _word(style: str) -> Callable[[float, float], Signs]:
+def _letters(written: str, class_: str, dx: int, dy: int) -> Callable[[float, float], Signs]:
     def sign(x: float, y: float) -> Signs:
-        return (element("text", text(style), class_=style, x=x - 1, y=y + 4),)
+        return (element("text", text(written), class_=class_, x=x + dx, y=y + dy),)
 
     return sign
 
@@ -111,10 +113,7 @@ def _root(x: float, y: float) -> Signs:
 
 
 def _copies(x: float, y: float) -> Signs:
-    return (
-        rect("box", x - 14, y - 8, 28, 12, CORNER),
-        behind(x - 14, y - 8, 28, 12),
-    )
+    return rect("box", x - 14, y - 8, 28, 12, CORNER), behind(x - 14, y - 8, 28, 12)
 
 
 def _arrow(x: float, y: float) -> Signs:
@@ -129,14 +128,6 @@ def head(x: float, y: float) -> Markup:
 
 def _stub(x: float, y: float) -> Signs:
     return (stub(x, y - 4),)
-
-
-def _output(x: float, y: float) -> Signs:
-    return (element("text", text("0 1 2"), class_="port", x=x, y=y + 3),)
-
-
-def _orders(x: float, y: float) -> Signs:
-    return (element("text", text("∂ ∂²"), class_="name", x=x, y=y + 4),)
 
 
 def _bar(x: float, y: float) -> Signs:
