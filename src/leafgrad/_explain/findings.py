@@ -57,9 +57,10 @@ class Preflight:
         detached: The nodes that saved a tensor which ``detach_()`` has cut from its graph since.
         moved: The leaves that have become results of operations since, by a write in place.
         refusing: The nodes that stand for a derivative that does not exist.
-        without_gradient: The named tensors that will get no gradient, each with the reason.
-        unseen: The named tensors of which it cannot be seen whether they will get one.
-        all_zero: The named tensors whose gradient will be zero everywhere, as the graph shows.
+        without_gradient: An explanation for each named tensor that will get no gradient; one that
+            was given several names may have several.
+        unseen: The same for those of which it cannot be seen whether they will get one.
+        all_zero: The same for those whose gradient will be zero everywhere, as the graph shows.
         once_differentiable: The nodes that stand in the way of a second derivative, which a plain
             backward passes.
         hidden: The nodes of which PyTorch does not show what they saved, such as a write into a

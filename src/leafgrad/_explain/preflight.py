@@ -77,18 +77,14 @@ def preflight(
         named = [*_named(names)]
     explained = [explainer.explain(tensor, name, is_ahead=True) for name, tensor in named]
     lacks_graph = bool(ends) and not explainer.reached
-    nodes: tuple[TracedNode, ...] = ()
-    live: dict[int, Node] = {}
-    if not lacks_graph:
-        trace = trace_graph(outputs, names=names, recording=recording)
-        nodes = tuple(in_backward_order(trace))
-        with _autograd.unobserved():
-            live = dict(enumerate(_autograd.walk(root_nodes(ends))))
+    trace = None if lacks_graph else trace_graph(outputs, names=names, recording=recording)
+    nodes = () if trace is None else tuple(in_backward_order(trace))
 
     def those(is_one: Callable[[Node], bool]) -> tuple[TracedNode, ...]:
         return tuple(node for node in nodes if is_one(live[node.index]))
 
     with _autograd.unobserved():
+        live = [] if lacks_graph else [*_autograd.walk(root_nodes(ends))]
         detached, moved = those(_autograd.keeps_detached), those(_autograd.is_leaf_with_history)
         refusing, running = those(_autograd.refuses), those(explainer.flow.unseen.__contains__)
         once = tuple(_once_differentiable(nodes, live))
@@ -135,7 +131,7 @@ def _named(names: Names) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _once_differentiable(
-    nodes: Sequence[TracedNode], live: Mapping[int, Node]
+    nodes: Sequence[TracedNode], live: Sequence[Node]
 ) -> Iterator[OnceDifferentiable]:
     """Yield what stands in the way of a second derivative, with the first reason that applies."""
     for node in nodes:

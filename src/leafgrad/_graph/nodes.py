@@ -173,7 +173,8 @@ class TracedNode:
             outermost has an empty one; None outside of all, and where it is not known.
         is_module_inferred: Whether the module was not recorded but follows from whose parameters
             were used around it.
-        source: The line of code that recorded it; None where it is not known.
+        source: The line of code that made it, from a recording, which is of the thread in which it
+            was entered; None where it is not known.
         derivative_order: The highest order of derivative that its result is made of, as far as a
             recording saw the passes with ``create_graph=True``; None where nothing was recorded.
         hides_saved: Whether PyTorch shows nothing of what it saved, as where an operation wrote

@@ -1,4 +1,4 @@
-"""A traced graph as text: a line a node, or folded where there are many."""
+"""A traced graph as text: a line for each node, or folded where there are many."""
 
 import textwrap
 from collections.abc import Iterator

@@ -49,7 +49,7 @@ def paths_of(
         for name, root in reversed([*roots.items()])
         for path, inner in reversed([*root.named_modules()])
     }
-    names = [named.get(one.module()) for one in outermost]  # type: ignore[arg-type]
+    names = [named.get(one.module()) for one in outermost]
     is_any_named = any(call.module() in named for call in calls)
     unnamed = [number for number, name in enumerate(names) if name is None]
     for number, name in _fallback_names(outermost, unnamed, is_any_named=is_any_named):

@@ -76,7 +76,7 @@ def draw_view(graph: Graph, view: View) -> Drawing:
     # Under the trunk: who sees no more than a part of the picture sees that one.
     under_trunk = max(left + MARGIN, min(-under.width / 2, right - MARGIN - under.width))
     place = f"{coordinate(under_trunk)} {coordinate(layout.height + 2 * MARGIN)}"
-    height = layout.height + 3 * MARGIN + under.height
+    width, height = right - left, layout.height + 3 * MARGIN + under.height
     markup = element(
         "svg",
         element("title", text(title(graph))),
@@ -90,17 +90,12 @@ def draw_view(graph: Graph, view: View) -> Drawing:
         class_=CLASS,
         style="max-width:none",  # a page that shrinks its pictures makes text too small
         role="img",
-        width=right - left,
+        width=width,
         height=height,
-        viewBox=" ".join(map(coordinate, (left, -MARGIN, right - left, height))),
+        viewBox=" ".join(map(coordinate, (left, -MARGIN, width, height))),
     )
     return Drawing(
-        measured=measured,
-        edges=edges,
-        layout=layout,
-        left=left,
-        width=right - left,
-        markup=markup,
+        measured=measured, edges=edges, layout=layout, left=left, width=width, markup=markup
     )
 
 
