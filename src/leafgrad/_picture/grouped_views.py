@@ -1,4 +1,4 @@
-"""Nodes in one box wherever they stand in the graph: those of a kind, or those of a module."""
+"""Views with a box for each kind of node, or for each module, wherever its nodes stand."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence

@@ -1,4 +1,4 @@
-"""What stands in a box, in pictures that others draw."""
+"""What stands in a box of a picture that Graphviz or Mermaid draws."""
 
 from leafgrad._display.units import count, shape_text
 from leafgrad._picture.box_text import order_sign

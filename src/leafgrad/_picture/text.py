@@ -78,10 +78,9 @@ def _rows(graph: Graph, most: int, letters: int, *, with_names: bool) -> list[st
         if with_kind:
             output += f" {_kind(node)}"
         targets = [_edge(edge, graph, with_names=with_names) for edge in node.edges]
-        saved = ""
-        if with_saved:
-            cells = [_saved(one, node) for one in node.saved]
-            saved = "not shown" if node.hides_saved else first_few(cells, most)
+        saved = first_few([_saved(one, node) for one in node.saved if with_saved], most)
+        if with_saved and node.hides_saved:
+            saved = "not shown"
         rows.append(
             (
                 str(node.index),

@@ -1,4 +1,4 @@
-"""Which line calls PyTorch, which numbers the nodes get, and what is written in place."""
+"""What each call of a PyTorch function did: its line, the numbers of its nodes, its writes."""
 
 import inspect
 import os
