@@ -27,7 +27,11 @@ class Card:
         """Lay the card out for a terminal, aligned and wrapped below 80 columns."""
         width = max(len(name) for name, _ in self.rows)
         rows = (f"  {name:{width}}  {fact}" for name, fact in self.rows)
-        return "\n".join([*map(visible, [self.title, *rows]), *map(_bullet, self.sentences)])
+        sentences = (
+            textwrap.fill(visible(one), WIDTH, initial_indent="  - ", subsequent_indent="    ")
+            for one in self.sentences
+        )
+        return "\n".join([*map(visible, [self.title, *rows]), *sentences])
 
     def to_html(self) -> str:
         """Lay the card out for a notebook or a page, in the colours of what is around it."""
@@ -47,10 +51,6 @@ CAPTION = (
 )
 CELL = "text-align: left; padding: 0.1em 1em 0.1em 0; border: 0; background: none"
 LIST = "margin: 0.4em 0; padding-left: 1.2em; max-width: 44em"
-
-
-def _bullet(sentence: str) -> str:
-    return textwrap.fill(visible(sentence), WIDTH, initial_indent="  - ", subsequent_indent="    ")
 
 
 def _html_row(row: tuple[str, str]) -> str:

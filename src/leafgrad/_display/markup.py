@@ -29,16 +29,18 @@ def visible(content: str) -> str:
 
 def element(name: str, *content: Markup, **attributes: object) -> Markup:
     """Write an element; `_` in the name of an attribute stands for ``-``, and ends `class_`."""
-    written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{text(_short(value))}"'
-        for key, value in attributes.items()
-    )
+    written = ""
+    for key, value in attributes.items():
+        shown = coordinate(value) if isinstance(value, float) else value
+        written += f' {key.rstrip("_").replace("_", "-")}="{text(shown)}"'
     inner = "".join(content)
     return Markup(f"<{name}{written}>{inner}</{name}>" if inner else f"<{name}{written}/>")
 
 
-def _short(value: object) -> object:
-    return coordinate(value) if isinstance(value, float) else value
+def preformatted(lines: str) -> Markup:
+    """Write lines of text as they stand, in the colours of what is around them."""
+    style = "color: inherit; background: none; overflow-x: auto"
+    return Markup(f'<pre style="{style}">{escape(lines)}</pre>')
 
 
 def coordinate(value: float) -> str:

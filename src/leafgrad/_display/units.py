@@ -1,4 +1,6 @@
-"""Sizes, counts, shapes and the names of types, as one reads them."""
+"""Sizes, counts, lists, shapes and the names of types, as one reads them."""
+
+from collections.abc import Sequence
 
 STEP = 1024
 
@@ -18,6 +20,12 @@ def count(number: int, noun: str) -> str:
     if number == 1:
         return f"1 {noun}"
     return f"{number} {noun}es" if noun.endswith("x") else f"{number} {noun}s"
+
+
+def first_few(texts: Sequence[str], most: int) -> str:
+    """Return texts one after the other, but of more than `most` how many are left."""
+    left = [f"and {len(texts) - most} more"] if len(texts) > most else []
+    return ", ".join([*texts[:most], *left])
 
 
 def shape_text(sizes: tuple[int | str, ...] | None) -> str:

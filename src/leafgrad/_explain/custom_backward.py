@@ -10,6 +10,7 @@ import inspect
 import textwrap
 from collections.abc import Iterator
 from enum import Enum, auto
+from itertools import chain
 from pathlib import PurePath
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
@@ -84,7 +85,9 @@ def _runs_another(function: Any) -> bool:
             continue
         seen.add(called.__code__)
         names = {*_names(called.__code__)}
-        if names & _RUNNING_BACKWARD or any(map(_stores_gradient, _codes(called.__code__))):
+        steps = chain.from_iterable(map(dis.get_instructions, _codes(called.__code__)))
+        stores = any(step.opname == "STORE_ATTR" and step.argval == "grad" for step in steps)
+        if stores or names & _RUNNING_BACKWARD:
             return True
         known = [called.__globals__.get(name) for name in names]
         ahead += [one for one in known if getattr(one, "__module__", "") == called.__module__]
@@ -92,12 +95,6 @@ def _runs_another(function: Any) -> bool:
 
 
 _RUNNING_BACKWARD = {"backward", "backward_pass", "post_backward"}
-
-
-def _stores_gradient(code: CodeType) -> bool:
-    return any(
-        step.opname == "STORE_ATTR" and step.argval == "grad" for step in dis.get_instructions(code)
-    )
 
 
 def _names(code: CodeType | None) -> Iterator[str]:

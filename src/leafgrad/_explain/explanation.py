@@ -1,6 +1,6 @@
 """Why a tensor has no gradient, as a value that shows itself."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -81,16 +81,8 @@ class GradCause(StrEnum):
     NUMPY = "cut by an array outside PyTorch"
 
 
-CAUSE_OF_CUT: Mapping[CutKind, GradCause] = {
-    CutKind.DETACHED: GradCause.DETACHED,
-    CutKind.DATA: GradCause.DATA,
-    CutKind.NO_GRAD: GradCause.NO_GRAD,
-    CutKind.NOT_FLOATING: GradCause.NOT_FLOATING,
-    CutKind.NOT_DIFFERENTIABLE: GradCause.NOT_DIFFERENTIABLE,
-    CutKind.COPIED: GradCause.COPIED,
-    CutKind.PYTHON: GradCause.PYTHON,
-    CutKind.NUMPY: GradCause.NUMPY,
-}
+CAUSE_OF_CUT = {kind: GradCause[kind.name] for kind in CutKind}
+"""Each way to lose a graph is a cause of the same name."""
 
 
 @dataclass(frozen=True, kw_only=True)

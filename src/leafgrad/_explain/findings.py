@@ -57,9 +57,10 @@ class Preflight:
         detached: The nodes that saved a tensor which ``detach_()`` has cut from its graph since.
         moved: The leaves that have become results of operations since, by a write in place.
         refusing: The nodes that stand for a derivative that does not exist.
-        without_gradient: Why a named tensor will get no gradient, one explanation a tensor.
-        unseen: The named tensors of which it cannot be seen whether they will get one.
-        all_zero: The named tensors whose gradient will be zero everywhere, as the graph shows.
+        without_gradient: An explanation for each named tensor that will get no gradient; one that
+            was given several names may have several.
+        unseen: The same for those of which it cannot be seen whether they will get one.
+        all_zero: The same for those whose gradient will be zero everywhere, as the graph shows.
         once_differentiable: The nodes that stand in the way of a second derivative, which a plain
             backward passes.
         hidden: The nodes of which PyTorch does not show what they saved, such as a write into a
@@ -167,7 +168,8 @@ def _sentences(found: Preflight) -> Iterator[str]:
     if found.lacks_graph:
         yield _without_graph(found.cuts)
     yield from _first([*map(_conflict, found.conflicts)], "conflict", "conflicts")
-    yield from _on_nodes(found)
+    yield from _on_failing_nodes(found)
+    yield from _on_unseen_nodes(found)
     for explanations, one, many in (
         (found.without_gradient, "tensor without gradient", "tensors without gradient"),
         (found.unseen, "tensor of which it cannot be seen", "tensors of which it cannot be seen"),
@@ -189,8 +191,8 @@ def _first(sentences: Sequence[str], one: str, many: str) -> Iterator[str]:
         yield f"And {left} other {one if left == 1 else many}."
 
 
-def _on_nodes(found: Preflight) -> Iterator[str]:
-    """Yield a sentence for each kind of node that fails or may, about the first one of its kind."""
+def _on_failing_nodes(found: Preflight) -> Iterator[str]:
+    """Yield a sentence for each way in which nodes fail, about the first one that does."""
     if found.freed:
         others = f", the first of {len(found.freed)}," if len(found.freed) > 1 else ""
         yield (
@@ -212,6 +214,10 @@ def _on_nodes(found: Preflight) -> Iterator[str]:
         yield (
             f"{_place(found.refusing[0])} stands for a derivative that does not exist, and raises."
         )
+
+
+def _on_unseen_nodes(found: Preflight) -> Iterator[str]:
+    """Yield a sentence for each way in which nodes may fail unseen."""
     if found.hidden:
         yield (
             f"PyTorch does not show what {_place_of_all(found.hidden)} saved, so a write into "

@@ -97,8 +97,7 @@ class GradExplainer:
     def cuts_of_outputs(self) -> tuple[Cut, ...]:
         """Return the cuts that lead to the outputs, the first one first."""
         with _autograd.unobserved():
-            numbers = sorted(self._numbers_of_cuts())
-        return tuple(self.log.cuts.entries[number][0] for number in numbers)
+            return self.log.cuts.cuts_at(self._numbers_of_cuts())
 
     def _numbers_of_cuts(self) -> frozenset[int]:
         outputs = (end for end in self.ends if isinstance(end, Tensor))
@@ -112,7 +111,7 @@ class GradExplainer:
             edge=edge,
             arrival=self.flow.at(edge),
             is_reached=is_reached,
-            cuts=() if is_reached else self._cuts(tensor, facts),
+            cuts=self._cuts(tensor, facts) if is_placed and not is_reached else (),
             use=self.log.uses.of(tensor),
             use_of_memory=self.log.uses.through_shared_memory(tensor) if is_placed else None,
         )
@@ -129,7 +128,9 @@ class GradExplainer:
         if facts.role in CAUSE_OF_ROLE:
             return CAUSE_OF_ROLE[facts.role]
         if facts.role is TensorRole.CONSTANT:
-            return _cause_of_constant(facts)
+            if not (facts.dtype.is_floating_point or facts.dtype.is_complex):
+                return GradCause.INTEGER
+            return GradCause.FROZEN if facts.is_parameter else GradCause.CONSTANT
         if found.arrival is None:
             return self._cause_of_nothing(tensor, facts, found)
         return self._cause_of_gradient(facts, found.arrival)
@@ -211,12 +212,8 @@ class GradExplainer:
         Where none leads to the outputs, what left PyTorch may have come back unseen.
         """
         tracker = self.log.cuts
-        if facts.role in {TensorRole.WRAPPED, TensorRole.INVALID_VIEW}:
-            return ()
         if not facts.requires_grad:
-            return tuple(
-                tracker.entries[number][0] for number in sorted(tracker.cuts_behind(tensor))
-            )
+            return tracker.cuts_at(tracker.cuts_behind(tensor))
         behind = tracker.structure.depend_on(tensor)
         cuts = {
             number: cut
@@ -242,9 +239,3 @@ CAUSE_OF_ROLE = {
     TensorRole.INVALID_VIEW: GradCause.INVALID_VIEW,
     TensorRole.UNRECORDED_VIEW: GradCause.UNRECORDED_VIEW,
 }
-
-
-def _cause_of_constant(facts: TensorDescription) -> GradCause:
-    if not (facts.dtype.is_floating_point or facts.dtype.is_complex):
-        return GradCause.INTEGER
-    return GradCause.FROZEN if facts.is_parameter else GradCause.CONSTANT

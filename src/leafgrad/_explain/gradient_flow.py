@@ -4,7 +4,7 @@ Each node is interpreted once, in the order of backward, with what is known of a
 of the gradient: whether one comes for sure, and whether it is zero.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -120,9 +120,7 @@ class GradientFlow:
         given = _autograd.compiled_gradients(node)
         needed = node.needs_input_grad
         given = needed if given is None or len(given) != len(needed) else given
-        edges = [(after, number) for after, number in successors if after is not None]
-        places = [place for place, is_needed in enumerate(needed) if is_needed]
-        for place, (after, number) in zip(places, edges, strict=True):
+        for place, (after, number) in _needed_edges(node, successors):
             if given[place]:
                 self._add(after, number, whole)
             else:
@@ -138,9 +136,7 @@ class GradientFlow:
         name = f"{_autograd.node_name(node)}{code.place}"
         if code.runs_another:
             self.unseen[node] = name
-        needed = [place for place, is_needed in enumerate(node.needs_input_grad) if is_needed]
-        edges = [(after, number) for after, number in successors if after is not None]
-        for place, (after, number) in zip(needed, edges, strict=True):
+        for place, (after, number) in _needed_edges(node, successors):
             returned = code.gradient_of_input(place, len(node.needs_input_grad))
             arrival = _arrival_at_input(returned, arrived, name, fills_in=code.fills_in)
             if arrival is not None:
@@ -161,6 +157,15 @@ def _is_trusted(node: Node) -> bool:
     """Return whether a custom function is leafgrad's own, or made by `torch.compile`."""
     module: str = getattr(_autograd.forward_class(node), "__module__", "")
     return _autograd.is_compiled(node) or module.startswith("leafgrad.")
+
+
+def _needed_edges(
+    node: Any, successors: _autograd.Successors
+) -> Iterator[tuple[int, _autograd.Edge]]:
+    """Yield which inputs of a custom function need a gradient, and where it goes on to."""
+    needed = (place for place, is_needed in enumerate(node.needs_input_grad) if is_needed)
+    edges = ((after, number) for after, number in successors if after is not None)
+    return zip(needed, edges, strict=True)
 
 
 def _either(one: Arrival, other: Arrival) -> Arrival:

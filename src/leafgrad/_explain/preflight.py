@@ -77,27 +77,26 @@ def preflight(
         named = [*_named(names)]
     explained = [explainer.explain(tensor, name, is_ahead=True) for name, tensor in named]
     lacks_graph = bool(ends) and not explainer.reached
-    nodes: tuple[TracedNode, ...] = ()
-    live: dict[int, Node] = {}
-    if not lacks_graph:
-        trace = trace_graph(outputs, names=names, recording=recording)
-        nodes = tuple(in_backward_order(trace))
-        with _autograd.unobserved():
-            live = dict(enumerate(_autograd.walk(root_nodes(ends))))
+    trace = None if lacks_graph else trace_graph(outputs, names=names, recording=recording)
+    nodes = () if trace is None else tuple(in_backward_order(trace))
 
     def those(is_one: Callable[[Node], bool]) -> tuple[TracedNode, ...]:
         return tuple(node for node in nodes if is_one(live[node.index]))
 
     with _autograd.unobserved():
+        live = [] if lacks_graph else [*_autograd.walk(root_nodes(ends))]
         detached, moved = those(_autograd.keeps_detached), those(_autograd.is_leaf_with_history)
         refusing, running = those(_autograd.refuses), those(explainer.flow.unseen.__contains__)
         once = tuple(_once_differentiable(nodes, live))
     conflicts = tuple(_conflicts(nodes))
+    freed = tuple(node for node in nodes if node.is_freed)
+    # a custom function may not look at what it saved
+    surely_freed = (node for node in freed if node.custom_function is None)
     certain = {conflict.node.index for conflict in conflicts if conflict.is_certain}
-    certain.update(node.index for node in (*detached, *moved, *refusing))
+    certain.update(node.index for node in (*surely_freed, *detached, *moved, *refusing))
     return Preflight(
         conflicts=conflicts,
-        freed=tuple(node for node in nodes if node.is_freed),
+        freed=freed,
         detached=detached,
         moved=moved,
         refusing=refusing,
@@ -107,15 +106,10 @@ def preflight(
         once_differentiable=once,
         hidden=tuple(node for node in nodes if node.hides_saved),
         running=running,
-        failures=tuple(node for node in nodes if node.index in certain or _is_sure_to_fail(node)),
+        failures=tuple(node for node in nodes if node.index in certain),
         lacks_graph=lacks_graph,
         cuts=explainer.cuts_of_outputs() if lacks_graph else (),
     )
-
-
-def _is_sure_to_fail(node: TracedNode) -> bool:
-    """Return whether backward fails at a node as it was freed; custom functions may not care."""
-    return node.is_freed and node.custom_function is None
 
 
 def _conflicts(nodes: Sequence[TracedNode]) -> Iterator[InPlaceConflict]:
@@ -137,7 +131,7 @@ def _named(names: Names) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _once_differentiable(
-    nodes: Sequence[TracedNode], live: Mapping[int, Node]
+    nodes: Sequence[TracedNode], live: Sequence[Node]
 ) -> Iterator[OnceDifferentiable]:
     """Yield what stands in the way of a second derivative, with the first reason that applies."""
     for node in nodes:

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 from leafgrad._display.jsonable import fields_as_json
+from leafgrad._display.markup import preformatted
 from leafgrad._display.table import table
 from leafgrad._display.units import count, size
 from leafgrad._graph.memory import GraphMemory, memory_of
@@ -66,8 +66,7 @@ class GraphDiff:
         return "\n".join(_lines(self))
 
     def _repr_html_(self) -> str:
-        style = "color: inherit; background: none; overflow-x: auto"
-        return f'<pre style="{style}">{escape(str(self))}</pre>'
+        return preformatted(str(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field under its name, as JSON types only.

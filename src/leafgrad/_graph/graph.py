@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from leafgrad._graph.memory import GraphMemory, memory_of
-from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode
+from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode, age_order
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -62,7 +62,7 @@ class Graph:
         the infinities of a mask that a softmax makes zeros of, is none.
         """
         turns = [node for node in self.nodes if node.value_turns]
-        return tuple(sorted(turns, key=lambda node: -1 if node.created is None else node.created))
+        return tuple(sorted(turns, key=age_order))
 
     @cached_property
     def gradients_turn(self) -> tuple[TracedNode, ...]:

@@ -156,8 +156,8 @@ class TracedNode:
     Attributes:
         index: Its place in `GraphTrace.nodes`.
         name: Its name in PyTorch, such as ``"MulBackward0"``.
-        shapes: The shapes of what its operation made, one an output; None for a strided nested
-            tensor. An output that takes part in no gradient may show as ``()``.
+        shapes: The shapes of what its operation made, one for each output; None for a strided
+            nested tensor. An output that takes part in no gradient may show as ``()``.
         dtype: The data type of the first output.
         device: Where the first output is.
         edges: One `TracedEdge` for each tensor input of the operation, in order.
@@ -173,16 +173,17 @@ class TracedNode:
             outermost has an empty one; None outside of all, and where it is not known.
         is_module_inferred: Whether the module was not recorded but follows from whose parameters
             were used around it.
-        source: The line of code that recorded it; None where it is not known.
+        source: The line of code that made it, from a recording, which is of the thread in which it
+            was entered; None where it is not known.
         derivative_order: The highest order of derivative that its result is made of, as far as a
             recording saw the passes with ``create_graph=True``; None where nothing was recorded.
         hides_saved: Whether PyTorch shows nothing of what it saved, as where an operation wrote
             into a view (``"CopySlices"``) and for most foreach functions: `saved` is empty there,
             whatever is kept.
-        values: What its operation made, one an output, where `trace_graph` was asked for values;
-            None where that is not known. A leaf's is what it holds.
-        gradients: The gradients that arrived at it, one an output, where `trace_graph` was asked
-            for them; None where none arrived.
+        values: What its operation made, one for each output, where `trace_graph` was asked for
+            values; None where that is not known. A leaf's is what it holds.
+        gradients: The gradients that arrived at it, one for each output, where `trace_graph` was
+            asked for them; None where none arrived.
         visited: Its place in the order in which that backward took the nodes; None where it did
             not come to it.
         value_turns: Whether a value that is not finite came up here, though all that its operation
@@ -245,6 +246,11 @@ class TracedNode:
         PyTorch frees a custom function's node as a whole, even one that saved nothing.
         """
         return any(saved.state == "freed" for saved in self.saved)
+
+
+def age_order(node: TracedNode) -> int:
+    """Return a key that sorts nodes as their operations ran, after the leaves."""
+    return -1 if node.created is None else node.created
 
 
 UNKNOWN = "not recorded"

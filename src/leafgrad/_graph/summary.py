@@ -99,23 +99,16 @@ def summary_of(tensor: torch.Tensor) -> TensorSummary | None:
     """
     unread = _autograd.why_unread(tensor)
     if unread is not None:
-        return None if _autograd.plain(tensor, "is_meta") else _without_numbers(tensor, unread)
+        if _autograd.plain(tensor, "is_meta"):
+            return None
+        shape, dtype = _autograd.shape(tensor), _autograd.plain(tensor, "dtype")
+        return TensorSummary(shape=shape, dtype=dtype, unread=unread, **_NOTHING)
     with _autograd.below_autograd():
         facts = _of_few(tensor) if tensor.numel() <= MOST_NUMBERS else _of_many(tensor)
         return TensorSummary(shape=tuple(tensor.shape), dtype=tensor.dtype, **facts)
 
 
-def _without_numbers(tensor: torch.Tensor, unread: str) -> TensorSummary:
-    return TensorSummary(
-        shape=_autograd.shape(tensor),
-        dtype=_autograd.plain(tensor, "dtype"),
-        numbers=None,
-        mean=None,
-        norm=None,
-        nans=0,
-        infinities=0,
-        unread=unread,
-    )
+_NOTHING: dict[str, Any] = {"numbers": None, "mean": None, "norm": None, "nans": 0, "infinities": 0}
 
 
 def _of_few(tensor: torch.Tensor) -> dict[str, Any]:
@@ -135,22 +128,17 @@ def _of_many(tensor: torch.Tensor) -> dict[str, Any]:
     """Sum up with PyTorch, in numbers so scaled that no sum overflows."""
     wide = tensor.detach().to(_wide(tensor.dtype))
     if math.isfinite(largest := wide.abs().max().item()):
-        return {**_mean_and_norm(wide, largest), "nans": 0, "infinities": 0}
+        return _NOTHING | _mean_and_norm(wide, largest)
     finite = wide[wide.isfinite()]
-    known = {"numbers": None, "mean": None, "norm": None}
-    if finite.numel():
-        known = _mean_and_norm(finite, finite.abs().max().item())
-    return {**known, "nans": int(wide.isnan().sum()), "infinities": int(wide.isinf().sum())}
+    known = _mean_and_norm(finite, finite.abs().max().item()) if finite.numel() else {}
+    counts = {"nans": int(wide.isnan().sum()), "infinities": int(wide.isinf().sum())}
+    return _NOTHING | known | counts
 
 
 def _mean_and_norm(finite: torch.Tensor, largest: float) -> dict[str, Any]:
     scale = max(2.0 ** (math.frexp(largest)[1] - 1), torch.finfo(finite.dtype).tiny)
     scaled = finite / scale
-    return {
-        "numbers": None,
-        "mean": scaled.mean().item() * scale,
-        "norm": scaled.norm().item() * scale,
-    }
+    return {"mean": scaled.mean().item() * scale, "norm": scaled.norm().item() * scale}
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:

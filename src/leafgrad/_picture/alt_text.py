@@ -51,7 +51,7 @@ def _called(box: Box) -> str:
 
 
 def details(box: Box) -> Iterator[str]:
-    """Yield everything about a box, a line a fact."""
+    """Yield everything about a box, a line for each fact."""
     node = box.node
     times = f", the first of {box.copies} alike" if box.copies > 1 else ""
     if box.name is not None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
-from leafgrad._display.units import count, shape_text, size, torch_name
+from leafgrad._display.units import count, first_few, shape_text, size, torch_name
 from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.nodes import SavedTensor, TracedNode, gradient_text, value_text
 from leafgrad._graph.saved_states import SAVED_STATES
@@ -121,10 +121,7 @@ def shapes(node: TracedNode) -> str:
     """Write the shapes of a node's outputs."""
     if len(node.shapes) > 1 and len({*node.shapes}) == 1:
         return f"{len(node.shapes)} × {shape_text(node.shapes[0])}"
-    written = [*map(shape_text, node.shapes[:MOST_SHAPES])]
-    if len(node.shapes) > MOST_SHAPES:
-        written.append(f"and {len(node.shapes) - MOST_SHAPES} more")
-    return ", ".join(written)
+    return first_few([*map(shape_text, node.shapes)], MOST_SHAPES)
 
 
 def saved_lines(slots: Sequence[SavedTensor]) -> Iterator[Line]:

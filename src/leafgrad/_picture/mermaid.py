@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from leafgrad._display.units import count
 from leafgrad._graph.graph import Graph
-from leafgrad._picture.groups import by_kind, by_module
+from leafgrad._picture.grouped_views import by_kind, by_module
 from leafgrad._picture.labels import label
 from leafgrad._picture.view import View, in_full
 

@@ -1,17 +1,16 @@
-"""A traced graph as text: a line a node, or folded where there are many."""
+"""A traced graph as text: a line for each node, or folded where there are many."""
 
 import textwrap
-from collections.abc import Iterator, Sequence
-from html import escape
+from collections.abc import Iterator
 
-from leafgrad._display.markup import visible
+from leafgrad._display.markup import preformatted, visible
 from leafgrad._display.table import WIDTH, clipped, table
-from leafgrad._display.units import count, shape_text, torch_name
+from leafgrad._display.units import count, first_few, shape_text, torch_name
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode, gradient_text, value_text
 from leafgrad._graph.saved_states import SAVED_STATES
-from leafgrad._picture.not_finite import not_finite
-from leafgrad._picture.text_folds import folded
+from leafgrad._picture.folded_text import folded
+from leafgrad._picture.not_finite_sentences import not_finite
 
 MOST_NODES = 35
 MOST_IN_A_CELL = 4
@@ -26,8 +25,7 @@ def text(graph: Graph) -> str:
 
 def html(graph: Graph) -> str:
     """Show the text in a notebook, in the colours of what is around it."""
-    style = "color: inherit; background: none; overflow-x: auto"
-    return f'<pre style="{style}">{escape(text(graph))}</pre>'
+    return preformatted(text(graph))
 
 
 def header(graph: Graph) -> Iterator[str]:
@@ -76,22 +74,22 @@ def _rows(graph: Graph, most: int, letters: int, *, with_names: bool) -> list[st
         names = [_elided(name, letters) for name in node.tensor_names]
         if node.retains_grad:
             names.append("(retains grad)")
-        output = _cell([*map(shape_text, node.shapes)], most)
+        output = first_few([*map(shape_text, node.shapes)], most)
         if with_kind:
             output += f" {_kind(node)}"
-        saved = ""
-        if with_saved:
-            cells = [_saved(one, node) for one in node.saved]
-            saved = "not shown" if node.hides_saved else _cell(cells, most)
+        targets = [_edge(edge, graph, with_names=with_names) for edge in node.edges]
+        saved = first_few([_saved(one, node) for one in node.saved if with_saved], most)
+        if with_saved and node.hides_saved:
+            saved = "not shown"
         rows.append(
             (
                 str(node.index),
                 node.name,
-                _cell(names, most),
+                first_few(names, most),
                 output,
                 value_text(node) or "",
                 gradient_text(node) or "",
-                _cell([_edge(edge, graph, with_names=with_names) for edge in node.edges], most),
+                first_few(targets, most),
                 saved,
             )
         )
@@ -100,14 +98,15 @@ def _rows(graph: Graph, most: int, letters: int, *, with_names: bool) -> list[st
 
 def _summary(graph: Graph) -> Iterator[str]:
     lines, how = folded(graph)
+    roots = [f"{node.index} {node.name}" for node in graph.roots]
     leaves = [leaf.leaf_name or f"node {leaf.index}" for leaf in graph.leaves]
-    named = f"{len(leaves)}: {_cell(leaves)}" if leaves else "0"
+    named = f"{len(leaves)}: {first_few(leaves, MOST_IN_A_CELL)}" if leaves else "0"
     more = f"{how}; .nodes and .to_dict() have them all"
     if turns := [*graph.values_turn, *graph.gradients_turn]:
         more += f", as .nodes[{turns[0].index}]"
     yield from map(clipped, lines)
     yield ""
-    yield clipped(f"roots: {_cell([f'{node.index} {node.name}' for node in graph.roots])}")
+    yield clipped(f"roots: {first_few(roots, MOST_IN_A_CELL)}")
     yield clipped(f"leaves: {named}")
     yield from textwrap.wrap(more, WIDTH)
 
@@ -149,10 +148,3 @@ def _saved(saved: SavedTensor, node: TracedNode) -> str:
     if saved.is_modified:
         words.append(f"(saved at version {saved.saved_version}, now {saved.current_version})")
     return " ".join(words)
-
-
-def _cell(items: Sequence[str], most: int = MOST_IN_A_CELL) -> str:
-    shown = [*items[:most]]
-    if len(items) > most:
-        shown.append(f"and {len(items) - most} more")
-    return ", ".join(shown)

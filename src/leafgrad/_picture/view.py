@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import chain
 
 from leafgrad._graph.graph import Graph
-from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode
-from leafgrad._picture.modules import ModuleBox, check_modules, module_boxes
+from leafgrad._graph.nodes import SavedTensor, TracedNode
+from leafgrad._picture.module_boxes import ModuleBox, check_modules, module_boxes
 from leafgrad._picture.repeats import Repeat, Vertex, folded
 
 MOST_IN_FULL = 40
@@ -149,10 +149,11 @@ def _vertices(apart: Sequence[ModuleBox], labels: Sequence[Hashable]) -> Iterato
 
 def _label(one: ModuleBox, within: Leaves, roots: Container[int]) -> Hashable:
     """Return what must be equal where one box is to stand for several."""
+    ends = (edge.target for node in one.nodes for edge in node.edges)
     return (
         any(node.index in roots for node in one.nodes),
         *map(_kind, one.nodes),
-        *(_end(edge, within) for node in one.nodes for edge in node.edges),
+        *(_kind(within[end]) if end in within else end is None for end in ends),
     )
 
 
@@ -167,10 +168,6 @@ def _kind(node: TracedNode) -> Hashable:
 def _state(saved: SavedTensor) -> Hashable:
     versions = (saved.saved_version, saved.current_version) if saved.is_modified else None
     return saved.name, saved.state, versions
-
-
-def _end(edge: TracedEdge, within: Leaves) -> Hashable:
-    return _kind(within[edge.target]) if edge.target in within else edge.target is None
 
 
 def _boxes(

@@ -1,1 +1,1 @@
-"""`record`: what is written down while code runs."""
+"""`record`: which lines and modules make which nodes, noted while code runs."""

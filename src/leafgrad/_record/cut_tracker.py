@@ -75,6 +75,10 @@ class CutTracker:
             return frozenset()
         return cuts - self.in_custom_functions if may_get_graph and _has_graph(tensor) else cuts
 
+    def cuts_at(self, indices: Iterable[int]) -> tuple[Cut, ...]:
+        """Return the cuts with these indices, the first one first."""
+        return tuple(self.entries[index][0] for index in sorted(indices))
+
     def _cuts_behind_any(self, tensors: Iterable[Tensor]) -> frozenset[int]:
         return frozenset[int]().union(*map(self.cuts_behind, tensors))
 

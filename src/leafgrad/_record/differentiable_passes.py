@@ -1,12 +1,9 @@
 """Which derivative a node belongs to, by the backward passes that a recording saw."""
 
-from collections.abc import Iterator, Sequence
-
-import torch
-from torch.autograd.graph import GradientEdge
+from collections.abc import Sequence
 
 from leafgrad import _autograd
-from leafgrad._arguments.outputs import gradient_edges
+from leafgrad._arguments.outputs import Output, gradient_edges
 from leafgrad._record.spans import find_span, living_spans
 
 
@@ -23,8 +20,13 @@ class DifferentiablePasses:
         self.spans: list[tuple[int, int, int]] = []
 
     def note(self, start: int, stop: int, outputs: object) -> None:
-        """Note a pass from `outputs`: one order above the highest that went into them."""
-        graph = _autograd.walk(node for node, _ in gradient_edges([*_outputs_with_graph(outputs)]))
+        """Note a pass from `outputs`: one order above the highest that went into them.
+
+        Only those of PyTorch's own types have a graph to look at.
+        """
+        ends = outputs if isinstance(outputs, list | tuple) else (outputs,)
+        edges = gradient_edges([end for end in ends if isinstance(end, Output)])
+        graph = _autograd.walk(node for node, _ in edges)
         below = (self._order_of(_autograd.sequence_nr(node)) for node in graph)
         self.spans.append((start, stop, max(below, default=0) + 1))
 
@@ -51,10 +53,3 @@ class DifferentiablePasses:
     def prune(self, numbers: Sequence[int]) -> None:
         """Drop the passes of which no node lives, by the sorted numbers of those that do."""
         self.spans[:] = living_spans(self.spans, numbers)
-
-
-def _outputs_with_graph(outputs: object) -> Iterator[torch.Tensor | GradientEdge]:
-    """Yield the outputs of a pass that are PyTorch's own, which alone have a graph to look at."""
-    for end in outputs if isinstance(outputs, list | tuple) else (outputs,):
-        if isinstance(end, torch.Tensor | GradientEdge):
-            yield end

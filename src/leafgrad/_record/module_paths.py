@@ -39,12 +39,17 @@ def paths_of(
 ) -> dict[int, str]:
     """Return the path of each call, by its identity: within the roots for what these have.
 
-    What they do not have goes by its path in the outermost module, which has the name of its class
-    unless it is clear that it alone is meant.
+    Where a module stands in several places, the first counts. What the roots do not have goes by
+    its path in the outermost module, which has the name of its class unless it is clear that it
+    alone is meant.
     """
     calls = [*{id(call): call for call in _with_callers(calls)}.values()]
-    named = {inner: join(name, path) for name, path, inner in _submodules(roots)}
-    names = [named.get(one.module()) for one in outermost]  # type: ignore[arg-type]
+    named = {
+        inner: join(name, path)
+        for name, root in reversed([*roots.items()])
+        for path, inner in reversed([*root.named_modules()])
+    }
+    names = [named.get(one.module()) for one in outermost]
     is_any_named = any(call.module() in named for call in calls)
     unnamed = [number for number, name in enumerate(names) if name is None]
     for number, name in _fallback_names(outermost, unnamed, is_any_named=is_any_named):
@@ -76,13 +81,6 @@ def _path(
     if call.unregistered_in is not None:
         return join(paths[id(call.unregistered_in)], call.path.rpartition(".")[2])
     return join(outermost_names[call.outermost] or "", call.path)
-
-
-def _submodules(roots: Roots) -> Iterator[tuple[str, str, Module]]:
-    """Yield the modules of all roots, where one stands in several places the last place first."""
-    for name, root in reversed([*roots.items()]):
-        for path, inner in reversed([*root.named_modules()]):
-            yield name, path, inner
 
 
 def _fallback_names(

@@ -10,11 +10,11 @@ from leafgrad._arguments.signature import public_function
 from leafgrad._display.jsonable import json_types
 from leafgrad._display.units import count
 from leafgrad._graph.nodes import Source, Write
-from leafgrad._record.calls import CallRecorder
+from leafgrad._record.call_recorder import CallRecorder
 from leafgrad._record.eager import force_eager
 from leafgrad._record.log import Log
-from leafgrad._record.modules import record_modules
-from leafgrad._record.values import ValueRecorder
+from leafgrad._record.running_modules import record_modules
+from leafgrad._record.value_recorder import ValueRecorder
 
 
 class Recording:
@@ -135,12 +135,12 @@ def record(*, lines: bool = True, values: bool = False) -> AbstractContextManage
     """Record which module and which line of code makes each node, and what is written in place.
 
     A node has a number that is its own within its thread, and what is written down is which numbers
-    were given when: no tensor and no node is held, and tracing is as safe as ever. What other
-    threads do is left alone. Recordings can be nested, and an exception passes through; at the end
-    nothing stays behind. Two things differ inside: what `torch.compile` made runs as it was
-    written, since compiled code has no lines (PyTorch warns that a module of this kind meets
-    hooks); and a warning that PyTorch gives points to leafgrad, as to any
-    `torch.overrides.TorchFunctionMode`.
+    were given when: no tensor and no node is held, and tracing is as safe as ever. A recording is
+    of the thread in which it was entered; what other threads do is left alone. Recordings can be
+    nested, and an exception passes through; at the end nothing stays behind. Two things differ
+    inside: what `torch.compile` made runs as it was written, since compiled code has no lines
+    (PyTorch warns that a module of this kind meets hooks); and a warning that PyTorch gives points
+    to leafgrad, as to any `torch.overrides.TorchFunctionMode`.
 
     A recording of a whole training loop does not grow with the steps: from 100,000 entries on it
     forgets what belongs to no graph that is alive.

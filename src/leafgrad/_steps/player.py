@@ -4,10 +4,9 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from leafgrad._display.document import document, resource
 from leafgrad._display.markup import Markup, element, text
-from leafgrad._display.page import document, resource
 from leafgrad._graph.graph import Graph
-from leafgrad._graph.nodes import TracedNode
 from leafgrad._picture.alt_text import title
 from leafgrad._picture.box_text import numbers
 from leafgrad._picture.svg.svg import draw_view, framed
@@ -90,13 +89,10 @@ def _sign(step: Step, graph: Graph) -> dict[str, object]:
 
 def _writings(step: Step, graph: Graph) -> Iterator[Writing]:
     node = graph.nodes[step.node]
-    yield from _lines(node, "value" if step.kind == "value" else "grad")
+    style = "value" if step.kind == "value" else "grad"
+    yield from ((node.index, style, line.text) for line in numbers(node) if line.style == style)
     if step.edge is not None:
         edge = node.edges[step.edge]
         target = graph.nodes[edge.target or 0]
         if edge.gradient_so_far is not None and len(target.shapes) == 1:
             yield edge.target or 0, "grad", f"grad {edge.gradient_so_far}"
-
-
-def _lines(node: TracedNode, style: str) -> Iterator[Writing]:
-    yield from ((node.index, style, line.text) for line in numbers(node) if line.style == style)

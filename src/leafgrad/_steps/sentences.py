@@ -52,9 +52,9 @@ def passed(edge: TracedEdge, graph: Graph, hooked: str, *, is_first: bool) -> st
     made = f"{arrived}{hooked} times the local derivative {_rule(node, edge, graph)}{factor} is"
     if factor is None:
         made = f"{_full(node.gradients)}{hooked} becomes"
-    added = (
-        _first(edge, graph) if is_first and edge.gradient == edge.gradient_so_far else _sum(edge)
-    )
+    added = f" With what was there, that makes {edge.gradient_so_far}."
+    if is_first and edge.gradient == edge.gradient_so_far:
+        added = _first(edge, graph)
     return f"{where}{made} {_full((edge.gradient,))}, for {short(target)}.{added}"
 
 
@@ -85,10 +85,6 @@ def _first(edge: TracedEdge, graph: Graph) -> str:
     place = edge.target, edge.input_nr
     there = [one for one in graph.edges if (one.target, one.input_nr) == place and one.gradient]
     return f" It is the first of {len(there)} to arrive there." if len(there) > 1 else ""
-
-
-def _sum(edge: TracedEdge) -> str:
-    return f" With what was there, that makes {edge.gradient_so_far}."
 
 
 def hooked(node: TracedNode, last: TracedEdge | None) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from leafgrad._display.jsonable import json_types
 from leafgrad._display.markup import visible
 from leafgrad._graph.graph import Graph
-from leafgrad._graph.nodes import TracedEdge, TracedNode
+from leafgrad._graph.nodes import TracedEdge, TracedNode, age_order
 from leafgrad._steps import player, sentences
 from leafgrad._steps.step import Kind, Step
 
@@ -92,10 +92,9 @@ def steps_of(graph: Graph) -> BackwardSteps:
 
 def _forward(graph: Graph) -> Iterator[Step]:
     """Yield the values: the leaves, then the operations in the order in which they ran."""
-    shown = [node for node in graph.nodes if node.values]
-    shown.sort(key=lambda node: -1 if node.created is None else node.created)
-    for node in shown:
-        yield _step("value", node, sentences.value(node, graph))
+    for node in sorted(graph.nodes, key=age_order):
+        if node.values:
+            yield _step("value", node, sentences.value(node, graph))
 
 
 def _backward(graph: Graph) -> Iterator[Step]:

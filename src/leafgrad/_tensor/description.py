@@ -122,11 +122,12 @@ class TensorDescription:
 def _card(description: TensorDescription) -> Card:
     """Return a card with the facts as rows and the reasons as sentences."""
     d = description
+    output = f", output {d.output_nr}" if d.output_nr else ""
     rows = (
         ("tensor", ", ".join(_traits(d))),
         ("requires_grad", str(d.requires_grad)),
         ("is_leaf", "not known" if d.is_leaf is None else str(d.is_leaf)),
-        ("grad_fn", _grad_fn(d)),
+        ("grad_fn", f"{d.grad_fn}{output}"),
         ("retains_grad", str(d.retains_grad)),
         (".grad", GRAD[d.has_grad, d.will_accumulate_grad]),
         ("version", "not counted" if d.version is None else str(d.version)),
@@ -158,9 +159,3 @@ def _traits(description: TensorDescription) -> Iterator[str]:
         yield "inference"
     if description.wrapped is not None:
         yield f"torch.func: {description.wrapped}"
-
-
-def _grad_fn(description: TensorDescription) -> str:
-    if description.output_nr:
-        return f"{description.grad_fn}, output {description.output_nr}"
-    return str(description.grad_fn)

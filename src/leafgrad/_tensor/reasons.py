@@ -1,4 +1,4 @@
-"""Why a tensor is what it is to autograd, in sentences, one function a role."""
+"""Why a tensor is what it is to autograd, in sentences, one function for each role."""
 
 from collections.abc import Callable, Iterator, Mapping
 

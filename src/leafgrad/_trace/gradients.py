@@ -9,19 +9,18 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import Output, gradient_edges
-from leafgrad._graph.nodes import TracedEdge, TracedNode
+from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.summary import TensorSummary, summary_of
-from leafgrad._trace.not_finite import mark_gradient_turns
+from leafgrad._trace.not_finite_turns import mark_gradient_turns
 
 Nodes = tuple[TracedNode, ...]
-Place = tuple[Node, int]
-Graph = Mapping[Node, _autograd.Successors]
+LiveGraph = Mapping[Node, _autograd.Successors]
 Weights = torch.Tensor | Sequence[torch.Tensor | None] | None
 Summaries = tuple[TensorSummary | None, ...]
 
 
 def add_gradients(
-    nodes: Nodes, roots: Collection[int], graph: Graph, ends: Sequence[Output], given: Weights
+    nodes: Nodes, roots: Collection[int], graph: LiveGraph, ends: Sequence[Output], given: Weights
 ) -> Nodes:
     """Run one backward, and return the nodes with what came along at each node and edge."""
     starts = [end for end in ends if gradient_edges([end])]
@@ -78,13 +77,16 @@ def _check_weights(starts: Sequence[Output], weights: Sequence[object]) -> None:
 
 
 @contextmanager
-def _explain_freed_node(graph: Graph, nodes: Nodes) -> Iterator[None]:
+def _explain_freed_node(graph: LiveGraph, nodes: Nodes) -> Iterator[None]:
     """Add to the error of a backward through a freed graph which node it is, and what to do."""
     try:
         yield
     except RuntimeError as error:
-        freed = (traced for node, traced in zip(graph, nodes, strict=True) if _is_freed(node))
-        first = next(freed, None) if "second time" in str(error) else None
+        pairs = zip(graph, nodes, strict=True)
+        with _autograd.unobserved():
+            slots = ((traced, _autograd.saved_slots(node)) for node, traced in pairs)
+            freed = (traced for traced, kept in slots if any(one.state == "freed" for one in kept))
+            first = next(freed, None) if "second time" in str(error) else None
         if first is None:
             raise
         line = f", of {first.source}," if first.source else ""
@@ -93,11 +95,6 @@ def _explain_freed_node(graph: Graph, nodes: Nodes) -> Iterator[None]:
             f"({first.name}){line} has lost what it saved: pass retain_graph=True to the backward "
             f"that came before, or compute the outputs once more. {error}"
         ) from error
-
-
-def _is_freed(node: Node) -> bool:
-    with _autograd.unobserved():
-        return any(slot.state == "freed" for slot in _autograd.saved_slots(node))
 
 
 def _unit_gradient(start: Output) -> torch.Tensor:
@@ -120,12 +117,12 @@ class _BackwardRecorder:
     the order in which it comes; the engine does not show its sums before they are complete.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: LiveGraph) -> None:
         self.graph = graph
         self.order: dict[Node, int] = {}
         self.arrived: dict[Node, Summaries] = {}
-        self.passed: dict[tuple[Node, int], tuple[TensorSummary | None, TensorSummary | None]] = {}
-        self.waiting: dict[Place, tuple[torch.Tensor, TensorSummary | None]] = {}
+        self.passed: dict[_autograd.Edge, tuple[TensorSummary | None, TensorSummary | None]] = {}
+        self.waiting: dict[_autograd.Edge, tuple[torch.Tensor, TensorSummary | None]] = {}
 
     def start(self, starts: Sequence[Output], weights: Sequence[torch.Tensor]) -> None:
         """Begin with the weights of the outputs."""
@@ -144,13 +141,15 @@ class _BackwardRecorder:
             if successor is not None and gradient is not None:
                 self.passed[node, number] = self._add((successor, input_nr), gradient)
 
-    def _arrived(self, place: Place, gradient: torch.Tensor | None) -> TensorSummary | None:
+    def _arrived(
+        self, place: _autograd.Edge, gradient: torch.Tensor | None
+    ) -> TensorSummary | None:
         """Return the summary of what arrived, mostly what was passed on last, and drop that."""
         waited, summary = self.waiting.pop(place, (None, None))
         return summary if waited is gradient else _summarize(gradient)
 
     def _add(
-        self, place: Place, gradient: torch.Tensor
+        self, place: _autograd.Edge, gradient: torch.Tensor
     ) -> tuple[TensorSummary | None, TensorSummary | None]:
         """Add what arrives to what was there, and return the summaries of both."""
         summary = so_far = summary_of(gradient)
@@ -161,7 +160,7 @@ class _BackwardRecorder:
         self.waiting[place] = total, so_far
         return summary, so_far
 
-    def end(self, sinks: Sequence[Place], arrived: _autograd.Gradients) -> None:
+    def end(self, sinks: Sequence[_autograd.Edge], arrived: _autograd.Gradients) -> None:
         """Note what arrived where the backward ended without a visit."""
         at: dict[Node, list[TensorSummary | None]] = {}
         for (node, _), gradient in zip(sinks, arrived, strict=True):
@@ -171,18 +170,13 @@ class _BackwardRecorder:
 
     def annotate(self, node: Node, traced: TracedNode) -> TracedNode:
         """Return a node and its edges with what came along."""
-        edges = tuple(self._edge(node, edge) for edge in traced.edges)
+        edges = []
+        for edge in traced.edges:
+            gradient, so_far = self.passed.get((node, edge.output_nr), (None, None))
+            edges.append(replace(edge, gradient=gradient, gradient_so_far=so_far))
         arrived = self.arrived.get(node, (None,) * len(traced.shapes))
-        return replace(
-            traced,
-            edges=edges,
-            gradients=arrived,
-            visited=self.order.get(node),
-        )
-
-    def _edge(self, node: Node, edge: TracedEdge) -> TracedEdge:
-        gradient, so_far = self.passed.get((node, edge.output_nr), (None, None))
-        return replace(edge, gradient=gradient, gradient_so_far=so_far)
+        visited = self.order.get(node)
+        return replace(traced, edges=tuple(edges), gradients=arrived, visited=visited)
 
 
 def _summarize(gradient: torch.Tensor | None) -> TensorSummary | None:

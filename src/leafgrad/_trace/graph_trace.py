@@ -57,10 +57,10 @@ class GraphTrace(Graph):
         """Return the graph as text for a terminal, as ``str()`` does.
 
         Returns:
-            At most 40 lines, none longer than 80 characters. A small graph has a line a node, and
-            an edge to a node that has its own line names that by index. A big one is folded: by
-            module where modules are known, else by what repeats itself, else by kind of node, and
-            says so.
+            At most 40 lines of 80 characters, and a few more where numbers stop being finite. Each
+            node of a small graph has one, which names the nodes that its edges lead to by index, as
+            many of them as there is room for. A big graph is folded: by module where modules are
+            known, else by what repeats itself, else by kind of node, and says so.
 
         Example:
             >>> import torch

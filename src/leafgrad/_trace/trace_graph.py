@@ -12,7 +12,7 @@ from leafgrad._arguments.signature import public_function
 from leafgrad._record.record import Recording, log_of
 from leafgrad._trace.gradients import Weights, add_gradients
 from leafgrad._trace.graph_trace import GraphTrace
-from leafgrad._trace.modules import infer_modules, name_leaf_modules
+from leafgrad._trace.inferred_modules import infer_modules, name_leaf_modules
 from leafgrad._trace.reader import GraphReader
 from leafgrad._trace.values import add_values
 

@@ -10,30 +10,29 @@ from leafgrad import _autograd
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.summary import TensorSummary, summary_of
 from leafgrad._record.log import Given, Log
-from leafgrad._trace.not_finite import mark_value_turns
+from leafgrad._trace.not_finite_turns import mark_value_turns
 
 Nodes = tuple[TracedNode, ...]
-Graph = Mapping[Node, _autograd.Successors]
-Output = tuple[Node, int]
+LiveGraph = Mapping[Node, _autograd.Successors]
 AtHand = Sequence[tuple[str | None, torch.Tensor]]  # with their names, if any
 
 
 def add_values(
-    nodes: Nodes, roots: Iterable[int], graph: Graph, tensors: AtHand, log: Log
+    nodes: Nodes, roots: Iterable[int], graph: LiveGraph, tensors: AtHand, log: Log
 ) -> Nodes:
     """Return the nodes with what their operations made, where nothing has to be computed for it.
 
     What was recorded wins: a tensor at hand may have been written into since, out of autograd's
     sight.
     """
-    found: dict[Output, TensorSummary | None] = {}
+    found: dict[_autograd.Edge, TensorSummary | None] = {}
     for node in graph:
         number = _autograd.sequence_nr(node)
         for output in range(len(_autograd.forward_outputs(node))):
             if number is not None and (number, output) in log.values:
                 found[node, output] = log.values[number, output]
     at_hand = [tensor for _, tensor in tensors]
-    for node, output, tensor in [*_tensors_at_hand(graph, at_hand), *_saved_results(graph)]:
+    for node, output, tensor in _tensors_at_hand(graph, at_hand):
         if node in graph and (node, output) not in found:
             found[node, output] = summary_of(tensor)
     valued = [
@@ -45,7 +44,7 @@ def add_values(
 
 
 def _given_not_finite(
-    graph: Graph, tensors: AtHand, log: Log
+    graph: LiveGraph, tensors: AtHand, log: Log
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Yield each node that a recording summed up, with what it was given that is not finite."""
     made = {number for number, _ in log.values}
@@ -68,8 +67,9 @@ def _argument_name(given: Given, tensors: AtHand) -> str:
 
 
 def _tensors_at_hand(
-    graph: Graph, tensors: Iterable[torch.Tensor]
+    graph: LiveGraph, tensors: Iterable[torch.Tensor]
 ) -> Iterator[tuple[Node, int, torch.Tensor]]:
+    """Yield the leaves, the tensors that were made by a node, and the results that nodes saved."""
     for node in graph:
         leaf = _autograd.leaf_variable(node)
         if leaf is not None:
@@ -78,8 +78,5 @@ def _tensors_at_hand(
         maker = _autograd.plain(tensor, "grad_fn")
         if maker is not None:
             yield maker, _autograd.plain(tensor, "output_nr"), tensor
-
-
-def _saved_results(graph: Graph) -> Iterator[tuple[Node, int, torch.Tensor]]:
     for node in graph:
         yield from _autograd.results_in_slots(node)

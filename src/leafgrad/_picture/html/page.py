@@ -3,8 +3,8 @@
 import json
 from itertools import chain
 
+from leafgrad._display.document import document, resource
 from leafgrad._display.markup import Markup, element, text
-from leafgrad._display.page import document, resource
 from leafgrad._graph.graph import Graph
 from leafgrad._picture.alt_text import title
 from leafgrad._picture.svg.svg import MOST_BOXES, Drawing, draw_view, too_large

@@ -8,7 +8,7 @@ share.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from leafgrad._picture.layout.geometry import Edge, Extent
@@ -81,24 +81,21 @@ class _TrackBuilder:
         track = Track(first=self.layers.layer[box], edge=nearest)
         self.laid.tracks.append(track)
         self._settle(box, track)
-        while free := [*self._free(box)]:
-            onward, target = max(free, key=lambda edge: self.layers.height[edge[1]])
+        while free := [
+            n for n in self.layers.edges_from[box] if self.edges[n].target not in self.laid.of_box
+        ]:
+            onward = max(free, key=lambda n: self.layers.height[self.edges[n].target])
             parallel = (
                 n for n in self.layers.edges_from[box] if self.edges[n] == self.edges[onward]
             )
             self._go_on(onward, parallel, track)
-            self._settle(target, track)
-            box = target
+            box = self.edges[onward].target
+            self._settle(box, track)
         self._add_tail(box, track)
 
     def _settle(self, box: int, track: Track) -> None:
         self.laid.of_box[box] = len(self.laid.tracks) - 1
         track.halves.append(self.boxes[box].width / 2)
-
-    def _free(self, box: int) -> Iterator[tuple[int, int]]:
-        for number in self.layers.edges_from[box]:
-            if self.edges[number].target not in self.laid.of_box:
-                yield number, self.edges[number].target
 
     def _add_tail(self, box: int, track: Track) -> None:
         """Let the longest edge of a last box go on in its track, if it heads its bus."""

@@ -113,22 +113,18 @@ def draw(
     left, top = position.x - measured.width / 2, position.top + measured.outline
     right, bottom = left + measured.width, top + measured.height
     first_line = top + PADDING + (PORTS if ports else 0.0)
-    outputs = zip(measured.box.outputs, ports, strict=True)
+    numbers = [text("*" if output == SEVERAL else output) for output in measured.box.outputs]
+    outputs = zip(numbers, ports, strict=True)
     return element(
         "g",
         element("title", Markup("\n".join(map(text, details(measured.box))))),
         *_outlines(measured, left, top),
-        *(_port(output, x, top + PORTS) for output, x in outputs),
+        *(element("text", port, class_="port", x=x, y=top + PORTS) for port, x in outputs),
         *_texts(measured, position.x, first_line),
         *_bar(measured, left, top, most_bytes),
         *(stub(right - STUB_APART * (n + 1), bottom) for n in range(measured.stubs)),
         class_="part",
     )
-
-
-def _port(output: int, x: float, y: float) -> Markup:
-    label = "*" if output == SEVERAL else str(output)
-    return element("text", text(label), class_="port", x=x, y=y)
 
 
 def _outlines(measured: MeasuredBox, left: float, top: float) -> Iterator[Markup]:

@@ -15,6 +15,9 @@ from leafgrad._picture.text import header
 from leafgrad._picture.view import Box
 
 SIGN = 40.0
+MIDDLE = 16.0
+"""How far to the right the middle of a sign is."""
+
 LINE = 20.0
 WIDTH = 330.0
 """As wide as a phone shows without scrolling."""
@@ -22,7 +25,8 @@ WIDTH = 330.0
 NUMBERS = {"value": "what the operation made", "grad": "the gradient that arrived"}
 
 Signs = tuple[Markup, ...]
-Entry = tuple[Callable[[float, float], Signs], str]
+Sign = Callable[[float], Signs]
+"""What draws a sign whose middle is so far down."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +52,7 @@ def legend(graph: Graph, measured: Sequence[MeasuredBox], most: int) -> Legend:
     markup = [_text(fact, 0, number * LINE) for number, fact in enumerate(facts)]
     for number, (sign, meaning) in enumerate(entries):
         y = (len(facts) + 0.4 + number) * LINE
-        markup += [*sign(SIGN / 2 - 4, y), _text(meaning, SIGN, y)]
+        markup += [*sign(y), _text(meaning, SIGN, y)]
     lines = len(facts) + 0.5 + len(entries)
     return Legend(markup=element("g", *markup), width=WIDTH, height=lines * LINE)
 
@@ -57,7 +61,7 @@ def _text(content: str, x: float, y: float) -> Markup:
     return element("text", text(content), class_="start", x=x, y=y + 4)
 
 
-def _entries(measured: Sequence[MeasuredBox], most: int) -> Iterator[Entry]:
+def _entries(measured: Sequence[MeasuredBox], most: int) -> Iterator[tuple[Sign, str]]:
     boxes = [one.box for one in measured]
     yield _root, "root: backward starts here"
     if any(box.edges for box in boxes):
@@ -65,61 +69,55 @@ def _entries(measured: Sequence[MeasuredBox], most: int) -> Iterator[Entry]:
     if any(box.node.is_leaf or box.leaves for box in boxes):
         yield _box("leaf", 8.0), "leaf: gradients add up in its .grad"
     written = {line.style for one in measured for line in one.lines}
-    yield from ((_word(style), NUMBERS[style]) for style in NUMBERS if style in written)
+    for style, meaning in NUMBERS.items():
+        if style in written:
+            yield _letters(style, style, -1, 4), meaning
     if any(one.stubs for one in measured):
         yield _stub, "an input that needs no gradient"
     if any(box.outputs for box in boxes):
-        yield _output, "which output of the node"
+        yield _letters("0 1 2", "port", 0, 3), "which output of the node"
     yield from _of_several(boxes)
     if most:
         yield _bar, f"bytes saved, {size(most)} if full"
     yield from _alarms([saved for box in boxes for saved in box.saved])
 
 
-def _of_several(boxes: Sequence[Box]) -> Iterator[Entry]:
+def _of_several(boxes: Sequence[Box]) -> Iterator[tuple[Sign, str]]:
     if any(box.node.derivative_order for box in boxes):
-        yield _orders, "order of the derivative it belongs to"
+        yield _letters("∂ ∂²", "name", 0, 4), "order of the derivative it belongs to"
     if any(box.name is not None for box in boxes):
         yield _box("box module", CORNER), "all nodes of a module"
     if any(box.copies > 1 for box in boxes):
         yield _copies, "×n: n alike; * where they differ"
 
 
-def _alarms(saved: Sequence[SavedTensor]) -> Iterator[Entry]:
+def _alarms(saved: Sequence[SavedTensor]) -> Iterator[tuple[Sign, str]]:
     if any(one.state == "freed" for one in saved):
         yield _box("box freed", CORNER), "freed: another backward fails"
     if any(one.is_modified for one in saved):
         yield _box("box modified", CORNER), "modified in place: backward fails"
 
 
-def _box(class_: str, corner: float) -> Callable[[float, float], Signs]:
-    def sign(x: float, y: float) -> Signs:
-        return (rect(class_, x - 14, y - 7, 28, 14, corner),)
-
-    return sign
+def _box(class_: str, corner: float) -> Sign:
+    return lambda y: (rect(class_, MIDDLE - 14, y - 7, 28, 14, corner),)
 
 
-def _word(style: str) -> Callable[[float, float], Signs]:
-    def sign(x: float, y: float) -> Signs:
-        return (element("text", text(style), class_=style, x=x - 1, y=y + 4),)
-
-    return sign
+def _letters(written: str, class_: str, dx: int, dy: int) -> Sign:
+    return lambda y: (element("text", text(written), class_=class_, x=MIDDLE + dx, y=y + dy),)
 
 
-def _root(x: float, y: float) -> Signs:
-    return rect("box", x - 13, y - 6, 26, 12, CORNER), rect("root", x - 16, y - 9, 32, 18, 8)
+def _root(y: float) -> Signs:
+    around = rect("root", MIDDLE - 16, y - 9, 32, 18, 8)
+    return rect("box", MIDDLE - 13, y - 6, 26, 12, CORNER), around
 
 
-def _copies(x: float, y: float) -> Signs:
-    return (
-        rect("box", x - 14, y - 8, 28, 12, CORNER),
-        behind(x - 14, y - 8, 28, 12),
-    )
+def _copies(y: float) -> Signs:
+    return rect("box", MIDDLE - 14, y - 8, 28, 12, CORNER), behind(MIDDLE - 14, y - 8, 28, 12)
 
 
-def _arrow(x: float, y: float) -> Signs:
-    line = element("path", class_="stub", d=path((x, y - 8), "v10"))
-    return line, head(x, y + 8)
+def _arrow(y: float) -> Signs:
+    line = element("path", class_="stub", d=path((MIDDLE, y - 8), "v10"))
+    return line, head(MIDDLE, y + 8)
 
 
 def head(x: float, y: float) -> Markup:
@@ -127,20 +125,12 @@ def head(x: float, y: float) -> Markup:
     return element("path", class_="head", d=path((x, y), "l-3.5 -7h7z"))
 
 
-def _stub(x: float, y: float) -> Signs:
-    return (stub(x, y - 4),)
+def _stub(y: float) -> Signs:
+    return (stub(MIDDLE, y - 4),)
 
 
-def _output(x: float, y: float) -> Signs:
-    return (element("text", text("0 1 2"), class_="port", x=x, y=y + 3),)
-
-
-def _orders(x: float, y: float) -> Signs:
-    return (element("text", text("∂ ∂²"), class_="name", x=x, y=y + 4),)
-
-
-def _bar(x: float, y: float) -> Signs:
+def _bar(y: float) -> Signs:
     return (
-        rect("rail", x - 14, y - BAR / 2, 28, BAR, BAR / 2),
-        rect("bar", x - 14, y - BAR / 2, 20, BAR, BAR / 2),
+        rect("rail", MIDDLE - 14, y - BAR / 2, 28, BAR, BAR / 2),
+        rect("bar", MIDDLE - 14, y - BAR / 2, 20, BAR, BAR / 2),
     )

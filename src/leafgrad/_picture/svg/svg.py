@@ -75,7 +75,8 @@ def draw_view(graph: Graph, view: View) -> Drawing:
     right = max(layout.right, middle + under.width / 2) + MARGIN
     # Under the trunk: who sees no more than a part of the picture sees that one.
     under_trunk = max(left + MARGIN, min(-under.width / 2, right - MARGIN - under.width))
-    height = layout.height + 3 * MARGIN + under.height
+    place = f"{coordinate(under_trunk)} {coordinate(layout.height + 2 * MARGIN)}"
+    width, height = right - left, layout.height + 3 * MARGIN + under.height
     markup = element(
         "svg",
         element("title", text(title(graph))),
@@ -84,27 +85,17 @@ def draw_view(graph: Graph, view: View) -> Drawing:
         *_edges(layout),
         *_boxes(measured, edges, layout, most_bytes),
         beside.markup,
-        element(
-            "g",
-            under.markup,
-            class_="legend",
-            transform=_moved(under_trunk, layout.height + 2 * MARGIN),
-        ),
+        element("g", under.markup, class_="legend", transform=f"translate({place})"),
         xmlns="http://www.w3.org/2000/svg",
         class_=CLASS,
         style="max-width:none",  # a page that shrinks its pictures makes text too small
         role="img",
-        width=right - left,
+        width=width,
         height=height,
-        viewBox=" ".join(map(coordinate, (left, -MARGIN, right - left, height))),
+        viewBox=" ".join(map(coordinate, (left, -MARGIN, width, height))),
     )
     return Drawing(
-        measured=measured,
-        edges=edges,
-        layout=layout,
-        left=left,
-        width=right - left,
-        markup=markup,
+        measured=measured, edges=edges, layout=layout, left=left, width=width, markup=markup
     )
 
 
@@ -137,10 +128,6 @@ def framed(graph: Graph, drawing: Drawing) -> Markup:
         aria_label=title(graph),
         tabindex="0",  # for the keyboard, which scrolls what is wider than the page
     )
-
-
-def _moved(x: float, y: float) -> str:
-    return f"translate({coordinate(x)} {coordinate(y)})"
 
 
 def measure_boxes(graph: Graph, view: View) -> list[MeasuredBox]:

@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Sequence
 
 from leafgrad._display.table import table
-from leafgrad._display.units import count, size
+from leafgrad._display.units import count, first_few, size
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.nodes import TracedNode
-from leafgrad._picture.groups import by_alike_modules, by_kind
+from leafgrad._picture.grouped_views import by_alike_modules, by_kind
 from leafgrad._picture.repeats import Run, runs_in
 
 MOST_ROWS = 24
@@ -35,6 +35,7 @@ def _by_module(graph: Graph) -> Folded:
     for box in boxes[:MOST_ROWS]:
         nbytes = bytes_without_parameters(box.saved)
         kinds = Counter(_short(node.name) for node in box.members if not node.is_leaf)
+        names = [name for name, _ in kinds.most_common()]
         rows.append(
             (
                 box.name or "",
@@ -42,7 +43,7 @@ def _by_module(graph: Graph) -> Folded:
                 str(len(box.members)),
                 str(len(box.saved) or ""),
                 size(nbytes) if nbytes else "",
-                _turns(box.members) + _names([name for name, _ in kinds.most_common()]),
+                _turns(box.members) + first_few(names, MOST_NAMES),
             )
         )
     lines = table(rows, right=(1, 2, 3, 4))
@@ -59,8 +60,9 @@ def _by_repetition(graph: Graph, runs: Sequence[Run]) -> Folded:
         nodes = graph.nodes[run.first : run.end]
         saved = sum(len(node.saved) for node in nodes)
         span = f"{run.first} to {run.end - 1}" if len(nodes) > 1 else f"{run.first}"
-        names = _turns(nodes) + _names([_short(node.name) for node in nodes[: run.period]])
-        rows.append((span, str(run.copies), str(saved or ""), names))
+        names = [_short(node.name) for node in nodes[: run.period]]
+        made_of = _turns(nodes) + first_few(names, MOST_NAMES)
+        rows.append((span, str(run.copies), str(saved or ""), made_of))
     return table(rows, right=(1, 2)), f"folded by what repeats: {count(len(graph.nodes), 'node')}"
 
 
@@ -85,13 +87,6 @@ def _turns(nodes: Sequence[TracedNode]) -> str:
         f"grad {n.gradient_turn_kind} from node {n.index}; " for n in nodes if n.gradient_turns
     ]
     return "".join([*values[:1], *gradients[:1]])
-
-
-def _names(names: Sequence[str]) -> str:
-    shown = [*names[:MOST_NAMES]]
-    if len(names) > MOST_NAMES:
-        shown.append(f"and {len(names) - MOST_NAMES} more")
-    return ", ".join(shown)
 
 
 def _short(name: str) -> str:

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
+from itertools import takewhile
 
 from leafgrad._graph.nodes import TracedNode
 
@@ -95,9 +96,4 @@ def _repeat_last_known(modules: Iterable[str | None]) -> Iterator[str]:
 def _common_module(one: str, other: str) -> str:
     """Return the path of the innermost module that has both."""
     pairs = zip(one.split("."), other.split("."), strict=False)
-    shared: list[str] = []
-    for part, counterpart in pairs:
-        if part != counterpart:
-            break
-        shared.append(part)
-    return ".".join(shared)
+    return ".".join(part for part, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -1,4 +1,4 @@
-"""Which nodes of a module stand in one box, where boxes are to lead to later ones only."""
+"""Modules as boxes of a picture: a box for each stretch of nodes that a call of one made."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,10 +35,11 @@ def module_boxes(nodes: Sequence[TracedNode], modules: Collection[str]) -> list[
     if not modules:
         return [ModuleBox(nodes=(node,)) for node in nodes]
     paths = {node.module for node in nodes}
-    of = {path: next((p for p in _outwards(path) if _is_named(p, modules)), None) for path in paths}
+    of = {path: next((p for p in _outwards(path) if _matches(p, *modules)), None) for path in paths}
     places: dict[int | None, int] = {node.index: place for place, node in enumerate(nodes)}
     edges = [[places[e.target] for e in node.edges if e.target in places] for node in nodes]
-    ordered = (nodes[place] for place in topological_order(edges, [*map(_age, nodes)]))
+    youngest_first = [inf if node.created is None else -node.created for node in nodes]
+    ordered = (nodes[place] for place in topological_order(edges, youngest_first))
     return [*_stretches(ordered, of)]
 
 
@@ -69,22 +70,14 @@ def _stretches(
             yield ModuleBox(nodes=together, module=module)
 
 
-def _age(node: TracedNode) -> float:
-    """Return a number that is greater the earlier the node was made; leaves are oldest."""
-    return inf if node.created is None else -node.created
-
-
 def _outwards(module: str | None) -> Iterator[str]:
     """Yield the paths of the modules that one stands in, the outermost first, then its own."""
     parts = module.split(".") if module else []
     yield from (".".join(parts[: depth + 1]) for depth in range(len(parts)))
 
 
-def _is_named(path: str, patterns: Collection[str]) -> bool:
-    return any(_matches(path, pattern) for pattern in patterns)
-
-
-def _matches(path: str, pattern: str) -> bool:
-    """Compare paths part by part, so that a star is one part and not several."""
-    parts, patterns = path.split("."), pattern.split(".")
-    return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
+def _matches(path: str, *patterns: str) -> bool:
+    """Compare a path part by part with patterns, so that a star is one part and not several."""
+    parts = path.split(".")
+    wanted = (pattern.split(".") for pattern in patterns)
+    return any(len(parts) == len(one) and all(map(fnmatchcase, parts, one)) for one in wanted)

@@ -1,4 +1,4 @@
-"""Nodes in one box wherever they stand in the graph: those of a kind, or those of a module."""
+"""Views with a box for each kind of node, or for each module, wherever its nodes stand."""
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
@@ -41,11 +41,8 @@ def by_alike_modules(graph: Graph) -> View:
         paths = {node.module for node in nodes if node.module is not None}
         return (common([*paths]) or OUTERMOST) if paths else OUTSIDE
 
-    return _grouped(sorted(graph.nodes, key=_by_creation), key, name)
-
-
-def _by_creation(node: TracedNode) -> tuple[bool, int]:
-    return node.created is None, node.created or 0
+    leaves_last = sorted(graph.nodes, key=lambda node: (node.created is None, node.created or 0))
+    return _grouped(leaves_last, key, name)
 
 
 def _grouped(

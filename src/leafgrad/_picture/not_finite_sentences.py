@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from leafgrad._display.table import WIDTH
 from leafgrad._graph.graph import Graph
-from leafgrad._graph.nodes import TracedNode
+from leafgrad._graph.nodes import TracedNode, age_order
 from leafgrad._graph.summary import NotFinite, TensorSummary
 
 ADVICE = "some values not finite; record(values=True) around the forward tells from where"
@@ -34,7 +34,7 @@ def _values(graph: Graph) -> Iterator[str]:
     if not all(value and value.is_finite for root in graph.roots for value in root.values):
         yield ADVICE
     elif nans := [node for node in bad if _kind(node.values) == "NaN"]:
-        first = min(nans, key=lambda node: -1 if node.created is None else node.created)
+        first = min(nans, key=age_order)
         yield f"values not finite (NaN) at {_named(first)}{_place(first)}, but finite at the root"
 
 

@@ -1,4 +1,4 @@
-"""Which line calls PyTorch, which numbers the nodes get, and what is written in place."""
+"""What each call of a PyTorch function did: its line, the numbers of its nodes, its writes."""
 
 import inspect
 import os
@@ -72,7 +72,7 @@ class CallRecorder(TorchFunctionMode):
         args: Sequence[Any],
         kwargs: Mapping[str, Any] | None,
         result: Any,
-        place: Place | None = None,
+        place: Place | None,
     ) -> None:
         """Note the leaves among the arguments that were not used before.
 
@@ -155,7 +155,8 @@ class CallRecorder(TorchFunctionMode):
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None
     ) -> Any:
         """Let a call go on that may write into its arguments, and note what it wrote."""
-        before = _versions(args, kwargs)
+        with _autograd.unobserved():
+            before = [(one, _autograd.version(one)) for one in tensors_in(args, kwargs)]
         if name_of(func) == "detach_":
             self._observe_cuts(func, args, kwargs, args)
         start = _autograd.next_sequence_nr()
@@ -165,7 +166,7 @@ class CallRecorder(TorchFunctionMode):
         made = args[0] if result is None and before and args else result
         goes_past_graph = self._goes_past_graph(func, made, before)
         if goes_past_graph or torch.is_grad_enabled():
-            self._note_uses(func, args, kwargs, made)
+            self._note_uses(func, args, kwargs, made, None)
         if goes_past_graph or not self._has_graph_for_sure(made):
             self._observe_cuts(func, args, kwargs, made)
         return result
@@ -246,11 +247,6 @@ _NO_ARGUMENTS = {*_NO_TENSORS, float, str, slice, torch.memory_format}
 _PLAIN = {Tensor, Parameter}
 _SET_DATA: Any = Tensor.data.__set__  # type: ignore[attr-defined]
 _TARGET_AND_SOURCE = 2
-
-
-def _versions(args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Versions:
-    with _autograd.unobserved():
-        return [(tensor, _autograd.version(tensor)) for tensor in tensors_in(args, kwargs)]
 
 
 def _writes(func: Any, before: Versions, frame: FrameType | None) -> Iterator[tuple[int, Write]]:

@@ -1,4 +1,4 @@
-"""What the operations of a recording make, in a few numbers each."""
+"""What each call of a PyTorch function made, in a few numbers."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import FunctionType

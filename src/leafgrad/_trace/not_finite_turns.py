@@ -35,8 +35,8 @@ class Turn(NamedTuple):
     """
 
     kind: NotFinite
-    given: tuple[str, ...] = ()
-    is_near: bool = False
+    given: tuple[str, ...]
+    is_near: bool
 
 
 Recorded = Mapping[int, tuple[str, ...]]
