@@ -10,10 +10,10 @@ def label(box: Box) -> list[str]:
     """Return the lines: of several nodes their name and number, of one what is known of it."""
     if len(box.members) > 1:
         return [box.name or "", count(len(box.members), "node")]
-    return _label_of_node(box.node)
+    return label_of_node(box.node)
 
 
-def _label_of_node(node: TracedNode) -> list[str]:
+def label_of_node(node: TracedNode) -> list[str]:
     """Name the node, its first tensor, its first shape and its module, a line each."""
     lines = [f"{order_sign(node)}{node.name}", *node.tensor_names[:1]]
     if node.shapes and node.shapes[0] is not None:
