@@ -74,13 +74,14 @@ class Wiring(NamedTuple):
         ahead: list[Any] = [*range(self.roots)]
         while ahead:
             number = ahead.pop()
+            if number in entered:
+                continue
             if number < 0:
                 finished.append(~number)
-            elif number not in entered:
+            else:
                 entered.add(number)
                 ahead.append(~number)
-                successors = targets[starts[number] : starts[number + 1]]
-                ahead += [target for target in successors if target not in entered]
+                ahead += targets[starts[number] : starts[number + 1]]
         return finished[::-1]
 
 

@@ -3,25 +3,24 @@
 from collections.abc import Iterator
 
 from leafgrad._graph.graph import Graph
-from leafgrad._picture.labels import label
-from leafgrad._picture.view import Box, in_full
+from leafgrad._picture.labels import label_of_node
 
 
 def dot(graph: Graph) -> str:
     """Write every node and every edge that leads somewhere; roots are on top."""
-    return "\n".join(["digraph leafgrad {", *_lines(in_full(graph).boxes), "}"])
+    return "\n".join(["digraph leafgrad {", *_lines(graph), "}"])
 
 
-def _lines(boxes: tuple[Box, ...]) -> Iterator[str]:
+def _lines(graph: Graph) -> Iterator[str]:
     yield '  node [shape=box, fontname="sans-serif"];'
-    for place, box in enumerate(boxes):
-        text = "\\n".join(map(_escaped, label(box)))
-        style = "" if box.node.is_leaf else ", style=rounded"
-        yield f'  {place} [label="{text}"{style}];'
-    for source, box in enumerate(boxes):
-        for target, output in box.edges:
-            text = f' [label="output {output}"]' if output else ""
-            yield f"  {source} -> {target}{text};"
+    for node in graph.nodes:
+        text = "\\n".join(map(_escaped, label_of_node(node)))
+        style = "" if node.is_leaf else ", style=rounded"
+        yield f'  {node.index} [label="{text}"{style}];'
+    for edge in graph.edges:
+        if edge.target is not None:
+            text = f' [label="output {edge.input_nr}"]' if edge.input_nr else ""
+            yield f"  {edge.source} -> {edge.target}{text};"
 
 
 def _escaped(text: str) -> str:

@@ -8,8 +8,9 @@ most frequent distances between places that look alike for 1, 2, 4 or 8 vertices
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise, zip_longest
+from itertools import accumulate, chain, zip_longest
 from math import inf
+from operator import sub
 
 MOST_PERIODS = 4
 LEAST_SHARE = 1 / 50
@@ -91,7 +92,8 @@ def folded(vertices: Sequence[Vertex]) -> tuple[list[Vertex], list[Repeat]]:
 
 def runs_in(labels: Sequence[Hashable]) -> list[Run]:
     """Split a sequence into runs; what does not repeat itself is a run of one copy."""
-    vertices = [Vertex(label=label, edges=(), members=()) for label in labels]
+    alike = {label: Vertex(label=label, edges=(), members=()) for label in {*labels}}
+    vertices = [alike[label] for label in labels]
     runs, ahead = list[Run](), [(0, len(vertices))]
     while ahead:
         first, end = ahead.pop()
@@ -107,8 +109,13 @@ def runs_in(labels: Sequence[Hashable]) -> list[Run]:
 
 def _best_run(vertices: Sequence[Vertex]) -> Run | None:
     """Find the run that saves most, if it is worth it; the shorter period where two are equal."""
-    runs = [run for period in _periods(vertices) for run in _runs(vertices, period)]
-    best = max(runs, key=lambda run: (run.saving, -run.period), default=None)
+    best: Run | None = None
+    for period in sorted(_periods(vertices)):
+        if best is not None and best.saving >= len(vertices) - period:
+            break  # no run of this or a longer period saves more
+        for run in _runs(vertices, period):
+            if best is None or run.saving > best.saving:
+                best = run
     worth = max(LEAST_SAVING, len(vertices) * LEAST_SHARE)
     return None if best is None or best.saving < worth else _at_its_waist(vertices, best)
 
@@ -128,14 +135,15 @@ def _distances(looks: Sequence[int]) -> Iterator[int]:
     places = defaultdict[int, list[int]](list)
     for place, look in enumerate(looks):
         places[look].append(place)
-    near = (b - a for alike in places.values() for a, b in pairwise(alike))
-    far = (b - a for alike in places.values() for a, b in zip(alike, alike[2:], strict=False))
-    yield from (distance for distance, _ in Counter([*near, *far]).most_common(MOST_PERIODS))
+    near = (map(sub, alike[1:], alike) for alike in places.values())
+    far = (map(sub, alike[2:], alike) for alike in places.values())
+    distances = Counter(chain.from_iterable(chain(near, far)))
+    yield from (distance for distance, _ in distances.most_common(MOST_PERIODS))
 
 
 def _numbered(things: Sequence[Hashable]) -> list[int]:
-    numbers: dict[Hashable, int] = {}
-    return [numbers.setdefault(thing, len(numbers)) for thing in things]
+    numbers = {thing: number for number, thing in enumerate(dict.fromkeys(things))}
+    return [numbers[thing] for thing in things]
 
 
 def _runs(vertices: Sequence[Vertex], period: int) -> Iterator[Run]:

@@ -7,6 +7,7 @@ from functools import reduce
 from itertools import takewhile
 
 from leafgrad._graph.nodes import TracedNode
+from leafgrad._trace.columns import with_columns
 
 Nodes = tuple[TracedNode, ...]
 
@@ -25,9 +26,14 @@ def infer_modules(nodes: Nodes, roots: Collection[str]) -> Nodes:
     inferred = dict(zip((node.index for node in operations), between, strict=True))
     inferred |= {leaf.index: _owner(leaf) for leaf in nodes if leaf.tensor_names and leaf.is_leaf}
     known = {index: path for index, path in inferred.items() if _is_inside(path, roots)}
+    indices = range(len(nodes))
     return tuple(
-        replace(node, module=known.get(node.index), is_module_inferred=node.index in known)
-        for node in nodes
+        with_columns(
+            TracedNode,
+            nodes,
+            module=map(known.get, indices),
+            is_module_inferred=map(known.__contains__, indices),
+        )
     )
 
 

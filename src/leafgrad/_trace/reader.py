@@ -1,11 +1,10 @@
 """Reading a live graph, once, into nodes that are values."""
 
 import inspect
-from collections import Counter, defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import MISSING, fields
-from itertools import islice, pairwise, repeat
-from operator import itemgetter
+from itertools import chain, groupby, pairwise, repeat
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import torch
@@ -15,6 +14,7 @@ from leafgrad import _autograd
 from leafgrad._graph.nodes import CustomFunction, SavedTensor, Source, TracedEdge, TracedNode
 from leafgrad._record.log import Log
 from leafgrad._record.module_paths import Roots
+from leafgrad._trace.columns import from_columns
 
 Tensors = Sequence[tuple[str | None, torch.Tensor]]  # with their names, if any
 
@@ -98,21 +98,18 @@ class GraphReader:
     def _edges(self) -> list[tuple[TracedEdge, ...]]:
         """Return the edges of each node, all of which are made in the order of the wiring."""
         wiring = self.wiring
-        sources: list[int] = []
-        output_nrs: list[int] = []
-        for number, (start, stop) in enumerate(pairwise(wiring.starts)):
-            sources += repeat(self.places[number], stop - start)
-            output_nrs += range(stop - start)
+        spans = [*pairwise(wiring.starts)]
+        counts = [stop - start for start, stop in spans]
+        places = map(self.places.get, range(len(counts)))
         edges = from_columns(
             TracedEdge,
-            len(sources),
-            source=sources,
+            len(wiring.targets),
+            source=chain.from_iterable(map(repeat, places, counts)),
             target=map(self.places.get, wiring.targets),
             input_nr=wiring.input_nrs,
-            output_nr=output_nrs,
+            output_nr=chain.from_iterable(map(range, counts)),
         )
-        starts = wiring.starts
-        return [tuple(edges[starts[number] : starts[number + 1]]) for number in self.order]
+        return [tuple(edges[start:stop]) for start, stop in map(spans.__getitem__, self.order)]
 
     def _names(self) -> tuple[list[tuple[str, ...]], list[bool | None]]:
         """Return what the tensors of each node are called, and whether one retains its gradient."""
@@ -135,13 +132,13 @@ class GraphReader:
                     names[place] += (name,)
         return names, retaining
 
-    def _saved(self, log: Log) -> Iterator[tuple[SavedTensor, ...]]:
+    def _saved(self, log: Log) -> list[tuple[SavedTensor, ...]]:
         """Return what each node keeps, with what the log knows to have written into it since."""
         at_hand = [*self.leaves.values(), *(tensor for _, tensor in self.tensors)]
         rows = _autograd.read_saved(self.nodes, _autograd.storages_of_parameters(at_hand))
         columns: dict[str, Iterable[Any]] = {
             name: map(itemgetter(number), rows)
-            for number, name in enumerate(_autograd.SavedFacts.__annotations__)
+            for number, name in enumerate(_autograd.SavedFacts._fields)
             if name != "written"
         }
         columns["storage"] = _numbered([row.storage for row in rows])
@@ -151,8 +148,10 @@ class GraphReader:
                 for row in rows
             ]
         saved = from_columns(SavedTensor, len(rows), **columns)
-        counts, tensors = Counter(map(itemgetter(0), rows)), iter(saved)
-        return (tuple(islice(tensors, counts[place])) for place in range(len(self.nodes)))
+        kept: list[tuple[SavedTensor, ...]] = [()] * len(self.nodes)
+        for place, tensors in groupby(saved, attrgetter("node")):
+            kept[place] = tuple(tensors)
+        return kept
 
 
 def _kind(node: Node, shared: dict[object, NodeKind]) -> NodeKind:
@@ -218,18 +217,3 @@ def _orders(
     if not log.spans:
         return repeat(None)
     return log.passes.orders(numbers, [[edge.target for edge in each] for each in edges])
-
-
-def from_columns(kind: Any, count: int, **columns: Iterable[object]) -> list[Any]:
-    """Make `count` values of a frozen dataclass with slots; a field without column has its default.
-
-    Its own constructor fills one field after the other in Python. Here each column goes into the
-    slots of all values in one sweep, which takes a third of the time.
-    """
-    values = [*map(object.__new__, repeat(kind, count))]
-    defaults = {
-        field.name: repeat(field.default) for field in fields(kind) if field.default is not MISSING
-    }
-    for name, column in (defaults | columns).items():
-        deque(map(getattr(kind, name).__set__, values, column), maxlen=0)
-    return values

@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 from leafgrad import TracedEdge
-from leafgrad._trace.reader import from_columns
+from leafgrad._trace.columns import from_columns, with_columns
 
 
 def test_values_made_from_columns_equal_those_made_one_by_one() -> None:
@@ -32,3 +32,12 @@ def test_a_field_without_column_and_default_is_not_made_up() -> None:
     (made,) = from_columns(TracedEdge, 1, source=[0])
     with pytest.raises(AttributeError, match="target"):
         _ = made.target
+
+
+def test_a_copy_with_other_columns_equals_what_replace_makes() -> None:
+    edges = from_columns(
+        TracedEdge, 2, source=[0, 1], target=[1, 2], input_nr=[0, 0], output_nr=[0, 0]
+    )
+    copies = with_columns(TracedEdge, edges, target=[None, 3])
+    assert copies == [replace(edges[0], target=None), replace(edges[1], target=3)]
+    assert [edge.target for edge in edges] == [1, 2]
