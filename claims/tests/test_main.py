@@ -239,14 +239,19 @@ def test_what_is_wrong_with_the_toml_of_others_is_not_told(folder: Path) -> None
     assert main(["verify", "page.md"]) == 0
 
 
-def test_without_what_it_needs_the_cure_is_told() -> None:
-    without = "import sys; sys.modules['yaml'] = None; sys.argv = ['', 'verify']"
-    command = f"{without}; import runpy; runpy.run_module('sphinx_claims', run_name='__main__')"
-    done = subprocess.run(
-        [sys.executable, "-c", command], check=False, capture_output=True, text=True
-    )
+@pytest.mark.parametrize(
+    ("command", "module", "cure"),
+    [
+        ("verify", "yaml", "sphinx-claims: "),
+        ("watch", "watchfiles", "'sphinx-claims[watch]': "),
+    ],
+)
+def test_without_what_it_needs_the_cure_is_told(command: str, module: str, cure: str) -> None:
+    without = f"import sys; sys.modules[{module!r}] = None; sys.argv = ['', {command!r}]"
+    run = f"{without}; import runpy; runpy.run_module('sphinx_claims', run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", run], check=False, capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr.startswith("error: install all of it, as in pip install sphinx-claims")
+    assert done.stderr.startswith(f"error: install all of it, as in pip install {cure}")
 
 
 def test_a_page_that_cannot_be_read_is_red(

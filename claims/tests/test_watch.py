@@ -1,6 +1,6 @@
 """`watch` judges what was saved, and all of it where there is no telling what a change means.
 
-The changes come from an iterator: no test waits for a clock.
+Each look waits for a file that is saved after all others: no test waits for a clock.
 """
 
 import os
@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from sphinx_claims._saved import stamps
-from sphinx_claims._watching import watch
+from sphinx_claims._watching import Watcher, watch
 
 PAGE = "# Page\n\n:::{{claim}} {0}/two\nA sum.\n:::\n\n{{claim}}`1 + 1 == {1}`\n"
 USES = """\
@@ -44,7 +43,7 @@ class Project:
 
     def write(self, name: str, text: str) -> Path:
         file = self.folder / name
-        file.parent.mkdir(exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
         return file
 
@@ -52,15 +51,23 @@ class Project:
         """Return the lines of the first look, and of a look after each step, without times."""
         told: list[list[str]] = []
 
-        def looks() -> Iterator[None]:
-            yield
+        def looks() -> Iterator[set[Path]]:
+            saved = Watcher(paths).saved()
+            yield next(saved)
             for step in steps:
                 told.append(self._lines())
                 step()
-                yield
+                yield self.saved_until_now(saved)
 
         watch(paths, looks())
         return [*told, self._lines()]
+
+    def saved_until_now(self, saved: Iterator[set[Path]]) -> set[Path]:
+        """Return what was saved before this call, read from what a watcher yields."""
+        last, found = self.write("docs/last.of_all", f"{time.monotonic()}"), set[Path]()
+        while last not in found:
+            found |= next(saved)
+        return found - {last}
 
     def _lines(self) -> list[str]:
         out, error = self._capsys.readouterr()
@@ -130,7 +137,7 @@ def test_an_editor_may_save_by_renaming(project: Project) -> None:
 
 
 def test_a_page_that_is_moved_away_for_a_moment_is_missed_and_then_judged(project: Project) -> None:
-    page, aside = project.folder / "docs" / "a.md", project.folder / "aside"
+    page, aside = project.folder / "docs" / "a.md", project.folder / ".aside"
     _, away, back = project.told(
         lambda: page.rename(aside), lambda: aside.rename(page), paths=(Path("docs/a.md"),)
     )
@@ -173,14 +180,64 @@ def test_what_is_wrong_is_told_and_watched_on(project: Project) -> None:
     assert binary[1].startswith("docs/a.md:1: a page must be UTF-8")
 
 
-def test_environments_builds_and_hidden_files_are_passed_over(tmp_path: Path) -> None:
+def test_environments_builds_and_hidden_files_are_passed_over(project: Project) -> None:
     kept = ["a.md", "b.py", "folder/c.csv", "_folder/d.py"]
-    passed = ["a.md~", ".b.py", "4913", "e.tmp", ".git/a.md", "_build/a.md", "v/lib/a.py"]
-    for name in (*kept, *passed, "v/pyvenv.cfg"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    assert set(stamps([tmp_path], [])) == {tmp_path / name for name in kept}
-    assert stamps([tmp_path / "nowhere"], [tmp_path / "nothing.md"]) == {}
+    passed = ["a.md~", ".b.py", "4913", "e.tmp", ".git/a.md", "_build/a.md", "v/pyvenv.cfg"]
+    saved = Watcher(()).saved()
+    assert next(saved) == set()
+    for name in (*kept, *passed, "v/lib/a.py"):
+        (project.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (project.folder / name).touch()
+    assert project.saved_until_now(saved) == {project.folder / name for name in kept}
+
+
+def test_what_came_and_went_was_not_saved(project: Project) -> None:
+    saved = Watcher(()).saved()
+    next(saved)
+    project.write("out.txt", "2").unlink()
+    project.write("out/a.txt", "2").unlink()
+    (project.folder / "out").rmdir()
+    assert project.saved_until_now(saved) == set()
+
+
+def test_a_page_that_is_saved_while_another_is_judged_is_judged_again(project: Project) -> None:
+    saves = f"""```{{code-cell}} python
+from pathlib import Path
+Path("b.md").write_text({PAGE.format("b", 3)!r});
+```
+"""
+    b = project.folder / "docs" / "b.md"
+    project.write("docs/a.md", saves)
+    with Watcher(()) as watcher:
+        saved = watcher.saved()
+        watcher.judge(next(saved))
+        assert project.saved_until_now(saved) == {b}
+
+
+def test_a_page_in_a_new_folder_and_files_in_one_that_goes_are_noticed(project: Project) -> None:
+    project.write("data/number.csv", "2")
+    _, new, gone = project.told(
+        lambda: project.write("docs/new/c.md", PAGE.format("c", 2)),
+        lambda: (project.folder / "data").rename(project.folder / ".data"),
+    )
+    assert new == ["true   docs/new/c.md"]
+    assert gone[:3] == ["true   docs/a.md", "true   docs/b.md", "true   docs/new/c.md"]
+
+
+def test_a_page_that_stands_elsewhere_is_watched_and_nothing_beside_it(
+    project: Project, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    page, beside = (tmp_path_factory.mktemp("elsewhere") / name for name in ("c.md", "d.py"))
+    page.write_text(PAGE.format("c", 2))
+
+    def save() -> None:
+        beside.touch()
+        page.with_suffix(".new").write_text(PAGE.format("c", 3))
+        page.with_suffix(".new").rename(page)
+
+    _, saved = project.told(save, paths=(page,))
+    assert saved[0].startswith("false ")
+    assert len(saved) == 3
 
 
 @pytest.mark.usefixtures("interruptible")
@@ -196,6 +253,19 @@ def test_control_c_ends_it_in_peace_and_leaves_no_process(project: Project) -> N
         _, error = running.communicate(timeout=20)
     assert (running.returncode, error) == (0, "")
     assert _is_gone(pid)
+
+
+@pytest.mark.usefixtures("interruptible", "project")
+def test_control_c_ends_it_in_peace_while_it_waits() -> None:
+    command = [sys.executable, "-m", "sphinx_claims", "watch"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        next(line for line in running.stdout if "all true" in line)
+        running.send_signal(signal.SIGINT)
+        _, error = running.communicate(timeout=20)
+    assert (running.returncode, error) == (0, "")
 
 
 def _waited_for(file: Path) -> int:

@@ -16,7 +16,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         status: int = options.run(options)
     except ModuleNotFoundError as error:
-        return _failed(f"install all of it, as in pip install sphinx-claims: {error}")
+        package = "'sphinx-claims[watch]'" if error.name == "watchfiles" else "sphinx-claims"
+        return _failed(f"install all of it, as in pip install {package}: {error}")
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:

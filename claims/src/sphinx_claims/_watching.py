@@ -1,30 +1,37 @@
 """`claims watch`: judge what was saved, as soon as it was."""
 
+import hashlib
+import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
+import watchfiles
+
 from sphinx_claims._judging.prover import Prover
 from sphinx_claims._judging.report import summary
 from sphinx_claims._judging.site import page_name
-from sphinx_claims._saved import Stamp, digest, stamps
 from sphinx_claims._verify import asked, tell_page, tell_red
 
-_PERIOD, _MOST = 0.05, 0.01
-"""Seconds between two looks, and the part of a processor that looking may take."""
+_PAUSE = 50
+"""Milliseconds without a change after which what was saved is judged."""
+
+_PASSED_OVER = {"__pycache__", "_build", "build", "dist", "node_modules", "site-packages"}
+_ENVIRONMENT = "pyvenv.cfg"
+_MADE_ON_THE_WAY = {".bak", ".log", ".orig", ".pyc", ".swp", ".tmp"}
 
 
-def watch(paths: Sequence[Path], looks: Iterable[object] | None = None) -> None:
-    """Judge `paths`, or what pyproject.toml names, and again what has changed at each look."""
+def watch(paths: Sequence[Path], saved: Iterable[set[Path]] | None = None) -> None:
+    """Judge `paths`, or what pyproject.toml names, and again what has changed."""
     with Watcher(paths) as watcher:
-        for _ in watcher.looks() if looks is None else looks:
-            watcher.look()
+        for files in watcher.saved() if saved is None else saved:
+            watcher.judge(files)
 
 
 class Watcher:
-    """Knows when everything was saved, and judges what was saved since.
+    """Knows the pages and what they were judged with, and judges what was saved since.
 
     A page is judged again when it was saved. When any other file was, or none is known, there is
     no telling what it means: all pages are judged again, by a process that has imported nothing.
@@ -35,9 +42,7 @@ class Watcher:
         self._config, files = asked(paths)
         self._prover: Prover | None = None
         self._pages = frozenset(file.resolve() for file in files)
-        self._seen: dict[Path, Stamp] = {}
         self._digests: dict[Path, str | None] = {}
-        self._cost = 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -45,26 +50,40 @@ class Watcher:
     def __exit__(self, *exception: object) -> None:
         self._forget()
 
-    def looks(self) -> Iterator[None]:
-        """Yield whenever it is time to look."""
-        while True:
-            yield
-            time.sleep(max(_PERIOD, self._cost / _MOST))
+    def saved(self) -> Iterator[set[Path]]:
+        """Yield no file once all are watched, and then those that were saved, until Control-C.
 
-    def look(self) -> None:
-        """Judge what was saved since the last look."""
-        folders = [path.resolve() for path in self._paths if path.is_dir()]
-        start = time.thread_time()
-        now = stamps({self._config.root, *folders}, self._pages)
-        self._cost = time.thread_time() - start
-        saved = {file for file in now.keys() | self._seen if now.get(file) != self._seen.get(file)}
-        self._seen = now
-        if saved:
-            try:
-                self._judge(saved)
-            except (OSError, RuntimeError, ValueError) as error:
-                print(f"error: {error}", file=sys.stderr)
-                self._forget()
+        Pages that stand elsewhere are watched through their folder: an editor that renames its
+        file over a page leaves nothing of the page to watch.
+        """
+        roots = {self._config.root, *(path.resolve() for path in self._paths if path.is_dir())}
+        elsewhere = {page.parent for page in self._pages if not _inside(page, roots)}
+        is_first = True
+        for changes in watchfiles.watch(
+            *roots,
+            *elsewhere,
+            watch_filter=None,
+            step=_PAUSE,
+            rust_timeout=_PAUSE,
+            yield_on_timeout=True,
+            ignore_permission_denied=True,
+        ):
+            files = {
+                file
+                for file in _files(changes)
+                if file in self._pages or any(_matters(file, root) for root in _inside(file, roots))
+            }
+            if files or is_first:
+                yield files
+            is_first = False
+
+    def judge(self, saved: set[Path]) -> None:
+        """Judge what was saved; everything at first, and after an error."""
+        try:
+            self._judge(saved)
+        except (OSError, RuntimeError, ValueError) as error:
+            print(f"error: {error}", file=sys.stderr)
+            self._forget()
 
     def _judge(self, saved: set[Path]) -> None:
         files = self._files()
@@ -95,10 +114,52 @@ class Watcher:
     def _is_changed(self, file: Path) -> bool:
         """Tell whether a file holds anything else than before, as far as that is known."""
         known = file in self._digests
-        before, self._digests[file] = self._digests.get(file), digest(file)
+        before, self._digests[file] = self._digests.get(file), _digest(file)
         return not (known and before == self._digests[file])
 
     def _forget(self) -> None:
         if self._prover is not None:
             self._prover.close()
             self._prover = None
+
+
+def _files(changes: set[watchfiles.main.FileChange]) -> Iterator[Path]:
+    """Yield the files that changed, with those of a new folder, which came before it was watched.
+
+    What came and went again, as a page's own temporary file, did not change.
+    """
+    for change, name in changes:
+        file, is_new = Path(name), (watchfiles.Change.added, name) in changes
+        if file.is_dir():
+            yield from file.rglob("*") if change is watchfiles.Change.added else ()
+        elif file.exists() or not is_new:
+            yield file
+
+
+def _inside(file: Path, roots: Iterable[Path]) -> list[Path]:
+    return [root for root in roots if file.is_relative_to(root)]
+
+
+def _matters(file: Path, root: Path) -> bool:
+    """Return whether a file under `root` can matter to a page.
+
+    Hidden files, environments, what a build made and what an editor writes on its way cannot. A
+    name without a suffix that is gone may have been a folder of files that do.
+    """
+    *folders, name = file.relative_to(root).parts
+    if any(part.startswith(".") for part in (*folders, name)) or _PASSED_OVER & {*folders}:
+        return False
+    above = (parent for parent in file.parents if parent.is_relative_to(root))
+    if any((parent / _ENVIRONMENT).exists() for parent in above):
+        return False
+    if not file.suffix:
+        return not file.exists()
+    return bool(re.fullmatch(r"\.\w+", file.suffix)) and file.suffix not in _MADE_ON_THE_WAY
+
+
+def _digest(file: Path) -> str | None:
+    """Return a hash of what a file holds; None where it is gone."""
+    try:
+        return hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError:
+        return None
