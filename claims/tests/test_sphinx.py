@@ -309,6 +309,37 @@ def test_a_red_page_tells_the_reader_what_is_red(built: Built) -> None:
     assert "This page is not true" in build.page()
 
 
+def test_an_expression_that_is_not_true_is_red_where_it_stands(built: Built) -> None:
+    build = built(**RED)
+    assert _expressions(build.page()) == ["claim executed claim-false: 1 > 2"]
+    assert _expressions(build.page("b")) == [
+        "claim executed claim-false: 1 > 2",
+        "claim executed claim-false: 2 > 3",
+        "claim executed: 1 < 2",
+        "claim executed: 1 > 2",  # which holds no longer, as its page says
+    ]
+    style = (build.folder / "_build" / "html" / "_static" / "sphinx-claims.css").read_text()
+    assert re.search(r"code\.literal\.claim-false \{[^}]*color: var\(--claims-false\)", style)
+
+
+def test_an_expression_that_nobody_came_to_is_red(build: Building) -> None:
+    ends = "```{code-cell} python\nimport os\n\nos._exit(1)\n```"
+    build(
+        index=f"# A\n\n{{claim}}`1 < 2`, {{claim}}`y`, {{value}}`y`\n\n{ends}\n\n{{claim}}`2 < 3`\n"
+    )
+    assert _expressions(build.page()) == [
+        "claim executed: 1 < 2",
+        "claim executed claim-false: y",
+        "value executed claim-false: y",
+        "claim executed claim-false: 2 < 3",
+    ]
+
+
+def _expressions(html: str) -> list[str]:
+    codes = re.findall(r'<code class="([\w -]+?) docutils[^>]*>(.*?)</code>', html)
+    return [f"{classes}: {_text(text)}" for classes, text in codes if "executed" in classes]
+
+
 UNREAD = {
     "rst-code": "```{eval-rst}\n.. code-block:: python\n\n   x = 1\n```\n",
     "rst-literal": "```{eval-rst}\nSee::\n\n   import torch\n```\n",

@@ -93,8 +93,11 @@ class InlineRole(SphinxRole):
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """Render the expression or its value; one not executed is found as such."""
-        record = take_pending(self.env, self.name, self.text)
-        if self.name == "value" and record is not None and record.value is not None:
-            return [nodes.inline(self.rawtext, record.value, classes=["value"])], []
-        executed = "executed" if record is not None else "unexecuted"
-        return [nodes.literal(self.rawtext, self.text, classes=[self.name, executed])], []
+        pending = take_pending(self.env, self.name, self.text)
+        value, is_red = pending or (None, True)
+        if value is not None:
+            return [nodes.inline(self.rawtext, value, classes=["value"])], []
+        classes = [self.name, "executed" if pending else "unexecuted"]
+        if is_red:
+            classes.append("claim-false")
+        return [nodes.literal(self.rawtext, self.text, classes=classes)], []

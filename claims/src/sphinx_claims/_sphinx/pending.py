@@ -8,6 +8,7 @@ from sphinx.environment import BuildEnvironment
 
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._page import Inline
+from sphinx_claims._record import Record
 from sphinx_claims._sphinx.notebook import nested_cells
 
 _KEY = "sphinx_claims"
@@ -23,9 +24,11 @@ def note_pending(env: BuildEnvironment, verdict: PageVerdict, notebook: Notebook
     pending: defaultdict[tuple[str, str], deque[Any]] = defaultdict(deque)
     for index, source in nested_cells(notebook):
         pending[_CELL, source].append(index)
+    skipped = {claim.claim for claim in verdict.claims if claim.is_skipped}
     for step, record in verdict.executed:
         if isinstance(step, Inline):
-            pending[step.role, step.source].append(record)
+            is_red = not _holds(record) and verdict.page.claim_of(step.line) not in skipped
+            pending[step.role, step.source].append((record.value, is_red))
     for claim in verdict.page.claims:
         pending[CLAIM, claim.id].append(claim)
     for escape in verdict.page.escapes:
@@ -33,8 +36,17 @@ def note_pending(env: BuildEnvironment, verdict: PageVerdict, notebook: Notebook
     env.current_document[_KEY] = pending
 
 
+def _holds(record: Record) -> bool:
+    """Return whether an expression was evaluated, and to True."""
+    has_passed = bool(record.checks) and all(check.passed for check in record.checks)
+    return has_passed and not record.problems
+
+
 def take_pending(env: BuildEnvironment, kind: str, source: str) -> Any:
-    """Return the next index (of a cell), record (of an expression), claim or escape, if any."""
+    """Return the next of a kind: a cell's index, a claim, an escape; None if none is left.
+
+    Of an expression it is the value, if that is shown, and whether it is red.
+    """
     pending: dict[tuple[str, str], deque[Any]] = env.current_document.get(_KEY) or {}
     waiting = pending.get((kind, source))
     return waiting.popleft() if waiting else None
