@@ -47,7 +47,6 @@ from leafgrad._autograd.forward import (
 )
 from leafgrad._autograd.graph_structure import GraphStructure, living_graph, number_of
 from leafgrad._autograd.node import (
-    ForwardOutput,
     Successors,
     forward_class,
     forward_outputs,
@@ -96,6 +95,6 @@ from leafgrad._autograd.tensor import (
     version,
     without_wrappers,
 )
-from leafgrad._autograd.traversal import Edge, Wiring, grad_fn_name, numbered_output, survey, walk
+from leafgrad._autograd.traversal import Edge, grad_fn_name, numbered_output, survey, walk
 from leafgrad._autograd.unseen_backward import unseen_gradient
 from leafgrad._autograd.zero_gradients import gives_zeros, may_give_zeros
