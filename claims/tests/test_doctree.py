@@ -176,3 +176,37 @@ def test_a_build_is_red_on_the_lines_on_which_the_reader_is(tmp_path: Path) -> N
 
 def test_a_build_of_true_pages_is_green(tmp_path: Path) -> None:
     assert told_by_sphinx("true", tmp_path) == {}
+
+
+FOLD = """\
+# Page
+
+:::{claim} fold/sum
+One plus one is 2.
+:::
+
+:::{fold} The proof of `1 + 1`
+Count on your fingers.
+
+```{code-cell} python
+assert 1 + 1 == 2
+```
+:::
+"""
+
+
+def test_a_fold_is_closed_in_html_and_a_container_elsewhere(build: Building) -> None:
+    assert build(index=FOLD) == (0, "")
+    page = build.page()
+    folded = re.search('<details class="fold">(.*?)</details>', page, re.DOTALL)
+    assert folded
+    shown = re.sub("<[^>]*>", "", folded[1])
+    assert shown.split("\n")[1:3] == ["The proof of 1 + 1", "Count on your fingers."]
+    assert "assert 1 + 1 == 2" in shown
+    assert build(index=FOLD, builder="text") == (0, "")
+    assert "Count on your fingers." in (build.html / "index.txt").read_text()
+
+
+def test_a_fold_without_anything_in_it_is_warned_of(build: Building) -> None:
+    _, told = build(index="# Page\n\n:::{fold} Nothing\n:::\n")
+    assert "Content block expected" in told

@@ -27,8 +27,8 @@ _BODIES = {
     Body.MARKDOWN: frozenset(
         "admonition attention button-link button-ref card card-carousel caution centered claim"
         " claims-total class compound container danger deprecated details div dropdown epigraph"
-        " error exercise figure figure-md glossary grid grid-item grid-item-card highlights hint"
-        " hlist ifconfig image important index margin note only proof pull-quote rubric"
+        " error exercise figure figure-md fold glossary grid grid-item grid-item-card highlights"
+        " hint hlist ifconfig image important index margin note only proof pull-quote rubric"
         " seealso sidebar solution tab-item tab-set table tabs theorem tip todo topic versionadded"
         " versionchanged versionremoved warning".split()
     ),

@@ -13,6 +13,7 @@ from sphinx_claims._page import Claim
 from sphinx_claims._reading.claim_box import sentence_of
 from sphinx_claims._sphinx.badges import badge, claim_box
 from sphinx_claims._sphinx.build import current
+from sphinx_claims._sphinx.fold import add_fold
 from sphinx_claims._sphinx.ledger_page import LedgerDirective, TotalDirective
 from sphinx_claims._sphinx.pending import CLAIM, ESCAPE, take_pending
 from sphinx_claims._sphinx.shown import note_sentence
@@ -26,6 +27,7 @@ def add_directives(app: Sphinx) -> None:
     app.add_directive("claims-ledger", LedgerDirective)
     app.add_directive("claims-total", TotalDirective)
     app.add_directive(ESCAPE, UnprovenDirective)
+    add_fold(app)
     app.add_role("claim", InlineRole())
     app.add_role("value", InlineRole())
 

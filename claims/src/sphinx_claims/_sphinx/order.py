@@ -4,7 +4,17 @@ import re
 
 _ALONE = frozenset(
     (
-        *("claim", "code-cell", "eval-rst", "unproven", "toctree", "contents", "index", "glossary"),
+        *(
+            "claim",
+            "code-cell",
+            "eval-rst",
+            "unproven",
+            "toctree",
+            "contents",
+            "index",
+            "glossary",
+            "fold",
+        ),
         *("admonition", "attention", "caution", "danger", "error", "hint", "important", "note"),
         *("seealso", "tip", "warning", "deprecated", "versionadded", "versionchanged", "rubric"),
         *("code", "code-block", "math", "list-table", "table", "tab-set", "tab-item", "dropdown"),
