@@ -1,6 +1,7 @@
 """The directives and roles of a page, as Sphinx renders them once the page is judged."""
 
 from docutils import nodes
+from docutils.parsers.rst.directives import flag
 from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
 from sphinx.addnodes import index
@@ -37,7 +38,12 @@ class ClaimDirective(SphinxDirective):
 
     required_arguments = 1
     has_content = True
-    option_spec = {"since": str, "sources": str, "until": str}  # noqa: RUF012 - docutils declares it so
+    option_spec = {  # noqa: RUF012 - docutils declares it so
+        "key": flag,
+        "since": str,
+        "sources": str,
+        "until": str,
+    }
 
     def run(self) -> list[nodes.Node]:
         """Render the sentence, with its verdict and id under it."""
@@ -45,7 +51,7 @@ class ClaimDirective(SphinxDirective):
         claim = take_pending(self.env, CLAIM, identifier)
         judged = identifier if claim is not None else ""
         label = claim_anchor(identifier)
-        box = claim_box(judged)
+        box = claim_box(judged, is_key="key" in self.options)
         box["ids"].append(label)
         self.set_source_info(box)
         self.state.nested_parse(self.content, self.content_offset, box)
