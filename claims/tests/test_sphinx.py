@@ -190,7 +190,8 @@ def test_a_claim_is_found_by_its_id(site: Building) -> None:
 
 
 def test_a_key_claim_is_marked_as_one(build: Building) -> None:
-    assert build(index=LEAN.replace("leaf/made-here\n", "leaf/made-here\n:key:\n")) == (0, "")
+    keyed = LEAN.replace("leaf/made-here\n", "leaf/made-here\n:key:\n")
+    assert build(toml=DOCUMENTS, index=keyed) == (0, "")
     assert 'class="claim claim-key claim-true' in build.page()
 
 

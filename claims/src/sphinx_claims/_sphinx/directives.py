@@ -1,7 +1,6 @@
 """The directives and roles of a page, as Sphinx renders them once the page is judged."""
 
 from docutils import nodes
-from docutils.parsers.rst.directives import flag
 from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
 from sphinx.addnodes import index
@@ -38,12 +37,7 @@ class ClaimDirective(SphinxDirective):
 
     required_arguments = 1
     has_content = True
-    option_spec = {  # noqa: RUF012 - docutils declares it so
-        "key": flag,
-        "since": str,
-        "sources": str,
-        "until": str,
-    }
+    option_spec = dict.fromkeys(("key", "since", "sources", "universal", "until"), str)
 
     def run(self) -> list[nodes.Node]:
         """Render the sentence, with its verdict and id under it."""
@@ -76,7 +70,7 @@ class NestedCell(SphinxDirective):
 
     optional_arguments = 1
     has_content = True
-    option_spec = {"raises": str, "warns": str, "tags": str}  # noqa: RUF012 - docutils declares it so
+    option_spec = dict.fromkeys(("family", "raises", "tags", "warns"), str)
 
     def run(self) -> list[nodes.Node]:
         """Render the executed cell; one that was not executed is found as such."""
