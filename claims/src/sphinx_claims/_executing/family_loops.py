@@ -127,7 +127,7 @@ class _Flow:
     def asserts_on(self, names: set[str]) -> list[int]:
         """List the lines of the checks that depend on what `names` stand for as a whole."""
         known = set(names)
-        bindings = [(node, _bound(node)) for node in ast.walk(self.tree) if _binds(node)]
+        bindings = [binding for node in ast.walk(self.tree) for binding in _bindings(node)]
         for _ in bindings if names else ():
             more = {name for node, bound in bindings for name in bound if _reads(node, known)}
             if more <= known:
@@ -147,8 +147,12 @@ def _line_of_check(node: ast.AST) -> int | None:
     return None
 
 
-def _binds(node: ast.AST) -> bool:
-    return isinstance(node, ast.stmt) and bool(_bound(node))
+def _bindings(node: ast.AST) -> Iterator[tuple[ast.AST, set[str]]]:
+    """Yield what a statement reads and the names that it gives the result to."""
+    if isinstance(node, ast.For):
+        yield node.iter, _stored([node.target])
+    elif bound := _bound(node):
+        yield node, bound
 
 
 def _bound(node: ast.AST) -> set[str]:
