@@ -64,6 +64,7 @@ PLAIN = (
     "It does not only read but write, it is not the only one, and it is read-only.",
     "It has only one element, exactly two of them, and is read only once.",
     "It tells whether it is a leaf or not.",
+    "One has a gradient, and the other does not get any.",
 )
 PAGE = """\
 # Numbers

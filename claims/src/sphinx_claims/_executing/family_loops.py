@@ -69,7 +69,7 @@ class _Following(ast.NodeTransformer):
             and _loaded([*results, *generator.ifs, *generators[index + 1 :]])
             & _stored([generator.target])
         ]
-        lines = [] if self._some else self._lines()
+        lines = self._lines() if found and not self._some else []
         self.generic_visit(node)
         for generator, over in found:
             generator.iter = _followed(generator.iter, over, lines, in_body=False)
@@ -84,12 +84,12 @@ class _Following(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         is_map = isinstance(node.func, ast.Name) and node.func.id == "map"
-        found = [(index, self._over(one)) for index, one in enumerate(node.args) if index > 0]
-        lines = [] if self._some else self._lines()
+        mapped = enumerate(node.args) if is_map else ()
+        found = [(index, over) for index, one in mapped if index and (over := self._over(one))]
+        lines = self._lines() if found and not self._some else []
         self.generic_visit(node)
-        for index, over in found if is_map else ():
-            if over:
-                node.args[index] = _followed(node.args[index], over, lines, in_body=True)
+        for index, over in found:
+            node.args[index] = _followed(node.args[index], over, lines, in_body=True)
         return node
 
     def _over(self, values: ast.expr) -> list[str]:

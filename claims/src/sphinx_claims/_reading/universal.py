@@ -11,8 +11,9 @@ _QUANTIFYING = (
     r"(?<!not )(?<!nearly )\b(?:always|every(?:body|one|thing|where)?)\b",
     # "Each node has one" speaks of all nodes; "one for each node" goes through those of a sentence.
     rf"{_AS_SUBJECT}each\b(?! other\b)(?! of (?:these|those|the {_NUMBER}))",
-    # "In any case" leads to what is said, and "if any" speaks of what may be missing.
-    r"(?<!if )(?<!in )(?<!at )\bany(?:body|one|thing|where)?\b(?! (?:longer|more)\b)",
+    # "In any case" leads to what is said, "if any" speaks of what may be missing, and "it has one,
+    # and the other does not have any" of the other.
+    r"(?<!if )(?<!in )(?<!at )\bany(?:body|one|thing|where)?\b(?! (?:longer|more)\b)(?! ?[.,;]|$)",
     r"(?<=\bin )any\b(?! case\b)",
     r"\bno (?:matter|one)\b",
     # "No tensor has a gradient" speaks of all tensors; "this tensor has none" of one.
