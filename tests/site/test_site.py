@@ -3,8 +3,10 @@
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
+from base64 import b64decode
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -90,6 +92,8 @@ def complaints(browser: Browser, uri: str, *looks: tuple[str, int]) -> list[Any]
 LAYOUTS = {
     "start": "index",
     "routes": "tutorial/index",
+    "a part": "tutorial/part-gradients",
+    "the cheat sheet": "tutorial/cheat-sheet",
     "a chapter with a picture": "tutorial/graph",
     "steps": "tutorial/step-by-step",
     "a plot": "tutorial/pinn-heat",
@@ -173,6 +177,19 @@ def test_paper_has_all_of_the_code_and_the_answers(browser: Browser, address: st
     page.send("Page.close")
     assert found["print"] == [0, 0]
     assert min(found["screen"]) > 0  # the questions see what is cut and hidden
+
+
+@needs_site
+def test_the_cheat_sheet_prints_on_one_sheet_of_a4(browser: Browser, address: str) -> None:
+    found = []
+    for name in ("tutorial/cheat-sheet", "tutorial/leaf"):
+        page = Page(browser, f"{address}/{name}.html")
+        printed = page.send("Page.printToPDF", preferCSSPageSize=True)["data"]
+        page.send("Page.close")
+        found.append(len(re.findall(rb"/Type\s*/Page\b", b64decode(printed))))
+    sheets, others = found
+    assert sheets == 1
+    assert others > 1  # sheets are counted
 
 
 ERRORS = "/how-to/errors.html"
