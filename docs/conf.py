@@ -27,6 +27,8 @@ extensions = [
     "sphinx_copybutton",
     "accessible",
     "code_links",
+    "ledger_parts",
+    "lengths",
     "mathml",
     "notebooks",
     "page_checks",
