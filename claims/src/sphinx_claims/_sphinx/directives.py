@@ -37,7 +37,7 @@ class ClaimDirective(SphinxDirective):
 
     required_arguments = 1
     has_content = True
-    option_spec = {"since": str, "sources": str, "until": str}  # noqa: RUF012 - docutils declares it so
+    option_spec = dict.fromkeys(("since", "sources", "universal", "until"), str)
 
     def run(self) -> list[nodes.Node]:
         """Render the sentence, with its verdict and id under it."""
@@ -70,7 +70,7 @@ class NestedCell(SphinxDirective):
 
     optional_arguments = 1
     has_content = True
-    option_spec = {"raises": str, "warns": str, "tags": str}  # noqa: RUF012 - docutils declares it so
+    option_spec = dict.fromkeys(("family", "raises", "tags", "warns"), str)
 
     def run(self) -> list[nodes.Node]:
         """Render the executed cell; one that was not executed is found as such."""
