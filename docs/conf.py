@@ -27,6 +27,7 @@ extensions = [
     "sphinx_copybutton",
     "accessible",
     "code_links",
+    "ledger_parts",
     "mathml",
     "notebooks",
     "page_checks",
