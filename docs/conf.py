@@ -28,6 +28,7 @@ extensions = [
     "accessible",
     "code_links",
     "ledger_parts",
+    "lengths",
     "mathml",
     "notebooks",
     "page_checks",
