@@ -27,6 +27,7 @@ extensions = [
     "sphinx_copybutton",
     "accessible",
     "code_links",
+    "keywords",
     "mathml",
     "notebooks",
     "page_checks",
@@ -80,7 +81,7 @@ html_static_path = ["_static"]
 html_css_files = ["leafgrad.css"]
 html_math_renderer = "mathml"
 html_copy_source = False
-html_search_scorer = str(Path(__file__).parent / "_templates" / "scorer.js")
+html_search_scorer = str(Path(__file__).parent / "_templates" / "ranking.js")
 html_show_sphinx = False
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#1a6b3c", "color-brand-content": "#1a6b3c"},
