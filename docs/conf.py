@@ -27,7 +27,11 @@ extensions = [
     "sphinx_copybutton",
     "accessible",
     "code_links",
+<<<<<<< HEAD
     "keywords",
+=======
+    "ledger_parts",
+>>>>>>> main
     "mathml",
     "notebooks",
     "page_checks",

@@ -7,7 +7,7 @@ from typing import Any
 from sphinx_claims._page import Claim, Problem
 from sphinx_claims._versions import is_before, is_version
 
-_OPTIONS = ("since", "sources", "universal", "until")
+_OPTIONS = ("key", "since", "sources", "universal", "until")
 
 
 def read_claim(

@@ -54,9 +54,10 @@ class LedgerDirective(SphinxDirective):
 
     def _matching(self, name: str, pages: Pages) -> list[str]:
         """Find the pages that a line means, which may hold `*` as file names do."""
-        found = [path for path in pages if fnmatch(path, name.strip())]
-        if name.strip() and not found:
-            raise self.error(f"a line of claims-ledger must name a page with claims, not {name!r}")
+        meant = name.strip()
+        found = [path for path in pages if fnmatch(path, meant)]
+        if meant and not found and meant not in current.get().paths.values():
+            raise self.error(f"a line of claims-ledger must name a page, not {name!r}")
         return found
 
     def _entries(self, pages: Pages, ledger: Ledger) -> Iterator[nodes.Node]:
