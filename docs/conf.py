@@ -27,11 +27,8 @@ extensions = [
     "sphinx_copybutton",
     "accessible",
     "code_links",
-<<<<<<< HEAD
     "keywords",
-=======
     "ledger_parts",
->>>>>>> main
     "mathml",
     "notebooks",
     "page_checks",
