@@ -73,7 +73,7 @@ AMONG_THREE = {
     "visualize graph": "tutorial/pictures reference/gallery",
     "draw graph torchviz": "tutorial/pictures reference/gallery",
     "second derivative": "tutorial/create-graph",
-    "hessian": "reference/laplacian tutorial/create-graph reference/higher_order_grad how-to/derivatives-of-a-network tutorial/forward-mode",
+    "hessian": "reference/laplacian tutorial/create-graph tutorial/forward-mode glossary",
     "jacobian": "tutorial/nonscalar tutorial/grad-outputs",
     "vjp": "tutorial/nonscalar tutorial/grad-outputs",
     "jvp": "tutorial/forward-mode",
