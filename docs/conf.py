@@ -29,6 +29,7 @@ extensions = [
     "code_links",
     "keywords",
     "ledger_parts",
+    "lengths",
     "mathml",
     "notebooks",
     "page_checks",
