@@ -78,6 +78,7 @@ if html_baseurl:
     html_baseurl = html_baseurl.rstrip("/") + "/"
     extensions.append("sphinx_sitemap")
     sitemap_url_scheme = "{link}"
+    sitemap_excludes = ["404.html", "genindex.html", "search.html"]
     ogp_site_url = html_baseurl
 
 # The page for addresses that do not exist stands at each of them, so its links begin at the root.
