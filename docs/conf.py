@@ -29,6 +29,7 @@ extensions = [
     "sphinxext.opengraph",
     "accessible",
     "code_links",
+    "keywords",
     "ledger_parts",
     "lengths",
     "light_styles",
@@ -99,7 +100,7 @@ html_css_files = ["leafgrad.css"]
 html_js_files = [("sidebar.js", {"defer": "defer"})]
 html_math_renderer = "mathml"
 html_copy_source = False
-html_search_scorer = str(Path(__file__).parent / "_templates" / "scorer.js")
+html_search_scorer = str(Path(__file__).parent / "_templates" / "ranking.js")
 html_show_sphinx = False
 html_theme_options: dict[str, str | dict[str, str]] = {
     "light_css_variables": {"color-brand-primary": "#1a6b3c", "color-brand-content": "#1a6b3c"},

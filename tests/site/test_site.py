@@ -24,6 +24,7 @@ from tests.devtools import Browser, Page, chromium
 from tests.models import checkpointed, pinn
 from tests.picture.test_modules import blocks
 from tests.processes import unmeasured
+from tests.site.queries import AMONG_THREE, FIRST
 
 ROOT = Path(__file__).parents[2]
 AXE = Path(os.environ.get("LEAFGRAD_NODE_MODULES", "")) / "axe-core" / "axe.min.js"
@@ -227,6 +228,24 @@ def test_search_finds_a_message_and_an_id(
     first = page.ask("document.querySelector('ul.search a').href")
     page.send("Page.close")
     assert first.removeprefix(address).startswith(found)
+
+
+RANKED = "Search._performSearch(...Search._parseQuery({})).reverse().map(([page]) => page)"
+
+
+@needs_site
+@pytest.mark.parametrize(("queries", "most"), [(FIRST, 1), (AMONG_THREE, 3)])
+def test_search_finds_the_page_that_is_looked_for(
+    browser: Browser, address: str, queries: dict[str, str], most: int
+) -> None:
+    page = Page(browser, f"{address}/search.html?q=leaf")
+    page.until("Search.hasIndex()")
+    found = {
+        query: [*dict.fromkeys(page.ask(RANKED.format(json.dumps(query))))][:most]
+        for query in queries
+    }
+    page.send("Page.close")
+    assert {q: pages for q, pages in found.items() if not {*pages} & {*queries[q].split()}} == {}
 
 
 LOOKS = pytest.mark.parametrize(
