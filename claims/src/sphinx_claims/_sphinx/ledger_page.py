@@ -112,8 +112,8 @@ def _head(ledger: Ledger) -> Iterator[nodes.Node]:
     """Yield how many claims there are, and what they were on other versions."""
     checks = sum(len(claim["evidence"]) for claim in ledger["claims"])
     total = f"{len(ledger['claims'])} claims, {checks} checks"
-    if count := ledger["universal"]["claims"]:
-        proven, excused = ledger["universal"]["families"], ledger["universal"]["reasons"]
+    count, proven, excused = (ledger["universal"][k] for k in ("claims", "families", "reasons"))
+    if proven or excused:
         total += f", {count} universal ({proven} over a family, {excused} with a reason)"
     if package := ledger["package"]:
         total += f", {package} {ledger[package]}"
