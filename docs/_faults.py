@@ -5,6 +5,7 @@ planted; its name tells what is wrong then.
 """
 
 import contextlib
+import functools
 import inspect
 import warnings
 from collections import OrderedDict
@@ -16,7 +17,7 @@ from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.utils.hooks import RemovableHandle
 
-from sphinx_claims.faults import Faults, Function, given, reading
+from sphinx_claims.faults import Fault, Faults, Function, given, met, reading
 
 SUBJECTS = (torch.Tensor,)
 FAULTS = Faults()
@@ -29,6 +30,37 @@ _ELEMENTARY = tuple(
     for name in "cos exp log matmul mul pow sigmoid sin sqrt square tanh".split()
 )
 _OPERATORS = tuple(f"torch.Tensor.__{name}__" for name in "matmul mul pow rmul".split())
+_OPERATIONS = {
+    "additions": "add add_ __add__ __radd__ __iadd__",
+    "subtractions": "sub sub_ __sub__ __rsub__ __isub__",
+    "products": "mul mul_ __mul__ __rmul__ __imul__",
+    "quotients": "div div_ __truediv__ __rtruediv__ __itruediv__ reciprocal",
+    "powers": "pow pow_ square __pow__ __rpow__",
+    "matrix products": "matmul mm mv bmm dot einsum outer __matmul__ __rmatmul__ nn.functional.linear",
+    "negations": "neg neg_ __neg__",
+    "sines": "sin sin_",
+    "cosines": "cos cos_",
+    "exponentials": "exp exp_",
+    "logarithms": "log log_",
+    "square roots": "sqrt sqrt_ rsqrt",
+    "hyperbolic tangents": "tanh tanh_",
+    "sigmoids": "sigmoid sigmoid_",
+    "sums": "sum",
+    "means": "mean",
+    "losses": "nn.functional.mse_loss nn.functional.cross_entropy",
+    "rectifiers": "relu relu_ nn.functional.relu",
+    "absolute values and bounds": "abs clamp max min amax amin",
+    "selections": "__getitem__ select narrow diagonal unbind split chunk",
+    "joins": "cat stack",
+    "reshapes": "expand flatten permute reshape squeeze t transpose unsqueeze view view_as",
+    "clones": "clone",
+}
+"""What the pages compute with, each under the names by which PyTorch has it."""
+
+_HANDED_ON = ("additions", "sums", "selections", "joins", "reshapes", "clones")
+"""Operations whose backward hands the gradient on, in another shape at most."""
+
+_MAY_HAND_ON = ("subtractions", "rectifiers", "absolute values and bounds")
 _FACTORIES = tuple(
     f"torch.{name}"
     for name in "arange empty eye full linspace ones rand randn tensor zeros".split()
@@ -347,6 +379,79 @@ def version_and_output_nr_read_one_more(original: Any) -> Any:
     return reading(original, lambda number: number + 1)
 
 
+def _unchanged(gradient: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Return `gradient` in the shape of what ought to be handed on."""
+    if gradient.shape != right.shape:
+        gradient = gradient.sum().expand(right.shape)
+    return (gradient if right.is_complex() else gradient.real).to(right.dtype)
+
+
+_WAYS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "pass gradients on unchanged": _unchanged,
+    "negate gradients": lambda _, right: -right,
+    "double gradients": lambda _, right: 2 * right,
+}
+
+
+def _nodes(value: Any) -> list[Any]:
+    """List the nodes of what an operation returned."""
+    results = value if isinstance(value, tuple | list) else (value,)
+    nodes = (getattr(result, "grad_fn", None) for result in results)
+    return [node for node in nodes if node is not None]
+
+
+def _when_passed(value: Any, use: Callable[[], None]) -> None:
+    """Call `use` once a backward pass goes through what an operation returned."""
+    for node in _nodes(value):
+        node.register_hook(lambda _right, _come: use())
+
+
+def _handing_on(way: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], function: Any) -> Any:
+    """Return an operation that hands on other gradients than `function` does."""
+
+    def hook(right: Any, come: Any) -> Any:
+        if not any(gradient is not None for gradient in come):
+            return None
+        gradient = next(gradient for gradient in come if gradient is not None)
+        wrong = tuple(None if one is None else way(gradient, one) for one in right)
+        pairs = zip(right, wrong, strict=True)
+        met(changed=any(one is not None and not torch.equal(one, bad) for one, bad in pairs))
+        return wrong
+
+    @functools.wraps(function)
+    def wrong(*arguments: Any, **options: Any) -> Any:
+        value = function(*arguments, **options)
+        for node in _nodes(value):
+            if not node.metadata.get(wrong_once):
+                node.metadata[wrong_once] = True
+                node.register_hook(hook)
+        return value
+
+    wrong_once = "hands on another gradient"
+    return wrong
+
+
+def _of_operations() -> Iterator[Fault]:
+    """Yield the faults of each operation: a wrong derivative in place of its own."""
+    for operation, names in _OPERATIONS.items():
+        targets = tuple(
+            f"torch.{owner}{name}"
+            for name in names.split()
+            for owner in ("", "Tensor.")
+            if not (owner and "." in name)
+        )
+        for words, way in _WAYS.items():
+            if way is not _unchanged or operation not in _HANDED_ON:
+                yield Fault(
+                    name=f"{operation} {words}",
+                    targets=targets,
+                    replaced=functools.partial(_handing_on, way),
+                    after=_when_passed,
+                    family=operation,
+                    may_be_right=operation in _MAY_HAND_ON,
+                )
+
+
 def _forcing(function: Function, **forced: Callable[[dict[str, Any]], Any]) -> Function:
     """Return `function` with some of its options computed from those that it is called with."""
 
@@ -375,3 +480,6 @@ def _node(root: Any) -> Any:
     if isinstance(root, torch.Tensor):
         return get_gradient_edge(root).node if root.requires_grad else None
     return root.node
+
+
+FAULTS += _of_operations()

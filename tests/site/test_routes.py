@@ -9,7 +9,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
 CONF = """
-extensions = ["myst_parser", "routes"]
+extensions = ["myst_parser", "lengths", "routes"]
 source_suffix = {".md": "markdown"}  # the default is one dict, which others write into
 root_doc = "tutorial/index"
 """

@@ -19,6 +19,10 @@ page's process, before the evidence of every claim that calls or reads one of it
 
 Beside `FAULTS` the module may hold `SUBJECTS`, a tuple of types: where the evidence of a claim
 uses a value `x` of one of them that was made above it, it is executed with `x + 1` as well.
+
+A fault that a claim does not notice is a gap where the sentence names what is broken: `said` is a
+regular expression that such a sentence matches. One with a `family` tells each time that it was
+met, by `met(changed=...)`: then the prover knows one that never made a difference.
 """
 
 import dataclasses
@@ -39,6 +43,10 @@ def _always(_options: Options) -> bool:
     return True
 
 
+def _at_once(_value: Any, use: Callable[[], None]) -> None:
+    use()
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Fault:
     """What is wrong and where, and how to make what is wrong out of what is right.
@@ -46,13 +54,22 @@ class Fault:
     A target is the dotted path of a function, or of a method or property of a class, and
     `replaced` is called with what stands there. One that does not exist, in another version of
     the package, is left out. `when` tells which calls could come out differently, by the options
-    that they are given.
+    that they are given, and `after` whether it was met: it gets the value that they return, and
+    something to call once that value makes a difference.
+
+    Sentences that match `said` name what is broken. Faults of one `family` break the same thing,
+    and tell with `met` whether they made a difference; what `may_be_right` may make none, though
+    another value would not either.
     """
 
     name: str
     targets: tuple[str, ...]
     replaced: Callable[[Any], Any]
     when: Callable[[Options], object] = _always
+    after: Callable[[Any, Callable[[], None]], None] = _at_once
+    said: str | None = None
+    family: str | None = None
+    may_be_right: bool = False
 
     def plant(self) -> None:
         """Break the package, for as long as this process lives."""
@@ -64,16 +81,32 @@ class Faults(list[Fault]):
     """The faults of a module, each made of a function by `replace`."""
 
     def replace(
-        self, *targets: str, when: Callable[[Options], object] = _always
+        self,
+        *targets: str,
+        when: Callable[[Options], object] = _always,
+        said: str | None = None,
     ) -> Callable[[Function], Function]:
         """Return a decorator that adds a fault of the name of a function, words for underscores."""
 
         def add(replaced: Function) -> Function:
             name = replaced.__name__.replace("_", " ")
-            self.append(Fault(name=name, targets=targets, replaced=replaced, when=when))
+            self.append(Fault(name=name, targets=targets, replaced=replaced, when=when, said=said))
             return replaced
 
         return add
+
+
+_MET: set[bool] = set()
+
+
+def met(*, changed: bool) -> None:
+    """Let a fault of a family tell that it was met, and whether it made a difference there."""
+    _MET.add(changed)
+
+
+def differences() -> frozenset[bool]:
+    """Return what the planted fault has told: nothing if it was never met."""
+    return frozenset(_MET)
 
 
 def read_faults(file: Path | None) -> tuple[Sequence[Fault], tuple[type, ...]]:
@@ -124,17 +157,23 @@ def given(function: Function, *arguments: Any, **options: Any) -> dict[str, Any]
 
 
 def _noting(faults: Sequence[Fault], used: set[str], original: Any) -> Any:
-    def note(options: Options) -> None:
-        used.update(fault.name for fault in faults if fault.when(options))
+    def note(options: Options, value: Any) -> Any:
+        for fault in faults:
+            if fault.name not in used and fault.when(options):
+                fault.after(value, functools.partial(used.add, fault.name))
+        return value
 
     @functools.wraps(original)
     def noted(*arguments: Any, **options: Any) -> Any:
-        note(given(original, *arguments, **options))
-        return original(*arguments, **options)
+        return note(
+            given(original, *arguments, **options) if has_when else {},
+            original(*arguments, **options),
+        )
 
     def read(value: Any) -> Any:
-        note({})
-        return value
+        return note({}, value)
+
+    has_when = any(fault.when is not _always for fault in faults)
 
     return noted if callable(original) else reading(original, read)
 

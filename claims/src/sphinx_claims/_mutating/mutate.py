@@ -44,7 +44,7 @@ def mutate_page(
             span = page.span(claim)
             while waiting[0].line < span.start:
                 above.append((waiting[0], page_run.run(waiting.pop(0))))
-            steps = [step for step in waiting if step.line in span]
+            steps = [_without_family(step) for step in waiting if step.line in span]
             del waiting[: len(steps)]
             evidence = _Evidence(
                 path=page.path,
@@ -148,6 +148,11 @@ class _Evidence:
         records = [record for _, record in (*self.above, *done)]
         page = Page(path=self.path, items=(*above, self.claim, *steps))
         return judge(page, records, failure=None, seconds=0.0).claims[0].is_true
+
+
+def _without_family(step: Step) -> Step:
+    """Return a step that is asked for its checks alone: a mutant is killed by one that fails."""
+    return dataclasses.replace(step, family=()) if isinstance(step, Cell) else step
 
 
 def _fails(record: Record) -> bool:
