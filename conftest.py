@@ -1,5 +1,6 @@
 """What every test stands on."""
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +38,17 @@ def switches() -> dict[str, object]:
         "anomaly mode": torch.is_anomaly_enabled(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
     }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _what_is_there_to_stay_is_not_searched() -> None:
+    """Keep what was loaded before a file of tests from the garbage collector.
+
+    What PyTorch, Sphinx and 7,000 tests are made of took longer to search, at each `gc.collect()`
+    of a test, than most of them to run; and no child need collect what it was forked with.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

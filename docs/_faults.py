@@ -469,7 +469,7 @@ def _of_operations() -> Iterator[Fault]:
                     targets=targets,
                     replaced=functools.partial(_handing_on, way),
                     after=_when_passed,
-                    family=operation,
+                    operation=operation,
                     may_be_right=operation in _MAY_HAND_ON,
                 )
 

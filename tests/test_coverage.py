@@ -12,6 +12,7 @@ CONFTEST = Path(__file__).parent.parent / "conftest.py"
 SETTINGS = (
     '[tool.coverage.run]\nparallel = true\npatch = ["subprocess"]\ninclude = ["covered.py"]\n'
 )
+STAND_IN = "def __getattr__(_): return lambda: None"
 TEST = """
 import atexit, os, signal, covered
 
@@ -24,6 +25,7 @@ def test_covered():
 def test_a_worker_that_is_killed_when_it_ends_has_saved_what_it_covered(tmp_path: Path) -> None:
     shutil.copy(CONFTEST, tmp_path)
     (tmp_path / "pyproject.toml").write_text(SETTINGS)
+    (tmp_path / "torch.py").write_text(STAND_IN)  # itself takes seconds to import, twice
     (tmp_path / "covered.py").write_text("def by_a_worker():\n    assert True\n")
     (tmp_path / "test_covered.py").write_text(TEST)
     mine = {name: text for name, text in os.environ.items() if not name.startswith("COVERAGE_")}

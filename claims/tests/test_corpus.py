@@ -1,6 +1,7 @@
 """Pages that are not true must be red, where and why they say; the others must be green.
 
 Each page of `corpus/false` declares in its front matter what must be found: line and message.
+One that says `universal: true` is judged with that setting.
 A page that needs other files is `page.md` in a folder of its own.
 """
 
@@ -18,6 +19,7 @@ from sphinx_claims._judging.site import judge_page
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._reading.include import unjudged
 from sphinx_claims._reading.read import parse_page
+from sphinx_claims._versions import Release
 
 CORPUS = Path(__file__).parent / "corpus"
 Judge = Callable[[Path], PageVerdict]
@@ -36,12 +38,15 @@ def front_matter(file: Path) -> Mapping[str, Any]:
 
 
 @pytest.fixture
-def judge_file(workers: Workers, tmp_path: Path) -> Judge:
+def judge_file(workers: Workers, release: Release | None, tmp_path: Path) -> Judge:
     """Judge a page of the corpus as if it stood in an empty folder."""
 
     def judged(file: Path) -> PageVerdict:
-        page = parse_page(file.read_text(encoding="utf-8"), "page.md", (file,))
-        return judge_page(page, Config(root=tmp_path, timeout=30, package="torch"), workers)
+        text = file.read_text(encoding="utf-8")
+        page = parse_page(text, "page.md", (file,))
+        asks = "universal: true" in text
+        config = Config(root=tmp_path, timeout=30, package="torch", universal=asks)
+        return judge_page(page, config, workers, release)
 
     return judged
 

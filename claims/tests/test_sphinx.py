@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from sphinx.errors import ConfigError
 
+TICK = '✓<span class="claim-word"> true</span>'
+
 Building = Any
 """The fixture `build`: a small site that builds itself."""
 Built = Any
@@ -118,7 +120,7 @@ def site(built: Built) -> Building:
 
 def test_the_badge_of_a_claim_leads_to_the_ledger_and_back(site: Building) -> None:
     label = "ledger-index-md-leaf-made-here"
-    assert f'href="ledger.html#{label}">✓ true</a>' in site.page()
+    assert f'href="ledger.html#{label}">{TICK}</a>' in site.page()
     assert f'<dt id="{label}">' in site.page("ledger")
     assert 'href="index.html#claim-leaf-made-here"' in site.page("ledger")
 
@@ -153,7 +155,7 @@ def in_parts(*lines: str, rest: str = "other.md") -> dict[str, str]:
 def test_a_ledger_may_stand_on_several_pages(build: Building) -> None:
     assert build(**in_parts("ind*.md")) == (0, "")
     label = "ledger-index-md-leaf-made-here"
-    assert f'href="part.html#{label}">✓ true</a>' in build.page()
+    assert f'href="part.html#{label}">{TICK}</a>' in build.page()
     assert f'<dt id="{label}">' in build.page("part")
     assert "leaf/made-here" not in build.page("rest")
     total = re.sub(r"\s*<(?!a |/a)[^>]*>\s*", " ", build.page("total"))
@@ -174,9 +176,9 @@ def test_a_claim_that_no_part_of_the_ledger_lists_is_red(build: Building) -> Non
     assert "other.md:3: ERROR: no ledger lists claim sum/of-ones: name other.md in a" in told
 
 
-def test_a_ledger_must_name_pages_with_claims(build: Building) -> None:
-    _, told = build(**in_parts("index.md", "total.md"))
-    assert "a line of claims-ledger must name a page with claims, not 'total.md'" in told
+def test_a_ledger_must_name_pages(build: Building) -> None:
+    _, told = build(**in_parts("index.md", "gone.md"))
+    assert "a line of claims-ledger must name a page, not 'gone.md'" in told
 
 
 def test_a_claim_is_found_by_its_id(site: Building) -> None:
@@ -187,9 +189,15 @@ def test_a_claim_is_found_by_its_id(site: Building) -> None:
     assert 'href="index.html#claim-leaf-made-here"' in site.page("genindex")
 
 
+def test_a_key_claim_is_marked_as_one(build: Building) -> None:
+    keyed = LEAN.replace("leaf/made-here\n", "leaf/made-here\n:key:\n")
+    assert build(toml=DOCUMENTS, index=keyed) == (0, "")
+    assert 'class="claim claim-key claim-true' in build.page()
+
+
 def test_without_a_ledger_a_badge_leads_nowhere(build: Building) -> None:
     assert build(toml=DOCUMENTS, index=LEAN) == (0, "")
-    assert '<span class="claim-badge claim-true">✓ true</span>' in build.page()
+    assert f'<span class="claim-badge claim-true">{TICK}</span>' in build.page()
 
 
 def test_the_ledger_says_of_each_claim_what_proves_it(site: Building) -> None:

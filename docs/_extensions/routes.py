@@ -1,8 +1,8 @@
 """Mark the routes through the tutorial: where a chapter lies on each, and which one comes next.
 
-The page `tutorial/index` is the only place that knows them. Its toctrees hold the chapters in an
-order where nothing is used before it is shown; a `route` directive takes all of them, or those
-that it names, in the same order.
+The page `tutorial/index` is the only place that knows them. Its toctree holds the parts, and that
+of a part its chapters, in an order where nothing is used before it is shown; a `route` directive
+takes all of them, or those that it names, in the same order.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from html import escape
 from typing import Any
 
 from docutils import nodes
-from sphinx import addnodes
+from sphinx.addnodes import compact_paragraph
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
@@ -73,11 +73,10 @@ class Route:
             yield f"a route must name each chapter once, in the order of the tutorial: {names}"
 
 
-@cache
 def parts(env: BuildEnvironment) -> dict[str, list[str]]:
-    """Return the chapters of each part of the tutorial."""
-    trees = env.get_doctree(LISTED).findall(addnodes.toctree)
-    return {tree["caption"]: [page for _, page in tree["entries"]] for tree in trees}
+    """Return the chapters that stand under the page of each part, or that page if it has none."""
+    inside = env.toctree_includes
+    return {part: inside.get(part, [part]) for part in inside.get(LISTED, [])}
 
 
 def chapters(env: BuildEnvironment) -> list[str]:
@@ -108,29 +107,45 @@ def check(_app: Sphinx, env: BuildEnvironment) -> None:
     for chapter in chapters(env):
         if chapter not in reached:
             logger.warning("a chapter must lie on a route", location=chapter)
+    for part in parts(env):
+        if part not in reached and len([*env.get_doctree(part).findall(nodes.section)]) > 1:
+            message = "the page of a part must have one heading: further ones would be numbered"
+            logger.warning(message, location=part)
 
 
 def resolve(app: Sphinx, doctree: nodes.document, page: str) -> None:
-    """Write the lists, with a number for each chapter."""
+    """Write the lists: all chapters by part, or those of a route in their order."""
     for listed in [*doctree.findall(RouteList)]:
         route = next(route for route in routes(app.env) if route.key == listed["key"])
-        groups = {"": [*route.chapters]} if route.named else parts(app.env)
         written = nodes.container(ids=listed["ids"], classes=["route-list"])
-        for caption, part in groups.items():
-            if caption:
-                written += nodes.rubric("", caption)
-            written += _numbered(app, page, part, route.chapters.index(part[0]) + 1)
+        if route.named:
+            items = (_item(app, page, chapter) for chapter in route.chapters)
+            written += nodes.enumerated_list("", *items, enumtype="arabic", prefix="", suffix=".")
+        else:
+            written += nodes.bullet_list("", *_outline(app, page))
         listed.replace_self(written)
 
 
-def _numbered(app: Sphinx, page: str, part: list[str], start: int) -> nodes.enumerated_list:
-    items = nodes.enumerated_list(enumtype="arabic", prefix="", suffix=".", start=start)
-    for chapter in part:
-        uri = app.builder.get_relative_uri(page, chapter)
-        title = [child.deepcopy() for child in app.env.titles[chapter].children]
-        link = nodes.reference("", "", *title, refuri=uri, internal=True)
-        items += nodes.list_item("", addnodes.compact_paragraph("", "", link))
-    return items
+def _outline(app: Sphinx, page: str) -> Iterator[nodes.list_item]:
+    """Yield each part with its number and, below it, its chapters with theirs."""
+    for part, inside in parts(app.env).items():
+        item = _item(app, page, part, number=_number(app.env, part))
+        if inside != [part]:
+            below = (_item(app, page, name, number=_number(app.env, name)) for name in inside)
+            item += nodes.bullet_list("", *below)
+        yield item
+
+
+def _number(env: BuildEnvironment, chapter: str) -> str:
+    return ".".join(map(str, env.toc_secnumbers.get(chapter, {}).get("", ())))
+
+
+def _item(app: Sphinx, page: str, chapter: str, *, number: str = "") -> nodes.list_item:
+    uri = app.builder.get_relative_uri(page, chapter)
+    title = [child.deepcopy() for child in app.env.titles[chapter].children]
+    link = nodes.reference("", "", *title, refuri=uri, internal=True)
+    shown = nodes.inline("", f"{number} ", classes=["number"]) if number else nodes.Text("")
+    return nodes.list_item("", compact_paragraph("", "", shown, link))
 
 
 def mark(
@@ -161,9 +176,19 @@ def _way(app: Sphinx, route: Route, page: str, listed: str) -> str:
     following = route.after(page)
     if following is None:
         return f'<p>{name}: the route ends here. <a href="{listed}">All routes</a></p>'
+    if not route.named:  # who reads all of them opens each part at its page
+        following = _opening(app.env, page, following)
     title = escape(app.env.titles[following].astext())
     uri = app.builder.get_relative_uri(page, following)
     return f'<p>{name}, next: <a href="{uri}">{title}</a></p>'
+
+
+def _opening(env: BuildEnvironment, page: str, following: str) -> str:
+    """Return the chapter that comes next, or the page of its part where that begins."""
+    for part, inside in parts(env).items():
+        if following in inside and page not in inside:
+            return part
+    return following
 
 
 def _icon(key: str) -> str:

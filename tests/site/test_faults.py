@@ -182,12 +182,21 @@ SIGNS = {
 }
 
 
+# What faults are planted in, and what that imports when it is first used.
+BROKEN = (
+    "torch",
+    "torch._dynamo",
+    "torch.autograd.gradcheck",
+    "torch.func",
+    "torch.optim",
+    "torch.utils.checkpoint",
+)
 CELL = "```{{code-cell}} python\n{0}\n```\n"
 
 
 @pytest.fixture(scope="module")
 def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
-    config = Config(root=tmp_path_factory.mktemp("faults"), preload=("torch",))
+    config = Config(root=tmp_path_factory.mktemp("faults"), preload=BROKEN)
     with Workers(config.preload) as workers:
         yield lambda text: judge_page(parse_page(text, "page.md"), config, workers)
 

@@ -9,43 +9,34 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
 CONF = """
-extensions = ["myst_parser", "routes"]
+extensions = ["myst_parser", "lengths", "routes"]
 source_suffix = {".md": "markdown"}  # the default is one dict, which others write into
 root_doc = "tutorial/index"
 """
-TREES = """
-```{toctree}
-:caption: Begin
-:hidden:
-
-a
-b
-```
-
-```{toctree}
-:caption: Go on
-:hidden:
-
-c
-```
-"""
+TREE = "\n```{toctree}\n:numbered: 2\n:hidden:\n\none\ntwo\n```\n"
 LEARNER = "# Tutorial\n\n```{route} learner\n```\n"
-INDEX = LEARNER + "\n```{route} pinn\n\na\nc\n```\n" + TREES
+INDEX = LEARNER + "\n```{route} pinn\n\na\nc\n```\n" + TREE
+PAGES = {
+    "one": "# Begin\n\n```{toctree}\na\nb\n```\n",
+    "two": "# Go on\n\n```{toctree}\nc\n```\n",
+    **{name: f"# Chapter `{name}` & more\n\n## A heading\n" for name in "abc"},
+}
 
 
 class Site:
-    """`site(index)` is a tutorial of three chapters, and `site.warnings` is what was said of it."""
+    """`site(index)` is a tutorial of two parts, and `site.warnings` is what was said of it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         (folder / "tutorial").mkdir()
         (folder / "conf.py").write_text(CONF)
-        for name in "abc":
-            (folder / "tutorial" / f"{name}.md").write_text(f"# Chapter `{name}` & more\n")
+        for name, text in PAGES.items():
+            (folder / "tutorial" / f"{name}.md").write_text(text)
         self.warnings: list[str] = []
 
-    def __call__(self, index: str) -> None:
-        (self._folder / "tutorial" / "index.md").write_text(index)
+    def __call__(self, index: str, **pages: str) -> None:
+        for name, text in {**pages, "index": index}.items():
+            (self._folder / "tutorial" / f"{name}.md").write_text(text)
         out, said = self._folder / "_build", StringIO()
         with docutils_namespace():
             Sphinx(
@@ -82,14 +73,34 @@ def test_a_chapter_leads_to_the_next_of_each_route(site: Site) -> None:
     assert "<p>@PINN practitioner: the route ends here." in site.page("c")
 
 
+def test_who_reads_all_opens_each_part_at_its_page(site: Site) -> None:
+    site(INDEX)
+    assert '<p>@Learner, next: <a href="two.html">Go on</a></p>' in site.page("b")
+
+
 def test_the_tutorial_lists_each_route_in_order(site: Site) -> None:
     site(INDEX)
     learner, pinn = re.findall(r'<div class="route-list.*?</div>', site.page("index"), re.DOTALL)
-    assert re.findall(r'href="(\w)\.html"', learner) == ["a", "b", "c"]
-    assert re.findall(r'<p class="rubric">(.*?)</p>', learner) == ["Begin", "Go on"]
-    assert re.findall(r'<ol class="[^"]*"( start="\d")>', learner) == [' start="1"', ' start="3"']
+    assert re.findall(r'href="(\w+)\.html"', learner) == ["one", "a", "b", "two", "c"]
+    numbers = re.findall(r'<span class="number">(.*?) </span>', learner)
+    assert numbers == ["1", "1.1", "1.2", "2", "2.1"]
     assert re.findall(r'href="(\w)\.html"', pinn) == ["a", "c"]
+    assert "<ol" in pinn
     assert 'class="pre">b</span></code> &amp; more</a>' in learner
+
+
+def test_a_page_without_chapters_is_one(site: Site) -> None:
+    site(INDEX.replace("a\nc", "a"), two=PAGES["c"], c="---\norphan: 1\n---\n\n# C\n")
+    assert site.warnings == []
+    assert "@Learner: 3 of 3" in site.page("two")
+    assert 'next: <a href="two.html">Chapter c &amp; more</a></p>' in site.page("b")
+
+
+def test_a_second_heading_of_a_part_is_told(site: Site) -> None:
+    site(INDEX, two=f"{PAGES['two']}\n## A heading\n")
+    assert site.warnings == [
+        "two.md: WARNING: the page of a part must have one heading: further ones would be numbered"
+    ]
 
 
 NAMED = "index.md:6: WARNING: a route must name each chapter once, in the order of the tutorial"

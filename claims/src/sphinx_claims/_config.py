@@ -14,6 +14,7 @@ TABLE = "[tool.claims]"
 class Config:
     """The pages (files and folders under `root`), the modules with docstrings, and the limits.
 
+    Where `universal` is set, a claim on all of a kind must have a family in its evidence.
     `package` is the one whose version the ledger has, and a claim names with `:since:`.
     """
 
@@ -29,6 +30,7 @@ class Config:
     mutants: str | None = None
     faults: str | None = None
     survivors: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    universal: bool = False
 
     def files(self) -> list[Path]:
         """List the Markdown files of `pages`, without what a build left behind."""
@@ -134,7 +136,10 @@ def _is_package(value: Any) -> bool:
 
 _FOREVER = 1e6
 _LEDGER = frozenset(
-    "built claims documents escapes excluded mutants package problems python versions".split()
+    (
+        *("built", "claims", "documents", "escapes", "excluded", "mutants", "package"),
+        *("problems", "python", "universal", "versions"),
+    )
 )
 """The keys that `claims.json` has whatever the package is called."""
 
@@ -150,4 +155,5 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "mutants": ("a file", lambda value: isinstance(value, str)),
     "faults": ("a file", lambda value: isinstance(value, str)),
     "survivors": ("a table of reasons", lambda value: _is_mapping(value) and all(value.values())),
+    "universal": ("true or false", lambda value: isinstance(value, bool)),
 }

@@ -19,7 +19,10 @@ class Problem:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cell:
-    """A `{code-cell}`: Python from `line` on, in a fence that opens on line `fence`."""
+    """A `{code-cell}`: Python from `line` on, in a fence that opens on line `fence`.
+
+    Each name in `family` is that of a collection over whose members the checks of the cell run.
+    """
 
     line: int
     fence: int
@@ -27,6 +30,7 @@ class Cell:
     raises: str | None = None
     warns: str | None = None
     tags: tuple[str, ...] = ()
+    family: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,7 +55,8 @@ class Claim:
     """A named sentence; what is executed before the next claim or heading is its evidence.
 
     It holds on the versions of the package from `since` on and before `until`. Its box has `said`
-    all that its evidence must have the numbers of.
+    all that its evidence must have the numbers of. One that is `universal` says of all of its kind
+    what no family stands for, and this is the reason.
     """
 
     line: int
@@ -61,6 +66,7 @@ class Claim:
     sources: tuple[str, ...] = ()
     since: str | None = None
     until: str | None = None
+    universal: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

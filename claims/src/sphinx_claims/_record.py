@@ -28,6 +28,15 @@ class Check:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Family:
+    """A collection for so many `members` of which the cell whose fence is on `line` is checked."""
+
+    line: int
+    name: str
+    members: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Record:
     """One executed step: what it showed (notebook outputs), what it checked, what went wrong.
 
@@ -37,6 +46,7 @@ class Record:
 
     outputs: tuple[dict[str, Any], ...] = ()
     checks: tuple[Check, ...] = ()
+    families: tuple[Family, ...] = ()
     problems: tuple[Problem, ...] = ()
     value: str | None = None
     broke: bool = False

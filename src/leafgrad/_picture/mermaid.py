@@ -10,6 +10,8 @@ from leafgrad._picture.view import View, in_full
 
 MOST_EDGES = 500
 MOST_CHARACTERS = 50_000
+_ESCAPES = str.maketrans({sign: f"#{ord(sign)};" for sign in '"#<>&`;\n'})
+"""What Mermaid would read as markup, by its number."""
 
 
 def mermaid(graph: Graph) -> str:
@@ -39,14 +41,9 @@ def _flowchart(view: View, comment: str = "") -> str:
     if comment:
         lines.append(f"  %% {comment}")
     for place, box in enumerate(view.boxes):
-        text = "<br/>".join(map(_escaped, label(box)))
+        text = "<br/>".join(line.translate(_ESCAPES) for line in label(box))
         is_leaf = len(box.members) == 1 and box.node.is_leaf
         lines.append(f'  n{place}["{text}"]' if is_leaf else f'  n{place}("{text}")')
     for source, box in enumerate(view.boxes):
         lines += [f"  n{source} --> n{target}" for target, _ in box.edges]
     return "\n".join(lines)
-
-
-def _escaped(text: str) -> str:
-    """Write what Mermaid would read as markup by its number."""
-    return "".join(f"#{ord(sign)};" if sign in '"#<>&`;\n' else sign for sign in text)

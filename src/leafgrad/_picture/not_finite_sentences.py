@@ -2,7 +2,7 @@
 
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from leafgrad._display.table import WIDTH
 from leafgrad._graph.graph import Graph
@@ -23,7 +23,7 @@ def not_finite(graph: Graph) -> Iterator[str]:
 def _values(graph: Graph) -> Iterator[str]:
     bad = [node for node in graph.nodes if _kind(node.values)]
     kinds = {node.index: node.value_turn_kind for node in graph.values_turn}
-    for node, kind in _story(graph.values_turn, kinds, _made_of(graph)):
+    for node, kind in _story(graph, graph.values_turn, kinds, _made_of):
         near = ", or right before it" if node.value_turn_is_near else ""
         sentence = f"values not finite ({kind}) from {_named(node)}{near}{_place(node)}"
         if node.value_turn_given:
@@ -40,7 +40,7 @@ def _values(graph: Graph) -> Iterator[str]:
 
 def _gradients(graph: Graph) -> Iterator[str]:
     kinds = {node.index: node.gradient_turn_kind for node in graph.gradients_turn}
-    for node, kind in _story(graph.gradients_turn, kinds, _passed_by(graph)):
+    for node, kind in _story(graph, graph.gradients_turn, kinds, _passed_by):
         yield f"gradients not finite ({kind}) from {_named(node)}{_place(node)}"
     starts = [found for root in graph.roots if (found := _kind(root.gradients))]
     ends = [found for sink in graph.sinks if (found := _kind(sink.gradients))]
@@ -53,14 +53,15 @@ def _gradients(graph: Graph) -> Iterator[str]:
 
 
 def _story(
-    turns: Sequence[TracedNode], kinds: Kinds, before: Edges
+    graph: Graph, turns: Sequence[TracedNode], kinds: Kinds, before: Callable[[Graph], Edges]
 ) -> Iterator[tuple[TracedNode, str]]:
     """Yield the NaN that was made of finite numbers; else tell what came first, and what of it."""
+    edges = before(graph) if turns else {}
     infinities = [node for node in turns if kinds[node.index] == "infinity"]
     made_of: dict[int, list[TracedNode]] = {}
     for node in turns:
         if kinds[node.index] == "NaN":
-            reached = _reached(node.index, before)
+            reached = _reached(node.index, edges)
             made_of[node.index] = [one for one in infinities if one.index in reached]
             if not made_of[node.index]:
                 yield node, "NaN"

@@ -112,7 +112,7 @@ def _summary(graph: Graph) -> Iterator[str]:
 
 
 def _is_uniform(graph: Graph) -> bool:
-    return len({_kind(node) for node in graph.nodes}) == 1
+    return len({(node.dtype, node.device) for node in graph.nodes}) == 1
 
 
 def _kind(node: TracedNode) -> str:

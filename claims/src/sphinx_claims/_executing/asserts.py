@@ -156,6 +156,7 @@ class Recorder:
     def __init__(self, path: str) -> None:
         self._path = path
         self.unread: Any = None  # what hears of all that is not asserted
+        self.families: Any = None  # and of each check that is evaluated
         self.vacuous = Vacuous()
         self.settle()
 
@@ -208,6 +209,8 @@ class Recorder:
     ) -> None:
         if not passed:
             self._false.add(line)
+        if kind != "caught" and self.families is not None:
+            self.families.noted(line)
         asked = self._asking()
         self._keep(Check(line=line, kind=kind, text=text, passed=passed, found=found, asked=asked))
 

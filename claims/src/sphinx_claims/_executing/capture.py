@@ -89,7 +89,7 @@ class OutputCapture:
         self.warnings: list[warnings.WarningMessage] = []
         self.complaints: list[Complaint] = []
         self._errors = ""
-        self._shown = 0
+        self.shown = 0
 
     def _settle(self) -> None:
         """Take this process as the page's own, with files of its own beneath its streams."""
@@ -117,10 +117,10 @@ class OutputCapture:
         yield from self._descriptors.take()
 
     def _affords(self, text: str) -> bool:
-        before, self._shown = self._shown, self._shown + len(text)
-        if before <= LIMIT < self._shown:
+        before, self.shown = self.shown, self.shown + len(text)
+        if before <= LIMIT < self.shown:
             self.complain(f"a step shows at most {LIMIT:,} characters")
-        return self._shown <= LIMIT
+        return self.shown <= LIMIT
 
     def _printed(self, text: str) -> None:
         if self.is_copy:

@@ -13,6 +13,7 @@ from typing import Any
 
 from sphinx_claims._executing.asserts import checked, recorded
 from sphinx_claims._executing.capture import OutputCapture
+from sphinx_claims._executing.family_loops import over_families
 from sphinx_claims._executing.raised import described, line_of
 from sphinx_claims._executing.reporting import RECORDER
 from sphinx_claims._executing.unread import unread, watched
@@ -51,12 +52,13 @@ def execute_cell(
         last = tree.body.pop() if _shows_last(tree, cell.source) else None
         for line, reason in unread(tree):
             capture.complain(reason, line)
-        exec(
-            compile(watched(recorded(tree)), path, "exec", dont_inherit=True, optimize=0), namespace
-        )
+        told = over_families(watched(recorded(tree)), cell.family)
+        exec(compile(told, path, "exec", dont_inherit=True, optimize=0), namespace)
         if isinstance(last, ast.Expr):
+            reported = _reported(last)
+            over_families(ast.Module([last], []), cell.family)
             expression = compile(ast.Expression(last.value), path, "eval", dont_inherit=True)
-            with _reported(last):
+            with reported:
                 value = eval(expression, namespace)
             if value is not None:
                 capture.show(value, "execute_result")

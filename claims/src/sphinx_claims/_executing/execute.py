@@ -21,16 +21,18 @@ from sphinx_claims._executing.cell import (
     cut_short,
     declared_outputs,
     execute_cell,
+    pins,
     says_nothing,
     undeclared,
     unexpected,
 )
 from sphinx_claims._executing.ending import begin, end
 from sphinx_claims._executing.example import execute_examples
+from sphinx_claims._executing.families import Families
 from sphinx_claims._executing.raised import described
 from sphinx_claims._executing.reporting import RECORDER
 from sphinx_claims._page import Cell, Doctest, Inline, Page, Problem, Step
-from sphinx_claims._record import Check, Record
+from sphinx_claims._record import Check, Family, Record
 
 _LONGEST = 500
 
@@ -58,6 +60,7 @@ class PageRun:
         vars(builtins)[RECORDER] = self._recorder
         self._capture = OutputCapture(path, self._recorder.has_told)
         self._recorder.unread = self._capture.unread
+        self._recorder.families = Families(lambda: self._capture.shown)
         vars(builtins)["display"] = self._capture.show
         self._namespace = _as_main(path)
         self._line = 1
@@ -88,6 +91,8 @@ class PageRun:
         return self._gathered(Record(), None)
 
     def _cell(self, step: Cell) -> Record:
+        families = self._recorder.families
+        families.begin(pinned=bool(pins(step.source)))
         error = execute_cell(step, self._namespace, self._path, self._capture)
         asserted = self._asserted(step)
         problems = (
@@ -97,10 +102,13 @@ class PageRun:
         )
         checks = tuple(check_cell(step, error, self._capture))
         self._capture.outputs.extend(declared_outputs(step, error, self._capture, self._path))
+        broke = error is not None and step.raises is None
+        found = () if broke else tuple(families.of(step, self._namespace))
         return Record(
             checks=(*asserted, *checks),
-            problems=problems,
-            broke=error is not None and step.raises is None,
+            families=tuple(one for one in found if isinstance(one, Family)),
+            problems=(*problems, *(one for one in found if isinstance(one, Problem))),
+            broke=broke,
         )
 
     def _examples(self, step: Doctest) -> Record:

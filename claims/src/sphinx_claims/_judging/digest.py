@@ -13,14 +13,15 @@ def digest(page: Page, claim: Claim) -> str:
     sources and the page around it may differ.
     """
     evidence = [_step(step) for step in page.evidence(claim)]
-    text = json.dumps([claim.statement, claim.since, claim.until, evidence])
+    reason = [] if claim.universal is None else [claim.universal]
+    text = json.dumps([claim.statement, claim.since, claim.until, evidence, *reason])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _step(step: Step) -> list[str | None]:
     match step:
         case Cell():
-            return ["cell", step.source, step.raises, step.warns]
+            return ["cell", step.source, step.raises, step.warns, *step.family]
         case Doctest():
             return ["doctest", step.source]
         case Inline():

@@ -23,6 +23,8 @@ def ledger_of(site: SiteVerdict, config: Config) -> dict[str, Any]:
     The version of the package, if there is one, stands under its name.
     `versions` are the runs that were kept of other versions of it, and `mutants` those of the
     claims that have not changed since the mutants were run.
+    `universal` counts the claims that speak of all of a kind, those that have families for it, and
+    those that say why they have none.
     """
     red, runs, known = list(red_lines(site)), read_runs(config), remembered(config)
     release = {site.release.package: site.release.version} if site.release else {}
@@ -37,6 +39,7 @@ def ledger_of(site: SiteVerdict, config: Config) -> dict[str, Any]:
         "problems": [_problem(line) for line in red if line.claim is None],
         "versions": [counted(run, site.claims, config) for run in runs],
         "mutants": None if config.mutants is None else totals(known, site.claims),
+        "universal": _totals(site),
         "claims": [_claim(verdict, red, runs, known) for verdict in site.claims],
     }
 
@@ -60,11 +63,30 @@ def _claim(
         "digest": verdict.digest,
         "since": verdict.claim.since,
         "until": verdict.claim.until,
+        "universal": _universal(verdict),
         "versions": {run.version: run.word(verdict) for run in runs},
         "mutants": known.get((verdict.claim.id, verdict.digest)),
         "sources": list(verdict.claim.sources),
         "evidence": [_check(check) for check in verdict.evidence],
     }
+
+
+def _universal(verdict: ClaimVerdict) -> dict[str, Any] | None:
+    """Return what stands for the kind of which a claim speaks; None if it speaks of none."""
+    if not verdict.is_universal:
+        return None
+    return {
+        "word": verdict.quantifier,
+        "families": [{"name": one.name, "members": one.members} for one in verdict.families],
+        "because": verdict.claim.universal,
+    }
+
+
+def _totals(site: SiteVerdict) -> dict[str, int]:
+    claims = [verdict for verdict in site.claims if verdict.is_universal]
+    proven = [verdict for verdict in claims if verdict.families]
+    excused = (verdict for verdict in claims if not verdict.families and verdict.claim.universal)
+    return {"claims": len(claims), "families": len(proven), "reasons": sum(1 for _ in excused)}
 
 
 def _escapes(site: SiteVerdict) -> Iterator[dict[str, Any]]:

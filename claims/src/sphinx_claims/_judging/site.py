@@ -116,12 +116,13 @@ def judge_page(
     """Execute one page in a process of its own and judge it by what holds on this `release`."""
     start = time.monotonic()
     if not page.steps:
-        return judge(page, records=(), failure=None, seconds=0.0)
+        return judge(page, (), failure=None, seconds=0.0, universal=config.universal)
     folder = (config.root / page.path).parent
     outcome = workers.run(execute_page, page, folder, seconds=config.timeout)
     seconds = time.monotonic() - start
     release = release or loaded(workers, config)
-    return judge(page, outcome.messages, outcome.failure, seconds, release)
+    found = outcome.messages, outcome.failure
+    return judge(page, *found, seconds, release, universal=config.universal)
 
 
 def loaded(workers: Workers, config: Config) -> Release | None:

@@ -13,7 +13,8 @@ from sphinx_claims._judging.digest import digest
 from sphinx_claims._judging.numbers import unproven_numbers
 from sphinx_claims._judging.typed import typed_values
 from sphinx_claims._page import Claim, Inline, Page, Problem, Step
-from sphinx_claims._record import Check, Record
+from sphinx_claims._reading.universal import universal_word
+from sphinx_claims._record import Check, Family, Record
 from sphinx_claims._versions import Release, broken_bound
 
 Ran = tuple[Step, Record]
@@ -29,7 +30,8 @@ class ClaimVerdict:
     """One claim of the page `path`: its sentence with values filled in, its checks, its truth.
 
     It is true where everything is as its page says: of one that is skipped the page says that it
-    does not hold on this version of the package.
+    does not hold on this version of the package. The word by which it speaks of all of a kind
+    is `quantifier`, and `families` are those that stand for that kind.
     """
 
     path: str
@@ -39,6 +41,13 @@ class ClaimVerdict:
     digest: str
     is_true: bool
     is_skipped: bool = False
+    quantifier: str | None = None
+    families: tuple[Family, ...] = ()
+
+    @property
+    def is_universal(self) -> bool:
+        """Whether it speaks of all of a kind, by one of its words or by its own account."""
+        return self.quantifier is not None or self.claim.universal is not None
 
     @property
     def word(self) -> str:
@@ -72,8 +81,12 @@ def judge(
     failure: str | None,
     seconds: float,
     release: Release | None = None,
+    *,
+    universal: bool = False,
 ) -> PageVerdict:
     """Judge `page` by the records of its steps; `failure` says why some are missing.
+
+    If `universal` is set, a claim on all of a kind needs a family, or the reason why it has none.
 
     Of a claim that does not hold on this `release`, by its own words, the evidence must fail,
     and what is red there is no problem.
@@ -98,6 +111,17 @@ def judge(
     for verdict in claims:
         if verdict.claim not in stopped:
             problems.update(_unproven(verdict, release))
+    lacking = {
+        verdict.claim.line: problem
+        for verdict in claims
+        if universal and verdict.claim not in stopped
+        for problem in _without_family(verdict)
+    }
+    problems.update(lacking.values())
+    claims = tuple(
+        dataclasses.replace(verdict, is_true=False) if verdict.claim.line in lacking else verdict
+        for verdict in claims
+    )
     skipped = (check for verdict in claims if verdict.is_skipped for check in verdict.evidence)
     return PageVerdict(
         page=page,
@@ -183,6 +207,8 @@ def _claims(
             digest=digest(page, claim),
             is_true=not of_problems[claim] and (_fails(evidence) if is_skipped else bool(evidence)),
             is_skipped=is_skipped,
+            quantifier=universal_word(claim.statement),
+            families=tuple(family for _, record in own for family in record.families),
         )
 
 
@@ -235,6 +261,18 @@ def _unproven(verdict: ClaimVerdict, release: Release | None) -> Iterator[Proble
                 f"claim {claim.id} holds on {release} too: "
                 f"`:{broken_bound(claim, release.version)}:` is wrong or its evidence is too weak",
             )
+
+
+def _without_family(verdict: ClaimVerdict) -> Iterator[Problem]:
+    """Yield that a claim on all of a kind has no family, unless something red tells of one."""
+    claim = verdict.claim
+    is_excused = claim.universal is not None or verdict.is_skipped or not verdict.is_true
+    if verdict.quantifier is not None and not verdict.families and not is_excused:
+        yield Problem(
+            claim.line,
+            f'{claim.id} says "{verdict.quantifier}", and no cell below runs over a family: '
+            "mark one with :family:, or say why with :universal:",
+        )
 
 
 def _values(ran: Sequence[Ran]) -> dict[str, str]:

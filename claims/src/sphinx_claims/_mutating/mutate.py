@@ -62,7 +62,7 @@ def mutate_page(
             span = page.span(claim)
             while waiting[0].line < span.start:
                 above.append((waiting[0], page_run.run(waiting.pop(0))))
-            steps = [step for step in waiting if step.line in span]
+            steps = [_without_family(step) for step in waiting if step.line in span]
             del waiting[: len(steps)]
             evidence = _Evidence(
                 path=page.path,
@@ -128,13 +128,13 @@ class _Evidence:
     def _with_faults(self, faults: Sequence[Fault], steps: Sequence[Step]) -> list[MutantOutcome]:
         found = [self._with_fault(fault, steps) for fault in faults]
         noticed = {
-            fault.family
+            fault.operation
             for fault, mutant in zip(faults, found, strict=True)
             if mutant.cause not in {"idle", "unseen"}
         }
         return [
             dataclasses.replace(mutant, cause="point")
-            if mutant.cause == "idle" and not fault.may_be_right and fault.family in noticed
+            if mutant.cause == "idle" and not fault.may_be_right and fault.operation in noticed
             else mutant
             for fault, mutant in zip(faults, found, strict=True)
         ]
@@ -146,7 +146,7 @@ class _Evidence:
 
         def unseen(seen: Seen) -> str:
             said = fault.said and re.search(fault.said, self.claim.statement)
-            is_idle = fault.family is not None and not any(seen.get("differences", ()))
+            is_idle = fault.operation is not None and not any(seen.get("differences", ()))
             return cause_of_fault(said=bool(said), is_idle=is_idle)
 
         def cause() -> Cause:
@@ -267,6 +267,11 @@ class _Evidence:
         records = [record for _, record in (*self.above, *done)]
         page = Page(path=self.path, items=(*above, self.claim, *steps))
         return judge(page, records, failure=None, seconds=0.0).claims[0].is_true
+
+
+def _without_family(step: Step) -> Step:
+    """Return a step that is asked for its checks alone: a mutant is killed by one that fails."""
+    return dataclasses.replace(step, family=()) if isinstance(step, Cell) else step
 
 
 def _false(record: Record) -> Iterator[int]:

@@ -3,6 +3,7 @@
 import ast
 import builtins
 import difflib
+import keyword
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from sphinx_claims._reading.unexecuted_code import has_examples, parsed
 TAGS = frozenset({"hide-input", "hide-output", "hide-cell", "remove-input"})
 """Tags that change how a cell looks and nothing about what it proves."""
 
-_OPTIONS = frozenset({"raises", "warns", "tags"})
+_OPTIONS = frozenset({"family", "raises", "warns", "tags"})
 _LANGUAGES = frozenset({"", "python", "python3", "py", "ipython", "ipython3"})
 _ERRORS = tuple(
     name
@@ -43,7 +44,11 @@ def read_cell(
         if not any(map(text.startswith, types)):
             yield Problem(line + below, unchecked(text))
     tags = tuple(tag for tag in _tags(options) if tag in TAGS)
-    yield Cell(line=line, fence=fence, source=source, **declared, tags=tags)
+    family = tuple(_families(options))
+    for name in family:
+        if not name.isidentifier() or keyword.iskeyword(name):
+            yield Problem(fence, f":family: must name collections, as in a, b, not {name!r}")
+    yield Cell(line=line, fence=fence, source=source, **declared, tags=tags, family=family)
     yield from _documented(source, line)
 
 
@@ -109,6 +114,14 @@ def _tags(options: Mapping[str, Any]) -> list[str]:
     if value is None:
         return []
     return value.split() if isinstance(value, str) else list(map(str, _list(value)))
+
+
+def _families(options: Mapping[str, Any]) -> list[str]:
+    """List what `:family:` names; one text that is no name where it names nothing."""
+    if "family" not in options:
+        return []
+    value = options["family"]
+    return [name.strip() for name in ("" if value is None else str(value)).split(",")]
 
 
 def _list(value: Any) -> list[Any]:

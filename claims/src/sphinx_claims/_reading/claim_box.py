@@ -7,7 +7,7 @@ from typing import Any
 from sphinx_claims._page import Claim, Problem
 from sphinx_claims._versions import is_before, is_version
 
-_OPTIONS = ("since", "sources", "until")
+_OPTIONS = ("key", "since", "sources", "universal", "until")
 
 
 def read_claim(
@@ -20,6 +20,9 @@ def read_claim(
         yield Problem(line, f"a claim's id must read topic/name, not {argument!r}")
     bounds, wrong = _bounds(options)
     yield from (Problem(line, message) for message in wrong)
+    reason = options.get("universal")
+    if reason is not None and not reason.strip():
+        yield Problem(line, ":universal: must hold the reason why no cell runs over a family")
     statement = sentence_of(body)
     if not statement:
         yield Problem(line, "a claim must hold the sentence that it claims")
@@ -31,6 +34,7 @@ def read_claim(
         said=said,
         sources=tuple(filter(None, sources)),
         **bounds,
+        universal=" ".join(reason.split()) if reason else None,
     )
 
 

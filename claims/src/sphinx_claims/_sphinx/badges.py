@@ -17,10 +17,11 @@ from sphinx_claims._sphinx.build import current
 from sphinx_claims._sphinx.shown import original
 
 BADGES = {
-    "true": "✓ true",
-    "false": "✗ false",
-    "skipped": "– skipped: outside its version range",
+    "true": ("✓", " true"),
+    "false": ("✗", " false"),
+    "skipped": ("–", " skipped: outside its version range"),
 }
+"""The mark of a verdict, and the word for it, which a style may leave to those who hear a page."""
 _BADGE, _BOX = "claims_badge", "claims_box"
 
 
@@ -34,9 +35,10 @@ def entry_label(path: str, identifier: str) -> str:
     return anchor(f"ledger-{path}-{identifier}")
 
 
-def claim_box(identifier: str) -> nodes.container:
+def claim_box(identifier: str, *, is_key: bool = False) -> nodes.container:
     """Make the box in which a claim stands; an empty `identifier` says that nobody judged it."""
-    return nodes.container(classes=["claim"], **{_BOX: identifier})
+    classes = ["claim", *(["claim-key"] if is_key else [])]
+    return nodes.container(classes=classes, **{_BOX: identifier})
 
 
 def unjudged_claims(doctree: nodes.document) -> Iterator[Problem]:
@@ -59,7 +61,9 @@ class ShowVerdicts(SphinxPostTransform):
             if _BADGE in element:
                 verdict = build.verdict(*element[_BADGE])
                 element["classes"].append(f"claim-{verdict}")
-                element.append(self._to_ledger(BADGES[verdict], element))
+                mark, word = BADGES[verdict]
+                said = nodes.Text(mark), nodes.inline("", word, classes=["claim-word"])
+                element.extend(self._to_ledger(said, element))
             elif _BOX in element:
                 path, identifier = _claim_in(element)
                 boxes.add((path, identifier))
@@ -80,14 +84,14 @@ class ShowVerdicts(SphinxPostTransform):
             parts[paths[part["docname"]]] = part
         return parts
 
-    def _to_ledger(self, text: str, badge: nodes.Element) -> nodes.Node:
+    def _to_ledger(self, said: Sequence[nodes.Node], badge: nodes.Element) -> list[nodes.Node]:
         """Let a badge on a page lead to the ledger, if there is one, and not those there."""
         label = entry_label(*badge[_BADGE])
         ledger, _ = self.env.domains.standard_domain.anonlabels.get(label, (None, None))
         if ledger is None or isinstance(badge.parent, nodes.term):
-            return nodes.Text(text)
+            return [*said]
         place = self.app.builder.get_relative_uri(self.env.docname, ledger)
-        return nodes.reference("", text, refuri=f"{place}#{label}", internal=True)
+        return [nodes.reference("", "", *said, refuri=f"{place}#{label}", internal=True)]
 
 
 def _claim_in(box: nodes.Element) -> tuple[str, str]:

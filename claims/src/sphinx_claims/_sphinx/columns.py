@@ -45,6 +45,16 @@ def counts(claims: Sequence[Mapping[str, Any]], ledger: Mapping[str, Any]) -> It
         yield str(sum(claim["mutants"]["killed"] for claim in claims if claim["mutants"]))
 
 
+def stands_for(universal: Mapping[str, Any] | None) -> Iterator[str]:
+    """Yield what stands for the kind of which a claim speaks, or why nothing does."""
+    if universal is None:
+        return
+    for family in universal["families"]:
+        yield f"over {family['members']} {family['name']}"
+    if universal["because"] is not None:
+        yield f"universal: {universal['because']}"
+
+
 def elsewhere(claim: Mapping[str, Any], package: str | None) -> Iterator[str]:
     """Yield where a claim says that it holds, and where it was found to be otherwise."""
     for bound in ("since", "until"):

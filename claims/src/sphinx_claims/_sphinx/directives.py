@@ -37,7 +37,7 @@ class ClaimDirective(SphinxDirective):
 
     required_arguments = 1
     has_content = True
-    option_spec = {"since": str, "sources": str, "until": str}  # noqa: RUF012 - docutils declares it so
+    option_spec = dict.fromkeys(("key", "since", "sources", "universal", "until"), str)
 
     def run(self) -> list[nodes.Node]:
         """Render the sentence, with its verdict and id under it."""
@@ -45,7 +45,7 @@ class ClaimDirective(SphinxDirective):
         claim = take_pending(self.env, CLAIM, identifier)
         judged = identifier if claim is not None else ""
         label = claim_anchor(identifier)
-        box = claim_box(judged)
+        box = claim_box(judged, is_key="key" in self.options)
         box["ids"].append(label)
         self.set_source_info(box)
         self.state.nested_parse(self.content, self.content_offset, box)
@@ -70,7 +70,7 @@ class NestedCell(SphinxDirective):
 
     optional_arguments = 1
     has_content = True
-    option_spec = {"raises": str, "warns": str, "tags": str}  # noqa: RUF012 - docutils declares it so
+    option_spec = dict.fromkeys(("family", "raises", "tags", "warns"), str)
 
     def run(self) -> list[nodes.Node]:
         """Render the executed cell; one that was not executed is found as such."""

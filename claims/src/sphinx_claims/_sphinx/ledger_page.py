@@ -17,7 +17,14 @@ from sphinx_claims._judging.site import SiteVerdict
 from sphinx_claims._page import Problem
 from sphinx_claims._sphinx.badges import badge, entry_label
 from sphinx_claims._sphinx.build import current
-from sphinx_claims._sphinx.columns import Row, counts, elsewhere, pages_table, versions_table
+from sphinx_claims._sphinx.columns import (
+    Row,
+    counts,
+    elsewhere,
+    pages_table,
+    stands_for,
+    versions_table,
+)
 from sphinx_claims._sphinx.unproven import escapes_list
 
 Ledger = Mapping[str, Any]
@@ -54,9 +61,10 @@ class LedgerDirective(SphinxDirective):
 
     def _matching(self, name: str, pages: Pages) -> list[str]:
         """Find the pages that a line means, which may hold `*` as file names do."""
-        found = [path for path in pages if fnmatch(path, name.strip())]
-        if name.strip() and not found:
-            raise self.error(f"a line of claims-ledger must name a page with claims, not {name!r}")
+        meant = name.strip()
+        found = [path for path in pages if fnmatch(path, meant)]
+        if meant and not found and meant not in current.get().paths.values():
+            raise self.error(f"a line of claims-ledger must name a page, not {name!r}")
         return found
 
     def _entries(self, pages: Pages, ledger: Ledger) -> Iterator[nodes.Node]:
@@ -70,6 +78,7 @@ class LedgerDirective(SphinxDirective):
         count = len(claim["evidence"])
         facts = [f"{count} check" + "s" * (count != 1)]
         facts += [] if ledger["mutants"] is None else [mutants_killed(claim["mutants"])]
+        facts += stands_for(claim["universal"])
         facts += elsewhere(claim, ledger["package"])
         facts += [_titled(source, ledger["documents"]) for source in claim["sources"]]
         mark = badge(claim["page"], claim["id"])
@@ -103,6 +112,9 @@ def _head(ledger: Ledger) -> Iterator[nodes.Node]:
     """Yield how many claims there are, and what they were on other versions."""
     checks = sum(len(claim["evidence"]) for claim in ledger["claims"])
     total = f"{len(ledger['claims'])} claims, {checks} checks"
+    count, proven, excused = (ledger["universal"][k] for k in ("claims", "families", "reasons"))
+    if proven or excused:
+        total += f", {count} universal ({proven} over a family, {excused} with a reason)"
     if package := ledger["package"]:
         total += f", {package} {ledger[package]}"
     if ledger["mutants"] is not None:
