@@ -50,7 +50,7 @@ _OPERATIONS = {
     "means": "mean",
     "losses": "nn.functional.mse_loss nn.functional.cross_entropy",
     "rectifiers": "relu relu_ nn.functional.relu",
-    "absolute values and bounds": "abs clamp max min amax amin",
+    "absolute values and bounds": "abs __abs__ clamp max min amax amin",
     "selections": "__getitem__ select narrow diagonal unbind split chunk",
     "joins": "cat stack",
     "reshapes": "expand flatten permute reshape squeeze t transpose unsqueeze view view_as",
@@ -415,10 +415,13 @@ _WAYS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 }
 
 
+_GRAD_FN: Any = torch.Tensor.grad_fn  # itself, whatever watches or replaces it later
+
+
 def _nodes(value: Any) -> list[Any]:
     """List the nodes of what an operation returned."""
     results = value if isinstance(value, tuple | list) else (value,)
-    nodes = (getattr(result, "grad_fn", None) for result in results)
+    nodes = (_GRAD_FN.__get__(result) for result in results if isinstance(result, torch.Tensor))
     return [node for node in nodes if node is not None]
 
 
