@@ -101,7 +101,7 @@ html_math_renderer = "mathml"
 html_copy_source = False
 html_search_scorer = str(Path(__file__).parent / "_templates" / "ranking.js")
 html_show_sphinx = False
-html_theme_options = {
+html_theme_options: dict[str, object] = {
     "light_css_variables": {"color-brand-primary": "#1a6b3c", "color-brand-content": "#1a6b3c"},
     "dark_css_variables": {"color-brand-primary": "#7fd1a0", "color-brand-content": "#7fd1a0"},
 }
