@@ -6,6 +6,7 @@ import warnings
 from importlib.metadata import version as installed_version
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from sphinx.deprecation import RemovedInSphinx10Warning
 
@@ -25,10 +26,13 @@ extensions = [
     "notfound.extension",
     "sphinx_autodoc_typehints",
     "sphinx_copybutton",
+    "sphinxext.opengraph",
     "accessible",
     "code_links",
+    "keywords",
     "ledger_parts",
     "lengths",
+    "light_styles",
     "mathml",
     "notebooks",
     "page_checks",
@@ -40,10 +44,6 @@ templates_path = ["_templates"]
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3
 nb_render_markdown_format = "myst"  # so that a cell can make a table
-myst_html_meta = {
-    "description lang=en": "What PyTorch autograd sees: a tutorial whose every claim is executed"
-    " and verified, and a library that inspects tensors, graphs and derivatives.",
-}
 nitpicky = True
 # sphinx-autodoc-typehints still calls what Sphinx 10 will drop: its business, not the reader's.
 warnings.filterwarnings(
@@ -72,22 +72,47 @@ intersphinx_mapping = {
 }
 intersphinx_disabled_reftypes = ["std:*"]
 
+# Where the site and its source will stand, who publishes it tells in the environment.
+repository = os.environ.get("GITHUB_REPOSITORY", "")
+html_baseurl = os.environ.get("SITE_URL", os.environ.get("READTHEDOCS_CANONICAL_URL", ""))
+if html_baseurl:
+    html_baseurl = html_baseurl.rstrip("/") + "/"
+    extensions.append("sphinx_sitemap")
+    sitemap_url_scheme = "{link}"
+    sitemap_excludes = ["404.html", "genindex.html", "search.html"]
+    ogp_site_url = html_baseurl
+
 # The page for addresses that do not exist stands at each of them, so its links begin at the root.
-if repository := os.environ.get("GITHUB_REPOSITORY", "").partition("/")[2]:
-    notfound_urls_prefix = f"/{repository}/"  # under which GitHub publishes it
+published = f"/{repository.partition('/')[2]}/".replace("//", "/")  # where GitHub would do so
+notfound_urls_prefix = urlsplit(html_baseurl).path or published
+
+# The first sentences of a page tell what it is about where a link to it is shown.
+ogp_social_cards = {"enable": False}
+ogp_enable_meta_description = True
+ogp_description_length = 160
 
 html_theme = "furo"
 html_title = "leafgrad"
+html_favicon = html_logo = "_static/leaf.svg"
+html_secnumber_suffix = " "
 html_static_path = ["_static"]
 html_css_files = ["leafgrad.css"]
+html_js_files = [("sidebar.js", {"defer": "defer"})]
 html_math_renderer = "mathml"
 html_copy_source = False
-html_search_scorer = str(Path(__file__).parent / "_templates" / "scorer.js")
+html_search_scorer = str(Path(__file__).parent / "_templates" / "ranking.js")
 html_show_sphinx = False
-html_theme_options = {
+html_theme_options: dict[str, str | dict[str, str]] = {
     "light_css_variables": {"color-brand-primary": "#1a6b3c", "color-brand-content": "#1a6b3c"},
     "dark_css_variables": {"color-brand-primary": "#7fd1a0", "color-brand-content": "#7fd1a0"},
 }
+if repository:  # a page leads to its source, and to where one can change it
+    server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
+    html_theme_options |= {
+        "source_repository": f"{server}/{repository}/",
+        "source_branch": os.environ.get("GITHUB_REF_NAME", "main"),
+        "source_directory": "docs/",
+    }
 pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "github-dark"
 

@@ -16,6 +16,7 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 import leafgrad
+from tests.processes import unmeasured
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "leafgrad"
@@ -159,6 +160,7 @@ def test_importing_it_warns_of_nothing_changes_nothing_and_brings_only_itself() 
         capture_output=True,
         text=True,
         check=False,
+        env=unmeasured(),
     )
     assert (run.stdout, run.stderr, run.returncode) == ("leafgrad\n", "", 0)
 

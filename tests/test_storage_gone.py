@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from leafgrad import GraphTrace, describe_tensor, higher_order_grad, trace_graph
+from tests.processes import unmeasured
 
 NOTHING = "not read: its storage holds nothing"
 GIVE_BACK = (
@@ -147,7 +148,11 @@ def told() -> dict[str, str]:
     """What comes of each door, or of which signal its process died."""
     codes = json.dumps([code for code, _ in DOORS.values()])
     run = subprocess.run(
-        [sys.executable, "-c", SCRIPT, codes], capture_output=True, text=True, check=True
+        [sys.executable, "-c", SCRIPT, codes],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=unmeasured(),
     )
     return dict(zip(DOORS, map(json.loads, run.stdout.splitlines()), strict=True))
 

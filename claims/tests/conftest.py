@@ -15,9 +15,10 @@ from sphinx.util.docutils import docutils_namespace
 
 from sphinx_claims._config import Config
 from sphinx_claims._executing.workers import Workers
-from sphinx_claims._judging.site import judge_page
+from sphinx_claims._judging.site import judge_page, loaded
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._reading.read import parse_page
+from sphinx_claims._versions import Release
 
 Judge = Callable[..., PageVerdict]
 COLOUR = r"\x1b\[[0-9;]*m"
@@ -29,6 +30,12 @@ def workers() -> Iterator[Workers]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def release(workers: Workers) -> Release | None:
+    """Return the version of torch, for which a site asks once, and so do the pages of a test."""
+    return loaded(workers, Config(root=Path(), package="torch"))
+
+
 @pytest.fixture
 def interruptible() -> Iterator[None]:
     """Let what a test starts be interrupted, even if a shell has told pytest to ignore that."""
@@ -38,10 +45,10 @@ def interruptible() -> Iterator[None]:
 
 
 @pytest.fixture
-def judge(workers: Workers, tmp_path: Path) -> Judge:
+def judge(workers: Workers, release: Release | None, tmp_path: Path) -> Judge:
     def judged(text: str, timeout: float = 30) -> PageVerdict:
         config = Config(root=tmp_path, timeout=timeout, package="torch")
-        return judge_page(parse_page(text, "page.md"), config, workers)
+        return judge_page(parse_page(text, "page.md"), config, workers, release)
 
     return judged
 

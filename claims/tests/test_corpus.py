@@ -19,6 +19,7 @@ from sphinx_claims._judging.site import judge_page
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._reading.include import unjudged
 from sphinx_claims._reading.read import parse_page
+from sphinx_claims._versions import Release
 
 CORPUS = Path(__file__).parent / "corpus"
 Judge = Callable[[Path], PageVerdict]
@@ -37,7 +38,7 @@ def front_matter(file: Path) -> Mapping[str, Any]:
 
 
 @pytest.fixture
-def judge_file(workers: Workers, tmp_path: Path) -> Judge:
+def judge_file(workers: Workers, release: Release | None, tmp_path: Path) -> Judge:
     """Judge a page of the corpus as if it stood in an empty folder."""
 
     def judged(file: Path) -> PageVerdict:
@@ -45,7 +46,7 @@ def judge_file(workers: Workers, tmp_path: Path) -> Judge:
         page = parse_page(text, "page.md", (file,))
         asks = "universal: true" in text
         config = Config(root=tmp_path, timeout=30, package="torch", universal=asks)
-        return judge_page(page, config, workers)
+        return judge_page(page, config, workers, release)
 
     return judged
 

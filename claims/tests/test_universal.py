@@ -58,11 +58,13 @@ PLAIN = (
     "It happens in nearly all cases, and not at all in this one.",
     "All three of them are leaves, all of the 2 are, and each of the two has one.",
     "One for each leaf, and they follow each other.",
+    "Each of these ways does it, if each row stands alone and if no tensor requires grad.",
     "It is a leaf no longer, in any case, and needs no more than one, if any.",
     "A tensor has no gradient, and its gradient is None.",
     "It does not only read but write, it is not the only one, and it is read-only.",
     "It has only one element, exactly two of them, and is read only once.",
     "It tells whether it is a leaf or not.",
+    "One has a gradient, and the other does not get any.",
 )
 PAGE = """\
 # Numbers

@@ -1,11 +1,12 @@
 """Give each page that executes cells as a notebook to download, which runs by itself.
 
-What only the site knows is put in Markdown's own words: a claim becomes a quotation, a link leads
-to another of these notebooks or is left out.
+What only the site knows is put in Markdown's own words: a claim becomes a quotation, a fold stands
+open, a link leads to another of these notebooks or is left out. The outputs are those of the page.
 """
 
 import posixpath
 import re
+from collections import defaultdict
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -24,18 +25,21 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CLAIM = re.compile(
     r"^:::\{claim\} (\S+)\n((?::\w+:[^\n]*\n)*)\n*(.*?)\n*^:::$", re.MULTILINE | re.DOTALL
 )
+FOLD = re.compile(r"^(:{3,})\{fold\} ([^\n]*)\n(.*?)^\1 *$", re.MULTILINE | re.DOTALL)
 BOUND = re.compile(r"^:(since|until): (\S+)", re.MULTILINE)
+TOLD = re.compile(r"\A# This raises .*\n")
 PIN = re.compile(r"^ *#> .*\n?|  #> .*", re.MULTILINE)
 CODE_ROLE = re.compile(r"\{(?:claim|value)\}(`+[^`]+`+)")
 TEXT_ROLE = re.compile(r"\{[\w:-]+\}`([^`<]+?)(?: <[^`>]*>)?`")
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
 SHOWN = re.compile(r"^```\{code-cell\} python\n(?!:tags: \[remove-input\])", re.MULTILINE)
 """A cell that the site does not show is its own business; a page of such only has no notebook."""
-FROM = re.compile(r"\A---\nnotebook: (.*)\n---\n")
+FROM = re.compile(r"\A---\n(?:.*\n)*?notebook: (.*)\n(?:.*\n)*?---\n")
 """A page says so where its notebook begins, if what stands before needs the site's files."""
 LEFT_OUT = "\n*The page begins with what it reads off other pages of the site, which is not here.*"
 NEEDS = """\
-*The page “{title}” of leafgrad's site, as a notebook. It needs PyTorch and leafgrad {release}.*
+*The page “{title}” of leafgrad's site, as a notebook. It needs leafgrad {release}, which
+brings PyTorch: `pip install leafgrad`.*
 *Run it from top to bottom: the cells that are to raise say so, and all that is asserted holds.*"""
 
 
@@ -47,6 +51,7 @@ def has_notebook(text: str) -> bool:
 def as_notebook(text: str, page: str, pages: Collection[str], release: str) -> NotebookNode:
     """Read the Markdown of `page` as a notebook that needs nothing of the site but `pages`."""
     config = MdParserConfig(enable_extensions={"colon_fence", "dollarmath"})
+    text = _unfolded(text)
     title = re.search(r"^# (.*)", text, re.MULTILINE)
     begins = FROM.match(text)
     needs = _needs(title[1] if title else page, release, LEFT_OUT if begins else "")
@@ -63,6 +68,25 @@ def as_notebook(text: str, page: str, pages: Collection[str], release: str) -> N
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number}"  # the same in every build
     return notebook
+
+
+def _unfolded(text: str) -> str:
+    """Open the folds, also those in others, so that their cells are cells of the notebook."""
+    while FOLD.search(text):
+        text = FOLD.sub(r"**\2**\n\n\3", text)
+    return text
+
+
+def add_outputs(notebook: NotebookNode, executed: NotebookNode) -> None:
+    """Give each cell the outputs that it had on the page, where it may stand in another order."""
+    outputs = defaultdict(list)
+    for cell in executed.cells:
+        if cell.cell_type == "code":
+            outputs[cell.source.strip()].append(cell.outputs)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            found = outputs[TOLD.sub("", cell.source).strip()]
+            cell.outputs = found.pop(0) if found else []
 
 
 def _needs(title: str, release: str, left_out: str) -> NotebookNode:
@@ -127,7 +151,11 @@ def write(app: Sphinx, error: Exception | None) -> None:
     for page, text in pages.items():
         file = Path(app.outdir, FOLDER, f"{page}.ipynb")
         file.parent.mkdir(parents=True, exist_ok=True)
-        nbformat.write(as_notebook(text, page, pages, app.config.release), file)
+        notebook = as_notebook(text, page, pages, app.config.release)
+        executed = Path(app.outdir).parent / "jupyter_execute" / f"{page}.ipynb"
+        if executed.is_file():
+            add_outputs(notebook, nbformat.read(executed, as_version=4))
+        nbformat.write(notebook, file)
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

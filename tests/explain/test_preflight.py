@@ -19,6 +19,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 
 from leafgrad import GradCause, Preflight, Source, preflight, record
+from tests.processes import unmeasured
 
 # From 2.12 on.
 EACH_SLOT_CAN_BE_ASKED = hasattr(torch._C._autograd.SavedTensor, "unpack")
@@ -710,7 +711,9 @@ distributed.destroy_process_group()
 
 def test_parameters_of_distributed_models_are_told_as_far_as_they_are_seen(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "ignore", "-c", DISTRIBUTED, str(tmp_path / "store")]
-    result = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    result = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=120, env=unmeasured()
+    )
     said = [line for line in result.stdout.splitlines() if not line.startswith("[Gloo]")]
     assert said == [
         "['module.idle.bias', 'module.idle.weight'] 0 0",

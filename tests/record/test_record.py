@@ -21,6 +21,7 @@ from torch.utils.checkpoint import checkpoint
 
 import leafgrad
 from leafgrad import GraphTrace, Recording, TracedNode, laplacian, record, trace_graph
+from tests.processes import unmeasured
 
 LINES = Path(__file__).read_text("utf-8").splitlines()
 
@@ -609,6 +610,10 @@ print(recording.node_count, "torch._dynamo" in sys.modules)
 
 def test_a_recording_does_not_load_the_compiler() -> None:
     run = subprocess.run(
-        [sys.executable, "-c", WITHOUT_THE_COMPILER], capture_output=True, text=True, check=False
+        [sys.executable, "-c", WITHOUT_THE_COMPILER],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=unmeasured(),
     )
     assert (run.returncode, run.stdout, run.stderr) == (0, "1 False\n", "")

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 import torch
 from nbformat import NotebookNode
-from notebooks import as_notebook, has_notebook
+from notebooks import add_outputs, as_notebook, has_notebook
 
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims._versions import broken_bound
@@ -118,9 +118,44 @@ def test_a_notebook_has_no_words_of_the_site() -> None:
     ]
 
 
+FOLDED = """\
+# A page
+
+::::{fold} The proof
+In words.
+
+:::{fold} More
+```{code-cell} python
+1 + 1
+```
+:::
+::::
+"""
+
+
+def test_a_fold_stands_open_in_a_notebook() -> None:
+    notebook = as_notebook(FOLDED, "tutorial/a", {"tutorial/a"}, "0.1.0")
+    assert sources(notebook, "markdown")[1:] == [
+        "# A page\n\n**The proof**\n\nIn words.\n\n**More**"
+    ]
+    assert sources(notebook, "code") == ["1 + 1"]
+
+
+def test_a_notebook_has_the_outputs_of_the_page() -> None:
+    notebook = as_notebook(PAGE, "tutorial/a", {"tutorial/a"}, "0.1.0")
+    cells = [
+        nbformat.v4.new_code_cell(source, outputs=[nbformat.v4.new_output("stream", text=source)])
+        for source in ['x = "#> kept"', "print(1)\n1 / 0"]
+    ]
+    add_outputs(notebook, nbformat.v4.new_notebook(cells=cells))
+    told = [cell.outputs[0].text for cell in notebook.cells if cell.cell_type == "code"]
+    assert told == ["print(1)\n1 / 0", 'x = "#> kept"']
+
+
 def test_a_notebook_may_begin_where_a_page_says() -> None:
     said = (
-        "---\nnotebook: There\n---\n# A page\n\nHere\n\n## There\n\n```{code-cell} python\n1\n```\n"
+        "---\nkeywords: [b]\nnotebook: There\n---\n# A page\n\nHere\n\n## There\n\n"
+        "```{code-cell} python\n1\n```\n"
     )
     notebook = as_notebook(said, "tutorial/a", {"tutorial/a"}, "0.1.0")
     needs, heading = sources(notebook, "markdown")

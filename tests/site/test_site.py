@@ -3,8 +3,10 @@
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
+from base64 import b64decode
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -22,6 +24,7 @@ from tests.devtools import Browser, Page, chromium
 from tests.models import checkpointed, pinn
 from tests.picture.test_modules import blocks
 from tests.processes import unmeasured
+from tests.site.queries import AMONG_THREE, FIRST
 
 ROOT = Path(__file__).parents[2]
 AXE = Path(os.environ.get("LEAFGRAD_NODE_MODULES", "")) / "axe-core" / "axe.min.js"
@@ -90,6 +93,8 @@ def complaints(browser: Browser, uri: str, *looks: tuple[str, int]) -> list[Any]
 LAYOUTS = {
     "start": "index",
     "routes": "tutorial/index",
+    "a part": "tutorial/part-gradients",
+    "the cheat sheet": "tutorial/cheat-sheet",
     "a chapter with a picture": "tutorial/graph",
     "steps": "tutorial/step-by-step",
     "a plot": "tutorial/pinn-heat",
@@ -175,6 +180,19 @@ def test_paper_has_all_of_the_code_and_the_answers(browser: Browser, address: st
     assert min(found["screen"]) > 0  # the questions see what is cut and hidden
 
 
+@needs_site
+def test_the_cheat_sheet_prints_on_one_sheet_of_a4(browser: Browser, address: str) -> None:
+    found = []
+    for name in ("tutorial/cheat-sheet", "tutorial/leaf"):
+        page = Page(browser, f"{address}/{name}.html")
+        printed = page.send("Page.printToPDF", preferCSSPageSize=True)["data"]
+        page.send("Page.close")
+        found.append(len(re.findall(rb"/Type\s*/Page\b", b64decode(printed))))
+    sheets, others = found
+    assert sheets == 1
+    assert others > 1  # sheets are counted
+
+
 ERRORS = "/how-to/errors.html"
 
 
@@ -210,6 +228,24 @@ def test_search_finds_a_message_and_an_id(
     first = page.ask("document.querySelector('ul.search a').href")
     page.send("Page.close")
     assert first.removeprefix(address).startswith(found)
+
+
+RANKED = "Search._performSearch(...Search._parseQuery({})).reverse().map(([page]) => page)"
+
+
+@needs_site
+@pytest.mark.parametrize(("queries", "most"), [(FIRST, 1), (AMONG_THREE, 3)])
+def test_search_finds_the_page_that_is_looked_for(
+    browser: Browser, address: str, queries: dict[str, str], most: int
+) -> None:
+    page = Page(browser, f"{address}/search.html?q=leaf")
+    page.until("Search.hasIndex()")
+    found = {
+        query: [*dict.fromkeys(page.ask(RANKED.format(json.dumps(query))))][:most]
+        for query in queries
+    }
+    page.send("Page.close")
+    assert {q: pages for q, pages in found.items() if not {*pages} & {*queries[q].split()}} == {}
 
 
 LOOKS = pytest.mark.parametrize(

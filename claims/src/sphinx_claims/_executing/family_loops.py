@@ -69,7 +69,7 @@ class _Following(ast.NodeTransformer):
             and _loaded([*results, *generator.ifs, *generators[index + 1 :]])
             & _stored([generator.target])
         ]
-        lines = [] if self._some else self._lines()
+        lines = self._lines() if found and not self._some else []
         self.generic_visit(node)
         for generator, over in found:
             generator.iter = _followed(generator.iter, over, lines, in_body=False)
@@ -84,12 +84,12 @@ class _Following(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         is_map = isinstance(node.func, ast.Name) and node.func.id == "map"
-        found = [(index, self._over(one)) for index, one in enumerate(node.args) if index > 0]
-        lines = [] if self._some else self._lines()
+        mapped = enumerate(node.args) if is_map else ()
+        found = [(index, over) for index, one in mapped if index and (over := self._over(one))]
+        lines = self._lines() if found and not self._some else []
         self.generic_visit(node)
-        for index, over in found if is_map else ():
-            if over:
-                node.args[index] = _followed(node.args[index], over, lines, in_body=True)
+        for index, over in found:
+            node.args[index] = _followed(node.args[index], over, lines, in_body=True)
         return node
 
     def _over(self, values: ast.expr) -> list[str]:
@@ -127,7 +127,7 @@ class _Flow:
     def asserts_on(self, names: set[str]) -> list[int]:
         """List the lines of the checks that depend on what `names` stand for as a whole."""
         known = set(names)
-        bindings = [(node, _bound(node)) for node in ast.walk(self.tree) if _binds(node)]
+        bindings = [binding for node in ast.walk(self.tree) for binding in _bindings(node)]
         for _ in bindings if names else ():
             more = {name for node, bound in bindings for name in bound if _reads(node, known)}
             if more <= known:
@@ -147,8 +147,12 @@ def _line_of_check(node: ast.AST) -> int | None:
     return None
 
 
-def _binds(node: ast.AST) -> bool:
-    return isinstance(node, ast.stmt) and bool(_bound(node))
+def _bindings(node: ast.AST) -> Iterator[tuple[ast.AST, set[str]]]:
+    """Yield what a statement reads and the names that it gives the result to."""
+    if isinstance(node, ast.For):
+        yield node.iter, _stored([node.target])
+    elif bound := _bound(node):
+        yield node, bound
 
 
 def _bound(node: ast.AST) -> set[str]:

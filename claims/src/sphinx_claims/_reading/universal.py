@@ -3,16 +3,17 @@
 import re
 
 _NUMBER = r"(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|both)\b"
-_AS_SUBJECT = r"(?:^|[.,;:(] |\b(?:and|because|but|if|or|so|that|when|where|while) )"
+_AS_SUBJECT = r"(?:^|[.,;:(] |\b(?:and|because|but|or|so|that) )"  # after "if" it is a condition
 
 _QUANTIFYING = (
     # "Not every", "not all" and "not always" speak of one that is otherwise, and so does "nearly".
     rf"(?<!not )(?<!nearly )(?<!at )(?<!after )(?<!in )\ball\b(?! (?:of )?(?:the )?{_NUMBER})",
     r"(?<!not )(?<!nearly )\b(?:always|every(?:body|one|thing|where)?)\b",
     # "Each node has one" speaks of all nodes; "one for each node" goes through those of a sentence.
-    rf"{_AS_SUBJECT}each\b(?! other\b)(?! of (?:the |these |those )?{_NUMBER})",
-    # "In any case" leads to what is said, and "if any" speaks of what may be missing.
-    r"(?<!if )(?<!in )(?<!at )\bany(?:body|one|thing|where)?\b(?! (?:longer|more)\b)",
+    rf"{_AS_SUBJECT}each\b(?! other\b)(?! of (?:these|those|the {_NUMBER}))",
+    # "In any case" leads to what is said, "if any" speaks of what may be missing, and "it has one,
+    # and the other does not have any" of the other.
+    r"(?<!if )(?<!in )(?<!at )\bany(?:body|one|thing|where)?\b(?! (?:longer|more)\b)(?! ?[.,;]|$)",
     r"(?<=\bin )any\b(?! case\b)",
     r"\bno (?:matter|one)\b",
     # "No tensor has a gradient" speaks of all tensors; "this tensor has none" of one.

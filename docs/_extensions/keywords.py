@@ -1,0 +1,27 @@
+"""Let search find a page by what its readers type: the `keywords` of its front matter.
+
+They are symptoms and old wordings, such as "memory increases every iteration", which the text of
+the page may not have. In the index of the site they stand without a place on the page.
+"""
+
+import json
+
+from docutils import nodes
+from sphinx.addnodes import index
+from sphinx.application import Sphinx
+from sphinx.util.typing import ExtensionMetadata
+
+
+def add_keywords(app: Sphinx, doctree: nodes.document) -> None:
+    """Make an entry of the index of each keyword of the page that was read."""
+    given = app.env.metadata[app.env.current_document.docname].get("keywords", "[]")
+    keywords = json.loads(given) if isinstance(given, str) else given
+    if keywords:
+        entries = [("single", keyword, "", "main", None) for keyword in keywords]
+        doctree.insert(0, index(entries=entries))
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Add the keywords before the index is made of what was read."""
+    app.connect("doctree-read", add_keywords, priority=100)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
