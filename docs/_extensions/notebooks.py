@@ -152,7 +152,7 @@ def write(app: Sphinx, error: Exception | None) -> None:
         file = Path(app.outdir, FOLDER, f"{page}.ipynb")
         file.parent.mkdir(parents=True, exist_ok=True)
         notebook = as_notebook(text, page, pages, app.config.release)
-        executed = Path(app.env.mystnb_config.output_folder, f"{page}.ipynb")
+        executed = Path(app.outdir).parent / "jupyter_execute" / f"{page}.ipynb"
         if executed.is_file():
             add_outputs(notebook, nbformat.read(executed, as_version=4))
         nbformat.write(notebook, file)
