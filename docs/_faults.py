@@ -1,7 +1,7 @@
 """What `claims mutate` breaks in PyTorch beneath the evidence of a claim, one thing at a time.
 
 Each function takes what PyTorch has and returns what stands in its place once the fault is
-planted; its name tells what is wrong then.
+planted; its name tells what is wrong then. A sentence that matches `said` names what is broken.
 """
 
 import contextlib
@@ -36,7 +36,8 @@ _OPERATIONS = {
     "products": "mul mul_ __mul__ __rmul__ __imul__",
     "quotients": "div div_ __truediv__ __rtruediv__ __itruediv__ reciprocal",
     "powers": "pow pow_ square __pow__ __rpow__",
-    "matrix products": "matmul mm mv bmm dot einsum outer __matmul__ __rmatmul__ nn.functional.linear",
+    "matrix products": "matmul mm mv bmm dot einsum outer __matmul__ __rmatmul__"
+    " nn.functional.linear",
     "negations": "neg neg_ __neg__",
     "sines": "sin sin_",
     "cosines": "cos cos_",
@@ -49,7 +50,7 @@ _OPERATIONS = {
     "means": "mean",
     "losses": "nn.functional.mse_loss nn.functional.cross_entropy",
     "rectifiers": "relu relu_ nn.functional.relu",
-    "absolute values and bounds": "abs clamp max min amax amin",
+    "absolute values and bounds": "abs __abs__ clamp max min amax amin",
     "selections": "__getitem__ select narrow diagonal unbind split chunk",
     "joins": "cat stack",
     "reshapes": "expand flatten permute reshape squeeze t transpose unsqueeze view view_as",
@@ -100,7 +101,7 @@ def backward_runs_twice(backward: Function) -> Function:
     return twice
 
 
-@FAULTS.replace(_BACKWARD)
+@FAULTS.replace(_BACKWARD, said=r"\badd(?:s|ed)?\b|\baccumulat")
 def backward_overwrites_what_was_accumulated(backward: Function) -> Function:
     def overwriting(tensors: Any, *arguments: Any, **options: Any) -> None:
         for leaf in _leaves(tensors):
@@ -110,22 +111,22 @@ def backward_overwrites_what_was_accumulated(backward: Function) -> Function:
     return overwriting
 
 
-@FAULTS.replace(_BACKWARD, when=lambda options: options.get("inputs") is not None)
+@FAULTS.replace(_BACKWARD, when=lambda options: options.get("inputs") is not None, said=r"inputs=")
 def backward_fills_all_leaves_whatever_inputs_it_is_given(backward: Function) -> Function:
     return _forcing(backward, inputs=lambda _: None)
 
 
-@FAULTS.replace(*_BOTH)
+@FAULTS.replace(*_BOTH, said=r"\bfree(?:s|d)\b|second time|retain_graph")
 def no_graph_is_ever_freed(function: Function) -> Function:
     return _forcing(function, retain_graph=lambda _: True)
 
 
-@FAULTS.replace(*_BOTH, when=lambda options: options.get("retain_graph"))
+@FAULTS.replace(*_BOTH, when=lambda options: options.get("retain_graph"), said=r"retain_graph")
 def every_graph_is_freed(function: Function) -> Function:
     return _forcing(function, retain_graph=lambda options: bool(options.get("create_graph")))
 
 
-@FAULTS.replace(*_BOTH, when=lambda options: options.get("create_graph"))
+@FAULTS.replace(*_BOTH, when=lambda options: options.get("create_graph"), said=r"create_graph")
 def gradients_have_no_graph(function: Function) -> Function:
     return _forcing(
         function,
@@ -157,7 +158,7 @@ def autograd_grad_accumulates_as_backward_does(grad: Function) -> Function:
     return accumulating
 
 
-@FAULTS.replace("torch.autograd.grad")
+@FAULTS.replace("torch.autograd.grad", said=r"allow_unused|materialize_grads|unused")
 def unused_inputs_have_zero_gradients(grad: Function) -> Function:
     return _forcing(grad, allow_unused=lambda _: True, materialize_grads=lambda _: True)
 
@@ -173,67 +174,73 @@ def products_powers_and_elementary_functions_have_wrong_derivatives(function: Fu
     return wrong
 
 
-@FAULTS.replace("torch.autograd.gradcheck", "torch.autograd.gradgradcheck")
+@FAULTS.replace(
+    "torch.autograd.gradcheck", "torch.autograd.gradgradcheck", said=r"gradcheck|gradgradcheck"
+)
 def gradcheck_finds_no_fault(_check: Function) -> Function:
     return lambda *_, **__: True
 
 
-@FAULTS.replace("torch.Tensor.retain_grad")
+@FAULTS.replace("torch.Tensor.retain_grad", said=r"retain_grad\b")
 def retain_grad_is_ignored(_retain: Function) -> Function:
     return lambda _: None
 
 
-@FAULTS.replace("torch.Tensor.detach")
+@FAULTS.replace("torch.Tensor.detach", said=r"detach")
 def detach_keeps_the_graph(_detach: Function) -> Function:
     return lambda tensor: tensor.view_as(tensor)
 
 
-@FAULTS.replace("torch.Tensor.detach", "torch.Tensor.data")
+@FAULTS.replace(
+    "torch.Tensor.detach", "torch.Tensor.data", said=r"(?:detach|\.data).*(?:shar|memory|storage)"
+)
 def detach_and_data_copy(original: Any) -> Any:
     return reading(original, torch.clone)
 
 
-@FAULTS.replace("torch.Tensor.detach_")
+@FAULTS.replace("torch.Tensor.detach_", said=r"detach_")
 def in_place_detach_is_ignored(_detach: Function) -> Function:
     return lambda tensor: tensor
 
 
-@FAULTS.replace("torch.Tensor.clone", "torch.clone")
+@FAULTS.replace("torch.Tensor.clone", "torch.clone", said=r"clone")
 def clone_detaches(clone: Function) -> Function:
     return lambda tensor, **options: clone(tensor.detach(), **options)
 
 
-@FAULTS.replace("torch.Tensor.clone", "torch.clone")
+@FAULTS.replace(
+    "torch.Tensor.clone", "torch.clone", said=r"clone.*(?:cop(?:y|ies)|memory)|cop(?:y|ies).*clone"
+)
 def clone_shares_memory(_clone: Function) -> Function:
     return lambda tensor, **_: tensor.view_as(tensor)
 
 
-@FAULTS.replace("torch.Tensor.requires_grad_")
+@FAULTS.replace("torch.Tensor.requires_grad_", said=r"requires_grad_")
 def requires_grad_in_place_is_ignored(_require: Function) -> Function:
     return lambda tensor, *_, **__: tensor
 
 
-@FAULTS.replace("torch.no_grad.__enter__")
+@FAULTS.replace("torch.no_grad.__enter__", said=r"no_grad")
 def no_grad_does_nothing(_enter: Function) -> Function:
     return lambda mode: setattr(mode, "prev", torch.is_grad_enabled())
 
 
-@FAULTS.replace("torch.enable_grad.__enter__")
+@FAULTS.replace("torch.enable_grad.__enter__", said=r"enable_grad")
 def enable_grad_does_nothing(_enter: Function) -> Function:
     return lambda mode: setattr(mode, "prev", torch.is_grad_enabled())
 
 
-@FAULTS.replace("torch.set_grad_enabled.__init__")
+@FAULTS.replace("torch.set_grad_enabled.__init__", said=r"set_grad_enabled")
 def set_grad_enabled_does_nothing(initialise: Function) -> Function:
     return lambda mode, _: initialise(mode, torch.is_grad_enabled())
 
 
-@FAULTS.replace("torch.inference_mode.__enter__")
+@FAULTS.replace("torch.inference_mode.__enter__", said=r"inference")
 def inference_mode_does_nothing(_enter: Function) -> Function:
     return lambda mode: setattr(mode, "_inference_mode_context", contextlib.nullcontext())
 
 
-@FAULTS.replace("torch.inference_mode.__enter__")
+@FAULTS.replace("torch.inference_mode.__enter__", said=r"inference")
 def inference_mode_is_no_grad(_enter: Function) -> Function:
     def enter(mode: Any) -> None:
         mode._inference_mode_context = torch.no_grad()  # noqa: SLF001 - where __exit__ looks
@@ -242,22 +249,28 @@ def inference_mode_is_no_grad(_enter: Function) -> Function:
     return enter
 
 
-@FAULTS.replace("torch.Tensor.zero_")
+@FAULTS.replace("torch.Tensor.zero_", said=r"zero_\b")
 def zero_in_place_is_ignored(_zero: Function) -> Function:
     return lambda tensor: tensor
 
 
-@FAULTS.replace("torch.optim.Optimizer.zero_grad", "torch.nn.Module.zero_grad")
+@FAULTS.replace("torch.optim.Optimizer.zero_grad", "torch.nn.Module.zero_grad", said=r"zero_grad")
 def zero_grad_is_ignored(_zero: Function) -> Function:
     return lambda *_, **__: None
 
 
-@FAULTS.replace("torch.optim.Optimizer.zero_grad", "torch.nn.Module.zero_grad")
+@FAULTS.replace(
+    "torch.optim.Optimizer.zero_grad",
+    "torch.nn.Module.zero_grad",
+    said=r"zero_grad.*None|set_to_none",
+)
 def zero_grad_leaves_zeros(zero: Function) -> Function:
     return lambda owner, *_, **__: zero(owner, set_to_none=False)
 
 
-@FAULTS.replace("torch.optim.SGD.step", "torch.optim.Adam.step", "torch.optim.AdamW.step")
+@FAULTS.replace(
+    "torch.optim.SGD.step", "torch.optim.Adam.step", "torch.optim.AdamW.step", said=r"\bstep\(\)"
+)
 def optimizers_do_not_step(_step: Function) -> Function:
     return lambda *_, **__: None
 
@@ -265,7 +278,9 @@ def optimizers_do_not_step(_step: Function) -> Function:
 # --- Tensors: how they are made, changed and read
 
 
-@FAULTS.replace(*_FACTORIES, when=lambda options: options.get("requires_grad"))
+@FAULTS.replace(
+    *_FACTORIES, when=lambda options: options.get("requires_grad"), said=r"requires_grad=True"
+)
 def new_tensors_ignore_requires_grad(make: Function) -> Function:
     return lambda *arguments, **options: make(*arguments, **{**options, "requires_grad": False})
 
@@ -279,12 +294,12 @@ def new_tensors_require_grad(make: Function) -> Function:
     return requiring
 
 
-@FAULTS.replace("torch.nn.Parameter.__new__")
+@FAULTS.replace("torch.nn.Parameter.__new__", said=r"\bParameter\b")
 def parameters_do_not_require_grad(new: Function) -> Function:
     return lambda kind, data=None, *_, **__: new(kind, data, requires_grad=False)
 
 
-@FAULTS.replace(*_IN_PLACE)
+@FAULTS.replace(*_IN_PLACE, said=r"\bversions?\b")
 def changes_in_place_do_not_count(change: Function) -> Function:
     def uncounted(tensor: Any, *arguments: Any, **options: Any) -> Any:
         if tensor.is_inference():
@@ -295,22 +310,26 @@ def changes_in_place_do_not_count(change: Function) -> Function:
     return uncounted
 
 
-@FAULTS.replace(*_IN_PLACE)
+@FAULTS.replace(*_IN_PLACE, said=r"in[- ]place.*\brecord")
 def changes_in_place_are_not_recorded(change: Function) -> Function:
     return torch.no_grad()(change)
 
 
-@FAULTS.replace(*_VIEWS)
+@FAULTS.replace(*_VIEWS, said=r"\bviews?\b")
 def views_are_copies(view: Function) -> Function:
     return lambda *arguments, **options: view(*arguments, **options).clone()
 
 
-@FAULTS.replace("torch.Tensor.register_hook", "torch.Tensor.register_post_accumulate_grad_hook")
+@FAULTS.replace(
+    "torch.Tensor.register_hook",
+    "torch.Tensor.register_post_accumulate_grad_hook",
+    said=r"\bhooks?\b",
+)
 def hooks_are_not_called(_register: Function) -> Function:
     return lambda *_: RemovableHandle(OrderedDict())
 
 
-@FAULTS.replace("torch.Tensor.register_hook")
+@FAULTS.replace("torch.Tensor.register_hook", said=r"hooks?\b.*\breturn")
 def what_hooks_return_is_ignored(register: Function) -> Function:
     return lambda tensor, hook: register(tensor, lambda gradient: (hook(gradient), None)[1])
 
@@ -318,12 +337,13 @@ def what_hooks_return_is_ignored(register: Function) -> Function:
 @FAULTS.replace(
     "torch.autograd.graph.saved_tensors_hooks.__enter__",
     "torch.autograd.graph.saved_tensors_hooks.__exit__",
+    said=r"saved_tensors_hooks",
 )
 def saved_tensors_hooks_are_not_called(_switch: Function) -> Function:
     return lambda *_: None
 
 
-@FAULTS.replace("torch.utils.checkpoint.checkpoint")
+@FAULTS.replace("torch.utils.checkpoint.checkpoint", said=r"checkpoint")
 def checkpoint_recomputes_nothing(checkpoint: Function) -> Function:
     def run(function: Function, *arguments: Any, **options: Any) -> Any:
         known = inspect.signature(checkpoint).parameters
@@ -332,22 +352,24 @@ def checkpoint_recomputes_nothing(checkpoint: Function) -> Function:
     return run
 
 
-@FAULTS.replace("torch.Tensor.is_leaf", "torch.Tensor.is_inference")
+@FAULTS.replace("torch.Tensor.is_leaf", "torch.Tensor.is_inference", said=r"is_leaf|is_inference")
 def is_leaf_and_is_inference_read_wrong(original: Any) -> Any:
     return reading(original, lambda truth: not truth)
 
 
-@FAULTS.replace("torch.Tensor.requires_grad", "torch.Tensor.retains_grad")
+@FAULTS.replace(
+    "torch.Tensor.requires_grad", "torch.Tensor.retains_grad", said=r"requires_grad|retains_grad"
+)
 def requires_grad_and_retains_grad_read_wrong(original: Any) -> Any:
     return reading(original, lambda truth: not truth)
 
 
-@FAULTS.replace("torch.Tensor.grad_fn", "torch.Tensor._base")
+@FAULTS.replace("torch.Tensor.grad_fn", "torch.Tensor._base", said=r"grad_fn|_base")
 def grad_fn_and_base_read_none(original: Any) -> Any:
     return reading(original, lambda _: None)
 
 
-@FAULTS.replace("torch.Tensor.grad_fn")
+@FAULTS.replace("torch.Tensor.grad_fn", said=r"grad_fn")
 def grad_fn_reads_the_node_after_it(original: Any) -> Any:
     def after(node: Any) -> Any:
         return node.next_functions[0][0] if node and node.next_functions else None
@@ -355,17 +377,17 @@ def grad_fn_reads_the_node_after_it(original: Any) -> Any:
     return reading(original, after)
 
 
-@FAULTS.replace("torch.Tensor.grad")
+@FAULTS.replace("torch.Tensor.grad", said=r"\.grad\b")
 def grad_reads_none(original: Any) -> Any:
     return reading(original, lambda _: None)
 
 
-@FAULTS.replace("torch.Tensor.grad")
+@FAULTS.replace("torch.Tensor.grad", said=r"same tensor")
 def grad_reads_a_copy(original: Any) -> Any:
     return reading(original, lambda gradient: None if gradient is None else gradient.clone())
 
 
-@FAULTS.replace("torch.Tensor.grad")
+@FAULTS.replace("torch.Tensor.grad", said=r"\bwarn")
 def reading_grad_never_warns(original: Any) -> property:
     def quiet(tensor: torch.Tensor) -> Any:
         with warnings.catch_warnings(action="ignore"):
@@ -374,7 +396,7 @@ def reading_grad_never_warns(original: Any) -> property:
     return property(quiet, original.__set__, original.__delete__)
 
 
-@FAULTS.replace("torch.Tensor._version", "torch.Tensor.output_nr")
+@FAULTS.replace("torch.Tensor._version", "torch.Tensor.output_nr", said=r"_version|output_nr")
 def version_and_output_nr_read_one_more(original: Any) -> Any:
     return reading(original, lambda number: number + 1)
 
@@ -393,10 +415,13 @@ _WAYS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
 }
 
 
+_GRAD_FN: Any = torch.Tensor.grad_fn  # itself, whatever watches or replaces it later
+
+
 def _nodes(value: Any) -> list[Any]:
     """List the nodes of what an operation returned."""
     results = value if isinstance(value, tuple | list) else (value,)
-    nodes = (getattr(result, "grad_fn", None) for result in results)
+    nodes = (_GRAD_FN.__get__(result) for result in results if isinstance(result, torch.Tensor))
     return [node for node in nodes if node is not None]
 
 
@@ -413,10 +438,10 @@ def _handing_on(way: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], funct
         if not any(gradient is not None for gradient in come):
             return None
         gradient = next(gradient for gradient in come if gradient is not None)
-        wrong = tuple(None if one is None else way(gradient, one) for one in right)
-        pairs = zip(right, wrong, strict=True)
-        met(changed=any(one is not None and not torch.equal(one, bad) for one, bad in pairs))
-        return wrong
+        wrong = [None if one is None else way(gradient, one) for one in right]
+        pairs: Any = zip(right, wrong, strict=True)
+        met(changed=not all(one is None or torch.equal(one, bad) for one, bad in pairs))
+        return tuple(wrong)
 
     @functools.wraps(function)
     def wrong(*arguments: Any, **options: Any) -> Any:
@@ -447,7 +472,7 @@ def _of_operations() -> Iterator[Fault]:
                     targets=targets,
                     replaced=functools.partial(_handing_on, way),
                     after=_when_passed,
-                    family=operation,
+                    operation=operation,
                     may_be_right=operation in _MAY_HAND_ON,
                 )
 

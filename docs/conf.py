@@ -79,6 +79,7 @@ if html_baseurl:
     html_baseurl = html_baseurl.rstrip("/") + "/"
     extensions.append("sphinx_sitemap")
     sitemap_url_scheme = "{link}"
+    sitemap_excludes = ["404.html", "genindex.html", "search.html"]
     ogp_site_url = html_baseurl
 
 # The page for addresses that do not exist stands at each of them, so its links begin at the root.
@@ -101,7 +102,7 @@ html_math_renderer = "mathml"
 html_copy_source = False
 html_search_scorer = str(Path(__file__).parent / "_templates" / "ranking.js")
 html_show_sphinx = False
-html_theme_options: dict[str, object] = {
+html_theme_options: dict[str, str | dict[str, str]] = {
     "light_css_variables": {"color-brand-primary": "#1a6b3c", "color-brand-content": "#1a6b3c"},
     "dark_css_variables": {"color-brand-primary": "#7fd1a0", "color-brand-content": "#7fd1a0"},
 }

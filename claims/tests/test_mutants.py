@@ -11,6 +11,7 @@ from sphinx_claims.__main__ import main
 from sphinx_claims._config import Config
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.remembered import mutants_killed, remembered
+from sphinx_claims._mutating.causes import CAUSES
 from sphinx_claims._mutating.mutants import mutants, names_needed
 from sphinx_claims._mutating.mutate import mutate_page
 from sphinx_claims._mutating.outcomes import MutantOutcome, MutatedClaim
@@ -480,15 +481,18 @@ def test_a_site_is_told_page_by_page_and_claim_by_claim(
         "docs/feeble.md:1: claim e/f cannot fail: no check notices any of 0 changes of its subject",
         f"pyproject.toml:1: {gone}",
     ]
-    assert told[-1].startswith("5 pages, 3 claims, 7 of 7 mutants killed: 3 problems (")
+    assert told[-1].startswith("5 pages, 3 claims, 19 of 19 mutants killed, 0 gaps: 3 problems (")
     kept = json.loads((folder / "kept.json").read_text())
     assert [
         (key, count["made"], count["killed"], count["can_fail"]) for key, count in kept.items()
     ] == [
-        ("c/d", 2, 2, False),
-        ("e/f", 2, 2, False),
-        ("a/b", 3, 3, True),
+        ("c/d", 6, 6, False),
+        ("e/f", 6, 6, False),
+        ("a/b", 7, 7, True),
     ]
+
+
+NUMBER = CAUSES["number"][1]
 
 
 def test_some_pages_can_be_mutated_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -500,15 +504,16 @@ def test_some_pages_can_be_mutated_alone(folder: Path, capsys: pytest.CaptureFix
     assert (status, told[1:-1]) == (
         1,
         [
-            "page.md:6: claim a/b does not notice constant 2 -> 3",
+            f"page.md:6: claim a/b does not notice constant 2 -> 3 (equivalent: {NUMBER})",
+            f"    1 equivalent: {NUMBER}",
             "page.md:1: claim a/b can fail: survivors in [tool.claims] need not allow it",
         ],
     )
     (folder / "pyproject.toml").write_text("[tool.claims]\n")
     status, told = run(capsys, "page.md")
     assert status == 0
-    assert told[0].startswith("killed    page.md  (1 claim, 3 of 4 mutants killed, ")
-    assert told[1].startswith("1 page, 1 claim, 3 of 4 mutants killed: all can fail (")
+    assert told[0].startswith("killed    page.md  (1 claim, 7 of 8 mutants killed, 0 gaps, ")
+    assert told[1].startswith("1 page, 1 claim, 7 of 8 mutants killed, 0 gaps: all can fail (")
 
 
 def test_a_page_that_ends_its_process_is_told(
@@ -562,6 +567,13 @@ def test_the_ledger_shows_counts_of_claims_that_have_not_changed(build: Building
     assert build.ledger()["mutants"] == {"made": 4, "killed": 3, "can_fail": 1}
     assert build.page().count("3 of 4 mutants killed") == 2
 
+    sorts = {"equivalent": 1, "outside": 0, "gaps": 0}
+    file.write_text(json.dumps({"a/b": {"digest": claim["digest"], **count, **sorts}}))
+    assert build(toml=toml, index=LEDGER) == (0, "")
+    assert build.ledger()["mutants"] == {**count, **sorts, "can_fail": 1}
+    told = "3 of 4 changes to the evidence noticed, 1 equivalent, 0 gaps"
+    assert build.page().count(told) == 2
+
     assert build(toml=toml, index=LEDGER.replace("x = 1", "x = 1 + 0")) == (0, "")
     assert build.ledger()["claims"][0]["mutants"] is None
 
@@ -581,6 +593,9 @@ def test_a_file_that_is_none_of_ours_tells_of_no_claim(text: str, tmp_path: Path
 
 def test_a_reader_is_told_of_a_count() -> None:
     assert mutants_killed({"made": 3, "killed": 2}) == "2 of 3 mutants killed"
+    count = {"made": 15, "killed": 11, "equivalent": 1, "outside": 2, "gaps": 1}
+    told = "11 of 13 changes to the evidence noticed, 1 equivalent, 1 gap"
+    assert mutants_killed(count) == told
 
 
 def test_a_fate_tells_whether_the_claim_survived() -> None:

@@ -13,8 +13,8 @@ FIRST, LATER = 600, 900
 """How many words a chapter of the first part may have, and one of the others."""
 NOT_YET = frozenset(
     (
-        *("backward", "custom-functions", "forward-mode", "grad-attr", "grad-fn", "grad-mode"),
-        *("graph", "hooks", "leaf", "requires-grad"),
+        *("backward", "custom-functions", "forward-mode", "grad-attr", "grad-mode"),
+        *("hooks", "requires-grad"),
     )
 )
 """Chapters that are still longer."""

@@ -1,5 +1,6 @@
 """Each fault of `docs/_faults.py` breaks what its name tells, and only where it is planted."""
 
+import math
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -182,6 +183,49 @@ SIGNS = {
 }
 
 
+E3, SINE, COSINE, TANH = math.exp(3), math.sin(3), math.cos(3), math.tanh(3)
+SLOPES: dict[str, tuple[str, float, float | None]] = {
+    "additions": ("x + c", 1.0, None),
+    "subtractions": ("c - x", -1.0, 1.0),
+    "products": ("x * c", 2.0, 1.0),
+    "quotients": ("x / c", 0.5, 1.0),
+    "powers": ("x ** 2", 6.0, 1.0),
+    "matrix products": ("x.reshape(1, 1) @ c.reshape(1, 1)", 2.0, 1.0),
+    "negations": ("-x", -1.0, 1.0),
+    "sines": ("x.sin()", COSINE, 1.0),
+    "cosines": ("torch.cos(x)", -SINE, 1.0),
+    "exponentials": ("x.exp()", E3, 1.0),
+    "logarithms": ("x.log()", 1 / 3, 1.0),
+    "square roots": ("x.sqrt()", 0.5 / 3**0.5, 1.0),
+    "hyperbolic tangents": ("x.tanh()", 1 - TANH**2, 1.0),
+    "sigmoids": ("torch.nn.Sigmoid()(x)", E3 / (1 + E3) ** 2, 1.0),
+    "sums": ("x.sum()", 1.0, None),
+    "means": ("torch.stack([x, c]).mean()", 0.5, 1.0),
+    "losses": ("torch.nn.MSELoss()(x, c)", 2.0, 1.0),
+    "rectifiers": ("torch.relu(torch.stack([x, -x]))", 1.0, 0.0),
+    "absolute values and bounds": ("abs(-x)", 1.0, -1.0),
+    "selections": ("x.reshape(1)[0]", 1.0, None),
+    "joins": ("torch.stack([x, c])", 1.0, None),
+    "reshapes": ("x.reshape(1)", 1.0, None),
+    "clones": ("x.clone()", 1.0, None),
+}
+"""What each operation is in short, its slope at 3, and that of one that hands gradients on."""
+
+
+def slope(expression: str, wrong: float) -> str:
+    return f"""\
+        z = {expression}
+        z.backward(torch.ones_like(z))
+        it = abs(x.grad.item() - {wrong!r}) < 1e-4
+        """
+
+
+for operation, (expression, right, handed_on) in SLOPES.items():
+    if handed_on is not None:
+        SIGNS[f"{operation} pass gradients on unchanged"] = slope(expression, handed_on)
+    SIGNS[f"{operation} negate gradients"] = slope(expression, -right)
+    SIGNS[f"{operation} double gradients"] = slope(expression, 2 * right)
+
 # What faults are planted in, and what that imports when it is first used.
 BROKEN = (
     "torch",
@@ -233,6 +277,8 @@ used.clear()
 (x + 1.0).backward()
 torch.autograd.graph.saved_tensors_hooks(abs, abs)
 assert sorted(used) == [
+    "additions double gradients",
+    "additions negate gradients",
     "backward does nothing",
     "backward overwrites what was accumulated",
     "backward runs twice",

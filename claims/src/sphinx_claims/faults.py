@@ -21,7 +21,7 @@ Beside `FAULTS` the module may hold `SUBJECTS`, a tuple of types: where the evid
 uses a value `x` of one of them that was made above it, it is executed with `x + 1` as well.
 
 A fault that a claim does not notice is a gap where the sentence names what is broken: `said` is a
-regular expression that such a sentence matches. One with a `family` tells each time that it was
+regular expression that such a sentence matches. One of an `operation` tells each time that it was
 met, by `met(changed=...)`: then the prover knows one that never made a difference.
 """
 
@@ -57,7 +57,7 @@ class Fault:
     that they are given, and `after` whether it was met: it gets the value that they return, and
     something to call once that value makes a difference.
 
-    Sentences that match `said` name what is broken. Faults of one `family` break the same thing,
+    Sentences that match `said` name what is broken. Faults of one `operation` break the same thing,
     and tell with `met` whether they made a difference; what `may_be_right` may make none, though
     another value would not either.
     """
@@ -68,7 +68,7 @@ class Fault:
     when: Callable[[Options], object] = _always
     after: Callable[[Any, Callable[[], None]], None] = _at_once
     said: str | None = None
-    family: str | None = None
+    operation: str | None = None
     may_be_right: bool = False
 
     def plant(self) -> None:
@@ -100,7 +100,7 @@ _MET: set[bool] = set()
 
 
 def met(*, changed: bool) -> None:
-    """Let a fault of a family tell that it was met, and whether it made a difference there."""
+    """Let a fault of an operation tell that it was met, and whether it made a difference there."""
     _MET.add(changed)
 
 

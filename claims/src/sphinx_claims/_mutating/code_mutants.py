@@ -37,7 +37,7 @@ def statement_edits(source: str, loaded: Counter[str], *, shown: bool) -> Iterat
     yield from _constants(code, tree, tests)
     for node in deleted:
         words = f"deleted `{_brief(node)}`"
-        yield code.edit(node, "pass", group="subject", words=words)
+        yield code.edit(node, "pass", group="subject", words=words, names=_called(node))
     yield from _calls(code, tree, {node.value for node in deleted if isinstance(node, ast.Expr)})
     yield from _modes(code, tree)
 
@@ -82,7 +82,10 @@ def _constants(code: Code, tree: ast.AST, tests: Collection[ast.expr]) -> Iterat
             place = "" if test is None else f" in `{_brief(test)}`"
             for other in others:
                 words = f"constant {node.value!r} -> {other!r}{place}"
-                yield code.edit(node, repr(other), group=role, words=words)
+                names = (
+                    roles.option_of(node) if isinstance(node.value, bool) else repr(node.value),
+                )
+                yield code.edit(node, repr(other), group=role, words=words, names=names)
 
 
 def _others(value: Any) -> Iterator[Any]:
@@ -112,7 +115,8 @@ def _calls(code: Code, tree: ast.AST, deleted: Collection[ast.AST]) -> Iterator[
                 name in _DROPPED and node not in deleted
             ):
                 words = f"dropped `.{name}()` in `{_brief(node)}`"
-                yield code.edit(node, f"({code.text(value)})", group="subject", words=words)
+                text = f"({code.text(value)})"
+                yield code.edit(node, text, group="subject", words=words, names=(name,))
 
 
 def _modes(code: Code, tree: ast.AST) -> Iterator[Edit]:
@@ -125,9 +129,9 @@ def _modes(code: Code, tree: ast.AST) -> Iterator[Edit]:
             modes = node.decorator_list
         for mode in modes:
             text = ast.unparse(mode)
-            if text.partition("(")[0].rpartition(".")[2] in _MODES:
-                neutral = _NEUTRAL[type(node)]
-                yield code.edit(mode, neutral, group="subject", words=f"removed `{text}`")
+            if (name := text.partition("(")[0].rpartition(".")[2]) in _MODES:
+                neutral, words = _NEUTRAL[type(node)], f"removed `{text}`"
+                yield code.edit(mode, neutral, group="subject", words=words, names=(name,))
 
 
 def _acts(statement: ast.stmt, loaded: Counter[str]) -> bool:
@@ -146,6 +150,12 @@ def _acts(statement: ast.stmt, loaded: Counter[str]) -> bool:
             return not binds or not is_read or any(own[name] for name in names)
         case _:
             return isinstance(statement, ast.AugAssign | ast.Delete)
+
+
+def _called(statement: ast.stmt) -> tuple[str, ...]:
+    """List the functions that a statement calls."""
+    calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call))
+    return tuple(ast.unparse(function).rpartition(".")[2] for function in calls)
 
 
 def _brief(node: ast.AST) -> str:

@@ -6,9 +6,12 @@ import select
 import signal
 from collections.abc import Callable
 
+_MOST = 65536
+_END = b"\0"
+"""What a copy says last: its own copies may keep its pipe open."""
+
 DIED = "died"
 LATE = "time"
-_MOST = 65536
 
 
 def in_copy(act: Callable[[], str], seconds: float) -> str:
@@ -18,7 +21,7 @@ def in_copy(act: Callable[[], str], seconds: float) -> str:
     if child == 0:
         try:
             gc.freeze()  # a collection would touch, and so copy, all that this process has
-            os.write(writer, act().encode())
+            _say(writer, act())
         finally:
             os._exit(0)
     os.close(writer)
@@ -26,7 +29,20 @@ def in_copy(act: Callable[[], str], seconds: float) -> str:
         if not select.select([reader], [], [], seconds)[0]:
             os.kill(child, signal.SIGKILL)
             return LATE
-        return os.read(reader, _MOST).decode() or DIED
+        return _said(reader) or DIED
     finally:
         os.waitpid(child, 0)
         os.close(reader)
+
+
+def _say(writer: int, text: str) -> None:
+    message = text.encode() + _END
+    while message:
+        message = message[os.write(writer, message) :]
+
+
+def _said(reader: int) -> str:
+    message = b""
+    while not message.endswith(_END) and (part := os.read(reader, _MOST)):
+        message += part
+    return message.removesuffix(_END).decode()

@@ -12,6 +12,7 @@ class Edit:
     """One change: what stands on `line` (from 0), between `start` and `end`, reads `text`.
 
     It is of what a claim checks, or of the subject that it checks; `words` tell a reader of it.
+    A sentence that has one of `names` in it names what is changed.
     """
 
     group: Group
@@ -20,6 +21,7 @@ class Edit:
     start: int
     end: int
     text: str
+    names: tuple[str, ...] = ()
 
     def applied(self, source: str) -> str:
         """Return `source` with the change, in as many lines."""
@@ -33,9 +35,18 @@ class Code:
 
     source: str
 
-    def edit(self, node: ast.expr | ast.stmt, text: str, *, group: Group, words: str) -> Edit:
+    def edit(
+        self,
+        node: ast.expr | ast.stmt,
+        text: str,
+        *,
+        group: Group,
+        words: str,
+        names: tuple[str, ...] = (),
+    ) -> Edit:
         """Make the change that replaces `node`."""
         return Edit(
+            names=names,
             group=group,
             words=words,
             line=node.lineno - 1,

@@ -29,6 +29,11 @@ class Roles:
         above = [node, *(parent for _, parent in self._climb(node))]
         return above[-1] if above[-1] in self._tests else None
 
+    def option_of(self, node: ast.Constant) -> str:
+        """Return the name of the option that a constant is given to; nothing where it is none."""
+        above = self._parents.get(node)
+        return above.arg or "" if isinstance(above, ast.keyword) else ""
+
     def of(self, node: ast.Constant) -> Group | None:
         """Say whether a constant is checked or a part of the subject; None for a tolerance.
 

@@ -30,6 +30,7 @@ class Mutant:
     group: Group
     words: str
     step: Step
+    names: tuple[str, ...] = ()
 
 
 def mutants(steps: Sequence[Step]) -> Iterator[list[Mutant]]:
@@ -71,7 +72,8 @@ def _trees(step: Step) -> list[ast.AST]:
 
 def _edited(step: Step, edit: Edit, source: str, above: int = 0) -> Mutant:
     line = step.line + above + edit.line
-    return _mutant(step, line=line, group=edit.group, words=edit.words, source=source)
+    found = _mutant(step, line=line, group=edit.group, words=edit.words, source=source)
+    return dataclasses.replace(found, names=edit.names)
 
 
 def _mutant(step: Step, *, line: int, group: Group, words: str, **changes: Any) -> Mutant:

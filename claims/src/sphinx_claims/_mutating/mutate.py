@@ -1,7 +1,10 @@
 """Execute a page once, and at each of its claims a copy of the process for every mutant."""
 
+import builtins
 import dataclasses
+import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -10,14 +13,29 @@ from pathlib import Path
 from sphinx_claims._executing.execute import PageRun, remember_lines
 from sphinx_claims._judging.digest import digest
 from sphinx_claims._judging.verdict import judge
+from sphinx_claims._mutating.causes import (
+    cause_of_code,
+    cause_of_fault,
+    cause_of_values,
+    names_one,
+)
 from sphinx_claims._mutating.copy import in_copy
+from sphinx_claims._mutating.flow import Flow
 from sphinx_claims._mutating.mutants import Mutant, mutants, names_needed
+from sphinx_claims._mutating.observed import SEEN, Listener, observed
 from sphinx_claims._mutating.outcomes import ALIVE, MutantOutcome, MutatedClaim
+from sphinx_claims._mutating.watch import Seen, Watch, with_other_values
 from sphinx_claims._page import Cell, Claim, Page, Step
 from sphinx_claims._record import Check, Record
-from sphinx_claims.faults import Fault, read_faults, watch
+from sphinx_claims.faults import Fault, differences, read_faults, watch
 
 Ran = tuple[Step, Record]
+Cause = tuple[str, str]
+"""Why a mutant was not noticed, and of which values."""
+
+_MESSAGES = frozenset({"error", "stream"})
+_SOME_NUMBER = "0.1"
+"""In the place of the numbers of an input, which has many."""
 
 
 def mutate_page(
@@ -73,31 +91,84 @@ class _Evidence:
     faults: Sequence[Fault]
     subjects: tuple[type, ...]
     done: list[Ran] = dataclasses.field(default_factory=list)
+    watch: Watch | None = None
+    flow: Flow = dataclasses.field(init=False)
 
     def mutated(self, steps: Sequence[Step]) -> MutatedClaim:
         """Execute `steps`, and before each of them all that changes it, in copies."""
         start = time.monotonic()
         control = self._said(lambda: self._end(steps))
         if control != ALIVE:
-            return MutatedClaim(claim=self.claim, fault=f"fails in a copy ({control})")
+            return MutatedClaim(
+                claim=self.claim, fault=f"fails in a copy ({control.partition(' ')[0]})"
+            )
         self.limit = min(self.limit, 1 + 10 * (time.monotonic() - start))
         used = self._said(lambda: self._watched(steps)).split("\n")
-        outcomes = [self._with_fault(fault, steps) for fault in self.faults if fault.name in used]
+        self.watch = self._watch(steps)
+        self.flow = Flow(steps, vars(sys.modules["__main__"]))
+        outcomes = self._with_faults([fault for fault in self.faults if fault.name in used], steps)
         outcomes += [self._with_input(name, steps) for name in self._subjects(steps)]
         for index, changes in enumerate(mutants(steps)):
             outcomes += [self._changed(mutant, steps[index + 1 :]) for mutant in changes]
             self.done.append((steps[index], self.page_run.run(steps[index])))
         if not self._is_true(self.done):
             return MutatedClaim(claim=self.claim, fault="is not true once its mutants were tried")
+        falsified = {
+            line for mutant in outcomes if mutant.group != "check" for line in mutant.false
+        }
+        outcomes += with_other_values(self.watch, falsified) if self.watch else ()
         return MutatedClaim(claim=self.claim, outcomes=tuple(outcomes))
 
-    def _with_fault(self, fault: Fault, steps: Sequence[Step]) -> MutantOutcome:
-        def end() -> str:
-            fault.plant()
-            return self._end(steps)
+    def _watch(self, steps: Sequence[Step]) -> Watch | None:
+        """Note what the checks compare; None where they do not hold while they are watched."""
+        once = self._seen(lambda: self._seeing(steps))
+        tried = self._seen(lambda: self._seeing(steps, tries=True))
+        return Watch.of(steps, once, tried)
 
-        words = f"that {fault.name}"
-        return MutantOutcome(line=self.claim.line, group="fault", words=words, end=self._said(end))
+    def _with_faults(self, faults: Sequence[Fault], steps: Sequence[Step]) -> list[MutantOutcome]:
+        found = [self._with_fault(fault, steps) for fault in faults]
+        noticed = {
+            fault.operation
+            for fault, mutant in zip(faults, found, strict=True)
+            if mutant.cause not in {"idle", "unseen"}
+        }
+        return [
+            dataclasses.replace(mutant, cause="point")
+            if mutant.cause == "idle" and not fault.may_be_right and fault.operation in noticed
+            else mutant
+            for fault, mutant in zip(faults, found, strict=True)
+        ]
+
+    def _with_fault(self, fault: Fault, steps: Sequence[Step]) -> MutantOutcome:
+        def planted(then: Callable[[Sequence[Step]], str]) -> str:
+            fault.plant()
+            return then(steps)
+
+        def unseen(seen: Seen) -> str:
+            said = fault.said and re.search(fault.said, self.claim.statement)
+            is_idle = fault.operation is not None and not any(seen.get("differences", ()))
+            return cause_of_fault(said=bool(said), is_idle=is_idle)
+
+        def cause() -> Cause:
+            return self._cause(lambda: planted(self._seeing), unseen)
+
+        end = self._said(lambda: planted(self._end))
+        return self._outcome("fault", self.claim.line, f"that {fault.name}", end, cause)
+
+    def _outcome(
+        self, group: str, line: int, words: str, end: str, cause: Callable[[], Cause]
+    ) -> MutantOutcome:
+        word, *lines = end.split()
+        why, of = cause() if word == ALIVE else ("", "")
+        return MutantOutcome(
+            line=line,
+            group=group,
+            words=words,
+            end=word,
+            false=tuple(map(int, lines)),
+            cause=why,
+            of=of,
+        )
 
     def _subjects(self, steps: Sequence[Step]) -> Iterator[str]:
         """Yield the names that `steps` need and under which the page has a subject."""
@@ -110,13 +181,60 @@ class _Evidence:
         """Let the evidence find another value than the one that was made above the claim."""
         other = f"{name} + 1"
         before = Cell(line=self.claim.line, fence=self.claim.line, source=f"{name} = {other}")
-        end = self._said(lambda: self._end([before, *steps]))
         words = f"`{other}` in the place of `{name}`"
-        return MutantOutcome(line=self.claim.line, group="subject", words=words, end=end)
+        mutant = Mutant(
+            line=self.claim.line, group="subject", words=words, step=before, names=(_SOME_NUMBER,)
+        )
+        return self._changed(mutant, steps)
 
     def _changed(self, mutant: Mutant, rest: Sequence[Step]) -> MutantOutcome:
-        end = self._said(lambda: self._end([mutant.step, *rest]))
-        return MutantOutcome(line=mutant.line, group=mutant.group, words=mutant.words, end=end)
+        steps = [mutant.step, *rest]
+
+        def unseen(_seen: Seen) -> str:
+            return cause_of_code(
+                feeds=self.flow.feeds(mutant.line),
+                said=names_one(self.claim.statement, mutant.names),
+                number=any(name[:1].isdigit() for name in mutant.names),
+            )
+
+        def cause() -> Cause:
+            if mutant.group == "check":
+                return "check", ""
+            return self._cause(lambda: self._seeing(steps), unseen)
+
+        end = self._said(lambda: self._end(steps))
+        return self._outcome(mutant.group, mutant.line, mutant.words, end, cause)
+
+    def _cause(self, act: Callable[[], str], unseen: Callable[[Seen], str]) -> Cause:
+        """Say why a change was not noticed, by what the checks compare once `act` has made it."""
+        if self.watch is None:
+            return "unknown", ""
+        seen = self._seen(act)
+        changed = self.watch.changed(seen)
+        return cause_of_values(changed) if changed else (unseen(seen), "")
+
+    def _seen(self, act: Callable[[], str]) -> Seen:
+        try:
+            found: Seen = json.loads(self._said(act))
+        except ValueError:  # it died, or took too long
+            return {}
+        return found
+
+    def _seeing(self, steps: Sequence[Step], *, tries: bool = False) -> str:
+        """Execute `steps` such that they tell what their checks compare; return that."""
+        seen = Listener(tries=tries)
+        vars(builtins)[SEEN] = seen
+        is_true = True
+        for step in steps:
+            record = self.page_run.run(observed(step)[0])
+            is_true &= not record.problems and all(check.passed for check in record.checks)
+            if isinstance(step, Cell) and (step.raises or step.warns):
+                shown = [output for output in record.outputs if output["output_type"] in _MESSAGES]
+                seen.note(
+                    f"{step.fence}:", [output.get("evalue", output.get("text")) for output in shown]
+                )
+        said = {"heard": seen.heard, "tried": seen.tried, "is_true": is_true}
+        return json.dumps(said | {"differences": sorted(differences())})
 
     def _said(self, act: Callable[[], str]) -> str:
         said = in_copy(act, self.limit)
@@ -140,7 +258,8 @@ class _Evidence:
             done.append((step, record))
             troubled = record.problems or not all(check.passed for check in record.checks)
             if troubled and not self._is_true(done):
-                return "check" if any(_fails(record) for _, record in done) else "crash"
+                false = sorted({line for _, record in done for line in _false(record)})
+                return " ".join(map(str, ["check", *false])) if false else "crash"
         return ALIVE if self._is_true(done) else "crash"
 
     def _is_true(self, done: Sequence[Ran]) -> bool:
@@ -155,16 +274,17 @@ def _without_family(step: Step) -> Step:
     return dataclasses.replace(step, family=()) if isinstance(step, Cell) else step
 
 
-def _fails(record: Record) -> bool:
-    """Tell whether a check came out false, and not only because something had crashed."""
+def _false(record: Record) -> Iterator[int]:
+    """Yield the lines of the checks that came out false, and not only because of a crash."""
     failed = [check for check in record.checks if not check.passed]
     crashed = record.broke or any(_is_stray(check) for check in failed)
-    return any(
-        check.kind in {"assert", "inline"}
-        or (check.kind == "example" and not check.found.startswith("it raises"))
-        or (check.kind in {"output", "raises", "warns"} and not crashed)
-        for check in failed
-    )
+    for check in failed:
+        if (
+            check.kind in {"assert", "inline"}
+            or (check.kind == "example" and not check.found.startswith("it raises"))
+            or (check.kind in {"output", "raises", "warns"} and not crashed)
+        ):
+            yield check.line
 
 
 def _is_stray(check: Check) -> bool:

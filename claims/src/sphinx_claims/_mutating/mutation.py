@@ -13,7 +13,14 @@ from sphinx_claims._executing.processes import workers as started
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.site import judge_page, read_pages
 from sphinx_claims._mutating.mutate import mutate_page
-from sphinx_claims._mutating.outcomes import MutatedPage, as_text, page_line, summary, surviving
+from sphinx_claims._mutating.outcomes import (
+    MutatedPage,
+    as_text,
+    causes,
+    page_line,
+    summary,
+    surviving,
+)
 from sphinx_claims._page import Page, Problem
 from sphinx_claims._verify import asked
 
@@ -33,6 +40,10 @@ def mutate(paths: Sequence[Path], file: Path | None, *, survivors: bool) -> bool
     pages.sort(key=lambda page: page.path)
     if survivors:
         _print_lines([(page.path, found) for page in pages for found in page.survivors])
+        for line in causes(pages):
+            print(line)
+    else:
+        _print_lines([(page.path, found) for page in pages for found in page.gaps])
     problems = list(surviving(pages, config, whole=not paths))
     _print_lines(problems)
     if file is not None:

@@ -2,10 +2,15 @@
 
 import dataclasses
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from sphinx_claims._config import TABLE, Config
+from sphinx_claims._mutating.causes import CAUSES, sort_of
 from sphinx_claims._page import Claim, Problem
+
+OF_SUBJECT = frozenset({"fault", "subject"})
+"""The groups of mutants that change what a claim is about."""
 
 ALIVE = "alive"
 """How a mutant ends when the claim stays true; else: check, crash, died or time."""
@@ -13,17 +18,34 @@ ALIVE = "alive"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MutantOutcome:
-    """One mutant in words, of the group check, subject or fault, and how it ended."""
+    """One mutant in words, of the group check, subject, fault or value, and how it ended.
+
+    `false` are the lines of the checks that noticed it, and `cause` is why none did, by the values
+    `of` what they compare.
+    """
 
     line: int
     group: str
     words: str
     end: str
+    false: tuple[int, ...] = ()
+    cause: str = ""
+    of: str = ""
 
     @property
     def survived(self) -> bool:
         """Whether the claim is true in spite of it."""
         return self.end == ALIVE
+
+    @property
+    def sort(self) -> str:
+        """Whether it is killed, or else equivalent, outside of what is claimed, or a gap."""
+        return sort_of(self.cause) if self.survived else "killed"
+
+    @property
+    def why(self) -> str:
+        """Why no check noticed it."""
+        return CAUSES[self.cause][1] + (f" of {self.of}" if self.of else "")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,14 +65,29 @@ class MutatedClaim:
     @property
     def can_fail(self) -> bool:
         """Whether some change of its subject makes one of its checks fail."""
-        return any(mutant.group != "check" and mutant.end == "check" for mutant in self.outcomes)
+        return any(mutant.group in OF_SUBJECT and mutant.end == "check" for mutant in self.outcomes)
+
+    def count(self, sort: str) -> int:
+        """Count the mutants of a sort."""
+        return sum(mutant.sort == sort for mutant in self.outcomes)
 
     @property
     def survivors(self) -> Iterator[Problem]:
-        """The changes of its subject that it does not notice."""
+        """The changes that it does not notice, each with its cause."""
         for mutant in self.outcomes:
             if mutant.survived and mutant.group != "check":
-                yield Problem(mutant.line, f"claim {self.claim.id} does not notice {mutant.words}")
+                told = f"{mutant.words} ({mutant.sort}: {mutant.why})"
+                found = f"claim {self.claim.id} does not notice {told}"
+                yield Problem(mutant.line, found)
+
+    @property
+    def gaps(self) -> Iterator[Problem]:
+        """The changes that it ought to notice and does not."""
+        return (
+            Problem(mutant.line, f"gap in claim {self.claim.id}: {mutant.words}: {mutant.why}")
+            for mutant in self.outcomes
+            if mutant.sort == "gap" and mutant.group != "check"
+        )
 
     @property
     def problems(self) -> Iterator[Problem]:
@@ -63,7 +100,7 @@ class MutatedClaim:
             if mutant.survived and mutant.group == "check":
                 yield Problem(mutant.line, f"{name} has a check that cannot fail: {mutant.words}")
         if not self.can_fail:
-            made = sum(mutant.group != "check" for mutant in self.outcomes)
+            made = sum(mutant.group in OF_SUBJECT for mutant in self.outcomes)
             message = f"{name} cannot fail: no check notices any of {made} changes of its subject"
             yield Problem(self.claim.line, message)
 
@@ -81,6 +118,11 @@ class MutatedPage:
     def survivors(self) -> Iterator[Problem]:
         """The changes that its claims do not notice."""
         return (found for claim in self.claims for found in claim.survivors)
+
+    @property
+    def gaps(self) -> Iterator[Problem]:
+        """The changes that its claims ought to notice and do not."""
+        return (found for claim in self.claims for found in claim.gaps)
 
 
 def surviving(
@@ -111,6 +153,9 @@ def as_text(claims: Iterable[MutatedClaim]) -> str:
             "digest": claim.digest,
             "made": len(claim.outcomes),
             "killed": claim.killed,
+            "equivalent": claim.count("equivalent"),
+            "outside": claim.count("outside"),
+            "gaps": claim.count("gap"),
             "can_fail": claim.can_fail,
         }
         for claim in claims
@@ -132,13 +177,24 @@ def summary(pages: Sequence[MutatedPage], problems: int, seconds: float) -> str:
     return f"{_number(len(pages), 'page')}, {_counts(pages)}: {verdict} ({seconds:.1f} s)"
 
 
+def causes(pages: Iterable[MutatedPage]) -> Iterator[str]:
+    """Yield a line for each cause for which mutants survived, and how many did."""
+    outcomes = [mutant for page in pages for claim in page.claims for mutant in claim.outcomes]
+    found = Counter(mutant.cause for mutant in outcomes if mutant.survived)
+    for cause, (sort, why) in CAUSES.items():
+        if found[cause]:
+            yield f"{found[cause]:5} {sort}: {why}"
+
+
 def _counts(pages: Sequence[MutatedPage]) -> str:
     claims = [claim for page in pages for claim in page.claims]
     killed, made = (
         sum(claim.killed for claim in claims),
         sum(len(claim.outcomes) for claim in claims),
     )
-    return f"{_number(len(claims), 'claim')}, {killed} of {made} mutants killed"
+    gaps = sum(claim.count("gap") for claim in claims)
+    told = f"{_number(len(claims), 'claim')}, {killed} of {made} mutants killed"
+    return f"{told}, {_number(gaps, 'gap')}"
 
 
 def _number(number: int, noun: str) -> str:

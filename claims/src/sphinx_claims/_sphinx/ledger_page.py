@@ -2,6 +2,7 @@
 
 import itertools
 import operator
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from typing import Any
@@ -38,7 +39,7 @@ class TotalDirective(SphinxDirective):
         """Count the claims, here and on other versions, and lead to each page's entries."""
         ledger = current.get().ledger
         rows: Iterator[Row] = (
-            [_link(_page_label(path), path, self.env.docname), *counts(of_page, ledger)]
+            [_link(_page_label(path), _title(path), self.env.docname), *counts(of_page, ledger)]
             for path, of_page in _by_page(ledger).items()
         )
         return [*_head(ledger), pages_table(rows, ledger), *escapes_list(ledger["escapes"])]
@@ -69,7 +70,7 @@ class LedgerDirective(SphinxDirective):
 
     def _entries(self, pages: Pages, ledger: Ledger) -> Iterator[nodes.Node]:
         for path, claims in pages.items():
-            yield nodes.rubric("", path, ids=[self._anchor(_page_label(path))])
+            yield nodes.rubric("", _title(path), ids=[self._anchor(_page_label(path))])
             entries = [self._entry(claim, ledger) for claim in claims]
             yield nodes.definition_list("", *entries, classes=["claims"])
 
@@ -126,6 +127,15 @@ def _head(ledger: Ledger) -> Iterator[nodes.Node]:
 def _by_page(ledger: Ledger) -> Pages:
     pages = itertools.groupby(ledger["claims"], key=operator.itemgetter("page"))
     return {path: [*of_page] for path, of_page in pages}
+
+
+def _title(path: str) -> str:
+    """Return the title of a page as a reader knows it, or its path if it has none."""
+    file = current.get().config.root / path
+    if file.suffix != ".md":
+        return path
+    found = re.search(r"^# (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+    return found[1].replace("`", "") if found else path
 
 
 def _page_label(path: str) -> str:
