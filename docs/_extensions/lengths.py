@@ -11,7 +11,7 @@ logger = logging.getLogger(__name__)
 
 FIRST, LATER = 600, 900
 """How many words a chapter of the first part may have, and one of the others."""
-NOT_YET = {"custom-functions", "forward-mode", "hooks"}
+NOT_YET = {"forward-mode"}
 """Chapters that are still longer."""
 SKIPPED = {"claim-id", "fold", "cell", "math"}
 """What is no text of a page, or is folded away, by a class of it."""
