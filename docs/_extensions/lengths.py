@@ -13,7 +13,7 @@ FIRST, LATER = 600, 900
 """How many words a chapter of the first part may have, and one of the others."""
 NOT_YET = frozenset(
     (
-        *("backward", "custom-functions", "forward-mode", "grad-attr", "grad-mode"),
+        *("backward", "custom-functions", "grad-attr", "grad-mode"),
         *("hooks", "requires-grad"),
     )
 )
