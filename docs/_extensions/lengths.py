@@ -11,12 +11,7 @@ logger = logging.getLogger(__name__)
 
 FIRST, LATER = 600, 900
 """How many words a chapter of the first part may have, and one of the others."""
-NOT_YET = frozenset(
-    (
-        *("backward", "custom-functions", "grad-attr", "grad-mode"),
-        *("hooks", "requires-grad"),
-    )
-)
+NOT_YET = {"custom-functions", "hooks"}
 """Chapters that are still longer."""
 SKIPPED = {"claim-id", "fold", "cell", "math"}
 """What is no text of a page, or is folded away, by a class of it."""
