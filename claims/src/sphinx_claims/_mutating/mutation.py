@@ -11,7 +11,7 @@ from pathlib import Path
 from sphinx_claims._config import TABLE, Config
 from sphinx_claims._executing.processes import workers as started
 from sphinx_claims._executing.workers import Workers
-from sphinx_claims._judging.site import judge_page, read_pages
+from sphinx_claims._judging.site import judge_page, loaded, read_pages
 from sphinx_claims._mutating.mutate import mutate_page
 from sphinx_claims._mutating.outcomes import (
     MutatedPage,
@@ -23,6 +23,7 @@ from sphinx_claims._mutating.outcomes import (
 )
 from sphinx_claims._page import Page, Problem
 from sphinx_claims._verify import asked
+from sphinx_claims._versions import Release
 
 _TICK = 0.2
 _FOREVER = 1e6
@@ -71,16 +72,19 @@ def mutated_pages(
         ThreadPoolExecutor(os.cpu_count()) as pool,
     ):
         made = Path(tally.name)
-        running = {pool.submit(_mutated, page, config, workers, made) for page in pages}
+        release = loaded(workers, config) if pages else None
+        running = {pool.submit(_mutated, page, config, workers, release, made) for page in pages}
         while running:
             done, running = wait(running, _TICK, FIRST_COMPLETED)
             counted(made.stat().st_size)
             yield from (page.result() for page in done)
 
 
-def _mutated(page: Page, config: Config, workers: Workers, made: Path) -> MutatedPage:
+def _mutated(
+    page: Page, config: Config, workers: Workers, release: Release | None, made: Path
+) -> MutatedPage:
     start = time.monotonic()
-    verdict = judge_page(page, config, workers)
+    verdict = judge_page(page, config, workers, release)
     if verdict.problems:
         first = verdict.problems[0]
         message = f"prove the page first, it is not true: {first.message}"

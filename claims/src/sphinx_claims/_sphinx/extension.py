@@ -61,14 +61,20 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 
 def _collect_rarely(app: Sphinx) -> None:
-    """Let Python look for cycles rarely until the build ends: it would be a fifth of its time."""
+    """Let Python look for cycles rarely until the build ends: it would be a fifth of its time.
+
+    What the program around has frozen stays so.
+    """
     usual = gc.get_threshold()
-    gc.freeze()
+    is_frozen = gc.get_freeze_count() > 0
+    if not is_frozen:
+        gc.freeze()
     gc.set_threshold(200_000, 10, 100)
 
     def collect_as_usual(*_: object) -> None:
         gc.set_threshold(*usual)
-        gc.unfreeze()
+        if not is_frozen:
+            gc.unfreeze()
 
     app.connect("build-finished", collect_as_usual)
 
