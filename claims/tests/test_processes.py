@@ -49,7 +49,7 @@ DEATHS = {
         "its process died of SIGSEGV",
     ),
     "supervisor": (
-        "import os, time; os.kill(os.getppid(), 9); time.sleep(1)",
+        "import os, time; time.sleep(0.5); os.kill(os.getppid(), 9); time.sleep(1)",
         "it killed the process that started it",
     ),
     "garbage-on-the-line": (GARBAGE, "its process ended with exit code 0"),

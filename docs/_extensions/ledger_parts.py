@@ -11,12 +11,12 @@ from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 
 PART = re.compile(r"^docs/(tutorial/part-[\w-]+)\.md$", re.MULTILINE)
-TREE = re.compile(r"^```\{toctree\}\n(?::.*\n)*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+TREE = re.compile(r"^(```\{toctree\}\n(?::.*\n)*\n)(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def chapters(part: Path) -> Iterator[str]:
     """Yield the chapters that the page of a part lists, in its order."""
-    for names in TREE.findall(part.read_text("utf-8")):
+    for _, names in TREE.findall(part.read_text("utf-8")):
         yield from (name for name in names.split() if part.with_name(f"{name}.md").is_file())
 
 
@@ -32,7 +32,7 @@ def write_out(app: Sphinx, page: str, source: list[str]) -> None:
         source[0] = PART.sub(written, source[0])
     if page.startswith("tutorial/part-"):  # a chapter that is not written yet is not listed
         there = "\n".join(chapters(folder / f"{page}.md"))
-        source[0] = TREE.sub(f"```{{toctree}}\n\n{there}\n```", source[0])
+        source[0] = TREE.sub(rf"\g<1>{there}\n```", source[0])
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

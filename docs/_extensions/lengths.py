@@ -11,13 +11,6 @@ logger = logging.getLogger(__name__)
 
 FIRST, LATER = 600, 900
 """How many words a chapter of the first part may have, and one of the others."""
-NOT_YET = frozenset(
-    (
-        *("backward", "custom-functions", "forward-mode", "grad-attr", "grad-mode"),
-        *("hooks", "requires-grad"),
-    )
-)
-"""Chapters that are still longer."""
 SKIPPED = {"claim-id", "fold", "cell", "math"}
 """What is no text of a page, or is folded away, by a class of it."""
 NO_TEXT = (nodes.literal_block, nodes.math_block, nodes.table, nodes.comment, nodes.raw)
@@ -38,7 +31,7 @@ def check(_app: Sphinx, env: BuildEnvironment) -> None:
         limit = LATER if place else FIRST
         for chapter in chapters:
             count = words(env.get_doctree(chapter))
-            if count > limit and chapter.rpartition("/")[2] not in NOT_YET:
+            if count > limit:
                 message = "a chapter here must have at most %s words in sight, not %s"
                 logger.warning(message, limit, count, location=chapter)
 

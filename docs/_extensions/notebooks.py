@@ -26,6 +26,7 @@ CLAIM = re.compile(
     r"^:::\{claim\} (\S+)\n((?::\w+:[^\n]*\n)*)\n*(.*?)\n*^:::$", re.MULTILINE | re.DOTALL
 )
 FOLD = re.compile(r"^(:{3,})\{fold\} ([^\n]*)\n(.*?)^\1 *$", re.MULTILINE | re.DOTALL)
+CONTAINER = re.compile(r"^(:{3,})\{container\} [^\n]*\n(.*?)^\1 *$", re.MULTILINE | re.DOTALL)
 BOUND = re.compile(r"^:(since|until): (\S+)", re.MULTILINE)
 TOLD = re.compile(r"\A# This raises .*\n")
 PIN = re.compile(r"^ *#> .*\n?|  #> .*", re.MULTILINE)
@@ -71,7 +72,8 @@ def as_notebook(text: str, page: str, pages: Collection[str], release: str) -> N
 
 
 def _unfolded(text: str) -> str:
-    """Open the folds, also those in others, so that their cells are cells of the notebook."""
+    """Open containers and folds, also those in others: their cells are cells of the notebook."""
+    text = CONTAINER.sub(r"\2", text)
     while FOLD.search(text):
         text = FOLD.sub(r"**\2**\n\n\3", text)
     return text

@@ -57,7 +57,7 @@ AMONG_THREE = {
     "memory leak": "how-to/graph-memory",
     "CUDA out of memory": "how-to/graph-memory",
     "out of memory": "how-to/graph-memory tutorial/second-order-memory",
-    "PINN does not converge": "tutorial/pinn-pitfalls",
+    "PINN does not converge": "tutorial/pinn-pitfalls how-to/pinn-does-not-converge",
     "nan": "how-to/errors how-to/nan",
     "NaN gradient": "how-to/errors how-to/nan",
     "loss is nan": "how-to/errors how-to/nan",

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 import torch
 from nbformat import NotebookNode
-from notebooks import add_outputs, as_notebook, has_notebook
+from notebooks import FOLD, add_outputs, as_notebook, has_notebook
 
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims._versions import broken_bound
@@ -71,15 +71,26 @@ x = "#> kept"
 """
 
 
+def seen(text: str) -> str:
+    """Leave out what is folded: the lesson of a reader who opens no fold."""
+    return FOLD.sub("", text)
+
+
+LESSONS = {page: seen(text) for page, text in PAGES.items() if FOLD.search(text)}
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run the notebooks of all pages, each in a process of its own that has only imported."""
     folder = tmp_path_factory.mktemp("notebooks")
-    files = [folder / f"{page.replace('/', '-')}.ipynb" for page in PAGES]
-    for file, (page, text) in zip(files, PAGES.items(), strict=True):
+    whole = {page.replace("/", "-"): (page, text) for page, text in PAGES.items()}
+    lessons = {f"{page.replace('/', '-')}-seen": (page, text) for page, text in LESSONS.items()}
+    files = []
+    for name, (page, text) in (whole | lessons).items():
         notebook = as_notebook(text, page, PAGES, "0.1.0")
         nbformat.validate(notebook)
-        nbformat.write(notebook, file)
+        files.append(folder / f"{name}.ipynb")
+        nbformat.write(notebook, files[-1])
     run = [sys.executable, "-c", RUN, *map(str, files)]
     subprocess.run(run, capture_output=True, check=True, cwd=folder, env=unmeasured())
     return folder
@@ -93,6 +104,15 @@ def test_a_notebook_runs_by_itself(page: str, folder: Path) -> None:
     assert not (failed := folder / f"{page.replace('/', '-')}.ipynb.failed").exists(), (
         failed.read_text()
     )
+
+
+@pytest.mark.parametrize("page", LESSONS)
+def test_what_is_seen_needs_nothing_of_what_is_folded(page: str, folder: Path) -> None:
+    claims = parse_page(PAGES[page], "page.md").claims
+    if any(broken_bound(claim, torch.__version__) for claim in claims):
+        pytest.skip("it claims something of other versions of torch")
+    failed = folder / f"{page.replace('/', '-')}-seen.ipynb.failed"
+    assert not failed.exists(), failed.read_text()
 
 
 def test_a_page_with_cells_has_a_notebook() -> None:
