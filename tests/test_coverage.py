@@ -13,8 +13,13 @@ SETTINGS = (
     '[tool.coverage.run]\nparallel = true\npatch = ["subprocess"]\ninclude = ["covered.py"]\n'
 )
 STAND_IN = "def __getattr__(_): return lambda: None"
+COVERED = "def by_a_worker():\n    assert True\ndef by_a_sweep():\n    assert True\n"
 TEST = """
-import atexit, os, signal, covered
+import atexit, os, signal, covered, pytest
+
+@pytest.mark.covered_elsewhere
+def test_sweep():
+    covered.by_a_sweep()
 
 def test_covered():
     atexit.register(os.kill, os.getpid(), signal.SIGKILL)
@@ -22,11 +27,13 @@ def test_covered():
 """
 
 
-def test_a_worker_that_is_killed_when_it_ends_has_saved_what_it_covered(tmp_path: Path) -> None:
+def test_a_worker_that_is_killed_when_it_ends_has_saved_what_it_covered_but_for_sweeps(
+    tmp_path: Path,
+) -> None:
     shutil.copy(CONFTEST, tmp_path)
     (tmp_path / "pyproject.toml").write_text(SETTINGS)
     (tmp_path / "torch.py").write_text(STAND_IN)  # itself takes seconds to import, twice
-    (tmp_path / "covered.py").write_text("def by_a_worker():\n    assert True\n")
+    (tmp_path / "covered.py").write_text(COVERED)
     (tmp_path / "test_covered.py").write_text(TEST)
     mine = {name: text for name, text in os.environ.items() if not name.startswith("COVERAGE_")}
     pytest = (sys.executable, "-m", "coverage", "run", "-m", "pytest", "--numprocesses=1")
@@ -36,4 +43,4 @@ def test_a_worker_that_is_killed_when_it_ends_has_saved_what_it_covered(tmp_path
         saved = coverage.CoverageData(str(file))
         saved.read()
         data.update(saved)
-    assert data.lines(str(tmp_path / "covered.py")) == [1, 2]
+    assert data.lines(str(tmp_path / "covered.py")) == [1, 2, 3]

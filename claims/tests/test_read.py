@@ -117,6 +117,7 @@ MEGABYTES = {
 }
 
 
+@pytest.mark.covered_elsewhere
 @pytest.mark.parametrize("text", MEGABYTES.values(), ids=MEGABYTES.keys())
 def test_the_time_to_read_grows_with_the_length(text: str) -> None:
     def seconds(length: int) -> float:
@@ -129,6 +130,7 @@ def test_the_time_to_read_grows_with_the_length(text: str) -> None:
     assert seconds(160_000) < 10 * max(seconds(40_000), 0.01)
 
 
+@pytest.mark.covered_elsewhere
 def test_one_line_of_many_calls_in_prose_takes_no_longer_than_others() -> None:
     start = time.process_time()
     problems("```text\n[" + "a (1)," * 20_000 + "]\n```\n")
@@ -144,6 +146,7 @@ HARD = {
 }
 
 
+@pytest.mark.covered_elsewhere
 @pytest.mark.parametrize("hard", HARD.values(), ids=HARD.keys())
 def test_many_numbers_take_no_longer_than_others(hard: str) -> None:
     start = time.process_time()

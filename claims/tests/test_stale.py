@@ -15,6 +15,8 @@ import pytest
 
 from sphinx_claims.__main__ import main
 
+pytestmark = pytest.mark.covered_elsewhere
+
 Building = Any
 """The fixture `build`: a small site that builds itself."""
 

@@ -88,6 +88,7 @@ def test_fused_layers_equal_nested_reverse(name: str, orders: list[tuple[int, in
 
 @pytest.mark.parametrize("name", ENDS)
 @pytest.mark.parametrize("orders", [[(5, 0)], [(1, 1), (0, 2)], [(2, 1), (0, 4)]], ids=str)
+@pytest.mark.covered_elsewhere
 def test_whatever_follows_a_layer_derivatives_equal_nested_reverse(
     name: str, orders: list[tuple[int, int]]
 ) -> None:

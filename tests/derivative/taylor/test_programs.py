@@ -12,6 +12,8 @@ from torch.nn import functional
 from leafgrad import higher_order_grad
 from tests.derivative.taylor.oracle import assert_same, assert_same_thrice, rows
 
+pytestmark = pytest.mark.covered_elsewhere
+
 Step = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 MATRIX = torch.linspace(-1, 1, 9, dtype=torch.float64).view(3, 3)

@@ -614,6 +614,7 @@ def test_a_rule_gives_what_its_function_written_out_gives(
 
 
 @pytest.mark.parametrize(("name", "function"), by_name(CASES))
+@pytest.mark.covered_elsewhere
 def test_a_rule_carries_laplacians_as_well(name: str, function: Function) -> None:
     x, w = rows(3, 2), parameter()
     outputs = function(x, w)
@@ -645,6 +646,7 @@ PAIRS = {
 
 
 @pytest.mark.parametrize(("name", "functions"), by_name(PAIRS))
+@pytest.mark.covered_elsewhere
 def test_orders_up_to_eight_are_those_of_nested_reverse_mode(
     name: str, functions: tuple[Function, Function]
 ) -> None:
