@@ -1,4 +1,4 @@
-"""What a page says by naming a part of the tutorial, written out as the page is read.
+"""What a page of the ledger says by naming a part of the tutorial, written out as it is read.
 
 No tree of pages is known then, so it is read from the page of the part.
 """
@@ -11,13 +11,13 @@ from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 
 PART = re.compile(r"^docs/(tutorial/part-[\w-]+)\.md$", re.MULTILINE)
-TREE = re.compile(r"^(```\{toctree\}\n(?::.*\n)*\n)(.*?)^```$", re.MULTILINE | re.DOTALL)
+TREE = re.compile(r"^```\{toctree\}\n(?::.*\n)*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def chapters(part: Path) -> Iterator[str]:
     """Yield the chapters that the page of a part lists, in its order."""
-    for _, names in TREE.findall(part.read_text("utf-8")):
-        yield from (name for name in names.split() if part.with_name(f"{name}.md").is_file())
+    for names in TREE.findall(part.read_text("utf-8")):
+        yield from names.split()
 
 
 def write_out(app: Sphinx, page: str, source: list[str]) -> None:
@@ -30,9 +30,6 @@ def write_out(app: Sphinx, page: str, source: list[str]) -> None:
 
     if page.startswith("ledger/"):
         source[0] = PART.sub(written, source[0])
-    if page.startswith("tutorial/part-"):  # a chapter that is not written yet is not listed
-        there = "\n".join(chapters(folder / f"{page}.md"))
-        source[0] = TREE.sub(rf"\g<1>{there}\n```", source[0])
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
