@@ -77,7 +77,7 @@ class Graph:
 
     @cached_property
     def gradient_norms(self) -> GradientNorms:
-        """How large the gradients are, module by module: where they vanish, explode or are zeros.
+        """How large the gradients are by module, and where they vanish, explode or are zeros.
 
         There are no modules where `trace_graph` was not asked for gradients.
         """
