@@ -290,10 +290,11 @@ def test_code_feeds_checks_by_the_names_that_it_shares() -> None:
 
 
 def test_a_value_has_a_mark_that_others_do_not_have() -> None:
-    values: list[Any] = [1, 1.5, "a", None, [1], (1,), {1}, {1: 2}, int, b"", True]
+    values: list[Any] = [1, 1.5, 1.5 + 0j, 1.5j, "a", None, [1], (1,), {1}, {1: 2}, int, b"", True]
     assert len({mark(value) for value in values}) == len(values)
     assert mark(0.0) == mark(-0.0)
     assert mark(1.0000001, digits=5) == mark(1.0, digits=5)
+    assert mark(1.0000001 + 2j, digits=5) == mark(1.0 + 2.0000001j, digits=5) != mark(1.1 + 2j)
     assert mark({1, 2}) == mark({2, 1})
     assert mark(object()) == mark(object())
 
