@@ -105,7 +105,7 @@ class MutatedClaim:
 
     @property
     def gaps(self) -> Iterator[Problem]:
-        """The changes that it ought to notice and does not, with its reason for that if it has one."""
+        """The changes that it ought to notice and does not, with the reason if it has one."""
         reason = self.claim.unnoticed
         end = "" if reason is None else f" (unnoticed: {reason})"
         return (
