@@ -103,6 +103,7 @@ def setup(app):
     _wait(lambda: _is_gone(build.folder / "stat"))
 
 
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="no signal for a group")
 @pytest.mark.usefixtures("interruptible")
 def test_control_c_ends_a_build_at_once(tmp_path: Path) -> None:
     command = _command_for_a_site(tmp_path, LONG)

@@ -336,6 +336,7 @@ def _wait(happens: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="no signal for a group")
 @pytest.mark.usefixtures("interruptible")
 def test_control_c_ends_everything_at_once(folder: Path) -> None:
     pid = folder / "pid"
@@ -347,6 +348,7 @@ def test_control_c_ends_everything_at_once(folder: Path) -> None:
     _wait(lambda: not Path("/proc", pid.read_text()).exists())
 
 
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="no signal for a group")
 def test_where_nobody_reads_on_everything_ends(folder: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
