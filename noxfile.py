@@ -98,11 +98,13 @@ def lint(session: nox.Session) -> None:
     session.run("sp-repo-review", ".")
     session.run("zizmor", "--offline", "--no-progress", "--quiet", ".github")
     workflows = sorted(map(str, Path(".github/workflows").glob("*.yml")))
-    forms = sorted(map(str, Path(".github/ISSUE_TEMPLATE").glob("[!c]*.yml")))
+    chooser = ".github/ISSUE_TEMPLATE/config.yml"
+    templates = (file.as_posix() for file in Path(".github/ISSUE_TEMPLATE").glob("*.yml"))
+    forms = sorted(file for file in templates if file != chooser)
     for schema, files in (
         ("vendor.github-workflows", workflows),
         ("vendor.github-issue-forms", forms),
-        ("vendor.github-issue-config", [".github/ISSUE_TEMPLATE/config.yml"]),
+        ("vendor.github-issue-config", [chooser]),
         ("vendor.dependabot", [".github/dependabot.yml"]),
         ("vendor.readthedocs", [".readthedocs.yaml"]),
         ("vendor.citation-file-format", ["CITATION.cff"]),
