@@ -15,6 +15,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
 from sphinx_claims._config import Config
+from sphinx_claims._executing import processes
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.site import judge_page, loaded
 from sphinx_claims._judging.verdict import PageVerdict
@@ -27,14 +28,14 @@ COLOUR = r"\x1b\[[0-9;]*m"
 
 @pytest.fixture(scope="session")
 def workers() -> Iterator[Workers]:
-    """Start the process that pages are forked from; its coverage is not counted.
+    """Start what pages run in, as the system likes it; its coverage is not counted.
 
     To count doubles the time of a page, and the builds of whole sites cover the same lines.
     """
     with pytest.MonkeyPatch.context() as environment:
         for name in [name for name in os.environ if name.startswith("COVERAGE_")]:
             environment.delenv(name)
-        running = Workers(["torch"])
+        running = processes.workers(["torch"] if processes.usual_kind() == "fork" else [], None)
     with running:
         yield running
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from sphinx_claims._executing.processes import usual_kind
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._mutating.causes import CAUSES, names_said
 from sphinx_claims._mutating.flow import Flow
@@ -15,6 +16,8 @@ from sphinx_claims._mutating.outcomes import MutatedClaim
 from sphinx_claims._mutating.values import mark, others
 from sphinx_claims._page import Cell, Doctest, Inline
 from sphinx_claims._reading.read import parse_page
+
+pytestmark = pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
 
 OF_TORCH = Path(__file__).parents[2] / "docs" / "_faults.py"
 

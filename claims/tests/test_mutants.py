@@ -9,6 +9,7 @@ import pytest
 
 from sphinx_claims.__main__ import main
 from sphinx_claims._config import Config
+from sphinx_claims._executing.processes import usual_kind
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.remembered import mutants_killed, remembered
 from sphinx_claims._mutating.causes import CAUSES
@@ -17,6 +18,8 @@ from sphinx_claims._mutating.mutate import mutate_page
 from sphinx_claims._mutating.outcomes import MutantOutcome, MutatedClaim
 from sphinx_claims._page import Cell, Doctest, Inline, Step
 from sphinx_claims._reading.read import parse_page
+
+pytestmark = pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
 
 OF_TORCH = Path(__file__).parents[2] / "docs" / "_faults.py"
 

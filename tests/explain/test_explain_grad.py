@@ -160,6 +160,14 @@ def test_the_facts_are_fields() -> None:
     assert (explanation.is_reached, explanation.is_freed) == (True, False)
 
 
+def test_what_to_made_of_a_leaf_is_told_to_require_grad_after_it() -> None:
+    moved, result = leaf(2).double(), leaf(2).exp().double()
+    cures = [explain_grad(tensor, tensor.sum()).cure for tensor in (moved, result)]
+    assert ["call requires_grad_() after .to()" in cure for cure in cures] == [True, False]
+    after = torch.ones(2).double().requires_grad_()
+    assert explain_grad(after, after.sum()).cause is GradCause.NOT_RUN
+
+
 def test_a_gradient_edge_is_an_output_too() -> None:
     x = leaf(2)
     edge = torch.autograd.graph.get_gradient_edge(x.exp())

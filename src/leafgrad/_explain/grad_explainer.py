@@ -186,6 +186,8 @@ class GradExplainer:
             return sentences.FILLED_AND_FREED
         if cause is GradCause.CONSTANT and _autograd.storage_identity(tensor) in self.leaves:
             return sentences.COPY_OF_LEAF
+        if cause is GradCause.NOT_RETAINED and _is_leaf_by_to(found.edge):
+            return sentences.COPY_BY_TO
         return sentences.cure(cause, found.cuts)
 
     def _facts_in_words(self, facts: TensorDescription, found: Found) -> dict[str, str]:
@@ -223,6 +225,14 @@ class GradExplainer:
         on_the_way = self._numbers_of_cuts()
         found = [cut for number, cut in cuts.items() if number in on_the_way]
         return tuple(found or [cut for cut in cuts.values() if cut.operation in LEAVING_PYTORCH])
+
+
+def _is_leaf_by_to(edge: _autograd.Edge | None) -> bool:
+    """Return whether an edge comes from what ``.to()``, ``.cuda()`` or the like made of a leaf."""
+    if edge is None or _autograd.node_name(edge[0]) != "ToCopyBackward0":
+        return False
+    ((source, _),) = _autograd.next_functions(edge[0])
+    return source is not None and _autograd.is_leaf_node(source)
 
 
 def _name_of_hook(hook: object) -> str:

@@ -191,6 +191,11 @@ FILLED_AND_FREED = (
     "numbers are zero is not looked at; trace_graph(outputs, gradients=True) shows what comes "
     "from where, on a graph that is not freed."
 )
+COPY_BY_TO = (
+    "If it is the one to train, call requires_grad_() after .to() and not before, which makes it a "
+    "leaf. To keep its gradient as it is, call retain_grad() on it before backward(), or ask "
+    "torch.autograd.grad() for it."
+)
 FILLED_BY_OTHERS = "A backward from these outputs is not seen to add to it."
 COPY_OF_LEAF = (
     "It shares the memory of a leaf that the outputs depend on: ask for that one. The tensors "

@@ -66,7 +66,7 @@ class CutTracker:
         self.cuts_by_tensor: dict[int, _TensorCuts] = {}
         self.cuts_by_storage: dict[int, tuple[_autograd.StorageReference, frozenset[int]]] = {}
         self.aliases: dict[int, tuple[weakref.ref[Tensor], weakref.ref[Tensor]]] = {}
-        self.structure = _autograd.GraphStructure()
+        self.structure: _autograd.GraphStructure = _autograd.GraphStructure()
 
     def cuts_behind(self, tensor: Tensor) -> frozenset[int]:
         """Return the cuts that lead to a tensor."""

@@ -58,15 +58,15 @@ class Log:
         self.modules: list[tuple[int, ModuleCall | None]] = []
         self.outermost: list[OutermostModule] = []
         self.writes: list[tuple[int, Write]] = []
-        self.cuts = CutTracker()
-        self.uses = LeafUses()
-        self.passes = DifferentiablePasses()
+        self.cuts: CutTracker = CutTracker()
+        self.uses: LeafUses = LeafUses()
+        self.passes: DifferentiablePasses = DifferentiablePasses()
         self.values: dict[tuple[int, int], TensorSummary | None] = {}
         self.given: list[tuple[int, int, tuple[Given, ...]]] = []
-        self.next_number = number
+        self.next_number: int = number
         self.sources_by_place: dict[tuple[int, int], Source | None] = {}
-        self.max_entries = MAX_ENTRIES
-        self.max_cuts = MAX_CUTS
+        self.max_entries: int = MAX_ENTRIES
+        self.max_cuts: int = MAX_CUTS
 
     def __bool__(self) -> bool:
         """Return whether anything was seen that tells where a node comes from."""
