@@ -65,6 +65,7 @@ class Site:
         self._root = root
         self._page = cache(lambda file: Page(file.read_text(encoding="utf-8")))
         self._size = cache(lambda file: _compressed(file.read_bytes()))
+        self._is_there = cache(Path.is_file)
 
     def problems(self) -> Iterator[tuple[Path, str]]:
         """Yield what is wrong, file by file."""
@@ -94,7 +95,7 @@ class Site:
         if parts.scheme or parts.netloc:
             return None
         there = self._led(file, unquote(parts.path))
-        if not there.is_file():
+        if not self._is_there(there):
             return "file of the site"
         if parts.fragment and there.suffix == ".html":
             anchors = self._page(there).anchors
