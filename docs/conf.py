@@ -36,6 +36,7 @@ extensions = [
     "light_pictures",
     "light_styles",
     "mathml",
+    "narrow_tables",
     "notebooks",
     "page_checks",
     "routes",

@@ -191,6 +191,8 @@ class GraphTrace(Graph):
                 number. None folds graphs of more than 40 nodes. The path of a module, or several,
                 also shows each of these in one box, where modules are known; ``"*"`` stands for any
                 one part of a path, as in ``"layers.*"``.
+            legend: Whether the facts of the graph and the meaning of the signs stand under it. Of
+                several pictures on one page, one can tell it for all.
 
         Returns:
             An ``<svg>`` element, for a file of its own or for a page.
