@@ -4,6 +4,7 @@ What only the site knows is put in Markdown's own words: a claim becomes a quota
 open, a link leads to another of these notebooks or is left out. The outputs are those of the page.
 """
 
+import json
 import posixpath
 import re
 from collections import defaultdict
@@ -160,10 +161,7 @@ def write(
 
 def written(notebook: NotebookNode) -> str:
     """Write a notebook without the blanks that only who looks at its JSON sees."""
-    text: str = nbformat.v4.writes_json(
-        notebook, indent=None, separators=(",", ":"), split_lines=False
-    )
-    return text
+    return json.dumps(notebook, ensure_ascii=False, separators=(",", ":"))
 
 
 @cache

@@ -26,8 +26,8 @@ LIGHT = 60_000
 FETCHED = {"img": "src", "script": "src", "iframe": "src", "source": "src", "video": "src"}
 FETCHED_LINKS = {"icon", "stylesheet", "preload", "modulepreload", "prefetch", "manifest"}
 IN_STYLES = re.compile(r"""(?:url\(|@import)\s*["']?([^"')\s;]+)""")
-BARE_SPAN = re.compile(r'<span(?: class="[^"]*")?>|</span>')
-"""What colours code is most of a page, and says nothing here."""
+BARE = re.compile(r'<(?!img|script|style)\w+(?: class="[^"]*")?>|</(?!script|style)\w+>')
+"""What has no more than a look is most of a page, and says nothing here."""
 PICTURE = re.compile(r"<svg\b.*?</svg>|data:image/[^\"']*", re.DOTALL)
 
 
@@ -40,7 +40,7 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.anchors: set[str] = set()
         self.silent: list[str] = []
-        self.feed(BARE_SPAN.sub("", text))
+        self.feed(BARE.sub("", text))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note what matters of one element."""
