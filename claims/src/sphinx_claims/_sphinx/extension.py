@@ -36,6 +36,7 @@ from sphinx_claims._sphinx.notebook import executed_notebook
 from sphinx_claims._sphinx.order import shows_others
 from sphinx_claims._sphinx.pending import note_pending
 from sphinx_claims._sphinx.publish import publish_ledger
+from sphinx_claims._sphinx.raised import color_anyway
 from sphinx_claims._sphinx.shown import changed_claims
 
 _log = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("env-get-outdated", _every_page)
     app.connect("env-before-read-docs", _judge)
     app.connect("source-read", _wait)
+    app.connect("doctree-read", color_anyway)
     app.connect("env-updated", _tell_pages)
     app.connect("env-check-consistency", _complete)
     app.connect("build-finished", _stop)
