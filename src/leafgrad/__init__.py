@@ -6,7 +6,8 @@ from leafgrad._derivative.laplacian import laplacian
 from leafgrad._derivative.taylor import Jet, Series, taylor_rule
 from leafgrad._explain.explain_grad import explain_grad
 from leafgrad._explain.explanation import GradCause, GradExplanation
-from leafgrad._explain.findings import InPlaceConflict, OnceDifferentiable, Preflight
+from leafgrad._explain.finding import InPlaceConflict, OnceDifferentiable, Unregistered
+from leafgrad._explain.findings import Preflight
 from leafgrad._explain.preflight import preflight
 from leafgrad._graph.diff import GraphDiff, KindChange
 from leafgrad._graph.memory import GraphMemory, KeptStorage, MemoryShare
@@ -48,6 +49,7 @@ __all__ = [
     "TensorSummary",
     "TracedEdge",
     "TracedNode",
+    "Unregistered",
     "Write",
     "check_taylor_rule",
     "describe_tensor",

@@ -15,7 +15,13 @@ from leafgrad._record.cut_tracker import CutTracker
 from leafgrad._record.differentiable_passes import DifferentiablePasses
 from leafgrad._record.leaf_uses import LeafUses
 from leafgrad._record.module_paths import ModuleCall, OutermostModule, Roots, paths_of
-from leafgrad._record.place import Place, custom_function_frame, place_of, source_at
+from leafgrad._record.place import (
+    Place,
+    custom_function_frame,
+    place_of,
+    source_at,
+    switch_of,
+)
 from leafgrad._record.pruning import first_saved_versions
 from leafgrad._record.spans import find_span, is_any_in, living_spans
 
@@ -43,6 +49,9 @@ class Log:
         cuts: What lost its graph.
         uses: Which leaves were used.
         passes: The backward passes that made nodes.
+        backwards: The last number before each line's backward that freed its graph, with its place.
+        switch: What has switched gradients off, and where, if they are off.
+        outer_switch: The same for what stands around a block that has switched them on.
         values: What operations made, by the number of the node and of the output.
         given: The calls that made what is not finite, though no other node handed them such: the
             numbers that their nodes got, and which other arguments were not finite.
@@ -61,6 +70,9 @@ class Log:
         self.cuts = CutTracker()
         self.uses = LeafUses()
         self.passes = DifferentiablePasses()
+        self.backwards: dict[tuple[int, int], tuple[int, Place]] = {}
+        self.switch: tuple[str, Place | None] | None = None
+        self.outer_switch: tuple[str, Place | None] | None = None
         self.values: dict[tuple[int, int], TensorSummary | None] = {}
         self.given: list[tuple[int, int, tuple[Given, ...]]] = []
         self.next_number = number
@@ -139,6 +151,36 @@ class Log:
         if call is None or call.module() is not None:
             return id(call)
         return self.outermost[call.outermost].kind, call.path
+
+    def note_backward(self, number: int, frame: FrameType | None) -> None:
+        """Note that a backward that frees its graph begins, where this is the next number."""
+        place = place_of(frame)
+        if place is not None:
+            self.backwards[id(place[0]), place[1]] = number, place
+
+    def backwards_after(self, number: int) -> list[tuple[int, Source | None]]:
+        """Return the passes since a node got its number, each line's last one: when, and where."""
+        later = sorted(one for one in self.backwards.values() if one[0] > number)
+        return [(when, self._source_at(place)) for when, place in later]
+
+    def has_run_before(self, source: Source | None, number: int) -> bool:
+        """Return whether a line made a node before the one with this number."""
+        return any(
+            self._source_at(place) == source for start, _, place in self.spans if start < number
+        )
+
+    def note_switch(self, frame: FrameType | None, *, is_on: bool) -> None:
+        """Note what switches gradients on or off; the end of a block brings back what was before.
+
+        What is off already is not switched off again.
+        """
+        name, is_end = switch_of(frame)
+        if is_on:
+            self.outer_switch = self.outer_switch if is_end else self.switch
+            self.switch = None
+        elif torch.is_grad_enabled():
+            begun = None if name is None else (name, place_of(frame))
+            self.switch = self.outer_switch if is_end else begun
 
     def _size(self) -> int:
         """Count what there is most of."""

@@ -7,6 +7,7 @@ from types import CodeType, FrameType
 import torch
 from torch.autograd.function import FunctionCtx
 
+from leafgrad import _autograd
 from leafgrad._graph.nodes import Source
 
 Place = tuple[CodeType, int]
@@ -36,6 +37,52 @@ def place_of(frame: FrameType | None) -> Place | None:
             return code, frame.f_lasti
         frame = frame.f_back
     return None
+
+
+def part_of(frame: FrameType | None) -> tuple[str | None, Place | None]:
+    """Return the step of an optimizer or the loading of weights that runs, and where it was asked.
+
+    An optimizer may be written anywhere, but a closure that it calls is the user's own code.
+    """
+    own, is_step = 0, False
+    while frame is not None:
+        code = frame.f_code
+        if not is_library_file[code.co_filename]:
+            own += 1
+            if own > MAX_OWN_FRAMES or is_step:
+                break
+            is_step = code.co_name == "step"
+        elif code.co_name == "load_state_dict":
+            return code.co_name, place_of(frame)
+        elif (optimizer := _autograd.stepping_optimizer(frame)) is not None:
+            return f"{optimizer}.step", place_of(frame)
+        elif own and not is_step:
+            break
+        frame = frame.f_back
+    return None, None
+
+
+MAX_OWN_FRAMES = 4
+
+
+def switch_of(frame: FrameType | None) -> tuple[str | None, bool]:
+    """Return what switches gradients off, and whether it is the end of a block.
+
+    None stands for code of PyTorch's own, such as that of ``sample()``.
+    """
+    names, is_own = [], False
+    while frame is not None and is_library_file[frame.f_code.co_filename]:
+        names.append(frame.f_code.co_qualname)
+        is_own = is_own or not (_autograd.is_grad_mode(frame) or is_leafgrad(frame))
+        frame = frame.f_back
+    is_no_grad = any(name.startswith("no_grad.") for name in names)
+    switch = "no_grad()" if is_no_grad else "set_grad_enabled(False)"
+    return None if is_own else switch, any(name.endswith(".__exit__") for name in names)
+
+
+def is_leafgrad(frame: FrameType) -> bool:
+    """Return whether a frame is leafgrad's own."""
+    return frame.f_code.co_filename.startswith(_LIBRARIES[1])
 
 
 def source_at(place: Place | None) -> Source | None:
