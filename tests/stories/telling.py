@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import warnings
 from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any, NamedTuple
@@ -69,7 +70,9 @@ def _several(patterns: Patterns) -> tuple[str, ...]:
 
 def judge(story: Story) -> dict[str, list[str]]:
     """Return what is missing, what should not be there, and the text."""
-    text = " ".join(str(story.tell()).split())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch warns of some, once in a process
+        text = " ".join(str(story.tell()).split())
     code, start = inspect.getsourcelines(story.tell)
     file = PurePath(inspect.getfile(story.tell)).name
     marked = [start + number for number, line in enumerate(code) if MARK in line]

@@ -98,7 +98,7 @@ def a_fake_batch_that_is_not_detached() -> object:
 
 @stories(
     "https://discuss.pytorch.org/t/backpropagation-graph-is-reused-while-it-shouldnt/24554",
-    cause=("freed", "computed once"),
+    cause=("freed", "again"),
     cure=r"into the loop",
 )
 def a_value_computed_before_the_loop() -> object:
@@ -160,7 +160,7 @@ def two_losses_of_one_network_run_backward_in_turn() -> object:
 
 @stories(
     "https://github.com/shenweichen/DeepCTR-Torch/issues/69",
-    cause=("freed", "computed once"),
+    cause=("freed", "again"),
     cure="into the loop",
 )
 def a_penalty_of_the_weights_computed_once() -> object:

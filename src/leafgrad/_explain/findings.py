@@ -161,7 +161,12 @@ def _sentences(found: Preflight) -> Iterator[str]:
         (found.unseen, "tensor of which it cannot be seen", "tensors of which it cannot be seen"),
         (found.all_zero, "tensor with zeros alone", "tensors with zeros alone"),
     ):
-        yield from _first_groups(grouped(explanations, _key), one, many)
+        groups = grouped(explanations, _key)
+        if found.cuts:
+            groups = [group for group in groups if group[0].cuts != found.cuts]
+            alike = [e for e in explanations if e.cuts == found.cuts]
+            yield from [f"{_names(alike)}: no gradient comes, for that reason."] if alike else []
+        yield from _first_groups(groups, one, many)
     yield from map(_unregistered, grouped(found.unregistered, lambda one: one.cure))
     once = [
         f"{place_of_node(one.node)} stands in the way of a second derivative: {one.reason}."
@@ -231,11 +236,15 @@ def _on_unseen_nodes(found: Preflight) -> Iterator[str]:
 def _explained(group: Sequence[GradExplanation]) -> str:
     """Return why tensors get no gradient that do so for the same reason, and the cure, once."""
     first = group[0]
-    names = [str(e.name) for e in group]
-    kind = "parameters" if "." in names[0] or first.cause is GradCause.FROZEN else "tensors"
     alike = {e.because for e in group} == {first.because}
     each = "" if len(group) == 1 else ", each" if alike else ", the first of them"
-    return f"{names_in_words(names, kind)}{each}: {first.because} {first.cure}"
+    return f"{_names(group)}{each}: {first.because} {first.cure}"
+
+
+def _names(group: Sequence[GradExplanation]) -> str:
+    names = [str(e.name) for e in group]
+    is_module = "." in names[0] or group[0].cause is GradCause.FROZEN
+    return names_in_words(names, "parameters" if is_module else "tensors")
 
 
 def _key(explanation: GradExplanation) -> object:

@@ -78,7 +78,7 @@ class SecondBackward:
         if self._is_repeated(use.made, since):
             template = RUNNING_SUM if use.by in self._terms() else CARRIED
         elif made is not None and by is not None and self.log.has_run_before(by, since):
-            template = COMPUTED_ONCE
+            template = COMPUTED_BEFORE
         else:
             template = USED_TWICE
         return template.format_map(words)
@@ -147,10 +147,10 @@ RUNNING_SUM = (
     "the outputs are a running sum, which leads back into an earlier round by a result of {made}. "
     "Call backward() on the new term alone, and keep the sum as a number: total += loss.item()."
 )
-COMPUTED_ONCE = (
-    "a result of {made} was computed once, and {by} uses it round after round. Move its "
-    "computation into the loop, so that each backward has a graph of its own, or detach() it if "
-    "nothing behind it is trained."
+COMPUTED_BEFORE = (
+    "a result of {made} from before that backward is used again in {by}, as in an earlier round. "
+    "Move its computation into the loop, so that each backward has a graph of its own; or detach() "
+    "it, if these outputs are not to train what is behind it."
 )
 USED_TWICE = (
     "both go through a result of {made}, which these outputs use in {by}. Hand on x.detach() "

@@ -22,11 +22,20 @@ def cure(cause: GradCause, cuts: tuple[Cut, ...], *, is_off: bool) -> str:
     `is_off` tells whether gradients are switched off at this moment.
     """
     if cuts and cause is CAUSE_OF_CUT[cuts[0].kind]:
-        of_operation = CURES_OF_OPERATIONS.get(cuts[0].operation)
-        of_switch = CURES_OF_SWITCHES.get(cuts[0].switch or "", CURES[cause])
-        is_still_off = is_off and cause is GradCause.NO_GRAD
-        return of_operation or (SWITCH_ON if is_still_off else of_switch)
+        of_switch = CURES[cause]
+        if cause is GradCause.NO_GRAD:
+            of_switch = _cure_of_switch(cuts[0].switch, is_off=is_off)
+        return CURES_OF_OPERATIONS.get(cuts[0].operation, of_switch)
     return SWITCH_ON if is_off and cause is GradCause.WITHOUT_GRAPH else CURES[cause]
+
+
+def _cure_of_switch(switch: str | None, *, is_off: bool) -> str:
+    """Return what to do where gradients were switched off, and may still be."""
+    if switch == "inference_mode()":
+        return OUTSIDE_INFERENCE_MODE
+    if is_off:
+        return STAYING_OFF if switch == "set_grad_enabled(False)" else SWITCH_ON
+    return CURES[GradCause.NO_GRAD]
 
 
 def switched_off(cuts: tuple[Cut, ...]) -> str:
@@ -36,7 +45,7 @@ def switched_off(cuts: tuple[Cut, ...]) -> str:
         return ""
     if cut.switch_source is None:
         return f" That was inside {cut.switch}."
-    return f" They were switched off by {cut.switch} in {cut.switch_source}."
+    return f" {cut.switch} in {cut.switch_source} had switched gradients off."
 
 
 def place_of_cuts(cuts: tuple[Cut, ...]) -> str:
@@ -268,16 +277,14 @@ _NEW_WEIGHTS = (
     "A parameter takes over the numbers alone, without their graph. Run the model on the new "
     "weights by torch.func.functional_call(model, weights, inputs), which keeps it."
 )
-CURES_OF_SWITCHES = {
-    "set_grad_enabled(False)": (
-        "That stays off until torch.set_grad_enabled(True) is called: write `with "
-        "torch.no_grad():` there instead, which ends by itself."
-    ),
-    "inference_mode()": (
-        "Compute it outside inference_mode() where the gradient should pass, also under "
-        "torch.enable_grad() (in Lightning: Trainer(inference_mode=False))."
-    ),
-}
+STAYING_OFF = (
+    "They still are: set_grad_enabled(False) holds until torch.set_grad_enabled(True) is called. "
+    "Write `with torch.no_grad():` there instead, which ends by itself."
+)
+OUTSIDE_INFERENCE_MODE = (
+    "Compute it outside inference_mode() where the gradient should pass, since enable_grad() "
+    "inside it is not enough (in Lightning: Trainer(inference_mode=False))."
+)
 CURES_OF_OPERATIONS = {
     **{name: _SOFT.format(name) for name in ("argmax", "argmin", "argsort", "max", "min", "topk")},
     **dict.fromkeys(
