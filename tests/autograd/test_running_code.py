@@ -13,6 +13,10 @@ from torch.overrides import TorchFunctionMode
 from leafgrad import _autograd
 
 
+def is_grad_mode(frame: FrameType) -> bool:
+    return _autograd.is_grad_mode(frame.f_code.co_filename)
+
+
 class Switches(TorchFunctionMode):
     """Notes to what gradients are switched, and which frames of PyTorch's lead there."""
 
@@ -28,7 +32,7 @@ class Switches(TorchFunctionMode):
             while frame is not None and frame.f_code.co_filename != __file__:
                 frames.append(frame)
                 frame = frame.f_back
-            self.seen.append((args[0], all(map(_autograd.is_grad_mode, frames))))
+            self.seen.append((args[0], all(map(is_grad_mode, frames))))
         return func(*args, **(kwargs or {}))
 
 

@@ -1,5 +1,6 @@
 """What is said of many tensors, of writes and of graphs that were used up."""
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch
 from torch import nn
 
 from leafgrad import explain_grad, preflight, record
+from leafgrad._explain.grad_explainer import GradExplainer
 from leafgrad._explain.groups import names_in_words
 
 
@@ -333,3 +335,17 @@ def test_many_leaves_are_counted() -> None:
     text = told(preflight(nn.Sequential(*layers)(torch.ones(1)).sum(), names=model))
     assert "layers[0].weight, layers[0].bias, layers[1].weight" in text
     assert "layers[2].weight and 3 more." in text
+
+
+# --- What is left behind
+
+
+def test_an_explainer_lets_go_of_the_graph_at_once() -> None:
+    with record() as recording:
+        loss = leaf(2).exp().sum()
+    loss.backward()
+    explainer = GradExplainer([loss], recording.log)
+    assert explainer.second is not None
+    reference = weakref.ref(explainer)
+    del explainer
+    assert reference() is None

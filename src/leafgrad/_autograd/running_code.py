@@ -27,9 +27,9 @@ def stepping_optimizer(frame: FrameType) -> str | None:
 _OPTIMIZER = torch.optim.Optimizer.profile_hook_step.__code__.co_filename
 
 
-def is_grad_mode(frame: FrameType) -> bool:
-    """Return whether a frame is of what switches gradients on and off, or of a module's call."""
-    return frame.f_code.co_filename in _GRAD_MODE
+def is_grad_mode(file: str) -> bool:
+    """Return whether a file is of what switches gradients on and off, or of a module's call."""
+    return file in _GRAD_MODE
 
 
 _GRAD_MODE = {

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Sequence
+from functools import partial
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -66,21 +67,15 @@ class GradExplainer:
         with _autograd.unobserved():
             edges = gradient_edges(ends)
             graph = _autograd.walk([node for node, _ in edges])
-            self.flow = GradientFlow(edges, graph, self._place_of)
+            self.flow = GradientFlow(edges, graph, partial(_place_of, log))
             self.reached = {*edges, *(edge for after in graph.values() for edge in after)}
-            freed = [node for node in graph if _is_freed(node)]
-            self.second = SecondBackward(graph, freed, log, self.modules) if freed else None
+            slots = (slot for node in graph for slot in _autograd.saved_slots(node))
+            is_freed = any(slot.state == "freed" for slot in slots)
+            self.second = SecondBackward(graph, log, self.modules) if is_freed else None
             leaves = [leaf for leaf in map(_autograd.leaf_variable, graph) if leaf is not None]
             self.ends_are_leaves = bool(leaves) and len(leaves) == len(graph)
             storages = {*map(_autograd.storage_identity, leaves)}
             self.leaves = storages - {None}
-
-    def _place_of(self, node: Node) -> str:
-        """Return the name of a node, and the line that made it where that is known."""
-        number = _autograd.sequence_nr(node)
-        source = None if number is None else self.log.source_of(number)
-        name = _autograd.node_name(node)
-        return name if source is None else f"{name} ({source})"
 
     @property
     def is_freed(self) -> bool:
@@ -271,9 +266,12 @@ class GradExplainer:
         return tuple(found or [cut for cut in cuts.values() if cut.operation in LEAVING_PYTORCH])
 
 
-def _is_freed(node: Node) -> bool:
-    """Return whether a tensor that a node saved is gone."""
-    return any(slot.state == "freed" for slot in _autograd.saved_slots(node))
+def _place_of(log: Log, node: Node) -> str:
+    """Return the name of a node, and the line that made it where that is known."""
+    number = _autograd.sequence_nr(node)
+    source = None if number is None else log.source_of(number)
+    name = _autograd.node_name(node)
+    return name if source is None else f"{name} ({source})"
 
 
 def _number(tensor: Tensor) -> int:

@@ -1,6 +1,6 @@
 """How outputs come to what an earlier backward has freed, and what to do about it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from torch.autograd.graph import Node
@@ -23,14 +23,14 @@ class _Use(NamedTuple):
 class SecondBackward:
     """What is known of the backward that has freed a part of a graph, and of the way there."""
 
-    def __init__(self, graph: Graph, freed: Sequence[Node], log: Log, modules: Roots) -> None:
+    def __init__(self, graph: Graph, log: Log, modules: Roots) -> None:
         """Look at a graph, each node of which stands before those behind it."""
         self.graph = graph
-        self.freed = freed
+        self.freed = [node for node in graph if _has_saved(node, {"freed"})]
         self.log = log
         self.numbers = {node: _autograd.sequence_nr(node) for node in graph}
         self.paths = log.paths(modules) if log else {}
-        self.passes = log.backwards_after(self._number(freed[0]))
+        self.passes = log.backwards_after(self._number(self.freed[0]))
 
     def _number(self, node: Node) -> int:
         """Return the number of a node; leaves have none and are older than all."""
@@ -59,7 +59,8 @@ class SecondBackward:
 
     def is_whole(self) -> bool:
         """Return whether all is freed that backward comes to first."""
-        return all(node in {*self.freed} for node in self.graph if _saves(node))
+        freed = {*self.freed}
+        return all(node in freed for node in self.graph if _has_saved(node, {"freed", "live"}))
 
     def _use_since(self, since: int) -> _Use | None:
         """Return the first use, since a number was given, of what leads to something freed."""
@@ -115,8 +116,9 @@ class SecondBackward:
         return f"{place} (module {module})" if module else place
 
 
-def _saves(node: Node) -> bool:
-    return any(slot.state in {"freed", "live"} for slot in _autograd.saved_slots(node))
+def _has_saved(node: Node, states: Collection[str]) -> bool:
+    """Return whether something that a node saved is in one of these states."""
+    return any(slot.state in states for slot in _autograd.saved_slots(node))
 
 
 def _leading_to(graph: Graph, targets: Collection[Node]) -> set[Node]:

@@ -23,7 +23,6 @@ from leafgrad._record.place import (
     is_library_file,
     part_of,
     place_of,
-    source_at,
 )
 from leafgrad._record.torch_functions import may_write, name_of, tensors_in
 
@@ -159,8 +158,11 @@ class CallRecorder(TorchFunctionMode):
 
         A backward and a switch of gradients come this way too.
         """
-        if func in _WATCHED:
-            self._note_watched(func, args, kwargs or {})
+        if func is _autograd.SET_GRAD_ENABLED:
+            self.log.note_switch(inspect.currentframe(), is_on=args[0])
+            return func(*args)
+        if func in _BACKWARDS:
+            self._note_backward(kwargs or {})
         with _autograd.unobserved():
             before = [(one, _autograd.version(one)) for one in tensors_in(args, kwargs)]
         if name_of(func) == "detach_":
@@ -168,7 +170,7 @@ class CallRecorder(TorchFunctionMode):
         start = _autograd.next_sequence_nr()
         result = func(*args, **(kwargs or {}))
         self._note_nodes(start, _autograd.next_sequence_nr(), func, args, kwargs)
-        if result is None and func in _WATCHED:
+        if result is None and func in _BACKWARDS:
             return None
         self._note_writes(func, before, inspect.currentframe())
         made = args[0] if result is None and before and args else result
@@ -179,13 +181,10 @@ class CallRecorder(TorchFunctionMode):
             self._observe_cuts(func, args, kwargs, made)
         return result
 
-    def _note_watched(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Note a backward that frees its graph, or a switch of gradients, before it takes place."""
-        frame = inspect.currentframe()
-        if func is _autograd.SET_GRAD_ENABLED:
-            self.log.note_switch(frame, is_on=args[0])
-        elif not (kwargs.get("retain_graph") or kwargs.get("create_graph")):
-            self.log.note_backward(_autograd.next_sequence_nr(), frame)
+    def _note_backward(self, kwargs: Mapping[str, Any]) -> None:
+        """Note a backward that frees its graph, before it takes place."""
+        if not (kwargs.get("retain_graph") or kwargs.get("create_graph")):
+            self.log.note_backward(_autograd.next_sequence_nr(), inspect.currentframe())
 
     def _goes_past_graph(self, func: Any, made: Any, before: Versions) -> bool:
         """Return whether a write may have changed a tensor with a graph without its graph."""
@@ -224,13 +223,13 @@ class CallRecorder(TorchFunctionMode):
         is_off = not torch.is_grad_enabled()
         running = custom_function_frame(frame) if is_off else None
         if running is not None:
-            return _site_in_custom_function(running)
-        whole, asked = part_of(frame) if is_off else (None, None)
+            return _site_in_custom_function(running, self.log)
+        whole, place = part_of(frame) if is_off else (None, place_of(frame))
         name = whole or (_SAMPLE if _is_sampling(frame) else name)
         switch, switch_source = (None, None) if whole else _switch(self.log)
         return CallSite(
             name,
-            source_at(asked or place_of(frame)),
+            self.log.source_at(place),
             is_in_custom_function=False,
             switch=switch,
             switch_source=switch_source,
@@ -238,7 +237,7 @@ class CallRecorder(TorchFunctionMode):
 
     def _note_writes(self, func: Any, before: Versions, frame: FrameType | None) -> None:
         with _autograd.unobserved():
-            self.log.writes.extend(_writes(func, before, frame))
+            self.log.writes.extend(_writes(func, before, frame, self.log))
             self.log.prune_if_large()
 
 
@@ -257,14 +256,15 @@ def _switch(log: Log) -> tuple[str | None, Source | None]:
     if torch.is_inference_mode_enabled():
         return "inference_mode()", None
     name, place = log.switch or (None, None)
-    return name, source_at(place)
+    return name, log.source_at(place)
 
 
-def _site_in_custom_function(running: FrameType) -> CallSite:
+def _site_in_custom_function(running: FrameType, log: Log) -> CallSite:
     """Return where a custom function is called."""
     function = running.f_locals.get("cls")
     name = getattr(function, "__name__", running.f_code.co_qualname.rpartition(".")[0])
-    return CallSite(name, source_at(place_of(running.f_back)), is_in_custom_function=True)
+    source = log.source_at(place_of(running.f_back))
+    return CallSite(name, source, is_in_custom_function=True)
 
 
 _SAMPLE = "sample"
@@ -289,7 +289,9 @@ _SET_DATA: Any = Tensor.data.__set__  # type: ignore[attr-defined]
 _TARGET_AND_SOURCE = 2
 
 
-def _writes(func: Any, before: Versions, frame: FrameType | None) -> Iterator[tuple[int, Write]]:
+def _writes(
+    func: Any, before: Versions, frame: FrameType | None, log: Log
+) -> Iterator[tuple[int, Write]]:
     """Yield what a call wrote into, each storage once, with the identity of the storage."""
     seen: set[int] = set()
     for tensor, earlier in before:
@@ -299,7 +301,7 @@ def _writes(func: Any, before: Versions, frame: FrameType | None) -> Iterator[tu
         identity, _ = storage
         if identity not in seen:
             seen.add(identity)
-            within, asked = part_of(frame)
+            within, place = part_of(frame)
             yield (
                 identity,
                 Write(
@@ -307,7 +309,7 @@ def _writes(func: Any, before: Versions, frame: FrameType | None) -> Iterator[tu
                     version_before=earlier,
                     version_after=later,
                     through_view=_autograd.is_view(tensor),
-                    source=source_at(asked or place_of(frame)),
+                    source=log.source_at(place),
                     within=within,
                 ),
             )

@@ -56,7 +56,8 @@ class Log:
         given: The calls that made what is not finite, though no other node handed them such: the
             numbers that their nodes got, and which other arguments were not finite.
         next_number: The first number that is not accounted for yet.
-        sources_by_place: The places that were read already, by the identity of their code.
+        sources_by_place: The places that were read already, by the identity of their code, which is
+            kept alive so that no other code gets it.
         max_entries: How many entries of a kind there may be before some are forgotten.
         max_cuts: The same for what lost its graph.
     """
@@ -76,7 +77,7 @@ class Log:
         self.values: dict[tuple[int, int], TensorSummary | None] = {}
         self.given: list[tuple[int, int, tuple[Given, ...]]] = []
         self.next_number = number
-        self.sources_by_place: dict[tuple[int, int], Source | None] = {}
+        self.sources_by_place: dict[tuple[int, int], tuple[Place, Source | None]] = {}
         self.max_entries = MAX_ENTRIES
         self.max_cuts = MAX_CUTS
 
@@ -129,7 +130,7 @@ class Log:
         ]
         for place in [place for place in self.values if place[0] not in living]:
             del self.values[place]
-        self.sources_by_place.clear()  # code that is gone may have had the identity of what comes
+        self.sources_by_place.clear()
         self.passes.prune(numbers)
         self.uses.prune()
         self.cuts.prune(living)
@@ -161,12 +162,12 @@ class Log:
     def backwards_after(self, number: int) -> list[tuple[int, Source | None]]:
         """Return the passes since a node got its number, each line's last one: when, and where."""
         later = sorted(one for one in self.backwards.values() if one[0] > number)
-        return [(when, self._source_at(place)) for when, place in later]
+        return [(when, self.source_at(place)) for when, place in later]
 
     def has_run_before(self, source: Source | None, number: int) -> bool:
         """Return whether a line made a node before the one with this number."""
         return any(
-            self._source_at(place) == source for start, _, place in self.spans if start < number
+            self.source_at(place) == source for start, _, place in self.spans if start < number
         )
 
     def note_switch(self, frame: FrameType | None, *, is_on: bool) -> None:
@@ -197,15 +198,15 @@ class Log:
 
     def sources(self) -> tuple[Source, ...]:
         """Return the lines that made nodes, in the order in which they first did."""
-        found = dict.fromkeys(self._source_at(place) for _, _, place in self.spans)
+        found = dict.fromkeys(self.source_at(place) for _, _, place in self.spans)
         return tuple(source for source in found if source is not None)
 
     def source_of(self, number: int) -> Source | None:
         """Return the line that made the node with this number."""
         span = find_span(self.spans, number)
-        return None if span is None else self._source_at(span[2])
+        return None if span is None else self.source_at(span[2])
 
-    def _source_at(self, place: Place | None) -> Source | None:
+    def source_at(self, place: Place | None) -> Source | None:
         """Read a place once, however many nodes were made there.
 
         Code is known by its identity, as code that is the same in two files counts as equal.
@@ -213,9 +214,10 @@ class Log:
         if place is None:
             return None
         key = id(place[0]), place[1]
-        if key not in self.sources_by_place:
-            self.sources_by_place[key] = source_at(place)
-        return self.sources_by_place[key]
+        known = self.sources_by_place.get(key)
+        if known is None:
+            known = self.sources_by_place[key] = place, source_at(place)
+        return known[1]
 
     def paths(self, roots: Roots) -> dict[int, str]:
         """Return the paths of all modules that ran, by the identities of their calls, in order."""

@@ -42,24 +42,28 @@ def place_of(frame: FrameType | None) -> Place | None:
 def part_of(frame: FrameType | None) -> tuple[str | None, Place | None]:
     """Return the step of an optimizer or the loading of weights that runs, and where it was asked.
 
-    An optimizer may be written anywhere, but a closure that it calls is the user's own code.
+    Else the place is as `place_of` has it. An optimizer may be written anywhere, but a closure that
+    it calls is the user's own code.
     """
+    place: Place | None = None
     own, is_step = 0, False
     while frame is not None:
         code = frame.f_code
+        name = code.co_name
         if not is_library_file[code.co_filename]:
+            place = place or (code, frame.f_lasti)
             own += 1
-            if own > MAX_OWN_FRAMES or is_step:
+            if is_step or own > MAX_OWN_FRAMES:
                 break
-            is_step = code.co_name == "step"
-        elif code.co_name == "load_state_dict":
-            return code.co_name, place_of(frame)
-        elif (optimizer := _autograd.stepping_optimizer(frame)) is not None:
-            return f"{optimizer}.step", place_of(frame)
+            is_step = name == "step"
         elif own and not is_step:
             break
+        elif name == "load_state_dict":
+            return name, place_of(frame)
+        elif name == "wrapper" and (optimizer := _autograd.stepping_optimizer(frame)) is not None:
+            return f"{optimizer}.step", place_of(frame)
         frame = frame.f_back
-    return None, None
+    return None, place
 
 
 MAX_OWN_FRAMES = 4
@@ -70,19 +74,17 @@ def switch_of(frame: FrameType | None) -> tuple[str | None, bool]:
 
     None stands for code of PyTorch's own, such as that of ``sample()``.
     """
-    names, is_own = [], False
-    while frame is not None and is_library_file[frame.f_code.co_filename]:
-        names.append(frame.f_code.co_qualname)
-        is_own = is_own or not (_autograd.is_grad_mode(frame) or is_leafgrad(frame))
+    switch: str | None = "set_grad_enabled(False)"
+    is_end = False
+    while frame is not None and is_library_file[file := frame.f_code.co_filename]:
+        if _autograd.is_grad_mode(file):
+            name = frame.f_code.co_qualname
+            is_end = is_end or name.endswith(".__exit__")
+            switch = "no_grad()" if switch and name.startswith("no_grad.") else switch
+        elif not file.startswith(_LIBRARIES[1]):
+            switch = None
         frame = frame.f_back
-    is_no_grad = any(name.startswith("no_grad.") for name in names)
-    switch = "no_grad()" if is_no_grad else "set_grad_enabled(False)"
-    return None if is_own else switch, any(name.endswith(".__exit__") for name in names)
-
-
-def is_leafgrad(frame: FrameType) -> bool:
-    """Return whether a frame is leafgrad's own."""
-    return frame.f_code.co_filename.startswith(_LIBRARIES[1])
+    return switch, is_end
 
 
 def source_at(place: Place | None) -> Source | None:
