@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from leafgrad import explain_grad, preflight, record
+from leafgrad import GradCause, explain_grad, preflight, record
 from leafgrad._explain.grad_explainer import GradExplainer
 from leafgrad._explain.groups import names_in_words
 
@@ -251,6 +251,29 @@ def test_each_way_to_run_backward_is_noted() -> None:
             loss = x.exp().sum()
             way(loss)
         assert "(backward ran in test_words.py:" in told(preflight(loss, recording=recording))
+
+
+def test_two_backwards_in_a_row_are_both_noted() -> None:
+    x = leaf(2)
+    with record() as recording:
+        h = x.exp()
+        first, second = h.sum(), h.sin().sum()
+        first.backward(retain_graph=False)
+        with pytest.raises(RuntimeError, match="second time"):
+            second.backward()
+    assert told(preflight(second, recording=recording)).count("test_words.py:") == 3
+
+
+def test_a_long_chain_of_views_is_followed_for_a_while() -> None:
+    x = leaf(2)
+    near, far = x, x
+    for _ in range(5):
+        near = near.view(2)
+    for _ in range(50):
+        far = far.view(2)
+    assert "before view()" in explain_grad(near, near.sum()).cure
+    assert "before view()" not in explain_grad(far, far.sum()).cure
+    assert explain_grad(far, x.sum()).cause is GradCause.NOT_REACHED
 
 
 # --- Switches

@@ -98,7 +98,7 @@ class GradExplainer:
             name=name,
             cause=cause,
             because=sentences.because(cause, words, found.cuts),
-            cure=self._cure(cause, tensor, found),
+            cure=RUN if cause is GradCause.NOT_RUN else self._cure(cause, tensor, found),
             requires_grad=facts.requires_grad,
             is_leaf=facts.is_leaf,
             retains_grad=facts.retains_grad,
@@ -288,6 +288,7 @@ def _name_of_hook(hook: object) -> str:
     return f"{name} ({PurePath(code.co_filename).name}:{code.co_firstlineno})"
 
 
+RUN = sentences.CURES[GradCause.NOT_RUN]
 CAUSE_OF_ROLE = {
     TensorRole.WRAPPED: GradCause.WRAPPED,
     TensorRole.INVALID_VIEW: GradCause.INVALID_VIEW,

@@ -65,13 +65,13 @@ class SecondBackward:
     def _use_since(self, since: int) -> _Use | None:
         """Return the first use, since a number was given, of what leads to something freed."""
         leading = _leading_to(self.graph, {*self.freed})
-        for node, successors in self.graph.items():
-            if self._number(node) < since:
-                continue
-            for after, _ in successors:
-                if after in leading and self._number(after) < since:
-                    return _Use(after, node)
-        return None
+        uses = (
+            _Use(after, node)
+            for node, successors in self.graph.items()
+            for after, _ in successors
+            if after in leading and self._number(after) < since <= self._number(node)
+        )
+        return next(uses, None)
 
     def _cure_of_use(self, use: _Use, since: int) -> str:
         made, by = self._source(use.made), self._source(use.by)

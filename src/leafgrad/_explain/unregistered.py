@@ -47,9 +47,7 @@ def _in_value(value: object, path: str) -> Iterator[tuple[Tensor, str, str]]:
         origin = origin_of(value)
         leaf = value if origin is None else origin.leaf
         made = f"{path}, which was made of it" if origin else path
-        if not isinstance(value, Parameter):
-            yield leaf, made, PARAMETER
-        return
+        yield leaf, made, PARAMETER
     for key, item in _items(value):
         inner = f"{path}[{key!r}]"
         if isinstance(item, Module):

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from operator import itemgetter
 from types import FrameType
 from typing import NamedTuple
 from weakref import ReferenceType
@@ -161,7 +162,8 @@ class Log:
 
     def backwards_after(self, number: int) -> list[tuple[int, Source | None]]:
         """Return the passes since a node got its number, each line's last one: when, and where."""
-        later = sorted(one for one in self.backwards.values() if one[0] > number)
+        later = [one for one in self.backwards.values() if one[0] > number]
+        later.sort(key=itemgetter(0))
         return [(when, self.source_at(place)) for when, place in later]
 
     def has_run_before(self, source: Source | None, number: int) -> bool:
