@@ -2,7 +2,6 @@
 
 import ast
 import contextlib
-import doctest
 import functools
 import io
 import os
@@ -17,9 +16,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from sphinx_claims._executing.raised import line_of
-from sphinx_claims._executing.reporting import last_name, report
+from sphinx_claims._executing.reporting import report
 from sphinx_claims._executing.vacuous_values import Vacuous, attended, speaks_of_nan
 from sphinx_claims._page import Cell, Doctest, Step
+from sphinx_claims._python import examples, last_name, parsed
 from sphinx_claims._record import Check
 
 FAILED = "claims_failed"
@@ -66,7 +66,7 @@ def asserts(step: Step) -> tuple[tuple[int, str], ...]:
         (node.lineno, text)
         for line, source in _sources(step)
         if has_checks(source)
-        for node in _unconditional(_parsed(source, line))
+        for node in _unconditional(parsed("\n" * (line - 1) + source) or ast.Module([], []))
         if isinstance(node, ast.stmt) and (text := checked(node)) is not None
     )
 
@@ -120,16 +120,8 @@ def _sources(step: Step) -> Iterator[tuple[int, str]]:
         case Cell():
             yield step.line, step.source
         case Doctest():
-            with contextlib.suppress(ValueError):  # what cannot be read is red already
-                for example in doctest.DocTestParser().get_examples(step.source):
-                    yield step.line + example.lineno, example.source
-
-
-def _parsed(source: str, line: int) -> ast.Module:
-    try:
-        return ast.parse("\n" * (line - 1) + source)
-    except SyntaxError:
-        return ast.Module([], [])
+            for example in examples(step.source):
+                yield step.line + example.lineno, example.source
 
 
 _ALWAYS_TRUE = (

@@ -7,10 +7,9 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from sphinx_claims._executing.reporting import last_name, report
+from sphinx_claims._executing.reporting import report
+from sphinx_claims._python import CLOSE, EQUAL, last_name
 
-_CLOSE = frozenset({"allclose", "isclose"})
-_EQUAL = _CLOSE | {"array_equal", "equal"}
 _MASKS = (ast.Attribute, ast.Call, ast.Compare, ast.Name, ast.UnaryOp)
 _MOST = 1_000_000
 """Of how many numbers one asks at most whether they are NaN."""
@@ -123,12 +122,12 @@ class _Attending(ast.NodeTransformer):
         self.generic_visit(node)
         if name == "all" and not self._is_negated:
             self._all(node)
-        elif name in _EQUAL and node.args:
+        elif name in CLOSE | EQUAL and node.args:
             if self._is_negated and len(set(given)) == len(given) and not self.is_about_nan:
                 node.args[:2] = [self._look("number", one) for one in node.args[:2]]
             elif has_equal_nan:
                 node.args[0] = self._look("known", node.args[0])
-            elif name in _CLOSE:
+            elif name in CLOSE:
                 node.args[0] = self._look("held", node.args[0])
         return node
 

@@ -5,10 +5,10 @@ import itertools
 from collections.abc import Collection, Iterator
 
 from sphinx_claims._mutating.edit import Group
+from sphinx_claims._python import CLOSE, EQUAL, TOLERANCES, last_name
 
-_TOLERANCES = frozenset({"abs", "abs_tol", "atol", "rel", "rel_tol", "rtol"})
 _UNEQUAL = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.NotEq, ast.IsNot, ast.NotIn)
-_COMPARING = frozenset({"abs", "all", "allclose", "any", "equal", "isclose"})
+_COMPARING = CLOSE | EQUAL | {"abs", "all", "any"}
 _LITERAL = (
     *(ast.Constant, ast.UnaryOp, ast.unaryop, ast.BinOp, ast.operator),
     *(ast.Dict, ast.List, ast.Set, ast.Tuple, ast.expr_context),
@@ -47,13 +47,13 @@ class Roles:
             match above:
                 case ast.Assert() | ast.JoinedStr():  # what an assert says when it fails
                     return None
-                case ast.keyword(arg=name) if name in _TOLERANCES:
+                case ast.keyword(arg=name) if name in TOLERANCES:
                     return None
                 case ast.keyword() | ast.Attribute() | ast.Subscript():
                     role = "subject"
                 case ast.Call(func=function):
                     role = "subject" if _is_flag(below) else role
-                    calls += ast.unparse(function).rpartition(".")[2] not in _COMPARING
+                    calls += last_name(function) not in _COMPARING
                 case ast.Compare():
                     if _is_bound(below, above):
                         return None

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 from sphinx_claims._executing.asserts import checked
-from sphinx_claims._executing.reporting import last_name
 from sphinx_claims._mutating.edit import Code
 from sphinx_claims._mutating.values import mark, others
 from sphinx_claims._page import Cell, Inline, Step
+from sphinx_claims._python import CLOSE, EQUAL, last_name
 
 SEEN = "__claims_seen__"
 """The builtin that hears of what is compared."""
@@ -28,8 +28,8 @@ _DIGITS = 5
 
 Kind = Literal["equal", "close", "same", "bound", "truth"]
 
-_CLOSE = frozenset({"allclose", "assert_allclose", "assert_close", "isclose", "approx"})
-_EQUAL = frozenset({"array_equal", "equal", "assert_equal", "assertEqual"})
+_CLOSE = CLOSE | {"assert_allclose", "assert_close"}
+_EQUAL = EQUAL | {"assertEqual", "assert_equal"}
 _SCOPED = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
 _OWN_SCOPE = (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp, ast.Lambda)
 _NUMERIC = frozenset({"abs", "item", "max", "mean", "min", "norm", "sum"})

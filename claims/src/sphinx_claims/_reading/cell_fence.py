@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sphinx_claims._page import Cell, Doctest, Problem
+from sphinx_claims._python import parsed, parts
 from sphinx_claims._reading.typed_results import comments, unchecked
-from sphinx_claims._reading.unexecuted_code import has_examples, parsed
+from sphinx_claims._reading.unexecuted_code import has_examples
 
 TAGS = frozenset({"hide-input", "hide-output", "hide-cell", "remove-input"})
 """Tags that change how a cell looks and nothing about what it proves."""
@@ -54,21 +55,11 @@ def read_cell(
 
 def _documented(source: str, line: int) -> Iterator[Doctest]:
     """Yield the examples in the docstrings of what a cell defines."""
-    tree = parsed(source) if has_examples(source) else None
-    for node in ast.walk(tree) if tree is not None else ():
-        match node:
-            case (
-                ast.FunctionDef(body=[first, *_])
-                | ast.AsyncFunctionDef(body=[first, *_])
-                | ast.ClassDef(body=[first, *_])
-            ):
-                yield from _examples(first, line)
-
-
-def _examples(first: ast.stmt, line: int) -> Iterator[Doctest]:
-    match first:
-        case ast.Expr(value=ast.Constant(value=str() as text)) if has_examples(text):
-            yield Doctest(line=line + first.lineno - 1, source=text)
+    for node in parts(source) if has_examples(source) else ():
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            text = ast.get_docstring(node, clean=False) or ""
+            if has_examples(text):
+                yield Doctest(line=line + node.body[0].lineno - 1, source=text)
 
 
 def nothing_executed(cells: Sequence[Cell]) -> Iterator[Problem]:

@@ -13,6 +13,7 @@ from myst_parser.config.main import MdParserConfig
 from myst_parser.parsers.mdit import create_md_parser
 
 from sphinx_claims._page import Cell, Heading, Page, Problem, Stated
+from sphinx_claims._python import parsed
 from sphinx_claims._reading.bodies import Body, body_of, meant_by
 from sphinx_claims._reading.cell_fence import nothing_executed, read_cell
 from sphinx_claims._reading.claim_box import read_claim
@@ -28,7 +29,6 @@ from sphinx_claims._reading.languages import Kind, kind_of, language_of
 from sphinx_claims._reading.rst import rst_problems
 from sphinx_claims._reading.snippet import snippet, snippet_problems
 from sphinx_claims._reading.tables import csv_problems, list_table_problems, table_problems
-from sphinx_claims._reading.unexecuted_code import parsed
 
 MYST_EXTENSIONS = frozenset({"attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath"})
 """The syntax that a page may use, the same for every front end."""

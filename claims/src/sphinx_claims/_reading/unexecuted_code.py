@@ -4,9 +4,9 @@ import ast
 import re
 import sys
 import textwrap
-import warnings
 from collections.abc import Sequence
 
+from sphinx_claims._python import parsed
 from sphinx_claims._reading.languages import OUTPUT, PYTHON, Kind, kind_of
 from sphinx_claims._reading.pasted import pasted
 
@@ -61,16 +61,6 @@ def _prompts(source: str) -> str:
     if _NUMBERED.search(source):
         return f"nobody executes these IPython prompts: make them a {{code-cell}}, {_CURE}"
     return f"nobody executes these >>> examples: put them in a ```pycon fence, {_CURE}"
-
-
-def parsed(source: str) -> ast.Module | None:
-    """Return `source` as Python; None where it is none."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what is only looked at
-        try:
-            return ast.parse(source)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
 
 
 def _is_python(source: str, kind: Kind) -> bool:
