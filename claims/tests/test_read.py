@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sphinx_claims._config import Config, find_pages
-from sphinx_claims._judging.site import read_pages
+from sphinx_claims._judging.pages import read_pages
 from sphinx_claims._page import Cell, Escape
 from sphinx_claims._reading.read import parse_page, read_page
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from sphinx_claims._config import TABLE, Config
 from sphinx_claims._executing.processes import workers as started
 from sphinx_claims._executing.workers import Workers
-from sphinx_claims._judging.site import judge_page, loaded, read_pages
+from sphinx_claims._judging.pages import read_pages
+from sphinx_claims._judging.prover import judge_page, loaded
 from sphinx_claims._mutating.mutate import mutate_page
 from sphinx_claims._mutating.outcomes import (
     MutatedPage,
