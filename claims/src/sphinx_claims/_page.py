@@ -22,6 +22,7 @@ class Cell:
     """A `{code-cell}`: Python from `line` on, in a fence that opens on line `fence`.
 
     Each name in `family` is that of a collection over whose members the checks of the cell run.
+    Lines that match `may_print` may be written behind Python's back, and are not part of the page.
     """
 
     line: int
@@ -29,6 +30,7 @@ class Cell:
     source: str
     raises: str | None = None
     warns: str | None = None
+    may_print: str | None = None
     tags: tuple[str, ...] = ()
     family: tuple[str, ...] = ()
 

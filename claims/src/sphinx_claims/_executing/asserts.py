@@ -49,7 +49,7 @@ def has_checks(source: str) -> bool:
 def recorded(tree: ast.Module) -> ast.Module:
     """Rewrite the checks in `tree` so that what they find is reported before it is judged."""
     tests = [node.test for node in statements(tree) if isinstance(node, ast.Assert)]
-    masked = [test for test in tests if _has_mask(test)]
+    masked = [test for test in tests if any(isinstance(n, ast.Subscript) for n in ast.walk(test))]
     others = (ast.unparse(test) for test in tests if test not in masked)
     asks_nan = bool(masked) and any(map(speaks_of_nan, others))
     _Reporting(asks_nan=asks_nan).visit(tree)
@@ -243,7 +243,10 @@ class _Reporting(ast.NodeTransformer):
             return self.visit_Assert(node)
         text = checked(node)  # as it was written
         rewritten = super().visit(node)
-        return rewritten if text is None else _calling(rewritten, text)
+        if text is None:
+            return rewritten
+        around = ast.withitem(report("calling", rewritten.lineno, text))
+        return ast.copy_location(ast.With([around], [rewritten]), rewritten)
 
     def visit_Assert(self, node: ast.Assert) -> ast.Assert:
         test, text = node.test, ast.unparse(node.test)
@@ -253,19 +256,14 @@ class _Reporting(ast.NodeTransformer):
         return node
 
 
-def _has_mask(test: ast.expr) -> bool:
-    return any(isinstance(node, ast.Subscript) for node in ast.walk(test))
-
-
-def _calling(statement: ast.stmt, text: str) -> ast.With:
-    """Build `with RECORDER.calling(line, text): statement`."""
-    around = ast.With([ast.withitem(report("calling", statement.lineno, text))], [statement])
-    return ast.copy_location(around, statement)
-
-
 def _operands(test: ast.expr) -> ast.Lambda:
     """Build `lambda: {text: value, ...}` of the parts whose values explain a failure."""
-    parts = _parts(test)
+    parts: list[ast.expr] = []
+    if isinstance(test, ast.Compare):
+        parts = [test.left, *test.comparators]
+    elif isinstance(test, ast.Call):
+        parts = test.args
+    parts = [part for part in parts if not isinstance(part, ast.Constant | ast.Starred)]
     if any(isinstance(node, _SCOPED) for node in ast.walk(test)):
         parts = []
     keys: list[ast.expr | None] = [ast.Constant(ast.unparse(part)) for part in parts]
@@ -274,15 +272,6 @@ def _operands(test: ast.expr) -> ast.Lambda:
     for made in (values, *filter(None, keys)):
         ast.copy_location(made, test)
     return ast.Lambda(nothing, values)
-
-
-def _parts(test: ast.expr) -> list[ast.expr]:
-    parts: list[ast.expr] = []
-    if isinstance(test, ast.Compare):
-        parts = [test.left, *test.comparators]
-    elif isinstance(test, ast.Call):
-        parts = list(test.args)
-    return [part for part in parts if not isinstance(part, ast.Constant | ast.Starred)]
 
 
 def _shown(operands: Callable[[], dict[str, Any]]) -> str:

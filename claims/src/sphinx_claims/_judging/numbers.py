@@ -10,9 +10,7 @@ from sphinx_claims._page import Cell, Claim, Doctest, Page, Problem, Step
 from sphinx_claims._python import examples, parsed, parts, stored
 from sphinx_claims._reading.quantities import figures, said
 from sphinx_claims._reading.typed_results import SHOW_IT
-from sphinx_claims._record import Record
-
-Ran = tuple[Step, Record]
+from sphinx_claims._record import Ran, Record
 
 _TEXTS = frozenset({"text/plain", "text/markdown", "text/latex", "text/html"})
 _COMMENT = re.compile(r"#(?!>).*")

@@ -6,8 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from sphinx_claims._judging.site import SiteVerdict
-from sphinx_claims._judging.verdict import ClaimVerdict, PageVerdict
-from sphinx_claims._page import Page
+from sphinx_claims._judging.verdict import PageVerdict
 
 _SENTENCE = 100
 
@@ -40,19 +39,25 @@ def red_lines(site: SiteVerdict) -> Iterator[RedLine]:
     """Yield the lines of a site that are not true, as compilers tell errors."""
     whose = ((site.claim_at(path, found.line), path, found) for path, found in site.problems)
     for claim, group in itertools.groupby(whose, key=lambda red: red[0]):
-        reds = [
-            RedLine(path=path, line=found.line, claim=_id(claim), found=found.message)
+        name = claim.claim.id if claim else None
+        statement = claim.statement if claim else ""
+        *reds, last = [
+            RedLine(path=path, line=found.line, claim=name, found=found.message)
             for _, path, found in group
         ]
-        yield from reds[:-1]
-        yield dataclasses.replace(reds[-1], sentence=_sentence(claim))
+        yield from reds
+        sentence = textwrap.shorten(statement, _SENTENCE, placeholder=" ...")
+        yield dataclasses.replace(last, sentence=sentence)
 
 
 def page_line(verdict: PageVerdict) -> str:
     """Return the line that tells of one judged page."""
     mark = "false" if verdict.problems else "true"
+    page = verdict.page
+    is_page = page.path.endswith(".md") or not page.items
+    place = page.path if is_page else f"{page.path}:{page.items[0].line}"  # of a docstring
     counts = f"{counted(len(verdict.claims), 'claim')}, {counted(len(verdict.checks), 'check')}"
-    return f"{mark:5}  {_place(verdict.page)}  ({counts}, {verdict.seconds:.1f} s)"
+    return f"{mark:5}  {place}  ({counts}, {verdict.seconds:.1f} s)"
 
 
 def summary(site: SiteVerdict, seconds: float) -> str:
@@ -78,20 +83,6 @@ def hint_line(site: SiteVerdict) -> str | None:
     where = counted(len(site.pages), "page")
     cells = "write code in ```{code-cell} python, and a claim above it in :::{claim} topic/name"
     return f"nothing is executed on {where}: {cells}"
-
-
-def _id(claim: ClaimVerdict | None) -> str | None:
-    return None if claim is None else claim.claim.id
-
-
-def _sentence(claim: ClaimVerdict | None) -> str:
-    return textwrap.shorten(claim.statement, _SENTENCE, placeholder=" ...") if claim else ""
-
-
-def _place(page: Page) -> str:
-    """Name a page by its file, and a docstring by its line as well."""
-    is_page = page.path.endswith(".md") or not page.items
-    return page.path if is_page else f"{page.path}:{page.items[0].line}"
 
 
 def counted(number: int, noun: str) -> str:

@@ -37,7 +37,8 @@ def statement_edits(source: str, read: Counter[str], *, shown: bool) -> Iterator
     yield from _constants(code, tree, tests)
     for node in deleted:
         words = f"deleted `{_brief(node)}`"
-        yield code.edit(node, "pass", group="subject", words=words, names=_called(node))
+        called = tuple(last_name(part) for part in ast.walk(node) if isinstance(part, ast.Call))
+        yield code.edit(node, "pass", group="subject", words=words, names=called)
     yield from _calls(code, tree, {node.value for node in deleted if isinstance(node, ast.Expr)})
     yield from _modes(code, tree)
 
@@ -143,11 +144,6 @@ def _acts(statement: ast.stmt, read: Counter[str]) -> bool:
             return not binds or not is_read or not names.isdisjoint(loaded([value]))
         case _:
             return isinstance(statement, ast.AugAssign | ast.Delete)
-
-
-def _called(statement: ast.stmt) -> tuple[str, ...]:
-    """List the functions that a statement calls."""
-    return tuple(last_name(node) for node in ast.walk(statement) if isinstance(node, ast.Call))
 
 
 def _brief(node: ast.AST) -> str:

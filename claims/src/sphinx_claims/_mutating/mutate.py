@@ -26,10 +26,9 @@ from sphinx_claims._mutating.observed import SEEN, Listener, observed
 from sphinx_claims._mutating.outcomes import ALIVE, MutantOutcome, MutatedClaim
 from sphinx_claims._mutating.watch import Seen, Watch, with_other_values
 from sphinx_claims._page import Cell, Claim, Page, Step
-from sphinx_claims._record import Check, Record
+from sphinx_claims._record import Check, Ran, Record
 from sphinx_claims.faults import Fault, differences, read_faults, watch
 
-Ran = tuple[Step, Record]
 Cause = tuple[str, str]
 """Why a mutant was not noticed, and of which values."""
 
@@ -277,7 +276,7 @@ def _without_family(step: Step) -> Step:
 def _false(record: Record) -> Iterator[int]:
     """Yield the lines of the checks that came out false, and not only because of a crash."""
     failed = [check for check in record.checks if not check.passed]
-    crashed = record.broke or any(_is_stray(check) for check in failed)
+    crashed = record.broke or any(map(_is_stray, failed))
     for check in failed:
         if (
             check.kind in {"assert", "inline"}

@@ -16,7 +16,7 @@ from sphinx_claims._reading.unexecuted_code import has_examples
 TAGS = frozenset({"hide-input", "hide-output", "hide-cell", "remove-input"})
 """Tags that change how a cell looks and nothing about what it proves."""
 
-_OPTIONS = frozenset({"family", "raises", "warns", "tags"})
+OPTIONS = frozenset({"family", "may-print", "raises", "tags", "warns"})
 _LANGUAGES = frozenset({"", "python", "python3", "py", "ipython", "ipython3"})
 _ERRORS = tuple(
     name
@@ -41,6 +41,12 @@ def read_cell(
         except ValueError as error:
             yield Problem(fence, f":{key}: {error}")
     types = {str(text).partition(":")[0].strip() for text in declared.values() if text}
+    if "may-print" in options:
+        pattern = str(options["may-print"] or "")
+        if wrong := _is_no_pattern(pattern):
+            yield Problem(fence, f":may-print: must hold a regular expression: {wrong}")
+        else:
+            declared["may_print"] = pattern
     for below, text in comments(source):
         if not any(map(text.startswith, types)):
             yield Problem(line + below, unchecked(text))
@@ -73,8 +79,8 @@ def nothing_executed(cells: Sequence[Cell]) -> Iterator[Problem]:
 
 
 def _misused(options: Mapping[str, Any], fence: int) -> Iterator[Problem]:
-    for key in sorted(set(options) - _OPTIONS):
-        yield Problem(fence, f"a cell's options are {_listed(_OPTIONS)}, not {key!r}")
+    for key in sorted(set(options) - OPTIONS):
+        yield Problem(fence, f"a cell's options are {_listed(OPTIONS)}, not {key!r}")
     for tag in sorted(set(_tags(options)) - TAGS):
         yield Problem(fence, f"a cell's tags are {_listed(TAGS)}, not {tag!r}")
 
@@ -85,11 +91,18 @@ def _declaration(text: str) -> str:
         raise ValueError(f'must read "Type: pattern", not {text!r}')
     if meant := _misspelt(name):
         raise ValueError(f"must name a type that exists, not {name}: is {meant} meant?")
-    try:
-        re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"must hold a regular expression after the type: {error}") from error
+    if wrong := _is_no_pattern(pattern):
+        raise ValueError(f"must hold a regular expression after the type: {wrong}")
     return text
+
+
+def _is_no_pattern(text: str) -> Exception | None:
+    """Return what keeps `text` from being a regular expression; None where it is one."""
+    try:
+        re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        return error
+    return None
 
 
 def _misspelt(name: str) -> str | None:
@@ -101,10 +114,10 @@ def _misspelt(name: str) -> str | None:
 
 
 def _tags(options: Mapping[str, Any]) -> list[str]:
-    value = options.get("tags")
-    if value is None:
-        return []
-    return value.split() if isinstance(value, str) else list(map(str, _list(value)))
+    value = options.get("tags") or []
+    if isinstance(value, str):
+        return value.split()
+    return [str(tag) for tag in (value if isinstance(value, list) else [value])]
 
 
 def _families(options: Mapping[str, Any]) -> list[str]:
@@ -113,10 +126,6 @@ def _families(options: Mapping[str, Any]) -> list[str]:
         return []
     value = options["family"]
     return [name.strip() for name in ("" if value is None else str(value)).split(",")]
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def _listed(names: frozenset[str]) -> str:

@@ -7,15 +7,15 @@ from typing import Any
 from sphinx_claims._page import Claim, Problem
 from sphinx_claims._versions import is_before, is_version
 
-_OPTIONS = ("key", "since", "sources", "universal", "until")
+OPTIONS = ("key", "since", "sources", "universal", "until")
 
 
 def read_claim(
     argument: str, body: str, options: Mapping[str, Any], line: int, said: str
 ) -> Iterator[Claim | Problem]:
     """Yield the claim on `line`, whose box has `said` all in all, and what is wrong with it."""
-    for key in sorted(set(options) - set(_OPTIONS)):
-        yield Problem(line, f"a claim's options are {', '.join(_OPTIONS)}, not {key!r}")
+    for key in sorted(set(options) - set(OPTIONS)):
+        yield Problem(line, f"a claim's options are {', '.join(OPTIONS)}, not {key!r}")
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)+", argument):
         yield Problem(line, f"a claim's id must read topic/name, not {argument!r}")
     bounds, wrong = _bounds(options)

@@ -120,10 +120,7 @@ def _add_original(box: nodes.Element) -> None:
 
 
 def _add_list(element: nodes.Element, red: Iterable[RedLine]) -> None:
-    items = [nodes.list_item("", _paragraph(line)) for line in red]
+    told = (nodes.paragraph("", f"line {line.line}: {line.found}") for line in red)
+    items = [nodes.list_item("", paragraph) for paragraph in told]
     if items:
         element += nodes.bullet_list("", *items, classes=["claim-problems"])
-
-
-def _paragraph(line: RedLine) -> nodes.paragraph:
-    return nodes.paragraph("", f"line {line.line}: {line.found}")
