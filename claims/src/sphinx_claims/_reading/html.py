@@ -42,8 +42,11 @@ def read_html(source: str, line: int) -> Iterator[Found]:
     """Yield what is wrong with HTML that begins on `line` of a page, and the numbers it states."""
     whole, comment = _without_open_comment(source)
     reader = _Reader()
-    reader.feed(_without_open_tag(whole))
-    reader.close()
+    try:
+        reader.feed(_without_open_tag(whole))
+        reader.close()
+    except AssertionError as error:  # as Python's parser tells of a declaration without a name
+        yield Problem(line, f"this HTML cannot be read: {error}")
     if comment:
         yield from comment_problems(comment, line + whole.count("\n"))
     for part in reader.parts:
