@@ -229,7 +229,7 @@ def test_escapes_are_listed_with_their_reasons_also_those_of_included_files(
     page = read_page(file, "page.md")
     because = "pseudocode, nothing more"
     assert page.problems == ()
-    assert page.escapes == (Escape(line=3, because=because), Escape(line=9, because=because))
+    assert page.of(Escape) == (Escape(line=3, because=because), Escape(line=9, because=because))
 
 
 def test_a_comment_that_never_ends_is_searched_as_others_are() -> None:

@@ -173,27 +173,22 @@ class _Recorded(list[Any]):
         text = f"{warning.category.__name__} is recorded here, and nobody looks: {warning.message}"
         self._kept.fail(self._line, text)
 
-    def __len__(self) -> int:
+    def ask(self) -> None:
+        """Note that somebody looks."""
         self._kept.ask(self._line)
-        return super().__len__()
 
-    def __iter__(self) -> Iterator[Any]:
-        self._kept.ask(self._line)
-        return super().__iter__()
 
-    def __getitem__(self, index: Any) -> Any:
-        self._kept.ask(self._line)
-        return super().__getitem__(index)
+def _asking(looking: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(looking)
+    def looks(recorded: _Recorded, *arguments: Any) -> Any:
+        recorded.ask()
+        return looking(recorded, *arguments)
 
-    def __eq__(self, other: object) -> bool:
-        self._kept.ask(self._line)
-        return super().__eq__(other)
+    return looks
 
-    def __repr__(self) -> str:
-        self._kept.ask(self._line)
-        return super().__repr__()
 
-    __hash__ = None  # as that of any list
+for _name in ("__eq__", "__getitem__", "__iter__", "__len__", "__repr__"):
+    setattr(_Recorded, _name, _asking(getattr(list, _name)))
 
 
 def _flat(arguments: tuple[Any, ...]) -> Iterator[Any]:

@@ -10,6 +10,7 @@ from sphinx_claims._judging.history import History
 from sphinx_claims._judging.report import RedLine, red_lines
 from sphinx_claims._judging.site import SiteVerdict
 from sphinx_claims._judging.verdict import ClaimVerdict
+from sphinx_claims._page import Escape
 from sphinx_claims._record import Check
 
 
@@ -37,7 +38,7 @@ def ledger_of(site: SiteVerdict, config: Config) -> dict[str, Any]:
         "escapes": [
             {"page": page.page.path, "line": escape.line, "because": escape.because}
             for page in site.pages
-            for escape in page.page.escapes
+            for escape in page.page.of(Escape)
         ],
         "problems": [
             {"page": line.path, "line": line.line, "message": line.found}

@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from sphinx_claims._page import Cell, Claim, Doctest, Page, Problem, Step
+from sphinx_claims._page import Cell, Claim, Doctest, Page, Problem, Stated, Step
 from sphinx_claims._python import examples, parsed, parts, stored
 from sphinx_claims._reading.quantities import figures, said
 from sphinx_claims._reading.typed_results import SHOW_IT
@@ -39,9 +39,10 @@ def unproven_numbers(page: Page, ran: Sequence[Ran], waiting: Sequence[Step]) ->
 
 def _unproven_stated(page: Page, ran: Sequence[Ran]) -> Iterator[Problem]:
     """Yield the numbers in headings, captions and formulas that nothing on the page has."""
-    texts = (text for pair in ran for text in _evidence(*pair)) if page.stated else ()
+    every = page.of(Stated)
+    texts = (text for pair in ran for text in _evidence(*pair)) if every else ()
     shown = {value for text in texts for value in _values(text)}
-    for stated in page.stated:
+    for stated in every:
         if stated.value not in shown and (ran or not stated.is_open):
             found = f"this {stated.place} says {stated.text}, and nothing on the page does"
             yield Problem(stated.line, f"{found}: {SHOW_IT}")

@@ -52,7 +52,11 @@ def read_html(source: str, line: int) -> Iterator[Found]:
     for part in reader.parts:
         yield from _found(part, line + part.below)
     for rows in reader.tables:
-        entries = [[_entry(part, line) for part in row] for row in rows if _holds_values(row)]
+        entries = [
+            [Entry(text=part.text.strip(), line=line + part.below) for part in row]
+            for row in rows
+            if _holds_values(row)
+        ]
         heads = [part.text for row in rows if not _holds_values(row) for part in row]
         yield from results(heads, entries)
 
@@ -83,10 +87,6 @@ def comment_problems(text: str, line: int) -> Iterator[Problem]:
 
 def _holds_values(row: Sequence[_Part]) -> bool:
     return any(part.tag == "td" for part in row)
-
-
-def _entry(part: _Part, line: int) -> Entry:
-    return Entry(text=part.text.strip(), line=line + part.below)
 
 
 def _found(part: _Part, line: int) -> Iterator[Found]:

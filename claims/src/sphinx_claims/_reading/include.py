@@ -63,7 +63,7 @@ def literally_included(name: str, options: Mapping[str, Any], line: int, files: 
 
 def unjudged(page: Page, judged: Container[Path]) -> Iterator[Problem]:
     """Yield a problem for each file whose examples `page` shows and nobody judges."""
-    for include in page.includes:
+    for include in page.of(Include):
         if include.file not in judged:
             name = include.file.name
             rule = "what a page includes must be judged too"

@@ -7,7 +7,7 @@ from nbformat import NotebookNode
 from sphinx.environment import BuildEnvironment
 
 from sphinx_claims._judging.verdict import PageVerdict
-from sphinx_claims._page import Inline
+from sphinx_claims._page import Escape, Inline
 from sphinx_claims._record import Record
 from sphinx_claims._sphinx.notebook import nested_cells
 
@@ -31,7 +31,7 @@ def note_pending(env: BuildEnvironment, verdict: PageVerdict, notebook: Notebook
             pending[step.role, step.source].append((record.value, is_red))
     for claim in verdict.page.claims:
         pending[CLAIM, claim.id].append(claim)
-    for escape in verdict.page.escapes:
+    for escape in verdict.page.of(Escape):
         pending[ESCAPE, escape.because].append(escape)
     env.current_document[_KEY] = pending
 
