@@ -40,7 +40,9 @@ def vacuous_checks(tree: ast.AST, source: str) -> Iterator[tuple[int, str]]:
             case ast.Call():
                 reason = _too_wide(node)
             case ast.Expr(ast.Call() as call) if ast.unparse(call.func) in _COMMANDS:
-                reason = _unheeded(call)
+                if any(option.arg == "check" for option in call.keywords):
+                    continue
+                reason = "nobody looks at how this command ends: let run() have check=True"
             case ast.Name(id=name) | ast.arg(arg=name) if name == RECORDER:
                 reason = f"{name} is the prover's own name"
             case _:
@@ -53,7 +55,8 @@ def _cannot_fail(test: ast.expr) -> str | None:
     if (isinstance(test, _DISPLAYS) and test.elts) or (isinstance(test, ast.Dict) and test.keys):
         kind = type(test).__name__.lower()
         return f"this assert cannot fail: a {kind} that holds something is always true"
-    if not any(isinstance(node, _OPEN) for node in ast.walk(test)) and _is_true(test):
+    is_constant = not any(isinstance(node, _OPEN) for node in ast.walk(test))
+    if is_constant and eval(compile(ast.Expression(test), "constants", "eval")):
         return f"this assert cannot fail: {ast.unparse(test)} judges constants only"
     return next(filter(None, map(_always_true, _affirmed(test))), None)
 
@@ -138,10 +141,6 @@ def _passes_for_any(call: ast.Call) -> bool:
     return last_name(call) in _RAISES and not call.keywords and not _ANY_ERROR.isdisjoint(types)
 
 
-def _is_true(constants: ast.expr) -> bool:
-    return bool(eval(compile(ast.Expression(constants), "constants", "eval")))
-
-
 def _too_wide(call: ast.Call) -> str | None:
     name = last_name(call)
     if not _COMPARING.search(name):
@@ -149,16 +148,9 @@ def _too_wide(call: ast.Call) -> str | None:
     given = {option.arg: option.value for option in call.keywords if option.arg in TOLERANCES}
     bare = call.args[2:] if _TWO_VALUES_FIRST.search(name) else []
     for tolerance in (*given.values(), *bare):
-        if isinstance(tolerance, ast.Constant) and _is_wide(tolerance.value):
-            return f"{name} tells nothing at a tolerance of {tolerance.value!r}: at most {WIDEST}"
+        match tolerance:
+            case ast.Constant(value=int() | float() as value) if (
+                value > WIDEST and value is not True
+            ):
+                return f"{name} tells nothing at a tolerance of {value!r}: at most {WIDEST}"
     return None
-
-
-def _unheeded(call: ast.Call) -> str | None:
-    if any(option.arg == "check" for option in call.keywords):
-        return None
-    return "nobody looks at how this command ends: let run() have check=True"
-
-
-def _is_wide(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > WIDEST

@@ -165,20 +165,19 @@ def _of_code(source: str, line: int) -> tuple[str, tuple[Operand, ...]]:
     edits = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Assert):
-            tests: Sequence[ast.expr] = [node.test]
+            test = node.test
         elif isinstance(node, ast.Expr) and checked(node):
-            tests = [node.value]
+            test = node.value
         else:
             continue
-        for test in tests:
-            if any(isinstance(part, _SCOPED) for part in ast.walk(test)):
-                continue
-            seeing = _Seeing(line + node.lineno - 1)
-            is_test = isinstance(node, ast.Assert)
-            edits.append(code.edit(test, "", group="check", words=""))
-            text = seeing.rewritten(test) if is_test else ast.unparse(seeing.call(test))
-            edits[-1] = dataclasses.replace(edits[-1], text=text)
-            operands += seeing.operands
+        if any(isinstance(part, _SCOPED) for part in ast.walk(test)):
+            continue
+        edit = code.edit(test, "", group="check", words="")  # of the test as it is written
+        seeing = _Seeing(line + node.lineno - 1)
+        is_test = isinstance(node, ast.Assert)
+        text = seeing.rewritten(test) if is_test else ast.unparse(seeing.call(test))
+        edits.append(dataclasses.replace(edit, text=text))
+        operands += seeing.operands
     for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
         source = edit.applied(source)[:-1]
     return source, tuple(operands)

@@ -107,13 +107,10 @@ def comments_in_examples(source: str) -> Iterator[tuple[int, str]]:
 def _states(text: str) -> bool:
     if _TOOL.match(text):
         return False
-    said = _ANNOUNCED.sub("", text, count=1) if _ANNOUNCED.match(text) else text
-    return any(map(_is_stated, (text, said))) or _ARROW.match(text) is not None
-
-
-def _is_stated(text: str) -> bool:
+    said = text[announced.end() :] if (announced := _ANNOUNCED.match(text)) else text
     patterns = (_SHOWN, _NUMBER, _DTYPE)
-    return any(pattern.match(text) for pattern in patterns) or is_literal(text)
+    is_stated = any(pattern.match(one) for pattern in patterns for one in (text, said))
+    return is_stated or is_literal(text) or is_literal(said) or _ARROW.match(text) is not None
 
 
 def is_literal(text: str) -> bool:
