@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from types import GeneratorType
 from typing import Any
 
+from sphinx_claims._executing.arrays import is_mask
 from sphinx_claims._executing.asserts import FAILED, checked, statements
 from sphinx_claims._executing.reporting import report
 from sphinx_claims._python import CLOSE, EQUAL, last_name
@@ -107,8 +108,7 @@ def _is_false(value: Any) -> bool:
     if isinstance(value, bool):
         return not value
     try:
-        is_mask = str(getattr(value, "dtype", "")).rpartition(".")[2] == "bool"
-        return is_mask and not bool(value.all())
+        return is_mask(value) and not bool(value.all())
     except Exception:  # noqa: BLE001 - whatever an array of the page cannot do
         return False
 

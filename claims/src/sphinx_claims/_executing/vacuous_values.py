@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from sphinx_claims._executing.arrays import count, is_mask
 from sphinx_claims._executing.reporting import report
 from sphinx_claims._python import CLOSE, EQUAL, last_name
 
@@ -46,7 +47,7 @@ class Vacuous:
 
     def held(self, line: int, text: str, value: Any) -> Any:
         """Look whether `value` holds anything at all."""
-        if _count(value) == 0:
+        if count(value) == 0:
             self._note(line, f"{text} is empty, and of nothing anything is true")
         return value
 
@@ -65,8 +66,7 @@ class Vacuous:
     def masked(self, line: int, text: str, value: Any, mask: Any) -> Any:
         """Return `value[mask]`, and look whether the mask hides NaN."""
         shown = value[mask]
-        is_mask = str(getattr(mask, "dtype", "")).rpartition(".")[2] == "bool"
-        if is_mask and _is_nan(value, at_all=True) and not _is_nan(shown, at_all=True):
+        if is_mask(mask) and _is_nan(value, at_all=True) and not _is_nan(shown, at_all=True):
             self._note(line, f"{text} leaves out NaN: assert how much of it is NaN as well")
         return shown
 
@@ -170,23 +170,13 @@ def _is_ratio(node: ast.expr) -> bool:
     return "max" in ast.unparse(node.left) and "min" in ast.unparse(node.right)
 
 
-def _count(value: Any) -> int | None:
-    """Return how many elements `value` has; None where that cannot be told."""
-    try:
-        if hasattr(value, "numel"):
-            return int(value.numel())
-        return int(value.size) if hasattr(value, "dtype") else len(value)
-    except Exception:  # noqa: BLE001 - whatever a value of the page cannot do
-        return None
-
-
 def _is_nan(value: Any, *, at_all: bool) -> bool:
     """Tell whether a number is NaN, or any of an array's is, or all are."""
     if isinstance(value, float):
         return value != value  # noqa: PLR0124 - so NaN is told, whatever made it
     try:
         is_float = re.search("float|complex", str(getattr(value, "dtype", "")))
-        if not is_float or not 0 < (_count(value) or 0) <= _MOST:
+        if not is_float or not 0 < (count(value) or 0) <= _MOST:
             return False
         found = value != value  # noqa: PLR0124 - as above
         return bool(found.any() if at_all else found.all())

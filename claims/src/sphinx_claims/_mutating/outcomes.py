@@ -115,16 +115,6 @@ class MutatedPage:
     problems: tuple[Problem, ...] = ()
     seconds: float = 0.0
 
-    @property
-    def survivors(self) -> Iterator[Problem]:
-        """The changes that its claims do not notice."""
-        return (found for claim in self.claims for found in claim.survivors)
-
-    @property
-    def gaps(self) -> Iterator[Problem]:
-        """The changes that its claims ought to notice and do not."""
-        return (found for claim in self.claims for found in claim.gaps)
-
 
 def surviving(
     pages: Sequence[MutatedPage], config: Config, *, whole: bool

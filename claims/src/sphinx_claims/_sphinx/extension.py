@@ -50,7 +50,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_post_transform(ShowVerdicts)
     app.connect("config-inited", _configure)
     app.add_css_file("sphinx-claims.css")
-    app.connect("env-get-outdated", _every_page)
+    # No verdict is older than the build: every page is read again, whatever has changed.
+    app.connect("env-get-outdated", lambda _app, env, *_: set(env.found_docs))
     app.connect("env-before-read-docs", _judge)
     app.connect("env-check-consistency", _complete)
     app.connect("build-finished", _tell)
@@ -91,11 +92,6 @@ def _configure(_app: Sphinx, config: SphinxConfig) -> None:
     config.exclude_patterns = [*config.exclude_patterns, "jupyter_execute"]  # MyST-NB's own
     config.html_static_path = [str(_STATIC), *config.html_static_path]
     config.myst_enable_extensions = {*config.myst_enable_extensions, *MYST_EXTENSIONS}
-
-
-def _every_page(_app: Sphinx, env: BuildEnvironment, *_changes: set[str]) -> set[str]:
-    """No verdict is older than the build: every page is read again, whatever has changed."""
-    return set(env.found_docs)
 
 
 def _judge(app: Sphinx, env: BuildEnvironment, _docnames: list[str]) -> None:
