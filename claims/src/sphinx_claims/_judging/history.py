@@ -1,12 +1,13 @@
-"""What earlier runs wrote down of the claims: on other versions, and how many mutants they killed.
+"""What earlier runs wrote down of the claims: on other versions, and of their mutants.
 
-It is shown, and only of a claim that has not changed since.
+It counts only of a claim that has not changed since.
 """
 
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from packaging.version import Version
 
@@ -16,7 +17,8 @@ from sphinx_claims._judging.verdict import ClaimVerdict
 from sphinx_claims._page import Problem
 from sphinx_claims._versions import Release, broken_bound
 
-Count = Mapping[str, int]
+Count = Mapping[str, Any]
+"""How many mutants of a claim there were, and its gaps, each so many lines below it."""
 
 _COUNTED = ("made", "killed", "can_fail", "equivalent", "outside", "gaps")
 """How many mutants of a claim there were, and how many of each sort."""
@@ -44,6 +46,20 @@ class History:
         """Add up the counts of the claims that have not changed."""
         counts = [count for claim in claims if (count := self.count(claim)) is not None]
         return {key: sum(count[key] for count in counts) for key in _COUNTED}
+
+    def gaps(self, claims: Iterable[ClaimVerdict]) -> Iterator[tuple[str, Problem]]:
+        """Yield each gap for which a claim has no reason, and each reason that is for no gap."""
+        for verdict in claims:
+            claim, count = verdict.claim, self.count(verdict)
+            if count is None:
+                continue
+            if claim.unnoticed is None:
+                for below, told in count.get("unnoticed", ()):
+                    found = Problem(claim.line + below, f"gap in claim {claim.id}: {told}")
+                    yield verdict.path, found
+            elif count["gaps"] == 0:
+                message = f"claim {claim.id} has no gap: :unnoticed: need not give a reason for one"
+                yield verdict.path, Problem(claim.line, message)
 
     def vanished(self, claims: Iterable[ClaimVerdict]) -> Iterator[tuple[str, Problem]]:
         """Yield a problem for each claim of a run that is on no page, and each broken file."""
@@ -102,8 +118,14 @@ def _read_mutants(config: Config) -> Mapping[tuple[str, str], Count]:
             (identifier, kept["digest"]): {
                 **{key: int(kept[key]) for key in _COUNTED},
                 "can_fail": bool(kept["can_fail"]),
+                **_listed(kept.get("unnoticed", ())),
             }
             for identifier, kept in json.loads(text).items()
         }
     except (AttributeError, KeyError, OSError, TypeError, ValueError):
         return {}
+
+
+def _listed(gaps: Iterable[tuple[int, str]]) -> Mapping[str, list[tuple[int, str]]]:
+    found = [(int(below), str(told)) for below, told in gaps]
+    return {"unnoticed": found} if found else {}

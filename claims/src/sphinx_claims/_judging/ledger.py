@@ -72,6 +72,7 @@ def _claim(verdict: ClaimVerdict, red: Iterable[RedLine], history: History) -> d
         "universal": _universal(verdict),
         "versions": {run.version: run.word(verdict) for run in history.runs},
         "mutants": history.count(verdict),
+        "unnoticed": verdict.claim.unnoticed,
         "sources": list(verdict.claim.sources),
         "evidence": [_check(check) for check in verdict.evidence],
     }

@@ -37,7 +37,9 @@ def statement_edits(source: str, read: Counter[str], *, shown: bool) -> Iterator
     yield from _constants(code, tree, tests)
     for node in deleted:
         words = f"deleted `{_brief(node)}`"
-        called = tuple(last_name(part) for part in ast.walk(node) if isinstance(part, ast.Call))
+        makes_members = isinstance(node, ast.AugAssign) and isinstance(node.value, ast.List)
+        inside = () if makes_members else ast.walk(node)
+        called = tuple(last_name(part) for part in inside if isinstance(part, ast.Call))
         yield code.edit(node, "pass", group="subject", words=words, names=called)
     yield from _calls(code, tree, {node.value for node in deleted if isinstance(node, ast.Expr)})
     yield from _modes(code, tree)
