@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from warnings import catch_warnings
 
 import pytest
@@ -17,10 +18,11 @@ from sphinx.util.docutils import docutils_namespace
 from sphinx_claims._config import Config
 from sphinx_claims._executing import processes
 from sphinx_claims._executing.workers import Workers
-from sphinx_claims._judging.site import judge_page, loaded
+from sphinx_claims._judging.prover import judge_page, loaded
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims._versions import Release
+from tests.processes import unmeasured
 
 Judge = Callable[..., PageVerdict]
 COLOUR = r"\x1b\[[0-9;]*m"
@@ -32,9 +34,7 @@ def workers() -> Iterator[Workers]:
 
     To count doubles the time of a page, and the builds of whole sites cover the same lines.
     """
-    with pytest.MonkeyPatch.context() as environment:
-        for name in [name for name in os.environ if name.startswith("COVERAGE_")]:
-            environment.delenv(name)
+    with patch.dict(os.environ, unmeasured(), clear=True):
         running = processes.workers(["torch"] if processes.usual_kind() == "fork" else [], None)
     with running:
         yield running

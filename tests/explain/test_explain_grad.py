@@ -16,12 +16,9 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from leafgrad import CutKind, GradCause, GradExplanation, explain_grad, laplacian, record
+from tests.tensors import leaf
 
 LINES = Path(__file__).read_text("utf-8").splitlines()
-
-
-def leaf(*shape: int) -> torch.Tensor:
-    return torch.ones(*shape, requires_grad=True)
 
 
 def lines(explanation: GradExplanation) -> list[str]:

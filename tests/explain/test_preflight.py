@@ -20,14 +20,11 @@ from torch.utils.checkpoint import checkpoint
 
 from leafgrad import GradCause, Preflight, Source, preflight, record
 from tests.processes import unmeasured
+from tests.tensors import leaf
 
 # From 2.12 on.
 EACH_SLOT_CAN_BE_ASKED = hasattr(torch._C._autograd.SavedTensor, "unpack")
 LINES = Path(__file__).read_text("utf-8").splitlines()
-
-
-def leaf(*shape: int) -> torch.Tensor:
-    return torch.ones(*shape, requires_grad=True)
 
 
 def line(source: Source | None) -> str | None:

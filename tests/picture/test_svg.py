@@ -15,12 +15,9 @@ from torch.utils.checkpoint import checkpoint
 
 from leafgrad import GraphTrace, record, trace_graph
 from tests.models import MODELS, lstm, pinn, polynomial, transformer, wide
+from tests.tensors import leaf
 
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-def leaf(*shape: int) -> torch.Tensor:
-    return torch.ones(*shape, requires_grad=True)
 
 
 def texts(view_of: str) -> list[str]:
