@@ -12,7 +12,7 @@ from sphinx_claims._config import Config
 from sphinx_claims._executing.processes import workers
 from sphinx_claims._executing.spawned import SpawnedWorkers
 from sphinx_claims._executing.workers import Workers
-from sphinx_claims._judging.site import judge_page, prove
+from sphinx_claims._judging.prover import judge_page, prove
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._page import Problem
 from sphinx_claims._reading.read import parse_page

@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from threading import Event, Timer
-from types import TracebackType
 from typing import IO, Any, NoReturn
 
 from sphinx_claims._executing.job import JobEnd, Outcome, import_all, limit_files, outcome, run_job
@@ -30,12 +29,7 @@ class SpawnedWorkers(Workers):
         self._processes: set[subprocess.Popen[bytes]] = set()
         self._is_stopped = False
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     def stop(self) -> None:
