@@ -1,6 +1,7 @@
 """What the evidence of a claim leaves unnoticed is kept with the counts, and may have a reason."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,7 @@ def red(verdict: PageVerdict, folder: Path) -> list[str]:
     return [f"{path}:{problem.line}: {problem.message}" for path, problem in found]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="mutants are forked processes")
 def test_mutation_keeps_each_gap_with_its_distance_from_the_claim(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
