@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from sphinx_claims._executing.processes import usual_kind
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._mutating.causes import CAUSES, names_said
 from sphinx_claims._mutating.flow import Flow
@@ -16,20 +17,24 @@ from sphinx_claims._mutating.values import mark, others
 from sphinx_claims._page import Cell, Doctest, Inline
 from sphinx_claims._reading.read import parse_page
 
+pytestmark = pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
+
 OF_TORCH = Path(__file__).parents[2] / "docs" / "_faults.py"
 
 PAGE = ":::{{claim}} a/b\n{sentence}\n:::\n\n```{{code-cell}} python\n{source}\n```\n"
 
 Mutated = Callable[..., MutatedClaim]
+WorkersFor = Callable[[str], Workers]
 
 
 @pytest.fixture
-def mutated(workers: Workers, tmp_path: Path) -> Mutated:
+def mutated(workers_for: WorkersFor, tmp_path: Path) -> Mutated:
     def mutate(source: str, sentence: str = "A sentence.", options: str = "") -> MutatedClaim:
         text = PAGE.format(sentence=sentence, source=f"{options}{source}")
         page = parse_page(text, "page.md")
-        given = (tmp_path, {"a/b"}, 20.0, tmp_path / "tally", OF_TORCH)
-        outcome = workers.run(mutate_page, page, *given, seconds=120)
+        faults = OF_TORCH if "torch" in text else None
+        given = (page, tmp_path, {"a/b"}, 20.0, tmp_path / "tally", faults)
+        outcome = workers_for(text).run(mutate_page, *given, seconds=120)
         assert outcome.failure is None
         (claim,) = outcome.messages
         return claim  # type: ignore[no-any-return]
