@@ -128,6 +128,7 @@ class GraphReader:
         if not rows:
             return [()] * len(self.nodes)
         columns = _columns(_autograd.SavedFacts, rows)
+        columns["node"] = map(self.indices.__getitem__, columns["node"])  # no number is there twice
         columns["storage"] = _numbered(columns["storage"])
         written = columns.pop("written")
         if log.writes:
