@@ -56,7 +56,8 @@ class Claim:
 
     It holds on the versions of the package from `since` on and before `until`. Its box has `said`
     all that its evidence must have the numbers of. One that is `universal` says of all of its kind
-    what no family stands for, and this is the reason.
+    what no family stands for, and this is the reason; what its evidence leaves `unnoticed` when it
+    is mutated may have one as well.
     """
 
     line: int
@@ -67,6 +68,7 @@ class Claim:
     since: str | None = None
     until: str | None = None
     universal: str | None = None
+    unnoticed: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

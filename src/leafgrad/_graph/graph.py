@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from leafgrad._graph.gradient_norms import GradientNorms, gradient_norms_of
 from leafgrad._graph.memory import GraphMemory, memory_of
 from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode, age_order
 
@@ -75,6 +76,14 @@ class Graph:
         """
         turns = [node for node in self.nodes if node.gradient_turns]
         return tuple(sorted(turns, key=lambda node: node.visited or 0))
+
+    @cached_property
+    def gradient_norms(self) -> GradientNorms:
+        """How large the gradients are by module, and where they vanish, explode or are zeros.
+
+        There are no modules where `trace_graph` was not asked for gradients.
+        """
+        return gradient_norms_of(self.nodes)
 
     @cached_property
     def is_freed(self) -> bool:

@@ -253,6 +253,22 @@ def age_order(node: TracedNode) -> int:
     return -1 if node.created is None else node.created
 
 
+def node_text(node: TracedNode) -> str:
+    """Return what a node is called: its number, by which ``.nodes`` has it, and its name."""
+    leaf = f"the leaf {node.leaf_name}" if node.leaf_name else "a leaf"
+    return f"node {node.index}, {leaf if node.is_leaf else node.name}"
+
+
+def place_text(node: TracedNode) -> str:
+    """Return what a node is called, and the line and the module that made it if they are known."""
+    place = node_text(node)
+    if node.source is not None:
+        place += f", at {node.source}"
+    if node.module and not node.is_leaf:
+        place += f", module {node.module}"
+    return place
+
+
 UNKNOWN = "not recorded"
 
 

@@ -45,6 +45,8 @@ def header(graph: Graph) -> Iterator[str]:
     if any(saved.is_modified for saved in graph.saved):
         yield "modified: a saved tensor was written in place, so a backward that needs it fails"
     yield from not_finite(graph)
+    for sentence in graph.gradient_norms.sentences:
+        yield from textwrap.wrap(sentence, WIDTH)
 
 
 def _listing(graph: Graph) -> list[str]:

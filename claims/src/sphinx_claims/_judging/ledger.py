@@ -7,7 +7,7 @@ from typing import Any
 
 from sphinx_claims._config import Config
 from sphinx_claims._judging.matrix import Run, counted, read_runs
-from sphinx_claims._judging.remembered import Remembered, remembered, totals
+from sphinx_claims._judging.remembered import Remembered, count_of, remembered, totals
 from sphinx_claims._judging.report import RedLine, red_lines
 from sphinx_claims._judging.site import SiteVerdict
 from sphinx_claims._judging.verdict import ClaimVerdict
@@ -65,7 +65,8 @@ def _claim(
         "until": verdict.claim.until,
         "universal": _universal(verdict),
         "versions": {run.version: run.word(verdict) for run in runs},
-        "mutants": known.get((verdict.claim.id, verdict.digest)),
+        "mutants": count_of(verdict, known),
+        "unnoticed": verdict.claim.unnoticed,
         "sources": list(verdict.claim.sources),
         "evidence": [_check(check) for check in verdict.evidence],
     }

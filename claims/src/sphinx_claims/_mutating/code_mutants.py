@@ -153,7 +153,9 @@ def _acts(statement: ast.stmt, loaded: Counter[str]) -> bool:
 
 
 def _called(statement: ast.stmt) -> tuple[str, ...]:
-    """List the functions that a statement calls."""
+    """List the functions that a statement calls; of those that make new members, none."""
+    if isinstance(statement, ast.AugAssign) and isinstance(statement.value, ast.List):
+        return ()
     calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call))
     return tuple(ast.unparse(function).rpartition(".")[2] for function in calls)
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from sphinx_claims._executing.asserts import checked
 from sphinx_claims._executing.reporting import last_name
 from sphinx_claims._mutating.edit import Code
-from sphinx_claims._mutating.values import mark, others
+from sphinx_claims._mutating.values import SAME, mark, others
 from sphinx_claims._page import Cell, Inline, Step
 
 SEEN = "__claims_seen__"
@@ -34,6 +34,7 @@ _SCOPED = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
 _OWN_SCOPE = (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp, ast.Lambda)
 _NUMERIC = frozenset({"abs", "item", "max", "mean", "min", "norm", "sum"})
 _BOTH_SIGNS = frozenset({"abs", "norm"})
+_IDENTITIES = frozenset({"data_ptr", "id"})
 _MOST = 8
 """How often the values of one assert are changed: it may stand in a loop."""
 
@@ -63,7 +64,7 @@ class Listener:
     def __init__(self, *, tries: bool) -> None:
         self._tries = tries
         self._values: dict[str, Any] = {}
-        self._heard: dict[str, Any] = {}
+        self._heard: dict[str, set[str]] = {}
         self._other: tuple[str, int] | None = None
         self._left: dict[int, int] = {}
         self._words: dict[str, dict[str, bool]] = {}
@@ -71,9 +72,9 @@ class Listener:
         self._is_quiet = False
 
     @property
-    def heard(self) -> dict[str, str]:
-        """What was compared, under the key of each operand."""
-        return {key: found.hexdigest()[:16] for key, found in self._heard.items()}
+    def heard(self) -> dict[str, list[str]]:
+        """What was compared, under the key of each operand: the values, however often they came."""
+        return {key: sorted(found) for key, found in self._heard.items()}
 
     @property
     def tried(self) -> dict[str, dict[str, bool]]:
@@ -96,12 +97,16 @@ class Listener:
                 self._is_quiet = False
         return found
 
-    def value(self, key: str, value: Callable[[], Any]) -> Any:
-        """Evaluate an operand, once for all the times that its test is evaluated."""
+    def value(self, key: str, value: Callable[[], Any], peer: str = "") -> Any:
+        """Evaluate an operand, once for all the times that its test is evaluated.
+
+        Where it must only be another object than its `peer`, no value but that one makes a
+        difference.
+        """
         if key not in self._values:
             self._values[key] = value()
             self._hear(key, self._values[key])
-        return self._changed(key, self._values[key])
+        return self._changed(key, self._values[key], peer)
 
     def each(self, key: str, value: Any) -> Any:
         """Take an operand that is evaluated again and again in its test."""
@@ -116,12 +121,15 @@ class Listener:
     def _hear(self, key: str, value: Any) -> None:
         if not self._is_quiet:
             digits = {"digits": _DIGITS} if key.endswith(ROUNDED) else {}
-            self._heard.setdefault(key, hashlib.sha256()).update(mark(value, **digits))
+            digest = hashlib.sha256(mark(value, **digits)).hexdigest()[:16]
+            self._heard.setdefault(key, set()).add(digest)
 
-    def _changed(self, key: str, value: Any) -> Any:
+    def _changed(self, key: str, value: Any, peer: str = "") -> Any:
         if self._other is None or self._other[0] != key:
             return value
         made = others(value)
+        if peer in self._values:
+            made.append((SAME, self._values[peer]))
         self._made = [words for words, _ in made]
         index = self._other[1]
         return made[index][1] if index < len(made) else value
@@ -181,7 +189,7 @@ def _of_code(source: str, line: int) -> tuple[str, tuple[Operand, ...]]:
             operands += seeing.operands
     for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
         source = edit.applied(source)[:-1]
-    return source, tuple(operands)
+    return f"{source}\n", tuple(operands)
 
 
 class _Seeing:
@@ -258,10 +266,23 @@ class _Seeing:
         calls = [side for side in sides if isinstance(side, ast.Call)]
         is_close = is_close or any(last_name(call) in _CLOSE for call in calls)
         kind: Kind = "close" if is_close else _kind_of_signs(test.ops)
-        left, *others = [
-            self._arithmetic(side, kind, index, inside=inside) for index, side in enumerate(sides)
-        ]
+        if _tells_objects_apart(test) and not inside:
+            left, *others = self._peers(sides)
+        else:
+            left, *others = [
+                self._arithmetic(side, kind, index, inside=inside)
+                for index, side in enumerate(sides)
+            ]
         return ast.Compare(left, test.ops, others)
+
+    def _peers(self, sides: Sequence[ast.expr]) -> list[ast.expr]:
+        """Rewrite two sides that must not be the same object, so that each knows the other."""
+        seen = [self._leaf(side, "bound", index, inside=False) for index, side in enumerate(sides)]
+        keys = [operand.key for operand in self.operands[-2:]]
+        for side, peer in zip(seen, reversed(keys), strict=True):
+            if isinstance(side, ast.Call):
+                side.args.append(ast.Constant(peer))
+        return seen
 
     def _alike(self, call: ast.Call, kind: Kind, *, inside: bool) -> ast.expr:
         """Rewrite `close(a, b)` or `a.equal(b)`."""
@@ -318,7 +339,7 @@ class _Seeing:
         is_absolute: bool = False,
         is_noted: bool = False,
     ) -> ast.expr:
-        if isinstance(value, ast.Starred | ast.Constant) or _is_written(value):
+        if _is_constant(value):
             return value
         operand = Operand(
             line=self._line,
@@ -358,6 +379,19 @@ def _kind_of_signs(signs: Sequence[ast.cmpop]) -> Kind:
 
 def _kind_of(name: str) -> Kind | None:
     return "close" if name in _CLOSE else "equal" if name in _EQUAL else None
+
+
+def _tells_objects_apart(test: ast.Compare) -> bool:
+    """Tell whether `test` is `a is not b`, `id(a) != id(b)` or the like."""
+    sides = [test.left, *test.comparators]
+    if len(sides) != 2 or any(_is_constant(side) for side in sides):  # noqa: PLR2004 - a pair
+        return False
+    named = all(isinstance(side, ast.Call) and last_name(side) in _IDENTITIES for side in sides)
+    return isinstance(test.ops[0], ast.IsNot) or (isinstance(test.ops[0], ast.NotEq) and named)
+
+
+def _is_constant(side: ast.expr) -> bool:
+    return isinstance(side, ast.Starred | ast.Constant) or _is_written(side)
 
 
 def _is_distance(side: ast.expr) -> bool:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from sphinx_claims._config import TABLE, Config
-from sphinx_claims._mutating.causes import CAUSES, sort_of
+from sphinx_claims._mutating.causes import CAUSES, sort_of, things_of
 from sphinx_claims._page import Claim, Problem
 
 OF_SUBJECT = frozenset({"fault", "subject"})
@@ -21,7 +21,8 @@ class MutantOutcome:
     """One mutant in words, of the group check, subject, fault or value, and how it ended.
 
     `false` are the lines of the checks that noticed it, and `cause` is why none did, by the values
-    `of` what they compare.
+    `of` what they compare. What it changes of all that the sentence names is `said`, and
+    `is_shown` what stands in a cell without a check of its own.
     """
 
     line: int
@@ -31,6 +32,8 @@ class MutantOutcome:
     false: tuple[int, ...] = ()
     cause: str = ""
     of: str = ""
+    said: tuple[str, ...] = ()
+    is_shown: bool = False
 
     @property
     def survived(self) -> bool:
@@ -46,6 +49,26 @@ class MutantOutcome:
     def why(self) -> str:
         """Why no check noticed it."""
         return CAUSES[self.cause][1] + (f" of {self.of}" if self.of else "")
+
+
+def noticed_elsewhere(outcomes: Sequence[MutantOutcome]) -> Iterator[MutantOutcome]:
+    """Yield the outcomes, with another cause for what needs to be noticed in one place only.
+
+    That is a number of the sentence, and what is named in a cell that shows and does not check.
+    """
+    noticed = {
+        thing
+        for mutant in outcomes
+        if mutant.group == "subject" and mutant.end == "check"
+        for thing in things_of(mutant.said)
+    }
+    for mutant in outcomes:
+        things = things_of(mutant.said)
+        is_enough = mutant.is_shown or not any(isinstance(thing, str) for thing in things)
+        if mutant.cause == "named" and is_enough and things and things <= noticed:
+            yield dataclasses.replace(mutant, cause="elsewhere")
+        else:
+            yield mutant
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -88,6 +111,13 @@ class MutatedClaim:
             for mutant in self.outcomes
             if mutant.sort == "gap" and mutant.group != "check"
         )
+
+    @property
+    def unnoticed(self) -> Iterator[tuple[int, str]]:
+        """Its gaps in words, each with its distance from the line of the claim."""
+        for mutant in self.outcomes:
+            if mutant.sort == "gap":
+                yield mutant.line - self.claim.line, f"{mutant.words}: {mutant.why}"
 
     @property
     def problems(self) -> Iterator[Problem]:
@@ -156,6 +186,7 @@ def as_text(claims: Iterable[MutatedClaim]) -> str:
             "equivalent": claim.count("equivalent"),
             "outside": claim.count("outside"),
             "gaps": claim.count("gap"),
+            **({"unnoticed": unnoticed} if (unnoticed := [*claim.unnoticed]) else {}),
             "can_fail": claim.can_fail,
         }
         for claim in claims

@@ -15,6 +15,9 @@ NEGATED = "negated"
 MUCH = "a thousand times as large"
 """What no bound that says anything leaves room for."""
 
+SAME = "replaced by the other"
+"""What tells of two objects that must not be one."""
+
 Others = list[tuple[str, Any]]
 
 
@@ -51,15 +54,20 @@ def _mark_of_parts(value: Any, digits: int) -> bytes:
 
 def others(value: Any) -> Others:
     """Return what stands in the place of `value`, in words and as values that differ from it."""
-    known, found = mark(value), []
-    for words, change in _CHANGES.items():
-        try:
-            other = change(value)
-            if other is not None and mark(other) != known:
-                found.append((words, other))
-        except Exception:  # noqa: BLE001, S112 - whatever a value of the page cannot do
-            continue
-    return found
+    known = {mark(value), mark(_made(_UNCHANGED, value))}  # a change may make another type of it
+    made = {words: _made(change, value) for words, change in _CHANGES.items()}
+    return [
+        (words, other)
+        for words, other in made.items()
+        if other is not None and mark(other) not in known
+    ]
+
+
+def _made(change: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return change(value)
+    except Exception:  # noqa: BLE001 - whatever a value of the page cannot do
+        return None
 
 
 def _of_numbers(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -117,6 +125,7 @@ def _count(value: Any) -> int:
     return int(value.numel() if hasattr(value, "numel") else value.size)
 
 
+_UNCHANGED = _of_numbers(lambda value: value)
 _NEGATED = _of_numbers(lambda value: -value)
 _CHANGES: dict[str, Callable[[Any], Any]] = {
     NEGATED: _negated,

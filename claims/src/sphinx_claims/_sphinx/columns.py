@@ -45,14 +45,17 @@ def counts(claims: Sequence[Mapping[str, Any]], ledger: Mapping[str, Any]) -> It
         yield str(sum(claim["mutants"]["killed"] for claim in claims if claim["mutants"]))
 
 
-def stands_for(universal: Mapping[str, Any] | None) -> Iterator[str]:
-    """Yield what stands for the kind of which a claim speaks, or why nothing does."""
-    if universal is None:
-        return
+def stands_for(claim: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what stands for the kind of which a claim speaks, or why nothing does.
+
+    And why some changes to its evidence need not be noticed.
+    """
+    universal = claim["universal"] or {"families": (), "because": None}
     for family in universal["families"]:
         yield f"over {family['members']} {family['name']}"
-    if universal["because"] is not None:
-        yield f"universal: {universal['because']}"
+    for option, reason in (("universal", universal["because"]), ("unnoticed", claim["unnoticed"])):
+        if reason is not None:
+            yield f"{option}: {reason}"
 
 
 def elsewhere(claim: Mapping[str, Any], package: str | None) -> Iterator[str]:

@@ -10,7 +10,7 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 from sphinx_claims._executing.cell import unpinned
 from sphinx_claims._judging.anchors import claim_anchor
 from sphinx_claims._page import Claim
-from sphinx_claims._reading.claim_box import sentence_of
+from sphinx_claims._reading.claim_box import OPTIONS, sentence_of
 from sphinx_claims._sphinx.badges import badge, claim_box
 from sphinx_claims._sphinx.build import current
 from sphinx_claims._sphinx.fold import add_fold
@@ -37,7 +37,7 @@ class ClaimDirective(SphinxDirective):
 
     required_arguments = 1
     has_content = True
-    option_spec = dict.fromkeys(("key", "since", "sources", "universal", "until"), str)
+    option_spec = dict.fromkeys(OPTIONS, str)
 
     def run(self) -> list[nodes.Node]:
         """Render the sentence, with its verdict and id under it."""

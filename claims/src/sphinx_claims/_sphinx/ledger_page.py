@@ -79,7 +79,7 @@ class LedgerDirective(SphinxDirective):
         count = len(claim["evidence"])
         facts = [f"{count} check" + "s" * (count != 1)]
         facts += [] if ledger["mutants"] is None else [mutants_killed(claim["mutants"])]
-        facts += stands_for(claim["universal"])
+        facts += stands_for(claim)
         facts += elsewhere(claim, ledger["package"])
         facts += [_titled(source, ledger["documents"]) for source in claim["sources"]]
         mark = badge(claim["page"], claim["id"])
