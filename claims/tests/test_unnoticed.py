@@ -10,7 +10,7 @@ import pytest
 from sphinx_claims.__main__ import main
 from sphinx_claims._config import Config
 from sphinx_claims._judging.digest import digest
-from sphinx_claims._judging.remembered import gaps_in_evidence
+from sphinx_claims._judging.history import read_history
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._mutating.causes import CAUSES
 from sphinx_claims._reading.read import parse_page
@@ -50,7 +50,7 @@ def kept(folder: Path, option: str = "", **changes: Any) -> None:
 
 
 def red(verdict: PageVerdict, folder: Path) -> list[str]:
-    found = gaps_in_evidence(verdict.claims, Config(root=folder, mutants="kept.json"))
+    found = read_history(Config(root=folder, mutants="kept.json")).gaps(verdict.claims)
     return [f"{path}:{problem.line}: {problem.message}" for path, problem in found]
 
 
@@ -67,6 +67,10 @@ def test_mutation_keeps_each_gap_with_its_distance_from_the_claim(
     (entry,) = json.loads((tmp_path / "kept.json").read_text()).values()
     assert (entry["gaps"], entry["unnoticed"]) == (1, [[7, GAP]])
     assert f"page.md:10: gap in claim numbers/small: {GAP}" in told
+
+    (tmp_path / "page.md").write_text(page(":unnoticed: it is an example"))
+    main(["mutate", "page.md"])
+    assert f"numbers/small: {GAP} (unnoticed: it is an example)\n" in capsys.readouterr().out
 
     (tmp_path / "page.md").write_text(page().replace("1e9", "4.0"))
     main(["mutate", "page.md", "--json", "kept.json"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sphinx_claims._config import Config
-from sphinx_claims._judging.site import prove
+from sphinx_claims._judging.prover import prove
 from sphinx_claims._judging.verdict import ClaimVerdict, PageVerdict
 from sphinx_claims._page import Claim
 from sphinx_claims._reading.read import parse_page

@@ -6,6 +6,7 @@ import functools
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeVar
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Cell:
     """A `{code-cell}`: Python from `line` on, in a fence that opens on line `fence`.
 
     Each name in `family` is that of a collection over whose members the checks of the cell run.
+    Lines that match `may_print` may be written behind Python's back, and are not part of the page.
     """
 
     line: int
@@ -29,6 +31,7 @@ class Cell:
     source: str
     raises: str | None = None
     warns: str | None = None
+    may_print: str | None = None
     tags: tuple[str, ...] = ()
     family: tuple[str, ...] = ()
 
@@ -110,6 +113,7 @@ class Stated:
 
 Step = Cell | Doctest | Inline
 Item = Step | Claim | Heading | Escape | Include | Stated
+T = TypeVar("T", bound=Item)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -120,6 +124,10 @@ class Page:
     items: tuple[Item, ...]
     problems: tuple[Problem, ...] = ()
 
+    def of(self, kind: type[T]) -> tuple[T, ...]:
+        """Return the items of a kind, in the order of the page."""
+        return tuple(item for item in self.items if isinstance(item, kind))
+
     @functools.cached_property
     def steps(self) -> tuple[Step, ...]:
         """What is executed, in the order of the page."""
@@ -128,22 +136,7 @@ class Page:
     @functools.cached_property
     def claims(self) -> tuple[Claim, ...]:
         """The named sentences, in the order of the page."""
-        return tuple(item for item in self.items if isinstance(item, Claim))
-
-    @property
-    def escapes(self) -> tuple[Escape, ...]:
-        """What is not proven and says why, in the order of the page."""
-        return tuple(item for item in self.items if isinstance(item, Escape))
-
-    @property
-    def stated(self) -> tuple[Stated, ...]:
-        """The numbers that stand outside of its claims, in the order of the page."""
-        return tuple(item for item in self.items if isinstance(item, Stated))
-
-    @property
-    def includes(self) -> tuple[Include, ...]:
-        """The files whose examples the page shows, in the order of the page."""
-        return tuple(item for item in self.items if isinstance(item, Include))
+        return self.of(Claim)
 
     def span(self, claim: Claim) -> range:
         """Return the lines of a claim and its evidence: up to the next claim or heading."""

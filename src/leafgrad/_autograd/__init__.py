@@ -64,6 +64,7 @@ from leafgrad._autograd.node import (
 )
 from leafgrad._autograd.parameter_creation import watched_parameters
 from leafgrad._autograd.path import Path, edge_by_use, gradient_edge, has_accumulator, path_between
+from leafgrad._autograd.running_code import SET_GRAD_ENABLED, is_grad_mode, stepping_optimizer
 from leafgrad._autograd.saved import (
     SavedFacts,
     keeps_detached,

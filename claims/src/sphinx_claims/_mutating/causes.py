@@ -1,6 +1,5 @@
 """Why a claim does not notice a change: the change is none, it is not about it, or it is a gap."""
 
-import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,6 +7,7 @@ from typing import Literal
 
 from sphinx_claims._mutating.observed import Operand
 from sphinx_claims._mutating.values import NEGATED
+from sphinx_claims._python import parsed
 
 Sort = Literal["equivalent", "outside", "gap"]
 
@@ -97,7 +97,7 @@ def names_said(statement: str, names: Iterable[str]) -> Iterator[str]:
 
     The numbers of a message that it quotes, which is no Python, are none of its own.
     """
-    own = _CODE.sub(lambda span: span[1] if _is_python(span[1]) else "", statement)
+    own = _CODE.sub(lambda span: span[1] if parsed(span[1]) else "", statement)
     numbers = {float(number) for number in _NUMBER.findall(own)}
     for name in names:
         if (number := _number(name)) is not None:
@@ -119,14 +119,6 @@ def _number(name: str) -> complex | None:
         return complex(name)
     except ValueError:
         return None
-
-
-def _is_python(text: str) -> bool:
-    try:
-        ast.parse(text)
-    except (SyntaxError, ValueError):
-        return False
-    return True
 
 
 def _accepted(changed: Sequence[Operand]) -> str:

@@ -33,10 +33,9 @@ from sphinx_claims._mutating.outcomes import (
 )
 from sphinx_claims._mutating.watch import Seen, Watch, with_other_values
 from sphinx_claims._page import Cell, Claim, Page, Step
-from sphinx_claims._record import Check, Record
+from sphinx_claims._record import Check, Ran, Record
 from sphinx_claims.faults import Fault, differences, read_faults, watch
 
-Ran = tuple[Step, Record]
 Cause = tuple[str, str]
 """Why a mutant was not noticed, and of which values."""
 
@@ -69,7 +68,11 @@ def mutate_page(
             span = page.span(claim)
             while waiting[0].line < span.start:
                 above.append((waiting[0], page_run.run(waiting.pop(0))))
-            steps = [_without_family(step) for step in waiting if step.line in span]
+            steps = [  # a mutant is killed by a check that fails: no family is asked for
+                dataclasses.replace(step, family=()) if isinstance(step, Cell) else step
+                for step in waiting
+                if step.line in span
+            ]
             del waiting[: len(steps)]
             evidence = _Evidence(
                 path=page.path,
@@ -248,7 +251,9 @@ class _Evidence:
 
     def _said(self, act: Callable[[], str]) -> str:
         said = in_copy(act, self.limit)
-        _forget_output()
+        for descriptor in (1, 2):  # what it wrote there lies in files that all copies have
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            os.ftruncate(descriptor, 0)
         with self.tally.open("a") as tally:
             tally.write(".")
         return said
@@ -279,11 +284,6 @@ class _Evidence:
         return judge(page, records, failure=None, seconds=0.0).claims[0].is_true
 
 
-def _without_family(step: Step) -> Step:
-    """Return a step that is asked for its checks alone: a mutant is killed by one that fails."""
-    return dataclasses.replace(step, family=()) if isinstance(step, Cell) else step
-
-
 def _only_shows(step: Step) -> bool:
     """Tell whether a step is a cell that asserts nothing and declares no error or warning."""
     if not isinstance(step, Cell) or step.raises or step.warns:
@@ -294,7 +294,7 @@ def _only_shows(step: Step) -> bool:
 def _false(record: Record) -> Iterator[int]:
     """Yield the lines of the checks that came out false, and not only because of a crash."""
     failed = [check for check in record.checks if not check.passed]
-    crashed = record.broke or any(_is_stray(check) for check in failed)
+    crashed = record.broke or any(map(_is_stray, failed))
     for check in failed:
         if (
             check.kind in {"assert", "inline"}
@@ -308,10 +308,3 @@ def _is_stray(check: Check) -> bool:
     """Tell whether a cell raised an exception of quite another type than it declares."""
     declared = check.text.partition(":")[0].strip().rpartition(".")[2]
     return check.kind == "raises" and not check.found.startswith(("nothing", declared))
-
-
-def _forget_output() -> None:
-    """Drop what a copy has written behind Python's back: the files beneath are those of all."""
-    for descriptor in (1, 2):
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        os.ftruncate(descriptor, 0)

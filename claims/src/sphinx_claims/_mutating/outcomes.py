@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from sphinx_claims._config import TABLE, Config
+from sphinx_claims._judging.report import counted
 from sphinx_claims._mutating.causes import CAUSES, sort_of, things_of
 from sphinx_claims._page import Claim, Problem
 
@@ -105,9 +106,11 @@ class MutatedClaim:
 
     @property
     def gaps(self) -> Iterator[Problem]:
-        """The changes that it ought to notice and does not."""
+        """The changes that it ought to notice and does not, with the reason if it has one."""
+        reason = self.claim.unnoticed
+        end = "" if reason is None else f" (unnoticed: {reason})"
         return (
-            Problem(mutant.line, f"gap in claim {self.claim.id}: {mutant.words}: {mutant.why}")
+            Problem(mutant.line, f"gap in claim {self.claim.id}: {mutant.words}: {mutant.why}{end}")
             for mutant in self.outcomes
             if mutant.sort == "gap" and mutant.group != "check"
         )
@@ -144,16 +147,6 @@ class MutatedPage:
     problems: tuple[Problem, ...] = ()
     seconds: float = 0.0
 
-    @property
-    def survivors(self) -> Iterator[Problem]:
-        """The changes that its claims do not notice."""
-        return (found for claim in self.claims for found in claim.survivors)
-
-    @property
-    def gaps(self) -> Iterator[Problem]:
-        """The changes that its claims ought to notice and do not."""
-        return (found for claim in self.claims for found in claim.gaps)
-
 
 def surviving(
     pages: Sequence[MutatedPage], config: Config, *, whole: bool
@@ -164,16 +157,15 @@ def surviving(
         for claim in page.claims:
             found = tuple(claim.problems)
             if claim.claim.id in config.survivors:
-                found = () if found else (_unneeded(claim.claim),)
+                unneeded = (
+                    f"claim {claim.claim.id} can fail: survivors in {TABLE} need not allow it"
+                )
+                found = () if found else (Problem(claim.claim.line, unneeded),)
             yield from ((page.path, problem) for problem in found)
     known = {claim.claim.id for page in pages for claim in page.claims}
     for unknown in sorted(set(config.survivors) - known) if whole else ():
         message = f"survivors in {TABLE} allows claim {unknown}, which is on no true page"
         yield "pyproject.toml", Problem(1, message)
-
-
-def _unneeded(claim: Claim) -> Problem:
-    return Problem(claim.line, f"claim {claim.id} can fail: survivors in {TABLE} need not allow it")
 
 
 def as_text(claims: Iterable[MutatedClaim]) -> str:
@@ -204,8 +196,8 @@ def page_line(page: MutatedPage) -> str:
 
 def summary(pages: Sequence[MutatedPage], problems: int, seconds: float) -> str:
     """Return the last line: how much there was, and how much of it cannot fail."""
-    verdict = _number(problems, "problem") if problems else "all can fail"
-    return f"{_number(len(pages), 'page')}, {_counts(pages)}: {verdict} ({seconds:.1f} s)"
+    verdict = counted(problems, "problem") if problems else "all can fail"
+    return f"{counted(len(pages), 'page')}, {_counts(pages)}: {verdict} ({seconds:.1f} s)"
 
 
 def causes(pages: Iterable[MutatedPage]) -> Iterator[str]:
@@ -224,9 +216,5 @@ def _counts(pages: Sequence[MutatedPage]) -> str:
         sum(len(claim.outcomes) for claim in claims),
     )
     gaps = sum(claim.count("gap") for claim in claims)
-    told = f"{_number(len(claims), 'claim')}, {killed} of {made} mutants killed"
-    return f"{told}, {_number(gaps, 'gap')}"
-
-
-def _number(number: int, noun: str) -> str:
-    return f"{number} {noun}" + "s" * (number != 1)
+    told = f"{counted(len(claims), 'claim')}, {killed} of {made} mutants killed"
+    return f"{told}, {counted(gaps, 'gap')}"

@@ -4,10 +4,12 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from sphinx_claims._executing.arrays import count, is_mask
+
 _FEW = 100_000
 """Elements of an array that is changed in the place of another."""
 
-_PLAIN = (bool, bytes, complex, float, int, str, types.NoneType)
+_PLAIN = (bool, bytes, int, str, types.NoneType)
 
 NEGATED = "negated"
 """What is not noticed where only an absolute value counts."""
@@ -24,10 +26,12 @@ Others = list[tuple[str, Any]]
 def mark(value: Any, digits: int = 17) -> bytes:
     """Return what tells a value from others of its kind; of what has no value, its type.
 
-    Of floats, so many `digits` count.
+    Of floats and complex numbers, so many `digits` count.
     """
     if isinstance(value, float):
         return f"{value + 0.0:.{digits}g}".encode()  # zero has one sign
+    if isinstance(value, complex):
+        return mark(value.real, digits) + b" " + mark(value.imag, digits) + b"j"
     if isinstance(value, _PLAIN):
         return repr(value).encode()
     name = type(value).__name__.encode()
@@ -79,7 +83,7 @@ def _of_numbers(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
         if isinstance(value, bool | str) or value is None:
             raise TypeError
         if hasattr(value, "dtype"):
-            if _is_bool(value) or not 0 < _count(value) <= _FEW:
+            if is_mask(value) or not 0 < (count(value) or 0) <= _FEW:
                 raise TypeError
             value = value.detach() if hasattr(value, "detach") else value
         return change(value)
@@ -90,7 +94,7 @@ def _of_numbers(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def _negated(value: Any) -> Any:
     if isinstance(value, bool):
         return not value
-    if hasattr(value, "dtype") and _is_bool(value):
+    if is_mask(value):
         return ~value
     return _NEGATED(value)
 
@@ -109,20 +113,12 @@ def _first(value: Any) -> Any:
     """Double one element of several."""
     if isinstance(value, list | tuple) and len(value) > 1:
         return type(value)([_CHANGES["doubled"](value[0]), *value[1:]])
-    if hasattr(value, "dtype") and not _is_bool(value) and 1 < _count(value) <= _FEW:
+    if hasattr(value, "dtype") and not is_mask(value) and 1 < (count(value) or 0) <= _FEW:
         value = value.detach().clone() if hasattr(value, "detach") else value.copy()
         flat = value.reshape(-1)
         flat[0] = flat[0] * 2
         return flat.reshape(value.shape)
     return None
-
-
-def _is_bool(value: Any) -> bool:
-    return "bool" in str(value.dtype)
-
-
-def _count(value: Any) -> int:
-    return int(value.numel() if hasattr(value, "numel") else value.size)
 
 
 _UNCHANGED = _of_numbers(lambda value: value)

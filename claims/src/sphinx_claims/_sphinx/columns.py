@@ -27,7 +27,14 @@ def versions_table(ledger: Mapping[str, Any]) -> Iterator[nodes.table]:
         problems = len(ledger["problems"]) + sum(len(c["problems"]) for c in ledger["claims"])
         here = {**ledger, "date": "this build", "tests": {}, "claims": claims, "problems": problems}
         package = ledger["package"]
-        rows = [(run[package], *_row(run)) for run in (here, *runs)]
+        rows = [
+            (
+                *(str(run[key]) for key in (package, "date", "python")),
+                _counts(run["tests"]),
+                _counts({**run["claims"], "false lines": run["problems"]}),
+            )
+            for run in (here, *runs)
+        ]
         yield _table([(package, *_HEAD), *rows], "claims-versions")
 
 
@@ -67,12 +74,6 @@ def elsewhere(claim: Mapping[str, Any], package: str | None) -> Iterator[str]:
         versions = [version for version, found in claim["versions"].items() if found == word]
         if versions and word != claim["verdict"]:
             yield f"{_PHRASES.get(word, word)} on {package} {', '.join(versions)}"
-
-
-def _row(run: Mapping[str, Any]) -> Sequence[str]:
-    red = {"false lines": run["problems"]}
-    facts = (str(run[key]) for key in ("date", "python"))
-    return (*facts, _counts(run["tests"]), _counts({**run["claims"], **red}))
 
 
 def _counts(numbers: Mapping[str, int]) -> str:
