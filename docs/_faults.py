@@ -101,7 +101,7 @@ def backward_runs_twice(backward: Function) -> Function:
     return twice
 
 
-@FAULTS.replace(_BACKWARD, said=r"\badd(?:s|ed)?\b|\baccumulat")
+@FAULTS.replace(_BACKWARD, said=r"\badd(?:s|ed)?\b|(?<!post-)\baccumulat(?!es nothing)")
 def backward_overwrites_what_was_accumulated(backward: Function) -> Function:
     def overwriting(tensors: Any, *arguments: Any, **options: Any) -> None:
         for leaf in _leaves(tensors):

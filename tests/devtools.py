@@ -77,13 +77,23 @@ def chromium(folder: Path) -> Iterator[Browser]:
 class Page:
     """One page, as someone sits before it."""
 
-    def __init__(self, browser: Browser, uri: str, width: int = 1000, height: int = 700) -> None:
+    def __init__(
+        self,
+        browser: Browser,
+        uri: str,
+        width: int = 1000,
+        height: int = 700,
+        *,
+        dark: bool = False,
+    ) -> None:
         self.browser = browser
         target = browser.send("Target.createTarget", url="about:blank")["targetId"]
         self.session = browser.send("Target.attachToTarget", targetId=target, flatten=True)[
             "sessionId"
         ]
         self.resize(width, height)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.send("Emulation.setEmulatedMedia", features=[scheme])
         self.send("Network.enable")
         self.send("Runtime.enable")
         self.send("Page.navigate", url=uri)

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import coverage
 
-from tests.processes import unmeasured
+from tests.processes import needs_posix, unmeasured
 
 CONFTEST = Path(__file__).parent.parent / "conftest.py"
 SETTINGS = (
-    '[tool.coverage.run]\nparallel = true\npatch = ["subprocess"]\ninclude = ["covered.py"]\n'
+    '[tool.coverage.run]\nparallel = true\npatch = ["subprocess"]\n'
+    'core = "ctrace"\ninclude = ["covered.py"]\n'
 )
 STAND_IN = "def __getattr__(_): return lambda: None"
 COVERED = "def by_a_worker():\n    assert True\ndef by_a_sweep():\n    assert True\n"
@@ -28,6 +29,7 @@ def test_covered():
 """
 
 
+@needs_posix
 def test_a_worker_that_is_killed_when_it_ends_has_saved_what_it_covered_but_for_sweeps(
     tmp_path: Path,
 ) -> None:

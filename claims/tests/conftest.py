@@ -1,5 +1,6 @@
 """Pages are judged in processes forked from one that all tests of this folder share."""
 
+import contextlib
 import io
 import json
 import os
@@ -16,6 +17,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
 from sphinx_claims._config import Config
+from sphinx_claims._executing import processes
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.prover import judge_page, loaded
 from sphinx_claims._judging.verdict import PageVerdict
@@ -24,19 +26,36 @@ from sphinx_claims._versions import Release
 from tests.processes import unmeasured
 
 Judge = Callable[..., PageVerdict]
+WorkersFor = Callable[[str], Workers]
 COLOUR = r"\x1b\[[0-9;]*m"
 
 
 @pytest.fixture(scope="session")
-def workers() -> Iterator[Workers]:
-    """Start the process that pages are forked from; its coverage is not counted.
+def workers_for() -> Iterator[WorkersFor]:
+    """Start the processes that pages run in, one with PyTorch for the pages that name it.
 
-    To count doubles the time of a page, and the builds of whole sites cover the same lines.
+    To fork that one takes thrice the time of the other. The coverage of neither is counted: to
+    count doubles the time of a page, and the builds of whole sites cover the same lines.
     """
-    with patch.dict(os.environ, unmeasured(), clear=True):
-        running = Workers(["torch"])
-    with running:
-        yield running
+    with contextlib.ExitStack() as stack:
+        started: dict[bool, Workers] = {}
+
+        def hand_out(text: str) -> Workers:
+            named = "torch" in text
+            if named not in started:
+                with patch.dict(os.environ, unmeasured(), clear=True):
+                    forks = processes.usual_kind() == "fork"
+                    running = processes.workers(["torch"] if named and forks else [], None)
+                    started[named] = stack.enter_context(running)
+            return started[named]
+
+        yield hand_out
+
+
+@pytest.fixture(scope="session")
+def workers(workers_for: WorkersFor) -> Workers:
+    """Return the process for pages that have no use for PyTorch."""
+    return workers_for("")
 
 
 @pytest.fixture(scope="session")
@@ -54,10 +73,10 @@ def interruptible() -> Iterator[None]:
 
 
 @pytest.fixture
-def judge(workers: Workers, release: Release | None, tmp_path: Path) -> Judge:
+def judge(workers_for: WorkersFor, release: Release | None, tmp_path: Path) -> Judge:
     def judged(text: str, timeout: float = 30) -> PageVerdict:
         config = Config(root=tmp_path, timeout=timeout, package="torch")
-        return judge_page(parse_page(text, "page.md"), config, workers, release)
+        return judge_page(parse_page(text, "page.md"), config, workers_for(text), release)
 
     return judged
 

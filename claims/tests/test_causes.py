@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from sphinx_claims._executing.processes import usual_kind
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._mutating.causes import CAUSES, names_said
 from sphinx_claims._mutating.flow import Flow
@@ -16,20 +17,24 @@ from sphinx_claims._mutating.values import mark, others
 from sphinx_claims._page import Cell, Doctest, Inline
 from sphinx_claims._reading.read import parse_page
 
+pytestmark = pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
+
 OF_TORCH = Path(__file__).parents[2] / "docs" / "_faults.py"
 
 PAGE = ":::{{claim}} a/b\n{sentence}\n:::\n\n```{{code-cell}} python\n{source}\n```\n"
 
 Mutated = Callable[..., MutatedClaim]
+WorkersFor = Callable[[str], Workers]
 
 
 @pytest.fixture
-def mutated(workers: Workers, tmp_path: Path) -> Mutated:
+def mutated(workers_for: WorkersFor, tmp_path: Path) -> Mutated:
     def mutate(source: str, sentence: str = "A sentence.", options: str = "") -> MutatedClaim:
         text = PAGE.format(sentence=sentence, source=f"{options}{source}")
         page = parse_page(text, "page.md")
-        given = (tmp_path, {"a/b"}, 20.0, tmp_path / "tally", OF_TORCH)
-        outcome = workers.run(mutate_page, page, *given, seconds=120)
+        faults = OF_TORCH if "torch" in text else None
+        given = (page, tmp_path, {"a/b"}, 20.0, tmp_path / "tally", faults)
+        outcome = workers_for(text).run(mutate_page, *given, seconds=120)
         assert outcome.failure is None
         (claim,) = outcome.messages
         return claim  # type: ignore[no-any-return]
@@ -290,10 +295,11 @@ def test_code_feeds_checks_by_the_names_that_it_shares() -> None:
 
 
 def test_a_value_has_a_mark_that_others_do_not_have() -> None:
-    values: list[Any] = [1, 1.5, "a", None, [1], (1,), {1}, {1: 2}, int, b"", True]
+    values: list[Any] = [1, 1.5, 1.5 + 0j, 1.5j, "a", None, [1], (1,), {1}, {1: 2}, int, b"", True]
     assert len({mark(value) for value in values}) == len(values)
     assert mark(0.0) == mark(-0.0)
     assert mark(1.0000001, digits=5) == mark(1.0, digits=5)
+    assert mark(1.0000001 + 2j, digits=5) == mark(1.0 + 2.0000001j, digits=5) != mark(1.1 + 2j)
     assert mark({1, 2}) == mark({2, 1})
     assert mark(object()) == mark(object())
 

@@ -23,6 +23,7 @@ from sphinx_claims._versions import Release
 
 CORPUS = Path(__file__).parent / "corpus"
 Judge = Callable[[Path], PageVerdict]
+WorkersFor = Callable[[str], Workers]
 
 
 def pages(folder: str) -> list[Any]:
@@ -38,7 +39,7 @@ def front_matter(file: Path) -> Mapping[str, Any]:
 
 
 @pytest.fixture
-def judge_file(workers: Workers, release: Release | None, tmp_path: Path) -> Judge:
+def judge_file(workers_for: WorkersFor, release: Release | None, tmp_path: Path) -> Judge:
     """Judge a page of the corpus as if it stood in an empty folder."""
 
     def judged(file: Path) -> PageVerdict:
@@ -46,7 +47,7 @@ def judge_file(workers: Workers, release: Release | None, tmp_path: Path) -> Jud
         page = parse_page(text, "page.md", (file,))
         asks = "universal: true" in text
         config = Config(root=tmp_path, timeout=30, package="torch", universal=asks)
-        return judge_page(page, config, workers, release)
+        return judge_page(page, config, workers_for(text), release)
 
     return judged
 

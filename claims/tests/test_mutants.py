@@ -9,6 +9,7 @@ import pytest
 
 from sphinx_claims.__main__ import main
 from sphinx_claims._config import Config
+from sphinx_claims._executing.processes import usual_kind
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.history import read_history
 from sphinx_claims._mutating.causes import CAUSES
@@ -19,10 +20,13 @@ from sphinx_claims._page import Cell, Doctest, Inline, Step
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims._sphinx.ledger_page import mutants_killed
 
+pytestmark = pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
+
 OF_TORCH = Path(__file__).parents[2] / "docs" / "_faults.py"
 
 Building = Any
 Mutated = Callable[[str], MutatedClaim]
+WorkersFor = Callable[[str], Workers]
 
 CELL = "```{{code-cell}} python\n{0}\n```\n"
 CLAIM = ":::{claim} a/b\nA sentence.\n:::\n\n" + CELL.replace("{{", "{").replace("}}", "}")
@@ -224,11 +228,13 @@ def test_evidence_needs_the_names_that_it_reads_before_it_binds_them() -> None:
 
 
 @pytest.fixture
-def mutated(workers: Workers, tmp_path: Path) -> Mutated:
+def mutated(workers_for: WorkersFor, tmp_path: Path) -> Mutated:
     def mutate(text: str) -> MutatedClaim:
         page = parse_page(text, "page.md")
         ids, tally = {claim.id for claim in page.claims}, tmp_path / "tally"
-        outcome = workers.run(mutate_page, page, tmp_path, ids, 20.0, tally, OF_TORCH, seconds=120)
+        faults = OF_TORCH if "torch" in text else None
+        given = (page, tmp_path, ids, 20.0, tally, faults)
+        outcome = workers_for(text).run(mutate_page, *given, seconds=120)
         assert outcome.failure is None
         (claim,) = outcome.messages
         assert tally.stat().st_size >= len(claim.outcomes)

@@ -68,6 +68,10 @@ def test_mutation_keeps_each_gap_with_its_distance_from_the_claim(
     assert (entry["gaps"], entry["unnoticed"]) == (1, [[7, GAP]])
     assert f"page.md:10: gap in claim numbers/small: {GAP}" in told
 
+    (tmp_path / "page.md").write_text(page(":unnoticed: it is an example"))
+    main(["mutate", "page.md"])
+    assert f"numbers/small: {GAP} (unnoticed: it is an example)\n" in capsys.readouterr().out
+
     (tmp_path / "page.md").write_text(page().replace("1e9", "4.0"))
     main(["mutate", "page.md", "--json", "kept.json"])
     (entry,) = json.loads((tmp_path / "kept.json").read_text()).values()

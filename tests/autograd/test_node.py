@@ -169,8 +169,8 @@ def test_nodes_are_numbered_as_they_are_made_and_asking_takes_no_number() -> Non
 
 
 def test_many_nodes_give_the_numbers_that_each_of_them_gives() -> None:
-    nodes, wiring = _autograd.survey([node_of(leaf(2).sin().cos())])
-    numbers = _autograd.sequence_nrs(wiring.sequence_nrs)
+    nodes = _autograd.walk([node_of(leaf(2).sin().cos())])
+    numbers = _autograd.sequence_nrs(nodes)
     assert numbers == [*map(_autograd.sequence_nr, nodes)]
     assert numbers[-1] is None
 

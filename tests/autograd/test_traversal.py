@@ -4,7 +4,6 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import torch
@@ -97,21 +96,17 @@ def test_a_walk_meets_every_node_once_and_before_its_successors() -> None:
     assert names == [*(f"{kind}Backward0" for kind in kinds), "AccumulateGrad"]
 
 
-def test_a_survey_tells_in_numbers_what_a_walk_tells_in_nodes() -> None:
+def test_a_walk_tells_of_every_node_what_the_node_tells() -> None:
     x = leaf(2)
     a = x.sin()
     b = a * a + torch.ones(2) * x.unbind()[1]
     roots = [node_of(b), node_of(a)]
     graph = _autograd.walk([*roots, node_of(b)])
-    numbers, wiring = _autograd.survey(roots)
-    assert [*numbers.values()] == [*range(len(graph))]
-    nodes = [*numbers]
-    assert nodes[: wiring.roots] == roots
-    assert [nodes[number] for number in wiring.order()] == list(graph)
-    for number, (start, stop) in enumerate(pairwise(wiring.starts)):
-        ends = zip(wiring.targets[start:stop], wiring.input_nrs[start:stop], strict=True)
-        found = [(None if target is None else nodes[target], input_nr) for target, input_nr in ends]
-        assert tuple(found) == graph[nodes[number]]
+    assert set(roots) < set(graph)
+    places = {node: place for place, node in enumerate(graph)}
+    for node, successors in graph.items():
+        assert successors == node.next_functions
+        assert all(places[node] < places[after] for after, _ in successors if after is not None)
 
 
 def marks(tensor: torch.Tensor) -> list[object]:

@@ -1,6 +1,6 @@
 """The page of a graph, used with a real pointer and real keys in Chromium."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,7 @@ from torch import nn
 
 from leafgrad import GraphTrace, trace_graph
 from tests.browser import needs_chromium
-from tests.devtools import CONTROL, SHIFT, Browser, Page, chromium
+from tests.devtools import CONTROL, SHIFT, Browser, Page
 from tests.models import Block, pinn, polynomial, resnet, transformer
 from tests.picture.test_modules import blocks
 
@@ -22,12 +22,6 @@ SELECTED = "selected ?? -1"
 TOLD = "document.querySelector('output').textContent"
 WIDTH = "document.querySelector('.view:not([hidden]) svg').getBoundingClientRect().width"
 SCROLL = "[document.querySelector('main').scrollLeft, document.querySelector('main').scrollTop]"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with chromium(tmp_path_factory.mktemp("profile")) as browser:
-        yield browser
 
 
 pytestmark = needs_chromium

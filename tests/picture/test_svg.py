@@ -250,6 +250,19 @@ def test_the_legend_explains_only_what_is_there() -> None:
     assert classes(lone().to_svg()) == drawn
 
 
+def test_a_picture_without_its_legend_says_the_same_in_less_room() -> None:
+    whole, bare = (polynomial().to_svg(legend=legend) for legend in (True, False))
+    legend = [*ET.fromstring(whole)][-1]
+    under = [text.text for text in legend.iter(f"{SVG}text")]
+    assert texts(bare) == texts(whole)[: -len(under)]
+    assert "root: backward starts here" in under
+    sizes = [
+        [float(n) for n in ET.fromstring(svg).get("viewBox", "").split()] for svg in (whole, bare)
+    ]
+    assert sizes[1][3] < sizes[0][3] - 100
+    assert sizes[1][2] <= sizes[0][2]
+
+
 def test_the_ports_of_a_node_stand_where_the_links_to_them_arrive() -> None:
     root = ET.fromstring(unbound().to_svg())
     ports = {text.text: text.get("x") for text in root.iter(f"{SVG}text") if text.get("y")}

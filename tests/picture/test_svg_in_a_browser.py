@@ -1,20 +1,28 @@
 """Pictures in a real browser: text stays in its box, and colours follow the page."""
 
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from leafgrad import trace_graph
-from tests.browser import ask, needs_chromium
-from tests.devtools import Browser, Page, chromium
+from tests.browser import needs_chromium
+from tests.devtools import Browser, Page
 from tests.models import MODELS, pinn, polynomial
 
 pytestmark = needs_chromium
 
 NASTY = ["重み" * 20, "🔥" * 30, "שלום העربية" * 4, "W" * 100, "e\u0301" * 30, "ꙮ﷽𒐫" * 5, "नमस्ते"]
+
+
+def ask(browser: Browser, body: str, question: str, folder: Path, *, dark: bool = False) -> Any:
+    """Show a body and give what a JavaScript expression says about it."""
+    file = folder / "page.html"
+    file.write_text(f"<!doctype html><meta charset=utf-8>{body}", "utf-8")
+    return Page(browser, file.as_uri(), dark=dark).ask(question)
+
 
 OUTSIDE = """
 [...document.querySelectorAll("svg > g:not(.legend)")].flatMap(group => {
@@ -44,16 +52,16 @@ def pictures() -> list[str]:
     return shown + [model().to_svg() for model in MODELS.values()]
 
 
-def test_no_text_leaves_its_box(tmp_path: Path) -> None:
+def test_no_text_leaves_its_box(browser: Browser, tmp_path: Path) -> None:
     body = "".join(pictures())
-    assert ask(body, OUTSIDE, tmp_path) == []
+    assert ask(browser, body, OUTSIDE, tmp_path) == []
     tight = body.replace("font-size:11.0px", "font-size:14px")
-    assert ask(tight, OUTSIDE, tmp_path) != []
+    assert ask(browser, tight, OUTSIDE, tmp_path) != []
 
 
-def test_no_picture_is_cut_off(tmp_path: Path) -> None:
+def test_no_picture_is_cut_off(browser: Browser, tmp_path: Path) -> None:
     shown = pictures()
-    assert ask("".join(shown), CUT, tmp_path) == [True] * len(shown)
+    assert ask(browser, "".join(shown), CUT, tmp_path) == [True] * len(shown)
 
 
 # --- In the frame of a notebook
@@ -64,12 +72,6 @@ ROOT = """
 (({left, right}) => left >= 0 && right <= innerWidth)(
     document.querySelector(".root").getBoundingClientRect())
 """
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with chromium(tmp_path_factory.mktemp("profile")) as browser:
-        yield browser
 
 
 def framed(browser: Browser, folder: Path, width: int) -> Page:
@@ -132,14 +134,14 @@ LIGHT_LEAF, DARK_LEAF = "rgb(26, 127, 55)", "rgb(86, 211, 100)"
     ],
 )
 def test_colours_follow_the_page_and_then_the_reader(
-    theme: str, *, dark: bool, leaf: str, tmp_path: Path
+    browser: Browser, theme: str, *, dark: bool, leaf: str, tmp_path: Path
 ) -> None:
     body = f"<body {theme} style='color: rgb(1, 2, 3)'>{polynomial().to_svg()}"
-    assert ask(body, INK, tmp_path, dark=dark) == ["rgb(1, 2, 3)", leaf]
+    assert ask(browser, body, INK, tmp_path, dark=dark) == ["rgb(1, 2, 3)", leaf]
 
 
-def test_no_name_runs_as_a_script(tmp_path: Path) -> None:
+def test_no_name_runs_as_a_script(browser: Browser, tmp_path: Path) -> None:
     x = torch.ones(2, requires_grad=True)
     name = "</title><img src=x onerror='window.hit = 1'><script>window.hit = 1</script>"
     view_of = trace_graph(x.exp(), names={name: x}).to_svg()
-    assert ask(view_of, "[window.hit ?? 0, document.images.length]", tmp_path) == [0, 0]
+    assert ask(browser, view_of, "[window.hit ?? 0, document.images.length]", tmp_path) == [0, 0]

@@ -20,7 +20,7 @@ import torch
 
 from leafgrad import trace_graph
 from tests.browser import needs_chromium
-from tests.devtools import Browser, Page, chromium
+from tests.devtools import Browser, Page
 from tests.models import checkpointed, pinn
 from tests.picture.test_modules import blocks
 from tests.processes import unmeasured
@@ -39,12 +39,6 @@ RUN = """
 axe.run(document, {resultTypes: ["violations"]}).then(result => JSON.stringify(
     result.violations.flatMap(({id, nodes}) => nodes.map(node => [id, node.html]))))
 """
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with chromium(tmp_path_factory.mktemp("profile")) as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """A backward pass to step through, with a real pointer and real keys in Chromium."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,7 +9,7 @@ import torch
 
 from leafgrad import BackwardSteps, trace_graph
 from tests.browser import needs_chromium
-from tests.devtools import Browser, Page, chromium
+from tests.devtools import Browser, Page
 
 pytestmark = needs_chromium
 Opened = Callable[..., Page]
@@ -32,12 +32,6 @@ FOCUSED = "document.activeElement.dataset.do"
 
 def button(name: str) -> str:
     return f"document.querySelector('[data-do={name}]')"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    with chromium(tmp_path_factory.mktemp("profile")) as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -49,9 +49,11 @@ class Graph:
     def depth(self) -> int:
         """The number of edges on the longest path from a root."""
         depths = [0] * len(self.nodes)
-        for edge in self.edges:
-            if edge.target is not None:
-                depths[edge.target] = max(depths[edge.target], depths[edge.source] + 1)
+        for node in self.nodes:
+            below = depths[node.index] + 1
+            for edge in node.edges:
+                if edge.target is not None and depths[edge.target] < below:
+                    depths[edge.target] = below
         return max(depths)
 
     @cached_property
@@ -86,4 +88,4 @@ class Graph:
     @cached_property
     def is_freed(self) -> bool:
         """Whether a saved tensor of any node is gone, so that a whole backward would fail."""
-        return any(node.is_freed for node in self.nodes)
+        return any(saved.state == "freed" for saved in self.saved)

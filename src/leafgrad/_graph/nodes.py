@@ -63,6 +63,8 @@ class Write:
         version_after: The version after it.
         through_view: Whether the tensor that it was called on is a view of another one.
         source: The line of code, where it is known.
+        within: What the operation was a part of, where the code did not call it itself:
+            ``"Adam.step"`` of an optimizer, or ``"load_state_dict"``.
     """
 
     operation: str
@@ -70,6 +72,7 @@ class Write:
     version_after: int
     through_view: bool
     source: Source | None
+    within: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

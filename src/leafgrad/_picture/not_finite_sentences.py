@@ -16,6 +16,8 @@ Edges = Mapping[int, Sequence[int]]
 
 def not_finite(graph: Graph) -> Iterator[str]:
     """Yield the sentences on where numbers stop being finite, forward and backward."""
+    if not any(node.values or node.gradients for node in graph.nodes):
+        return
     for sentence in (*_values(graph), *_gradients(graph)):
         yield from textwrap.wrap(sentence, WIDTH, break_long_words=False, break_on_hyphens=False)
 

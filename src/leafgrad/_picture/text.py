@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Iterator
+from operator import attrgetter
 
 from leafgrad._display.markup import preformatted, visible
 from leafgrad._display.table import WIDTH, clipped, table
@@ -114,7 +115,8 @@ def _summary(graph: Graph) -> Iterator[str]:
 
 
 def _is_uniform(graph: Graph) -> bool:
-    return len({(node.dtype, node.device) for node in graph.nodes}) == 1
+    kinds = [*map(attrgetter("dtype", "device"), graph.nodes)]
+    return kinds.count(kinds[0]) == len(kinds)
 
 
 def _kind(node: TracedNode) -> str:

@@ -223,6 +223,8 @@ class Recorder:
             os.write(self._elsewhere.fileno(), pickle.dumps(check))
 
     def _from_elsewhere(self) -> Iterator[Check]:
+        if not hasattr(os, "fork"):
+            return
         file = self._elsewhere.fileno()
         written = os.pread(file, os.fstat(file).st_size - self._read, self._read)
         self._read += len(written)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from threading import Event, Timer
 from typing import IO, Any, NoReturn
 
-from sphinx_claims._executing.job import JobEnd, Outcome, import_all, outcome, run_job
+from sphinx_claims._executing.job import JobEnd, Outcome, import_all, limit_files, outcome, run_job
 from sphinx_claims._executing.workers import QUIET, STRICT, Workers
 
 _COMMAND = (sys.executable, "-P", "-m", "sphinx_claims._executing.spawned")
@@ -119,6 +119,7 @@ def _main() -> NoReturn:
         messages.flush()
 
     import_all(preload)
+    limit_files()
     send(None)
     run_job(send, function, arguments)
 

@@ -54,7 +54,7 @@ def ledger_of(site: SiteVerdict, config: Config) -> dict[str, Any]:
 
 def ledger_json(site: SiteVerdict, config: Config) -> str:
     """Return the text of `claims.json`."""
-    return json.dumps(ledger_of(site, config), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(ledger_of(site, config), ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 def _claim(verdict: ClaimVerdict, red: Iterable[RedLine], history: History) -> dict[str, Any]:

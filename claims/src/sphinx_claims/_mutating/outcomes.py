@@ -106,9 +106,11 @@ class MutatedClaim:
 
     @property
     def gaps(self) -> Iterator[Problem]:
-        """The changes that it ought to notice and does not."""
+        """The changes that it ought to notice and does not, with the reason if it has one."""
+        reason = self.claim.unnoticed
+        end = "" if reason is None else f" (unnoticed: {reason})"
         return (
-            Problem(mutant.line, f"gap in claim {self.claim.id}: {mutant.words}: {mutant.why}")
+            Problem(mutant.line, f"gap in claim {self.claim.id}: {mutant.words}: {mutant.why}{end}")
             for mutant in self.outcomes
             if mutant.sort == "gap" and mutant.group != "check"
         )

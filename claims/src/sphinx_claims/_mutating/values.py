@@ -9,7 +9,7 @@ from sphinx_claims._executing.arrays import count, is_mask
 _FEW = 100_000
 """Elements of an array that is changed in the place of another."""
 
-_PLAIN = (bool, bytes, complex, float, int, str, types.NoneType)
+_PLAIN = (bool, bytes, int, str, types.NoneType)
 
 NEGATED = "negated"
 """What is not noticed where only an absolute value counts."""
@@ -26,10 +26,12 @@ Others = list[tuple[str, Any]]
 def mark(value: Any, digits: int = 17) -> bytes:
     """Return what tells a value from others of its kind; of what has no value, its type.
 
-    Of floats, so many `digits` count.
+    Of floats and complex numbers, so many `digits` count.
     """
     if isinstance(value, float):
         return f"{value + 0.0:.{digits}g}".encode()  # zero has one sign
+    if isinstance(value, complex):
+        return mark(value.real, digits) + b" " + mark(value.imag, digits) + b"j"
     if isinstance(value, _PLAIN):
         return repr(value).encode()
     name = type(value).__name__.encode()

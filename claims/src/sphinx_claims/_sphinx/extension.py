@@ -36,6 +36,7 @@ from sphinx_claims._sphinx.links import dead_links
 from sphinx_claims._sphinx.notebook import executed_notebook
 from sphinx_claims._sphinx.pending import note_pending
 from sphinx_claims._sphinx.publish import publish_ledger
+from sphinx_claims._sphinx.raised import color_anyway
 from sphinx_claims._sphinx.shown import changed_claims
 
 _log = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     # No verdict is older than the build: every page is read again, whatever has changed.
     app.connect("env-get-outdated", lambda _app, env, *_: set(env.found_docs))
     app.connect("env-before-read-docs", _judge)
+    app.connect("doctree-read", color_anyway)
     app.connect("env-check-consistency", _complete)
     app.connect("build-finished", _tell)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
