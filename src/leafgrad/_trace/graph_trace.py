@@ -3,12 +3,14 @@
 import json
 from collections.abc import Collection
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
 from typing import Any, Self
 
 from leafgrad._graph.diff import GraphDiff, diff_of
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.serialize import graph_to_dict, nodes_and_roots
-from leafgrad._picture import dot, mermaid, networkx, text
+from leafgrad._picture import dot, files, mermaid, networkx, text
 from leafgrad._picture.html import page
 from leafgrad._picture.svg import svg
 from leafgrad._steps.steps import BackwardSteps, steps_of
@@ -214,6 +216,43 @@ class GraphTrace(Graph):
             False
         """
         return svg.svg(self, fold=fold, legend=legend)
+
+    def save(
+        self,
+        path: str | PathLike[str],
+        *,
+        fold: bool | str | Collection[str] | None = None,
+        legend: bool = True,
+    ) -> Path:
+        """Write the graph into a file, in the form that the ending of its name asks for.
+
+        Args:
+            path: The file, which is written over if it is there. It ends in ``.svg``, ``.png`` or
+                ``.pdf`` for the picture, in ``.html`` for the page to move about in, or in
+                ``.txt``, ``.json``, ``.dot``, ``.gv`` or ``.mmd`` (Mermaid). A PNG or PDF is made
+                of the SVG by ``rsvg-convert`` or by a Chromium, whichever is there.
+            fold: As in `to_svg`; for pictures.
+            legend: As in `to_svg`; for pictures.
+
+        Returns:
+            The file.
+
+        Raises:
+            TypeError: If `path` is no path, or `fold` is not what `to_svg` takes.
+            ValueError: If the name ends in something else, or the picture is too large.
+            RuntimeError: If there is no program to make a PNG or PDF, or it failed.
+            OSError: If the file cannot be written.
+
+        Example:
+            >>> import tempfile, torch
+            >>> from leafgrad import trace_graph
+            >>> x = torch.ones(3, requires_grad=True)
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     file = trace_graph(x * x, names={"x": x}).save(f"{folder}/graph.svg")
+            ...     file.name, file.read_text(encoding="utf-8")[:4]
+            ('graph.svg', '<svg')
+        """
+        return files.save(self, path, fold=fold, legend=legend)
 
     def to_html(self) -> str:
         """Write a page to move about in: zoom, search, follow a node's paths, fold what repeats.
