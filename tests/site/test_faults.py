@@ -277,9 +277,10 @@ def seen() -> dict[str, tuple[Any, Any]]:
     """Tell of each fault whether its sign is seen before it is planted, and after."""
     signs = [f"{START}\n{textwrap.dedent(SIGNS[fault.name])}" for fault in FAULTS]
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PLANTED]
-    pipes = {"input": json.dumps(signs), "capture_output": True, "text": True}
-    told = subprocess.run(command, check=True, env=unmeasured(), **pipes).stdout.splitlines()
-    return {name: (before, after) for name, before, after in map(json.loads, told)}
+    given, env = json.dumps(signs), unmeasured()
+    run = subprocess.run(command, input=given, capture_output=True, text=True, check=True, env=env)
+    told = map(json.loads, run.stdout.splitlines())
+    return {name: (before, after) for name, before, after in told}
 
 
 def test_every_fault_has_a_sign() -> None:
