@@ -5,11 +5,14 @@ import os
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import coverage
 import hypothesis
 import pytest
 import torch
+
+from tests.processes import unmeasured
 
 # Of docs, the pages are tests.
 collect_ignore = ["docs/_build", "docs/_extensions", "docs/_faults.py", "docs/conf.py"]
@@ -40,9 +43,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     if coverage.Coverage.current() is None or not is_sweep:
         return (yield)
     tracer = sys.gettrace()  # Coverage.stop() would do as well, but start() trips over torch.ops
-    with pytest.MonkeyPatch.context() as environment:
-        for name in [name for name in os.environ if name.startswith("COVERAGE_")]:
-            environment.delenv(name)
+    with patch.dict(os.environ, unmeasured(), clear=True):
         sys.settrace(None)
         try:
             return (yield)

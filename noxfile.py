@@ -4,8 +4,8 @@
 # ///
 """The project's tasks: `nox -s docs` proves the site, `nox -s tests` the library.
 
-Every session takes `-- --torch VERSION` to run on another PyTorch than the pinned one;
-what else follows `--` goes to the session's own tool.
+Every session takes `-- --torch VERSION` to run on another PyTorch than the pinned one, which may
+be `oldest` or `newest`; what else follows `--` goes to the session's own tool.
 """
 
 import argparse
@@ -15,12 +15,14 @@ import hashlib
 import json
 import os
 import shutil
+import tomllib
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import nox
 from nox.command import CommandFailed
+from nox.virtualenv import ALL_VENVS, ProcessEnv, get_virtualenv
 
 nox.needs_version = ">=2025.5.1"
 nox.options.default_venv_backend = "uv|virtualenv"
@@ -32,25 +34,37 @@ PINNED_TORCH = Path("constraints/torch.txt")
 VERSIONS = Path("docs/_versions")
 MUTANTS = Path("docs/_mutants.json")
 SITE = Path("docs/_build/html")
+DISTRIBUTIONS = Path("dist").resolve()
 LIBRARY = ("--include=src/leafgrad/*", "--fail-under=100")
 PROVER = ("--include=claims/src/sphinx_claims/*", "--fail-under=90")
 ON_ALL_CORES = ("--numprocesses=logical", "--maxprocesses=8", "--dist=worksteal")
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # each: more of them would wait for one another
 # What a hundred processes import of ours is compiled once, even where Python may write no bytecode.
 IN_TESTS = ONE_THREAD | {"PYTHONDONTWRITEBYTECODE": ""}
+NEWEST = "--upgrade"
+OWN = ("test", "docs", "types")  # groups of the environment that the project's own sessions share
 
 
-@nox.session
+def shared(envdir: str, **options: Any) -> ProcessEnv:
+    """Make one environment for all sessions that run the project: PyTorch is large."""
+    location = Path(envdir).with_name("project")
+    return get_virtualenv("uv", "virtualenv", envdir=str(location), **options)
+
+
+ALL_VENVS["shared"] = shared
+
+
+@nox.session(venv_backend="shared")
 def docs(session: nox.Session) -> None:
     """Execute and verify every page and build the site."""
-    options = install(session, "docs")
+    options = install(session, *OWN)
     build_site(session, *options)
 
 
-@nox.session
+@nox.session(venv_backend="shared")
 def tests(session: nox.Session) -> None:
     """Run the tests and hold the coverage; `-- library` or `-- prover` runs those of one alone."""
-    options = install(session, "test")
+    options = install(session, *OWN)
     match options:
         case []:
             measure(session, [], LIBRARY, PROVER)
@@ -62,11 +76,16 @@ def tests(session: nox.Session) -> None:
             session.run("pytest", *options, env=IN_TESTS)
 
 
-@nox.session
+@nox.session(venv_backend="shared")
 def types(session: nox.Session) -> None:
-    """Check the types."""
-    options = install(session, "types")
+    """Check the types, and that whoever imports the two sees each of them."""
+    options = install(session, *OWN)
     session.run("mypy", *options)
+    if shutil.which("node") is None:
+        session.warn("pyright runs on Node.js, which is not here: public types go unverified")
+        return
+    for package in ("leafgrad", "sphinx_claims"):
+        session.run("pyright", "--verifytypes", package, "--ignoreexternal")
 
 
 @nox.session
@@ -79,14 +98,45 @@ def lint(session: nox.Session) -> None:
     session.run("lint-imports", "--no-logo", "--no-cache", env=sources)
     session.run("validate-pyproject", str(PROJECT), str(PROJECT_OF_THE_PROVER))
     session.run("sp-repo-review", ".")
+    session.run("zizmor", "--offline", "--no-progress", "--quiet", ".github")
     workflows = sorted(map(str, Path(".github/workflows").glob("*.yml")))
+    chooser = ".github/ISSUE_TEMPLATE/config.yml"
+    templates = (file.as_posix() for file in Path(".github/ISSUE_TEMPLATE").glob("*.yml"))
+    forms = sorted(file for file in templates if file != chooser)
     for schema, files in (
         ("vendor.github-workflows", workflows),
+        ("vendor.github-issue-forms", forms),
+        ("vendor.github-issue-config", [chooser]),
         ("vendor.dependabot", [".github/dependabot.yml"]),
         ("vendor.readthedocs", [".readthedocs.yaml"]),
         ("vendor.citation-file-format", ["CITATION.cff"]),
     ):
         session.run("check-jsonschema", "--builtin-schema", schema, *files)
+
+
+@nox.session
+def build(session: nox.Session) -> None:
+    """Build both distributions, and check what an index would show of them."""
+    install(session, "build", project=False)
+    shutil.rmtree(DISTRIBUTIONS, ignore_errors=True)
+    for project in (PROJECT, PROJECT_OF_THE_PROVER):
+        with session.chdir(project.parent):
+            session.run("python", "-m", "hatchling", "build", "-d", str(DISTRIBUTIONS))
+    built = sorted(map(str, DISTRIBUTIONS.iterdir()))
+    session.run("twine", "check", "--strict", *built)
+    wheels = [file for file in built if file.endswith(".whl")]
+    session.run("check-wheel-contents", *wheels)
+
+
+@nox.session(default=False, reuse_venv=False, requires=["build"])
+@nox.parametrize("name", ["leafgrad", "sphinx-claims"])
+def wheel(session: nox.Session, name: str) -> None:
+    """Try each wheel in an environment that holds nothing but what it asks for."""
+    (file,) = DISTRIBUTIONS.glob(f"{name.replace('-', '_')}-*.whl")
+    install_lean(session, str(file), *session.posargs)
+    trial = Path(".ci", f"try_{name.replace('-', '_')}.py").resolve()
+    with session.chdir(session.create_tmp()):
+        session.run("python", str(trial))
 
 
 @nox.session(default=False)
@@ -97,10 +147,10 @@ def bench(session: nox.Session) -> None:
         session.run("python", str(benchmark), *options)  # beside which lies what they share
 
 
-@nox.session(default=False)
+@nox.session(default=False, venv_backend="shared")
 def mutants(session: nox.Session) -> None:
     """Break each claim's evidence and PyTorch beneath it; keep how often the claim noticed."""
-    options = install(session, "docs")
+    options = install(session, *OWN)
     kept = () if options else ("--json", str(MUTANTS))  # a part of the claims is no ledger
     session.run("claims", "mutate", *kept, *options)
 
@@ -126,10 +176,10 @@ def column(session: nox.Session) -> None:
     fill_column(session, *install(session, "test", "docs"))
 
 
-@nox.session(default=False)
+@nox.session(default=False, venv_backend="shared")
 def serve(session: nox.Session) -> None:
     """Build the site and serve it on this machine."""
-    options = install(session, "docs")
+    options = install(session, *OWN)
     build_site(session)
     session.run("python", "-m", "http.server", "--bind", "localhost", "-d", str(SITE), *options)
 
@@ -210,6 +260,7 @@ def install(
     An environment that holds the same already is left alone: this is what makes the second
     run of a session start at once.
     """
+    session.env["PYTHONUTF8"] = "1"  # as every file here is written, whatever the system prefers
     chosen, options = chosen_torch(session.posargs)
     pin = pin_of(torch or chosen)
     wanted = nox.project.dependency_groups(nox.project.load_toml(PROJECT), *groups)
@@ -217,9 +268,9 @@ def install(
         wanted = ("--editable", ".", "--editable", "claims", *wanted, *pin)
     stamp = Path(session.virtualenv.location) / "installed.sha256"
     files = (PROJECT, PROJECT_OF_THE_PROVER, PINNED_TORCH)
-    said = "\n".join([*wanted, *(file.read_text() for file in files)])
+    said = "\n".join([*wanted, *(file.read_text("utf-8") for file in files)])
     digest = hashlib.sha256(said.encode()).hexdigest()
-    if not (stamp.is_file() and stamp.read_text() == digest):
+    if NEWEST in wanted or not (stamp.is_file() and stamp.read_text() == digest):
         stamp.unlink(missing_ok=True)
         install_lean(session, *wanted)
         # Like install, run_install does nothing under --no-install.
@@ -236,7 +287,7 @@ def install_lean(session: nox.Session, *wanted: str) -> None:
         with contextlib.suppress(CommandFailed):
             session.install(*wanted, env=like_pip() | for_the_cpu, silent=True)
             return
-        session.log("PyTorch's builds for the CPU cannot be had: taking what can")
+        session.log("PyTorch's builds for the CPU cannot be had: taking what can, maybe 5 GB")
     session.install(*wanted, env=like_pip())
 
 
@@ -250,7 +301,16 @@ def chosen_torch(posargs: list[str]) -> tuple[str | None, list[str]]:
 
 def pin_of(torch: str | None) -> tuple[str, ...]:
     """Return what pip is told of PyTorch: a version, or else the pinned one."""
-    return (f"torch=={torch}",) if torch else ("--constraint", str(PINNED_TORCH))
+    match torch:
+        case None | "pinned":
+            return ("--constraint", str(PINNED_TORCH))
+        case "newest":
+            return (NEWEST,)
+        case "oldest":
+            (needed,) = tomllib.loads(PROJECT.read_text("utf-8"))["project"]["dependencies"]
+            return (f"{needed.replace('>=', '==')}.*",)
+        case _:
+            return (f"torch=={torch}",)
 
 
 def like_pip() -> dict[str, str]:

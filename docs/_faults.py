@@ -101,7 +101,7 @@ def backward_runs_twice(backward: Function) -> Function:
     return twice
 
 
-@FAULTS.replace(_BACKWARD, said=r"\badd(?:s|ed)?\b|\baccumulat")
+@FAULTS.replace(_BACKWARD, said=r"\badd(?:s|ed)?\b|(?<!post-)\baccumulat(?!es nothing)")
 def backward_overwrites_what_was_accumulated(backward: Function) -> Function:
     def overwriting(tensors: Any, *arguments: Any, **options: Any) -> None:
         for leaf in _leaves(tensors):
@@ -203,7 +203,7 @@ def in_place_detach_is_ignored(_detach: Function) -> Function:
     return lambda tensor: tensor
 
 
-@FAULTS.replace("torch.Tensor.clone", "torch.clone", said=r"clone")
+@FAULTS.replace("torch.Tensor.clone", "torch.clone", said=r"(?<!detached )(?<!detach\(\)\.)clone")
 def clone_detaches(clone: Function) -> Function:
     return lambda tensor, **options: clone(tensor.detach(), **options)
 
@@ -377,7 +377,7 @@ def grad_fn_reads_the_node_after_it(original: Any) -> Any:
     return reading(original, after)
 
 
-@FAULTS.replace("torch.Tensor.grad", said=r"\.grad\b")
+@FAULTS.replace("torch.Tensor.grad", said=r"(?<!autograd)(?<!func)(?<!reading `)\.grad\b")
 def grad_reads_none(original: Any) -> Any:
     return reading(original, lambda _: None)
 
@@ -387,7 +387,9 @@ def grad_reads_a_copy(original: Any) -> Any:
     return reading(original, lambda gradient: None if gradient is None else gradient.clone())
 
 
-@FAULTS.replace("torch.Tensor.grad", said=r"\bwarn")
+@FAULTS.replace(
+    "torch.Tensor.grad", said=r"(?:non-leaf|\bread).*\bwarn|\bwarn.*(?:non-leaf|\bread)"
+)
 def reading_grad_never_warns(original: Any) -> property:
     def quiet(tensor: torch.Tensor) -> Any:
         with warnings.catch_warnings(action="ignore"):
@@ -445,9 +447,10 @@ def _handing_on(way: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], funct
 
     @functools.wraps(function)
     def wrong(*arguments: Any, **options: Any) -> Any:
+        before = [node for argument in arguments for node in _nodes(argument)]
         value = function(*arguments, **options)
         for node in _nodes(value):
-            if not node.metadata.get(wrong_once):
+            if node not in before and not node.metadata.get(wrong_once):  # else nothing recorded it
                 node.metadata[wrong_once] = True
                 node.register_hook(hook)
         return value

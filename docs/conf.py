@@ -32,11 +32,15 @@ extensions = [
     "keywords",
     "ledger_parts",
     "lengths",
+    "light_code",
+    "light_pictures",
     "light_styles",
     "mathml",
+    "narrow_tables",
     "notebooks",
     "page_checks",
     "routes",
+    "sidebar",
     "value_classes",
 ]
 exclude_patterns = ["_build", "_templates"]

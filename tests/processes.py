@@ -1,6 +1,12 @@
 """What tests that start processes share."""
 
 import os
+import sys
+
+import pytest
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no process can be forked here")
+needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="no shell, no signals")
 
 
 def unmeasured() -> dict[str, str]:

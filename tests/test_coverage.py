@@ -1,6 +1,5 @@
 """What the tests have covered is counted whole, however the processes end that ran them."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -8,9 +7,12 @@ from pathlib import Path
 
 import coverage
 
+from tests.processes import needs_posix, unmeasured
+
 CONFTEST = Path(__file__).parent.parent / "conftest.py"
 SETTINGS = (
-    '[tool.coverage.run]\nparallel = true\npatch = ["subprocess"]\ninclude = ["covered.py"]\n'
+    '[tool.coverage.run]\nparallel = true\npatch = ["subprocess"]\n'
+    'core = "ctrace"\ninclude = ["covered.py"]\n'
 )
 STAND_IN = "def __getattr__(_): return lambda: None"
 COVERED = "def by_a_worker():\n    assert True\ndef by_a_sweep():\n    assert True\n"
@@ -27,6 +29,7 @@ def test_covered():
 """
 
 
+@needs_posix
 def test_a_worker_that_is_killed_when_it_ends_has_saved_what_it_covered_but_for_sweeps(
     tmp_path: Path,
 ) -> None:
@@ -35,7 +38,7 @@ def test_a_worker_that_is_killed_when_it_ends_has_saved_what_it_covered_but_for_
     (tmp_path / "torch.py").write_text(STAND_IN)  # itself takes seconds to import, twice
     (tmp_path / "covered.py").write_text(COVERED)
     (tmp_path / "test_covered.py").write_text(TEST)
-    mine = {name: text for name, text in os.environ.items() if not name.startswith("COVERAGE_")}
+    mine = unmeasured() | {"PYTHONPATH": str(CONFTEST.parent)}
     pytest = (sys.executable, "-m", "coverage", "run", "-m", "pytest", "--numprocesses=1")
     subprocess.run(pytest, cwd=tmp_path, env=mine, check=True, capture_output=True)
     data = coverage.CoverageData(str(tmp_path / ".coverage"))

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from leafgrad import GraphTrace, describe_tensor, higher_order_grad, trace_graph
-from tests.processes import unmeasured
+from tests.processes import needs_fork, unmeasured
 
 NOTHING = "not read: its storage holds nothing"
 GIVE_BACK = (
@@ -157,6 +157,7 @@ def told() -> dict[str, str]:
     return dict(zip(DOORS, map(json.loads, run.stdout.splitlines()), strict=True))
 
 
+@needs_fork
 @pytest.mark.parametrize("door", DOORS)
 def test_what_a_storage_does_not_hold_is_not_read(door: str, told: dict[str, str]) -> None:
     assert told[door] == DOORS[door][1]

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from warnings import catch_warnings
 
 import pytest
@@ -16,11 +17,13 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
 from sphinx_claims._config import Config
+from sphinx_claims._executing import processes
 from sphinx_claims._executing.workers import Workers
-from sphinx_claims._judging.site import judge_page, loaded
+from sphinx_claims._judging.prover import judge_page, loaded
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims._versions import Release
+from tests.processes import unmeasured
 
 Judge = Callable[..., PageVerdict]
 WorkersFor = Callable[[str], Workers]
@@ -29,7 +32,7 @@ COLOUR = r"\x1b\[[0-9;]*m"
 
 @pytest.fixture(scope="session")
 def workers_for() -> Iterator[WorkersFor]:
-    """Start the processes that pages are forked from, one with PyTorch for the pages that name it.
+    """Start the processes that pages run in, one with PyTorch for the pages that name it.
 
     To fork that one takes thrice the time of the other. The coverage of neither is counted: to
     count doubles the time of a page, and the builds of whole sites cover the same lines.
@@ -40,11 +43,10 @@ def workers_for() -> Iterator[WorkersFor]:
         def hand_out(text: str) -> Workers:
             named = "torch" in text
             if named not in started:
-                with pytest.MonkeyPatch.context() as environment:
-                    for name in [name for name in os.environ if name.startswith("COVERAGE_")]:
-                        environment.delenv(name)
-                    running = Workers(["torch"] if named else [])
-                started[named] = stack.enter_context(running)
+                with patch.dict(os.environ, unmeasured(), clear=True):
+                    forks = processes.usual_kind() == "fork"
+                    running = processes.workers(["torch"] if named and forks else [], None)
+                    started[named] = stack.enter_context(running)
             return started[named]
 
         yield hand_out

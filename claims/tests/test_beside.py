@@ -8,7 +8,7 @@ import pytest
 
 from sphinx_claims._config import Config
 from sphinx_claims._executing.workers import Workers
-from sphinx_claims._judging.site import judge_page
+from sphinx_claims._judging.prover import judge_page
 from sphinx_claims._page import Page
 from sphinx_claims._reading.read import parse_page
 

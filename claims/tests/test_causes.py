@@ -5,15 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from sphinx_claims._executing.processes import usual_kind
 from sphinx_claims._executing.workers import Workers
-from sphinx_claims._mutating.causes import CAUSES, names_one
+from sphinx_claims._mutating.causes import CAUSES, names_said
 from sphinx_claims._mutating.flow import Flow
 from sphinx_claims._mutating.mutate import mutate_page
 from sphinx_claims._mutating.outcomes import MutatedClaim
 from sphinx_claims._mutating.values import mark, others
 from sphinx_claims._page import Cell, Doctest, Inline
 from sphinx_claims._reading.read import parse_page
+
+pytestmark = pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
 
 OF_TORCH = Path(__file__).parents[2] / "docs" / "_faults.py"
 
@@ -44,6 +48,7 @@ def causes(claim: MutatedClaim) -> Mapping[str, str]:
     return {mutant.words: mutant.cause for mutant in claim.outcomes if mutant.survived}
 
 
+NEXT = "\n```\n\n```{code-cell} python\n"
 SURVIVORS = {
     "another-number": ("x = 3\ny = x * 0\nassert y == 0", "A.", "constant 3 -> 4", "number"),
     "the-number-said": ("x = 3\ny = x * 3 * 0\nassert y == 0", "At 3.", "constant 3 -> 4", "named"),
@@ -59,6 +64,54 @@ SURVIVORS = {
         "It is empty after `clear()`.",
         "deleted `x.clear()`",
         "named",
+    ),
+    "the-number-said-is-checked-elsewhere": (
+        "x = 3\ny = x * 3 * 0\nassert y == 0\nassert x == 3",
+        "At 3.",
+        "constant 3 -> 4",
+        "elsewhere",
+    ),
+    "shown-and-checked-elsewhere": (
+        f"x = [1]\nx.clear()\nassert x == []{NEXT}y = []\ny.clear()\nprint(y)\n#> []",
+        "It is empty after `clear()`.",
+        "deleted `y.clear()`",
+        "elsewhere",
+    ),
+    "shown-alone": (
+        "y = []\ny.clear()\nprint(y)\n#> []",
+        "It is empty after `clear()`.",
+        "deleted `y.clear()`",
+        "named",
+    ),
+    "checked-twice": (
+        "x = [1]\nx.clear()\nassert x == []\ny = []\ny.clear()\nassert y == []",
+        "It is empty after `clear()`.",
+        "deleted `y.clear()`",
+        "named",
+    ),
+    "fewer-members": (
+        "several = [1, 2]\nseveral += [3, 4]\nfor one in several:\n    assert one * 0 == 0",
+        "All are nothing.",
+        "deleted `several += [3, 4]`",
+        "setup",
+    ),
+    "members-that-are-made": (
+        "several = [1, 2]\nseveral += [int(3)]\nfor one in several:\n    assert one * 0 == 0",
+        "All of the type int are nothing.",
+        "deleted `several += [int(3)]`",
+        "setup",
+    ),
+    "what-makes-members": (
+        "several = [1, 2]\nseveral += sorted([3])\nfor one in several:\n    assert one * 0 == 0",
+        "All of the sorted are nothing.",
+        "deleted `several += sorted([3])`",
+        "named",
+    ),
+    "other-members": (
+        "import math\nfor one in [60.0, 60.1]:\n    assert math.isclose(one, 60.0, rel_tol=0.05)",
+        "All are close.",
+        "constant 60.1 -> 61.1",
+        "accepted",
     ),
     "both-sides": ("x = 3\nassert x + x == 2 * x", "A.", "constant 3 -> 4", "instance"),
     "a-bound": ("x = 3\nassert x > 0", "A.", "constant 3 -> 4", "bound"),
@@ -112,6 +165,21 @@ VALUES: dict[str, tuple[str, dict[str, str]]] = {
     "always-so": (
         "x = [1, 2]\nassert len(x) == 2 or sum(x) == 3",
         {},
+    ),
+    "no-one-object": ("x, y = [1], [1]\nassert x is not y", {}),
+    "no-one-place": ("x, y = [1], [1]\nassert id(x) != id(y)", {}),
+    "no-one-object-or-true": (
+        "x, y, z = [1], [1], [2]\nassert x is not y or z",
+        {"any other value of `x`, `y`": "vacuous"},
+    ),
+    "another-number": (
+        "x, y = 3.0, 9.0\nassert x != y",
+        {"any other value of `x`, `y`": "vacuous"},
+    ),
+    "something": ("x = [1]\nassert x is not None", {"any other value of `x`": "vacuous"}),
+    "several-lines": (
+        "x = 3.0\nassert x < sum(\n    [\n        1e9,\n    ]\n)",
+        {"any other value of `x`": "vacuous"},
     ),
     "arrays": ("import torch\nx = torch.tensor([1.0, 2.0])\nassert (x == x.clone()).all()", {}),
     "each": ("assert all(x % 2 == 0 for x in [2, 4, 6])", {}),
@@ -169,6 +237,21 @@ def test_only_operations_that_a_pass_goes_through_are_broken(mutated: Mutated) -
     assert not [word for word in words if "sines" in word]
 
 
+def test_an_operation_that_nothing_records_has_no_derivative(mutated: Mutated) -> None:
+    source = (
+        "import torch\nleaf = torch.ones(2, requires_grad=True)\nx = leaf.clone()\n"
+        "with torch.no_grad():\n    x.mul_(3.0)\nx.sum().backward()\n"
+        "assert leaf.grad.tolist() == [1.0, 1.0]"
+    )
+    found = causes(mutated(source))
+    products = [found[words] for words in found if words.startswith("that products ")]
+    assert set(products) == {"idle"}
+    recorded = source.replace("with torch.no_grad():\n    x", "x").replace(
+        "[1.0, 1.0]", "[3.0, 3.0]"
+    )
+    assert "that products double gradients" not in causes(mutated(recorded))
+
+
 def test_what_the_sentence_says_is_broken_and_not_looked_at_is_a_gap(mutated: Mutated) -> None:
     source = "import torch\nx = torch.ones(1, requires_grad=True)\n(x * x).backward()\n"
     source += "assert x.grad == 2"
@@ -186,11 +269,14 @@ def test_gaps_are_listed_with_their_line(mutated: Mutated) -> None:
 
 def test_names_are_words_and_numbers_of_the_sentence() -> None:
     sentence = "With `no_grad`, a tensor requires grad at 2 and 0.5."
-    assert names_one(sentence, ["no_grad"])
-    assert names_one(sentence, ["requires_grad"])
-    assert names_one(sentence, ["x", "0.5"])
-    assert names_one(sentence, ["2.0"])
-    assert not names_one(sentence, ["grad_fn", "", "5", "1j"])
+    assert [*names_said(sentence, ["no_grad"])]
+    assert [*names_said(sentence, ["requires_grad"])]
+    assert [*names_said(sentence, ["x", "0.5"])]
+    assert [*names_said(sentence, ["2.0"])]
+    assert not [*names_said(sentence, ["grad_fn", "", "5", "1j"])]
+    quoting = "Of `ones(3)` it says `element 0 of tensors has no grad_fn`."
+    assert [*names_said(quoting, ["3", "grad_fn"])]
+    assert not [*names_said(quoting, ["0"])]
 
 
 def test_code_feeds_checks_by_the_names_that_it_shares() -> None:
@@ -209,10 +295,11 @@ def test_code_feeds_checks_by_the_names_that_it_shares() -> None:
 
 
 def test_a_value_has_a_mark_that_others_do_not_have() -> None:
-    values: list[Any] = [1, 1.5, "a", None, [1], (1,), {1}, {1: 2}, int, b"", True]
+    values: list[Any] = [1, 1.5, 1.5 + 0j, 1.5j, "a", None, [1], (1,), {1}, {1: 2}, int, b"", True]
     assert len({mark(value) for value in values}) == len(values)
     assert mark(0.0) == mark(-0.0)
     assert mark(1.0000001, digits=5) == mark(1.0, digits=5)
+    assert mark(1.0000001 + 2j, digits=5) == mark(1.0 + 2.0000001j, digits=5) != mark(1.1 + 2j)
     assert mark({1, 2}) == mark({2, 1})
     assert mark(object()) == mark(object())
 
@@ -228,4 +315,6 @@ def test_other_values_differ_from_the_one_in_whose_place_they_stand() -> None:
     assert dict(others(True)) == {"negated": False}
     assert dict(others(0)) == {"off by a tenth": 1}
     assert others("a") == others(None) == others([]) == []
+    assert others(torch.nn.Parameter(torch.zeros(2))) == []
+    assert len(others(torch.nn.Parameter(torch.ones(2)))) == 6
     assert dict(others([1, 2]))["doubled in its first element"] == [2, 2]

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from sphinx_claims._executing.processes import usual_kind
 from sphinx_claims._judging.verdict import PageVerdict
+
+pytestmark = pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
 
 Judge = Callable[..., PageVerdict]
 

@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from sphinx_claims.__main__ import main
+from sphinx_claims._executing.processes import usual_kind
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims.faults import Fault, read_faults
+
+pytestmark = pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
 
 Judge = Callable[[str], PageVerdict]
 

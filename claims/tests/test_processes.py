@@ -7,10 +7,13 @@ import pytest
 
 from sphinx_claims._config import Config
 from sphinx_claims._executing.docstrings import find_docstrings
+from sphinx_claims._executing.processes import usual_kind
 from sphinx_claims._executing.workers import Workers
-from sphinx_claims._judging.site import prove
+from sphinx_claims._judging.prover import prove
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._page import Problem
+
+pytestmark = pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
 
 PAGE = """\
 ```{{code-cell}} python

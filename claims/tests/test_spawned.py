@@ -1,6 +1,7 @@
 """Where no process can be forked, pages run in spawned ones, and are judged as ever."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,11 +12,12 @@ from sphinx_claims._config import Config
 from sphinx_claims._executing.processes import workers
 from sphinx_claims._executing.spawned import SpawnedWorkers
 from sphinx_claims._executing.workers import Workers
-from sphinx_claims._judging.site import judge_page, prove
+from sphinx_claims._judging.prover import judge_page, prove
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._page import Problem
 from sphinx_claims._reading.read import parse_page
 
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no process can be forked here")
 Judge = Callable[..., PageVerdict]
 
 PAGE = """\
@@ -48,10 +50,17 @@ os._exit(0)
 """
 ENDS = {
     "exit": ("import os; os._exit(3)", "its process ended with exit code 3"),
-    "kill": ("import os; os.kill(os.getpid(), 9)", "its process died of SIGKILL"),
+    "kill": pytest.param(
+        "import os; os.kill(os.getpid(), 9)",
+        "its process died of SIGKILL",
+        marks=pytest.mark.skipif(sys.platform == "win32", reason="no signals"),
+    ),
     "garbage": (GARBAGE, "its process ended with exit code 0"),
     "loop": ("while True: pass", "it ran longer than 2 s"),
-    "child": ("import subprocess; subprocess.run(['sleep', '1000'])", "it ran longer than 2 s"),
+    "child": (
+        "import subprocess as s, sys; s.run([sys.executable, '-c', 'while True: pass'])",
+        "it ran longer than 2 s",
+    ),
     "cut-off": ("import os; os.closerange(3, 100)\nwhile True: pass", "it ran longer than 2 s"),
 }
 
@@ -83,6 +92,13 @@ def test_a_page_that_dies_or_hangs_is_red_at_the_cell_that_does(
     assert verdict.problems == (Problem(13, f"the page stopped here: {end}; {rest}"),)
 
 
+def test_no_file_of_a_page_grows_without_end(judge: Judge) -> None:
+    pytest.importorskip("resource")
+    verdict = judge(PAGE.replace("LINE", "import os; os.truncate(1, 2**31)"))
+    assert verdict.problems[0].message.startswith("OSError: [Errno 27] File too large")
+
+
+@needs_fork
 def test_what_a_page_forks_says_nothing(judge: Judge) -> None:
     verdict = judge(PAGE.replace("LINE", "import os\nif not os.fork(): os._exit(0)\n_ = os.wait()"))
     assert [problem.line for problem in verdict.problems] == [19]
@@ -91,13 +107,13 @@ def test_what_a_page_forks_says_nothing(judge: Judge) -> None:
 def test_the_setting_asks_for_them_and_they_are_all_there_is_without_fork(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with workers((), None) as forked:
-        assert not isinstance(forked, SpawnedWorkers)
+    with workers((), None) as usual:
+        assert isinstance(usual, SpawnedWorkers) is (sys.platform in ("darwin", "win32"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "page.md").write_text("{claim}`1 + 1 == 2`\n")
     (tmp_path / "pyproject.toml").write_text("[tool.claims]\nprocesses = 'spawn'\n")
     assert main(["verify", "page.md"]) == 0
-    monkeypatch.delattr(os, "fork")
+    monkeypatch.delattr(os, "fork", raising=False)
     (tmp_path / "pyproject.toml").write_text("[tool.claims]\n")
     assert main(["verify", "page.md"]) == 0
     assert isinstance(workers((), None), SpawnedWorkers)

@@ -85,6 +85,22 @@ def test_a_true_site_is_green_and_shows_what_was_executed(build: Building) -> No
     assert "5 checks · An article L1" in html
 
 
+ODD = """\
+# Odd
+
+```{code-cell} python
+:raises: "ValueError: which"
+
+raise ValueError("which — `a` $b ✗?\\n\\n`— $ ✗")
+```
+"""
+
+
+def test_a_message_may_hold_what_no_lexer_knows(build: Building) -> None:
+    assert build(index=ODD) == (0, "")
+    assert "✗" in build.page()
+
+
 def test_the_traceback_in_a_warning_begins_on_the_page(build: Building) -> None:
     cell = """\
 # Page

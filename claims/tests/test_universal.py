@@ -12,7 +12,7 @@ from sphinx_claims._executing.families import Families
 from sphinx_claims._executing.spawned import SpawnedWorkers
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.digest import digest
-from sphinx_claims._judging.site import judge_page
+from sphinx_claims._judging.prover import judge_page
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._mutating.mutate import mutate_page
 from sphinx_claims._page import Cell

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sphinx_claims._config import Config
-from sphinx_claims._judging.site import prove
+from sphinx_claims._judging.prover import prove
 from sphinx_claims._judging.verdict import ClaimVerdict, PageVerdict
 from sphinx_claims._page import Claim
 from sphinx_claims._reading.read import parse_page
@@ -95,7 +95,10 @@ def test_a_claim_holds_from_since_on_and_before_until(
         (":until:", ":until: must be a version, as in 2.12, not ''"),
         (":since: 2.13.0+cpu", ":since: must be a version, as in 2.12, not '2.13.0+cpu'"),
         (":since: 2.14\n:until: 2.14", ":since: must be a version before :until:, not 2.14"),
-        (":form: 2.12", "a claim's options are key, since, sources, universal, until, not 'form'"),
+        (
+            ":form: 2.12",
+            "a claim's options are key, since, sources, universal, unnoticed, until, not 'form'",
+        ),
     ],
 )
 def test_a_range_that_is_none_is_red(options: str, message: str, judge: Judge) -> None:

@@ -242,6 +242,7 @@ def test_a_page_that_stands_elsewhere_is_watched_and_nothing_beside_it(
     assert len(saved) == 3
 
 
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc tells who still runs")
 @pytest.mark.usefixtures("interruptible")
 def test_control_c_ends_it_in_peace_and_leaves_no_process(project: Project) -> None:
     hangs = "```{code-cell} python\nimport os, time\nopen('pid', 'w').write(str(os.getpid()));\n"
@@ -257,6 +258,7 @@ def test_control_c_ends_it_in_peace_and_leaves_no_process(project: Project) -> N
     assert _is_gone(pid)
 
 
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="no signal for a group")
 @pytest.mark.usefixtures("interruptible", "project")
 def test_control_c_ends_it_in_peace_while_it_waits() -> None:
     command = [sys.executable, "-m", "sphinx_claims", "watch"]

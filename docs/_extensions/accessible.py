@@ -12,6 +12,8 @@ BETTER = {
     '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
     # The caption of a table of contents is a heading, of which level nobody says.
     '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
+    # The corner of a table heads nothing.
+    '<th class="head"><p></p></th>': '<td class="head"></td>',
     # A label hides what the summary says itself.
     '<summary aria-label="Toggle hidden content">': "<summary>",
     # What is folded away, in the reader's words: whole cells are answers to questions.

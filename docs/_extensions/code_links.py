@@ -1,13 +1,17 @@
 """Let the names in code lead to what documents them: PyTorch's to its site, ours to the reference.
 
 Written out from their module they are known for what they are; no code is parsed to find more.
+In each block the first use of a name is a link.
 """
 
 import re
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 from sphinx.ext.intersphinx import InventoryAdapter
 from sphinx.util.typing import ExtensionMetadata
 
@@ -17,6 +21,10 @@ NAME = r'<span class="n">(\w+)</span>'
 DOTTED = re.compile(rf'<span class="n">(torch|nn)</span>(?:<span class="o">\.</span>{NAME})+')
 OURS = re.compile(rf'(?<!<span class="o">\.</span>){NAME}(?! ?<span class="o">=</span>)')
 IMPORTED = '<span class="nn">leafgrad</span>'
+BLOCK = re.compile(r"<pre\b.*?</pre>", re.DOTALL)
+TAG = re.compile("<[^>]*>")
+
+Link = Callable[[re.Match[str]], str]
 
 
 def link(
@@ -27,32 +35,56 @@ def link(
     _tree: nodes.document | None,
 ) -> None:
     """Link the names in the code of a page as it is written."""
-    torch = {
-        name: place
-        for kind, places in InventoryAdapter(app.env).named_inventory["torch"].items()
-        for name, place in places.items()
-        if kind.startswith("py:")
-    }
     ours = app.env.domains.python_domain.objects
+    torch = _torch(app.env)
 
     def to_torch(found: re.Match[str]) -> str:
-        name = re.sub("<[^>]*>", "", found[0])
+        name = TAG.sub("", found[0])
         name = f"torch.{name}" if found[1] == "nn" else name  # from torch import nn
-        return _linked(found[0], torch[name].uri, name) if name in torch else found[0]
+        return _linked(found[0], torch[name]) if name in torch else found[0]
 
     def to_reference(found: re.Match[str]) -> str:
         name = f"leafgrad.{found[1]}"
         if found[1] not in leafgrad.__all__ or name not in ours:
             return found[0]
-        uri = f"{app.builder.get_relative_uri(page, ours[name].docname)}#{name}"
-        return _linked(found[0], uri, name)
+        return _linked(found[0], f"{app.builder.get_relative_uri(page, ours[name].docname)}#{name}")
 
-    body = DOTTED.sub(to_torch, context.get("body", ""))
-    context["body"] = OURS.sub(to_reference, body) if IMPORTED in body else body
+    body = context.get("body", "")
+    is_imported = IMPORTED in body
+
+    def in_block(block: re.Match[str]) -> str:
+        code = DOTTED.sub(_once(to_torch), block[0])
+        return OURS.sub(_once(to_reference), code) if is_imported else code
+
+    context["body"] = BLOCK.sub(in_block, body)
 
 
-def _linked(code: str, uri: str, name: str) -> str:
-    return f'<a class="code-link" href="{uri}" title="{name}">{code}</a>'
+@cache
+def _torch(env: BuildEnvironment) -> dict[str, str]:
+    """Return the address of each name of PyTorch."""
+    return {
+        name: place.uri
+        for kind, places in InventoryAdapter(env).named_inventory["torch"].items()
+        for name, place in places.items()
+        if kind.startswith("py:")
+    }
+
+
+def _once(write: Link) -> Link:
+    """Let `write` have what is found the first time; later it stays as it is."""
+    seen = set[str]()
+
+    def written(found: re.Match[str]) -> str:
+        if found[0] in seen:
+            return found[0]
+        seen.add(found[0])
+        return write(found)
+
+    return written
+
+
+def _linked(code: str, uri: str) -> str:
+    return f'<a href="{uri}">{code}</a>'
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

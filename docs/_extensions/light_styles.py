@@ -1,4 +1,8 @@
-"""Leave out of MyST-NB's style the 512 rules for colours of terminals, which no page has."""
+"""Leave out of the styles what no page has, and no reader looks up.
+
+They are MyST-NB's 512 rules for colours of terminals, and the maps from the theme's styles and
+scripts to what its authors wrote.
+"""
 
 import re
 from pathlib import Path
@@ -8,6 +12,8 @@ from sphinx.util.typing import ExtensionMetadata
 
 COLOUR = re.compile(r"div\.highlight \.-Color\[class\*=-(?:BG)?C\d+\] \{[^{}]*\}\s*")
 
+MAP = re.compile(r"\s*(?:/\*|//)# sourceMappingURL=[^\s*]*(?: ?\*/)?\s*$")
+
 
 def forget(app: Sphinx) -> None:
     """Take away what an earlier build wrote, or MyST-NB finds there what it did not write."""
@@ -16,10 +22,14 @@ def forget(app: Sphinx) -> None:
 
 
 def lighten(app: Sphinx, error: Exception | None) -> None:
-    """Write the style without them."""
+    """Write the styles and scripts without them."""
     if error is None and app.builder.format == "html":
         for style in Path(app.outdir, "_static").glob("mystnb.*.css"):
             style.write_text(COLOUR.sub("", style.read_text("utf-8")), "utf-8")
+        for mapping in Path(app.outdir, "_static").rglob("*.map"):
+            mapping.unlink()
+            mapped = mapping.with_suffix("")
+            mapped.write_text(MAP.sub("\n", mapped.read_text("utf-8")), "utf-8")
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

@@ -4,19 +4,23 @@ What only the site knows is put in Markdown's own words: a claim becomes a quota
 open, a link leads to another of these notebooks or is left out. The outputs are those of the page.
 """
 
+import json
 import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Collection
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import nbformat
 from docutils import nodes
+from light_pictures import lighter
 from myst_nb.core.read import read_myst_markdown_notebook
 from myst_parser.config.main import MdParserConfig
 from nbformat import NotebookNode
 from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 from sphinx.util.osutil import relative_uri
 from sphinx.util.typing import ExtensionMetadata
 
@@ -89,6 +93,9 @@ def add_outputs(notebook: NotebookNode, executed: NotebookNode) -> None:
         if cell.cell_type == "code":
             found = outputs[TOLD.sub("", cell.source).strip()]
             cell.outputs = found.pop(0) if found else []
+            for output in cell.outputs:
+                if html := output.get("data", {}).get("text/html"):
+                    output.data["text/html"] = lighter("".join(html))
 
 
 def _needs(title: str, release: str, left_out: str) -> NotebookNode:
@@ -130,38 +137,41 @@ def _quoted(claim: re.Match[str]) -> str:
     return f"> {sentence}\n>\n> *claim {claim[1]}{bounds}*"
 
 
-def link(
+def write(
     app: Sphinx,
     page: str,
     _template: str,
     context: dict[str, Any],
     _tree: nodes.document | None,
 ) -> None:
-    """Link under each page that has a notebook to it."""
-    if page in app.env.found_docs and has_notebook(app.env.doc2path(page).read_text("utf-8")):
+    """Write the notebook of each page that has one, and link under it to that."""
+    pages = _pages(app.env)
+    if page in pages:
+        notebook = as_notebook(pages[page], page, pages, app.config.release)
+        executed = Path(app.outdir).parent / "jupyter_execute" / f"{page}.ipynb"
+        if executed.is_file():
+            add_outputs(notebook, nbformat.v4.reads_json(executed.read_text("utf-8")))
+        target = Path(app.outdir, FOLDER, f"{page}.ipynb")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(written(notebook), "utf-8")
         file = context["pathto"](f"{FOLDER}/{page}.ipynb", resource=True)
         words = "Download this page as a notebook"
         context["body"] += f'<p class="notebook"><a download href="{file}">{words}</a></p>'
 
 
-def write(app: Sphinx, error: Exception | None) -> None:
-    """Write the notebooks of a site that is built."""
-    if error is not None:
-        return
-    texts = {name: app.env.doc2path(name).read_text("utf-8") for name in app.env.found_docs}
-    pages = {name: text for name, text in texts.items() if has_notebook(text)}
-    for page, text in pages.items():
-        file = Path(app.outdir, FOLDER, f"{page}.ipynb")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        notebook = as_notebook(text, page, pages, app.config.release)
-        executed = Path(app.outdir).parent / "jupyter_execute" / f"{page}.ipynb"
-        if executed.is_file():
-            add_outputs(notebook, nbformat.read(executed, as_version=4))
-        nbformat.write(notebook, file)
+def written(notebook: NotebookNode) -> str:
+    """Write a notebook without the blanks that only who looks at its JSON sees."""
+    return json.dumps(notebook, ensure_ascii=False, separators=(",", ":"))
+
+
+@cache
+def _pages(env: BuildEnvironment) -> dict[str, str]:
+    """Return the text of each page that has a notebook."""
+    texts = {name: env.doc2path(name).read_text("utf-8") for name in sorted(env.found_docs)}
+    return {name: text for name, text in texts.items() if has_notebook(text)}
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Link on each page as it is written, and write the notebooks at the end."""
-    app.connect("html-page-context", link)
-    app.connect("build-finished", write)
+    """Write the notebook of each page with it."""
+    app.connect("html-page-context", write)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

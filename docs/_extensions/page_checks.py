@@ -26,8 +26,8 @@ LIGHT = 60_000
 FETCHED = {"img": "src", "script": "src", "iframe": "src", "source": "src", "video": "src"}
 FETCHED_LINKS = {"icon", "stylesheet", "preload", "modulepreload", "prefetch", "manifest"}
 IN_STYLES = re.compile(r"""(?:url\(|@import)\s*["']?([^"')\s;]+)""")
-BARE_SPAN = re.compile(r'<span(?: class="[^"]*")?>|</span>')
-"""What colours code is most of a page, and says nothing here."""
+BARE = re.compile(r'<(?!img|script|style)\w+(?: class="[^"]*")?>|</(?!script|style)\w+>')
+"""What has no more than a look is most of a page, and says nothing here."""
 PICTURE = re.compile(r"<svg\b.*?</svg>|data:image/[^\"']*", re.DOTALL)
 
 
@@ -40,7 +40,7 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.anchors: set[str] = set()
         self.silent: list[str] = []
-        self.feed(BARE_SPAN.sub("", text))
+        self.feed(BARE.sub("", text))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note what matters of one element."""
@@ -65,6 +65,7 @@ class Site:
         self._root = root
         self._page = cache(lambda file: Page(file.read_text(encoding="utf-8")))
         self._size = cache(lambda file: _compressed(file.read_bytes()))
+        self._is_there = cache(Path.is_file)
 
     def problems(self) -> Iterator[tuple[Path, str]]:
         """Yield what is wrong, file by file."""
@@ -94,7 +95,7 @@ class Site:
         if parts.scheme or parts.netloc:
             return None
         there = self._led(file, unquote(parts.path))
-        if not there.is_file():
+        if not self._is_there(there):
             return "file of the site"
         if parts.fragment and there.suffix == ".html":
             anchors = self._page(there).anchors

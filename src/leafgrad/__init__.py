@@ -6,9 +6,13 @@ from leafgrad._derivative.laplacian import laplacian
 from leafgrad._derivative.taylor import Jet, Series, taylor_rule
 from leafgrad._explain.explain_grad import explain_grad
 from leafgrad._explain.explanation import GradCause, GradExplanation
-from leafgrad._explain.findings import InPlaceConflict, OnceDifferentiable, Preflight
+from leafgrad._explain.find_nan import find_nan
+from leafgrad._explain.finding import InPlaceConflict, OnceDifferentiable, Unregistered
+from leafgrad._explain.findings import Preflight
+from leafgrad._explain.nan_report import NanOrigin, NanReport
 from leafgrad._explain.preflight import preflight
 from leafgrad._graph.diff import GraphDiff, KindChange
+from leafgrad._graph.gradient_norms import GradientNorms, ModuleGradient, ZeroGradients
 from leafgrad._graph.memory import GraphMemory, KeptStorage, MemoryShare
 from leafgrad._graph.nodes import CustomFunction, SavedTensor, Source, TracedEdge, TracedNode, Write
 from leafgrad._graph.summary import TensorSummary
@@ -28,6 +32,7 @@ __all__ = [
     "CutKind",
     "GradCause",
     "GradExplanation",
+    "GradientNorms",
     "GraphDiff",
     "GraphMemory",
     "GraphTrace",
@@ -36,6 +41,9 @@ __all__ = [
     "KeptStorage",
     "KindChange",
     "MemoryShare",
+    "ModuleGradient",
+    "NanOrigin",
+    "NanReport",
     "OnceDifferentiable",
     "Preflight",
     "Recording",
@@ -48,10 +56,13 @@ __all__ = [
     "TensorSummary",
     "TracedEdge",
     "TracedNode",
+    "Unregistered",
     "Write",
+    "ZeroGradients",
     "check_taylor_rule",
     "describe_tensor",
     "explain_grad",
+    "find_nan",
     "higher_order_grad",
     "laplacian",
     "preflight",

@@ -6,10 +6,7 @@ import pytest
 import torch
 
 from leafgrad import _autograd
-
-
-def leaf(*shape: int) -> torch.Tensor:
-    return torch.ones(*shape, requires_grad=True)
+from tests.tensors import leaf
 
 
 def compiled(function: Any, *inputs: torch.Tensor, dynamic: bool = False) -> Any:

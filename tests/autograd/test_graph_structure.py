@@ -8,10 +8,7 @@ import torch
 
 from leafgrad import _autograd
 from tests.processes import unmeasured
-
-
-def leaf(*shape: int) -> torch.Tensor:
-    return torch.ones(*shape, requires_grad=True)
+from tests.tensors import leaf
 
 
 def test_a_leaf_and_a_result_have_numbers_of_their_own() -> None:

@@ -7,6 +7,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from leafgrad import _autograd
+from tests.tensors import leaf, node_of
 
 
 class WatchingDispatchMode(TorchDispatchMode):
@@ -21,26 +22,16 @@ class WatchingDispatchMode(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def leaf(*shape: int) -> torch.Tensor:
-    return torch.ones(*shape, requires_grad=True)
-
-
 def view_under_no_grad(base: torch.Tensor) -> torch.Tensor:
     with torch.no_grad():
         return base[:]
 
 
-def recorded(tensor: torch.Tensor) -> Any:
-    """Give the node of a result."""
-    assert tensor.grad_fn is not None
-    return tensor.grad_fn
-
-
 def test_a_gradient_arrives_where_autograd_would_send_it() -> None:
     x = leaf(3)
     third = x.unbind()[2]
-    node = recorded(x * 2).next_functions[0][0]
-    assert _autograd.gradient_edge(third) == (recorded(third), 2)
+    node = node_of(x * 2).next_functions[0][0]
+    assert _autograd.gradient_edge(third) == (node_of(third), 2)
     with torch.inference_mode():
         assert _autograd.gradient_edge(x) == (node, 0)
     assert _autograd.gradient_edge(torch.ones(3)) is None
@@ -53,7 +44,7 @@ def test_the_edge_of_a_leaf_leads_to_its_accumulator() -> None:
     leaf = torch.ones(2, requires_grad=True)
     with torch.no_grad():
         edge = _autograd.edge_by_use(leaf)
-    assert edge == recorded(leaf * 2).next_functions[0]
+    assert edge == node_of(leaf * 2).next_functions[0]
 
 
 def test_the_edge_of_a_result_leads_to_the_node_and_output_that_made_it() -> None:

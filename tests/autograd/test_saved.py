@@ -11,23 +11,10 @@ import torch
 from leafgrad import _autograd
 from leafgrad._autograd.saved import Slot
 from leafgrad._autograd.tensor import facts
+from tests.tensors import leaf, node_of, outcome_of
 
 # From 2.12 on; before, a node answers for all slots of an attribute at once.
 EACH_SLOT_CAN_BE_ASKED = hasattr(torch._C._autograd.SavedTensor, "unpack")
-
-
-def leaf(*shape: int) -> torch.Tensor:
-    return torch.ones(*shape, requires_grad=True)
-
-
-def recorded(tensor: torch.Tensor) -> Any:
-    """Give the node of a result."""
-    assert tensor.grad_fn is not None
-    return tensor.grad_fn
-
-
-def outcome_of(function: Any, *inputs: torch.Tensor) -> Any:
-    return function.apply(*inputs)
 
 
 class Doubled(torch.autograd.Function):
@@ -46,11 +33,11 @@ class Doubled(torch.autograd.Function):
 
 
 def slot_states(tensor: torch.Tensor) -> dict[str, str]:
-    return {slot.name: slot.state for slot in _autograd.saved_slots(recorded(tensor))}
+    return {slot.name: slot.state for slot in _autograd.saved_slots(node_of(tensor))}
 
 
 def versions(tensor: torch.Tensor) -> dict[str, tuple[int | None, int | None]]:
-    slots = _autograd.saved_slots(recorded(tensor))
+    slots = _autograd.saved_slots(node_of(tensor))
     return {slot.name: (slot.saved_version, slot.current_version) for slot in slots}
 
 
@@ -60,10 +47,10 @@ def refuse(*_: object) -> Any:
 
 def test_a_saved_tensor_is_read_where_it_is() -> None:
     x = leaf(2)
-    (slot,) = _autograd.saved_slots(recorded(x.sin()))
+    (slot,) = _autograd.saved_slots(node_of(x.sin()))
     assert slot.name == "self"
     assert slot.tensor is x
-    (own,) = _autograd.saved_slots(recorded(y := x.exp()))
+    (own,) = _autograd.saved_slots(node_of(y := x.exp()))
     assert own.name == "result"
     assert own.tensor is not None
     assert own.tensor.data_ptr() == y.data_ptr()
@@ -94,7 +81,7 @@ def test_a_hook_is_seen_and_not_called() -> None:
 def test_a_slot_moved_to_the_cpu_is_told_from_one_packed_by_any_hook() -> None:
     with torch.autograd.graph.save_on_cpu():
         y = leaf(2).exp()
-    (slot,) = _autograd.saved_slots(recorded(y))
+    (slot,) = _autograd.saved_slots(node_of(y))
     assert slot.state == "offloaded"
     assert slot.tensor is not None
     assert slot.tensor.data_ptr() == y.data_ptr()
@@ -128,7 +115,7 @@ def test_what_a_checkpointed_block_was_given_stands_where_backward_first_asks_fo
     x = leaf(2) * 1
     y = torch.utils.checkpoint.checkpoint(block, x, 2.0, torch.ones(2), use_reentrant=False)
     x.add_(1)
-    exp, mul = _autograd.saved_slots(recorded(y)), recorded(y).next_functions[0][0]
+    exp, mul = _autograd.saved_slots(node_of(y)), node_of(y).next_functions[0][0]
     assert [slot[:2] for slot in exp] == [
         ("result", "recompute"),
         ("checkpoint.inputs[0]", "live"),
@@ -146,7 +133,7 @@ def test_a_block_within_a_block_leads_to_what_the_outer_one_was_given() -> None:
 
     x = leaf(2, 1) * 1
     y = torch.utils.checkpoint.checkpoint(outer, x, use_reentrant=False)
-    slots = _autograd.saved_slots(recorded(y))
+    slots = _autograd.saved_slots(node_of(y))
     assert [slot.state for slot in slots] == ["recompute", "recompute", "live"]
     assert slots[2].tensor is x
 
@@ -175,7 +162,7 @@ def test_a_custom_function_shows_what_it_saved_and_what_it_keeps_on_its_ctx() ->
     y = outcome_of(Doubled, x)
     names = ["saved_tensors[0]", "saved_tensors[2]", "ctx.mask", "ctx.pair[0]"]
     assert slot_states(y) == dict.fromkeys(names, "live")
-    assert _autograd.saved_slots(recorded(y))[0].tensor is x
+    assert _autograd.saved_slots(node_of(y))[0].tensor is x
 
 
 class Unspoken:
@@ -201,7 +188,7 @@ class Collected(torch.autograd.Function):
 
 def test_a_nest_on_a_ctx_is_looked_into() -> None:
     y = outcome_of(Collected, leaf(2))
-    assert [slot.name for slot in _autograd.saved_slots(recorded(y))] == [
+    assert [slot.name for slot in _autograd.saved_slots(node_of(y))] == [
         "ctx.nest['one']",
         "ctx.nest[Unspoken]",
         "ctx.nest[2][1][0]",
@@ -227,7 +214,7 @@ def kept_in(seen: list[torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
 @pytest.mark.skipif(not EACH_SLOT_CAN_BE_ASKED, reason="PyTorch does not show it")
 def test_a_saved_tensor_that_was_detached_in_place_is_told_from_others() -> None:
     h = leaf(2) * 1
-    sine, product = recorded(h.sin()), recorded(h * leaf(2))
+    sine, product = node_of(h.sin()), node_of(h * leaf(2))
     assert not any(map(_autograd.keeps_detached, (sine, product)))
     h.detach_()
     assert all(map(_autograd.keeps_detached, (sine, product)))
@@ -240,7 +227,7 @@ def test_what_a_node_may_still_unpack_counts_as_attached() -> None:
     with hooks:
         packed = h.sin()
     outputs = [made * 2, outcome_of(Doubled, h), packed]
-    nodes = [recorded(tensor) for tensor in (made, written, *outputs)]
+    nodes = [node_of(tensor) for tensor in (made, written, *outputs)]
     h.detach_()
     made.detach_()
     written.add_(1)
@@ -261,7 +248,7 @@ def test_a_write_in_place_shows_in_the_versions() -> None:
 
 def test_a_write_into_a_nodes_own_saved_output_shows_as_well() -> None:
     y = leaf(2).exp()
-    node = recorded(y)
+    node = node_of(y)
     y.add_(1)
     (slot,) = _autograd.saved_slots(node)
     assert (slot.saved_version, slot.current_version) == (0, 1)
@@ -302,7 +289,7 @@ def test_a_saved_version_is_told_only_where_pytorch_lets_it_be_known(
 ) -> None:
     a = leaf(2) * 1
     outputs = outcome_of(Kept, a, leaf(2))
-    node = recorded(outputs[0])
+    node = node_of(outputs[0])
     for number in written:
         with torch.no_grad():
             (a, *outputs)[number].add_(1)
@@ -326,13 +313,13 @@ class Written(torch.autograd.Function):
 
 def test_many_saved_versions_are_told_at_once_where_the_node_has_no_complaint() -> None:
     outputs = outcome_of(Written, leaf(2))
-    slots = _autograd.saved_slots(recorded(outputs[0]))
+    slots = _autograd.saved_slots(node_of(outputs[0]))
     assert [(slot.saved_version, slot.current_version) for slot in slots] == [(1, 1), (1, 1)]
 
 
 def test_no_hook_is_called_to_learn_the_version_of_an_own_output() -> None:
     outputs = outcome_of(Kept, leaf(2) * 1, leaf(2))
-    node = recorded(outputs[0])
+    node = node_of(outputs[0])
     node._raw_saved_tensors[0].register_hooks(lambda _: None, refuse)
     node._raw_saved_tensors[2].register_hooks(lambda _: None, refuse)
     with torch.no_grad():
@@ -347,7 +334,7 @@ def test_reading_what_a_custom_function_saved_does_not_keep_its_class_alive() ->
         class Passing(Doubled):
             pass
 
-        assert _autograd.saved_slots(recorded(outcome_of(Passing, leaf(2))))
+        assert _autograd.saved_slots(node_of(outcome_of(Passing, leaf(2))))
         return weakref.ref(Passing)
 
     passing = made()
@@ -385,7 +372,7 @@ def told_one_by_one(place: int, slot: Slot) -> tuple[object, ...]:
 
 def test_what_many_nodes_saved_is_what_their_slots_tell_one_by_one() -> None:
     results = results_of_all_kinds()
-    nodes = [*map(recorded, results)]
+    nodes = [*map(node_of, results)]
     slots = [(place, s) for place, node in enumerate(nodes) for s in _autograd.saved_slots(node)]
     read = _autograd.read_saved(nodes, ())
     assert read == [told_one_by_one(place, slot) for place, slot in slots]

@@ -16,6 +16,7 @@ from torch.fx.experimental.symbolic_shapes import (
 
 from leafgrad import _autograd
 from leafgrad._autograd.tensor import facts, inner_tensors, is_parameter_or_view
+from tests.tensors import leaf
 from tests.trace.test_trace_graph import Wrapped
 
 
@@ -37,10 +38,6 @@ class Watching(torch.Tensor):
     def __getattr__(self, name: str) -> Any:
         self.calls.append(name)
         raise AttributeError(name)
-
-
-def leaf(*shape: int) -> torch.Tensor:
-    return torch.ones(*shape, requires_grad=True)
 
 
 def watched() -> Watching:

@@ -4,7 +4,6 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Iterable
-from itertools import pairwise
 from typing import Any, ClassVar
 
 import torch
@@ -12,16 +11,7 @@ import torch
 from leafgrad import _autograd
 from leafgrad._autograd import traversal
 from tests.processes import unmeasured
-
-
-def leaf(*shape: int) -> torch.Tensor:
-    return torch.ones(*shape, requires_grad=True)
-
-
-def recorded(tensor: torch.Tensor) -> Any:
-    """Give the node of a result."""
-    assert tensor.grad_fn is not None
-    return tensor.grad_fn
+from tests.tensors import leaf, node_of
 
 
 def test_a_node_is_named_as_pytorch_names_it() -> None:
@@ -101,30 +91,26 @@ def test_a_walk_meets_every_node_once_and_before_its_successors() -> None:
     x = leaf(2)
     a = x.sin()
     b = a * a + x.cos()
-    names = [_autograd.node_name(node) for node in _autograd.walk([recorded(b), recorded(a)])]
+    names = [_autograd.node_name(node) for node in _autograd.walk([node_of(b), node_of(a)])]
     kinds = ["Add", "Mul", "Cos", "Sin"]
     assert names == [*(f"{kind}Backward0" for kind in kinds), "AccumulateGrad"]
 
 
-def test_a_survey_tells_in_numbers_what_a_walk_tells_in_nodes() -> None:
+def test_a_walk_tells_of_every_node_what_the_node_tells() -> None:
     x = leaf(2)
     a = x.sin()
     b = a * a + torch.ones(2) * x.unbind()[1]
-    roots = [recorded(b), recorded(a)]
-    graph = _autograd.walk([*roots, recorded(b)])
-    numbers, wiring = _autograd.survey(roots)
-    assert [*numbers.values()] == [*range(len(graph))]
-    nodes = [*numbers]
-    assert nodes[: wiring.roots] == roots
-    assert [nodes[number] for number in wiring.order()] == list(graph)
-    for number, (start, stop) in enumerate(pairwise(wiring.starts)):
-        ends = zip(wiring.targets[start:stop], wiring.input_nrs[start:stop], strict=True)
-        found = [(None if target is None else nodes[target], input_nr) for target, input_nr in ends]
-        assert tuple(found) == graph[nodes[number]]
+    roots = [node_of(b), node_of(a)]
+    graph = _autograd.walk([*roots, node_of(b)])
+    assert set(roots) < set(graph)
+    places = {node: place for place, node in enumerate(graph)}
+    for node, successors in graph.items():
+        assert successors == node.next_functions
+        assert all(places[node] < places[after] for after, _ in successors if after is not None)
 
 
 def marks(tensor: torch.Tensor) -> list[object]:
-    nodes: Iterable[Any] = _autograd.walk([recorded(tensor)])
+    nodes: Iterable[Any] = _autograd.walk([node_of(tensor)])
     return [mark for node in nodes for mark in node.metadata]
 
 
@@ -157,28 +143,28 @@ def test_a_walk_to_an_edge_lists_what_leads_there_successors_first() -> None:
     x = leaf(2)
     a = x.sin()
     b = (a * a + x.cos()) * leaf(2)
-    nodes, edge = traversal.walk_to((recorded(a), 0), recorded(b))
-    assert edge == (recorded(a), 0)
+    nodes, edge = traversal.walk_to((node_of(a), 0), node_of(b))
+    assert edge == (node_of(a), 0)
     assert [_autograd.node_name(node) for node in nodes] == [
         *("MulBackward0", "AddBackward0", "MulBackward0")
     ]
-    assert traversal.walk_to((recorded(leaf(2).sin()), 0), recorded(b))[0] == {}
+    assert traversal.walk_to((node_of(leaf(2).sin()), 0), node_of(b))[0] == {}
 
 
 def test_a_walk_to_a_leaf_finds_the_edge_that_leads_there() -> None:
     x, y = leaf(2), leaf(2)
     a = x.sin() * y
-    nodes, edge = traversal.walk_to(y, recorded(a))
-    assert list(nodes) == [recorded(a)]
+    nodes, edge = traversal.walk_to(y, node_of(a))
+    assert list(nodes) == [node_of(a)]
     assert edge == _autograd.edge_by_use(y)
-    assert traversal.walk_to(leaf(2), recorded(a)) == ({}, None)
+    assert traversal.walk_to(leaf(2), node_of(a)) == ({}, None)
 
 
 def test_a_walk_to_an_edge_marks_a_deep_graph_as_well() -> None:
     start = x = leaf(2).sin()
     for _ in range(3 * traversal._LONGEST_FALL):
         x = x.sin()
-    nodes: Any = traversal.walk_to((recorded(start), 0), recorded(x))[0]
+    nodes: Any = traversal.walk_to((node_of(start), 0), node_of(x))[0]
     assert len(nodes) == 3 * traversal._LONGEST_FALL
     assert [mark for node in nodes for mark in node.metadata] == [traversal._KEPT] * 3
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from leafgrad import higher_order_grad
+from tests.derivative.taylor.networks import Boundary, Modified, Network, Residual
 
 Function = Callable[[Tensor], Tensor]
 MultiIndex = tuple[int, ...]
@@ -62,49 +63,6 @@ def spread(rows: int, columns: int) -> Tensor:
 # --- Networks that people use for physics
 
 
-class Network(torch.nn.Module):
-    """Layers of four from two columns to two channels, the same numbers each time."""
-
-    def __init__(self, *between: torch.nn.Module) -> None:
-        super().__init__()
-        self.enter, self.leave = torch.nn.Linear(2, 4), torch.nn.Linear(4, 2)
-        self.gates = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(3))
-        self.between = torch.nn.ModuleList(between)
-        self.double()
-        for place, parameter in enumerate(self.parameters()):
-            number = torch.arange(parameter.numel(), dtype=torch.float64)
-            parameter.data = (number * 2.3 + place).cos().reshape(parameter.shape)
-
-
-class Layers(Network):
-    def forward(self, x: Tensor) -> Tensor:
-        hidden = self.enter(x)
-        for layer in self.between:
-            hidden = layer(hidden)
-        result: Tensor = self.leave(hidden)
-        return result
-
-
-class Residual(Network):
-    def forward(self, x: Tensor) -> Tensor:
-        hidden = self.enter(x)
-        for gate in self.gates:
-            hidden = hidden + torch.tanh(gate(hidden))
-        result: Tensor = self.leave(hidden)
-        return result
-
-
-class Modified(Network):
-    """The multi-layer perceptron with two encoders that gate each layer."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        hidden = torch.tanh(self.enter(x))
-        one, other = torch.tanh(self.gates[0](hidden)), torch.sigmoid(self.gates[1](hidden))
-        gate = torch.tanh(self.gates[2](hidden))
-        result: Tensor = self.leave(gate * one + (1 - gate) * other)
-        return result
-
-
 class Fourier(Network):
     def forward(self, x: Tensor) -> Tensor:
         angle = x @ self.leave.weight.detach()
@@ -119,15 +77,6 @@ class Attention(Network):
         tokens = self.enter(x).unsqueeze(-1)
         scores = torch.einsum("bif,bjf->bij", tokens, tokens).softmax(dim=-1)
         result: Tensor = self.leave((scores @ tokens).squeeze(-1))
-        return result
-
-
-class Boundary(Network):
-    """Zero where the first column is 0 or 1, whatever the network says."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        first, _ = torch.split((x - 0.3) / 2.1, 1, dim=1)
-        result: Tensor = first * (1 - first) * self.leave(torch.tanh(self.enter(x)))
         return result
 
 
@@ -149,17 +98,17 @@ class Polar(Network):
 
 
 NETWORKS = {
-    "tanh": Layers(torch.nn.Tanh()),
-    "gelu": Layers(torch.nn.GELU()),
-    "softplus and elu": Layers(torch.nn.Softplus(), torch.nn.ELU()),
-    "mish": Layers(torch.nn.Mish()),
-    "relu": Layers(torch.nn.ReLU(), torch.nn.LeakyReLU()),
-    "layer norm": Layers(torch.nn.LayerNorm(4), torch.nn.Tanh()),
-    "group norm": Layers(torch.nn.GroupNorm(2, 4), torch.nn.Tanh()),
-    "rms norm": Layers(torch.nn.RMSNorm(4), torch.nn.Tanh()),
-    "batch norm, eval": Layers(torch.nn.BatchNorm1d(4).eval(), torch.nn.Tanh()),
-    "dropout, eval": Layers(torch.nn.Dropout(0.5).eval(), torch.nn.Tanh()),
-    "weight norm": Layers(
+    "tanh": Network(torch.nn.Tanh()),
+    "gelu": Network(torch.nn.GELU()),
+    "softplus and elu": Network(torch.nn.Softplus(), torch.nn.ELU()),
+    "mish": Network(torch.nn.Mish()),
+    "relu": Network(torch.nn.ReLU(), torch.nn.LeakyReLU()),
+    "layer norm": Network(torch.nn.LayerNorm(4), torch.nn.Tanh()),
+    "group norm": Network(torch.nn.GroupNorm(2, 4), torch.nn.Tanh()),
+    "rms norm": Network(torch.nn.RMSNorm(4), torch.nn.Tanh()),
+    "batch norm, eval": Network(torch.nn.BatchNorm1d(4).eval(), torch.nn.Tanh()),
+    "dropout, eval": Network(torch.nn.Dropout(0.5).eval(), torch.nn.Tanh()),
+    "weight norm": Network(
         torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(4, 4)), torch.nn.Tanh()
     ),
     "residual": Residual(),

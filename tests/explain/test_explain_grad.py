@@ -16,12 +16,9 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from leafgrad import CutKind, GradCause, GradExplanation, explain_grad, laplacian, record
+from tests.tensors import leaf
 
 LINES = Path(__file__).read_text("utf-8").splitlines()
-
-
-def leaf(*shape: int) -> torch.Tensor:
-    return torch.ones(*shape, requires_grad=True)
 
 
 def lines(explanation: GradExplanation) -> list[str]:
@@ -97,6 +94,11 @@ def without_graph() -> tuple[Any, Any]:
     return x, x.detach().sum()
 
 
+def leaf_as_output() -> tuple[Any, Any]:
+    x = leaf(2)
+    return x, x.detach().sum().requires_grad_()
+
+
 def unrecorded_view() -> tuple[Any, Any]:
     base = leaf(2)
     with torch.no_grad():
@@ -123,7 +125,8 @@ SEEN: dict[Callable[[], tuple[Any, Any]], GradCause] = {
     frozen: GradCause.FROZEN,
     integer: GradCause.INTEGER,
     not_reached: GradCause.NOT_REACHED,
-    other_output_of_the_node: GradCause.NOT_REACHED,
+    other_output_of_the_node: GradCause.BESIDE,
+    leaf_as_output: GradCause.LEAF_OUTPUTS,
     without_graph: GradCause.WITHOUT_GRAPH,
     unrecorded_view: GradCause.UNRECORDED_VIEW,
     invalid_view: GradCause.INVALID_VIEW,
@@ -158,6 +161,17 @@ def test_the_facts_are_fields() -> None:
     assert (explanation.requires_grad, explanation.is_leaf) == (True, False)
     assert (explanation.retains_grad, explanation.has_grad) == (False, False)
     assert (explanation.is_reached, explanation.is_freed) == (True, False)
+
+
+def test_what_to_made_of_a_leaf_is_told_to_require_grad_after_it() -> None:
+    moved, result = leaf(2).double(), leaf(2).exp().double()
+    cures = [explain_grad(tensor, tensor.sum()).cure for tensor in (moved, result)]
+    assert ["call requires_grad_() after to(), not before" in cure for cure in cures] == [
+        True,
+        False,
+    ]
+    after = torch.ones(2).double().requires_grad_()
+    assert explain_grad(after, after.sum()).cause is GradCause.NOT_RUN
 
 
 def test_a_gradient_edge_is_an_output_too() -> None:
@@ -398,10 +412,11 @@ gradient of tensor: not retained
   retains_grad          False
   reached from outputs  True
   graph freed           False
-  - It is the result of a recorded operation (MulBackward0), whose gradient is
-    passed on and not kept.
+  - It is not a leaf but the result of a recorded operation, MulBackward0,
+    whose gradient is passed on and not kept.
   - Call retain_grad() on it before backward(), or ask torch.autograd.grad()
-    for its gradient.
+    for its gradient. To start from it as a leaf, cut it off: x =
+    x.detach().requires_grad_().
 """
 
 
@@ -607,7 +622,8 @@ def test_what_another_backward_does_to_a_filled_gradient_depends_on_the_graph() 
     x, y = leaf(2), leaf(2)
     loss = x.exp().sum()
     loss.backward()
-    assert explain_grad(x, loss).cure.startswith("To add to it, compute the outputs again")
+    cure = explain_grad(x, loss).cure
+    assert cure.startswith("Another backward from the outputs will fail, as a part of their graph")
     other = explain_grad(x, y.exp().sum())
     assert other.cure == "A backward from these outputs is not seen to add to it."
 
@@ -737,7 +753,7 @@ def test_the_cure_fits_the_operation() -> None:
     assert "softmax() for argmax()" in cure_of(lambda x: x.argmax())
     assert "interpolate" in cure_of(lambda x: W.detach()[x.long()])
     assert "create_graph=True" in cure_of(lambda x: torch.autograd.grad(x.exp().sum(), x)[0])
-    assert "torch.stack()" in cure_of(lambda x: torch.tensor([x[0], x[1]]))
+    assert "torch.stack(losses)" in cure_of(lambda x: torch.tensor([x[0], x[1]]))
     assert "no derivative" in cure_of(lambda x: (x > 0).float())
     assert "by one with a derivative" in cure_of(lambda x: of_custom(Marked, x))
 

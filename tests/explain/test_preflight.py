@@ -20,14 +20,11 @@ from torch.utils.checkpoint import checkpoint
 
 from leafgrad import GradCause, Preflight, Source, preflight, record
 from tests.processes import unmeasured
+from tests.tensors import leaf
 
 # From 2.12 on.
 EACH_SLOT_CAN_BE_ASKED = hasattr(torch._C._autograd.SavedTensor, "unpack")
 LINES = Path(__file__).read_text("utf-8").splitlines()
-
-
-def leaf(*shape: int) -> torch.Tensor:
-    return torch.ones(*shape, requires_grad=True)
 
 
 def line(source: Source | None) -> str | None:
@@ -620,12 +617,30 @@ def test_gradients_that_are_zero_everywhere_are_counted_apart() -> None:
     assert "gradient is zero everywhere 2" in " ".join(str(found).split())
 
 
-def test_more_than_five_tensors_are_counted_in_good_grammar() -> None:
+def test_more_than_five_reasons_are_counted_in_good_grammar() -> None:
+    cut = {f"x{n}": leaf(2) for n in range(7)}
+    with record() as recording:
+        loss = leaf(2).sum()
+        loss = loss + cut["x0"].detach().sum()
+        loss = loss + cut["x1"].detach().sum()
+        loss = loss + cut["x2"].detach().sum()
+        loss = loss + cut["x3"].detach().sum()
+        loss = loss + cut["x4"].detach().sum()
+        loss = loss + (cut["x5"] + cut["x6"]).detach().sum()
+    named = {name: cut[name] for name in [*cut][:6]}
+    assert "And 1 other tensor without gradient." in str(
+        preflight(loss, names=named, recording=recording)
+    )
+    assert "And 2 other tensors without gradient." in str(
+        preflight(loss, names=cut, recording=recording)
+    )
+
+
+def test_many_tensors_with_one_reason_are_told_once() -> None:
     named = {f"x{n}": leaf(2) for n in range(6)}
-    loss = leaf(2).sum()
-    assert "And 1 other tensor without gradient." in str(preflight(loss, names=named))
-    named |= {f"y{n}": leaf(2) for n in range(2)}
-    assert "And 3 other tensors without gradient." in str(preflight(loss, names=named))
+    told = " ".join(str(preflight(leaf(2).sum(), names=named)).split())
+    assert told.count("No path of the graph") == 1
+    assert "- 6 tensors (x0, ..., x5), each: No path of the graph leads" in told
 
 
 def test_the_state_of_a_module_is_refused_as_its_tensors_are_in_no_graph() -> None:

@@ -8,10 +8,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from leafgrad import GraphDiff, KindChange, trace_graph
-
-
-def leaf(*shape: int) -> torch.Tensor:
-    return torch.ones(*shape, requires_grad=True)
+from tests.tensors import leaf
 
 
 def names(nodes: Any) -> list[str]:

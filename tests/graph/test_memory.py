@@ -14,10 +14,7 @@ from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_conte
 from leafgrad import GraphMemory, MemoryShare, SavedTensor, preflight, record, trace_graph
 from leafgrad._autograd import saved_slots
 from tests.processes import unmeasured
-
-
-def leaf(*shape: int) -> torch.Tensor:
-    return torch.ones(*shape, requires_grad=True)
+from tests.tensors import leaf
 
 
 def memory(outputs: Any, names: Any = None) -> GraphMemory:

@@ -8,7 +8,7 @@ times, and what each child inherited of it took longer to write than most of the
 import os
 import sys
 
-if "coverage" in sys.modules:
+if "coverage" in sys.modules and hasattr(os, "register_at_fork"):
     from coverage import Coverage
 
     def save() -> None:

@@ -12,10 +12,7 @@ from torch.autograd.graph import GradientEdge
 
 from leafgrad import record, trace_graph
 from leafgrad._picture import text
-
-
-def leaf(*shape: int) -> torch.Tensor:
-    return torch.ones(*shape, requires_grad=True)
+from tests.tensors import leaf
 
 
 def polynomial() -> Any:

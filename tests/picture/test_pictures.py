@@ -15,12 +15,9 @@ from torch import nn
 
 from leafgrad import GraphTrace, trace_graph
 from tests.models import transformer
+from tests.tensors import leaf
 
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-def leaf(*shape: int) -> torch.Tensor:
-    return torch.ones(*shape, requires_grad=True)
 
 
 HOSTILE = 'a "quoted" <b> & #1; [x] {y} \\n |z| `c`\nnext'

@@ -15,12 +15,9 @@ from torch.utils.checkpoint import checkpoint
 
 from leafgrad import GraphTrace, record, trace_graph
 from tests.models import MODELS, lstm, pinn, polynomial, transformer, wide
+from tests.tensors import leaf
 
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-def leaf(*shape: int) -> torch.Tensor:
-    return torch.ones(*shape, requires_grad=True)
 
 
 def texts(view_of: str) -> list[str]:
@@ -251,6 +248,19 @@ def test_the_legend_explains_only_what_is_there() -> None:
     ]
     drawn = {"links", "heads", "brackets", "part", "leaf", "root", "name"}
     assert classes(lone().to_svg()) == drawn
+
+
+def test_a_picture_without_its_legend_says_the_same_in_less_room() -> None:
+    whole, bare = (polynomial().to_svg(legend=legend) for legend in (True, False))
+    legend = [*ET.fromstring(whole)][-1]
+    under = [text.text for text in legend.iter(f"{SVG}text")]
+    assert texts(bare) == texts(whole)[: -len(under)]
+    assert "root: backward starts here" in under
+    sizes = [
+        [float(n) for n in ET.fromstring(svg).get("viewBox", "").split()] for svg in (whole, bare)
+    ]
+    assert sizes[1][3] < sizes[0][3] - 100
+    assert sizes[1][2] <= sizes[0][2]
 
 
 def test_the_ports_of_a_node_stand_where_the_links_to_them_arrive() -> None:

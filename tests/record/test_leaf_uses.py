@@ -10,10 +10,7 @@ from torch.overrides import TorchFunctionMode
 from leafgrad import GradCause, explain_grad, record
 from leafgrad._record.leaf_uses import LeafUse, LeafUses
 from leafgrad._record.torch_functions import tensors_in
-
-
-def leaf(*shape: int) -> torch.Tensor:
-    return torch.ones(*shape, requires_grad=True)
+from tests.tensors import leaf
 
 
 def test_leaves_and_storages_that_are_gone_are_forgotten() -> None:

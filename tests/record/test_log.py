@@ -5,7 +5,7 @@ from typing import Any
 
 from leafgrad import Write
 from leafgrad._record.log import Log
-from leafgrad._record.place import place_of, source_at
+from leafgrad._record.place import part_of, place_of, source_at
 
 
 def write(before: int) -> Write:
@@ -48,3 +48,10 @@ def test_code_that_two_files_have_in_common_is_told_apart() -> None:
     assert [source.file for source in log.sources()] == ["one.py", "two.py"]
     told = [log.source_of(number) for number in range(2)]
     assert told == list(log.sources())
+
+
+def test_what_runs_outside_of_all_code_has_no_place() -> None:
+    log = Log(0)
+    log.note_backward(3, None)
+    assert log.backwards_after(0) == []
+    assert part_of(None) == (None, None)

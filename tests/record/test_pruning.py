@@ -8,10 +8,7 @@ import torch
 from torch import nn
 
 from leafgrad import GradCause, Recording, explain_grad, preflight, record, trace_graph
-
-
-def leaf(*shape: int) -> torch.Tensor:
-    return torch.ones(*shape, requires_grad=True)
+from tests.tensors import leaf
 
 
 def entries(recording: Recording) -> int:

@@ -22,12 +22,9 @@ from torch.utils.checkpoint import checkpoint
 import leafgrad
 from leafgrad import GraphTrace, Recording, TracedNode, laplacian, record, trace_graph
 from tests.processes import unmeasured
+from tests.tensors import leaf
 
 LINES = Path(__file__).read_text("utf-8").splitlines()
-
-
-def leaf(*shape: int) -> torch.Tensor:
-    return torch.ones(*shape, requires_grad=True)
 
 
 def line_of(node: TracedNode) -> str | None:

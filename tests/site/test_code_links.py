@@ -1,5 +1,6 @@
 """Which names in highlighted code lead somewhere, and where."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
 CONF = """
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.intersphinx", "code_links"]
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.intersphinx", "accessible", "code_links"]
 source_suffix = {".rst": "restructuredtext"}  # the default is one dict, which others write into
 intersphinx_mapping = {"torch": ("https://a.b/c", "torch.txt")}
 """
@@ -18,10 +19,8 @@ INVENTORY = """\
 torch.nn.Linear class generated/torch.nn.Linear.html
 """
 HEAD = "A\n=\n\n.. function:: leafgrad.trace_graph\n\n.. code-block:: python\n\n   "
-TORCH = (
-    'href="https://a.b/c/generated/torch.nn.Linear.html#torch.nn.Linear" title="torch.nn.Linear"'
-)
-OURS = 'href="#leafgrad.trace_graph" title="leafgrad.trace_graph"'
+TORCH = 'href="https://a.b/c/generated/torch.nn.Linear.html#torch.nn.Linear"'
+OURS = 'href="#leafgrad.trace_graph"'
 
 
 @pytest.fixture
@@ -42,17 +41,19 @@ class Links:
         out = self._folder / "_build"
         with docutils_namespace():
             Sphinx(self._folder, self._folder, out, out, "html", status=None).build()
-        parts = (out / "index.html").read_text().split('<a class="code-link" ')
-        return [part.partition(">")[0] for part in parts[1:]]
+        blocks = re.findall("<pre.*?</pre>", (out / "index.html").read_text(), re.DOTALL)
+        return [link for block in blocks for link in re.findall("<a ([^>]*)>", block)]
 
 
+NEXT = "\n\n.. code-block:: python\n\n   "
 CASES = {
     "torch": ("y = torch.nn.Linear(1, 2)", [TORCH]),
     "nn": ("y = nn.Linear(1, 2)", [TORCH]),
     "unknown to the inventory": ("y = torch.nn.Other(1)", []),
     "of something else": ("y = my.torch_nn.Linear(1)", []),
     "imported": ("from leafgrad import trace_graph", [OURS]),
-    "called": ("from leafgrad import trace_graph\n   trace_graph(y)", [OURS, OURS]),
+    "used again": ("from leafgrad import trace_graph\n   trace_graph(y)", [OURS]),
+    "used in the next block": (f"torch.nn.Linear(){NEXT}torch.nn.Linear()", [TORCH, TORCH]),
     "not imported": ("trace_graph(y)", []),
     "not public": ("from leafgrad import Trace\n   Trace()", []),
     "an attribute": ("import leafgrad\n   y.trace_graph(y)", []),

@@ -13,7 +13,7 @@ import pytest
 
 from sphinx_claims._config import Config
 from sphinx_claims._executing.workers import Workers
-from sphinx_claims._judging.site import judge_page
+from sphinx_claims._judging.prover import judge_page
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims.faults import Fault, read_faults
@@ -277,9 +277,15 @@ def seen() -> dict[str, tuple[Any, Any]]:
     """Tell of each fault whether its sign is seen before it is planted, and after."""
     signs = [f"{START}\n{textwrap.dedent(SIGNS[fault.name])}" for fault in FAULTS]
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PLANTED]
-    given, env = json.dumps(signs), unmeasured()
-    run = subprocess.run(command, input=given, capture_output=True, text=True, check=True, env=env)
-    told = map(json.loads, run.stdout.splitlines())
+    done = subprocess.run(
+        command,
+        input=json.dumps(signs),
+        capture_output=True,
+        text=True,
+        check=True,
+        env=unmeasured(),
+    )
+    told = map(json.loads, done.stdout.splitlines())
     return {name: (before, after) for name, before, after in told}
 
 

@@ -8,7 +8,7 @@ import nbformat
 import pytest
 import torch
 from nbformat import NotebookNode
-from notebooks import FOLD, add_outputs, as_notebook, has_notebook
+from notebooks import FOLD, add_outputs, as_notebook, has_notebook, written
 
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims._versions import broken_bound
@@ -90,7 +90,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         notebook = as_notebook(text, page, PAGES, "0.1.0")
         nbformat.validate(notebook)
         files.append(folder / f"{name}.ipynb")
-        nbformat.write(notebook, files[-1])
+        files[-1].write_text(written(notebook), encoding="utf-8")
     run = [sys.executable, "-c", RUN, *map(str, files)]
     subprocess.run(run, capture_output=True, check=True, cwd=folder, env=unmeasured())
     return folder

@@ -11,7 +11,7 @@ from leafgrad._trace.columns import from_columns, with_columns
 
 def test_values_made_from_columns_equal_those_made_one_by_one() -> None:
     made = from_columns(
-        TracedEdge, 2, source=[0, 1], target=iter([1, None]), input_nr=(0, 2), output_nr=range(2)
+        TracedEdge, source=[0, 1], target=iter([1, None]), input_nr=(0, 2), output_nr=range(2)
     )
     assert made == [
         TracedEdge(source=0, target=1, input_nr=0, output_nr=0),
@@ -20,7 +20,7 @@ def test_values_made_from_columns_equal_those_made_one_by_one() -> None:
 
 
 def test_a_value_made_from_columns_is_frozen_hashed_pickled_and_replaced_as_any_other() -> None:
-    (made,) = from_columns(TracedEdge, 1, source=[0], target=[1], input_nr=[0], output_nr=[0])
+    (made,) = from_columns(TracedEdge, source=[0], target=[1], input_nr=[0], output_nr=[0])
     assert pickle.loads(pickle.dumps(made)) == made
     assert hash(made) == hash(TracedEdge(source=0, target=1, input_nr=0, output_nr=0))
     assert replace(made, target=None).target is None
@@ -29,14 +29,23 @@ def test_a_value_made_from_columns_is_frozen_hashed_pickled_and_replaced_as_any_
 
 
 def test_a_field_without_column_and_default_is_not_made_up() -> None:
-    (made,) = from_columns(TracedEdge, 1, source=[0])
-    with pytest.raises(AttributeError, match="target"):
-        _ = made.target
+    with pytest.raises(TypeError, match="object layout differs"):
+        from_columns(TracedEdge, source=[0], input_nr=[0], output_nr=[0])
+
+
+def test_a_column_without_field_is_not_lost() -> None:
+    with pytest.raises(TypeError, match="object layout differs"):
+        from_columns(TracedEdge, source=[0], target=[1], input_nr=[0], output_nr=[0], nr=[0])
+
+
+def test_columns_of_two_lengths_are_not_cut() -> None:
+    with pytest.raises(ValueError, match="longer"):
+        from_columns(TracedEdge, source=[0], target=[1, 2], input_nr=[0], output_nr=[0])
 
 
 def test_a_copy_with_other_columns_equals_what_replace_makes() -> None:
     edges = from_columns(
-        TracedEdge, 2, source=[0, 1], target=[1, 2], input_nr=[0, 0], output_nr=[0, 0]
+        TracedEdge, source=[0, 1], target=[1, 2], input_nr=[0, 0], output_nr=[0, 0]
     )
     copies = with_columns(TracedEdge, edges, target=[None, 3])
     assert copies == [replace(edges[0], target=None), replace(edges[1], target=3)]

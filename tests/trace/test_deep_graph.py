@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.processes import unmeasured
+from tests.processes import needs_fork, unmeasured
+
+pytestmark = needs_fork
 
 DEEP_GRAPHS = Path(__file__).with_name("deep_graphs.py")
 SCENARIOS = runpy.run_path(str(DEEP_GRAPHS))["SCENARIOS"]

@@ -11,10 +11,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from leafgrad import GraphTrace, SavedTensor, trace_graph
-
-
-def leaf(*shape: int) -> torch.Tensor:
-    return torch.ones(*shape, requires_grad=True)
+from tests.tensors import leaf
 
 
 def states(trace: GraphTrace) -> dict[str, str]:

@@ -17,10 +17,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from leafgrad import GraphTrace, describe_tensor, explain_grad, preflight, trace_graph
-
-
-def leaf(*shape: int) -> torch.Tensor:
-    return torch.ones(*shape, requires_grad=True)
+from tests.tensors import leaf
 
 
 def names(trace: GraphTrace) -> list[str]:

@@ -12,7 +12,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from leafgrad import GraphTrace, record, trace_graph
-from tests.processes import unmeasured
+from tests.processes import needs_posix, unmeasured
 
 
 def leaf(*values: float) -> torch.Tensor:
@@ -281,6 +281,7 @@ print("freed")
 ON_A_SMALL_STACK = ["/bin/sh", "-c", 'ulimit -s 512 && exec "$0" "$@"', sys.executable, "-c"]
 
 
+@needs_posix
 @pytest.mark.parametrize("code", [DEEP + FREED, DEEP + TRACED + FREED], ids=["seen", "traced"])
 def test_a_deep_graph_whose_values_were_recorded_can_be_freed(code: str) -> None:
     run = subprocess.run(

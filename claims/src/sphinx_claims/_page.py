@@ -6,6 +6,7 @@ import functools
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeVar
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Cell:
     """A `{code-cell}`: Python from `line` on, in a fence that opens on line `fence`.
 
     Each name in `family` is that of a collection over whose members the checks of the cell run.
+    Lines that match `may_print` may be written behind Python's back, and are not part of the page.
     """
 
     line: int
@@ -29,6 +31,7 @@ class Cell:
     source: str
     raises: str | None = None
     warns: str | None = None
+    may_print: str | None = None
     tags: tuple[str, ...] = ()
     family: tuple[str, ...] = ()
 
@@ -56,7 +59,8 @@ class Claim:
 
     It holds on the versions of the package from `since` on and before `until`. Its box has `said`
     all that its evidence must have the numbers of. One that is `universal` says of all of its kind
-    what no family stands for, and this is the reason.
+    what no family stands for, and this is the reason; what its evidence leaves `unnoticed` when it
+    is mutated may have one as well.
     """
 
     line: int
@@ -67,6 +71,7 @@ class Claim:
     since: str | None = None
     until: str | None = None
     universal: str | None = None
+    unnoticed: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -108,6 +113,7 @@ class Stated:
 
 Step = Cell | Doctest | Inline
 Item = Step | Claim | Heading | Escape | Include | Stated
+T = TypeVar("T", bound=Item)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -118,6 +124,10 @@ class Page:
     items: tuple[Item, ...]
     problems: tuple[Problem, ...] = ()
 
+    def of(self, kind: type[T]) -> tuple[T, ...]:
+        """Return the items of a kind, in the order of the page."""
+        return tuple(item for item in self.items if isinstance(item, kind))
+
     @functools.cached_property
     def steps(self) -> tuple[Step, ...]:
         """What is executed, in the order of the page."""
@@ -126,22 +136,7 @@ class Page:
     @functools.cached_property
     def claims(self) -> tuple[Claim, ...]:
         """The named sentences, in the order of the page."""
-        return tuple(item for item in self.items if isinstance(item, Claim))
-
-    @property
-    def escapes(self) -> tuple[Escape, ...]:
-        """What is not proven and says why, in the order of the page."""
-        return tuple(item for item in self.items if isinstance(item, Escape))
-
-    @property
-    def stated(self) -> tuple[Stated, ...]:
-        """The numbers that stand outside of its claims, in the order of the page."""
-        return tuple(item for item in self.items if isinstance(item, Stated))
-
-    @property
-    def includes(self) -> tuple[Include, ...]:
-        """The files whose examples the page shows, in the order of the page."""
-        return tuple(item for item in self.items if isinstance(item, Include))
+        return self.of(Claim)
 
     def span(self, claim: Claim) -> range:
         """Return the lines of a claim and its evidence: up to the next claim or heading."""

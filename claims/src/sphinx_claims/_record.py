@@ -1,9 +1,9 @@
-"""What the execution of one step of a page leaves behind."""
+"""What the execution of the steps of a page leaves behind."""
 
 import dataclasses
 from typing import Any
 
-from sphinx_claims._page import Problem
+from sphinx_claims._page import Problem, Step
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,3 +51,7 @@ class Record:
     value: str | None = None
     broke: bool = False
     after: "Record | None" = None
+
+
+Ran = tuple[Step, Record]
+"""A step that was executed, and what it left behind."""

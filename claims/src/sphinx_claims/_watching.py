@@ -10,9 +10,9 @@ from typing import Self
 
 import watchfiles
 
+from sphinx_claims._judging.pages import page_name
 from sphinx_claims._judging.prover import Prover
 from sphinx_claims._judging.report import summary
-from sphinx_claims._judging.site import page_name
 from sphinx_claims._verify import asked, tell_page, tell_red
 
 _PAUSE = 50

@@ -64,6 +64,7 @@ from leafgrad._autograd.node import (
 )
 from leafgrad._autograd.parameter_creation import watched_parameters
 from leafgrad._autograd.path import Path, edge_by_use, gradient_edge, has_accumulator, path_between
+from leafgrad._autograd.running_code import SET_GRAD_ENABLED, is_grad_mode, stepping_optimizer
 from leafgrad._autograd.saved import (
     SavedFacts,
     keeps_detached,
@@ -95,6 +96,6 @@ from leafgrad._autograd.tensor import (
     version,
     without_wrappers,
 )
-from leafgrad._autograd.traversal import Edge, grad_fn_name, numbered_output, survey, walk
+from leafgrad._autograd.traversal import Edge, grad_fn_name, numbered_output, walk
 from leafgrad._autograd.unseen_backward import unseen_gradient
 from leafgrad._autograd.zero_gradients import gives_zeros, may_give_zeros

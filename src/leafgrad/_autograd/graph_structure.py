@@ -20,7 +20,7 @@ from leafgrad._autograd.tensor import (
     version,
     without_wrappers,
 )
-from leafgrad._autograd.traversal import keep_successors, survey
+from leafgrad._autograd.traversal import keep_successors, walk
 
 
 def number_of(tensor: torch.Tensor) -> int:
@@ -90,7 +90,7 @@ def living_graph() -> tuple[list[Node], set[int]]:
     """
     with unobserved():
         tensors = alive()
-        nodes, _ = survey([node for tensor in tensors for node in _nodes_at(tensor)])
+        nodes = walk([node for tensor in tensors for node in _nodes_at(tensor)])
     numbers = {number for number in map(sequence_nr, nodes) if number is not None}
     return [*nodes], numbers.union([~id(tensor) for tensor in tensors])
 

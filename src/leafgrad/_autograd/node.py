@@ -152,8 +152,9 @@ def sequence_nr(node: Node) -> int | None:
     return None if number == _OF_NO_OPERATION else number
 
 
-def sequence_nrs(numbers: Iterable[int]) -> list[int | None]:
-    """Return what `sequence_nr` does of many nodes, by what they say themselves."""
+def sequence_nrs(nodes: Iterable[Node]) -> list[int | None]:
+    """Return what `sequence_nr` does of many nodes."""
+    numbers = [node._sequence_nr() for node in nodes]
     return [None if number == _OF_NO_OPERATION else number for number in numbers]
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch.autograd.graph import Node
@@ -44,98 +44,40 @@ def numbered_output(tensor: torch.Tensor) -> tuple[int, int] | None:
     return None if number is None else (number, plain(tensor, "output_nr"))
 
 
-class Wiring(NamedTuple):
-    """Who leads to whom in a graph, in numbers that outlive it.
-
-    A number is a place in the order in which the nodes were found, the roots first of all.
-
-    Attributes:
-        roots: How many roots there are.
-        starts: Where the edges of each node start, and last of all where they end.
-        targets: Where each edge leads to, node by node; None where an input needed no gradient.
-        input_nrs: Which output of that node each edge leads to.
-        sequence_nrs: The number that PyTorch gave each node, a leaf the highest that there is.
-    """
-
-    roots: int
-    starts: list[int]
-    targets: list[int | None]
-    input_nrs: list[int]
-    sequence_nrs: list[int]
-
-    def order(self) -> list[int]:
-        """Order the numbers of the nodes, each one before those of its successors.
-
-        What waits on the stack is a node to be entered or, as its complement, one to be finished.
-        """
-        starts, targets = self.starts, self.targets
-        finished: list[int] = []
-        entered: set[int | None] = {None}
-        ahead: list[Any] = [*range(self.roots)]
-        while ahead:
-            number = ahead.pop()
-            if number in entered:
-                continue
-            if number < 0:
-                finished.append(~number)
-            else:
-                entered.add(number)
-                ahead.append(~number)
-                ahead += targets[starts[number] : starts[number + 1]]
-        return finished[::-1]
-
-
 def walk(roots: Iterable[Node]) -> dict[Node, Successors]:
     """Map every node that `roots` lead to onto its successors, predecessors first.
 
-    Whoever looks at a whole graph does it through here, `survey` or `walk_to`, so that the graph
-    can be freed later on: see `_break_fall`. The mapping keeps the nodes alive; drop it when the
-    facts are read.
-    """
-    numbers, wiring = survey(roots)
-    nodes = map([*numbers].__getitem__, wiring.order())
-    return {node: next_functions(node) for node in nodes}
-
-
-def survey(roots: Iterable[Node]) -> tuple[dict[Node, int], Wiring]:
-    """Number every node that `roots` lead to, as they are found, and tell who leads to whom.
-
-    This is to `walk` what a column is to a row: it makes a few lists, however many nodes there are.
+    Whoever looks at a whole graph does it through here or `walk_to`, so that the graph can be freed
+    later on: see `_break_fall`. The mapping keeps the nodes alive; drop it when the facts are read.
     """
     roots = dict.fromkeys(roots)
     try:
-        return _surveyed(roots)
+        return _walked(roots)
     except BaseException:  # an interrupted walk leaves a graph that is to be freed as well
-        _surveyed(roots)
+        _walked(roots)
         raise
 
 
-def _surveyed(roots: Collection[Node]) -> tuple[dict[Any, int], Wiring]:
-    """Collect the successors of each node that was found, until there is none left."""
-    nodes: list[Any] = [*roots]
-    found = len(nodes)
-    numbers: dict[Any, Any] = dict(zip(nodes, range(found), strict=True))
-    numbers[None] = None  # where an input needed no gradient
-    starts, targets, input_nrs = [0], [], []
-    for node in nodes:
-        for successor, input_nr in node.next_functions:
-            target = numbers.setdefault(successor, found)
-            if target is found:
-                nodes.append(successor)
-                found += 1
-            targets.append(target)
-            input_nrs.append(input_nr)
-        starts.append(len(targets))
-    del numbers[None]
-    wiring = Wiring(
-        roots=len(roots),
-        starts=starts,
-        targets=targets,
-        input_nrs=input_nrs,
-        sequence_nrs=[node._sequence_nr() for node in nodes],
-    )
-    _break_fall(nodes, wiring)
-    return numbers, wiring
+def _walked(roots: Iterable[Node]) -> dict[Node, Successors]:
+    """Enter each node once, and finish it after its successors.
+
+    What waits on the stack is a node to be entered or, below a None, one to be finished.
+    """
+    entered: dict[Any, Successors] = {}
+    finished: list[Any] = []
+    ahead: list[Any] = [*roots]
+    while ahead:
+        node = ahead.pop()
+        if node is None:
+            finished.append(ahead.pop())
+        elif node not in entered:
+            entered[node] = successors = node.next_functions
+            ahead += node, None
+            for successor, _ in successors:
+                if successor is not None:
+                    ahead.append(successor)
+    _break_fall(finished, entered)
+    return {node: entered[node] for node in reversed(finished)}
 
 
 Edge = tuple[Node, int]
@@ -151,7 +93,7 @@ def walk_to(target: Edge | torch.Tensor, root: Node) -> tuple[dict[Node, Success
         return _leading(target, root, seen)
     finally:
         if len(seen) > _LONGEST_FALL:
-            survey([root])
+            walk([root])
 
 
 def _leading(
@@ -185,7 +127,7 @@ def _leading(
 _LONGEST_FALL = 1_000  # steps of up to 300 bytes, on a stack that has 512 KiB or more
 
 
-def _break_fall(nodes: Sequence[Node], wiring: Wiring) -> None:
+def _break_fall(nodes: Sequence[Node], successors: Mapping[Node, Successors]) -> None:
     """Make a graph that Python has looked at safe to free, however deep it is.
 
     PyTorch frees a graph in a loop, but a node that Python has seen is freed by its Python object,
@@ -193,38 +135,20 @@ def _break_fall(nodes: Sequence[Node], wiring: Wiring) -> None:
     wherever more than `_LONGEST_FALL` such calls could pile up, `_KeptSuccessors` breaks the fall.
     As every node is still held by its predecessors alone, nothing lives longer and no cycle
     arises, and a graph that is not that deep stays as it is.
+
+    Each of the `nodes` comes after its successors.
     """
     if len(nodes) <= _LONGEST_FALL:
         return
-    try:
-        deep = _deep(reversed(range(len(nodes))), wiring)
-    except TypeError:  # nodes were found before others that lead to them as well
-        deep = _deep(reversed(wiring.order()), wiring)
-    for number in deep:
-        keep_successors(nodes[number], next_functions(nodes[number]))
-
-
-def _deep(order: Iterable[int], wiring: Wiring) -> list[int]:
-    """Return the nodes at which falls are to be broken; `order` has each after its successors.
-
-    A TypeError says that it has not.
-    """
-    starts, targets = wiring.starts, wiring.targets
-    falls: list[Any] = [None] * (len(starts) - 1)
-    deep = []
-    for number in order:
-        edge, stop = starts[number], starts[number + 1]
+    falls: dict[Node | None, int] = {None: 0}
+    for node in nodes:
         longest = 0
-        while edge < stop:  # at two thirds of what slicing takes
-            target = targets[edge]
-            if target is not None and falls[target] > longest:
-                longest = falls[target]
-            edge += 1
+        for successor, _ in successors[node]:
+            longest = max(longest, falls[successor])
         if longest == _LONGEST_FALL:
-            deep.append(number)
+            keep_successors(node, successors[node])
             longest = 0
-        falls[number] = longest + 1
-    return deep
+        falls[node] = longest + 1
 
 
 _KEPT = "leafgrad: successors"

@@ -16,7 +16,7 @@ def json_types(value: Any) -> Any:
 
     What JSON has no number for, such as NaN and complex numbers, is text.
     """
-    if value is None or isinstance(value, bool | int):
+    if value is None or isinstance(value, int):
         return value
     if isinstance(value, float):  # JSON has no NaN and no infinity
         return value if isfinite(value) else str(value)

@@ -21,6 +21,8 @@ def visible(content: str) -> str:
     XML knows no escape for most of them, and a mark that turns text around would turn what
     follows, too.
     """
+    if content.isprintable():
+        return content
     return "".join(
         REPLACEMENT if unicodedata.category(character) in UNSEEN else character
         for character in content

@@ -26,11 +26,13 @@ class GradCause(StrEnum):
         FROZEN: It is a parameter that does not require grad.
         INTEGER: Its type of numbers has no gradients.
         NOT_REACHED: No path leads from the outputs to it, and nothing was recorded that says why.
+        BESIDE: It was made of a tensor on which the outputs depend, but they were not made of it.
         UNUSED: Nothing that was recorded used it.
         LOST: It was used, and no path leads there, nor does the recording show where it was cut.
         LATE: It was used before its ``requires_grad`` was switched on.
         SHARED: It was used through another tensor that shares its memory and has no graph.
         WITHOUT_GRAPH: No output has a graph, and nothing was recorded that says why.
+        LEAF_OUTPUTS: The outputs are leaves themselves, and nothing was recorded that says why.
         UNRECORDED_VIEW: It is a view that was taken while nothing was recorded.
         INVALID_VIEW: It is a view that PyTorch refuses to use since a write in place.
         WRAPPED: It lives inside a ``torch.func`` transform.
@@ -63,11 +65,13 @@ class GradCause(StrEnum):
     FROZEN = "frozen"
     INTEGER = "numbers without gradients"
     NOT_REACHED = "not reached"
+    BESIDE = "beside the path"
     UNUSED = "unused"
     LOST = "lost on the way"
     LATE = "used before it required grad"
     SHARED = "used through another tensor"
     WITHOUT_GRAPH = "outputs without a graph"
+    LEAF_OUTPUTS = "outputs that are leaves"
     UNRECORDED_VIEW = "unrecorded view"
     INVALID_VIEW = "invalid view"
     WRAPPED = "wrapped by torch.func"

@@ -7,42 +7,18 @@ from typing import Any
 from leafgrad._display.card import Card
 from leafgrad._display.jsonable import fields_as_json
 from leafgrad._display.units import count
-from leafgrad._explain.explanation import CAUSE_OF_CUT, GradExplanation
-from leafgrad._explain.sentences import cure, place_of_cuts
-from leafgrad._graph.nodes import SavedTensor, TracedNode, Write
+from leafgrad._explain.conflict_words import conflict_sentences
+from leafgrad._explain.explanation import CAUSE_OF_CUT, GradCause, GradExplanation
+from leafgrad._explain.finding import (
+    InPlaceConflict,
+    OnceDifferentiable,
+    Unregistered,
+    place_of_node,
+)
+from leafgrad._explain.groups import grouped, names_in_words
+from leafgrad._explain.sentences import SWITCH_ON, cure, place_of_cuts, switched_off
+from leafgrad._graph.nodes import TracedNode
 from leafgrad._record.cut import Cut
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class InPlaceConflict:
-    """A saved tensor that was written in place since it was saved.
-
-    Attributes:
-        node: The node that saved it; its ``source`` is the line that did, where that is known.
-        saved: What it saved, with the versions then and now; its ``writes`` are what wrote since,
-            where that was recorded.
-    """
-
-    node: TracedNode
-    saved: SavedTensor
-
-    @property
-    def is_certain(self) -> bool:
-        """Whether backward fails for sure; a custom function may never look at what it saved."""
-        return self.saved.is_modified and self.node.custom_function is None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class OnceDifferentiable:
-    """A node through which a gradient can be computed but not differentiated again.
-
-    Attributes:
-        node: The node.
-        reason: Why.
-    """
-
-    node: TracedNode
-    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +44,11 @@ class Preflight:
         running: The nodes whose backward seems to run another one, such as a reentrant checkpoint,
             of which the graph shows nothing.
         failures: The nodes at which backward fails for sure.
+        unregistered: The parameters, and other leaves that a named module holds, that are not in
+            the names although backward fills them; none where no module is named.
+        second_backward: Where the nodes were freed and how the outputs come to them, with what to
+            do; None where nothing is freed.
+        is_switched_off: Whether gradients are switched off where `preflight` is called.
         lacks_graph: Whether no output requires grad, so that backward fails before it comes to any
             node.
         cuts: Where the outputs lost their graph in that case, as far as a recording tells.
@@ -85,6 +66,9 @@ class Preflight:
     hidden: tuple[TracedNode, ...]
     running: tuple[TracedNode, ...]
     failures: tuple[TracedNode, ...]
+    unregistered: tuple[Unregistered, ...]
+    second_backward: str | None
+    is_switched_off: bool
     lacks_graph: bool
     cuts: tuple[Cut, ...]
 
@@ -145,6 +129,8 @@ def _card(found: Preflight) -> Card:
         rows.append(("gradient cannot be seen", len(found.unseen)))
     if found.all_zero:
         rows.append(("gradient is zero everywhere", len(found.all_zero)))
+    if found.unregistered:
+        rows.append(("leaves not in names", len(found.unregistered)))
     return Card(
         title=f"preflight: {_verdict(found)}",
         rows=tuple((name, str(number)) for name, number in rows),
@@ -166,8 +152,8 @@ def _verdict(found: Preflight) -> str:
 
 def _sentences(found: Preflight) -> Iterator[str]:
     if found.lacks_graph:
-        yield _without_graph(found.cuts)
-    yield from _first([*map(_conflict, found.conflicts)], "conflict", "conflicts")
+        yield _without_graph(found)
+    yield from _first(conflict_sentences(found.conflicts), "conflict", "conflicts")
     yield from _on_failing_nodes(found)
     yield from _on_unseen_nodes(found)
     for explanations, one, many in (
@@ -175,9 +161,15 @@ def _sentences(found: Preflight) -> Iterator[str]:
         (found.unseen, "tensor of which it cannot be seen", "tensors of which it cannot be seen"),
         (found.all_zero, "tensor with zeros alone", "tensors with zeros alone"),
     ):
-        yield from _first([f"{e.name}: {e.because} {e.cure}" for e in explanations], one, many)
+        groups = grouped(explanations, _key)
+        if found.cuts:
+            groups = [group for group in groups if group[0].cuts != found.cuts]
+            alike = [e for e in explanations if e.cuts == found.cuts]
+            yield from [f"{_names(alike)}: no gradient comes, for that reason."] if alike else []
+        yield from _first_groups(groups, one, many)
+    yield from map(_unregistered, grouped(found.unregistered, lambda one: one.cure))
     once = [
-        f"{_place(one.node)} stands in the way of a second derivative: {one.reason}."
+        f"{place_of_node(one.node)} stands in the way of a second derivative: {one.reason}."
         for one in found.once_differentiable
     ]
     yield from _first(once, "node", "nodes")
@@ -191,18 +183,28 @@ def _first(sentences: Sequence[str], one: str, many: str) -> Iterator[str]:
         yield f"And {left} other {one if left == 1 else many}."
 
 
+def _first_groups(
+    groups: Sequence[Sequence[GradExplanation]], one: str, many: str
+) -> Iterator[str]:
+    """Yield a sentence for each of the first few groups, and how many tensors there are besides."""
+    yield from map(_explained, groups[:MAX_SENTENCES])
+    left = sum(map(len, groups[MAX_SENTENCES:]))
+    if left:
+        yield f"And {left} other {one if left == 1 else many}."
+
+
 def _on_failing_nodes(found: Preflight) -> Iterator[str]:
     """Yield a sentence for each way in which nodes fail, about the first one that does."""
     if found.freed:
         others = f", the first of {len(found.freed)}," if len(found.freed) > 1 else ""
         yield (
-            f"What {_place(found.freed[0])} saved{others} was freed by an earlier backward: "
-            "compute the outputs again, or pass retain_graph=True to that one."
+            f"What {place_of_node(found.freed[0])} saved{others} was freed by an earlier "
+            f"backward{found.second_backward}"
         )
     if found.detached:
         yield (
-            f"A tensor that {_place(found.detached[0])} saved has been cut from its graph by "
-            "detach_() since, which backward refuses: use detach() instead, which gives another "
+            f"A tensor that {place_of_node(found.detached[0])} saved has been cut from its graph "
+            "by detach_() since, which backward refuses: use detach() instead, which gives another "
             "tensor."
         )
     if found.moved:
@@ -212,7 +214,8 @@ def _on_failing_nodes(found: Preflight) -> Iterator[str]:
         )
     if found.refusing:
         yield (
-            f"{_place(found.refusing[0])} stands for a derivative that does not exist, and raises."
+            f"{place_of_node(found.refusing[0])} stands for a derivative that does not exist, and "
+            "raises."
         )
 
 
@@ -230,43 +233,63 @@ def _on_unseen_nodes(found: Preflight) -> Iterator[str]:
         )
 
 
-def _without_graph(cuts: tuple[Cut, ...]) -> str:
+def _explained(group: Sequence[GradExplanation]) -> str:
+    """Return why tensors get no gradient that do so for the same reason, and the cure, once."""
+    first = group[0]
+    alike = {e.because for e in group} == {first.because}
+    each = "" if len(group) == 1 else ", each" if alike else ", the first of them"
+    return f"{_names(group)}{each}: {first.because} {first.cure}"
+
+
+def _names(group: Sequence[GradExplanation]) -> str:
+    names = [str(e.name) for e in group]
+    is_module = "." in names[0] or group[0].cause is GradCause.FROZEN
+    return names_in_words(names, "parameters" if is_module else "tensors")
+
+
+def _key(explanation: GradExplanation) -> object:
+    e = explanation
+    return e.cause, e.cuts, e.cure, None if e.name and "." in e.name else e.because
+
+
+def _unregistered(group: Sequence[Unregistered]) -> str:
+    """Return which leaves are not in the names, as far as something holds them, and the cure."""
+    what = "1 leaf that gets" if len(group) == 1 else f"{len(group)} leaves that get"
+    told = [one.path or f"one of shape {one.node.shapes[0]}" for one in reversed(group)]
+    more = f" and {len(told) - MAX_SENTENCES} more" if len(told) > MAX_SENTENCES else ""
+    source = next((one.source for one in reversed(group) if one.source), None)
+    used = f", used first in {source}" if source else ""
+    listed = ", ".join(told[:MAX_SENTENCES]) + more + used
+    is_in = "is" if len(group) == 1 else "are"
+    return f"{what} a gradient {is_in} not in names: {listed}. {group[0].cure}"
+
+
+def _without_graph(found: Preflight) -> str:
     """Return where the outputs lost their graph, as far as a recording tells."""
     reason = (
         "None of the outputs requires grad, which backward refuses (element 0 of tensors does not "
         "require grad and does not have a grad_fn)"
     )
-    if not cuts:
+    if found.cuts:
+        told = cure(CAUSE_OF_CUT[found.cuts[0].kind], found.cuts, is_off=found.is_switched_off)
+        return f"{reason}: cut by {place_of_cuts(found.cuts)}.{switched_off(found.cuts)} {told}"
+    if found.is_switched_off:
+        return f"{reason}. {SWITCH_ON}"
+    explained = found.without_gradient
+    if explained and all(e.cause is GradCause.FROZEN for e in explained):
         return (
-            f"{reason}: compute them from a tensor that requires grad, outside no_grad() and "
-            "detach(), or inside record(), which tells the line where the graph was lost."
+            f"{reason}, and none of the {count(len(explained), 'parameter')} requires grad. Call "
+            "requires_grad_() on those that are to be trained, before the outputs are computed."
         )
-    return f"{reason}: cut by {place_of_cuts(cuts)}. {cure(CAUSE_OF_CUT[cuts[0].kind], cuts)}"
-
-
-def _conflict(conflict: InPlaceConflict) -> str:
-    saved = conflict.saved
-    version = "a version that is not told" if saved.saved_version is None else saved.saved_version
-    then = f"saved {saved.name} at version {version}"
-    now = f"it is at version {saved.current_version} now"
-    unseen = "written outside of record(), which would tell the line"
-    writes = "; ".join(map(_write, saved.writes)) or unseen
-    doubt = "" if conflict.is_certain else " Backward fails if it looks at that."
-    return f"{_place(conflict.node)} {then}, and {now}: {writes}.{doubt}"
-
-
-def _write(write: Write) -> str:
-    through = " through a view" if write.through_view else ""
-    place = "" if write.source is None else f" in {write.source}"
-    return f"written by {write.operation}{through}{place}"
-
-
-def _place(node: TracedNode) -> str:
-    """Return the name of a node, and the line that made it where that is known."""
-    return node.name if node.source is None else f"{node.name} ({node.source})"
+    if any(e.cuts for e in explained):
+        return f"{reason}: their graph was lost as told below."
+    return (
+        f"{reason}: compute them from a tensor that requires grad, outside no_grad() and "
+        "detach(), or inside record(), which tells the line where the graph was lost."
+    )
 
 
 def _place_of_all(nodes: Sequence[TracedNode]) -> str:
     """Return the name and line of the first node, and how many there are besides."""
     others = f" and {count(len(nodes) - 1, 'other node')}" if len(nodes) > 1 else ""
-    return f"{_place(nodes[0])}{others}"
+    return f"{place_of_node(nodes[0])}{others}"

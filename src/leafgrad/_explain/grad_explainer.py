@@ -2,10 +2,13 @@
 
 import inspect
 from collections.abc import Sequence
+from functools import partial
 from pathlib import PurePath
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
+from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import Output, gradient_edges
@@ -13,10 +16,13 @@ from leafgrad._display.units import torch_name
 from leafgrad._explain import sentences
 from leafgrad._explain.explanation import CAUSE_OF_CUT, GradCause, GradExplanation
 from leafgrad._explain.gradient_flow import Arrival, GradientFlow
+from leafgrad._explain.origin import edges_behind, origin_of
+from leafgrad._explain.second_backward import SecondBackward
 from leafgrad._record.cut import Cut
 from leafgrad._record.cut_tracker import LEAVING_PYTORCH
 from leafgrad._record.leaf_uses import LeafUse
 from leafgrad._record.log import Log
+from leafgrad._record.module_paths import Roots
 from leafgrad._record.place import source_at
 from leafgrad._tensor.describe_tensor import describe_tensor
 from leafgrad._tensor.description import TensorDescription, TensorRole
@@ -48,24 +54,33 @@ class GradExplainer:
     Attributes:
         flow: Where gradients come.
         reached: The edges of the graph behind the outputs, also those to which no gradient comes.
-        is_freed: Whether a part of the graph was freed.
+        second: What is known of how a part of the graph was freed, None where none was.
+        ends_are_leaves: Whether the outputs are leaves, with no graph but themselves.
         leaves: The identities of the storages of the graph's leaves.
     """
 
-    def __init__(self, ends: Sequence[Output], log: Log) -> None:
+    def __init__(self, ends: Sequence[Output], log: Log, modules: Roots | None = None) -> None:
         """Look at the graph behind the outputs, and at what was recorded."""
         self.ends = ends
         self.log = log
+        self.modules = modules or {}
         with _autograd.unobserved():
             edges = gradient_edges(ends)
             graph = _autograd.walk([node for node, _ in edges])
-            self.flow = GradientFlow(edges, graph)
+            self.flow = GradientFlow(edges, graph, partial(_place_of, log))
             self.reached = {*edges, *(edge for after in graph.values() for edge in after)}
             slots = (slot for node in graph for slot in _autograd.saved_slots(node))
-            self.is_freed = any(slot.state == "freed" for slot in slots)
-            leaves = map(_autograd.leaf_variable, graph)
-            storages = {_autograd.storage_identity(leaf) for leaf in leaves if leaf is not None}
+            is_freed = any(slot.state == "freed" for slot in slots)
+            self.second = SecondBackward(graph, log, self.modules) if is_freed else None
+            leaves = [leaf for leaf in map(_autograd.leaf_variable, graph) if leaf is not None]
+            self.ends_are_leaves = bool(leaves) and len(leaves) == len(graph)
+            storages = {*map(_autograd.storage_identity, leaves)}
             self.leaves = storages - {None}
+
+    @property
+    def is_freed(self) -> bool:
+        """Whether a part of the graph was freed."""
+        return self.second is not None
 
     def explain(
         self, tensor: Tensor, name: str | None = None, *, is_ahead: bool = False
@@ -78,11 +93,12 @@ class GradExplainer:
         is_filled = facts.has_grad and not is_ahead
         cause = GradCause.FILLED if is_filled else self._cause(tensor, facts, found)
         will_be_filled = self._will_be_filled(facts, found)
+        words = self._facts_in_words(tensor, facts, found)
         return GradExplanation(
             name=name,
             cause=cause,
-            because=sentences.because(cause, self._facts_in_words(facts, found), found.cuts),
-            cure=self._cure(cause, tensor, found),
+            because=sentences.because(cause, words, found.cuts),
+            cure=RUN if cause is GradCause.NOT_RUN else self._cure(cause, tensor, found),
             requires_grad=facts.requires_grad,
             is_leaf=facts.is_leaf,
             retains_grad=facts.retains_grad,
@@ -100,8 +116,14 @@ class GradExplainer:
             return self.log.cuts.cuts_at(self._numbers_of_cuts())
 
     def _numbers_of_cuts(self) -> frozenset[int]:
-        outputs = (end for end in self.ends if isinstance(end, Tensor))
-        return frozenset[int]().union(*map(self.log.cuts.cuts_behind, outputs))
+        """Return the cuts behind the outputs, also by memory that they share with others."""
+        cuts = self.log.cuts
+        found = (
+            cuts.cuts_behind(end) or cuts.cuts_of_memory(end)
+            for end in self.ends
+            if isinstance(end, Tensor)
+        )
+        return frozenset[int]().union(*found)
 
     def _look_for(self, tensor: Tensor, facts: TensorDescription) -> Found:
         is_placed = facts.role not in {TensorRole.WRAPPED, TensorRole.INVALID_VIEW}
@@ -157,11 +179,19 @@ class GradExplainer:
             return GradCause.SWAPPED
         if found.cuts:
             return CAUSE_OF_CUT[found.cuts[0].kind]
-        return self._cause_without_cut(facts, found)
+        return self._cause_without_cut(tensor) or self._cause_of_use(facts, found)
 
-    def _cause_without_cut(self, facts: TensorDescription, found: Found) -> GradCause:
+    def _cause_without_cut(self, tensor: Tensor) -> GradCause | None:
+        """Return why no path leads to a tensor, as far as the graph alone tells."""
         if not self.reached:
             return GradCause.WITHOUT_GRAPH
+        if self.ends_are_leaves:
+            return GradCause.LEAF_OUTPUTS
+        is_beside = not self.reached.isdisjoint(edges_behind(tensor))
+        return GradCause.BESIDE if is_beside else None
+
+    def _cause_of_use(self, facts: TensorDescription, found: Found) -> GradCause:
+        """Return why no path leads to a tensor, by where it was used."""
         if found.use is not None and not found.use.required_grad:
             return GradCause.LATE
         if found.use_of_memory is not None:
@@ -182,20 +212,31 @@ class GradExplainer:
         """Return what to do, where some causes have more than one cure."""
         if cause is GradCause.FILLED and not found.is_reached:
             return sentences.FILLED_BY_OTHERS
-        if cause is GradCause.FILLED and self.is_freed:
-            return sentences.FILLED_AND_FREED
+        if cause in {GradCause.FILLED, GradCause.USED_UP} and self.second is not None:
+            with _autograd.unobserved():
+                second = self.second.cure()
+            return sentences.AGAIN[cause].format(cure=second)
+        if cause is GradCause.NOT_RETAINED:
+            origin = origin_of(tensor)
+            if origin is not None and origin.is_same:
+                return sentences.KEEP_LEAF.format(operation=origin.operation)
+        if cause in sentences.CURES_OF_PARAMETERS and _autograd.is_parameter(tensor):
+            return sentences.CURES_OF_PARAMETERS[cause]
         if cause is GradCause.CONSTANT and _autograd.storage_identity(tensor) in self.leaves:
             return sentences.COPY_OF_LEAF
-        return sentences.cure(cause, found.cuts)
+        return sentences.cure(cause, found.cuts, is_off=not torch.is_grad_enabled())
 
-    def _facts_in_words(self, facts: TensorDescription, found: Found) -> dict[str, str]:
+    def _facts_in_words(
+        self, tensor: Tensor, facts: TensorDescription, found: Found
+    ) -> dict[str, str]:
         """Return what the sentences of the causes name."""
         arrival = found.arrival or Arrival()
         is_late = found.use is not None and not found.use.required_grad
         use = found.use if is_late else found.use_of_memory or found.use
         withholding = [*self.flow.unseen.values(), *self.flow.stopping, ""]
+        made = self.log.source_of(_number(tensor)) if facts.grad_fn else None
         return {
-            "grad_fn": str(facts.grad_fn),
+            "grad_fn": str(facts.grad_fn) if made is None else f"{facts.grad_fn} ({made})",
             "dtype": torch_name(facts.dtype),
             "node": arrival.doubt or arrival.zero or withholding[0],
             "use": "" if use is None else f"{use.operation} in {source_at(use.place)}",
@@ -225,6 +266,19 @@ class GradExplainer:
         return tuple(found or [cut for cut in cuts.values() if cut.operation in LEAVING_PYTORCH])
 
 
+def _place_of(log: Log, node: Node) -> str:
+    """Return the name of a node, and the line that made it where that is known."""
+    number = _autograd.sequence_nr(node)
+    source = None if number is None else log.source_of(number)
+    name = _autograd.node_name(node)
+    return name if source is None else f"{name} ({source})"
+
+
+def _number(tensor: Tensor) -> int:
+    """Return the number of the node that made a tensor, where PyTorch tells."""
+    return -1 if _autograd.is_invalid_view(tensor) else _autograd.number_of(tensor)
+
+
 def _name_of_hook(hook: object) -> str:
     """Return the name of a hook, and where it is written."""
     code = getattr(inspect.unwrap(hook), "__code__", None)  # type: ignore[arg-type]
@@ -234,6 +288,7 @@ def _name_of_hook(hook: object) -> str:
     return f"{name} ({PurePath(code.co_filename).name}:{code.co_firstlineno})"
 
 
+RUN = sentences.CURES[GradCause.NOT_RUN]
 CAUSE_OF_ROLE = {
     TensorRole.WRAPPED: GradCause.WRAPPED,
     TensorRole.INVALID_VIEW: GradCause.INVALID_VIEW,

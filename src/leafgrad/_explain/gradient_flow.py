@@ -4,7 +4,7 @@ Each node is interpreted once, in the order of backward, with what is known of a
 of the gradient: whether one comes for sure, and whether it is zero.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -46,9 +46,16 @@ class GradientFlow:
     """
 
     def __init__(
-        self, edges: Iterable[_autograd.Edge], graph: Mapping[Node, _autograd.Successors]
+        self,
+        edges: Iterable[_autograd.Edge],
+        graph: Mapping[Node, _autograd.Successors],
+        place: Callable[[Node], str],
     ) -> None:
-        """Follow the gradients from some edges; `graph` has each node before those behind it."""
+        """Follow the gradients from some edges; `graph` has each node before those behind it.
+
+        What `place` gives for a node is said of it.
+        """
+        self.place = place
         self.arrivals: dict[Node, Arrivals] = {}
         self.unseen: dict[Node, str] = {}
         self.stopping: list[str] = []
@@ -106,10 +113,10 @@ class GradientFlow:
     ) -> None:
         """Pass on zeros, or nothing, as PyTorch's formula does."""
         if _autograd.lacks_formula(node):
-            self.stopping.append(_autograd.node_name(node))
+            self.stopping.append(self.place(node))
             return
         for place, (after, number) in enumerate(successors):
-            zero = _autograd.node_name(node) if _autograd.gives_zeros(node, place) else whole.zero
+            zero = self.place(node) if _autograd.gives_zeros(node, place) else whole.zero
             if after is not None:
                 self._add(after, number, Arrival(whole.doubt, zero))
 

@@ -1,6 +1,7 @@
 """What a backward will fail at, found before it is run."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -11,11 +12,15 @@ from leafgrad._arguments.names import named_modules, named_tensors
 from leafgrad._arguments.outputs import iter_outputs, root_nodes, unwrap_functorch
 from leafgrad._arguments.signature import public_function
 from leafgrad._explain.explanation import GradCause
-from leafgrad._explain.findings import InPlaceConflict, OnceDifferentiable, Preflight
+from leafgrad._explain.finding import InPlaceConflict, OnceDifferentiable, Unregistered
+from leafgrad._explain.findings import Preflight
 from leafgrad._explain.grad_explainer import GradExplainer
+from leafgrad._explain.unregistered import unregistered
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.order import in_backward_order
+from leafgrad._record.log import Log
 from leafgrad._record.module_paths import join
+from leafgrad._record.place import source_at
 from leafgrad._record.record import Recording, log_of
 from leafgrad._trace.trace_graph import trace_graph
 
@@ -73,7 +78,7 @@ def preflight(
     log = log_of(recording)
     with _autograd.unobserved():
         ends = [unwrap_functorch(end) for end in iter_outputs(outputs)]
-        explainer = GradExplainer(ends, log)
+        explainer = GradExplainer(ends, log, named_modules(names))
         named = [*_named(names)]
     explained = [explainer.explain(tensor, name, is_ahead=True) for name, tensor in named]
     lacks_graph = bool(ends) and not explainer.reached
@@ -88,7 +93,9 @@ def preflight(
         detached, moved = those(_autograd.keeps_detached), those(_autograd.is_leaf_with_history)
         refusing, running = those(_autograd.refuses), those(explainer.flow.unseen.__contains__)
         once = tuple(_once_differentiable(nodes, live))
-    conflicts = tuple(_conflicts(nodes))
+        conflicts = tuple(_with_names(_conflicts(nodes), live, names))
+        hidden_leaves = tuple(_unregistered(nodes, live, names, log))
+        second = None if explainer.second is None else explainer.second.told()
     freed = tuple(node for node in nodes if node.is_freed)
     # a custom function may not look at what it saved
     surely_freed = (node for node in freed if node.custom_function is None)
@@ -107,6 +114,9 @@ def preflight(
         hidden=tuple(node for node in nodes if node.hides_saved),
         running=running,
         failures=tuple(node for node in nodes if node.index in certain),
+        unregistered=hidden_leaves,
+        second_backward=second,
+        is_switched_off=not torch.is_grad_enabled(),
         lacks_graph=lacks_graph,
         cuts=explainer.cuts_of_outputs() if lacks_graph else (),
     )
@@ -117,6 +127,40 @@ def _conflicts(nodes: Sequence[TracedNode]) -> Iterator[InPlaceConflict]:
         for saved in node.saved:
             if saved.is_modified or saved.may_be_modified:
                 yield InPlaceConflict(node=node, saved=saved)
+
+
+def _with_names(
+    conflicts: Iterable[InPlaceConflict], live: Sequence[Node], names: Names
+) -> Iterator[InPlaceConflict]:
+    """Yield the conflicts with the names of what shares the memory that was written."""
+    found = [*conflicts]
+    if not found:
+        return
+    known: dict[int | None, tuple[str, bool]] = {}
+    buffers = {id(one) for root in named_modules(names).values() for one in root.buffers()}
+    for name, tensor in named_tensors(names):
+        identity = _autograd.storage_identity(tensor)
+        known.setdefault(identity, (name, id(tensor) in buffers))
+    known.pop(None, None)
+    rows = _autograd.read_saved(live, ())
+    written = {(row.node, row.name): row.written for row in rows}
+    for one in found:
+        named = known.get(written[one.node.index, one.saved.name])
+        yield replace(one, name=named[0], is_buffer=named[1]) if named else one
+
+
+def _unregistered(
+    nodes: Sequence[TracedNode], live: Sequence[Node], names: Names, log: Log
+) -> Iterator[Unregistered]:
+    """Yield the leaves that are not in the names, as far as they are to be trained."""
+    leaves = [(node, _autograd.leaf_variable(live[node.index])) for node in nodes if node.is_leaf]
+    named = [(node, leaf) for node, leaf in leaves if leaf is not None and not node.tensor_names]
+    found = unregistered([leaf for _, leaf in named], named_modules(names))
+    for place, (path, cure) in found.items():
+        node, leaf = named[place]
+        use = log.uses.of(leaf)
+        source = None if use is None else source_at(use.place)
+        yield Unregistered(node=node, path=path, source=source, cure=cure)
 
 
 def _named(names: Names) -> Iterator[tuple[str, torch.Tensor]]:

@@ -10,17 +10,42 @@ def because(cause: GradCause, facts: Mapping[str, str], cuts: tuple[Cut, ...]) -
     """Return the cause in words, with the place of the cut or of the use where that is known."""
     sentence = BECAUSE[cause].format_map(facts)
     if cuts:
-        return f"{sentence}: {place_of_cuts(cuts)}."
+        return f"{sentence}: {place_of_cuts(cuts)}.{switched_off(cuts)}"
     if facts["use"] and cause in TELLING_USE:
         return f"{sentence}: {facts['use']}."
     return f"{sentence}."
 
 
-def cure(cause: GradCause, cuts: tuple[Cut, ...]) -> str:
-    """Return what to do, which may depend on the operation that cut the path."""
+def cure(cause: GradCause, cuts: tuple[Cut, ...], *, is_off: bool) -> str:
+    """Return what to do, which may depend on the operation that cut the path.
+
+    `is_off` tells whether gradients are switched off at this moment.
+    """
     if cuts and cause is CAUSE_OF_CUT[cuts[0].kind]:
-        return CURES_OF_OPERATIONS.get(cuts[0].operation, CURES[cause])
-    return CURES[cause]
+        of_switch = CURES[cause]
+        if cause is GradCause.NO_GRAD:
+            of_switch = _cure_of_switch(cuts[0].switch, is_off=is_off)
+        return CURES_OF_OPERATIONS.get(cuts[0].operation, of_switch)
+    return SWITCH_ON if is_off and cause is GradCause.WITHOUT_GRAPH else CURES[cause]
+
+
+def _cure_of_switch(switch: str | None, *, is_off: bool) -> str:
+    """Return what to do where gradients were switched off, and may still be."""
+    if switch == "inference_mode()":
+        return OUTSIDE_INFERENCE_MODE
+    if is_off:
+        return STAYING_OFF if switch == "set_grad_enabled(False)" else SWITCH_ON
+    return CURES[GradCause.NO_GRAD]
+
+
+def switched_off(cuts: tuple[Cut, ...]) -> str:
+    """Return what had switched gradients off at the first cut, as a sentence that follows."""
+    cut = cuts[0]
+    if cut.switch is None:
+        return ""
+    if cut.switch_source is None:
+        return f" That was inside {cut.switch}."
+    return f" {cut.switch} in {cut.switch_source} had switched gradients off."
 
 
 def place_of_cuts(cuts: tuple[Cut, ...]) -> str:
@@ -51,8 +76,8 @@ BECAUSE: Mapping[GradCause, str] = {
         "whose gradient was cleared since, or by torch.autograd.grad(), which stores none"
     ),
     GradCause.NOT_RETAINED: (
-        "It is the result of a recorded operation ({grad_fn}), whose gradient is passed on and not "
-        "kept"
+        "It is not a leaf but the result of a recorded operation, {grad_fn}, whose gradient is "
+        "passed on and not kept"
     ),
     GradCause.CONSTANT: "It does not require grad, so backward computes no gradient for it",
     GradCause.FROZEN: (
@@ -64,6 +89,10 @@ BECAUSE: Mapping[GradCause, str] = {
     GradCause.NOT_REACHED: (
         "No path of the graph leads from the outputs to it: it was not used for them, or something "
         "on the way has lost its graph"
+    ),
+    GradCause.BESIDE: (
+        "No path of the graph leads from the outputs to it: it is a copy or a part, made by "
+        "{grad_fn}, of a tensor on which the outputs depend, and they do not depend on this one"
     ),
     GradCause.UNUSED: (
         "No path of the graph leads from the outputs to it, and nothing that was recorded used it "
@@ -84,6 +113,10 @@ BECAUSE: Mapping[GradCause, str] = {
     GradCause.WITHOUT_GRAPH: (
         "None of the outputs requires grad, so they have no graph that could lead to it"
     ),
+    GradCause.LEAF_OUTPUTS: (
+        "The outputs are leaves themselves, so no graph leads on from them: requires_grad was "
+        "switched on by hand for what has none"
+    ),
     GradCause.UNRECORDED_VIEW: (
         "It is a view that was taken while nothing was recorded, so that no gradient can reach it"
     ),
@@ -94,8 +127,8 @@ BECAUSE: Mapping[GradCause, str] = {
     GradCause.DETACHED: "The path from the outputs to it was cut by detach()",
     GradCause.DATA: "The path from the outputs to it was cut by .data",
     GradCause.NO_GRAD: (
-        "The path from the outputs to it was cut by what was computed inside no_grad() or "
-        "inference_mode()"
+        "The path from the outputs to it was cut by what was computed while gradients were "
+        "switched off"
     ),
     GradCause.NOT_FLOATING: (
         "The path from the outputs to it was cut by a result that holds integers or truth values"
@@ -139,27 +172,39 @@ CURES: Mapping[GradCause, str] = {
         "x + (x.round() - x).detach()."
     ),
     GradCause.SWAPPED: "Swap the two: the tensor comes first, and then what backward is called on.",
-    GradCause.USED_UP: (
-        "Compute the outputs again, or pass retain_graph=True to the backward that comes first."
-    ),
+    GradCause.USED_UP: "Look at .grad after backward() and before zero_grad().",
     GradCause.NOT_RETAINED: (
-        "Call retain_grad() on it before backward(), or ask torch.autograd.grad() for its gradient."
+        "Call retain_grad() on it before backward(), or ask torch.autograd.grad() for its "
+        "gradient. To start from it as a leaf, cut it off: x = x.detach().requires_grad_()."
     ),
     GradCause.CONSTANT: (
         "Call requires_grad_() on it before it is used, or look for what kept its own history from "
         "being recorded."
     ),
-    GradCause.FROZEN: "Call requires_grad_() on it before the outputs are computed.",
+    GradCause.FROZEN: (
+        "If it is to be trained, call requires_grad_() on it before the outputs are computed "
+        "(adapters of peft: load them with is_trainable=True)."
+    ),
     GradCause.INTEGER: "Start from a floating-point tensor if it is meant to be trained.",
     GradCause.NOT_REACHED: f"If it should have been used, {_RECORD} the path is cut.",
+    GradCause.BESIDE: (
+        "Ask for the gradient of that tensor itself, and take the same part of it; or compute the "
+        "outputs from this one, as by torch.cat() of columns."
+    ),
     GradCause.LOST: "Follow what was made there, to see whether the outputs depend on it.",
     GradCause.LATE: "Call requires_grad_() on it before it is used.",
     GradCause.SHARED: (
         "Use the tensor itself, not one that detach(), .data or nn.Parameter() made of it, in this "
         "thread or another."
     ),
-    GradCause.UNUSED: "Use it for the outputs, or leave it out of what is trained.",
+    GradCause.UNUSED: (
+        "Use it for the outputs, or leave it out of what is trained. If a copy of it was used, ask "
+        "for that one."
+    ),
     GradCause.WITHOUT_GRAPH: f"Compute the outputs outside no_grad() and detach(), or {_RECORD}.",
+    GradCause.LEAF_OUTPUTS: (
+        f"Do not switch requires_grad on for a result; {_RECORD} its graph was lost."
+    ),
     GradCause.UNRECORDED_VIEW: "Take the view again, outside no_grad() and inference_mode().",
     GradCause.INVALID_VIEW: "Take the view again, after the write.",
     GradCause.WRAPPED: "Let torch.func.grad() give the gradient, or look at the tensor outside.",
@@ -170,7 +215,7 @@ CURES: Mapping[GradCause, str] = {
     ),
     GradCause.NOT_FLOATING: (
         "Compute with floating-point numbers where the gradient should pass, as comparisons and "
-        "integers have no derivative."
+        "integers have no derivative: a mask may be torch.sigmoid((x - threshold) / width)."
     ),
     GradCause.NOT_DIFFERENTIABLE: (
         "Replace the operation by one with a derivative; for the gradient of a gradient, pass "
@@ -186,10 +231,36 @@ CURES: Mapping[GradCause, str] = {
     ),
 }
 
-FILLED_AND_FREED = (
-    "To add to it, compute the outputs again, as a part of their graph was freed. Whether its "
-    "numbers are zero is not looked at; trace_graph(outputs, gradients=True) shows what comes "
-    "from where, on a graph that is not freed."
+AGAIN = {
+    GradCause.FILLED: (
+        "Another backward from the outputs will fail, as a part of their graph was freed: {cure} "
+        "Whether its numbers are zero is not looked at; trace_graph(outputs, gradients=True) shows "
+        "what comes from where, on a graph that is not freed."
+    ),
+    GradCause.USED_UP: (
+        "Look at .grad after backward() and before zero_grad(). For another backward: {cure}"
+    ),
+}
+KEEP_LEAF = (
+    "Keep the leaf that it was made of: give that a name of its own before {operation}(), and look "
+    "at its .grad. To make this one the leaf, call requires_grad_() after {operation}(), not "
+    "before. To keep this one's gradient as well, call retain_grad() on it before backward()."
+)
+CURES_OF_PARAMETERS = {
+    GradCause.UNUSED: (
+        "Use it for the outputs, or leave it out of the model and of what is trained (under "
+        "DistributedDataParallel, pass find_unused_parameters=True if it must stay). If a copy of "
+        "the model was used, as by copy.deepcopy(), ask for the parameters of that."
+    ),
+    GradCause.LOST: (
+        "Follow what was made there, to see whether the outputs depend on it. If they need not, "
+        "leave it out of the model, or under DistributedDataParallel pass "
+        "find_unused_parameters=True."
+    ),
+}
+SWITCH_ON = (
+    "Gradients are switched off at this very moment: leave the no_grad() around it, or call "
+    "torch.set_grad_enabled(True) before the outputs are computed."
 )
 FILLED_BY_OTHERS = "A backward from these outputs is not seen to add to it."
 COPY_OF_LEAF = (
@@ -198,6 +269,22 @@ COPY_OF_LEAF = (
 )
 
 _SOFT = "Use a differentiable stand-in, such as softmax() for {}()."
+_STACK = (
+    "torch.{}() of results keeps their numbers alone. Put several together by torch.stack(losses), "
+    "and pass one on itself."
+)
+_NEW_WEIGHTS = (
+    "A parameter takes over the numbers alone, without their graph. Run the model on the new "
+    "weights by torch.func.functional_call(model, weights, inputs), which keeps it."
+)
+STAYING_OFF = (
+    "They still are: set_grad_enabled(False) holds until torch.set_grad_enabled(True) is called. "
+    "Write `with torch.no_grad():` there instead, which ends by itself."
+)
+OUTSIDE_INFERENCE_MODE = (
+    "Compute it outside inference_mode() where the gradient should pass, since enable_grad() "
+    "inside it is not enough (in Lightning: Trainer(inference_mode=False))."
+)
 CURES_OF_OPERATIONS = {
     **{name: _SOFT.format(name) for name in ("argmax", "argmin", "argsort", "max", "min", "topk")},
     **dict.fromkeys(
@@ -211,7 +298,13 @@ CURES_OF_OPERATIONS = {
     ),
     "CheckpointFunction": (
         "A reentrant checkpoint keeps no graph where none of the tensors that it is given requires "
-        "grad: call it with use_reentrant=False, or let one of them require grad."
+        "grad: call it with use_reentrant=False, or let one of them require grad (in transformers: "
+        "model.enable_input_require_grads())."
+    ),
+    **{name: _STACK.format(name) for name in ("tensor", "as_tensor", "asarray")},
+    **dict.fromkeys(("copy_", "load_state_dict"), _NEW_WEIGHTS),
+    "one_hot": (
+        "Choose by torch.nn.functional.gumbel_softmax(scores, hard=True), or weight by softmax()."
     ),
     "grad": (
         "Pass create_graph=True to torch.autograd.grad(), so that the gradient has a graph itself."

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from leafgrad._graph.gradient_norms import GradientNorms, gradient_norms_of
 from leafgrad._graph.memory import GraphMemory, memory_of
 from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode, age_order
 
@@ -48,9 +49,11 @@ class Graph:
     def depth(self) -> int:
         """The number of edges on the longest path from a root."""
         depths = [0] * len(self.nodes)
-        for edge in self.edges:
-            if edge.target is not None:
-                depths[edge.target] = max(depths[edge.target], depths[edge.source] + 1)
+        for node in self.nodes:
+            below = depths[node.index] + 1
+            for edge in node.edges:
+                if edge.target is not None and depths[edge.target] < below:
+                    depths[edge.target] = below
         return max(depths)
 
     @cached_property
@@ -75,6 +78,14 @@ class Graph:
         return tuple(sorted(turns, key=lambda node: node.visited or 0))
 
     @cached_property
+    def gradient_norms(self) -> GradientNorms:
+        """How large the gradients are by module, and where they vanish, explode or are zeros.
+
+        There are no modules where `trace_graph` was not asked for gradients.
+        """
+        return gradient_norms_of(self.nodes)
+
+    @cached_property
     def is_freed(self) -> bool:
         """Whether a saved tensor of any node is gone, so that a whole backward would fail."""
-        return any(node.is_freed for node in self.nodes)
+        return any(saved.state == "freed" for saved in self.saved)

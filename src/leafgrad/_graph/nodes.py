@@ -63,6 +63,8 @@ class Write:
         version_after: The version after it.
         through_view: Whether the tensor that it was called on is a view of another one.
         source: The line of code, where it is known.
+        within: What the operation was a part of, where the code did not call it itself:
+            ``"Adam.step"`` of an optimizer, or ``"load_state_dict"``.
     """
 
     operation: str
@@ -70,6 +72,7 @@ class Write:
     version_after: int
     through_view: bool
     source: Source | None
+    within: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -251,6 +254,22 @@ class TracedNode:
 def age_order(node: TracedNode) -> int:
     """Return a key that sorts nodes as their operations ran, after the leaves."""
     return -1 if node.created is None else node.created
+
+
+def node_text(node: TracedNode) -> str:
+    """Return what a node is called: its number, by which ``.nodes`` has it, and its name."""
+    leaf = f"the leaf {node.leaf_name}" if node.leaf_name else "a leaf"
+    return f"node {node.index}, {leaf if node.is_leaf else node.name}"
+
+
+def place_text(node: TracedNode) -> str:
+    """Return what a node is called, and the line and the module that made it if they are known."""
+    place = node_text(node)
+    if node.source is not None:
+        place += f", at {node.source}"
+    if node.module and not node.is_leaf:
+        place += f", module {node.module}"
+    return place
 
 
 UNKNOWN = "not recorded"

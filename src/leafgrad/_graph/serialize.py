@@ -79,6 +79,7 @@ _ADDED_LATER = {
     "value_turns",
     "values",
     "visited",
+    "within",
 }
 """The fields that a text of this schema may lack."""
 

@@ -125,14 +125,24 @@ def _of_few(tensor: torch.Tensor) -> dict[str, Any]:
 
 
 def _of_many(tensor: torch.Tensor) -> dict[str, Any]:
-    """Sum up with PyTorch, in numbers so scaled that no sum overflows."""
+    """Sum up with PyTorch: at once where no square leaves the range, else in scaled numbers.
+
+    A norm well within the range also says that all elements are finite.
+    """
     wide = tensor.detach().to(_wide(tensor.dtype))
+    norm = torch.linalg.vector_norm(wide).item()
+    if _SAFE_NORMS[0] < norm < _SAFE_NORMS[1]:
+        return _NOTHING | {"mean": wide.mean().item(), "norm": norm}
     if math.isfinite(largest := wide.abs().max().item()):
         return _NOTHING | _mean_and_norm(wide, largest)
     finite = wide[wide.isfinite()]
     known = _mean_and_norm(finite, finite.abs().max().item()) if finite.numel() else {}
     counts = {"nans": int(wide.isnan().sum()), "infinities": int(wide.isinf().sum())}
     return _NOTHING | known | counts
+
+
+_SAFE_NORMS = (2.0**-40, 2.0**60)
+"""Between these, squares of what counts are normal numbers of float32, and sums do not overflow."""
 
 
 def _mean_and_norm(finite: torch.Tensor, largest: float) -> dict[str, Any]:

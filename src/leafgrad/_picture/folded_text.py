@@ -15,6 +15,7 @@ from leafgrad._picture.repeats import Run, runs_in
 MOST_ROWS = 24
 MOST_KINDS = 20
 MOST_NAMES = 4
+BACKWARD = re.compile(r"Backward\d*$")
 
 Folded = tuple[list[str], str]
 
@@ -91,4 +92,4 @@ def _turns(nodes: Sequence[TracedNode]) -> str:
 
 def _short(name: str) -> str:
     """Leave out what the names of PyTorch's own nodes have in common."""
-    return re.sub(r"Backward\d*$", "", name)
+    return BACKWARD.sub("", name)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from leafgrad._display.table import WIDTH
 from leafgrad._graph.graph import Graph
-from leafgrad._graph.nodes import TracedNode, age_order
+from leafgrad._graph.nodes import TracedNode, age_order, place_text
 from leafgrad._graph.summary import NotFinite, TensorSummary
 
 ADVICE = "some values not finite; record(values=True) around the forward tells from where"
@@ -16,6 +16,8 @@ Edges = Mapping[int, Sequence[int]]
 
 def not_finite(graph: Graph) -> Iterator[str]:
     """Yield the sentences on where numbers stop being finite, forward and backward."""
+    if not any(node.values or node.gradients for node in graph.nodes):
+        return
     for sentence in (*_values(graph), *_gradients(graph)):
         yield from textwrap.wrap(sentence, WIDTH, break_long_words=False, break_on_hyphens=False)
 
@@ -25,7 +27,7 @@ def _values(graph: Graph) -> Iterator[str]:
     kinds = {node.index: node.value_turn_kind for node in graph.values_turn}
     for node, kind in _story(graph, graph.values_turn, kinds, _made_of):
         near = ", or right before it" if node.value_turn_is_near else ""
-        sentence = f"values not finite ({kind}) from {_named(node)}{near}{_place(node)}"
+        sentence = f"values not finite ({kind}) from {place_text(node)}{near}"
         if node.value_turn_given:
             sentence += f"; it came in with {' and '.join(node.value_turn_given)}"
         yield sentence
@@ -35,13 +37,13 @@ def _values(graph: Graph) -> Iterator[str]:
         yield ADVICE
     elif nans := [node for node in bad if _kind(node.values) == "NaN"]:
         first = min(nans, key=age_order)
-        yield f"values not finite (NaN) at {_named(first)}{_place(first)}, but finite at the root"
+        yield f"values not finite (NaN) at {place_text(first)}, but finite at the root"
 
 
 def _gradients(graph: Graph) -> Iterator[str]:
     kinds = {node.index: node.gradient_turn_kind for node in graph.gradients_turn}
     for node, kind in _story(graph, graph.gradients_turn, kinds, _passed_by):
-        yield f"gradients not finite ({kind}) from {_named(node)}{_place(node)}"
+        yield f"gradients not finite ({kind}) from {place_text(node)}"
     starts = [found for root in graph.roots if (found := _kind(root.gradients))]
     ends = [found for sink in graph.sinks if (found := _kind(sink.gradients))]
     if ends and not kinds:
@@ -108,16 +110,3 @@ def _passed_by(graph: Graph) -> Edges:
 def _kind(summaries: Sequence[TensorSummary | None]) -> NotFinite | None:
     kinds = {summary.not_finite for summary in summaries if summary is not None}
     return "NaN" if "NaN" in kinds else "infinity" if "infinity" in kinds else None
-
-
-def _named(node: TracedNode) -> str:
-    """Return what a node is called: its number, by which ``.nodes`` has it, and its name."""
-    leaf = f"the leaf {node.leaf_name}" if node.leaf_name else "a leaf"
-    return f"node {node.index}, {leaf if node.is_leaf else node.name}"
-
-
-def _place(node: TracedNode) -> str:
-    place = "" if node.source is None else f", at {node.source}"
-    if node.module and not node.is_leaf:
-        place += f", module {node.module}"
-    return place

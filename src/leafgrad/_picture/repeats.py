@@ -6,11 +6,12 @@ most frequent distances between places that look alike for 1, 2, 4 or 8 vertices
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain, zip_longest
+from functools import partial
+from itertools import accumulate, chain, compress, count, zip_longest
 from math import inf
-from operator import sub
+from operator import ne, sub
 
 MOST_PERIODS = 4
 LEAST_SHARE = 1 / 50
@@ -84,20 +85,20 @@ def folded(vertices: Sequence[Vertex]) -> tuple[list[Vertex], list[Repeat]]:
     Only what saves a fiftieth of the vertices is worth a fold, which keeps the time linear.
     """
     vertices, repeats = [*vertices], []
-    while run := _best_run(vertices):
-        vertices, repeat = _fold(vertices, run)
+    while run := _best_run([vertex.label for vertex in vertices], partial(_stretches, vertices)):
+        vertices, repeat = _fold(vertices, _at_its_waist(vertices, run))
         repeats.append(repeat)
     return vertices, repeats
 
 
 def runs_in(labels: Sequence[Hashable]) -> list[Run]:
     """Split a sequence into runs; what does not repeat itself is a run of one copy."""
-    alike = {label: Vertex(label=label, edges=(), members=()) for label in {*labels}}
-    vertices = [alike[label] for label in labels]
-    runs, ahead = list[Run](), [(0, len(vertices))]
+    looks = _numbered(labels)
+    runs, ahead = list[Run](), [(0, len(looks))]
     while ahead:
         first, end = ahead.pop()
-        run = _best_run(vertices[first:end])
+        part = looks[first:end]
+        run = _best_run(part, partial(_equal_stretches, part)) if len(part) > LEAST_SAVING else None
         if run is not None:
             run = replace(run, first=first + run.first)
             ahead += [(first, run.first), (run.end, end)]
@@ -107,22 +108,32 @@ def runs_in(labels: Sequence[Hashable]) -> list[Run]:
     return sorted(runs, key=lambda run: run.first)
 
 
-def _best_run(vertices: Sequence[Vertex]) -> Run | None:
-    """Find the run that saves most, if it is worth it; the shorter period where two are equal."""
-    best: Run | None = None
-    for period in sorted(_periods(vertices)):
-        if best is not None and best.saving >= len(vertices) - period:
+Stretch = tuple[int, int]
+"""Where all are like those a period later: from where on, and how many."""
+
+
+def _best_run(
+    labels: Sequence[Hashable], stretches: Callable[[int], Iterable[Stretch]]
+) -> Run | None:
+    """Find the run that saves most, if it is worth it; the shorter period where two are equal.
+
+    The `stretches` of a period are the places where a run of it may be.
+    """
+    most, best = 0, None
+    for period in sorted(_periods(labels)):
+        if most >= len(labels) - period:
             break  # no run of this or a longer period saves more
-        for run in _runs(vertices, period):
-            if best is None or run.saving > best.saving:
-                best = run
-    worth = max(LEAST_SAVING, len(vertices) * LEAST_SHARE)
-    return None if best is None or best.saving < worth else _at_its_waist(vertices, best)
+        for first, length in stretches(period):
+            times, slack = divmod(length, period)
+            if times * period > most:
+                most = times * period
+                best = Run(first=first, period=period, copies=times + 1, slack=slack)
+    return best if most >= max(LEAST_SAVING, len(labels) * LEAST_SHARE) else None
 
 
-def _periods(vertices: Sequence[Vertex]) -> set[int]:
+def _periods(labels: Sequence[Hashable]) -> set[int]:
     """Guess periods: the most frequent distances between places that look alike for a while."""
-    looks = _numbered([vertex.label for vertex in vertices])
+    looks = _numbered(labels)
     periods = {*_distances(looks)}
     for doubling in range(DOUBLINGS):
         looks = _numbered([*zip_longest(looks, looks[1 << doubling :])])
@@ -135,26 +146,37 @@ def _distances(looks: Sequence[int]) -> Iterator[int]:
     places = defaultdict[int, list[int]](list)
     for place, look in enumerate(looks):
         places[look].append(place)
-    near = (map(sub, alike[1:], alike) for alike in places.values())
-    far = (map(sub, alike[2:], alike) for alike in places.values())
+    several = [alike for alike in places.values() if len(alike) > 1]
+    near = (map(sub, alike[1:], alike) for alike in several)
+    far = (map(sub, alike[2:], alike) for alike in several)
     distances = Counter(chain.from_iterable(chain(near, far)))
     yield from (distance for distance, _ in distances.most_common(MOST_PERIODS))
 
 
 def _numbered(things: Sequence[Hashable]) -> list[int]:
-    numbers = {thing: number for number, thing in enumerate(dict.fromkeys(things))}
+    numbers = defaultdict[Hashable, int](count().__next__)
     return [numbers[thing] for thing in things]
 
 
-def _runs(vertices: Sequence[Vertex], period: int) -> Iterator[Run]:
-    """Yield the runs of one period; whatever their copies have in common lies beyond their end."""
+def _equal_stretches(looks: Sequence[int], period: int) -> Iterator[Stretch]:
+    """Yield where a sequence is what it is a period later, for as long as a period or longer."""
+    first = 0
+    unlike = compress(count(), map(ne, looks, looks[period:]))
+    for place in chain(unlike, [len(looks) - period]):
+        if place - first >= period:
+            yield first, place - first
+        first = place + 1
+
+
+def _stretches(vertices: Sequence[Vertex], period: int) -> Iterator[Stretch]:
+    """Yield where vertices are like those a period later, and share only what lies beyond them."""
     first, beyond = 0, inf
     for place, (vertex, other) in enumerate(zip(vertices, vertices[period:], strict=False)):
         beyond = min(beyond, _common(vertex, other, period))
         if beyond <= place + period:
-            yield from _run(first, place, period)
+            yield first, place - first
             first, beyond = place + 1, inf
-    yield from _run(first, len(vertices) - period, period)
+    yield first, len(vertices) - period - first
 
 
 def _common(vertex: Vertex, other: Vertex, period: int) -> float:
@@ -170,12 +192,6 @@ def _common(vertex: Vertex, other: Vertex, period: int) -> float:
         elif target + period != target_of_other or output != output_of_other:
             return 0
     return common
-
-
-def _run(first: int, stop: int, period: int) -> Iterator[Run]:
-    alike = stop - first
-    if alike >= period:
-        yield Run(first=first, period=period, copies=alike // period + 1, slack=alike % period)
 
 
 def _at_its_waist(vertices: Sequence[Vertex], run: Run) -> Run:

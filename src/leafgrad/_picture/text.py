@@ -2,6 +2,7 @@
 
 import textwrap
 from collections.abc import Iterator
+from operator import attrgetter
 
 from leafgrad._display.markup import preformatted, visible
 from leafgrad._display.table import WIDTH, clipped, table
@@ -44,6 +45,8 @@ def header(graph: Graph) -> Iterator[str]:
     if any(saved.is_modified for saved in graph.saved):
         yield "modified: a saved tensor was written in place, so a backward that needs it fails"
     yield from not_finite(graph)
+    for sentence in graph.gradient_norms.sentences:
+        yield from textwrap.wrap(sentence, WIDTH)
 
 
 def _listing(graph: Graph) -> list[str]:
@@ -112,7 +115,8 @@ def _summary(graph: Graph) -> Iterator[str]:
 
 
 def _is_uniform(graph: Graph) -> bool:
-    return len({(node.dtype, node.device) for node in graph.nodes}) == 1
+    kinds = [*map(attrgetter("dtype", "device"), graph.nodes)]
+    return kinds.count(kinds[0]) == len(kinds)
 
 
 def _kind(node: TracedNode) -> str:

@@ -99,11 +99,6 @@ def view_of(graph: Graph, *, fold: Fold) -> View:
     return _view(graph, modules, folds=folds)
 
 
-def in_full(graph: Graph) -> View:
-    """Return a box for each node, in their order."""
-    return _view(graph, (), folds=False)
-
-
 def modules_of(fold: object) -> tuple[str, ...]:
     """Read what was given as `fold`, and return the modules that it names."""
     if fold is None or isinstance(fold, bool):

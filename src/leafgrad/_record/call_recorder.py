@@ -13,7 +13,7 @@ from torch.nn import Parameter
 from torch.overrides import TorchFunctionMode
 
 from leafgrad import _autograd
-from leafgrad._graph.nodes import Write
+from leafgrad._graph.nodes import Source, Write
 from leafgrad._record.cut_tracker import LEAVING_PYTORCH, CallSite, takes_shape
 from leafgrad._record.leaf_uses import LeafUse
 from leafgrad._record.log import Log
@@ -21,8 +21,8 @@ from leafgrad._record.place import (
     Place,
     custom_function_frame,
     is_library_file,
+    part_of,
     place_of,
-    source_at,
 )
 from leafgrad._record.torch_functions import may_write, name_of, tensors_in
 
@@ -51,7 +51,7 @@ class CallRecorder(TorchFunctionMode):
         """
         writes = self.may_write.get(func)
         if writes is None:
-            writes = self.may_write[func] = may_write(func)
+            writes = self.may_write[func] = may_write(func) or func in _WATCHED
         if writes or (kwargs and (kwargs.get("inplace") or "out" in kwargs)):
             return self._call_that_may_write(func, args, kwargs)
         start = _autograd.next_sequence_nr()
@@ -135,7 +135,7 @@ class CallRecorder(TorchFunctionMode):
     def note_parameter(self, data: Tensor, parameter: Tensor) -> None:
         """Note what a parameter is made of, which no mode is shown."""
         with _autograd.unobserved():
-            self.log.cuts.observe("Parameter", [data], [parameter], _call_site)
+            self.log.cuts.observe("Parameter", [data], [parameter], self._call_site)
 
     def _note_nodes(
         self,
@@ -154,7 +154,15 @@ class CallRecorder(TorchFunctionMode):
     def _call_that_may_write(
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None
     ) -> Any:
-        """Let a call go on that may write into its arguments, and note what it wrote."""
+        """Let a call go on that may write into its arguments, and note what it wrote.
+
+        A backward and a switch of gradients come this way too.
+        """
+        if func is _autograd.SET_GRAD_ENABLED:
+            self.log.note_switch(inspect.currentframe(), is_on=args[0])
+            return func(*args)
+        if func in _BACKWARDS:
+            self._note_backward(kwargs or {})
         with _autograd.unobserved():
             before = [(one, _autograd.version(one)) for one in tensors_in(args, kwargs)]
         if name_of(func) == "detach_":
@@ -162,6 +170,8 @@ class CallRecorder(TorchFunctionMode):
         start = _autograd.next_sequence_nr()
         result = func(*args, **(kwargs or {}))
         self._note_nodes(start, _autograd.next_sequence_nr(), func, args, kwargs)
+        if result is None and func in _BACKWARDS:
+            return None
         self._note_writes(func, before, inspect.currentframe())
         made = args[0] if result is None and before and args else result
         goes_past_graph = self._goes_past_graph(func, made, before)
@@ -170,6 +180,11 @@ class CallRecorder(TorchFunctionMode):
         if goes_past_graph or not self._has_graph_for_sure(made):
             self._observe_cuts(func, args, kwargs, made)
         return result
+
+    def _note_backward(self, kwargs: Mapping[str, Any]) -> None:
+        """Note a backward that frees its graph, before it takes place."""
+        if not (kwargs.get("retain_graph") or kwargs.get("create_graph")):
+            self.log.note_backward(_autograd.next_sequence_nr(), inspect.currentframe())
 
     def _goes_past_graph(self, func: Any, made: Any, before: Versions) -> bool:
         """Return whether a write may have changed a tensor with a graph without its graph."""
@@ -199,12 +214,30 @@ class CallRecorder(TorchFunctionMode):
     ) -> None:
         inputs, outputs = [*tensors_in(args, kwargs)], [*tensors_in((result,))]
         with _autograd.unobserved():
-            self.log.cuts.observe(name_of(func), inputs, outputs, _call_site)
+            self.log.cuts.observe(name_of(func), inputs, outputs, self._call_site)
             self.log.prune_if_large()
+
+    def _call_site(self, name: str) -> CallSite:
+        """Return where the running call stands; one within a custom function is that function's."""
+        frame = inspect.currentframe()
+        is_off = not torch.is_grad_enabled()
+        running = custom_function_frame(frame) if is_off else None
+        if running is not None:
+            return _site_in_custom_function(running, self.log)
+        whole, place = part_of(frame) if is_off else (None, place_of(frame))
+        name = whole or (_SAMPLE if _is_sampling(frame) else name)
+        switch, switch_source = (None, None) if whole else _switch(self.log)
+        return CallSite(
+            name,
+            self.log.source_at(place),
+            is_in_custom_function=False,
+            switch=switch,
+            switch_source=switch_source,
+        )
 
     def _note_writes(self, func: Any, before: Versions, frame: FrameType | None) -> None:
         with _autograd.unobserved():
-            self.log.writes.extend(_writes(func, before, frame))
+            self.log.writes.extend(_writes(func, before, frame, self.log))
             self.log.prune_if_large()
 
 
@@ -216,16 +249,22 @@ def _is_leaf(tensor: Tensor) -> bool:
         return False
 
 
-def _call_site(name: str) -> CallSite:
-    """Return where the running call stands; one within a custom function is that function's."""
-    frame = inspect.currentframe()
-    running = None if torch.is_grad_enabled() else custom_function_frame(frame)
-    if running is None:
-        name = _SAMPLE if _is_sampling(frame) else name
-        return CallSite(name, source_at(place_of(frame)), is_in_custom_function=False)
+def _switch(log: Log) -> tuple[str | None, Source | None]:
+    """Return what has switched gradients off, and the line that did, if they are off."""
+    if torch.is_grad_enabled():
+        return None, None
+    if torch.is_inference_mode_enabled():
+        return "inference_mode()", None
+    name, place = log.switch or (None, None)
+    return name, log.source_at(place)
+
+
+def _site_in_custom_function(running: FrameType, log: Log) -> CallSite:
+    """Return where a custom function is called."""
     function = running.f_locals.get("cls")
     name = getattr(function, "__name__", running.f_code.co_qualname.rpartition(".")[0])
-    return CallSite(name, source_at(place_of(running.f_back)), is_in_custom_function=True)
+    source = log.source_at(place_of(running.f_back))
+    return CallSite(name, source, is_in_custom_function=True)
 
 
 _SAMPLE = "sample"
@@ -242,6 +281,7 @@ def _is_sampling(frame: FrameType | None) -> bool:
 
 
 _BACKWARDS = {torch.autograd.grad, torch.autograd.backward, Tensor.backward}
+_WATCHED: set[Any] = {*_BACKWARDS, _autograd.SET_GRAD_ENABLED}
 _NO_TENSORS = {type(None), torch.Size, bool, int, torch.dtype, torch.device, torch.layout}
 _NO_ARGUMENTS = {*_NO_TENSORS, float, str, slice, torch.memory_format}
 _PLAIN = {Tensor, Parameter}
@@ -249,7 +289,9 @@ _SET_DATA: Any = Tensor.data.__set__  # type: ignore[attr-defined]
 _TARGET_AND_SOURCE = 2
 
 
-def _writes(func: Any, before: Versions, frame: FrameType | None) -> Iterator[tuple[int, Write]]:
+def _writes(
+    func: Any, before: Versions, frame: FrameType | None, log: Log
+) -> Iterator[tuple[int, Write]]:
     """Yield what a call wrote into, each storage once, with the identity of the storage."""
     seen: set[int] = set()
     for tensor, earlier in before:
@@ -259,6 +301,7 @@ def _writes(func: Any, before: Versions, frame: FrameType | None) -> Iterator[tu
         identity, _ = storage
         if identity not in seen:
             seen.add(identity)
+            within, place = part_of(frame)
             yield (
                 identity,
                 Write(
@@ -266,6 +309,7 @@ def _writes(func: Any, before: Versions, frame: FrameType | None) -> Iterator[tu
                     version_before=earlier,
                     version_after=later,
                     through_view=_autograd.is_view(tensor),
-                    source=source_at(place_of(frame)),
+                    source=log.source_at(place),
+                    within=within,
                 ),
             )

@@ -43,8 +43,12 @@ class Cut:
         kind: How.
         operation: The function that was called, such as ``"detach"``.
         source: The line of code, where it is known.
+        switch: What had switched gradients off, such as ``"no_grad()"``, where that is how.
+        switch_source: The line that did; None where it came before the recording.
     """
 
     kind: CutKind
     operation: str
     source: Source | None
+    switch: str | None = None
+    switch_source: Source | None = None

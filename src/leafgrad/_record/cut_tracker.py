@@ -33,11 +33,15 @@ class CallSite(NamedTuple):
         source: The line, where it is known.
         is_in_custom_function: Whether it is in the forward of a custom function, whose results may
             yet get a graph.
+        switch: What has switched gradients off, if they are.
+        switch_source: The line that did.
     """
 
     operation: str
     source: Source | None
     is_in_custom_function: bool
+    switch: str | None = None
+    switch_source: Source | None = None
 
 
 _TensorCuts = tuple[weakref.ref[Tensor] | None, frozenset[int], bool]
@@ -66,7 +70,7 @@ class CutTracker:
         self.cuts_by_tensor: dict[int, _TensorCuts] = {}
         self.cuts_by_storage: dict[int, tuple[_autograd.StorageReference, frozenset[int]]] = {}
         self.aliases: dict[int, tuple[weakref.ref[Tensor], weakref.ref[Tensor]]] = {}
-        self.structure = _autograd.GraphStructure()
+        self.structure: _autograd.GraphStructure = _autograd.GraphStructure()
 
     def cuts_behind(self, tensor: Tensor) -> frozenset[int]:
         """Return the cuts that lead to a tensor."""
@@ -113,9 +117,18 @@ class CutTracker:
         """Take over what is known of the memory of a leaf that was made unseen."""
         if id(leaf) in self.cuts_by_tensor or not self.cuts_by_storage:
             return
-        known = self.cuts_by_storage.get(_autograd.storage_identity(leaf) or 0)
-        if known is not None:
-            self._set_cuts(leaf, known[1])
+        known = self.cuts_of_memory(leaf)
+        if known:
+            self._set_cuts(leaf, known)
+
+    def cuts_of_memory(self, leaf: Tensor) -> frozenset[int]:
+        """Return what is known of the memory of a leaf that may have been made unseen."""
+        if not self.cuts_by_storage or _has_graph(leaf):
+            return frozenset()
+        storage, cuts = self.cuts_by_storage.get(
+            _autograd.storage_identity(leaf) or 0, (None, frozenset[int]())
+        )
+        return frozenset() if storage is None or storage.expired() else cuts
 
     def _observe_write_past_graph(
         self,
@@ -147,7 +160,14 @@ class CutTracker:
         if site.is_in_custom_function:
             kind = CutKind.NOT_DIFFERENTIABLE
             self.in_custom_functions.add(len(self.entries))
-        cut = Cut(kind=kind, operation=site.operation, source=site.source)
+        is_off = kind is CutKind.NO_GRAD
+        cut = Cut(
+            kind=kind,
+            operation=site.operation,
+            source=site.source,
+            switch=site.switch if is_off else None,
+            switch_source=site.switch_source if is_off else None,
+        )
         self.entries.append((cut, frozenset(numbers)))
         return len(self.entries) - 1
 

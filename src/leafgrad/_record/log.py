@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from operator import itemgetter
 from types import FrameType
 from typing import NamedTuple
 from weakref import ReferenceType
@@ -15,7 +16,13 @@ from leafgrad._record.cut_tracker import CutTracker
 from leafgrad._record.differentiable_passes import DifferentiablePasses
 from leafgrad._record.leaf_uses import LeafUses
 from leafgrad._record.module_paths import ModuleCall, OutermostModule, Roots, paths_of
-from leafgrad._record.place import Place, custom_function_frame, place_of, source_at
+from leafgrad._record.place import (
+    Place,
+    custom_function_frame,
+    place_of,
+    source_at,
+    switch_of,
+)
 from leafgrad._record.pruning import first_saved_versions
 from leafgrad._record.spans import find_span, is_any_in, living_spans
 
@@ -43,11 +50,15 @@ class Log:
         cuts: What lost its graph.
         uses: Which leaves were used.
         passes: The backward passes that made nodes.
+        backwards: The last number before each line's backward that freed its graph, with its place.
+        switch: What has switched gradients off, and where, if they are off.
+        outer_switch: The same for what stands around a block that has switched them on.
         values: What operations made, by the number of the node and of the output.
         given: The calls that made what is not finite, though no other node handed them such: the
             numbers that their nodes got, and which other arguments were not finite.
         next_number: The first number that is not accounted for yet.
-        sources_by_place: The places that were read already, by the identity of their code.
+        sources_by_place: The places that were read already, by the identity of their code, which is
+            kept alive so that no other code gets it.
         max_entries: How many entries of a kind there may be before some are forgotten.
         max_cuts: The same for what lost its graph.
     """
@@ -58,15 +69,18 @@ class Log:
         self.modules: list[tuple[int, ModuleCall | None]] = []
         self.outermost: list[OutermostModule] = []
         self.writes: list[tuple[int, Write]] = []
-        self.cuts = CutTracker()
-        self.uses = LeafUses()
-        self.passes = DifferentiablePasses()
+        self.cuts: CutTracker = CutTracker()
+        self.uses: LeafUses = LeafUses()
+        self.passes: DifferentiablePasses = DifferentiablePasses()
+        self.backwards: dict[tuple[int, int], tuple[int, Place]] = {}
+        self.switch: tuple[str, Place | None] | None = None
+        self.outer_switch: tuple[str, Place | None] | None = None
         self.values: dict[tuple[int, int], TensorSummary | None] = {}
         self.given: list[tuple[int, int, tuple[Given, ...]]] = []
-        self.next_number = number
-        self.sources_by_place: dict[tuple[int, int], Source | None] = {}
-        self.max_entries = MAX_ENTRIES
-        self.max_cuts = MAX_CUTS
+        self.next_number: int = number
+        self.sources_by_place: dict[tuple[int, int], tuple[Place, Source | None]] = {}
+        self.max_entries: int = MAX_ENTRIES
+        self.max_cuts: int = MAX_CUTS
 
     def __bool__(self) -> bool:
         """Return whether anything was seen that tells where a node comes from."""
@@ -117,7 +131,7 @@ class Log:
         ]
         for place in [place for place in self.values if place[0] not in living]:
             del self.values[place]
-        self.sources_by_place.clear()  # code that is gone may have had the identity of what comes
+        self.sources_by_place.clear()
         self.passes.prune(numbers)
         self.uses.prune()
         self.cuts.prune(living)
@@ -140,6 +154,37 @@ class Log:
             return id(call)
         return self.outermost[call.outermost].kind, call.path
 
+    def note_backward(self, number: int, frame: FrameType | None) -> None:
+        """Note that a backward that frees its graph begins, where this is the next number."""
+        place = place_of(frame)
+        if place is not None:
+            self.backwards[id(place[0]), place[1]] = number, place
+
+    def backwards_after(self, number: int) -> list[tuple[int, Source | None]]:
+        """Return the passes since a node got its number, each line's last one: when, and where."""
+        later = [one for one in self.backwards.values() if one[0] > number]
+        later.sort(key=itemgetter(0))
+        return [(when, self.source_at(place)) for when, place in later]
+
+    def has_run_before(self, source: Source | None, number: int) -> bool:
+        """Return whether a line made a node before the one with this number."""
+        return any(
+            self.source_at(place) == source for start, _, place in self.spans if start < number
+        )
+
+    def note_switch(self, frame: FrameType | None, *, is_on: bool) -> None:
+        """Note what switches gradients on or off; the end of a block brings back what was before.
+
+        What is off already is not switched off again.
+        """
+        name, is_end = switch_of(frame)
+        if is_on:
+            self.outer_switch = self.outer_switch if is_end else self.switch
+            self.switch = None
+        elif torch.is_grad_enabled():
+            begun = None if name is None else (name, place_of(frame))
+            self.switch = self.outer_switch if is_end else begun
+
     def _size(self) -> int:
         """Count what there is most of."""
         return max(
@@ -155,15 +200,15 @@ class Log:
 
     def sources(self) -> tuple[Source, ...]:
         """Return the lines that made nodes, in the order in which they first did."""
-        found = dict.fromkeys(self._source_at(place) for _, _, place in self.spans)
+        found = dict.fromkeys(self.source_at(place) for _, _, place in self.spans)
         return tuple(source for source in found if source is not None)
 
     def source_of(self, number: int) -> Source | None:
         """Return the line that made the node with this number."""
         span = find_span(self.spans, number)
-        return None if span is None else self._source_at(span[2])
+        return None if span is None else self.source_at(span[2])
 
-    def _source_at(self, place: Place | None) -> Source | None:
+    def source_at(self, place: Place | None) -> Source | None:
         """Read a place once, however many nodes were made there.
 
         Code is known by its identity, as code that is the same in two files counts as equal.
@@ -171,9 +216,10 @@ class Log:
         if place is None:
             return None
         key = id(place[0]), place[1]
-        if key not in self.sources_by_place:
-            self.sources_by_place[key] = source_at(place)
-        return self.sources_by_place[key]
+        known = self.sources_by_place.get(key)
+        if known is None:
+            known = self.sources_by_place[key] = place, source_at(place)
+        return known[1]
 
     def paths(self, roots: Roots) -> dict[int, str]:
         """Return the paths of all modules that ran, by the identities of their calls, in order."""

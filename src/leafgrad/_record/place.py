@@ -7,6 +7,7 @@ from types import CodeType, FrameType
 import torch
 from torch.autograd.function import FunctionCtx
 
+from leafgrad import _autograd
 from leafgrad._graph.nodes import Source
 
 Place = tuple[CodeType, int]
@@ -36,6 +37,54 @@ def place_of(frame: FrameType | None) -> Place | None:
             return code, frame.f_lasti
         frame = frame.f_back
     return None
+
+
+def part_of(frame: FrameType | None) -> tuple[str | None, Place | None]:
+    """Return the step of an optimizer or the loading of weights that runs, and where it was asked.
+
+    Else the place is as `place_of` has it. An optimizer may be written anywhere, but a closure that
+    it calls is the user's own code.
+    """
+    place: Place | None = None
+    own, is_step = 0, False
+    while frame is not None:
+        code = frame.f_code
+        name = code.co_name
+        if not is_library_file[code.co_filename]:
+            place = place or (code, frame.f_lasti)
+            own += 1
+            if is_step or own > MAX_OWN_FRAMES:
+                break
+            is_step = name == "step"
+        elif own and not is_step:
+            break
+        elif name == "load_state_dict":
+            return name, place_of(frame)
+        elif name == "wrapper" and (optimizer := _autograd.stepping_optimizer(frame)) is not None:
+            return f"{optimizer}.step", place_of(frame)
+        frame = frame.f_back
+    return None, place
+
+
+MAX_OWN_FRAMES = 4
+
+
+def switch_of(frame: FrameType | None) -> tuple[str | None, bool]:
+    """Return what switches gradients off, and whether it is the end of a block.
+
+    None stands for code of PyTorch's own, such as that of ``sample()``.
+    """
+    switch: str | None = "set_grad_enabled(False)"
+    is_end = False
+    while frame is not None and is_library_file[file := frame.f_code.co_filename]:
+        if _autograd.is_grad_mode(file):
+            name = frame.f_code.co_qualname
+            is_end = is_end or name.endswith(".__exit__")
+            switch = "no_grad()" if switch and name.startswith("no_grad.") else switch
+        elif not file.startswith(_LIBRARIES[1]):
+            switch = None
+        frame = frame.f_back
+    return switch, is_end
 
 
 def source_at(place: Place | None) -> Source | None:

@@ -5,6 +5,8 @@ from html import escape
 from types import TracebackType
 from typing import Any
 
+import torch
+
 from leafgrad import _autograd
 from leafgrad._arguments.signature import public_function
 from leafgrad._display.jsonable import json_types
@@ -106,6 +108,8 @@ class _Recorder(ContextDecorator):
 
     def __enter__(self) -> Recording:
         log = Log(_autograd.next_sequence_nr())
+        if not torch.is_grad_enabled():
+            log.switch = "no_grad() or set_grad_enabled(False)", None
         with ExitStack() as entering:
             entering.enter_context(force_eager())
             entering.enter_context(record_modules(log))

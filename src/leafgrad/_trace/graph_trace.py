@@ -176,7 +176,9 @@ class GraphTrace(Graph):
         """
         return mermaid.mermaid(self)
 
-    def to_svg(self, *, fold: bool | str | Collection[str] | None = None) -> str:
+    def to_svg(
+        self, *, fold: bool | str | Collection[str] | None = None, legend: bool = True
+    ) -> str:
         """Draw the graph: the root at the top, arrows in the direction of the gradients.
 
         The picture follows the theme of the page that it stands in, and that of the reader where
@@ -189,6 +191,8 @@ class GraphTrace(Graph):
                 number. None folds graphs of more than 40 nodes. The path of a module, or several,
                 also shows each of these in one box, where modules are known; ``"*"`` stands for any
                 one part of a path, as in ``"layers.*"``.
+            legend: Whether the facts of the graph and the meaning of the signs stand under it. Of
+                several pictures on one page, one can tell it for all.
 
         Returns:
             An ``<svg>`` element, for a file of its own or for a page.
@@ -204,8 +208,12 @@ class GraphTrace(Graph):
             >>> picture = trace_graph(x * x, names={"x": x}).to_svg()
             >>> picture[:4], "MulBackward0" in picture, "leaf (3,)" in picture
             ('<svg', True, True)
+            >>> "root: backward starts here" in picture
+            True
+            >>> "root: backward starts here" in trace_graph(x * x).to_svg(legend=False)
+            False
         """
-        return svg.svg(self, fold=fold)
+        return svg.svg(self, fold=fold, legend=legend)
 
     def to_html(self) -> str:
         """Write a page to move about in: zoom, search, follow a node's paths, fold what repeats.

@@ -76,7 +76,7 @@ class _ValueFlow:
     def __init__(self, nodes: Nodes) -> None:
         self.nodes = nodes
         self.known = [[_classify(value) for value in node.values] for node in nodes]
-        self.moving = [_MOVING.fullmatch(node.name) is not None for node in nodes]
+        self.moving = [*map(only_moves, nodes)]
         self._infer_results()
         self._infer_inputs()
         self.given = [FINITE] * len(nodes)
@@ -148,6 +148,11 @@ _MOVING = re.compile(
     r"(T|Transpose|View|UnsafeView|ReshapeAlias|Permute|Expand|Unsqueeze|Squeeze|Alias|Slice|Select"
     r"|Split|SplitWithSizes|Unbind|Clone|Diagonal|Unfold|Repeat|AsStrided)Backward\d+"
 )
+
+
+def only_moves(node: TracedNode) -> bool:
+    """Return whether a node hands on the numbers of its one input, all of them or some."""
+    return _MOVING.fullmatch(node.name) is not None
 
 
 def _classify(value: TensorSummary | None) -> Finiteness | None:

@@ -3,7 +3,7 @@
 import inspect
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, groupby, pairwise, repeat
+from itertools import groupby, islice
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
@@ -11,10 +11,10 @@ import torch
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-from leafgrad._graph.nodes import CustomFunction, SavedTensor, Source, TracedEdge, TracedNode
+from leafgrad._graph.nodes import CustomFunction, SavedTensor, TracedEdge, TracedNode
 from leafgrad._record.log import Log
 from leafgrad._record.module_paths import Roots
-from leafgrad._trace.columns import from_columns
+from leafgrad._trace.columns import from_columns, from_rows
 
 Tensors = Sequence[tuple[str | None, torch.Tensor]]  # with their names, if any
 
@@ -34,55 +34,51 @@ _FORMULAS: dict[object, NodeKind] = {}  # PyTorch's own, whose types live for ev
 class GraphReader:
     """Reads a graph, each of whose nodes has its place before those of its successors.
 
-    Each field is read of all nodes before the next one is: see `from_columns`.
+    Each field is read of all nodes before the next one is: see `from_rows`.
 
     Attributes:
+        graph: Every live node, with its successors.
         nodes: The live nodes, by their places.
+        places: Their places; None, where an input needed no gradient, has none.
         leaves: The leaf tensors, by the places of their nodes.
-        roots: The places of the roots.
     """
 
     def __init__(self, roots: Iterable[Node], tensors: Tensors) -> None:
         """Find the nodes that `roots` lead to; the tensors at hand may belong to some of them."""
         self.tensors = tensors
-        self.numbers, self.wiring = _autograd.survey(roots)
-        self.order = self.wiring.order()
-        self.places: dict[int | None, int] = {n: place for place, n in enumerate(self.order)}
-        self.nodes = [*map([*self.numbers].__getitem__, self.order)]
+        self.graph = _autograd.walk(roots)
+        self.nodes = [*self.graph]
+        self.places: dict[Node | None, int] = {node: n for n, node in enumerate(self.nodes)}
         self.types = [*map(type, self.nodes)]
         self.leaves = _autograd.leaf_variables(self.nodes, self.types)
-        self.roots = [self.places[root] for root in range(self.wiring.roots)]
 
     def read(self, log: Log, modules: Roots, *, saved: bool) -> tuple[TracedNode, ...]:
         """Read every node, and of the log where it was made; paths of modules start at `modules`.
 
         Without `saved`, what the nodes keep is left out.
         """
+        indices = [*self.places.values()]
         kinds = self._kinds()
         outputs = _autograd.outputs_of(self.nodes)
         edges = self._edges()
         names, retains_grad = self._names()
-        numbers = _autograd.sequence_nrs(map(self.wiring.sequence_nrs.__getitem__, self.order))
-        paths, sources = _origins(numbers, log, modules) if log else (repeat(None), repeat(None))
+        numbers = _autograd.sequence_nrs(self.nodes)
         nodes = from_columns(
             TracedNode,
-            len(self.nodes),
-            index=range(len(self.nodes)),
+            index=indices,
             name=[kind.name for kind in kinds],
             shapes=map(itemgetter(0), outputs),
             dtype=map(itemgetter(1), outputs),
             device=map(itemgetter(2), outputs),
             edges=edges,
-            saved=self._saved(log) if saved else repeat(()),
+            saved=self._saved(log) if saved else [()] * len(indices),
             tensor_names=names,
             is_leaf=[kind.is_leaf for kind in kinds],
             retains_grad=retains_grad,
             custom_function=[kind.custom_function for kind in kinds],
             hides_saved=[kind.hides_saved for kind in kinds],
-            created=_ranks(numbers),
-            module=paths,
-            source=sources,
-            derivative_order=_orders(log, numbers, edges),
+            created=_ranks(numbers, indices),
+            **(_recorded(log, numbers, edges, modules) if log else {}),
         )
         return tuple(nodes)
 
@@ -96,20 +92,15 @@ class GraphReader:
             return [shared.get(kind) or _kind(node, shared) for kind, node in nodes]
 
     def _edges(self) -> list[tuple[TracedEdge, ...]]:
-        """Return the edges of each node, all of which are made in the order of the wiring."""
-        wiring = self.wiring
-        spans = [*pairwise(wiring.starts)]
-        counts = [stop - start for start, stop in spans]
-        places = map(self.places.get, range(len(counts)))
-        edges = from_columns(
-            TracedEdge,
-            len(wiring.targets),
-            source=chain.from_iterable(map(repeat, places, counts)),
-            target=map(self.places.get, wiring.targets),
-            input_nr=wiring.input_nrs,
-            output_nr=chain.from_iterable(map(range, counts)),
-        )
-        return [tuple(edges[start:stop]) for start, stop in map(spans.__getitem__, self.order)]
+        """Return the edges of each node."""
+        places = self.places
+        rows = [
+            (source, places.get(successor), input_nr, output_nr)
+            for source, successors in zip(places.values(), self.graph.values(), strict=True)
+            for output_nr, (successor, input_nr) in enumerate(successors)
+        ]
+        edges = iter(from_rows(TracedEdge, ("source", "target", "input_nr", "output_nr"), rows))
+        return [tuple(islice(edges, len(successors))) for successors in self.graph.values()]
 
     def _names(self) -> tuple[list[tuple[str, ...]], list[bool | None]]:
         """Return what the tensors of each node are called, and whether one retains its gradient."""
@@ -125,7 +116,7 @@ class GraphReader:
             if node is None:
                 places = places_of_leaves.get(id(tensor), [])
             else:
-                places = [self.places[self.numbers[node]]] if node in self.numbers else []
+                places = [self.places[node]] if node in self.places else []
             for place in places:
                 retaining[place] = retaining[place] or retains_grad(tensor)
                 if name is not None:
@@ -136,18 +127,16 @@ class GraphReader:
         """Return what each node keeps, with what the log knows to have written into it since."""
         at_hand = [*self.leaves.values(), *(tensor for _, tensor in self.tensors)]
         rows = _autograd.read_saved(self.nodes, _autograd.storages_of_parameters(at_hand))
-        columns: dict[str, Iterable[Any]] = {
-            name: map(itemgetter(number), rows)
-            for number, name in enumerate(_autograd.SavedFacts._fields)
-            if name != "written"
-        }
-        columns["storage"] = _numbered([row.storage for row in rows])
+        if not rows:
+            return [()] * len(self.nodes)
+        names = _autograd.SavedFacts._fields
+        columns: dict[str, Any] = dict(zip(names, zip(*rows, strict=True), strict=True))
+        columns["storage"] = _numbered(columns["storage"])
+        written = columns.pop("written")
         if log.writes:
-            columns["writes"] = [
-                log.writes_between(row.written, row.saved_version, row.current_version)
-                for row in rows
-            ]
-        saved = from_columns(SavedTensor, len(rows), **columns)
+            versions = columns["saved_version"], columns["current_version"]
+            columns["writes"] = map(log.writes_between, written, *versions)
+        saved = from_columns(SavedTensor, **columns)
         kept: list[tuple[SavedTensor, ...]] = [()] * len(self.nodes)
         for place, tensors in groupby(saved, attrgetter("node")):
             kept[place] = tuple(tensors)
@@ -184,11 +173,11 @@ def _custom_function(node: Node) -> CustomFunction | None:
 Numbers = Sequence[int | None]
 
 
-def _ranks(numbers: Numbers) -> Iterator[int | None]:
-    """Return the rank of each number among all."""
+def _ranks(numbers: Numbers, ranks: Iterable[int]) -> Iterator[int | None]:
+    """Return the rank of each number among all, of the `ranks` that there are."""
     ordered = sorted(number for number in numbers if number is not None)
-    ranks: dict[int | None, int] = {number: rank for rank, number in enumerate(ordered)}
-    return map(ranks.get, numbers)
+    known: dict[int | None, int] = dict(zip(ordered, ranks, strict=False))
+    return map(known.get, numbers)
 
 
 def _numbered(storages: Numbers) -> Iterator[int | None]:
@@ -198,22 +187,17 @@ def _numbered(storages: Numbers) -> Iterator[int | None]:
     return map(numbers.get, storages)
 
 
-def _origins(
-    numbers: Numbers, log: Log, modules: Roots
-) -> tuple[Iterable[str | None], Iterable[Source | None]]:
-    """Return the module and the line of code that made each node; a leaf has neither."""
+def _recorded(
+    log: Log, numbers: Numbers, edges: Iterable[tuple[TracedEdge, ...]], modules: Roots
+) -> dict[str, Iterable[object]]:
+    """Return what a log knows of each node: its module, its line of code and its order."""
     paths = log.paths(modules)
     calls = [None if number is None else log.module_of(number) for number in numbers]
-    return (
-        [None if call is None else paths[id(call)] for call in calls],
-        [None if number is None else log.source_of(number) for number in numbers],
-    )
-
-
-def _orders(
-    log: Log, numbers: Numbers, edges: Iterable[tuple[TracedEdge, ...]]
-) -> Iterable[int | None]:
-    """Return the order of derivative of each node, None where nothing was recorded."""
-    if not log.spans:
-        return repeat(None)
-    return log.passes.orders(numbers, [[edge.target for edge in each] for each in edges])
+    columns: dict[str, Iterable[object]] = {
+        "module": [None if call is None else paths[id(call)] for call in calls],
+        "source": [None if number is None else log.source_of(number) for number in numbers],
+    }
+    if log.spans:
+        targets = [[edge.target for edge in each] for each in edges]
+        columns["derivative_order"] = log.passes.orders(numbers, targets)
+    return columns

@@ -116,12 +116,12 @@ def trace_graph(
         if modules:
             infer = infer_modules if recording is None else name_leaf_modules
             nodes = infer(nodes, modules)
-        graph = _autograd.walk(roots) if values or gradients else {}
+        starts = [reader.places[root] for root in dict.fromkeys(roots)]
         if values:
-            nodes = add_values(nodes, reader.roots, graph, tensors, log)
+            nodes = add_values(nodes, starts, reader.graph, tensors, log)
     if gradients:
-        nodes = add_gradients(nodes, reader.roots, graph, ends, grad_outputs)
-    return GraphTrace(nodes=nodes, roots=tuple([nodes[place] for place in reader.roots]))
+        nodes = add_gradients(nodes, starts, reader.graph, ends, grad_outputs)
+    return GraphTrace(nodes=nodes, roots=tuple([nodes[start] for start in starts]))
 
 
 def _check_attached(named: Mapping[str, torch.Tensor], leaves: Sequence[torch.Tensor]) -> None:

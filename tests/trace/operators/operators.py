@@ -34,8 +34,10 @@ seeded = torch.default_generator.manual_seed
 
 # For each operator the table searches the stack, twice, for a test case of its own that none of
 # ours is: twice the time of all that is traced.
-WHERE = ("common_utils", "opinfo.core")
-SEARCHES = [f"torch.testing._internal.{module}.extract_test_fn" for module in WHERE]
+SEARCHES = [
+    f"torch.testing._internal.{module}.extract_test_fn"
+    for module in ("common_utils", "opinfo.core")
+]
 
 
 class Sample:

@@ -2,7 +2,6 @@
 
 import ast
 import contextlib
-import doctest
 import functools
 import io
 import os
@@ -17,9 +16,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from sphinx_claims._executing.raised import line_of
-from sphinx_claims._executing.reporting import last_name, report
+from sphinx_claims._executing.reporting import report
 from sphinx_claims._executing.vacuous_values import Vacuous, attended, speaks_of_nan
 from sphinx_claims._page import Cell, Doctest, Step
+from sphinx_claims._python import examples, last_name, parsed
 from sphinx_claims._record import Check
 
 FAILED = "claims_failed"
@@ -49,7 +49,7 @@ def has_checks(source: str) -> bool:
 def recorded(tree: ast.Module) -> ast.Module:
     """Rewrite the checks in `tree` so that what they find is reported before it is judged."""
     tests = [node.test for node in statements(tree) if isinstance(node, ast.Assert)]
-    masked = [test for test in tests if _has_mask(test)]
+    masked = [test for test in tests if any(isinstance(n, ast.Subscript) for n in ast.walk(test))]
     others = (ast.unparse(test) for test in tests if test not in masked)
     asks_nan = bool(masked) and any(map(speaks_of_nan, others))
     _Reporting(asks_nan=asks_nan).visit(tree)
@@ -66,7 +66,7 @@ def asserts(step: Step) -> tuple[tuple[int, str], ...]:
         (node.lineno, text)
         for line, source in _sources(step)
         if has_checks(source)
-        for node in _unconditional(_parsed(source, line))
+        for node in _unconditional(parsed("\n" * (line - 1) + source) or ast.Module([], []))
         if isinstance(node, ast.stmt) and (text := checked(node)) is not None
     )
 
@@ -120,16 +120,8 @@ def _sources(step: Step) -> Iterator[tuple[int, str]]:
         case Cell():
             yield step.line, step.source
         case Doctest():
-            with contextlib.suppress(ValueError):  # what cannot be read is red already
-                for example in doctest.DocTestParser().get_examples(step.source):
-                    yield step.line + example.lineno, example.source
-
-
-def _parsed(source: str, line: int) -> ast.Module:
-    try:
-        return ast.parse("\n" * (line - 1) + source)
-    except SyntaxError:
-        return ast.Module([], [])
+            for example in examples(step.source):
+                yield step.line + example.lineno, example.source
 
 
 _ALWAYS_TRUE = (
@@ -231,6 +223,8 @@ class Recorder:
             os.write(self._elsewhere.fileno(), pickle.dumps(check))
 
     def _from_elsewhere(self) -> Iterator[Check]:
+        if not hasattr(os, "fork"):
+            return
         file = self._elsewhere.fileno()
         written = os.pread(file, os.fstat(file).st_size - self._read, self._read)
         self._read += len(written)
@@ -251,7 +245,10 @@ class _Reporting(ast.NodeTransformer):
             return self.visit_Assert(node)
         text = checked(node)  # as it was written
         rewritten = super().visit(node)
-        return rewritten if text is None else _calling(rewritten, text)
+        if text is None:
+            return rewritten
+        around = ast.withitem(report("calling", rewritten.lineno, text))
+        return ast.copy_location(ast.With([around], [rewritten]), rewritten)
 
     def visit_Assert(self, node: ast.Assert) -> ast.Assert:
         test, text = node.test, ast.unparse(node.test)
@@ -261,19 +258,14 @@ class _Reporting(ast.NodeTransformer):
         return node
 
 
-def _has_mask(test: ast.expr) -> bool:
-    return any(isinstance(node, ast.Subscript) for node in ast.walk(test))
-
-
-def _calling(statement: ast.stmt, text: str) -> ast.With:
-    """Build `with RECORDER.calling(line, text): statement`."""
-    around = ast.With([ast.withitem(report("calling", statement.lineno, text))], [statement])
-    return ast.copy_location(around, statement)
-
-
 def _operands(test: ast.expr) -> ast.Lambda:
     """Build `lambda: {text: value, ...}` of the parts whose values explain a failure."""
-    parts = _parts(test)
+    parts: list[ast.expr] = []
+    if isinstance(test, ast.Compare):
+        parts = [test.left, *test.comparators]
+    elif isinstance(test, ast.Call):
+        parts = test.args
+    parts = [part for part in parts if not isinstance(part, ast.Constant | ast.Starred)]
     if any(isinstance(node, _SCOPED) for node in ast.walk(test)):
         parts = []
     keys: list[ast.expr | None] = [ast.Constant(ast.unparse(part)) for part in parts]
@@ -282,15 +274,6 @@ def _operands(test: ast.expr) -> ast.Lambda:
     for made in (values, *filter(None, keys)):
         ast.copy_location(made, test)
     return ast.Lambda(nothing, values)
-
-
-def _parts(test: ast.expr) -> list[ast.expr]:
-    parts: list[ast.expr] = []
-    if isinstance(test, ast.Compare):
-        parts = [test.left, *test.comparators]
-    elif isinstance(test, ast.Call):
-        parts = list(test.args)
-    return [part for part in parts if not isinstance(part, ast.Constant | ast.Starred)]
 
 
 def _shown(operands: Callable[[], dict[str, Any]]) -> str:

@@ -44,15 +44,18 @@ class OutputCapture:
         self._settle()
 
     @contextlib.contextmanager
-    def capturing(self) -> Iterator[None]:
-        """Capture one step; what it changes in how warnings are treated ends with it."""
+    def capturing(self, may_print: str | None = None) -> Iterator[None]:
+        """Capture one step; what it changes in how warnings are treated ends with it.
+
+        Lines that match `may_print` may be written behind Python's back.
+        """
         if self.is_copy:
             self._settle()
         with warnings.catch_warnings():
             yield
             gc.collect(1)
         if not self.is_copy:
-            self.complaints += [(None, text) for text in self._told_at_the_end()]
+            self.complaints += [(None, text) for text in self._told_at_the_end(may_print)]
 
     @property
     def is_copy(self) -> bool:
@@ -110,11 +113,11 @@ class OutputCapture:
         refuse_silence(self._kept, self.unread, self.complain)
         self._guard = TamperGuard()
 
-    def _told_at_the_end(self) -> Iterator[str]:
+    def _told_at_the_end(self, may_print: str | None) -> Iterator[str]:
         yield from self._guard.put_right()
         if errors := self._errors.strip():
             yield f"undeclared output on stderr: {brief(errors)}"
-        yield from self._descriptors.take()
+        yield from self._descriptors.take(may_print)
 
     def _affords(self, text: str) -> bool:
         before, self.shown = self.shown, self.shown + len(text)

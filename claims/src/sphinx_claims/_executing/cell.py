@@ -19,6 +19,7 @@ from sphinx_claims._executing.reporting import RECORDER
 from sphinx_claims._executing.unread import unread, watched
 from sphinx_claims._executing.vacuous_checks import vacuous_checks
 from sphinx_claims._page import Cell, Problem
+from sphinx_claims._python import parsed
 from sphinx_claims._record import Check
 
 _MAGIC = re.compile(r"\s*[!%?]|.*\?\s*$")
@@ -114,10 +115,13 @@ def unexpected(
 
 
 def says_nothing(cell: Cell) -> Iterator[Problem]:
-    """Yield the declarations of `cell` that any error, or any warning, of their type would meet."""
+    """Yield the declarations of `cell` that any error, warning or line of output would meet."""
     for option, declared in {"raises": cell.raises, "warns": cell.warns}.items():
         if declared is not None and _is_vague(_pattern(declared)):
             yield Problem(cell.fence, f":{option}: must say what the message holds: {declared!r}")
+    if cell.may_print is not None and _is_vague(cell.may_print):
+        told = f":may-print: must say what the lines hold: {cell.may_print!r}"
+        yield Problem(cell.fence, told)
 
 
 def cut_short(cell: Cell, error: BaseException | None, path: str) -> Iterator[Problem]:
@@ -213,11 +217,8 @@ def _is_vague(pattern: str) -> bool:
 
 def _last_statement(cell: Cell) -> int | None:
     """Return the line where the last statement of a cell begins, if it can be read and has one."""
-    try:
-        body = ast.parse(cell.source).body
-    except SyntaxError:
-        return None
-    return cell.line + body[-1].lineno - 1 if body else None
+    tree = parsed(cell.source)
+    return cell.line + tree.body[-1].lineno - 1 if tree is not None and tree.body else None
 
 
 def _pattern(declared: str) -> str:

@@ -22,12 +22,7 @@ def find_docstrings(module: str, root: Path) -> Iterator[Page]:
         for test in finder.find(thing, module, module=inspect.getmodule(thing))
         if test.examples
     ]
-    places = {
-        (_relative(test.filename or module, root), (test.lineno or 0) + 1): test for test in tests
-    }
-    for (path, line), test in sorted(places.items()):
+    places = {(test.filename or module, (test.lineno or 0) + 1): test for test in tests}
+    for (file, line), test in sorted(places.items()):
+        path = Path(os.path.relpath(file, root)).as_posix()
         yield Page(path=path, items=(Doctest(line=line, source=test.docstring or ""),))
-
-
-def _relative(filename: str, root: Path) -> str:
-    return Path(os.path.relpath(filename, root)).as_posix()

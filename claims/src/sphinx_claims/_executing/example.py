@@ -4,7 +4,6 @@ import ast
 import doctest
 import re
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Any
 
 from sphinx_claims._executing.asserts import has_checks, recorded
@@ -62,11 +61,7 @@ class _Runner(doctest.DocTestRunner):
         self.report(test, example, found=f"it gives {got.strip()!r}", passed=False)
 
     def report_unexpected_exception(
-        self,
-        _out: Any,
-        test: doctest.DocTest,
-        example: Any,
-        exc_info: tuple[type[BaseException], BaseException, TracebackType],
+        self, _out: Any, test: doctest.DocTest, example: Any, exc_info: Any
     ) -> None:
         if not (RECORDER in example.source and isinstance(exc_info[1], AssertionError)):
             found = f"it raises {described(exc_info[1])}"

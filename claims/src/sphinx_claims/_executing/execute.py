@@ -70,7 +70,7 @@ class PageRun:
         self._line = step.line
         if self._capture.is_copy:
             self._recorder.settle()
-        with self._capture.capturing():
+        with self._capture.capturing(step.may_print if isinstance(step, Cell) else None):
             match step:
                 case Cell():
                     record = self._cell(step)
@@ -142,8 +142,10 @@ class PageRun:
         return tuple(_asked_by(step, check) for check in self._recorder.take())
 
     def _gathered(self, record: Record, step: Step | None) -> Record:
-        if self._capture.is_copy:
-            _leave(record)
+        if self._capture.is_copy:  # which would go on with the page
+            for problem in record.problems:
+                os.write(2, f"{problem.message}\n".encode())
+            os._exit(bool(record.problems))
         gathered = dataclasses.replace(
             record,
             outputs=tuple(self._capture.outputs),
@@ -181,13 +183,6 @@ def _asked_by(step: Step | None, check: Check) -> Check:
     if isinstance(step, Cell):
         return check  # of a thread that an earlier cell has begun nobody asks
     return dataclasses.replace(check, asked=step.line)
-
-
-def _leave(record: Record) -> None:
-    """End a process that the page forked, where it would go on with the page."""
-    for problem in record.problems:
-        os.write(2, f"{problem.message}\n".encode())
-    os._exit(bool(record.problems))
 
 
 def _brief(problem: Problem) -> Problem:

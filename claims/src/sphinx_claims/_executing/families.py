@@ -107,12 +107,13 @@ def _unlike(value: Any) -> str:
     """Say why `value` is no family; nothing where it may be one."""
     is_plain = isinstance(value, str | bytes | type | Iterator) or not hasattr(value, "__len__")
     try:
-        members = [] if is_plain else _members(value)
+        members = [] if is_plain else [*(value.items() if isinstance(value, Mapping) else value)]
     except Exception:  # noqa: BLE001 - whatever an object of the page cannot do
         is_plain = True
     if is_plain:
         return f"must be a collection, or a function under hypothesis, not {type(value).__name__}"
-    different = len(set(map(_described, members)))
+    split = (member if isinstance(member, tuple | list) else [member] for member in members)
+    different = len({tuple(itertools.chain(*map(_traits, parts))) for parts in split})
     if different < FEWEST:
         of_which = "all alike" if different == 1 else f"of which {different} differ"
         count = f"{len(members)}, {of_which}" if different < len(members) else different
@@ -120,17 +121,8 @@ def _unlike(value: Any) -> str:
     return ""
 
 
-def _members(value: Any) -> list[Any]:
-    return list(value.items() if isinstance(value, Mapping) else value)
-
-
-def _described(member: Any) -> tuple[str, ...]:
-    """Describe a member by all that may tell it from another."""
-    parts = member if isinstance(member, tuple | list) else [member]
-    return tuple(itertools.chain.from_iterable(map(_traits, parts)))
-
-
 def _traits(part: Any) -> Iterator[str]:
+    """Yield all that may tell a member, or a part of one, from another."""
     yield type(part).__qualname__
     yield repr(part)
     for name in _ALIKE if hasattr(part, "dtype") else ():

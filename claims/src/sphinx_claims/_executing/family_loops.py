@@ -5,7 +5,8 @@ import dataclasses
 from collections.abc import Collection, Iterable, Iterator
 
 from sphinx_claims._executing.asserts import checked
-from sphinx_claims._executing.reporting import last_name, report
+from sphinx_claims._executing.reporting import report
+from sphinx_claims._python import last_name, loaded, stored
 
 _FUNCTIONS = (ast.AsyncFunctionDef, ast.FunctionDef)
 _GROWING = frozenset({"add", "append", "appendleft", "extend", "insert", "setdefault", "update"})
@@ -51,7 +52,7 @@ class _Following(ast.NodeTransformer):
 
     def visit_For(self, node: ast.For) -> ast.AST:
         over = self._over(node.iter)
-        is_used = bool(_loaded(node.body) & _stored([node.target]))
+        is_used = not stored([node.target]).isdisjoint(loaded(node.body))
         self.generic_visit(node)
         if over and is_used:
             lines = self._flow.asserts_on(_gathered(node))
@@ -66,8 +67,9 @@ class _Following(ast.NodeTransformer):
             for index, generator in enumerate(generators)
             if (over := self._over(generator.iter))
             and not generator.is_async
-            and _loaded([*results, *generator.ifs, *generators[index + 1 :]])
-            & _stored([generator.target])
+            and not stored([generator.target]).isdisjoint(
+                loaded([*results, *generator.ifs, *generators[index + 1 :]])
+            )
         ]
         lines = self._lines() if found and not self._some else []
         self.generic_visit(node)
@@ -94,7 +96,7 @@ class _Following(ast.NodeTransformer):
 
     def _over(self, values: ast.expr) -> list[str]:
         """List the families whose members `values` gives."""
-        return sorted(_loaded([values]) & self._names)
+        return sorted(self._names.intersection(loaded([values])))
 
     def _lines(self) -> list[int]:
         """List the lines of the checks that depend on the expression that is being visited."""
@@ -150,7 +152,7 @@ def _line_of_check(node: ast.AST) -> int | None:
 def _bindings(node: ast.AST) -> Iterator[tuple[ast.AST, set[str]]]:
     """Yield what a statement reads and the names that it gives the result to."""
     if isinstance(node, ast.For):
-        yield node.iter, _stored([node.target])
+        yield node.iter, stored([node.target])
     elif bound := _bound(node):
         yield node, bound
 
@@ -159,9 +161,9 @@ def _bound(node: ast.AST) -> set[str]:
     """Name what a statement puts its whole value into."""
     match node:
         case ast.Assign(targets=targets):
-            return _stored(targets) | _containers(targets)
+            return stored(targets) | _containers(targets)
         case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
-            return _stored([target]) | _containers([target])
+            return stored([target]) | _containers([target])
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method))):
             return {name} if method in _GROWING else set()
         case ast.Expr(value=ast.Call(args=[_, _, ast.Call() as told])):  # as `Unread` has it
@@ -178,7 +180,7 @@ def _gathered(loop: ast.For) -> set[str]:
                 names |= _containers(targets)
             case ast.AugAssign() | ast.Expr():
                 names |= _bound(node)
-    return names - _stored([loop.target])
+    return names - stored([loop.target])
 
 
 def _containers(targets: Iterable[ast.expr]) -> set[str]:
@@ -219,13 +221,3 @@ def _followed(
     for name in names:
         values = ast.copy_location(report("families.over", name, checks, in_body, values), values)
     return values
-
-
-def _loaded(nodes: Iterable[ast.AST]) -> set[str]:
-    found = (node for outer in nodes for node in ast.walk(outer) if isinstance(node, ast.Name))
-    return {node.id for node in found if isinstance(node.ctx, ast.Load)}
-
-
-def _stored(nodes: Iterable[ast.AST]) -> set[str]:
-    found = (node for outer in nodes for node in ast.walk(outer) if isinstance(node, ast.Name))
-    return {node.id for node in found if isinstance(node.ctx, ast.Store)}

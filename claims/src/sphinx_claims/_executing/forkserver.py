@@ -7,7 +7,6 @@ descriptors that arrive on the socket it forks a supervisor, which forks the pro
 import contextlib
 import gc
 import os
-import resource
 import signal
 import socket
 import sys
@@ -17,9 +16,7 @@ from multiprocessing.connection import Connection, wait
 from threading import Thread
 from typing import Any, NoReturn
 
-from sphinx_claims._executing.job import import_all, run_job
-
-_LARGEST_FILE = 2**30
+from sphinx_claims._executing.job import import_all, limit_files, run_job
 
 
 def serve(control: socket.socket) -> None:
@@ -68,7 +65,7 @@ def _work(
 ) -> NoReturn:
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (_LARGEST_FILE, _LARGEST_FILE))
+    limit_files()
     gc.enable()
     run_job(messages.send, function, arguments)
 

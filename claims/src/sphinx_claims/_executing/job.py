@@ -11,7 +11,11 @@ from typing import Any, NoReturn
 
 from sphinx_claims._executing.raised import described
 
+if sys.platform != "win32":
+    import resource
+
 _ALWAYS = ("sphinx_claims._executing.execute", "IPython.core.formatters")
+_LARGEST_FILE = 2**30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +43,12 @@ def import_all(preload: Iterable[str]) -> None:
             except BaseException as error:  # noqa: BLE001 - whatever a module does, one line says it
                 sys.exit(f"every module to preload must be importable: {described(error)}")
     sys.dont_write_bytecode = True
+
+
+def limit_files() -> None:
+    """Let no file that this process writes grow without end, where the system can be told so."""
+    if sys.platform != "win32":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (_LARGEST_FILE, _LARGEST_FILE))
 
 
 def run_job(

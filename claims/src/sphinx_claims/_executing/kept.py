@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
 from multiprocessing.pool import ApplyResult
 from pathlib import Path
@@ -26,7 +26,7 @@ _OURS = __name__.rpartition(".")[0]
 _NOBODY = "and nobody asks"
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class _Keeping:
     """A class of `home` whose `method` learns of a failure, of which these names `ask`.
 
@@ -36,7 +36,7 @@ class _Keeping:
     kind: Any
     home: str
     method: str
-    ask: frozenset[str]
+    ask: Collection[str]
     tell: Callable[..., str]
 
 
@@ -60,37 +60,15 @@ def _of_subtest(_test: object, subtest: object, error: Any) -> str:
     return "" if error is None else _of_test(subtest, error)
 
 
-_TESTED = frozenset({"errors", "failures", "wasSuccessful"})
+_TESTED = {"errors", "failures", "wasSuccessful"}
+_CODES = {"returncode", "check_returncode", "stderr"}
 _KEEPING = (
-    _Keeping(
-        kind=subprocess.CompletedProcess,
-        home="subprocess",
-        method="__init__",
-        ask=frozenset({"returncode", "check_returncode", "stderr"}),
-        tell=_of_command,
-    ),
-    _Keeping(
-        kind=Future,
-        home="concurrent.futures",
-        method="set_exception",
-        ask=frozenset({"exception", "result"}),
-        tell=_of_future,
-    ),
-    _Keeping(
-        kind=ApplyResult,
-        home="multiprocessing",
-        method="_set",
-        ask=frozenset({"get", "successful"}),
-        tell=_of_pool,
-    ),
-    *(
-        _Keeping(kind=unittest.TestResult, home="unittest", method=method, ask=_TESTED, tell=tell)
-        for method, tell in (
-            ("addError", _of_test),
-            ("addFailure", _of_test),
-            ("addSubTest", _of_subtest),
-        )
-    ),
+    _Keeping(subprocess.CompletedProcess, "subprocess", "__init__", _CODES, _of_command),
+    _Keeping(Future, "concurrent.futures", "set_exception", {"exception", "result"}, _of_future),
+    _Keeping(ApplyResult, "multiprocessing", "_set", {"get", "successful"}, _of_pool),
+    _Keeping(unittest.TestResult, "unittest", "addError", _TESTED, _of_test),
+    _Keeping(unittest.TestResult, "unittest", "addFailure", _TESTED, _of_test),
+    _Keeping(unittest.TestResult, "unittest", "addSubTest", _TESTED, _of_subtest),
 )
 
 
@@ -195,27 +173,22 @@ class _Recorded(list[Any]):
         text = f"{warning.category.__name__} is recorded here, and nobody looks: {warning.message}"
         self._kept.fail(self._line, text)
 
-    def __len__(self) -> int:
+    def ask(self) -> None:
+        """Note that somebody looks."""
         self._kept.ask(self._line)
-        return super().__len__()
 
-    def __iter__(self) -> Iterator[Any]:
-        self._kept.ask(self._line)
-        return super().__iter__()
 
-    def __getitem__(self, index: Any) -> Any:
-        self._kept.ask(self._line)
-        return super().__getitem__(index)
+def _asking(looking: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(looking)
+    def looks(recorded: _Recorded, *arguments: Any) -> Any:
+        recorded.ask()
+        return looking(recorded, *arguments)
 
-    def __eq__(self, other: object) -> bool:
-        self._kept.ask(self._line)
-        return super().__eq__(other)
+    return looks
 
-    def __repr__(self) -> str:
-        self._kept.ask(self._line)
-        return super().__repr__()
 
-    __hash__ = None  # as that of any list
+for _name in ("__eq__", "__getitem__", "__iter__", "__len__", "__repr__"):
+    setattr(_Recorded, _name, _asking(getattr(list, _name)))
 
 
 def _flat(arguments: tuple[Any, ...]) -> Iterator[Any]:

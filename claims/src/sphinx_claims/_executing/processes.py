@@ -1,6 +1,7 @@
-"""In which processes the pages run: forked ones where there are such, else spawned ones."""
+"""In which processes the pages run: forked ones where these are safe, else spawned ones."""
 
 import os
+import sys
 from collections.abc import Sequence
 
 from sphinx_claims._executing.spawned import SpawnedWorkers
@@ -10,5 +11,13 @@ KINDS = {"fork": Workers, "spawn": SpawnedWorkers}
 
 
 def workers(preload: Sequence[str], kind: str | None) -> Workers:
-    """Start what runs jobs in processes of a `kind`, the quickest where none is asked for."""
-    return KINDS[kind or ("fork" if hasattr(os, "fork") else "spawn")](preload)
+    """Start what runs jobs in processes of a `kind`, by default of the quickest that is safe."""
+    return KINDS[kind or usual_kind()](preload)
+
+
+def usual_kind() -> str:
+    """Return which kind is quickest here and safe.
+
+    On macOS a forked process may crash in the system's libraries, which PyTorch computes with.
+    """
+    return "fork" if hasattr(os, "fork") and sys.platform != "darwin" else "spawn"

@@ -13,8 +13,3 @@ def report(method: str, *arguments: ast.expr | bool | int | str) -> ast.Call:
         called = ast.Attribute(called, name, ast.Load())
     given = [one if isinstance(one, ast.expr) else ast.Constant(one) for one in arguments]
     return ast.Call(called, given, [])
-
-
-def last_name(call: ast.Call) -> str:
-    """Return the name of what is called, without where it comes from."""
-    return ast.unparse(call.func).rpartition(".")[2]

@@ -13,10 +13,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from threading import Event, Timer
-from types import TracebackType
 from typing import IO, Any, NoReturn
 
-from sphinx_claims._executing.job import JobEnd, Outcome, import_all, outcome, run_job
+from sphinx_claims._executing.job import JobEnd, Outcome, import_all, limit_files, outcome, run_job
 from sphinx_claims._executing.workers import QUIET, STRICT, Workers
 
 _COMMAND = (sys.executable, "-P", "-m", "sphinx_claims._executing.spawned")
@@ -30,12 +29,7 @@ class SpawnedWorkers(Workers):
         self._processes: set[subprocess.Popen[bytes]] = set()
         self._is_stopped = False
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.stop()
 
     def stop(self) -> None:
@@ -125,6 +119,7 @@ def _main() -> NoReturn:
         messages.flush()
 
     import_all(preload)
+    limit_files()
     send(None)
     run_job(send, function, arguments)
 

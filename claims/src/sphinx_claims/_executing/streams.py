@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
@@ -48,12 +49,18 @@ class Descriptors:
         self._limit = limit
         self._beneath = {number: _redirected(number) for number in NAMES}
 
-    def take(self) -> Iterator[str]:
-        """Yield a complaint about each that was written to or replaced, and put it right."""
+    def take(self, may_print: str | None) -> Iterator[str]:
+        """Yield a complaint about each that was written to or replaced, and put it right.
+
+        It is none of a line that matches `may_print`.
+        """
         for number, file in self._beneath.items():
             file.seek(0)
-            text = file.read(self._limit).decode(errors="replace").strip()
+            lines = file.read(self._limit).decode(errors="replace").splitlines()
             file.truncate(0)
+            if may_print is not None:
+                lines = [line for line in lines if not re.search(may_print, line)]
+            text = "\n".join(lines).strip()
             if text:
                 yield f"written to {NAMES[number]} behind Python's back: {brief(text)}"
             if not _is_open(number, file):

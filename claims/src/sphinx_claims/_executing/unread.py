@@ -6,22 +6,21 @@ from collections.abc import Callable, Iterator
 from types import GeneratorType
 from typing import Any
 
+from sphinx_claims._executing.arrays import is_mask
 from sphinx_claims._executing.asserts import FAILED, checked, statements
-from sphinx_claims._executing.reporting import last_name, report
+from sphinx_claims._executing.reporting import report
+from sphinx_claims._python import CLOSE, EQUAL, last_name
 
-_ASKS = frozenset(
-    (
-        *("all", "allclose", "any", "array_equal", "array_equiv", "callable", "equal", "hasattr"),
-        *("eq", "ge", "gt", "is_close", "isclose", "isinstance", "issubclass", "le", "lt", "ne"),
-    )
+_ASKS = (
+    CLOSE
+    | EQUAL
+    | set("all any callable eq ge gt hasattr is_close isinstance issubclass le lt ne".split())
 )
 """The names of functions that do nothing but tell whether something is so."""
 
 _ACTS = frozenset(
-    (
-        *("acquire", "cancel", "get", "next", "poll", "pop", "popitem", "popleft", "recv"),
-        *("send", "set", "setdefault", "wait", "wait_for"),
-    )
+    "acquire cancel get next poll pop popitem popleft recv send set setdefault wait"
+    " wait_for".split()
 )
 """The names of functions that do something and may give False without meaning it."""
 
@@ -109,8 +108,7 @@ def _is_false(value: Any) -> bool:
     if isinstance(value, bool):
         return not value
     try:
-        is_mask = str(getattr(value, "dtype", "")).rpartition(".")[2] == "bool"
-        return is_mask and not bool(value.all())
+        return is_mask(value) and not bool(value.all())
     except Exception:  # noqa: BLE001 - whatever an array of the page cannot do
         return False
 
@@ -143,17 +141,14 @@ def _broad(kind: ast.expr | None) -> bool:
     if kind is None:
         return True
     named = kind.elts if isinstance(kind, ast.Tuple) else [kind]
-    return any(ast.unparse(name).rpartition(".")[2] in _BROAD for name in named)
+    return any(last_name(name) in _BROAD for name in named)
 
 
 def _is_silent(body: list[ast.stmt], *, is_broad: bool) -> bool:
     """Tell whether a handler does nothing; to go on with a loop is something, if it is named."""
     silent = (ast.Pass, ast.Continue) if is_broad else (ast.Pass,)
     return all(
-        isinstance(line, silent) or (isinstance(line, ast.Expr) and _is_constant(line.value))
+        isinstance(line, silent)
+        or (isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant))
         for line in body
     )
-
-
-def _is_constant(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant)

@@ -5,20 +5,19 @@ import re
 from collections.abc import Iterator
 
 from sphinx_claims._executing.asserts import checked, statements
-from sphinx_claims._executing.reporting import RECORDER, last_name
+from sphinx_claims._executing.reporting import RECORDER
+from sphinx_claims._python import CLOSE, EQUAL, TOLERANCES, last_name
 
 WIDEST = 0.1
 """The largest constant tolerance: beyond it hardly anything is told from anything else."""
 
-_TOLERANCES = frozenset({"abs", "abs_tol", "atol", "delta", "rel", "rel_tol", "rtol"})
 _COMPARING = re.compile("close|approx|almost|gradcheck|gradgradcheck", re.IGNORECASE)
 _TWO_VALUES_FIRST = re.compile("close", re.IGNORECASE)
 _SUSPECT = re.compile(f"{_COMPARING.pattern}|{RECORDER}", re.IGNORECASE)
 _FIXED = frozenset({"abs", "float", "id", "int", "len", "list", "max", "min", "set", "sorted"})
 """Functions that give the same each time: of others a page may say that they do."""
 
-_ALIKE = re.compile(r"(?:all|is)_?close|(?:array_)?equal|array_equiv|eq")
-_ASSERTING_ALIKE = re.compile(r"assert\w*(?:close|equal)|assertEquals?", re.IGNORECASE)
+_ALIKE = re.compile(r"eq|(?:all|is)_close|assert\w*(?:close|equals?)", re.IGNORECASE)
 _SAME = (ast.Eq, ast.GtE, ast.Is, ast.LtE)
 _RAISES = frozenset({"assertRaises", "raises"})
 _ANY_ERROR = frozenset({"BaseException", "Exception"})
@@ -41,7 +40,9 @@ def vacuous_checks(tree: ast.AST, source: str) -> Iterator[tuple[int, str]]:
             case ast.Call():
                 reason = _too_wide(node)
             case ast.Expr(ast.Call() as call) if ast.unparse(call.func) in _COMMANDS:
-                reason = _unheeded(call)
+                if any(option.arg == "check" for option in call.keywords):
+                    continue
+                reason = "nobody looks at how this command ends: let run() have check=True"
             case ast.Name(id=name) | ast.arg(arg=name) if name == RECORDER:
                 reason = f"{name} is the prover's own name"
             case _:
@@ -54,7 +55,8 @@ def _cannot_fail(test: ast.expr) -> str | None:
     if (isinstance(test, _DISPLAYS) and test.elts) or (isinstance(test, ast.Dict) and test.keys):
         kind = type(test).__name__.lower()
         return f"this assert cannot fail: a {kind} that holds something is always true"
-    if not any(isinstance(node, _OPEN) for node in ast.walk(test)) and _is_true(test):
+    is_constant = not any(isinstance(node, _OPEN) for node in ast.walk(test))
+    if is_constant and eval(compile(ast.Expression(test), "constants", "eval")):
         return f"this assert cannot fail: {ast.unparse(test)} judges constants only"
     return next(filter(None, map(_always_true, _affirmed(test))), None)
 
@@ -114,8 +116,8 @@ def _compares_alike(call: ast.Call) -> bool:
     if isinstance(call.func, ast.Attribute) and len(given) == 1 and name in {"allclose", "equal"}:
         given = [call.func.value, *given]
     is_alike = len(given) == 2 and ast.dump(given[0]) == ast.dump(given[1])  # noqa: PLR2004 - two
-    compares = _ALIKE.fullmatch(name) or _ASSERTING_ALIKE.fullmatch(name)
-    return is_alike and compares is not None and _is_fixed(given[0])
+    compares = name in CLOSE | EQUAL or _ALIKE.fullmatch(name)
+    return is_alike and bool(compares) and _is_fixed(given[0])
 
 
 def _itself(compared: ast.expr) -> str:
@@ -139,27 +141,16 @@ def _passes_for_any(call: ast.Call) -> bool:
     return last_name(call) in _RAISES and not call.keywords and not _ANY_ERROR.isdisjoint(types)
 
 
-def _is_true(constants: ast.expr) -> bool:
-    return bool(eval(compile(ast.Expression(constants), "constants", "eval")))
-
-
 def _too_wide(call: ast.Call) -> str | None:
-    name = ast.unparse(call.func).rpartition(".")[2]
+    name = last_name(call)
     if not _COMPARING.search(name):
         return None
-    given = {option.arg: option.value for option in call.keywords if option.arg in _TOLERANCES}
+    given = {option.arg: option.value for option in call.keywords if option.arg in TOLERANCES}
     bare = call.args[2:] if _TWO_VALUES_FIRST.search(name) else []
     for tolerance in (*given.values(), *bare):
-        if isinstance(tolerance, ast.Constant) and _is_wide(tolerance.value):
-            return f"{name} tells nothing at a tolerance of {tolerance.value!r}: at most {WIDEST}"
+        match tolerance:
+            case ast.Constant(value=int() | float() as value) if (
+                value > WIDEST and value is not True
+            ):
+                return f"{name} tells nothing at a tolerance of {value!r}: at most {WIDEST}"
     return None
-
-
-def _unheeded(call: ast.Call) -> str | None:
-    if any(option.arg == "check" for option in call.keywords):
-        return None
-    return "nobody looks at how this command ends: let run() have check=True"
-
-
-def _is_wide(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value > WIDEST

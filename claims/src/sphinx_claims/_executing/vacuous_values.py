@@ -7,10 +7,10 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from sphinx_claims._executing.reporting import last_name, report
+from sphinx_claims._executing.arrays import count, is_mask
+from sphinx_claims._executing.reporting import report
+from sphinx_claims._python import CLOSE, EQUAL, last_name
 
-_CLOSE = frozenset({"allclose", "isclose"})
-_EQUAL = _CLOSE | {"array_equal", "equal"}
 _MASKS = (ast.Attribute, ast.Call, ast.Compare, ast.Name, ast.UnaryOp)
 _MOST = 1_000_000
 """Of how many numbers one asks at most whether they are NaN."""
@@ -47,7 +47,7 @@ class Vacuous:
 
     def held(self, line: int, text: str, value: Any) -> Any:
         """Look whether `value` holds anything at all."""
-        if _count(value) == 0:
+        if count(value) == 0:
             self._note(line, f"{text} is empty, and of nothing anything is true")
         return value
 
@@ -66,8 +66,7 @@ class Vacuous:
     def masked(self, line: int, text: str, value: Any, mask: Any) -> Any:
         """Return `value[mask]`, and look whether the mask hides NaN."""
         shown = value[mask]
-        is_mask = str(getattr(mask, "dtype", "")).rpartition(".")[2] == "bool"
-        if is_mask and _is_nan(value, at_all=True) and not _is_nan(shown, at_all=True):
+        if is_mask(mask) and _is_nan(value, at_all=True) and not _is_nan(shown, at_all=True):
             self._note(line, f"{text} leaves out NaN: assert how much of it is NaN as well")
         return shown
 
@@ -123,12 +122,12 @@ class _Attending(ast.NodeTransformer):
         self.generic_visit(node)
         if name == "all" and not self._is_negated:
             self._all(node)
-        elif name in _EQUAL and node.args:
+        elif name in CLOSE | EQUAL and node.args:
             if self._is_negated and len(set(given)) == len(given) and not self.is_about_nan:
                 node.args[:2] = [self._look("number", one) for one in node.args[:2]]
             elif has_equal_nan:
                 node.args[0] = self._look("known", node.args[0])
-            elif name in _CLOSE:
+            elif name in CLOSE:
                 node.args[0] = self._look("held", node.args[0])
         return node
 
@@ -171,23 +170,13 @@ def _is_ratio(node: ast.expr) -> bool:
     return "max" in ast.unparse(node.left) and "min" in ast.unparse(node.right)
 
 
-def _count(value: Any) -> int | None:
-    """Return how many elements `value` has; None where that cannot be told."""
-    try:
-        if hasattr(value, "numel"):
-            return int(value.numel())
-        return int(value.size) if hasattr(value, "dtype") else len(value)
-    except Exception:  # noqa: BLE001 - whatever a value of the page cannot do
-        return None
-
-
 def _is_nan(value: Any, *, at_all: bool) -> bool:
     """Tell whether a number is NaN, or any of an array's is, or all are."""
     if isinstance(value, float):
         return value != value  # noqa: PLR0124 - so NaN is told, whatever made it
     try:
         is_float = re.search("float|complex", str(getattr(value, "dtype", "")))
-        if not is_float or not 0 < (_count(value) or 0) <= _MOST:
+        if not is_float or not 0 < (count(value) or 0) <= _MOST:
             return False
         found = value != value  # noqa: PLR0124 - as above
         return bool(found.any() if at_all else found.all())

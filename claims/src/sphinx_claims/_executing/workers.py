@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from types import TracebackType
 from typing import Any, Self
 
 from sphinx_claims._executing.job import Outcome, outcome
@@ -38,15 +37,9 @@ class Workers:
         for end in (self._control, theirs):
             end.settimeout(None)  # whatever the program around, as a check of links, has set
         with theirs:
-            command = [
-                "-P",
-                "-m",
-                "sphinx_claims._executing.forkserver",
-                str(theirs.fileno()),
-                *preload,
-            ]
+            ours = ("-P", "-m", "sphinx_claims._executing.forkserver", str(theirs.fileno()))
             self._forkserver = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, *command],
+                [sys.executable, *ours, *preload],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env={**QUIET, **_LARGE_PAGES, **os.environ, **STRICT},
@@ -57,12 +50,7 @@ class Workers:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._control.close()
         self._forkserver.wait()
 

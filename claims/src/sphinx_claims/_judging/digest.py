@@ -21,7 +21,8 @@ def digest(page: Page, claim: Claim) -> str:
 def _step(step: Step) -> list[str | None]:
     match step:
         case Cell():
-            return ["cell", step.source, step.raises, step.warns, *step.family]
+            noise = [] if step.may_print is None else ["may-print", step.may_print]
+            return ["cell", step.source, step.raises, step.warns, *step.family, *noise]
         case Doctest():
             return ["doctest", step.source]
         case Inline():

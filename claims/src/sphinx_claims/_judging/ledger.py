@@ -2,15 +2,15 @@
 
 import json
 import platform
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from sphinx_claims._config import Config
-from sphinx_claims._judging.matrix import Run, counted, read_runs
-from sphinx_claims._judging.remembered import Remembered, remembered, totals
+from sphinx_claims._judging.history import History
 from sphinx_claims._judging.report import RedLine, red_lines
 from sphinx_claims._judging.site import SiteVerdict
 from sphinx_claims._judging.verdict import ClaimVerdict
+from sphinx_claims._page import Escape
 from sphinx_claims._record import Check
 
 
@@ -26,7 +26,7 @@ def ledger_of(site: SiteVerdict, config: Config) -> dict[str, Any]:
     `universal` counts the claims that speak of all of a kind, those that have families for it, and
     those that say why they have none.
     """
-    red, runs, known = list(red_lines(site)), read_runs(config), remembered(config)
+    red, history = list(red_lines(site)), site.history
     release = {site.release.package: site.release.version} if site.release else {}
     return {
         "package": config.package,
@@ -35,23 +35,29 @@ def ledger_of(site: SiteVerdict, config: Config) -> dict[str, Any]:
         "documents": dict(config.documents),
         "built": list(site.built),
         "excluded": list(site.excluded),
-        "escapes": list(_escapes(site)),
-        "problems": [_problem(line) for line in red if line.claim is None],
-        "versions": [counted(run, site.claims, config) for run in runs],
-        "mutants": None if config.mutants is None else totals(known, site.claims),
+        "escapes": [
+            {"page": page.page.path, "line": escape.line, "because": escape.because}
+            for page in site.pages
+            for escape in page.page.of(Escape)
+        ],
+        "problems": [
+            {"page": line.path, "line": line.line, "message": line.found}
+            for line in red
+            if line.claim is None
+        ],
+        "versions": [run.counted(site.claims, config.package) for run in history.runs],
+        "mutants": None if config.mutants is None else history.total(site.claims),
         "universal": _totals(site),
-        "claims": [_claim(verdict, red, runs, known) for verdict in site.claims],
+        "claims": [_claim(verdict, red, history) for verdict in site.claims],
     }
 
 
 def ledger_json(site: SiteVerdict, config: Config) -> str:
     """Return the text of `claims.json`."""
-    return json.dumps(ledger_of(site, config), indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(ledger_of(site, config), ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def _claim(
-    verdict: ClaimVerdict, red: Iterable[RedLine], runs: Iterable[Run], known: Remembered
-) -> dict[str, Any]:
+def _claim(verdict: ClaimVerdict, red: Iterable[RedLine], history: History) -> dict[str, Any]:
     own = [line for line in red if (line.path, line.claim) == (verdict.path, verdict.claim.id)]
     return {
         "id": verdict.claim.id,
@@ -64,8 +70,9 @@ def _claim(
         "since": verdict.claim.since,
         "until": verdict.claim.until,
         "universal": _universal(verdict),
-        "versions": {run.version: run.word(verdict) for run in runs},
-        "mutants": known.get((verdict.claim.id, verdict.digest)),
+        "versions": {run.version: run.word(verdict) for run in history.runs},
+        "mutants": history.count(verdict),
+        "unnoticed": verdict.claim.unnoticed,
         "sources": list(verdict.claim.sources),
         "evidence": [_check(check) for check in verdict.evidence],
     }
@@ -85,18 +92,8 @@ def _universal(verdict: ClaimVerdict) -> dict[str, Any] | None:
 def _totals(site: SiteVerdict) -> dict[str, int]:
     claims = [verdict for verdict in site.claims if verdict.is_universal]
     proven = [verdict for verdict in claims if verdict.families]
-    excused = (verdict for verdict in claims if not verdict.families and verdict.claim.universal)
-    return {"claims": len(claims), "families": len(proven), "reasons": sum(1 for _ in excused)}
-
-
-def _escapes(site: SiteVerdict) -> Iterator[dict[str, Any]]:
-    for verdict in site.pages:
-        for escape in verdict.page.escapes:
-            yield {"page": verdict.page.path, "line": escape.line, "because": escape.because}
-
-
-def _problem(line: RedLine) -> dict[str, Any]:
-    return {"page": line.path, "line": line.line, "message": line.found}
+    excused = [verdict for verdict in claims if not verdict.families and verdict.claim.universal]
+    return {"claims": len(claims), "families": len(proven), "reasons": len(excused)}
 
 
 def _check(check: Check) -> dict[str, Any]:
@@ -104,10 +101,5 @@ def _check(check: Check) -> dict[str, Any]:
         "line": check.place,
         "kind": check.kind,
         "text": check.text,
-        "verdict": word(is_true=check.passed),
+        "verdict": "true" if check.passed else "false",
     }
-
-
-def word(*, is_true: bool) -> str:
-    """Return the word that the ledger has for a truth value."""
-    return "true" if is_true else "false"

@@ -3,16 +3,14 @@
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
-from sphinx_claims._config import Config
 from sphinx_claims._judging.verdict import ClaimVerdict
 from sphinx_claims._page import Problem
-from sphinx_claims._versions import Release, broken_bound
 
 CHANGED = "changed"
 """The word for a claim that was not judged since it changed."""
@@ -39,71 +37,21 @@ class Run:
         word, digest = self.claims.get(verdict.claim.id, (CHANGED, ""))
         return word if digest == verdict.digest else CHANGED
 
-
-def read_runs(config: Config) -> list[Run]:
-    """Read the runs that are kept, the oldest version first."""
-    runs = [run for run in _kept(config).values() if isinstance(run, Run)]
-    return sorted(runs, key=lambda run: Version(run.version))
-
-
-def counted(run: Run, claims: Sequence[ClaimVerdict], config: Config) -> dict[str, Any]:
-    """Return a run as JSON types, with counts of what it found of `claims`."""
-    words = Counter(run.word(verdict) for verdict in claims)
-    return {
-        str(config.package): run.version,
-        "python": run.python,
-        "date": run.date,
-        "tests": dict(run.tests),
-        "problems": run.problems,
-        "claims": {word: words[word] for word in WORDS},
-    }
+    def counted(self, claims: Sequence[ClaimVerdict], package: str | None) -> dict[str, Any]:
+        """Return the run as JSON types, with counts of what it found of `claims`."""
+        words = Counter(map(self.word, claims))
+        return {
+            str(package): self.version,
+            "python": self.python,
+            "date": self.date,
+            "tests": dict(self.tests),
+            "problems": self.problems,
+            "claims": {word: words[word] for word in WORDS},
+        }
 
 
-def vanished(claims: Iterable[ClaimVerdict], config: Config) -> Iterator[tuple[str, Problem]]:
-    """Yield a problem for each claim of a run that no page has any more, and each broken file."""
-    here = {verdict.claim.id for verdict in claims}
-    gone: dict[str, list[str]] = {}
-    for file, run in _kept(config).items():
-        if isinstance(run, Problem):
-            yield file, run
-        else:
-            for identifier in run.claims.keys() - here:
-                gone.setdefault(identifier, []).append(file)
-    for identifier, files in sorted(gone.items()):
-        versions = ", ".join(Path(file).stem for file in files)
-        message = (
-            f"claim {identifier} was judged on {config.package} {versions} and has vanished: "
-            "judge the claims there again, or give it its id back"
-        )
-        yield files[0], Problem(_line(config.root / files[0], identifier), message)
-
-
-def judged_nowhere(
-    claims: Iterable[ClaimVerdict], config: Config, release: Release | None
-) -> Iterator[tuple[str, Problem]]:
-    """Yield a problem for each claim whose versions are none of those that are judged."""
-    known = [run.version for run in read_runs(config)]
-    version = None if release is None else release.version
-    judged = ", ".join(sorted({*known, *filter(None, [version])}, key=Version))
-    for verdict in claims if config.versions is not None else ():
-        bound = broken_bound(verdict.claim, version)
-        if bound is not None and all(broken_bound(verdict.claim, other) for other in known):
-            message = (
-                f"no version judges claim {verdict.claim.id}: `:{bound}:` leaves out "
-                f"{config.package} {judged}, and there is no other in {config.versions}"
-            )
-            yield verdict.path, Problem(verdict.claim.line, message)
-
-
-def _kept(config: Config) -> dict[str, Run | Problem]:
-    """Map the name of each data file to what it holds, or to what is wrong with it."""
-    if config.versions is None:
-        return {}
-    files = sorted((config.root / config.versions).glob("*.json"))
-    return {f"{config.versions}/{file.name}": _read(file, config) for file in files}
-
-
-def _read(file: Path, config: Config) -> Run | Problem:
+def read_run(file: Path, package: str) -> Run | Problem:
+    """Read what a run wrote down, or tell what is wrong with it."""
     try:
         kept = json.loads(file.read_text(encoding="utf-8"))
         return Run(
@@ -114,16 +62,11 @@ def _read(file: Path, config: Config) -> Run | Problem:
             problems=int(kept["problems"]),
             claims={name: _judged(text) for name, text in kept["claims"].items()},
         )
-    except (ValueError, TypeError, KeyError, AttributeError, InvalidVersion) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         what = f"{type(error).__name__}: {error}"
-        return Problem(1, f"this must be what a run on another {config.package} has found: {what}")
+        return Problem(1, f"this must be what a run on another {package} has found: {what}")
 
 
 def _judged(text: str) -> tuple[str, str]:
     word, digest = text.split()
     return word, digest
-
-
-def _line(file: Path, identifier: str) -> int:
-    lines = file.read_text(encoding="utf-8").splitlines()
-    return next((number for number, line in enumerate(lines, 1) if f'"{identifier}"' in line), 1)

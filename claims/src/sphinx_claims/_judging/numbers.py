@@ -1,19 +1,16 @@
 """The numbers that a page says, which must be in what it executes as well."""
 
 import ast
-import doctest
 import functools
 import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from sphinx_claims._page import Cell, Claim, Doctest, Page, Problem, Step
+from sphinx_claims._page import Cell, Claim, Doctest, Page, Problem, Stated, Step
+from sphinx_claims._python import examples, parsed, parts, stored
 from sphinx_claims._reading.quantities import figures, said
 from sphinx_claims._reading.typed_results import SHOW_IT
-from sphinx_claims._reading.unexecuted_code import parsed
-from sphinx_claims._record import Record
-
-Ran = tuple[Step, Record]
+from sphinx_claims._record import Ran, Record
 
 _TEXTS = frozenset({"text/plain", "text/markdown", "text/latex", "text/html"})
 _COMMENT = re.compile(r"#(?!>).*")
@@ -42,9 +39,10 @@ def unproven_numbers(page: Page, ran: Sequence[Ran], waiting: Sequence[Step]) ->
 
 def _unproven_stated(page: Page, ran: Sequence[Ran]) -> Iterator[Problem]:
     """Yield the numbers in headings, captions and formulas that nothing on the page has."""
-    texts = (text for pair in ran for text in _evidence(*pair)) if page.stated else ()
+    every = page.of(Stated)
+    texts = (text for pair in ran for text in _evidence(*pair)) if every else ()
     shown = {value for text in texts for value in _values(text)}
-    for stated in page.stated:
+    for stated in every:
         if stated.value not in shown and (ran or not stated.is_open):
             found = f"this {stated.place} says {stated.text}, and nothing on the page does"
             yield Problem(stated.line, f"{found}: {SHOW_IT}")
@@ -73,7 +71,7 @@ def _values(text: str) -> Iterator[float]:
 
 def _counts(sources: Iterable[str]) -> Iterator[float]:
     """Yield how many things stand side by side anywhere in the evidence."""
-    for node in itertools.chain.from_iterable(map(ast.walk, filter(None, map(parsed, sources)))):
+    for node in itertools.chain.from_iterable(map(parts, sources)):
         for _, field in ast.iter_fields(node):
             if isinstance(field, list):
                 yield len(field)
@@ -83,12 +81,10 @@ def _shown(own: Sequence[Ran], ran: Sequence[Ran]) -> Iterator[str]:
     used: set[str] = set()
     for step, record in own:
         yield from _evidence(step, record)
-        tree = parsed(python_of(step))
-        nodes = ast.walk(tree) if tree is not None else ()
-        used |= {node.id for node in nodes if isinstance(node, ast.Name)}
+        used |= {node.id for node in parts(python_of(step)) if isinstance(node, ast.Name)}
     for step, _ in ran:
         if isinstance(step, Cell) and step.line < own[0][0].line:
-            yield from (_made(step, used))
+            yield from (made for names, made in _bindings(step.source) if names & used)
 
 
 def _evidence(step: Step, record: Record) -> Iterator[str]:
@@ -107,27 +103,11 @@ def python_of(step: Step) -> str:
     """Return what is executed, without the prompts of examples and what is shown below them."""
     if not isinstance(step, Doctest):
         return step.source
-    try:
-        examples = doctest.DocTestParser().get_examples(step.source)
-    except ValueError:  # which those who execute them tell
-        return ""
-    return "".join(example.source for example in examples)
-
-
-def _made(cell: Cell, names: set[str]) -> Iterator[str]:
-    """Yield the statements of `cell` that give values to `names`."""
-    for stored, statement in _bindings(cell.source):
-        if not stored.isdisjoint(names):
-            yield statement
+    return "".join(example.source for example in examples(step.source))
 
 
 @functools.lru_cache(maxsize=4096)  # each claim below asks
-def _bindings(source: str) -> tuple[tuple[frozenset[str], str], ...]:
+def _bindings(source: str) -> list[tuple[set[str], str]]:
     """List the statements of a cell, each with the names that it gives values to."""
-    tree = parsed(source)
-    found = []
-    for statement in tree.body if tree is not None else ():
-        parts = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
-        stored = frozenset(part.id for part in parts if isinstance(part.ctx, ast.Store))
-        found.append((stored, ast.unparse(statement)))
-    return tuple(found)
+    body = getattr(parsed(source), "body", ())
+    return [(stored([statement]), ast.unparse(statement)) for statement in body]

@@ -1,24 +1,28 @@
-"""Judge pages one after the other, in processes forked from one that is started when needed."""
+"""Pages executed and judged, in processes of their own."""
 
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Sequence
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
-from sphinx_claims._config import Config
-from sphinx_claims._executing.processes import workers
+from sphinx_claims._config import TABLE, Config
+from sphinx_claims._executing.docstrings import find_docstrings
+from sphinx_claims._executing.execute import execute_page
+from sphinx_claims._executing.package import loaded_version
+from sphinx_claims._executing.processes import workers as started
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.anchors import claim_anchor
-from sphinx_claims._judging.site import SiteVerdict, page_name, prove_in, read_pages
-from sphinx_claims._judging.verdict import PageVerdict
-from sphinx_claims._page import Page
+from sphinx_claims._judging.history import read_history
+from sphinx_claims._judging.pages import page_name, read_pages
+from sphinx_claims._judging.site import SiteVerdict
+from sphinx_claims._judging.threads import in_threads
+from sphinx_claims._judging.verdict import PageVerdict, judge
+from sphinx_claims._page import Page, Problem
+from sphinx_claims._versions import Release
 
 Report = Callable[[PageVerdict], None]
-
-
-def _ignore(_verdict: PageVerdict) -> None:
-    pass
 
 
 class Prover(contextlib.ExitStack):
@@ -32,7 +36,7 @@ class Prover(contextlib.ExitStack):
 
     @functools.cached_property
     def _workers(self) -> Workers:
-        return self.enter_context(workers(self._config.preload, self._config.processes))
+        return self.enter_context(started(self._config.preload, self._config.processes))
 
     def read(self, files: Collection[Path], gone: Collection[Path] = ()) -> list[Page]:
         """Read pages, for the first time or again, and those that an id is free for again."""
@@ -59,7 +63,7 @@ class Prover(contextlib.ExitStack):
             self._ids[file] = frozenset(key for name in ids for key in (name, claim_anchor(name)))
         return pages
 
-    def judge(self, pages: Sequence[Page], report: Report = _ignore) -> SiteVerdict:
+    def judge(self, pages: Sequence[Page], report: Report = lambda _: None) -> SiteVerdict:
         """Execute and judge pages; `report` each."""
         config = dataclasses.replace(self._config, docstrings=(), versions=None)
         return prove_in(self._workers, config, pages, report)
@@ -67,3 +71,80 @@ class Prover(contextlib.ExitStack):
     def judge_all(self, pages: Sequence[Page], report: Report) -> SiteVerdict:
         """Execute and judge pages and all docstrings; `report` each."""
         return prove_in(self._workers, self._config, pages, report)
+
+
+def prove(config: Config, files: Sequence[Path], report: Report) -> SiteVerdict:
+    """Execute and judge `files` and the docstrings of `config`; `report` each page when judged."""
+    with started(config.preload, config.processes) as workers:
+        return prove_in(workers, config, read_pages(files, config), report)
+
+
+def prove_in(
+    workers: Workers,
+    config: Config,
+    pages: Sequence[Page],
+    report: Report,
+) -> SiteVerdict:
+    """Execute and judge `pages` and the docstrings of `config` in processes that `workers` fork."""
+    release = loaded(workers, config)
+    documented = (_docstrings(module, config, workers) for module in config.docstrings)
+    pages = [*pages, *(page for found in documented for page in found)]
+    judged = functools.partial(judge_page, config=config, workers=workers, release=release)
+    verdicts = []
+    try:
+        for verdict in in_threads(judged, pages):
+            report(verdict)
+            verdicts.append(verdict)
+    except BaseException:  # Ctrl-C, or nobody is there to report to
+        workers.stop()
+        raise
+    problems = [(verdict.page.path, found) for verdict in verdicts for found in verdict.problems]
+    history = read_history(config)
+    site = SiteVerdict(
+        pages=tuple(verdicts), problems=tuple(problems), history=history, release=release
+    )
+    unjudged = (*history.vanished(site.claims), *history.judged_nowhere(site.claims, release))
+    return site.with_problems((*_passed_over(site), *unjudged))
+
+
+def judge_page(
+    page: Page, config: Config, workers: Workers, release: Release | None = None
+) -> PageVerdict:
+    """Execute one page in a process of its own and judge it by what holds on this `release`."""
+    start = time.monotonic()
+    if not page.steps:
+        return judge(page, (), failure=None, seconds=0.0, universal=config.universal)
+    folder = (config.root / page.path).parent
+    outcome = workers.run(execute_page, page, folder, seconds=config.timeout)
+    seconds = time.monotonic() - start
+    release = release or loaded(workers, config)
+    found = outcome.messages, outcome.failure
+    return judge(page, *found, seconds, release, universal=config.universal)
+
+
+def loaded(workers: Workers, config: Config) -> Release | None:
+    """Return the release that the processes of `workers` have of the package of `config`."""
+    if config.package is None:
+        return None
+    outcome = workers.run(loaded_version, config.package, seconds=config.timeout)
+    if not outcome.messages:
+        why = outcome.failure or f"{config.package} has none"
+        raise RuntimeError(f"package in {TABLE} must have a version: {why}")
+    return Release(config.package, outcome.messages[0])
+
+
+def _passed_over(site: SiteVerdict) -> Iterator[tuple[str, Problem]]:
+    """Yield the claims that are not true though nothing red stands there: nobody came so far."""
+    red = {site.claim_at(path, problem.line) for path, problem in site.problems}
+    for claim in site.claims:
+        if not claim.is_true and claim not in red:
+            message = f"claim {claim.claim.id} is not proven: the page stopped before its evidence"
+            yield claim.path, Problem(claim.claim.line, message)
+
+
+def _docstrings(module: str, config: Config, workers: Workers) -> Sequence[Page]:
+    outcome = workers.run(find_docstrings, module, config.root, seconds=config.timeout)
+    if outcome.failure is None:
+        return outcome.messages
+    problem = Problem(1, f"the docstrings of {module} cannot be read: {outcome.failure}")
+    return [Page(path=module, items=(), problems=(problem,))]

@@ -6,8 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from sphinx_claims._judging.site import SiteVerdict
-from sphinx_claims._judging.verdict import ClaimVerdict, PageVerdict
-from sphinx_claims._page import Page
+from sphinx_claims._judging.verdict import PageVerdict
 
 _SENTENCE = 100
 
@@ -40,29 +39,33 @@ def red_lines(site: SiteVerdict) -> Iterator[RedLine]:
     """Yield the lines of a site that are not true, as compilers tell errors."""
     whose = ((site.claim_at(path, found.line), path, found) for path, found in site.problems)
     for claim, group in itertools.groupby(whose, key=lambda red: red[0]):
-        reds = [
-            RedLine(path=path, line=found.line, claim=_id(claim), found=found.message)
+        name = claim.claim.id if claim else None
+        statement = claim.statement if claim else ""
+        *reds, last = [
+            RedLine(path=path, line=found.line, claim=name, found=found.message)
             for _, path, found in group
         ]
-        yield from reds[:-1]
-        yield dataclasses.replace(reds[-1], sentence=_sentence(claim))
+        yield from reds
+        sentence = textwrap.shorten(statement, _SENTENCE, placeholder=" ...")
+        yield dataclasses.replace(last, sentence=sentence)
 
 
 def page_line(verdict: PageVerdict) -> str:
     """Return the line that tells of one judged page."""
     mark = "false" if verdict.problems else "true"
-    counts = f"{_count(verdict.claims, 'claim')}, {_count(verdict.checks, 'check')}"
-    return f"{mark:5}  {_place(verdict.page)}  ({counts}, {verdict.seconds:.1f} s)"
+    page = verdict.page
+    is_page = page.path.endswith(".md") or not page.items
+    place = page.path if is_page else f"{page.path}:{page.items[0].line}"  # of a docstring
+    counts = f"{counted(len(verdict.claims), 'claim')}, {counted(len(verdict.checks), 'check')}"
+    return f"{mark:5}  {place}  ({counts}, {verdict.seconds:.1f} s)"
 
 
 def summary(site: SiteVerdict, seconds: float) -> str:
     """Return the last line: how much there was, and how much of it is not true."""
-    checks = [check for page in site.pages for check in page.checks]
-    total = (
-        f"{_count(site.pages, 'page')}, {_count(site.claims, 'claim')}, {_count(checks, 'check')}"
-    )
-    verdict = f"{_count(site.problems, 'problem')}" if site.problems else "all true"
-    return f"{total}: {verdict} ({seconds:.1f} s)"
+    checks = sum(len(page.checks) for page in site.pages)
+    pages, claims = counted(len(site.pages), "page"), counted(len(site.claims), "claim")
+    verdict = counted(len(site.problems), "problem") if site.problems else "all true"
+    return f"{pages}, {claims}, {counted(checks, 'check')}: {verdict} ({seconds:.1f} s)"
 
 
 def excluded_line(site: SiteVerdict) -> str | None:
@@ -70,32 +73,18 @@ def excluded_line(site: SiteVerdict) -> str | None:
     if not site.excluded:
         return None
     names = textwrap.shorten(", ".join(site.excluded), _SENTENCE, placeholder=" ...")
-    return f"excluded, so nobody judges {_count(site.excluded, 'Markdown file')}: {names}"
+    return f"excluded, so nobody judges {counted(len(site.excluded), 'Markdown file')}: {names}"
 
 
 def hint_line(site: SiteVerdict) -> str | None:
     """Return the line for whoever has pages on which nothing is executed yet; else None."""
     if any(page.page.steps for page in site.pages):
         return None
-    where = _count(site.pages, "page")
+    where = counted(len(site.pages), "page")
     cells = "write code in ```{code-cell} python, and a claim above it in :::{claim} topic/name"
     return f"nothing is executed on {where}: {cells}"
 
 
-def _id(claim: ClaimVerdict | None) -> str | None:
-    return None if claim is None else claim.claim.id
-
-
-def _sentence(claim: ClaimVerdict | None) -> str:
-    return textwrap.shorten(claim.statement, _SENTENCE, placeholder=" ...") if claim else ""
-
-
-def _place(page: Page) -> str:
-    """Name a page by its file, and a docstring by its line as well."""
-    is_page = page.path.endswith(".md") or not page.items
-    return page.path if is_page else f"{page.path}:{page.items[0].line}"
-
-
-def _count(things: object, noun: str) -> str:
-    number = len(things)  # type: ignore[arg-type]
-    return f"{number} {noun}" + ("" if number == 1 else "s")
+def counted(number: int, noun: str) -> str:
+    """Return so many of a thing in words."""
+    return f"{number} {noun}" + "s" * (number != 1)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from sphinx_claims._judging.numbers import python_of
 from sphinx_claims._page import Inline, Page, Problem
-from sphinx_claims._reading.unexecuted_code import parsed
+from sphinx_claims._python import parsed, parts
 
 _SAME = frozenset({"bool", "float", "format", "int", "repr", "round", "str"})
 """What gives back what it is given, or nearly."""
@@ -25,7 +25,8 @@ def typed_values(page: Page) -> Iterator[Problem]:
     """
     inserted = [step for step in page.steps if isinstance(step, Inline) and step.role == "value"]
     code = [python_of(step) for step in page.steps if step not in inserted]
-    typed = _typed_names([tree for tree in map(parsed, code) if tree]) if inserted else frozenset()
+    nodes = [node for source in code for node in parts(source)] if inserted else []
+    typed = _typed_names(nodes)
     for step in inserted:
         tree = parsed(step.source.strip())
         if tree is not None and _is_typed(tree, typed):
@@ -36,9 +37,8 @@ def typed_values(page: Page) -> Iterator[Problem]:
             yield Problem(step.line, message)
 
 
-def _typed_names(trees: Sequence[ast.Module]) -> frozenset[str]:
+def _typed_names(nodes: Sequence[ast.AST]) -> frozenset[str]:
     """Return the names that are given literals and are not used."""
-    nodes = [node for tree in trees for node in ast.walk(tree)]
     by_hand = [name for node in nodes for name in _given_literals(node)]
     names = [node for node in nodes if isinstance(node, ast.Name)]
     shown = [name for node in nodes for name in _only_shown(node)]

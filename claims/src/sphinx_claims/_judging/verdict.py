@@ -12,17 +12,17 @@ from sphinx_claims._executing.asserts import asserts
 from sphinx_claims._judging.digest import digest
 from sphinx_claims._judging.numbers import unproven_numbers
 from sphinx_claims._judging.typed import typed_values
-from sphinx_claims._page import Claim, Inline, Page, Problem, Step
+from sphinx_claims._page import Claim, Page, Problem, Step
 from sphinx_claims._reading.universal import universal_word
-from sphinx_claims._record import Check, Family, Record
+from sphinx_claims._record import Check, Family, Ran, Record
 from sphinx_claims._versions import Release, broken_bound
 
-Ran = tuple[Step, Record]
 T = TypeVar("T")
 
 _WIDTH = 160
 _NEVER = "it is never evaluated"
 _EVALUATED = frozenset({"assert", "caught"})
+_SLIPS = ("NameError", "SyntaxError", "IndentationError")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ class PageVerdict:
     seconds: float
 
     @property
-    def executed(self) -> Iterator[tuple[Step, Record]]:
+    def executed(self) -> Iterator[Ran]:
         """Pair each step with its record, an empty one where the page stopped before it."""
         records = itertools.chain(self.records, itertools.repeat(Record()))
         return zip(self.page.steps, records, strict=False)
@@ -106,28 +106,21 @@ def judge(
         *unproven_numbers(page, asked, waiting),
         *typed_values(page),
     }
-    claims = tuple(_claims(page, ran, checks, problems, version))
+    claims = list(_claims(page, ran, checks, problems, version))
     stopped = {page.claim_of(step.line) for step in waiting}
-    for verdict in claims:
-        if verdict.claim not in stopped:
-            problems.update(_unproven(verdict, release))
-    lacking = {
-        verdict.claim.line: problem
-        for verdict in claims
-        if universal and verdict.claim not in stopped
-        for problem in _without_family(verdict)
-    }
-    problems.update(lacking.values())
-    claims = tuple(
-        dataclasses.replace(verdict, is_true=False) if verdict.claim.line in lacking else verdict
-        for verdict in claims
-    )
+    for index, verdict in enumerate(claims):
+        if verdict.claim in stopped:
+            continue
+        problems.update(_unproven(verdict, release))
+        if universal and (lacking := _without_family(verdict)):
+            problems.add(lacking)
+            claims[index] = dataclasses.replace(verdict, is_true=False)
     skipped = (check for verdict in claims if verdict.is_skipped for check in verdict.evidence)
     return PageVerdict(
         page=page,
         records=tuple(records),
         checks=(*checks, *skipped),
-        claims=claims,
+        claims=tuple(claims),
         problems=tuple(sorted(problems, key=lambda problem: (problem.line, problem.message))),
         seconds=seconds,
     )
@@ -199,10 +192,11 @@ def _claims(
             evidence = (*checked, *unreached, *_exceptions(own))
         else:
             evidence = tuple(of_checks[claim])
+        values = {step.source: record.value for step, record in own if record.value is not None}
         yield ClaimVerdict(
             path=page.path,
             claim=claim,
-            statement=_filled(claim.statement, _values(own)),
+            statement=_filled(claim.statement, values),
             evidence=evidence,
             digest=digest(page, claim),
             is_true=not of_problems[claim] and (_fails(evidence) if is_skipped else bool(evidence)),
@@ -235,11 +229,7 @@ def _fails(evidence: Sequence[Check]) -> bool:
     A name that nobody defined is missing on every version.
     """
     failed = (check for check in evidence if not check.passed and check.found != _NEVER)
-    return any(check.kind != "exception" or not _is_slip(check) for check in failed)
-
-
-def _is_slip(check: Check) -> bool:
-    return check.text.startswith(("NameError", "SyntaxError", "IndentationError"))
+    return any(check.kind != "exception" or not check.text.startswith(_SLIPS) for check in failed)
 
 
 def _unproven(verdict: ClaimVerdict, release: Release | None) -> Iterator[Problem]:
@@ -263,24 +253,15 @@ def _unproven(verdict: ClaimVerdict, release: Release | None) -> Iterator[Proble
             )
 
 
-def _without_family(verdict: ClaimVerdict) -> Iterator[Problem]:
-    """Yield that a claim on all of a kind has no family, unless something red tells of one."""
+def _without_family(verdict: ClaimVerdict) -> Problem | None:
+    """Tell that a claim on all of a kind has no family, unless something red tells of one."""
     claim = verdict.claim
     is_excused = claim.universal is not None or verdict.is_skipped or not verdict.is_true
-    if verdict.quantifier is not None and not verdict.families and not is_excused:
-        yield Problem(
-            claim.line,
-            f'{claim.id} says "{verdict.quantifier}", and no cell below runs over a family: '
-            "mark one with :family:, or say why with :universal:",
-        )
-
-
-def _values(ran: Sequence[Ran]) -> dict[str, str]:
-    return {
-        step.source: record.value
-        for step, record in ran
-        if isinstance(step, Inline) and record.value is not None
-    }
+    if verdict.quantifier is None or verdict.families or is_excused:
+        return None
+    says = f'{claim.id} says "{verdict.quantifier}", and no cell below runs over a family'
+    cure = "mark one with :family:, or say why with :universal:"
+    return Problem(claim.line, f"{says}: {cure}")
 
 
 def _filled(statement: str, values: dict[str, str]) -> str:

@@ -2,11 +2,12 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from sphinx_claims._mutating.observed import Operand
 from sphinx_claims._mutating.values import NEGATED
+from sphinx_claims._python import parsed
 
 Sort = Literal["equivalent", "outside", "gap"]
 
@@ -14,6 +15,10 @@ CAUSES: dict[str, tuple[Sort, str]] = {
     "number": (
         "equivalent",
         "a number that the sentence does not say: with another, all checks compare the same values",
+    ),
+    "elsewhere": (
+        "equivalent",
+        "a number, or a cell that only shows: what the sentence names matters to checks elsewhere",
     ),
     "setup": (
         "equivalent",
@@ -53,6 +58,7 @@ CAUSES: dict[str, tuple[Sort, str]] = {
 """What each cause is, and how it is told to a reader."""
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?")
+_CODE = re.compile(r"`([^`]*)`")
 
 
 def sort_of(cause: str) -> Sort:
@@ -86,18 +92,33 @@ def cause_of_values(changed: Sequence[Operand]) -> tuple[str, str]:
     return cause, ", ".join(f"`{text}`" for text in texts) if cause == "accepted" else ""
 
 
-def names_one(statement: str, names: Collection[str]) -> bool:
-    """Tell whether a sentence names something of `names`, which are words and numbers."""
-    numbers = {float(number) for number in _NUMBER.findall(statement)}
+def names_said(statement: str, names: Iterable[str]) -> Iterator[str]:
+    """Yield what a sentence names of `names`, which are words and numbers.
+
+    The numbers of a message that it quotes, which is no Python, are none of its own.
+    """
+    own = _CODE.sub(lambda span: span[1] if parsed(span[1]) else "", statement)
+    numbers = {float(number) for number in _NUMBER.findall(own)}
     for name in names:
-        try:
-            found = abs(complex(name)) in numbers
-        except ValueError:
+        if (number := _number(name)) is not None:
+            if abs(number) in numbers:
+                yield name
+        elif name:
             word = re.escape(name).replace("_", "[_ ]")
-            found = bool(name) and re.search(rf"(?<!\w){word}(?!\w)", statement) is not None
-        if found:
-            return True
-    return False
+            if re.search(rf"(?<!\w){word}(?!\w)", statement) is not None:
+                yield name
+
+
+def things_of(names: Iterable[str]) -> set[str | complex]:
+    """Return what is named: numbers, however they are written, and words."""
+    return {name if (number := _number(name)) is None else number for name in names}
+
+
+def _number(name: str) -> complex | None:
+    try:
+        return complex(name)
+    except ValueError:
+        return None
 
 
 def _accepted(changed: Sequence[Operand]) -> str:

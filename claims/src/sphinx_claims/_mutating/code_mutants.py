@@ -8,10 +8,10 @@ from typing import Any
 
 from sphinx_claims._mutating.edit import Code, Edit
 from sphinx_claims._mutating.expected import Roles, is_exact
+from sphinx_claims._python import SHOWS, last_name, loaded, stored
 
 _MODES = frozenset({"enable_grad", "inference_mode", "no_grad", "set_grad_enabled"})
 _DROPPED = frozenset({"clone", "detach", "requires_grad_", "retain_grad"})
-_SHOWS = frozenset({"display", "print"})
 _NEUTRAL = {
     ast.With: '__import__("contextlib").nullcontext()',
     ast.FunctionDef: "(lambda same: same)",
@@ -20,8 +20,8 @@ _BOUND = (ast.Name, ast.Tuple, ast.expr_context)
 _WIDTH = 100
 
 
-def statement_edits(source: str, loaded: Counter[str], *, shown: bool) -> Iterator[Edit]:
-    """Yield the changes of statements; `loaded` counts the names that the whole evidence reads.
+def statement_edits(source: str, read: Counter[str], *, shown: bool) -> Iterator[Edit]:
+    """Yield the changes of statements; `read` counts the names that the whole evidence reads.
 
     The last statement is not deleted where what it does is `shown`: that would prove nothing.
     """
@@ -30,14 +30,17 @@ def statement_edits(source: str, loaded: Counter[str], *, shown: bool) -> Iterat
     deleted = [
         node
         for node in ast.walk(tree)
-        if isinstance(node, ast.stmt) and node not in kept and _acts(node, loaded)
+        if isinstance(node, ast.stmt) and node not in kept and _acts(node, read)
     ]
     tests = [node.test for node in ast.walk(tree) if isinstance(node, ast.Assert)]
     yield from _checks(code, tests)
     yield from _constants(code, tree, tests)
     for node in deleted:
         words = f"deleted `{_brief(node)}`"
-        yield code.edit(node, "pass", group="subject", words=words, names=_called(node))
+        makes_members = isinstance(node, ast.AugAssign) and isinstance(node.value, ast.List)
+        inside = () if makes_members else ast.walk(node)
+        called = tuple(last_name(part) for part in inside if isinstance(part, ast.Call))
+        yield code.edit(node, "pass", group="subject", words=words, names=called)
     yield from _calls(code, tree, {node.value for node in deleted if isinstance(node, ast.Expr)})
     yield from _modes(code, tree)
 
@@ -48,12 +51,6 @@ def expression_edits(source: str) -> Iterator[Edit]:
     yield from _checks(code, [test])
     yield from _constants(code, test, [test])
     yield from _calls(code, test, ())
-
-
-def names_read(tree: ast.AST) -> Counter[str]:
-    """Count the names that are read in `tree`."""
-    names = (node for node in ast.walk(tree) if isinstance(node, ast.Name))
-    return Counter(name.id for name in names if isinstance(name.ctx, ast.Load))
 
 
 def changed(text: str) -> str:
@@ -134,28 +131,21 @@ def _modes(code: Code, tree: ast.AST) -> Iterator[Edit]:
                 yield code.edit(mode, neutral, group="subject", words=words, names=(name,))
 
 
-def _acts(statement: ast.stmt, loaded: Counter[str]) -> bool:
+def _acts(statement: ast.stmt, read: Counter[str]) -> bool:
     """Tell whether a statement does more than bind names that would be missing without it."""
     match statement:
         case ast.Expr(value=ast.Call(func=ast.Name(id=name))):
-            return name not in _SHOWS
+            return name not in SHOWS
         case ast.Expr(value=value):
             return isinstance(value, ast.Call)
         case ast.Assign(targets=targets, value=value):
-            stored = [node for target in targets for node in ast.walk(target)]
-            names = [node.id for node in stored if isinstance(node, ast.Name)]
-            binds = all(isinstance(node, _BOUND) for node in stored)
-            own = names_read(value)
-            is_read = any(loaded[name] for name in names)
-            return not binds or not is_read or any(own[name] for name in names)
+            names = stored(targets)
+            nodes = (node for target in targets for node in ast.walk(target))
+            binds = all(isinstance(node, _BOUND) for node in nodes)
+            is_read = any(read[name] for name in names)
+            return not binds or not is_read or not names.isdisjoint(loaded([value]))
         case _:
             return isinstance(statement, ast.AugAssign | ast.Delete)
-
-
-def _called(statement: ast.stmt) -> tuple[str, ...]:
-    """List the functions that a statement calls."""
-    calls = (node.func for node in ast.walk(statement) if isinstance(node, ast.Call))
-    return tuple(ast.unparse(function).rpartition(".")[2] for function in calls)
 
 
 def _brief(node: ast.AST) -> str:

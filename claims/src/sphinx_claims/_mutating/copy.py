@@ -21,7 +21,9 @@ def in_copy(act: Callable[[], str], seconds: float) -> str:
     if child == 0:
         try:
             gc.freeze()  # a collection would touch, and so copy, all that this process has
-            _say(writer, act())
+            message = act().encode() + _END
+            while message:
+                message = message[os.write(writer, message) :]
         finally:
             os._exit(0)
     os.close(writer)
@@ -33,12 +35,6 @@ def in_copy(act: Callable[[], str], seconds: float) -> str:
     finally:
         os.waitpid(child, 0)
         os.close(reader)
-
-
-def _say(writer: int, text: str) -> None:
-    message = text.encode() + _END
-    while message:
-        message = message[os.write(writer, message) :]
 
 
 def _said(reader: int) -> str:

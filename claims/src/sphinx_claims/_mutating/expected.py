@@ -5,10 +5,10 @@ import itertools
 from collections.abc import Collection, Iterator
 
 from sphinx_claims._mutating.edit import Group
+from sphinx_claims._python import CLOSE, EQUAL, TOLERANCES, last_name
 
-_TOLERANCES = frozenset({"abs", "abs_tol", "atol", "rel", "rel_tol", "rtol"})
 _UNEQUAL = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.NotEq, ast.IsNot, ast.NotIn)
-_COMPARING = frozenset({"abs", "all", "allclose", "any", "equal", "isclose"})
+_COMPARING = CLOSE | EQUAL | {"abs", "all", "any"}
 _LITERAL = (
     *(ast.Constant, ast.UnaryOp, ast.unaryop, ast.BinOp, ast.operator),
     *(ast.Dict, ast.List, ast.Set, ast.Tuple, ast.expr_context),
@@ -47,17 +47,20 @@ class Roles:
             match above:
                 case ast.Assert() | ast.JoinedStr():  # what an assert says when it fails
                     return None
-                case ast.keyword(arg=name) if name in _TOLERANCES:
+                case ast.keyword(arg=name) if name in TOLERANCES:
                     return None
                 case ast.keyword() | ast.Attribute() | ast.Subscript():
                     role = "subject"
                 case ast.Call(func=function):
-                    role = "subject" if _is_flag(below) else role
-                    calls += ast.unparse(function).rpartition(".")[2] not in _COMPARING
+                    is_flag = isinstance(below, ast.Constant) and isinstance(below.value, bool)
+                    role = "subject" if is_flag else role
+                    calls += last_name(function) not in _COMPARING
                 case ast.Compare():
                     if _is_bound(below, above):
                         return None
-                    role = "subject" if calls > _calls_of_expected(below, above) else role
+                    others = (other for other in _sides(above) if other is not below)
+                    most = 0 if any(map(_is_literal, others)) else 1
+                    role = "subject" if calls > most else role
                     calls = 0
         return "subject" if calls > 1 else role
 
@@ -74,11 +77,6 @@ def is_exact(test: ast.AST) -> bool:
     return not any(isinstance(sign, _UNEQUAL) for compare in compares for sign in compare.ops)
 
 
-def _calls_of_expected(side: ast.AST, compare: ast.Compare) -> int:
-    others = (other for other in _sides(compare) if other is not side)
-    return 0 if any(map(_is_literal, others)) else 1
-
-
 def _is_bound(side: ast.AST, compare: ast.Compare) -> bool:
     signs = zip(compare.ops, itertools.pairwise(_sides(compare)), strict=True)
     unequal = any(side in pair and isinstance(sign, _UNEQUAL) for sign, pair in signs)
@@ -91,7 +89,3 @@ def _sides(compare: ast.Compare) -> list[ast.expr]:
 
 def _is_literal(node: ast.AST) -> bool:
     return all(isinstance(part, _LITERAL) for part in ast.walk(node))
-
-
-def _is_flag(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, bool)

@@ -2,17 +2,14 @@
 
 import ast
 import dataclasses
-import doctest
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
 from sphinx_claims._executing.asserts import checked
 from sphinx_claims._executing.cell import pins
-from sphinx_claims._executing.reporting import last_name
 from sphinx_claims._page import Cell, Doctest, Inline, Step
-
-_SHOWS = frozenset({"display", "print"})
+from sphinx_claims._python import SHOWS, examples, last_name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,15 +67,14 @@ class Flow:
                     )
                     yield self._statement(node, line, is_check=is_check)
             case Doctest(line=line, source=source):
-                for example in doctest.DocTestParser().get_examples(source):
+                for example in examples(source):
                     for node in ast.parse(example.source).body:
                         is_check = bool(example.want) or any(
                             checked(part) for part in ast.walk(node)
                         )
                         yield self._statement(node, line + example.lineno, is_check=is_check)
             case Inline(line=line, role="claim", source=source):
-                body = ast.parse(source).body
-                for node in body:
+                for node in ast.parse(source).body:
                     yield self._statement(node, line, is_check=True)
 
     def _statement(self, node: ast.stmt, line: int, *, is_check: bool) -> _Statement:
@@ -103,4 +99,4 @@ def _is_of_all(value: Any) -> bool:
 
 def _shows(node: ast.stmt) -> bool:
     calls = (part for part in ast.walk(node) if isinstance(part, ast.Call))
-    return any(last_name(call) in _SHOWS for call in calls)
+    return any(last_name(call) in SHOWS for call in calls)

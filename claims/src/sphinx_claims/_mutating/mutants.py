@@ -12,11 +12,11 @@ from sphinx_claims._executing.cell import pins
 from sphinx_claims._mutating.code_mutants import (
     changed,
     expression_edits,
-    names_read,
     statement_edits,
 )
 from sphinx_claims._mutating.edit import Edit, Group
 from sphinx_claims._page import Cell, Doctest, Inline, Step
+from sphinx_claims._python import examples, loaded, stored
 
 _STRETCH = re.compile(r"(?<!\\)[A-Za-z0-9](?:[\w ,'=-]*\w)?")
 """What a regular expression holds that stands for itself."""
@@ -35,13 +35,13 @@ class Mutant:
 
 def mutants(steps: Sequence[Step]) -> Iterator[list[Mutant]]:
     """Yield the mutants of each step of a claim's evidence."""
-    loaded = sum((names_read(tree) for step in steps for tree in _trees(step)), Counter[str]())
+    read = Counter(loaded(tree for step in steps for tree in _trees(step)))
     for step in steps:
         match step:
             case Cell():
-                yield [*_of_code(step, loaded), *_of_pins(step), *_of_declarations(step)]
+                yield [*_of_code(step, read), *_of_pins(step), *_of_declarations(step)]
             case Doctest():
-                yield [*_of_examples(step, loaded)]
+                yield [*_of_examples(step, read)]
             case Inline(role="claim"):
                 edits = expression_edits(step.source)
                 yield [_edited(step, edit, edit.applied(step.source).rstrip()) for edit in edits]
@@ -56,16 +56,15 @@ def names_needed(steps: Sequence[Step]) -> list[str]:
     for step in steps:
         for tree in _trees(step):
             for part in ast.iter_child_nodes(tree):
-                needed |= dict.fromkeys(name for name in names_read(part) if name not in bound)
-                stored = (node for node in ast.walk(part) if isinstance(node, ast.Name))
-                bound |= {name.id for name in stored if isinstance(name.ctx, ast.Store)}
+                needed |= dict.fromkeys(name for name in loaded([part]) if name not in bound)
+                bound |= stored([part])
     return list(needed)
 
 
 def _trees(step: Step) -> list[ast.AST]:
     match step:
         case Doctest():
-            return [ast.parse(example.source) for example in _examples(step)]
+            return [ast.parse(example.source) for example in examples(step.source)]
         case _:
             return [ast.parse(step.source)]
 
@@ -80,10 +79,10 @@ def _mutant(step: Step, *, line: int, group: Group, words: str, **changes: Any) 
     return Mutant(line=line, group=group, words=words, step=dataclasses.replace(step, **changes))
 
 
-def _of_code(cell: Cell, loaded: Counter[str]) -> Iterator[Mutant]:
+def _of_code(cell: Cell, read: Counter[str]) -> Iterator[Mutant]:
     # Without its last statement, a cell that must raise or show something does not, of course.
     shown = cell.raises is not None or bool(pins(cell.source))
-    for edit in statement_edits(cell.source, loaded, shown=shown):
+    for edit in statement_edits(cell.source, read, shown=shown):
         yield _edited(cell, edit, edit.applied(cell.source))
 
 
@@ -121,13 +120,9 @@ def _declarations(declared: str) -> Iterator[str]:
         yield f"{name}:{pattern[:start]}{changed(stretch[0])}{pattern[end:]}"
 
 
-def _examples(step: Doctest) -> list[doctest.Example]:
-    return doctest.DocTestParser().get_examples(step.source)
-
-
-def _of_examples(step: Doctest, loaded: Counter[str]) -> Iterator[Mutant]:
-    for example in _examples(step):
-        for edit in statement_edits(example.source, loaded, shown=bool(example.want)):
+def _of_examples(step: Doctest, read: Counter[str]) -> Iterator[Mutant]:
+    for example in examples(step.source):
+        for edit in statement_edits(example.source, read, shown=bool(example.want)):
             source = _with_example(step, example, edit.applied(example.source), example.want)
             yield _edited(step, edit, source, above=example.lineno)
         if example.want:

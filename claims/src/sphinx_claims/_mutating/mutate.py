@@ -1,5 +1,6 @@
 """Execute a page once, and at each of its claims a copy of the process for every mutant."""
 
+import ast
 import builtins
 import dataclasses
 import json
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
+from sphinx_claims._executing.asserts import checked
 from sphinx_claims._executing.execute import PageRun, remember_lines
 from sphinx_claims._judging.digest import digest
 from sphinx_claims._judging.verdict import judge
@@ -17,19 +19,23 @@ from sphinx_claims._mutating.causes import (
     cause_of_code,
     cause_of_fault,
     cause_of_values,
-    names_one,
+    names_said,
 )
 from sphinx_claims._mutating.copy import in_copy
 from sphinx_claims._mutating.flow import Flow
 from sphinx_claims._mutating.mutants import Mutant, mutants, names_needed
 from sphinx_claims._mutating.observed import SEEN, Listener, observed
-from sphinx_claims._mutating.outcomes import ALIVE, MutantOutcome, MutatedClaim
+from sphinx_claims._mutating.outcomes import (
+    ALIVE,
+    MutantOutcome,
+    MutatedClaim,
+    noticed_elsewhere,
+)
 from sphinx_claims._mutating.watch import Seen, Watch, with_other_values
 from sphinx_claims._page import Cell, Claim, Page, Step
-from sphinx_claims._record import Check, Record
+from sphinx_claims._record import Check, Ran, Record
 from sphinx_claims.faults import Fault, differences, read_faults, watch
 
-Ran = tuple[Step, Record]
 Cause = tuple[str, str]
 """Why a mutant was not noticed, and of which values."""
 
@@ -62,7 +68,11 @@ def mutate_page(
             span = page.span(claim)
             while waiting[0].line < span.start:
                 above.append((waiting[0], page_run.run(waiting.pop(0))))
-            steps = [_without_family(step) for step in waiting if step.line in span]
+            steps = [  # a mutant is killed by a check that fails: no family is asked for
+                dataclasses.replace(step, family=()) if isinstance(step, Cell) else step
+                for step in waiting
+                if step.line in span
+            ]
             del waiting[: len(steps)]
             evidence = _Evidence(
                 path=page.path,
@@ -117,6 +127,7 @@ class _Evidence:
             line for mutant in outcomes if mutant.group != "check" for line in mutant.false
         }
         outcomes += with_other_values(self.watch, falsified) if self.watch else ()
+        outcomes = list(noticed_elsewhere(outcomes))
         return MutatedClaim(claim=self.claim, outcomes=tuple(outcomes))
 
     def _watch(self, steps: Sequence[Step]) -> Watch | None:
@@ -189,11 +200,12 @@ class _Evidence:
 
     def _changed(self, mutant: Mutant, rest: Sequence[Step]) -> MutantOutcome:
         steps = [mutant.step, *rest]
+        named = tuple(names_said(self.claim.statement, mutant.names))
 
         def unseen(_seen: Seen) -> str:
             return cause_of_code(
                 feeds=self.flow.feeds(mutant.line),
-                said=names_one(self.claim.statement, mutant.names),
+                said=bool(named),
                 number=any(name[:1].isdigit() for name in mutant.names),
             )
 
@@ -203,7 +215,8 @@ class _Evidence:
             return self._cause(lambda: self._seeing(steps), unseen)
 
         end = self._said(lambda: self._end(steps))
-        return self._outcome(mutant.group, mutant.line, mutant.words, end, cause)
+        found = self._outcome(mutant.group, mutant.line, mutant.words, end, cause)
+        return dataclasses.replace(found, said=named, is_shown=_only_shows(mutant.step))
 
     def _cause(self, act: Callable[[], str], unseen: Callable[[Seen], str]) -> Cause:
         """Say why a change was not noticed, by what the checks compare once `act` has made it."""
@@ -238,7 +251,9 @@ class _Evidence:
 
     def _said(self, act: Callable[[], str]) -> str:
         said = in_copy(act, self.limit)
-        _forget_output()
+        for descriptor in (1, 2):  # what it wrote there lies in files that all copies have
+            os.lseek(descriptor, 0, os.SEEK_SET)
+            os.ftruncate(descriptor, 0)
         with self.tally.open("a") as tally:
             tally.write(".")
         return said
@@ -269,15 +284,17 @@ class _Evidence:
         return judge(page, records, failure=None, seconds=0.0).claims[0].is_true
 
 
-def _without_family(step: Step) -> Step:
-    """Return a step that is asked for its checks alone: a mutant is killed by one that fails."""
-    return dataclasses.replace(step, family=()) if isinstance(step, Cell) else step
+def _only_shows(step: Step) -> bool:
+    """Tell whether a step is a cell that asserts nothing and declares no error or warning."""
+    if not isinstance(step, Cell) or step.raises or step.warns:
+        return False
+    return not any(map(checked, ast.walk(ast.parse(step.source))))
 
 
 def _false(record: Record) -> Iterator[int]:
     """Yield the lines of the checks that came out false, and not only because of a crash."""
     failed = [check for check in record.checks if not check.passed]
-    crashed = record.broke or any(_is_stray(check) for check in failed)
+    crashed = record.broke or any(map(_is_stray, failed))
     for check in failed:
         if (
             check.kind in {"assert", "inline"}
@@ -291,10 +308,3 @@ def _is_stray(check: Check) -> bool:
     """Tell whether a cell raised an exception of quite another type than it declares."""
     declared = check.text.partition(":")[0].strip().rpartition(".")[2]
     return check.kind == "raises" and not check.found.startswith(("nothing", declared))
-
-
-def _forget_output() -> None:
-    """Drop what a copy has written behind Python's back: the files beneath are those of all."""
-    for descriptor in (1, 2):
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        os.ftruncate(descriptor, 0)

@@ -11,7 +11,8 @@ from pathlib import Path
 from sphinx_claims._config import TABLE, Config
 from sphinx_claims._executing.processes import workers as started
 from sphinx_claims._executing.workers import Workers
-from sphinx_claims._judging.site import judge_page, loaded, read_pages
+from sphinx_claims._judging.pages import read_pages
+from sphinx_claims._judging.prover import judge_page, loaded
 from sphinx_claims._mutating.mutate import mutate_page
 from sphinx_claims._mutating.outcomes import (
     MutatedPage,
@@ -39,16 +40,15 @@ def mutate(paths: Sequence[Path], file: Path | None, *, survivors: bool) -> bool
         print(page_line(page), flush=True)
         pages.append(page)
     pages.sort(key=lambda page: page.path)
-    if survivors:
-        _print_lines([(page.path, found) for page in pages for found in page.survivors])
-        for line in causes(pages):
-            print(line)
-    else:
-        _print_lines([(page.path, found) for page in pages for found in page.gaps])
+    claims = [(page.path, claim) for page in pages for claim in page.claims]
+    for path, claim in claims:
+        _print_lines([(path, found) for found in (claim.survivors if survivors else claim.gaps)])
+    for line in causes(pages) if survivors else ():
+        print(line)
     problems = list(surviving(pages, config, whole=not paths))
     _print_lines(problems)
     if file is not None:
-        file.write_text(as_text(claim for page in pages for claim in page.claims), encoding="utf-8")
+        file.write_text(as_text(claim for _, claim in claims), encoding="utf-8")
     print(summary(pages, len(problems), time.monotonic() - start))
     return not problems
 

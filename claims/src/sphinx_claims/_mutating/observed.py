@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 from sphinx_claims._executing.asserts import checked
-from sphinx_claims._executing.reporting import last_name
 from sphinx_claims._mutating.edit import Code
-from sphinx_claims._mutating.values import mark, others
+from sphinx_claims._mutating.values import SAME, mark, others
 from sphinx_claims._page import Cell, Inline, Step
+from sphinx_claims._python import CLOSE, EQUAL, last_name
 
 SEEN = "__claims_seen__"
 """The builtin that hears of what is compared."""
@@ -28,12 +28,13 @@ _DIGITS = 5
 
 Kind = Literal["equal", "close", "same", "bound", "truth"]
 
-_CLOSE = frozenset({"allclose", "assert_allclose", "assert_close", "isclose", "approx"})
-_EQUAL = frozenset({"array_equal", "equal", "assert_equal", "assertEqual"})
+_CLOSE = CLOSE | {"assert_allclose", "assert_close"}
+_EQUAL = EQUAL | {"assertEqual", "assert_equal"}
 _SCOPED = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
 _OWN_SCOPE = (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp, ast.Lambda)
 _NUMERIC = frozenset({"abs", "item", "max", "mean", "min", "norm", "sum"})
 _BOTH_SIGNS = frozenset({"abs", "norm"})
+_IDENTITIES = frozenset({"data_ptr", "id"})
 _MOST = 8
 """How often the values of one assert are changed: it may stand in a loop."""
 
@@ -63,7 +64,7 @@ class Listener:
     def __init__(self, *, tries: bool) -> None:
         self._tries = tries
         self._values: dict[str, Any] = {}
-        self._heard: dict[str, Any] = {}
+        self._heard: dict[str, set[str]] = {}
         self._other: tuple[str, int] | None = None
         self._left: dict[int, int] = {}
         self._words: dict[str, dict[str, bool]] = {}
@@ -71,9 +72,9 @@ class Listener:
         self._is_quiet = False
 
     @property
-    def heard(self) -> dict[str, str]:
-        """What was compared, under the key of each operand."""
-        return {key: found.hexdigest()[:16] for key, found in self._heard.items()}
+    def heard(self) -> dict[str, list[str]]:
+        """What was compared, under the key of each operand: the values, however often they came."""
+        return {key: sorted(found) for key, found in self._heard.items()}
 
     @property
     def tried(self) -> dict[str, dict[str, bool]]:
@@ -96,12 +97,16 @@ class Listener:
                 self._is_quiet = False
         return found
 
-    def value(self, key: str, value: Callable[[], Any]) -> Any:
-        """Evaluate an operand, once for all the times that its test is evaluated."""
+    def value(self, key: str, value: Callable[[], Any], peer: str = "") -> Any:
+        """Evaluate an operand, once for all the times that its test is evaluated.
+
+        Where it must only be another object than its `peer`, no value but that one makes a
+        difference.
+        """
         if key not in self._values:
             self._values[key] = value()
             self._hear(key, self._values[key])
-        return self._changed(key, self._values[key])
+        return self._changed(key, self._values[key], peer)
 
     def each(self, key: str, value: Any) -> Any:
         """Take an operand that is evaluated again and again in its test."""
@@ -116,12 +121,15 @@ class Listener:
     def _hear(self, key: str, value: Any) -> None:
         if not self._is_quiet:
             digits = {"digits": _DIGITS} if key.endswith(ROUNDED) else {}
-            self._heard.setdefault(key, hashlib.sha256()).update(mark(value, **digits))
+            digest = hashlib.sha256(mark(value, **digits)).hexdigest()[:16]
+            self._heard.setdefault(key, set()).add(digest)
 
-    def _changed(self, key: str, value: Any) -> Any:
+    def _changed(self, key: str, value: Any, peer: str = "") -> Any:
         if self._other is None or self._other[0] != key:
             return value
         made = others(value)
+        if peer in self._values:
+            made.append((SAME, self._values[peer]))
         self._made = [words for words, _ in made]
         index = self._other[1]
         return made[index][1] if index < len(made) else value
@@ -165,23 +173,22 @@ def _of_code(source: str, line: int) -> tuple[str, tuple[Operand, ...]]:
     edits = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Assert):
-            tests: Sequence[ast.expr] = [node.test]
+            test = node.test
         elif isinstance(node, ast.Expr) and checked(node):
-            tests = [node.value]
+            test = node.value
         else:
             continue
-        for test in tests:
-            if any(isinstance(part, _SCOPED) for part in ast.walk(test)):
-                continue
-            seeing = _Seeing(line + node.lineno - 1)
-            is_test = isinstance(node, ast.Assert)
-            edits.append(code.edit(test, "", group="check", words=""))
-            text = seeing.rewritten(test) if is_test else ast.unparse(seeing.call(test))
-            edits[-1] = dataclasses.replace(edits[-1], text=text)
-            operands += seeing.operands
+        if any(isinstance(part, _SCOPED) for part in ast.walk(test)):
+            continue
+        edit = code.edit(test, "", group="check", words="")  # of the test as it is written
+        seeing = _Seeing(line + node.lineno - 1)
+        is_test = isinstance(node, ast.Assert)
+        text = seeing.rewritten(test) if is_test else ast.unparse(seeing.call(test))
+        edits.append(dataclasses.replace(edit, text=text))
+        operands += seeing.operands
     for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
         source = edit.applied(source)[:-1]
-    return source, tuple(operands)
+    return f"{source}\n", tuple(operands)
 
 
 class _Seeing:
@@ -190,12 +197,12 @@ class _Seeing:
     def __init__(self, line: int) -> None:
         self._line = line
         self._comparisons = 0
-        self._is_required = True
+        self._is_required, self._is_inside = True, False
         self.operands: list[Operand] = []
 
     def rewritten(self, test: ast.expr) -> str:
         """Return the text of a call that evaluates `test`."""
-        return f"{SEEN}.test({self._line}, lambda: ({ast.unparse(self._test(test, inside=False))}))"
+        return f"{SEEN}.test({self._line}, lambda: ({ast.unparse(self._test(test))}))"
 
     def call(self, call: ast.expr) -> ast.expr:
         """Return a call that raises where what it compares differs, and tells of it."""
@@ -206,51 +213,51 @@ class _Seeing:
         sides = [
             argument
             if isinstance(argument, ast.Starred)
-            else self._leaf(argument, kind, side, inside=False, is_noted=True)
+            else self._leaf(argument, kind, side, is_noted=True)
             for side, argument in enumerate(call.args)
         ]
         return ast.Call(call.func, sides, call.keywords)
 
-    def _test(self, test: ast.expr, *, inside: bool) -> ast.expr:
+    def _test(self, test: ast.expr) -> ast.expr:
         seen: ast.expr
         match test:
             case ast.BoolOp(op=op, values=values):
                 with self._requiring(all_of=isinstance(op, ast.And)):
-                    seen = ast.BoolOp(op, [self._test(value, inside=inside) for value in values])
+                    seen = ast.BoolOp(op, [self._test(value) for value in values])
             case ast.UnaryOp(op=ast.Not() as op, operand=operand):
                 with self._requiring(all_of=False):
-                    seen = ast.UnaryOp(op, self._test(operand, inside=inside))
+                    seen = ast.UnaryOp(op, self._test(operand))
             case ast.Compare():
-                seen = self._compare(test, inside=inside)
+                seen = self._compare(test)
             case ast.Call(
                 func=ast.Attribute(value=ast.Compare() as value, attr="all" | "item" as name),
                 args=[],
                 keywords=[],
             ):
-                compared = self._test(value, inside=inside)
+                compared = self._test(value)
                 seen = ast.Call(ast.Attribute(compared, name, ast.Load()), [], [])
             case ast.Call(func=function, args=[ast.GeneratorExp() as values], keywords=[]) if (
                 called := last_name(test)
             ) in {"all", "any"}:
-                with self._requiring(all_of=called == "all"):
-                    elt = self._test(values.elt, inside=True)
+                with self._requiring(all_of=called == "all", inside=True):
+                    elt = self._test(values.elt)
                 seen = ast.Call(function, [ast.GeneratorExp(elt, values.generators)], [])
             case ast.Call() if known := _kind_of(last_name(test)):
-                seen = self._alike(test, known, inside=inside)
+                seen = self._alike(test, known)
             case _:
                 self._comparisons += 1
-                seen = self._leaf(test, "truth", 0, inside=inside)
+                seen = self._leaf(test, "truth", 0)
         return seen
 
     @contextlib.contextmanager
-    def _requiring(self, *, all_of: bool) -> Iterator[None]:
-        """Say of what follows whether all of the test is false where it is."""
-        before = self._is_required
-        self._is_required = before and all_of
+    def _requiring(self, *, all_of: bool, inside: bool = False) -> Iterator[None]:
+        """Say of what follows whether all of the test is false where it is, and if it repeats."""
+        before = self._is_required, self._is_inside
+        self._is_required, self._is_inside = before[0] and all_of, before[1] or inside
         yield
-        self._is_required = before
+        self._is_required, self._is_inside = before
 
-    def _compare(self, test: ast.Compare, *, inside: bool) -> ast.Compare:
+    def _compare(self, test: ast.Compare) -> ast.Compare:
         self._comparisons += 1
         sides = [test.left, *test.comparators]
         is_distance = any(map(_is_distance, sides))
@@ -258,33 +265,43 @@ class _Seeing:
         calls = [side for side in sides if isinstance(side, ast.Call)]
         is_close = is_close or any(last_name(call) in _CLOSE for call in calls)
         kind: Kind = "close" if is_close else _kind_of_signs(test.ops)
-        left, *others = [
-            self._arithmetic(side, kind, index, inside=inside) for index, side in enumerate(sides)
-        ]
+        if _tells_objects_apart(test) and not self._is_inside:
+            left, *others = self._peers(sides)
+        else:
+            arithmetic = (self._arithmetic(side, kind, index) for index, side in enumerate(sides))
+            left, *others = arithmetic
         return ast.Compare(left, test.ops, others)
 
-    def _alike(self, call: ast.Call, kind: Kind, *, inside: bool) -> ast.expr:
+    def _peers(self, sides: Sequence[ast.expr]) -> list[ast.expr]:
+        """Rewrite two sides that must not be the same object, so that each knows the other."""
+        seen = [self._leaf(side, "bound", index) for index, side in enumerate(sides)]
+        keys = [operand.key for operand in self.operands[-2:]]
+        for side, peer in zip(seen, reversed(keys), strict=True):
+            if isinstance(side, ast.Call):
+                side.args.append(ast.Constant(peer))
+        return seen
+
+    def _alike(self, call: ast.Call, kind: Kind) -> ast.expr:
         """Rewrite `close(a, b)` or `a.equal(b)`."""
         self._comparisons += 1
         function, given = call.func, list(call.args)
         if any(isinstance(argument, ast.Starred) for argument in given):
             return call
         if len(given) == 1 and isinstance(function, ast.Attribute):
-            seen = self._arithmetic(function.value, kind, 0, inside=inside)
+            seen = self._arithmetic(function.value, kind, 0)
             function = ast.Attribute(seen, function.attr, function.ctx)
-            given = [self._arithmetic(given[0], kind, 1, inside=inside)]
+            given = [self._arithmetic(given[0], kind, 1)]
         else:
             given[:2] = [
-                self._arithmetic(side, kind, index, inside=inside)
-                for index, side in enumerate(given[:2])
+                self._arithmetic(side, kind, index) for index, side in enumerate(given[:2])
             ]
         return ast.Call(function, given, call.keywords)
 
     def _arithmetic(
-        self, side: ast.expr, kind: Kind, index: int, *, inside: bool, is_absolute: bool = False
+        self, side: ast.expr, kind: Kind, index: int, *, is_absolute: bool = False
     ) -> ast.expr:
         def go(part: ast.expr, *, within: bool = is_absolute) -> ast.expr:
-            return self._arithmetic(part, kind, index, inside=inside, is_absolute=within)
+            return self._arithmetic(part, kind, index, is_absolute=within)
 
         match side:
             case ast.Constant():
@@ -306,7 +323,7 @@ class _Seeing:
                 within = is_absolute or name in _BOTH_SIGNS
                 seen = ast.Attribute(go(part, within=within), name, func.ctx)
                 return ast.Call(seen, [], side.keywords)
-        return self._leaf(side, kind, index, inside=inside, is_absolute=is_absolute)
+        return self._leaf(side, kind, index, is_absolute=is_absolute)
 
     def _leaf(
         self,
@@ -314,11 +331,10 @@ class _Seeing:
         kind: Kind,
         side: int,
         *,
-        inside: bool,
         is_absolute: bool = False,
         is_noted: bool = False,
     ) -> ast.expr:
-        if isinstance(value, ast.Starred | ast.Constant) or _is_written(value):
+        if _is_constant(value):
             return value
         operand = Operand(
             line=self._line,
@@ -331,7 +347,7 @@ class _Seeing:
             is_required=self._is_required,
         )
         self.operands.append(operand)
-        method = "note" if is_noted else "each" if inside else "value"
+        method = "note" if is_noted else "each" if self._is_inside else "value"
         called = ast.Attribute(ast.Name(SEEN, ast.Load()), method, ast.Load())
         given: ast.expr = value
         if method == "value":
@@ -358,6 +374,19 @@ def _kind_of_signs(signs: Sequence[ast.cmpop]) -> Kind:
 
 def _kind_of(name: str) -> Kind | None:
     return "close" if name in _CLOSE else "equal" if name in _EQUAL else None
+
+
+def _tells_objects_apart(test: ast.Compare) -> bool:
+    """Tell whether `test` is `a is not b`, `id(a) != id(b)` or the like."""
+    sides = [test.left, *test.comparators]
+    if len(sides) != 2 or any(_is_constant(side) for side in sides):  # noqa: PLR2004 - a pair
+        return False
+    named = all(isinstance(side, ast.Call) and last_name(side) in _IDENTITIES for side in sides)
+    return isinstance(test.ops[0], ast.IsNot) or (isinstance(test.ops[0], ast.NotEq) and named)
+
+
+def _is_constant(side: ast.expr) -> bool:
+    return isinstance(side, ast.Starred | ast.Constant) or _is_written(side)
 
 
 def _is_distance(side: ast.expr) -> bool:

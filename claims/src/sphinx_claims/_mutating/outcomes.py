@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from sphinx_claims._config import TABLE, Config
-from sphinx_claims._mutating.causes import CAUSES, sort_of
+from sphinx_claims._judging.report import counted
+from sphinx_claims._mutating.causes import CAUSES, sort_of, things_of
 from sphinx_claims._page import Claim, Problem
 
 OF_SUBJECT = frozenset({"fault", "subject"})
@@ -21,7 +22,8 @@ class MutantOutcome:
     """One mutant in words, of the group check, subject, fault or value, and how it ended.
 
     `false` are the lines of the checks that noticed it, and `cause` is why none did, by the values
-    `of` what they compare.
+    `of` what they compare. What it changes of all that the sentence names is `said`, and
+    `is_shown` what stands in a cell without a check of its own.
     """
 
     line: int
@@ -31,6 +33,8 @@ class MutantOutcome:
     false: tuple[int, ...] = ()
     cause: str = ""
     of: str = ""
+    said: tuple[str, ...] = ()
+    is_shown: bool = False
 
     @property
     def survived(self) -> bool:
@@ -46,6 +50,26 @@ class MutantOutcome:
     def why(self) -> str:
         """Why no check noticed it."""
         return CAUSES[self.cause][1] + (f" of {self.of}" if self.of else "")
+
+
+def noticed_elsewhere(outcomes: Sequence[MutantOutcome]) -> Iterator[MutantOutcome]:
+    """Yield the outcomes, with another cause for what needs to be noticed in one place only.
+
+    That is a number of the sentence, and what is named in a cell that shows and does not check.
+    """
+    noticed = {
+        thing
+        for mutant in outcomes
+        if mutant.group == "subject" and mutant.end == "check"
+        for thing in things_of(mutant.said)
+    }
+    for mutant in outcomes:
+        things = things_of(mutant.said)
+        is_enough = mutant.is_shown or not any(isinstance(thing, str) for thing in things)
+        if mutant.cause == "named" and is_enough and things and things <= noticed:
+            yield dataclasses.replace(mutant, cause="elsewhere")
+        else:
+            yield mutant
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,12 +106,21 @@ class MutatedClaim:
 
     @property
     def gaps(self) -> Iterator[Problem]:
-        """The changes that it ought to notice and does not."""
+        """The changes that it ought to notice and does not, with the reason if it has one."""
+        reason = self.claim.unnoticed
+        end = "" if reason is None else f" (unnoticed: {reason})"
         return (
-            Problem(mutant.line, f"gap in claim {self.claim.id}: {mutant.words}: {mutant.why}")
+            Problem(mutant.line, f"gap in claim {self.claim.id}: {mutant.words}: {mutant.why}{end}")
             for mutant in self.outcomes
             if mutant.sort == "gap" and mutant.group != "check"
         )
+
+    @property
+    def unnoticed(self) -> Iterator[tuple[int, str]]:
+        """Its gaps in words, each with its distance from the line of the claim."""
+        for mutant in self.outcomes:
+            if mutant.sort == "gap":
+                yield mutant.line - self.claim.line, f"{mutant.words}: {mutant.why}"
 
     @property
     def problems(self) -> Iterator[Problem]:
@@ -114,16 +147,6 @@ class MutatedPage:
     problems: tuple[Problem, ...] = ()
     seconds: float = 0.0
 
-    @property
-    def survivors(self) -> Iterator[Problem]:
-        """The changes that its claims do not notice."""
-        return (found for claim in self.claims for found in claim.survivors)
-
-    @property
-    def gaps(self) -> Iterator[Problem]:
-        """The changes that its claims ought to notice and do not."""
-        return (found for claim in self.claims for found in claim.gaps)
-
 
 def surviving(
     pages: Sequence[MutatedPage], config: Config, *, whole: bool
@@ -134,16 +157,15 @@ def surviving(
         for claim in page.claims:
             found = tuple(claim.problems)
             if claim.claim.id in config.survivors:
-                found = () if found else (_unneeded(claim.claim),)
+                unneeded = (
+                    f"claim {claim.claim.id} can fail: survivors in {TABLE} need not allow it"
+                )
+                found = () if found else (Problem(claim.claim.line, unneeded),)
             yield from ((page.path, problem) for problem in found)
     known = {claim.claim.id for page in pages for claim in page.claims}
     for unknown in sorted(set(config.survivors) - known) if whole else ():
         message = f"survivors in {TABLE} allows claim {unknown}, which is on no true page"
         yield "pyproject.toml", Problem(1, message)
-
-
-def _unneeded(claim: Claim) -> Problem:
-    return Problem(claim.line, f"claim {claim.id} can fail: survivors in {TABLE} need not allow it")
 
 
 def as_text(claims: Iterable[MutatedClaim]) -> str:
@@ -156,6 +178,7 @@ def as_text(claims: Iterable[MutatedClaim]) -> str:
             "equivalent": claim.count("equivalent"),
             "outside": claim.count("outside"),
             "gaps": claim.count("gap"),
+            **({"unnoticed": unnoticed} if (unnoticed := [*claim.unnoticed]) else {}),
             "can_fail": claim.can_fail,
         }
         for claim in claims
@@ -173,8 +196,8 @@ def page_line(page: MutatedPage) -> str:
 
 def summary(pages: Sequence[MutatedPage], problems: int, seconds: float) -> str:
     """Return the last line: how much there was, and how much of it cannot fail."""
-    verdict = _number(problems, "problem") if problems else "all can fail"
-    return f"{_number(len(pages), 'page')}, {_counts(pages)}: {verdict} ({seconds:.1f} s)"
+    verdict = counted(problems, "problem") if problems else "all can fail"
+    return f"{counted(len(pages), 'page')}, {_counts(pages)}: {verdict} ({seconds:.1f} s)"
 
 
 def causes(pages: Iterable[MutatedPage]) -> Iterator[str]:
@@ -193,9 +216,5 @@ def _counts(pages: Sequence[MutatedPage]) -> str:
         sum(len(claim.outcomes) for claim in claims),
     )
     gaps = sum(claim.count("gap") for claim in claims)
-    told = f"{_number(len(claims), 'claim')}, {killed} of {made} mutants killed"
-    return f"{told}, {_number(gaps, 'gap')}"
-
-
-def _number(number: int, noun: str) -> str:
-    return f"{number} {noun}" + "s" * (number != 1)
+    told = f"{counted(len(claims), 'claim')}, {killed} of {made} mutants killed"
+    return f"{told}, {counted(gaps, 'gap')}"

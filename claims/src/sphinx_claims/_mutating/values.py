@@ -4,10 +4,12 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from sphinx_claims._executing.arrays import count, is_mask
+
 _FEW = 100_000
 """Elements of an array that is changed in the place of another."""
 
-_PLAIN = (bool, bytes, complex, float, int, str, types.NoneType)
+_PLAIN = (bool, bytes, int, str, types.NoneType)
 
 NEGATED = "negated"
 """What is not noticed where only an absolute value counts."""
@@ -15,16 +17,21 @@ NEGATED = "negated"
 MUCH = "a thousand times as large"
 """What no bound that says anything leaves room for."""
 
+SAME = "replaced by the other"
+"""What tells of two objects that must not be one."""
+
 Others = list[tuple[str, Any]]
 
 
 def mark(value: Any, digits: int = 17) -> bytes:
     """Return what tells a value from others of its kind; of what has no value, its type.
 
-    Of floats, so many `digits` count.
+    Of floats and complex numbers, so many `digits` count.
     """
     if isinstance(value, float):
         return f"{value + 0.0:.{digits}g}".encode()  # zero has one sign
+    if isinstance(value, complex):
+        return mark(value.real, digits) + b" " + mark(value.imag, digits) + b"j"
     if isinstance(value, _PLAIN):
         return repr(value).encode()
     name = type(value).__name__.encode()
@@ -51,15 +58,20 @@ def _mark_of_parts(value: Any, digits: int) -> bytes:
 
 def others(value: Any) -> Others:
     """Return what stands in the place of `value`, in words and as values that differ from it."""
-    known, found = mark(value), []
-    for words, change in _CHANGES.items():
-        try:
-            other = change(value)
-            if other is not None and mark(other) != known:
-                found.append((words, other))
-        except Exception:  # noqa: BLE001, S112 - whatever a value of the page cannot do
-            continue
-    return found
+    known = {mark(value), mark(_made(_UNCHANGED, value))}  # a change may make another type of it
+    made = {words: _made(change, value) for words, change in _CHANGES.items()}
+    return [
+        (words, other)
+        for words, other in made.items()
+        if other is not None and mark(other) not in known
+    ]
+
+
+def _made(change: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return change(value)
+    except Exception:  # noqa: BLE001 - whatever a value of the page cannot do
+        return None
 
 
 def _of_numbers(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -71,7 +83,7 @@ def _of_numbers(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
         if isinstance(value, bool | str) or value is None:
             raise TypeError
         if hasattr(value, "dtype"):
-            if _is_bool(value) or not 0 < _count(value) <= _FEW:
+            if is_mask(value) or not 0 < (count(value) or 0) <= _FEW:
                 raise TypeError
             value = value.detach() if hasattr(value, "detach") else value
         return change(value)
@@ -82,7 +94,7 @@ def _of_numbers(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def _negated(value: Any) -> Any:
     if isinstance(value, bool):
         return not value
-    if hasattr(value, "dtype") and _is_bool(value):
+    if is_mask(value):
         return ~value
     return _NEGATED(value)
 
@@ -101,7 +113,7 @@ def _first(value: Any) -> Any:
     """Double one element of several."""
     if isinstance(value, list | tuple) and len(value) > 1:
         return type(value)([_CHANGES["doubled"](value[0]), *value[1:]])
-    if hasattr(value, "dtype") and not _is_bool(value) and 1 < _count(value) <= _FEW:
+    if hasattr(value, "dtype") and not is_mask(value) and 1 < (count(value) or 0) <= _FEW:
         value = value.detach().clone() if hasattr(value, "detach") else value.copy()
         flat = value.reshape(-1)
         flat[0] = flat[0] * 2
@@ -109,14 +121,7 @@ def _first(value: Any) -> Any:
     return None
 
 
-def _is_bool(value: Any) -> bool:
-    return "bool" in str(value.dtype)
-
-
-def _count(value: Any) -> int:
-    return int(value.numel() if hasattr(value, "numel") else value.size)
-
-
+_UNCHANGED = _of_numbers(lambda value: value)
 _NEGATED = _of_numbers(lambda value: -value)
 _CHANGES: dict[str, Callable[[Any], Any]] = {
     NEGATED: _negated,

@@ -18,7 +18,7 @@ class Watch:
     """The operands of a claim's checks, what they were, and the other values that were tried."""
 
     operands: Mapping[str, Operand]
-    heard: Mapping[str, str]
+    heard: Mapping[str, Sequence[str]]
     tried: Mapping[str, Mapping[str, bool]]
 
     @classmethod
@@ -37,11 +37,14 @@ class Watch:
         )
 
     def changed(self, seen: Seen) -> list[Operand]:
-        """List the operands whose value another run found changed."""
+        """List the operands of which another run found a value that they did not have.
+
+        That a check in a loop is evaluated more or less often is no other value.
+        """
         return [
             self.operands.get(key) or _message(key)
             for key, value in seen.get("heard", {}).items()
-            if self.heard.get(key, value) != value
+            if not set(value) <= set(self.heard.get(key, value))
         ]
 
 

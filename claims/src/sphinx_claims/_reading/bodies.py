@@ -4,6 +4,8 @@ import difflib
 import enum
 import re
 
+from sphinx_claims._reading.languages import DRAWN
+
 
 class Body(enum.Enum):
     """How the body of a directive is read."""
@@ -34,10 +36,7 @@ _BODIES = {
     ),
     Body.CODE: frozenset({"code", "code-block", "sourcecode"}),
     Body.PYTHON: frozenset("doctest testcode testoutput testsetup testcleanup".split()),
-    Body.PLAIN: frozenset(
-        "digraph graph graphviz inheritance-diagram mermaid parsed-literal plantuml raw-cell"
-        " uml".split()
-    ),
+    Body.PLAIN: DRAWN | {"inheritance-diagram", "parsed-literal", "raw-cell"},
     Body.NAMES: frozenset(
         "autosummary bibliography claims-ledger contents highlight math meta productionlist role"
         " tabularcolumns toctree".split()

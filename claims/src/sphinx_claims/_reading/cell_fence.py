@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sphinx_claims._page import Cell, Doctest, Problem
+from sphinx_claims._python import parsed, parts
 from sphinx_claims._reading.typed_results import comments, unchecked
-from sphinx_claims._reading.unexecuted_code import has_examples, parsed
+from sphinx_claims._reading.unexecuted_code import has_examples
 
 TAGS = frozenset({"hide-input", "hide-output", "hide-cell", "remove-input"})
 """Tags that change how a cell looks and nothing about what it proves."""
 
-_OPTIONS = frozenset({"family", "raises", "warns", "tags"})
+OPTIONS = frozenset({"family", "may-print", "raises", "tags", "warns"})
 _LANGUAGES = frozenset({"", "python", "python3", "py", "ipython", "ipython3"})
 _ERRORS = tuple(
     name
@@ -40,6 +41,12 @@ def read_cell(
         except ValueError as error:
             yield Problem(fence, f":{key}: {error}")
     types = {str(text).partition(":")[0].strip() for text in declared.values() if text}
+    if "may-print" in options:
+        pattern = str(options["may-print"] or "")
+        if wrong := _is_no_pattern(pattern):
+            yield Problem(fence, f":may-print: must hold a regular expression: {wrong}")
+        else:
+            declared["may_print"] = pattern
     for below, text in comments(source):
         if not any(map(text.startswith, types)):
             yield Problem(line + below, unchecked(text))
@@ -54,21 +61,11 @@ def read_cell(
 
 def _documented(source: str, line: int) -> Iterator[Doctest]:
     """Yield the examples in the docstrings of what a cell defines."""
-    tree = parsed(source) if has_examples(source) else None
-    for node in ast.walk(tree) if tree is not None else ():
-        match node:
-            case (
-                ast.FunctionDef(body=[first, *_])
-                | ast.AsyncFunctionDef(body=[first, *_])
-                | ast.ClassDef(body=[first, *_])
-            ):
-                yield from _examples(first, line)
-
-
-def _examples(first: ast.stmt, line: int) -> Iterator[Doctest]:
-    match first:
-        case ast.Expr(value=ast.Constant(value=str() as text)) if has_examples(text):
-            yield Doctest(line=line + first.lineno - 1, source=text)
+    for node in parts(source) if has_examples(source) else ():
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            text = ast.get_docstring(node, clean=False) or ""
+            if has_examples(text):
+                yield Doctest(line=line + node.body[0].lineno - 1, source=text)
 
 
 def nothing_executed(cells: Sequence[Cell]) -> Iterator[Problem]:
@@ -82,8 +79,8 @@ def nothing_executed(cells: Sequence[Cell]) -> Iterator[Problem]:
 
 
 def _misused(options: Mapping[str, Any], fence: int) -> Iterator[Problem]:
-    for key in sorted(set(options) - _OPTIONS):
-        yield Problem(fence, f"a cell's options are {_listed(_OPTIONS)}, not {key!r}")
+    for key in sorted(set(options) - OPTIONS):
+        yield Problem(fence, f"a cell's options are {_listed(OPTIONS)}, not {key!r}")
     for tag in sorted(set(_tags(options)) - TAGS):
         yield Problem(fence, f"a cell's tags are {_listed(TAGS)}, not {tag!r}")
 
@@ -94,11 +91,18 @@ def _declaration(text: str) -> str:
         raise ValueError(f'must read "Type: pattern", not {text!r}')
     if meant := _misspelt(name):
         raise ValueError(f"must name a type that exists, not {name}: is {meant} meant?")
-    try:
-        re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"must hold a regular expression after the type: {error}") from error
+    if wrong := _is_no_pattern(pattern):
+        raise ValueError(f"must hold a regular expression after the type: {wrong}")
     return text
+
+
+def _is_no_pattern(text: str) -> Exception | None:
+    """Return what keeps `text` from being a regular expression; None where it is one."""
+    try:
+        re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        return error
+    return None
 
 
 def _misspelt(name: str) -> str | None:
@@ -110,10 +114,10 @@ def _misspelt(name: str) -> str | None:
 
 
 def _tags(options: Mapping[str, Any]) -> list[str]:
-    value = options.get("tags")
-    if value is None:
-        return []
-    return value.split() if isinstance(value, str) else list(map(str, _list(value)))
+    value = options.get("tags") or []
+    if isinstance(value, str):
+        return value.split()
+    return [str(tag) for tag in (value if isinstance(value, list) else [value])]
 
 
 def _families(options: Mapping[str, Any]) -> list[str]:
@@ -122,10 +126,6 @@ def _families(options: Mapping[str, Any]) -> list[str]:
         return []
     value = options["family"]
     return [name.strip() for name in ("" if value is None else str(value)).split(",")]
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
 
 
 def _listed(names: frozenset[str]) -> str:

@@ -7,22 +7,28 @@ from typing import Any
 from sphinx_claims._page import Claim, Problem
 from sphinx_claims._versions import is_before, is_version
 
-_OPTIONS = ("key", "since", "sources", "universal", "until")
+OPTIONS = ("key", "since", "sources", "universal", "unnoticed", "until")
+_REASONS = {
+    "universal": "why no cell runs over a family",
+    "unnoticed": "why its gaps need not be closed",
+}
+"""The options that excuse a claim, and what they say of it."""
 
 
 def read_claim(
     argument: str, body: str, options: Mapping[str, Any], line: int, said: str
 ) -> Iterator[Claim | Problem]:
     """Yield the claim on `line`, whose box has `said` all in all, and what is wrong with it."""
-    for key in sorted(set(options) - set(_OPTIONS)):
-        yield Problem(line, f"a claim's options are {', '.join(_OPTIONS)}, not {key!r}")
+    for key in sorted(set(options) - set(OPTIONS)):
+        yield Problem(line, f"a claim's options are {', '.join(OPTIONS)}, not {key!r}")
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)+", argument):
         yield Problem(line, f"a claim's id must read topic/name, not {argument!r}")
     bounds, wrong = _bounds(options)
     yield from (Problem(line, message) for message in wrong)
-    reason = options.get("universal")
-    if reason is not None and not reason.strip():
-        yield Problem(line, ":universal: must hold the reason why no cell runs over a family")
+    reasons = {name: options[name] for name in _REASONS if options.get(name) is not None}
+    for name, reason in reasons.items():
+        if not reason.strip():
+            yield Problem(line, f":{name}: must hold the reason {_REASONS[name]}")
     statement = sentence_of(body)
     if not statement:
         yield Problem(line, "a claim must hold the sentence that it claims")
@@ -34,7 +40,7 @@ def read_claim(
         said=said,
         sources=tuple(filter(None, sources)),
         **bounds,
-        universal=" ".join(reason.split()) if reason else None,
+        **{name: " ".join(reason.split()) for name, reason in reasons.items() if reason.strip()},
     )
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from markdown_it.token import Token
 
+from sphinx_claims._python import parsed
 from sphinx_claims._reading.typed_results import is_literal
-from sphinx_claims._reading.unexecuted_code import parsed
 
 _VERB = r"\s*(?:is|equals|gives|returns|prints|shows|yields|evaluates to|=|==|→|->)\s*(?:not\s*)?"
 _GIVES = re.compile(_VERB)

@@ -38,26 +38,20 @@ class _Any(AnyDirective):
 
 def taken_apart(name: str, argument: str, content: str, line: int) -> Directive:
     """Take apart what stands on `line`, in the first line of a fence, and in the fence."""
+    found = Directive(
+        name=name, argument=argument, options={}, body="", line=line, above=line, warnings=()
+    )
     try:
         parts = parse_directive_text(
             _Any, argument, content, validate_options=name in _TEXT_OPTIONS
         )
     except MarkupError as error:
-        return Directive(
-            name=name,
-            argument=argument,
-            options={},
-            body="",
-            line=line,
-            above=line,
-            warnings=(str(error),),
-        )
-    return Directive(
-        name=name,
+        return dataclasses.replace(found, warnings=(str(error),))
+    return dataclasses.replace(
+        found,
         argument=argument.strip(),
         options=parts.options,
         body="\n".join(parts.body),
-        line=line,
         above=line + parts.body_offset,
         warnings=tuple(warning.msg for warning in parts.warnings),
     )

@@ -34,7 +34,9 @@ def front_matter_problems(text: str, line: int) -> Iterator[Problem]:
         return
     for key, said in _silencers(metadata or {}):
         message = f"front matter must not set {said}: every cell is executed, as Python"
-        yield Problem(line + _line_below(text, key), message)
+        found = re.search(rf"^\W*{re.escape(key)}\b", text, re.MULTILINE)
+        below = text.count("\n", 0, found.end()) + 1 if found else 0
+        yield Problem(line + below, message)
 
 
 def break_problems(text: str, line: int) -> Iterator[Problem]:
@@ -70,9 +72,3 @@ def _settings(metadata: Mapping[Any, Any]) -> Iterator[tuple[str, str, str]]:
         inner = metadata.get(outer)
         for key, value in inner.items() if isinstance(inner, dict) else ():
             yield outer, str(key), str(value)
-
-
-def _line_below(text: str, key: str) -> int:
-    """Return how many lines below the first one of front matter `key` stands."""
-    found = re.search(rf"^\W*{re.escape(key)}\b", text, re.MULTILINE)
-    return text.count("\n", 0, found.end()) + 1 if found else 0

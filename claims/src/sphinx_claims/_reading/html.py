@@ -42,14 +42,21 @@ def read_html(source: str, line: int) -> Iterator[Found]:
     """Yield what is wrong with HTML that begins on `line` of a page, and the numbers it states."""
     whole, comment = _without_open_comment(source)
     reader = _Reader()
-    reader.feed(_without_open_tag(whole))
-    reader.close()
+    try:
+        reader.feed(_without_open_tag(whole))
+        reader.close()
+    except AssertionError as error:  # as Python's parser tells of a declaration without a name
+        yield Problem(line, f"this HTML cannot be read: {error}")
     if comment:
         yield from comment_problems(comment, line + whole.count("\n"))
     for part in reader.parts:
         yield from _found(part, line + part.below)
     for rows in reader.tables:
-        entries = [[_entry(part, line) for part in row] for row in rows if _holds_values(row)]
+        entries = [
+            [Entry(text=part.text.strip(), line=line + part.below) for part in row]
+            for row in rows
+            if _holds_values(row)
+        ]
         heads = [part.text for row in rows if not _holds_values(row) for part in row]
         yield from results(heads, entries)
 
@@ -80,10 +87,6 @@ def comment_problems(text: str, line: int) -> Iterator[Problem]:
 
 def _holds_values(row: Sequence[_Part]) -> bool:
     return any(part.tag == "td" for part in row)
-
-
-def _entry(part: _Part, line: int) -> Entry:
-    return Entry(text=part.text.strip(), line=line + part.below)
 
 
 def _found(part: _Part, line: int) -> Iterator[Found]:

@@ -63,7 +63,7 @@ def literally_included(name: str, options: Mapping[str, Any], line: int, files: 
 
 def unjudged(page: Page, judged: Container[Path]) -> Iterator[Problem]:
     """Yield a problem for each file whose examples `page` shows and nobody judges."""
-    for include in page.includes:
+    for include in page.of(Include):
         if include.file not in judged:
             name = include.file.name
             rule = "what a page includes must be judged too"
@@ -93,7 +93,9 @@ def _taken(name: str, options: Mapping[str, Any], page: Path) -> tuple[Path, str
     Raises:
         ValueError: There is no such file, or no such text in it.
     """
-    folder = _root(page) if name.startswith("/") else page.parent
+    folder = page.parent
+    if name.startswith("/"):  # that of conf.py
+        folder = next((above for above in page.parents if (above / "conf.py").is_file()), folder)
     file = (folder / name.lstrip("/")).resolve()
     try:
         text = file.read_text(encoding="utf-8-sig") if file.is_file() else None
@@ -129,9 +131,3 @@ def _split(text: str, mark: str, key: str) -> tuple[str, str]:
     if not found:
         raise ValueError(f":{key}: must be in the file, and {mark!r} is not")
     return before, after
-
-
-def _root(page: Path) -> Path:
-    """Return the folder that a path which begins with a slash begins in: that of conf.py."""
-    folders = (folder for folder in page.parents if (folder / "conf.py").is_file())
-    return next(folders, page.parent)

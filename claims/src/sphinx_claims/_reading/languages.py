@@ -37,16 +37,19 @@ OUTPUT = frozenset(
 )
 """The languages, beside none and text, under which a snippet may be what a program printed."""
 
+DRAWN = frozenset("d2 digraph dot graph graphviz mermaid plantuml uml".split())
+"""The languages in which somebody draws a diagram."""
+
 _KINDS = {
     Kind.PYTHON: PYTHON,
     Kind.TEXT: TEXT,
-    Kind.PLAIN: frozenset(
-        "bash bat batch bib bibtex cfg cmake conf config console css csv d2 dif diff docker"
-        " dockerfile dot dotenv env fish git gitignore graphviz html http ini json json5 jsonc"
-        " jsonl log make makefile markdown md mermaid myst patch plantuml powershell properties"
-        " protobuf ps1 pwsh py2tb py3tb pytb requirements restructuredtext rst session sh shell"
-        " shell-session shellsession sql ssh-config svg terminal tex-diagram toml traceback tsv"
-        " udiff url vim xml yaml yml zsh".split()
+    Kind.PLAIN: OUTPUT
+    | DRAWN
+    | frozenset(
+        "bat batch bib bibtex cfg cmake conf config css csv dif diff docker dockerfile dotenv env"
+        " fish git gitignore html http ini json json5 jsonc jsonl make makefile markdown md myst"
+        " patch powershell properties protobuf ps1 pwsh requirements restructuredtext rst sql"
+        " ssh-config svg tex-diagram toml tsv udiff url vim xml yaml yml zsh".split()
     ),
     Kind.FOREIGN: frozenset(
         "asm c c# c++ clojure cpp csharp cuda dart elixir erlang f# fortran fsharp glsl go groovy"

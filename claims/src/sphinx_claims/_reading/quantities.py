@@ -10,7 +10,10 @@ _NUMBER = re.compile(rf"(?<![\w.])({_FIGURE})(?!\.\d)(?:(?!\w)|(?={_UNIT}(?!\w))
 _MINUS = re.compile(r"(?:^|[\s(\[=,`*_])[-−]$")
 
 _RELEASE = re.compile(r"\b(?:PyTorch|torch|Python|version|float|int) \d+(?:\.\d+)*")
-_SPAN = re.compile(r"(?:\{([\w:.+-]+)\})?(`+)(.*?)\2|\$\$?([^$]+)\$\$?|\]\([^)]*\)|<[^>]*>")
+TARGET = r"\]\((?:[^()]|\([^()]*\))*\)|<[^<>]*>"
+"""Where a link leads to, or a tag: nothing that a sentence says."""
+
+_SPAN = re.compile(rf"(?:\{{([\w:.+-]+)\}})?(`+)(.*?)\2|\$\$?([^$]+)\$\$?|{TARGET}")
 _EMPHASIS = re.compile(r"(?<!\w)[*_]+|[*_]+(?!\w)")
 _VERBATIM = frozenset({None, "code", "literal"})
 """The roles, or none, in which a code span is read as code."""

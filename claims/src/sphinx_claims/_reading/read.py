@@ -13,6 +13,7 @@ from myst_parser.config.main import MdParserConfig
 from myst_parser.parsers.mdit import create_md_parser
 
 from sphinx_claims._page import Cell, Heading, Page, Problem, Stated
+from sphinx_claims._python import parsed
 from sphinx_claims._reading.bodies import Body, body_of, meant_by
 from sphinx_claims._reading.cell_fence import nothing_executed, read_cell
 from sphinx_claims._reading.claim_box import read_claim
@@ -28,7 +29,6 @@ from sphinx_claims._reading.languages import Kind, kind_of, language_of
 from sphinx_claims._reading.rst import rst_problems
 from sphinx_claims._reading.snippet import snippet, snippet_problems
 from sphinx_claims._reading.tables import csv_problems, list_table_problems, table_problems
-from sphinx_claims._reading.unexecuted_code import parsed
 
 MYST_EXTENSIONS = frozenset({"attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath"})
 """The syntax that a page may use, the same for every front end."""
@@ -159,12 +159,12 @@ def _directive(directive: Directive, files: Files) -> Found:
             yield from read_cell(argument, body, options, fence=line, line=above + 1)
         case "claim":
             yield from read_claim(argument, body, options, line, " ".join(_texts(body)))
-            yield from _beside_sentence(_walk(body, above, files))
+            held = _walk(body, above, files)  # its numbers its own evidence must have
+            yield from (thing for thing in held if not isinstance(thing, Stated))
         case "unproven":
-            held = (
-                snippet(body, argument, line, above + 1) if argument else _walk(body, above, files)
-            )
-            yield from read_escape(list(held), options, line)
+            code = snippet(body, argument, line, above + 1)
+            shown = code if argument else _walk(body, above, files)
+            yield from read_escape(list(shown), options, line)
         case "include":
             yield from included(argument, options, line, files, _included_page)
         case "literalinclude":
@@ -191,11 +191,6 @@ def _texts(text: str) -> Iterator[str]:
             held = taken_apart(match[1], match[2], token.content, 0)
             if body_of(held.name) in {Body.MARKDOWN, Body.UNKNOWN}:
                 yield from _texts(held.body)
-
-
-def _beside_sentence(found: Found) -> Found:
-    """Yield what a claim holds but for its numbers, which its own evidence must have."""
-    return (thing for thing in found if not isinstance(thing, Stated))
 
 
 def _titles(directive: Directive) -> Iterator[Stated]:

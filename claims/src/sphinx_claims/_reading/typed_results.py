@@ -1,13 +1,12 @@
 """Results that somebody typed where a page should show those of its code."""
 
 import ast
-import doctest
 import io
 import re
 import tokenize
 from collections.abc import Iterator
 
-from sphinx_claims._reading.unexecuted_code import parsed
+from sphinx_claims._python import examples, parsed
 
 ROLES = ("claim", "value")
 """The roles whose content is executed."""
@@ -100,11 +99,7 @@ def comments(source: str) -> Iterator[tuple[int, str]]:
 
 def comments_in_examples(source: str) -> Iterator[tuple[int, str]]:
     """Yield line, from 0, and text of each comment in `>>>` examples that states a result."""
-    try:
-        examples = doctest.DocTestParser().get_examples(source)
-    except ValueError:  # which those who execute them tell
-        return
-    for example in examples:
+    for example in examples(source):
         for line, text in comments(example.source):
             yield example.lineno + line, text
 
@@ -112,13 +107,10 @@ def comments_in_examples(source: str) -> Iterator[tuple[int, str]]:
 def _states(text: str) -> bool:
     if _TOOL.match(text):
         return False
-    said = _ANNOUNCED.sub("", text, count=1) if _ANNOUNCED.match(text) else text
-    return any(map(_is_stated, (text, said))) or _ARROW.match(text) is not None
-
-
-def _is_stated(text: str) -> bool:
+    said = text[announced.end() :] if (announced := _ANNOUNCED.match(text)) else text
     patterns = (_SHOWN, _NUMBER, _DTYPE)
-    return any(pattern.match(text) for pattern in patterns) or is_literal(text)
+    is_stated = any(pattern.match(one) for pattern in patterns for one in (text, said))
+    return is_stated or is_literal(text) or is_literal(said) or _ARROW.match(text) is not None
 
 
 def is_literal(text: str) -> bool:

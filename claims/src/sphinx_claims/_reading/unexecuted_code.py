@@ -4,9 +4,9 @@ import ast
 import re
 import sys
 import textwrap
-import warnings
 from collections.abc import Sequence
 
+from sphinx_claims._python import parsed
 from sphinx_claims._reading.languages import OUTPUT, PYTHON, Kind, kind_of
 from sphinx_claims._reading.pasted import pasted
 
@@ -46,8 +46,10 @@ def unexecuted(source: str, language: str) -> str | None:
     kind = kind_of(language)
     if kind is Kind.PYTHON:
         return f"nobody executes this {language} snippet: make it a {{code-cell}}, {_CURE}"
-    if _NUMBERED.search(source) or has_examples(source):
-        return _prompts(source)
+    if _NUMBERED.search(source):
+        return f"nobody executes these IPython prompts: make them a {{code-cell}}, {_CURE}"
+    if has_examples(source):
+        return f"nobody executes these >>> examples: put them in a ```pycon fence, {_CURE}"
     if holds_cells(source) or _PYTHON.search(source):
         return f"nobody executes the code in this block: let a cell print it, {_CURE}"
     shown = _new_side(source) if language in {"diff", "udiff", "patch"} else source
@@ -55,22 +57,6 @@ def unexecuted(source: str, language: str) -> str | None:
         return f"this looks like Python and nobody executes it: make it a {{code-cell}}, {_CURE}"
     line = pasted(source) if kind in {Kind.BARE, Kind.TEXT} or language in OUTPUT else None
     return line and f"{line!r} looks printed and nobody executed it: let a cell print it, {_CURE}"
-
-
-def _prompts(source: str) -> str:
-    if _NUMBERED.search(source):
-        return f"nobody executes these IPython prompts: make them a {{code-cell}}, {_CURE}"
-    return f"nobody executes these >>> examples: put them in a ```pycon fence, {_CURE}"
-
-
-def parsed(source: str) -> ast.Module | None:
-    """Return `source` as Python; None where it is none."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what is only looked at
-        try:
-            return ast.parse(source)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
 
 
 def _is_python(source: str, kind: Kind) -> bool:

@@ -2,6 +2,8 @@
 
 import re
 
+from sphinx_claims._reading.quantities import TARGET
+
 _NUMBER = r"(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|both)\b"
 _AS_SUBJECT = r"(?:^|[.,;:(] |\b(?:and|because|but|or|so|that) )"  # after "if" it is a condition
 
@@ -30,7 +32,7 @@ _QUANTIFYING = (
 """What quantifies: the same words elsewhere count, negate or are a turn of speech."""
 
 _QUANTIFIED = re.compile("|".join(f"(?:{pattern})" for pattern in _QUANTIFYING), re.IGNORECASE)
-_CODE = re.compile(r"(?:\{[\w:.-]+\})?(`+).+?\1|\$[^$]+\$|\]\([^)]*\)|<[^>]*>", re.DOTALL)
+_CODE = re.compile(rf"(?:\{{[\w:.-]+\}})?(`+).+?\1|\$[^$]+\$|{TARGET}", re.DOTALL)
 _WORD = re.compile(
     r"\b(?:all|always|any\w*|each|every\w*|exactly|irrespective|never|no(?: one| matter)?"
     r"|nobody|none|nothing|nowhere|only|regardless|what\w+|when\w+|where\w+|whether|which\w+|who\w+)\b",

@@ -65,13 +65,13 @@ class ShowVerdicts(SphinxPostTransform):
                 said = nodes.Text(mark), nodes.inline("", word, classes=["claim-word"])
                 element.extend(self._to_ledger(said, element))
             elif _BOX in element:
-                path, identifier = _claim_in(element)
-                boxes.add((path, identifier))
-                element["classes"].append(f"claim-{build.verdict(path, identifier)}")
-                _add_original(element)
-                _add_list(
-                    element, [line for line in red if (line.path, line.claim) == (path, identifier)]
-                )
+                claim = next(n[_BADGE] for n in element.findall(nodes.inline) if _BADGE in n)
+                boxes.add(claim)
+                element["classes"].append(f"claim-{build.verdict(*claim)}")
+                if (judged := original(element)) is not None:  # under a translation
+                    text = f"judged: {judged}"
+                    element.append(nodes.paragraph("", text, classes=["claim-original"]))
+                _add_list(element, [line for line in red if (line.path, line.claim) == claim])
         others = [line for line in red if (line.path, line.claim) not in boxes]
         for path, page in self._pages().items():
             _add_above(page, [line for line in others if line.path == path])
@@ -94,13 +94,6 @@ class ShowVerdicts(SphinxPostTransform):
         return [nodes.reference("", "", *said, refuri=f"{place}#{label}", internal=True)]
 
 
-def _claim_in(box: nodes.Element) -> tuple[str, str]:
-    """Return the page and the id of the claim that stands in a box: those of its badge."""
-    places = (node[_BADGE] for node in box.findall(nodes.inline) if _BADGE in node)
-    path, identifier = next(places)
-    return path, identifier
-
-
 def _add_above(page: nodes.Element, red: Sequence[RedLine]) -> None:
     """Put an admonition under the title of a page."""
     if red:
@@ -112,18 +105,8 @@ def _add_above(page: nodes.Element, red: Sequence[RedLine]) -> None:
         place[0].insert(place[1], above)
 
 
-def _add_original(box: nodes.Element) -> None:
-    """Say under a translated sentence what was judged."""
-    judged = original(box)
-    if judged is not None:
-        box += nodes.paragraph("", f"judged: {judged}", classes=["claim-original"])
-
-
 def _add_list(element: nodes.Element, red: Iterable[RedLine]) -> None:
-    items = [nodes.list_item("", _paragraph(line)) for line in red]
+    told = (nodes.paragraph("", f"line {line.line}: {line.found}") for line in red)
+    items = [nodes.list_item("", paragraph) for paragraph in told]
     if items:
         element += nodes.bullet_list("", *items, classes=["claim-problems"])
-
-
-def _paragraph(line: RedLine) -> nodes.paragraph:
-    return nodes.paragraph("", f"line {line.line}: {line.found}")

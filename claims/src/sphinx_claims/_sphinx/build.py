@@ -12,43 +12,37 @@ from sphinx_claims._config import Config
 from sphinx_claims._judging.ledger import ledger_of
 from sphinx_claims._judging.site import SiteVerdict
 from sphinx_claims._judging.verdict import PageVerdict
-from sphinx_claims._page import Problem
-from sphinx_claims._sphinx.judging import Judging
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Build:
-    """One Sphinx build: its verdict, as far as it is known, and the path of each document.
+    """One Sphinx build: the verdict on its site, and the path of each document.
 
-    `excluded` names the Markdown files that are neither built nor judged, and `found` is what
-    only the pages as read show.
+    It took so many `seconds` to judge.
     """
 
     env: BuildEnvironment
     config: Config
-    judging: Judging
+    site: SiteVerdict
     paths: Mapping[str, str]
-    excluded: tuple[str, ...]
-    found: tuple[tuple[str, Problem], ...] = ()
+    seconds: float
 
     def page(self, docname: str) -> PageVerdict:
         """Return the verdict on a document."""
-        return self.judging.page(self.paths[docname])
+        return self._pages[self.paths[docname]]
 
     def verdict(self, path: str, identifier: str) -> str:
         """Return the word for a claim: `false` where the page `path` does not hold it."""
         return self._words.get((path, identifier), "false")
 
     @functools.cached_property
-    def site(self) -> SiteVerdict:
-        """The verdict on the site, once all of it is judged."""
-        site = self.judging.site().with_problems(self.found)
-        return dataclasses.replace(site, built=tuple(self.paths), excluded=self.excluded)
-
-    @functools.cached_property
     def ledger(self) -> Mapping[str, Any]:
         """The ledger of the site, which several pages may show."""
         return ledger_of(self.site, self.config)
+
+    @functools.cached_property
+    def _pages(self) -> Mapping[str, PageVerdict]:
+        return {page.page.path: page for page in self.site.pages}
 
     @functools.cached_property
     def _words(self) -> Mapping[tuple[str, str], str]:

@@ -27,7 +27,14 @@ def versions_table(ledger: Mapping[str, Any]) -> Iterator[nodes.table]:
         problems = len(ledger["problems"]) + sum(len(c["problems"]) for c in ledger["claims"])
         here = {**ledger, "date": "this build", "tests": {}, "claims": claims, "problems": problems}
         package = ledger["package"]
-        rows = [(run[package], *_row(run)) for run in (here, *runs)]
+        rows = [
+            (
+                *(str(run[key]) for key in (package, "date", "python")),
+                _counts(run["tests"]),
+                _counts({**run["claims"], "false lines": run["problems"]}),
+            )
+            for run in (here, *runs)
+        ]
         yield _table([(package, *_HEAD), *rows], "claims-versions")
 
 
@@ -45,14 +52,17 @@ def counts(claims: Sequence[Mapping[str, Any]], ledger: Mapping[str, Any]) -> It
         yield str(sum(claim["mutants"]["killed"] for claim in claims if claim["mutants"]))
 
 
-def stands_for(universal: Mapping[str, Any] | None) -> Iterator[str]:
-    """Yield what stands for the kind of which a claim speaks, or why nothing does."""
-    if universal is None:
-        return
+def stands_for(claim: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what stands for the kind of which a claim speaks, or why nothing does.
+
+    And why some changes to its evidence need not be noticed.
+    """
+    universal = claim["universal"] or {"families": (), "because": None}
     for family in universal["families"]:
         yield f"over {family['members']} {family['name']}"
-    if universal["because"] is not None:
-        yield f"universal: {universal['because']}"
+    for option, reason in (("universal", universal["because"]), ("unnoticed", claim["unnoticed"])):
+        if reason is not None:
+            yield f"{option}: {reason}"
 
 
 def elsewhere(claim: Mapping[str, Any], package: str | None) -> Iterator[str]:
@@ -64,12 +74,6 @@ def elsewhere(claim: Mapping[str, Any], package: str | None) -> Iterator[str]:
         versions = [version for version, found in claim["versions"].items() if found == word]
         if versions and word != claim["verdict"]:
             yield f"{_PHRASES.get(word, word)} on {package} {', '.join(versions)}"
-
-
-def _row(run: Mapping[str, Any]) -> Sequence[str]:
-    red = {"false lines": run["problems"]}
-    facts = (str(run[key]) for key in ("date", "python"))
-    return (*facts, _counts(run["tests"]), _counts({**run["claims"], **red}))
 
 
 def _counts(numbers: Mapping[str, int]) -> str:

@@ -10,7 +10,8 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 from sphinx_claims._executing.cell import unpinned
 from sphinx_claims._judging.anchors import claim_anchor
 from sphinx_claims._page import Claim
-from sphinx_claims._reading.claim_box import sentence_of
+from sphinx_claims._reading.cell_fence import OPTIONS as CELL_OPTIONS
+from sphinx_claims._reading.claim_box import OPTIONS, sentence_of
 from sphinx_claims._sphinx.badges import badge, claim_box
 from sphinx_claims._sphinx.build import current
 from sphinx_claims._sphinx.fold import add_fold
@@ -37,7 +38,7 @@ class ClaimDirective(SphinxDirective):
 
     required_arguments = 1
     has_content = True
-    option_spec = dict.fromkeys(("key", "since", "sources", "universal", "until"), str)
+    option_spec = dict.fromkeys(OPTIONS, str)
 
     def run(self) -> list[nodes.Node]:
         """Render the sentence, with its verdict and id under it."""
@@ -70,7 +71,7 @@ class NestedCell(SphinxDirective):
 
     optional_arguments = 1
     has_content = True
-    option_spec = dict.fromkeys(("family", "raises", "tags", "warns"), str)
+    option_spec = dict.fromkeys(CELL_OPTIONS, str)
 
     def run(self) -> list[nodes.Node]:
         """Render the executed cell; one that was not executed is found as such."""

@@ -15,6 +15,7 @@ from sphinx_claims._reading.tables import Entry, results
 from sphinx_claims._reading.typed_results import ROLES, by_hand, shown_result
 from sphinx_claims._reading.unexecuted_code import has_examples, unexecuted
 from sphinx_claims._sphinx.columns import OURS
+from sphinx_claims._sphinx.tree import above, line_of
 from sphinx_claims._sphinx.unproven import is_unproven
 
 Example = tuple[str, str]
@@ -39,10 +40,10 @@ def unexecuted_code(doctree: nodes.document, executed: frozenset[Example]) -> It
     yield from _shown(doctree, executed)
     for role in doctree.findall(nodes.literal):
         if "unexecuted" in role["classes"]:
-            yield Problem(_line(role), f"nobody evaluates `{role.astext()}`")
+            yield Problem(line_of(role), f"nobody evaluates `{role.astext()}`")
     for cell in doctree.findall(nodes.container):
         if cell.get("nb_element") == "cell_code" and not cell["cell_metadata"].get("judged"):
-            yield Problem(_line(cell), "nobody executes this cell", cell.astext().strip())
+            yield Problem(line_of(cell), "nobody executes this cell", cell.astext().strip())
 
 
 def _shown(doctree: nodes.document, executed: frozenset[Example]) -> Iterator[Problem]:
@@ -53,7 +54,7 @@ def _shown(doctree: nodes.document, executed: frozenset[Example]) -> Iterator[Pr
     for node in doctree.findall(nodes.Element):
         if not isinstance(node, _SHOWN) or _is_cell(node) or is_unproven(node):
             continue
-        line, text = _line(node), node.astext().strip()
+        line, text = line_of(node), node.astext().strip()
         if isinstance(node, nodes.raw):
             yield from html_problems(text, line)
         elif reason := _wrong(node, executed):
@@ -78,7 +79,7 @@ def _entry(node: nodes.entry) -> Entry:
     is_code = any(literal.astext() == text for literal in node.findall(nodes.literal))
     return Entry(
         text=f"`{text}`" if is_code else text,
-        line=_line(node),
+        line=line_of(node),
         is_executed=any(_ROLES & {*child["classes"]} for child in node.findall(nodes.Element)),
     )
 
@@ -111,14 +112,4 @@ def _examples(text: str) -> frozenset[Example]:
 
 
 def _is_cell(node: nodes.Element) -> bool:
-    while node.parent is not None:
-        node = node.parent
-        if str(node.get("nb_element", "")).startswith("cell_code"):
-            return True
-    return False
-
-
-def _line(node: nodes.Node) -> int:
-    while node.line is None and node.parent is not None:
-        node = node.parent
-    return node.line or 1
+    return any(str(part.get("nb_element", "")).startswith("cell_code") for part in above(node))

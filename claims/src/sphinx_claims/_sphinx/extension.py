@@ -1,7 +1,8 @@
-"""The Sphinx extension: each page is judged before it is read; MyST-NB renders the records."""
+"""The Sphinx extension: all pages are judged before any is read; MyST-NB renders the records."""
 
 import dataclasses
 import gc
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from sphinx.util import logging
 
 from sphinx_claims._config import find_pages, read_config
 from sphinx_claims._github import annotations
+from sphinx_claims._judging.pages import page_name
+from sphinx_claims._judging.prover import prove
 from sphinx_claims._judging.report import (
     excluded_line,
     hint_line,
@@ -22,20 +25,18 @@ from sphinx_claims._judging.report import (
     red_lines,
     summary,
 )
-from sphinx_claims._judging.site import page_name
 from sphinx_claims._page import Problem
 from sphinx_claims._reading.read import MYST_EXTENSIONS
 from sphinx_claims._sphinx.badges import ShowVerdicts, unjudged_claims
 from sphinx_claims._sphinx.build import Build, current
 from sphinx_claims._sphinx.directives import add_directives
 from sphinx_claims._sphinx.doctree import executed_examples, unexecuted_code
-from sphinx_claims._sphinx.judging import Judging
 from sphinx_claims._sphinx.ledger_page import unlisted
 from sphinx_claims._sphinx.links import dead_links
 from sphinx_claims._sphinx.notebook import executed_notebook
-from sphinx_claims._sphinx.order import shows_others
 from sphinx_claims._sphinx.pending import note_pending
 from sphinx_claims._sphinx.publish import publish_ledger
+from sphinx_claims._sphinx.raised import color_anyway
 from sphinx_claims._sphinx.shown import changed_claims
 
 _log = logging.getLogger(__name__)
@@ -50,12 +51,11 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_post_transform(ShowVerdicts)
     app.connect("config-inited", _configure)
     app.add_css_file("sphinx-claims.css")
-    app.connect("env-get-outdated", _every_page)
+    # No verdict is older than the build: every page is read again, whatever has changed.
+    app.connect("env-get-outdated", lambda _app, env, *_: set(env.found_docs))
     app.connect("env-before-read-docs", _judge)
-    app.connect("source-read", _wait)
-    app.connect("env-updated", _tell_pages)
+    app.connect("doctree-read", color_anyway)
     app.connect("env-check-consistency", _complete)
-    app.connect("build-finished", _stop)
     app.connect("build-finished", _tell)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
@@ -96,12 +96,8 @@ def _configure(_app: Sphinx, config: SphinxConfig) -> None:
     config.myst_enable_extensions = {*config.myst_enable_extensions, *MYST_EXTENSIONS}
 
 
-def _every_page(_app: Sphinx, env: BuildEnvironment, *_changes: set[str]) -> set[str]:
-    """No verdict is older than the build: every page is read again, whatever has changed."""
-    return set(env.found_docs)
-
-
-def _judge(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> None:
+def _judge(app: Sphinx, env: BuildEnvironment, _docnames: list[str]) -> None:
+    start = time.monotonic()
     try:
         config = read_config(Path(app.confdir))
         files = {docname: Path(env.doc2path(docname)) for docname in sorted(env.found_docs)}
@@ -109,38 +105,21 @@ def _judge(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> None:
         judged = {file.resolve(): None for file in (*pages, *config.files())}
         others = find_pages([Path(app.srcdir), *config.beside()])
         beside = [file for file in others if file.resolve() not in judged]
-        judging = Judging(config, list(judged))
+        site = prove(config, list(judged), lambda verdict: _log.info(page_line(verdict)))
     except (OSError, RuntimeError, ValueError) as error:
         raise ConfigError(str(error)) from error
     excluded = tuple(page_name(file, config.root) for file in beside)
     paths = {docname: page_name(file, config.root) for docname, file in files.items()}
-    build = Build(env=env, config=config, judging=judging, paths=paths, excluded=excluded)
-    current.set(build)
-
-    def waits(docname: str) -> tuple[bool, bool]:
-        text = files[docname].read_text(encoding="utf-8", errors="replace")
-        return shows_others(text), not judging.is_judged(paths[docname])
-
-    docnames.sort(key=waits)  # those last that have to wait for others
-    if app.parallel > 1:  # those that read then are processes, in which nothing is judged
-        judging.site()
-
-
-def _wait(_app: Sphinx, _docname: str, source: list[str]) -> None:
-    if shows_others(source[0]):
-        current.get().judging.site()
-
-
-def _tell_pages(_app: Sphinx, _env: BuildEnvironment) -> None:
-    for page in current.get().site.pages:
-        _log.info(page_line(page))
+    site = dataclasses.replace(site, built=tuple(paths), excluded=excluded)
+    seconds = time.monotonic() - start
+    current.set(Build(env=env, config=config, site=site, paths=paths, seconds=seconds))
 
 
 def _complete(app: Sphinx, env: BuildEnvironment) -> None:
     """Add to the verdict, before any page is written, what only the pages as read show."""
     build = current.get()
     found = (*_found_on_pages(build, env), *unlisted(build.site, env))
-    build = dataclasses.replace(build, found=found)
+    build = dataclasses.replace(build, site=build.site.with_problems(found))
     current.set(build)
     publish_ledger(app.builder, build.site, build.config)
 
@@ -158,18 +137,12 @@ def _found_on_pages(build: Build, env: BuildEnvironment) -> Iterator[tuple[str, 
             yield path, problem
 
 
-def _stop(_app: Sphinx, error: Exception | None) -> None:
-    build = current.get(None)
-    if error is not None and build is not None:
-        build.judging.stop()
-
-
 def _tell(app: Sphinx, error: Exception | None) -> None:
     """Tell what is not true at the very end, where it is read."""
     if error is not None:
         return
     build = current.get()
-    total = summary(build.site, build.judging.seconds)
+    total = summary(build.site, build.seconds)
     told = (total, excluded_line(build.site), hint_line(build.site))
     for text in filter(None, told):
         _log.info(text)

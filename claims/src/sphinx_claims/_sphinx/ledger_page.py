@@ -13,7 +13,8 @@ from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
 
 from sphinx_claims._judging.anchors import anchor, claim_anchor
-from sphinx_claims._judging.remembered import mutants_killed
+from sphinx_claims._judging.history import Count
+from sphinx_claims._judging.report import counted
 from sphinx_claims._judging.site import SiteVerdict
 from sphinx_claims._page import Problem
 from sphinx_claims._sphinx.badges import badge, entry_label
@@ -76,10 +77,9 @@ class LedgerDirective(SphinxDirective):
 
     def _entry(self, claim: Mapping[str, Any], ledger: Ledger) -> nodes.definition_list_item:
         sentence, messages = self.parse_inline(claim["statement"], lineno=self.lineno)
-        count = len(claim["evidence"])
-        facts = [f"{count} check" + "s" * (count != 1)]
+        facts = [counted(len(claim["evidence"]), "check")]
         facts += [] if ledger["mutants"] is None else [mutants_killed(claim["mutants"])]
-        facts += stands_for(claim["universal"])
+        facts += stands_for(claim)
         facts += elsewhere(claim, ledger["package"])
         facts += [_titled(source, ledger["documents"]) for source in claim["sources"]]
         mark = badge(claim["page"], claim["id"])
@@ -140,6 +140,16 @@ def _title(path: str) -> str:
 
 def _page_label(path: str) -> str:
     return anchor(f"ledger-{path}")
+
+
+def mutants_killed(count: Count | None) -> str:
+    """Tell a reader of a count, in which changes that are not about the claim do not appear."""
+    if count is None:
+        return "not mutated since it changed"
+    told = (
+        f"{count['killed']} of {count['made'] - count['outside']} changes to the evidence noticed"
+    )
+    return f"{told}, {count['equivalent']} equivalent, {counted(count['gaps'], 'gap')}"
 
 
 def _link(label: str, text: str, docname: str) -> nodes.Element:

@@ -9,6 +9,7 @@ from sphinx.environment import BuildEnvironment
 from sphinx.util import docname_join
 
 from sphinx_claims._page import Problem
+from sphinx_claims._sphinx.tree import line_of
 
 
 def dead_links(doctree: nodes.document, env: BuildEnvironment) -> Iterator[Problem]:
@@ -16,8 +17,8 @@ def dead_links(doctree: nodes.document, env: BuildEnvironment) -> Iterator[Probl
     for link in doctree.findall(pending_xref):
         target = _document(link)
         if target is not None and target not in env.found_docs:
-            line = next((node.line for node in _upwards(link) if node.line), 1)
-            yield Problem(line, f"this link leads to no page of the site: {link['reftarget']}")
+            message = f"this link leads to no page of the site: {link['reftarget']}"
+            yield Problem(line_of(link), message)
 
 
 def _document(link: pending_xref) -> str | None:
@@ -33,9 +34,3 @@ def _document(link: pending_xref) -> str | None:
             path = target.partition("#")[0].removesuffix(".md")
             return posixpath.normpath(posixpath.join("/", posixpath.dirname(here), path))[1:]
     return None
-
-
-def _upwards(node: nodes.Node) -> Iterator[nodes.Node]:
-    while node is not None:
-        yield node
-        node = node.parent

@@ -26,7 +26,9 @@ def executed_notebook(text: str, verdict: PageVerdict, config: MdParserConfig) -
     MyST-NB finds cells at the top level only; the others follow as cells tagged `NESTED`.
     """
     notebook = _read(text, verdict, config)
-    waiting = _executed_cells(verdict)
+    waiting = {
+        step.fence: (step, record) for step, record in verdict.executed if isinstance(step, Cell)
+    }
     for index, fence in enumerate(notebook.metadata.source_map):
         if fence in waiting and notebook.cells[index].cell_type == "code":
             notebook.cells[index] = _code_cell(*waiting.pop(fence))
@@ -69,12 +71,6 @@ def _exact(notebook: NotebookNode, lines: Sequence[str]) -> Iterator[int]:
     for cell, start in zip(notebook.cells, notebook.metadata.source_map, strict=True):
         text = itertools.dropwhile(lambda index: not lines[index].strip(), itertools.count(start))
         yield next(text) - 1 if cell.cell_type == "markdown" else start
-
-
-def _executed_cells(verdict: PageVerdict) -> dict[int, tuple[Cell, Record]]:
-    return {
-        step.fence: (step, record) for step, record in verdict.executed if isinstance(step, Cell)
-    }
 
 
 def _code_cell(cell: Cell, record: Record, *tags: str) -> NotebookNode:

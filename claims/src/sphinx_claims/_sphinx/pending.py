@@ -7,8 +7,7 @@ from nbformat import NotebookNode
 from sphinx.environment import BuildEnvironment
 
 from sphinx_claims._judging.verdict import PageVerdict
-from sphinx_claims._page import Inline
-from sphinx_claims._record import Record
+from sphinx_claims._page import Escape, Inline
 from sphinx_claims._sphinx.notebook import nested_cells
 
 _KEY = "sphinx_claims"
@@ -27,19 +26,15 @@ def note_pending(env: BuildEnvironment, verdict: PageVerdict, notebook: Notebook
     skipped = {claim.claim for claim in verdict.claims if claim.is_skipped}
     for step, record in verdict.executed:
         if isinstance(step, Inline):
-            is_red = not _holds(record) and verdict.page.claim_of(step.line) not in skipped
+            has_passed = bool(record.checks) and all(check.passed for check in record.checks)
+            is_true = has_passed and not record.problems
+            is_red = not is_true and verdict.page.claim_of(step.line) not in skipped
             pending[step.role, step.source].append((record.value, is_red))
     for claim in verdict.page.claims:
         pending[CLAIM, claim.id].append(claim)
-    for escape in verdict.page.escapes:
+    for escape in verdict.page.of(Escape):
         pending[ESCAPE, escape.because].append(escape)
     env.current_document[_KEY] = pending
-
-
-def _holds(record: Record) -> bool:
-    """Return whether an expression was evaluated, and to True."""
-    has_passed = bool(record.checks) and all(check.passed for check in record.checks)
-    return has_passed and not record.problems
 
 
 def take_pending(env: BuildEnvironment, kind: str, source: str) -> Any:

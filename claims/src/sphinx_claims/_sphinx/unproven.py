@@ -7,6 +7,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from sphinx_claims._sphinx.pending import ESCAPE, take_pending
+from sphinx_claims._sphinx.tree import above
 
 _HIGHLIGHTED = frozenset("python python3 py pycon ipython ipython3 bash console".split())
 _EXCUSED = "claims_excused"
@@ -39,11 +40,7 @@ class UnprovenDirective(SphinxDirective):
 
 def is_unproven(node: nodes.Node) -> bool:
     """Tell whether `node` stands in an escape that its page has."""
-    while node.parent is not None:
-        node = node.parent
-        if isinstance(node, nodes.container) and node.get(_EXCUSED):
-            return True
-    return False
+    return any(isinstance(part, nodes.container) and part.get(_EXCUSED) for part in above(node))
 
 
 def escapes_list(escapes: Sequence[Mapping[str, Any]]) -> Iterator[nodes.Node]:

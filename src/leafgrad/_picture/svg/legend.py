@@ -38,6 +38,9 @@ class Legend:
     height: float
 
 
+NO_LEGEND = Legend(markup=Markup(""), width=0.0, height=0.0)
+
+
 def legend(graph: Graph, measured: Sequence[MeasuredBox], most: int) -> Legend:
     """Lay out what is true of the graph, then those signs that the picture uses.
 

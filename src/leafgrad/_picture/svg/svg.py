@@ -13,7 +13,7 @@ from leafgrad._picture.alt_text import description, title
 from leafgrad._picture.layout import Edge, Layout, Point, lay_out
 from leafgrad._picture.svg.boxes import MeasuredBox, draw, measure
 from leafgrad._picture.svg.brackets import brackets
-from leafgrad._picture.svg.legend import head, legend
+from leafgrad._picture.svg.legend import NO_LEGEND, head, legend
 from leafgrad._picture.svg.style import CLASS, FRAME, FRAME_STYLE, STYLE
 from leafgrad._picture.view import Fold, View, view_of
 
@@ -26,14 +26,14 @@ MARGIN = 12.0
 HEAD = 6.0
 
 
-def svg(graph: Graph, *, fold: Fold) -> str:
+def svg(graph: Graph, *, fold: Fold, legend: bool) -> str:
     """Draw a graph, or refuse one that is too large to look at."""
     if fold is False and len(graph.nodes) > MOST_BOXES:
         raise ValueError(too_large(graph, len(graph.nodes)))
     view = view_of(graph, fold=fold)
     if len(view.boxes) > MOST_BOXES:
         raise ValueError(too_large(graph, len(view.boxes)))
-    return draw_view(graph, view).markup
+    return draw_view(graph, view, with_legend=legend).markup
 
 
 def too_large(graph: Graph, boxes: int) -> str:
@@ -62,7 +62,7 @@ class Drawing:
     markup: Markup
 
 
-def draw_view(graph: Graph, view: View) -> Drawing:
+def draw_view(graph: Graph, view: View, *, with_legend: bool = True) -> Drawing:
     """Draw what was chosen to be shown."""
     measured = measure_boxes(graph, view)
     edges = layout_edges(view)
@@ -70,13 +70,14 @@ def draw_view(graph: Graph, view: View) -> Drawing:
     most_bytes = max(one.nbytes for one in measured)
     beside = brackets(view, measured, layout)
     middle = (layout.left + layout.right) / 2
-    under = legend(graph, measured, most_bytes)
+    under = legend(graph, measured, most_bytes) if with_legend else NO_LEGEND
     left = min(layout.left - beside.width, middle - under.width / 2) - MARGIN
     right = max(layout.right, middle + under.width / 2) + MARGIN
     # Under the trunk: who sees no more than a part of the picture sees that one.
     under_trunk = max(left + MARGIN, min(-under.width / 2, right - MARGIN - under.width))
     place = f"{coordinate(under_trunk)} {coordinate(layout.height + 2 * MARGIN)}"
-    width, height = right - left, layout.height + 3 * MARGIN + under.height
+    below = MARGIN + under.height if with_legend else 0.0
+    width, height = right - left, layout.height + 2 * MARGIN + below
     markup = element(
         "svg",
         element("title", text(title(graph))),
@@ -85,7 +86,9 @@ def draw_view(graph: Graph, view: View) -> Drawing:
         *_edges(layout),
         *_boxes(measured, edges, layout, most_bytes),
         beside.markup,
-        element("g", under.markup, class_="legend", transform=f"translate({place})"),
+        element("g", under.markup, class_="legend", transform=f"translate({place})")
+        if with_legend
+        else Markup(""),
         xmlns="http://www.w3.org/2000/svg",
         class_=CLASS,
         style="max-width:none",  # a page that shrinks its pictures makes text too small

@@ -1,0 +1,99 @@
+"""What it costs to look for NaN in each step of training, in turns with a step that does not look.
+
+PyTorch's own ``detect_anomaly`` checks gradients for NaN alone; ``record(values=True)`` sums up the
+values of the forward pass, which is what `find_nan` needs of a step. `find_nan` itself is called
+once, of a step that went wrong: the last column of ratios is that one call.
+"""
+
+import statistics
+import time
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from leafgrad import find_nan, record
+from tests.models import Block
+
+ROUNDS = 21
+
+
+def perceptron() -> tuple[nn.Module, Tensor]:
+    """Make a network of eight wide layers."""
+    layers = [layer for _ in range(8) for layer in (nn.Linear(512, 512), nn.Tanh())]
+    return nn.Sequential(*layers), torch.randn(256, 512)
+
+
+def small_perceptron() -> tuple[nn.Module, Tensor]:
+    """Make a network whose operations have next to nothing to do."""
+    layers = [layer for _ in range(8) for layer in (nn.Linear(32, 32), nn.Tanh())]
+    return nn.Sequential(*layers), torch.randn(32, 32)
+
+
+def transformer() -> tuple[nn.Module, Tensor]:
+    """Make 12 blocks that are written out."""
+    return nn.Sequential(*(Block(128) for _ in range(12))), torch.randn(4, 64, 128)
+
+
+MODELS = {"8 x 512": perceptron, "8 x 32": small_perceptron, "12 blocks of 128": transformer}
+
+
+def plain(model: nn.Module, batch: Tensor) -> None:
+    """Take a step without the update."""
+    model(batch).square().mean().backward()
+
+
+def anomaly(model: nn.Module, batch: Tensor) -> None:
+    """Take a step in PyTorch's mode."""
+    with torch.autograd.detect_anomaly(check_nan=True):
+        model(batch).square().mean().backward()
+
+
+def recorded(model: nn.Module, batch: Tensor) -> None:
+    """Take a step whose values are recorded."""
+    with record(values=True):
+        loss = model(batch).square().mean()
+    loss.backward()
+
+
+def hunted(model: nn.Module, batch: Tensor) -> None:
+    """Take a step and look where it went wrong."""
+    with record(values=True) as recording:
+        loss = model(batch).square().mean()
+    find_nan(loss, names=model, recording=recording)
+    loss.backward()
+
+
+WAYS: dict[str, Callable[[nn.Module, Tensor], None]] = {
+    "plain": plain,
+    "detect_anomaly": anomaly,
+    "record(values=True)": recorded,
+    "with find_nan": hunted,
+}
+
+
+def seconds(way: Callable[[nn.Module, Tensor], None], model: nn.Module, batch: Tensor) -> float:
+    """Measure the CPU time of one step."""
+    start = time.process_time()
+    way(model, batch)
+    return time.process_time() - start
+
+
+def main() -> None:
+    """Print the median of the ratios to the plain step of the same round."""
+    torch.set_num_threads(1)
+    warnings.filterwarnings("ignore", message="Anomaly Detection")
+    print(f"{'':18}" + "".join(f"{name:>21}" for name in [*WAYS][1:]))
+    for name, make in MODELS.items():
+        model, batch = make()
+        rounds = [[seconds(way, model, batch) for way in WAYS.values()] for _ in range(ROUNDS)]
+        ratios = [
+            statistics.median(run[place] / run[0] for run in rounds)
+            for place in range(1, len(WAYS))
+        ]
+        print(f"{name:18}" + "".join(f"{ratio:21.2f}" for ratio in ratios))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""The pages of a site as they are read: each by itself, and beside the others."""
+
+import dataclasses
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from sphinx_claims._config import TABLE, Config
+from sphinx_claims._judging.anchors import claim_anchor
+from sphinx_claims._page import Claim, Page, Problem
+from sphinx_claims._reading.include import unjudged
+from sphinx_claims._reading.read import read_page
+
+
+def page_name(file: Path, root: Path) -> str:
+    """Return the name under which the page in `file` is reported."""
+    return Path(os.path.relpath(file.resolve(), root)).as_posix()
+
+
+def read_pages(
+    files: Sequence[Path], config: Config, taken: dict[str, str] | None = None
+) -> list[Page]:
+    """Read pages; a claim whose id or sources do not fit is a problem of its page.
+
+    `taken` holds the places of the ids that were read before, and is added to.
+    """
+    taken = {} if taken is None else taken
+    judged = frozenset(file.resolve() for file in (*files, *config.files()))
+    pages = []
+    for file in files:
+        page = _read(file, config.root)
+        misfits = (found for claim in page.claims for found in _misfits(page, claim, taken, config))
+        problems = (*page.problems, *misfits, *unjudged(page, judged))
+        pages.append(dataclasses.replace(page, problems=problems))
+    return pages
+
+
+def _read(file: Path, root: Path) -> Page:
+    path = page_name(file, root)
+    try:
+        return read_page(file, path)
+    except OSError as error:
+        problem = Problem(1, f"a page must be readable: {error.strerror}")
+        return Page(path=path, items=(), problems=(problem,))
+
+
+def _misfits(page: Page, claim: Claim, taken: dict[str, str], config: Config) -> Iterator[Problem]:
+    here = f"{page.path}:{claim.line}"
+    first = taken.setdefault(claim.id, here)
+    if first != here:
+        yield Problem(claim.line, f"claim {claim.id} stands at {first} already")
+    elif taken.setdefault(claim_anchor(claim.id), here) != here:
+        anchor = claim_anchor(claim.id)
+        yield Problem(
+            claim.line,
+            "the ids of claims must differ in more than case and marks: "
+            f"{claim.id} has the anchor #{anchor} of the claim at {taken[anchor]}: rename one",
+        )
+    if config.package is None and (claim.since or claim.until):
+        rule = "the versions of a claim are those of a package"
+        yield Problem(claim.line, f"{rule}: set package in {TABLE} to its name")
+    for source in claim.sources:
+        document = source.split()[0]
+        if document not in config.documents:
+            known = ", ".join(config.documents) or "none"
+            rule = f"a source begins with a document that pyproject.toml names ({known})"
+            yield Problem(claim.line, f"{rule}, not {document!r}")

@@ -1,0 +1,36 @@
+"""Let names in tables break where a reader would break them, so that a phone shows them whole."""
+
+import re
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.typing import ExtensionMetadata
+
+TABLE = re.compile(r'<table class="[^"]*\bdocutils\b.*?</table>', re.DOTALL)
+TEXT = re.compile(r">([^<>]+)<")
+LONG = re.compile(r"[^\s&;]{9,}")
+AFTER = re.compile(r"(?<=\w)(_|\(|,|=)(?=[\w(\[.*])")
+BEFORE = re.compile(r"(?<=[\w)\]])(?=\.[A-Za-z])")
+
+
+def breakable(text: str) -> str:
+    """Mark the places of long names where a line may end."""
+    return LONG.sub(lambda name: BEFORE.sub("<wbr>", AFTER.sub(r"\1<wbr>", name[0])), text)
+
+
+def mark(
+    _app: Sphinx, _page: str, _template: str, context: dict[str, Any], _tree: nodes.document | None
+) -> None:
+    """Mark them in the tables of a page as it is written."""
+
+    def in_table(table: re.Match[str]) -> str:
+        return TEXT.sub(lambda text: f">{breakable(text[1])}<", table[0])
+
+    context["body"] = TABLE.sub(in_table, context.get("body", ""))
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Touch each page as it is written."""
+    app.connect("html-page-context", mark)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

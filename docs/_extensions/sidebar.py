@@ -1,0 +1,106 @@
+"""Write the list of all pages beside each page: titles are looked up once a build, not once a page.
+
+It says what the theme's own would, in half as many letters, and the theme has nothing left to do.
+Only documents are listed: a toctree with an address of another site needs the theme's list.
+"""
+
+from collections.abc import Iterator
+from functools import cache
+from html import escape
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.util.typing import ExtensionMetadata
+
+BEFORE_THEME, AFTER_THEME = 450, 900
+ARROW = '<span class="icon"><svg><use href="#svg-arrow-right"></use></svg></span>'
+
+
+class Sidebar:
+    """The pages of a site below its first one, as often as they are written."""
+
+    def __init__(self, env: BuildEnvironment) -> None:
+        self._env = env
+        self._below = env.toctree_includes
+        self._boxes = {page: f"nav-{n}" for n, page in enumerate(self._listed(env.config.root_doc))}
+        self._titles = {page: self._title(page) for page in self._boxes}
+        self._words = {page: escape(env.titles[page].astext()) for page in self._boxes}
+
+    def write(self, here: str, pathto: Any) -> str:
+        """Write the list on the page `here`, open where that is."""
+        return self._list(self._env.config.root_doc, here, self._path(here), pathto)
+
+    def _list(self, page: str, here: str, path: set[str], pathto: Any) -> str:
+        items = (self._item(page, below, here, path, pathto) for below in self._below.get(page, ()))
+        return f"<ul>{''.join(items)}</ul>"
+
+    def _item(self, above: str, page: str, here: str, path: set[str], pathto: Any) -> str:
+        is_top, has_more = above == self._env.config.root_doc, page in self._below
+        said = {
+            "toctree-l1": is_top,
+            "current": page in path,
+            "has-children": has_more,
+            "current-page": page == here,
+        }
+        classes = " ".join(name for name, holds in said.items() if holds)
+        place = f'"{pathto(page)}"' + (' aria-current="page"' if page == here else "")
+        return (
+            (f'<li class="{classes}">' if classes else "<li>")
+            + f'<a class="reference" href={place}>{self._titles[page]}</a>'
+            + (self._switch(page, path) + self._list(page, here, path, pathto) if has_more else "")
+            + "</li>"
+        )
+
+    def _switch(self, page: str, path: set[str]) -> str:
+        """Write what unfolds the pages below a page."""
+        box = self._boxes[page]
+        checked = " checked" if page in path else ""
+        about = f'aria-label="Toggle navigation of {self._words[page]}" role="switch"{checked}'
+        tag = f'<input class="toctree-checkbox" id="{box}" type="checkbox" {about}>'
+        return f'{tag}<label for="{box}">{ARROW}</label>'
+
+    def _listed(self, page: str) -> Iterator[str]:
+        for below in self._below.get(page, ()):
+            yield below
+            yield from self._listed(below)
+
+    def _path(self, page: str) -> set[str]:
+        """Return a page with those that it stands below."""
+        above = {below: page for page, listed in self._below.items() for below in listed}
+        path = set[str]()
+        while page in above and page not in path:
+            path.add(page)
+            page = above[page]
+        return path
+
+    def _title(self, page: str) -> str:
+        number = ".".join(map(str, self._env.toc_secnumbers.get(page, {}).get("", ())))
+        parts = (
+            f'<code class="literal">{escape(part.astext(), quote=False)}</code>'
+            if isinstance(part, nodes.literal)
+            else escape(part.astext(), quote=False)
+            for part in self._env.titles[page].children
+        )
+        return "".join((f"{number} " if number else "", *parts))
+
+
+sidebar = cache(Sidebar)
+
+
+def spare(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _tree: Any) -> None:
+    """Leave the theme nothing to make a list of."""
+    context.pop("toctree", None)
+
+
+def fill(app: Sphinx, page: str, _template: str, context: dict[str, Any], _tree: Any) -> None:
+    """Hand the list to the theme's template."""
+    context["furo_navigation_tree"] = sidebar(app.env).write(page, context["pathto"])
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Write around what the theme does for each page."""
+    app.connect("html-page-context", spare, priority=BEFORE_THEME)
+    app.connect("html-page-context", fill, priority=AFTER_THEME)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,166 @@
+"""Where NaN and infinity come from, in values and in gradients."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from leafgrad._arguments.outputs import gradient_edges, iter_outputs
+from leafgrad._arguments.signature import public_function
+from leafgrad._explain.nan_report import NanOrigin, NanReport
+from leafgrad._explain.nan_words import CURE_OF_LEAF, OF_INFINITY, Words, words_for
+from leafgrad._graph.nodes import TracedNode
+from leafgrad._graph.summary import TensorSummary
+from leafgrad._record.record import Recording
+from leafgrad._trace.graph_trace import GraphTrace
+from leafgrad._trace.not_finite_turns import only_moves
+from leafgrad._trace.trace_graph import trace_graph
+
+
+@public_function()
+def find_nan(
+    outputs: Any,
+    *,
+    names: torch.nn.Module | Mapping[str, torch.Tensor | torch.nn.Module] | None = None,
+    recording: Recording | None = None,
+) -> NanReport:
+    """Find the operations at which NaN or infinity comes up, in values and in gradients.
+
+    Values are those that ``record(values=True)`` saw, and those that the graph itself still knows.
+    For the gradients one backward is run, from each output with the gradient 1; it fills no
+    ``.grad`` and frees nothing. Call it before ``backward()``, which frees the graph, or after
+    ``backward(retain_graph=True)``; a graph that is freed has values only. What is gone before the
+    end, such as the infinities of a mask that a softmax makes zeros of, is not reported.
+
+    Args:
+        outputs: The loss, or any outputs that have a graph, as in `trace_graph`.
+        names: What tensors and modules are called, as in `trace_graph`: the model.
+        recording: What ``record(values=True)`` gave while the outputs were computed in this thread.
+            Without it few values are known, and neither lines nor most modules.
+
+    Returns:
+        The report, which is true if anything was found, and prints itself as a card.
+
+    Raises:
+        TypeError: If `outputs` holds anything but tensors, `names` is neither a module nor such a
+            mapping, or `recording` is no recording.
+        ValueError: If no output needs a gradient.
+
+    Example:
+        >>> import torch
+        >>> from leafgrad import find_nan, record
+        >>> x = torch.tensor([0.0, 4.0], requires_grad=True)
+        >>> with record(values=True) as recording:
+        ...     length = (x * x).sqrt().sum()
+        >>> report = find_nan(length, names={"x": x}, recording=recording)
+        >>> [(one.way, one.kind, one.operation) for one in report.origins]
+        [('gradient', 'infinity', 'sqrt'), ('gradient', 'NaN', 'mul')]
+        >>> print(report.origins[0].cure)
+        Add a small number inside: (x + 1e-12).sqrt().
+
+    What PyTorch's own ``torch.autograd.set_detect_anomaly`` sees is NaN in gradients alone.
+    """
+    trace = trace_graph(outputs, names=names, recording=recording, values=True)
+    without = "the graph is freed, as by a backward() before." if trace.is_freed else None
+    if without is None:
+        try:
+            trace = trace_graph(
+                outputs,
+                names=names,
+                recording=recording,
+                values=True,
+                gradients=True,
+                grad_outputs=_ones(outputs),
+            )
+        except RuntimeError as error:
+            without = f"the backward fails with {str(error).partition('.')[0]!r}; see preflight()."
+    return NanReport(
+        origins=(*_in_values(trace), *_in_gradients(trace)),
+        unrecorded=sum(None in node.values and not only_moves(node) for node in trace.nodes),
+        without_gradients=without,
+    )
+
+
+def _ones(outputs: Any) -> list[torch.Tensor | None]:
+    """Return a gradient of ones for each tensor that needs one; None for what has no numbers."""
+    starts = (end for end in iter_outputs(outputs) if gradient_edges([end]))
+    return [
+        torch.ones_like(start, requires_grad=False) if isinstance(start, torch.Tensor) else None
+        for start in starts
+    ]
+
+
+def _in_values(trace: GraphTrace) -> Iterator[NanOrigin]:
+    has_infinity = False
+    for node in trace.values_turn:
+        given = _given(node, trace)
+        is_made_of_infinity = has_infinity and any(one and one.infinities for _, one in given)
+        has_infinity |= node.value_turn_kind == "infinity"
+        because, cure = OF_INFINITY if is_made_of_infinity else _value_words(node)
+        yield NanOrigin(
+            way="value",
+            kind=node.value_turn_kind or "NaN",
+            operation=_operation(node),
+            node=node,
+            given=given,
+            made=node.values,
+            passed_on=(),
+            because=because,
+            cure=cure,
+        )
+
+
+def _in_gradients(trace: GraphTrace) -> Iterator[NanOrigin]:
+    """Yield the turns of the gradients, but not what only follows from the turns of values."""
+    has_infinity = False
+    for node in trace.gradients_turn:
+        given = _given(node, trace)
+        is_of_infinity = has_infinity and node.gradient_turn_kind == "NaN"
+        has_infinity |= node.gradient_turn_kind == "infinity"
+        at = [*node.values, *(value for _, value in given)]
+        if trace.values_turn and (is_of_infinity or any(one and one.not_finite for one in at)):
+            continue
+        words = words_for(_operation(node), "gradient")
+        because, cure = OF_INFINITY if is_of_infinity else words
+        yield NanOrigin(
+            way="gradient",
+            kind=node.gradient_turn_kind or "NaN",
+            operation=_operation(node),
+            node=node,
+            given=given,
+            made=node.gradients,
+            passed_on=tuple(edge.gradient for edge in node.edges if edge.target is not None),
+            because=because,
+            cure=cure,
+        )
+
+
+def _operation(node: TracedNode) -> str:
+    """Return the name of the operation, as PyTorch's functions are called."""
+    return "leaf" if node.is_leaf else re.sub(r"Backward\d*$", "", node.name).lower()
+
+
+def _value_words(node: TracedNode) -> Words:
+    """Return why a value is not finite, and the cure: the data, a leaf, or the operation."""
+    if node.value_turn_given:
+        return (
+            f"It came in with {' and '.join(node.value_turn_given)}, which no gradient leads to.",
+            "Look at the data: ask torch.isfinite(x).all() of each batch before the model sees it.",
+        )
+    if node.is_leaf:
+        held = f"{node.leaf_name or 'The leaf'} held it before the operations that were traced."
+        return held, CURE_OF_LEAF
+    return words_for(_operation(node), "value")
+
+
+def _given(node: TracedNode, trace: GraphTrace) -> tuple[tuple[str, TensorSummary | None], ...]:
+    """Return what is known of what an operation was given by other nodes, each by its name."""
+    given: list[tuple[str, TensorSummary | None]] = []
+    for edge in node.edges:
+        if edge.target is not None:
+            maker = trace.nodes[edge.target]
+            name = maker.tensor_names[0] if maker.tensor_names else f"by node {maker.index}"
+            values = maker.values
+            given.append((name, values[edge.input_nr] if edge.input_nr < len(values) else None))
+    return tuple(given)

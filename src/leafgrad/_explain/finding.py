@@ -1,0 +1,63 @@
+"""Single findings of a preflight, as values."""
+
+from dataclasses import dataclass
+
+from leafgrad._graph.nodes import SavedTensor, Source, TracedNode
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InPlaceConflict:
+    """A saved tensor that was written in place since it was saved.
+
+    Attributes:
+        node: The node that saved it; its ``source`` is the line that did, where that is known.
+        saved: What it saved, with the versions then and now; its ``writes`` are what wrote since,
+            where that was recorded.
+        name: The name of a tensor that has this memory, where one was given.
+        is_buffer: Whether that is a buffer of a module.
+    """
+
+    node: TracedNode
+    saved: SavedTensor
+    name: str | None = None
+    is_buffer: bool = False
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether backward fails for sure; a custom function may never look at what it saved."""
+        return self.saved.is_modified and self.node.custom_function is None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OnceDifferentiable:
+    """A node through which a gradient can be computed but not differentiated again.
+
+    Attributes:
+        node: The node.
+        reason: Why.
+    """
+
+    node: TracedNode
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unregistered:
+    """A leaf that gets a gradient although it is not in the names, so no optimizer may know it.
+
+    Attributes:
+        node: Its node.
+        path: Where a module holds it without registering it, as in ``"layers[0].weight"``.
+        source: The line that used it first, where it is known.
+        cure: What to do.
+    """
+
+    node: TracedNode
+    path: str | None
+    source: Source | None
+    cure: str
+
+
+def place_of_node(node: TracedNode) -> str:
+    """Return the name of a node, and the line that made it where that is known."""
+    return node.name if node.source is None else f"{node.name} ({node.source})"

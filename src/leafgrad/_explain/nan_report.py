@@ -1,0 +1,132 @@
+"""Where NaN and infinity come from, as a value that shows itself."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from leafgrad._display.card import Card
+from leafgrad._display.jsonable import fields_as_json
+from leafgrad._display.units import count, first_few, shape_text, torch_name
+from leafgrad._graph.nodes import TracedNode, place_text
+from leafgrad._graph.summary import NotFinite, TensorSummary
+
+MOST_ORIGINS = 3
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NanOrigin:
+    """A place where NaN or infinity came up.
+
+    Attributes:
+        way: ``"value"`` on the way forward, ``"gradient"`` on the way back.
+        kind: ``"NaN"`` or ``"infinity"``.
+        operation: The operation, as in ``"sqrt"``; ``"leaf"`` for a tensor that held it before.
+        node: The node of the operation, with line and module as far as a recording saw them.
+        given: What the operation was given, each by its name or number and what is known of it.
+        made: What it made or, on the way back, what arrived at it.
+        passed_on: What it passed on, on the way back.
+        because: One sentence that says how it comes about.
+        cure: One sentence that says what to do.
+    """
+
+    way: Literal["value", "gradient"]
+    kind: NotFinite
+    operation: str
+    node: TracedNode
+    given: tuple[tuple[str, TensorSummary | None], ...]
+    made: tuple[TensorSummary | None, ...]
+    passed_on: tuple[TensorSummary | None, ...]
+    because: str
+    cure: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class NanReport:
+    """Where NaN and infinity come from; `find_nan` makes it.
+
+    Attributes:
+        origins: The places where they came up and from which they went on to an output or to a
+            leaf: those of the values in the order of the operations, then those of the gradients
+            in the order of the backward.
+        unrecorded: How many operations there are whose values nobody recorded.
+        without_gradients: Why no backward was run, or None if one was.
+    """
+
+    origins: tuple[NanOrigin, ...]
+    unrecorded: int
+    without_gradients: str | None
+
+    def __bool__(self) -> bool:
+        """Whether anything was found."""
+        return bool(self.origins)
+
+    def __str__(self) -> str:
+        return _card(self).to_text()
+
+    def _repr_html_(self) -> str:
+        return _card(self).to_html()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field under its name, as JSON types only.
+
+        Returns:
+            The origins with their nodes.
+        """
+        return fields_as_json(self)
+
+
+def _card(report: NanReport) -> Card:
+    first = report.origins[0] if report.origins else None
+    title = "nothing that was seen is NaN or infinite" if first is None else _headline(first)
+    rows = [row for origin in report.origins[:MOST_ORIGINS] for row in _rows(origin)]
+    rows.append(("looked at", _looked_at(report)))
+    return Card(title=f"find_nan: {title}", rows=tuple(rows), sentences=tuple(_sentences(report)))
+
+
+def _headline(origin: NanOrigin) -> str:
+    node = origin.node
+    if origin.way == "value" and (node.is_leaf or node.value_turn_given):
+        held = node.value_turn_given or (node.leaf_name or "a leaf",)
+        return f"{origin.kind} was in {' and '.join(held)} before"
+    line = "" if node.source is None else f", {node.source}"
+    return f"{origin.kind} comes up in the {origin.way} of {origin.operation}{line}"
+
+
+def _rows(origin: NanOrigin) -> Iterator[tuple[str, str]]:
+    near = (
+        ", or right before it" if origin.way == "value" and origin.node.value_turn_is_near else ""
+    )
+    yield f"{origin.way}: {origin.kind}", f"from {place_text(origin.node)}{near}"
+    for name, value in origin.given:
+        yield f"  given {name}", _text(value)
+    for value in origin.made:
+        yield "  made" if origin.way == "value" else "  arrived", _text(value)
+    for value in origin.passed_on:
+        yield "  passed on", _text(value)
+
+
+def _text(value: TensorSummary | None) -> str:
+    if value is None:
+        return "not recorded"
+    return f"{shape_text(value.shape)} {torch_name(value.dtype)}: {value}"
+
+
+def _looked_at(report: NanReport) -> str:
+    values = "all values"
+    if report.unrecorded:
+        values = f"values but those of {count(report.unrecorded, 'operation')}"
+    return values if report.without_gradients else f"{values}, and the gradients of one backward"
+
+
+def _sentences(report: NanReport) -> Iterator[str]:
+    told = report.origins[:MOST_ORIGINS]
+    yield from dict.fromkeys(words for one in told for words in (one.because, one.cure))
+    if rest := [place_text(one.node) for one in report.origins[MOST_ORIGINS:]]:
+        yield f"It comes up elsewhere as well: {first_few(rest, MOST_ORIGINS)}."
+    if report.without_gradients is not None:
+        yield f"Gradients were not looked at: {report.without_gradients}"
+    if report.unrecorded:
+        yield (
+            "Values are known where record(values=True) stood around the forward, "
+            "and the recording was handed over."
+        )

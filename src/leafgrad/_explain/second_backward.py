@@ -1,0 +1,161 @@
+"""How outputs come to what an earlier backward has freed, and what to do about it."""
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from torch.autograd.graph import Node
+
+from leafgrad import _autograd
+from leafgrad._graph.nodes import Source
+from leafgrad._record.log import Log
+from leafgrad._record.module_paths import ModuleCall, Roots
+
+Graph = Mapping[Node, _autograd.Successors]
+
+
+class _Use(NamedTuple):
+    """A result that was made before a backward, and what uses it since."""
+
+    made: Node
+    by: Node
+
+
+class SecondBackward:
+    """What is known of the backward that has freed a part of a graph, and of the way there."""
+
+    def __init__(self, graph: Graph, log: Log, modules: Roots) -> None:
+        """Look at a graph, each node of which stands before those behind it."""
+        self.graph = graph
+        self.freed = [node for node in graph if _has_saved(node, {"freed"})]
+        self.log = log
+        self.numbers = {node: _autograd.sequence_nr(node) for node in graph}
+        self.paths = log.paths(modules) if log else {}
+        self.passes = log.backwards_after(self._number(self.freed[0]))
+
+    def _number(self, node: Node) -> int:
+        """Return the number of a node; leaves have none and are older than all."""
+        number = self.numbers[node]
+        return -1 if number is None else number
+
+    def told(self) -> str:
+        """Return what follows on "freed by an earlier backward"."""
+        return f"{self.place()}: {self.cure()}"
+
+    def place(self) -> str:
+        """Return where a backward has run since what is freed was made."""
+        places = list(dict.fromkeys(str(source) for _, source in self.passes))
+        return f" (backward ran in {' and in '.join(places)} since)" if places else ""
+
+    def cure(self) -> str:
+        """Return how the outputs come there, and what to do."""
+        root = next(iter(self.graph))
+        since = next((when for when, _ in self.passes if when <= self._number(root)), None)
+        use = None if since is None else self._use_since(since)
+        if since is not None and use is not None:
+            return self._cure_of_use(use, since)
+        if self.is_whole():
+            return WHOLE
+        return SHARED if self.passes else UNKNOWN
+
+    def is_whole(self) -> bool:
+        """Return whether all is freed that backward comes to first."""
+        freed = {*self.freed}
+        return all(node in freed for node in self.graph if _has_saved(node, {"freed", "live"}))
+
+    def _use_since(self, since: int) -> _Use | None:
+        """Return the first use, since a number was given, of what leads to something freed."""
+        leading = _leading_to(self.graph, {*self.freed})
+        uses = (
+            _Use(after, node)
+            for node, successors in self.graph.items()
+            for after, _ in successors
+            if after in leading and self._number(after) < since <= self._number(node)
+        )
+        return next(uses, None)
+
+    def _cure_of_use(self, use: _Use, since: int) -> str:
+        made, by = self._source(use.made), self._source(use.by)
+        words = {"made": self._in_words(use.made), "by": self._in_words(use.by)}
+        if self._is_repeated(use.made, since):
+            template = RUNNING_SUM if use.by in self._terms() else CARRIED
+        elif made is not None and by is not None and self.log.has_run_before(by, since):
+            template = COMPUTED_BEFORE
+        else:
+            template = USED_TWICE
+        return template.format_map(words)
+
+    def _is_repeated(self, made: Node, since: int) -> bool:
+        """Return whether the module that made a result, or the line outside of all, ran since."""
+        source, module = self._source(made), self._module(made)
+        newer = [node for node in self.graph if self._number(node) >= since]
+        if module is not None:
+            return any(self._module(node) is module for node in newer)
+        return source is not None and any(self._source(node) == source for node in newer)
+
+    def _terms(self) -> set[Node]:
+        """Return the nodes to which additions alone lead from the first output."""
+        found: set[Node] = set()
+        ahead = [next(iter(self.graph))]
+        while ahead:
+            node = ahead.pop()
+            if node not in found and _autograd.node_name(node) in _ADDITIONS:
+                found.add(node)
+                ahead += [after for after, _ in self.graph[node] if after is not None]
+        return found
+
+    def _source(self, node: Node) -> Source | None:
+        return self.log.source_of(self._number(node))
+
+    def _module(self, node: Node) -> ModuleCall | None:
+        return self.log.module_of(self._number(node))
+
+    def _in_words(self, node: Node) -> str:
+        source, call = self._source(node), self._module(node)
+        place = _autograd.node_name(node) if source is None else str(source)
+        module = "" if call is None else self.paths[id(call)]
+        return f"{place} (module {module})" if module else place
+
+
+def _has_saved(node: Node, states: Collection[str]) -> bool:
+    """Return whether something that a node saved is in one of these states."""
+    return any(slot.state in states for slot in _autograd.saved_slots(node))
+
+
+def _leading_to(graph: Graph, targets: Collection[Node]) -> set[Node]:
+    """Return the nodes from which a path leads to one of the targets, and these."""
+    found = {*targets}
+    for node in reversed([*graph]):
+        if any(after in found for after, _ in graph[node]):
+            found.add(node)
+    return found
+
+
+_ADDITIONS = {"AddBackward0", "SubBackward0", "SumBackward0", "MeanBackward0", "StackBackward0"}
+
+WHOLE = "compute the outputs again, or pass retain_graph=True to that one."
+UNKNOWN = (
+    "compute the outputs again, or pass retain_graph=True to that one. If a result is carried over "
+    "from one round to the next, cut it off first, as in state = state.detach()."
+)
+SHARED = (
+    "the outputs share that with what it was called on. Add the losses and call "
+    "(loss_1 + loss_2).backward() once, or pass retain_graph=True to the first backward."
+)
+CARRIED = (
+    "a result of {made} from before that backward is used again in {by}. Cut it off before it is "
+    "carried on, as in state = state.detach()."
+)
+RUNNING_SUM = (
+    "the outputs are a running sum, which leads back into an earlier round by a result of {made}. "
+    "Call backward() on the new term alone, and keep the sum as a number: total += loss.item()."
+)
+COMPUTED_BEFORE = (
+    "a result of {made} from before that backward is used again in {by}, as in an earlier round. "
+    "Move its computation into the loop, so that each backward has a graph of its own; or detach() "
+    "it, if these outputs are not to train what is behind it."
+)
+USED_TWICE = (
+    "both go through a result of {made}, which these outputs use in {by}. Hand on x.detach() "
+    "where the gradient should not go on behind it, as in discriminator(fake.detach()); where both "
+    "should, add the losses and call backward() once, or pass retain_graph=True to the first."
+)

@@ -1,0 +1,249 @@
+"""How large the gradients of a backward are, module by module, and where they get lost."""
+
+import textwrap
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import hypot
+from typing import Any
+
+from leafgrad._display.jsonable import fields_as_json
+from leafgrad._display.markup import preformatted, visible
+from leafgrad._display.table import WIDTH, clipped, table
+from leafgrad._display.units import count, first_few
+from leafgrad._graph.nodes import TracedNode, place_text
+from leafgrad._graph.summary import NotFinite, TensorSummary
+
+MOST_MODULES = 24
+MOST_LEAVES = 4
+MOST_SENTENCES = 3
+OUTSIDE = "outside"
+VANISHED = 1e-3
+EXPLODED = 1e3
+
+Nodes = Sequence[TracedNode]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModuleGradient:
+    """How large the gradients of one module are.
+
+    Attributes:
+        module: The path of the module, ``"outside"`` for operations in none; the name of the
+            tensor for a leaf in none.
+        arriving: The 2-norm of the gradient that arrives at its result, the last one if it was
+            called several times; None where none was seen.
+        ratio: That norm, divided by the one at the first module; None outside of all modules.
+        parameters: The 2-norm of the gradients of all its leaves together; None where it has none
+            that got a gradient.
+        not_finite: ``"NaN"`` or ``"infinity"`` if one of these gradients holds any, which norms
+            leave out; else None.
+    """
+
+    module: str
+    arriving: float | None
+    ratio: float | None
+    parameters: float | None
+    not_finite: NotFinite | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ZeroGradients:
+    """Leaves whose gradients are all zeros, and the operation that made them so.
+
+    Attributes:
+        node: The node that a gradient arrived at and that passed on nothing but zeros to them; None
+            where zeros came from the start.
+        leaves: The names of the leaves, of those without one their numbers as nodes.
+    """
+
+    node: TracedNode | None
+    leaves: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GradientNorms:
+    """The gradients of a backward by module, in the order in which it came to them.
+
+    `GraphTrace.gradient_norms` makes it, and ``str()`` prints it as a table.
+
+    Attributes:
+        modules: The modules, from the outputs to the inputs.
+        zeros: The leaves that nothing but zeros came to, in the order of the backward.
+    """
+
+    modules: tuple[ModuleGradient, ...]
+    zeros: tuple[ZeroGradients, ...]
+
+    @property
+    def vanishing(self) -> tuple[ModuleGradient, ...]:
+        """The modules from which on to the inputs less than 0.001 of the first norm arrives."""
+        return self._ending(lambda ratio: ratio < VANISHED)
+
+    @property
+    def exploding(self) -> tuple[ModuleGradient, ...]:
+        """The modules from which on to the inputs more than 1,000 times the first norm arrives."""
+        return self._ending(lambda ratio: ratio > EXPLODED)
+
+    def _ending(self, is_so: Any) -> tuple[ModuleGradient, ...]:
+        """Return those at the end of the modules with a ratio of which all are so."""
+        known = [one for one in self.modules if one.ratio is not None]
+        start = len(known)
+        while start and is_so(known[start - 1].ratio):
+            start -= 1
+        return tuple(known[start:])
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What is wrong with the sizes, a sentence each; empty where nothing is."""
+        return (*self._sentences(),)
+
+    def _sentences(self) -> Iterator[str]:
+        head = next((one.module for one in self.modules if one.ratio is not None), "")
+        for word, found in {"vanish": self.vanishing, "explode": self.exploding}.items():
+            if found and found[-1].ratio:
+                yield (
+                    f"gradients {word} from {found[0].module} on: at {found[-1].module} arrives "
+                    f"{found[-1].ratio:.1e} of the norm at {head}"
+                )
+        for zeros in self.zeros[:MOST_SENTENCES]:
+            where = "the start" if zeros.node is None else place_text(zeros.node)
+            leaves = first_few(zeros.leaves, MOST_LEAVES)
+            yield f"gradients all zeros for {leaves}, from {where}"
+
+    def __str__(self) -> str:
+        rows = [("module", "arriving", "of the first", "parameters", "")]
+        rows += [
+            (
+                one.module or "the outermost",
+                _number(one.arriving),
+                _number(one.ratio),
+                _number(one.parameters),
+                one.not_finite or "",
+            )
+            for one in self.modules
+        ]
+        sentences = [line for one in self.sentences for line in textwrap.wrap(one, WIDTH)]
+        lines = map(clipped, table(rows, right=(1, 2, 3)))
+        return "\n".join(map(visible, [*sentences, *[""][: len(sentences)], *lines]))
+
+    def __repr__(self) -> str:
+        return f"<GradientNorms of {count(len(self.modules), 'module')}>"
+
+    def _repr_html_(self) -> str:
+        return preformatted(str(self))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field under its name, as JSON types only.
+
+        Returns:
+            The fields.
+        """
+        return fields_as_json(self)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.1e}"
+
+
+# --- From a graph
+
+
+def gradient_norms_of(nodes: Nodes, depth: int | None = None) -> GradientNorms:
+    """Sum up by module what a backward passed on; None takes as many levels as fit on a screen."""
+    visited = [(node.visited, node) for node in nodes if node.visited is not None]
+    in_order = [node for _, node in sorted(visited, key=lambda pair: pair[0])]
+    paths = {node.index: _path(node) for node in in_order}
+    depth = _fitting_depth([*paths.values()]) if depth is None else depth
+    members = defaultdict[str, list[TracedNode]](list)
+    for node in in_order:
+        members[".".join(paths[node.index].split(".")[:depth])].append(node)
+    return GradientNorms(
+        modules=tuple(_modules(members)), zeros=tuple(_zero_gradients(nodes, in_order))
+    )
+
+
+def _path(node: TracedNode) -> str:
+    """Return the module of a node; of a leaf, the module that its name says it is in."""
+    if not node.is_leaf:
+        return OUTSIDE if node.module is None else node.module
+    name = _name(node)
+    return name.rpartition(".")[0] or name
+
+
+def _name(leaf: TracedNode) -> str:
+    return leaf.leaf_name or f"node {leaf.index}"
+
+
+def _fitting_depth(paths: Sequence[str]) -> int:
+    """Return how many levels of paths there are at most without too many modules, at least one."""
+    levels = [path.split(".") for path in set(paths)]
+    deepest = max(map(len, levels), default=1)
+    for depth in range(deepest, 1, -1):
+        if len({tuple(one[:depth]) for one in levels}) <= MOST_MODULES:
+            return depth
+    return 1
+
+
+def _modules(members: Mapping[str, Nodes]) -> Iterator[ModuleGradient]:
+    """Yield the modules; the ratios refer to the first at which a norm is known and not zero."""
+    first: float | None = None
+    for module, nodes in members.items():
+        results = [node for node in nodes if not node.is_leaf]
+        arriving = _norm(results[0].gradients) if results else None
+        is_inside = bool(results) and bool(results[0].module)
+        first = first or (arriving if is_inside else None)
+        leaves = [_norm(node.gradients) for node in nodes if node.is_leaf]
+        known = [norm for norm in leaves if norm is not None]
+        seen = [one for node in nodes for one in node.gradients if one is not None]
+        yield ModuleGradient(
+            module=module,
+            arriving=arriving,
+            ratio=arriving / first if arriving is not None and is_inside and first else None,
+            parameters=hypot(*known) if known else None,
+            not_finite=_worst(seen),
+        )
+
+
+def _norm(gradients: Sequence[TensorSummary | None]) -> float | None:
+    """Return the 2-norm of all that arrived at a node, None where nothing could be read."""
+    norms = [one.norm for one in gradients if one is not None and one.norm is not None]
+    return hypot(*norms) if norms else None
+
+
+def _worst(summaries: Sequence[TensorSummary]) -> NotFinite | None:
+    kinds = {one.not_finite for one in summaries}
+    return "NaN" if "NaN" in kinds else "infinity" if "infinity" in kinds else None
+
+
+def _is_all_zero(node: TracedNode) -> bool:
+    """Return whether something arrived at a node, and nothing but zeros."""
+    arrived = [one for one in node.gradients if one is not None]
+    return bool(arrived) and all(one.is_finite and one.norm == 0.0 for one in arrived)
+
+
+def _zero_gradients(nodes: Nodes, in_order: Nodes) -> Iterator[ZeroGradients]:
+    """Yield the leaves that only zeros came to, by the first node on the way that made them so.
+
+    Each node stands before those that it leads to, so one pass carries that node on to the leaves.
+    """
+
+    def visited(index: int | None) -> int:
+        return -1 if index is None else nodes[index].visited or 0
+
+    zeros = {node.index for node in in_order if _is_all_zero(node)}
+    makers: dict[int, int | None] = dict.fromkeys(zeros)
+    for node in nodes:
+        maker = makers[node.index] if node.index in zeros else node.index
+        for edge in node.edges:
+            if edge.target in zeros and maker is not None:
+                known = makers[edge.target]
+                makers[edge.target] = maker if known is None else min(known, maker, key=visited)
+    leaves = defaultdict[int | None, list[str]](list)
+    for node in nodes:
+        if node.is_leaf and node.index in zeros:
+            leaves[makers[node.index]].append(_name(node))
+    for maker in sorted(leaves, key=visited):
+        yield ZeroGradients(
+            node=None if maker is None else nodes[maker], leaves=tuple(leaves[maker])
+        )

@@ -1,0 +1,374 @@
+"""What is said of many tensors, of writes and of graphs that were used up."""
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from leafgrad import GradCause, explain_grad, preflight, record
+from leafgrad._explain.grad_explainer import GradExplainer
+from leafgrad._explain.groups import names_in_words
+
+
+def leaf(*shape: int) -> torch.Tensor:
+    return torch.ones(*shape, requires_grad=True)
+
+
+def told(value: object) -> str:
+    return " ".join(str(value).split())
+
+
+# --- Names
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["a"], "a"),
+        (["a", "b"], "a and b"),
+        (["a.w", "a.b", "c"], "a.w, a.b and c"),
+        (["w", "x", "y", "z"], "4 parameters (w, ..., z)"),
+        (["a.0.w", "a.0.b", "a.1.w", "a.1.b"], "4 parameters of a (a.0.w, ..., a.1.b)"),
+        (["a.0.w", "a.0.b", "a.0.c", "a.0.d"], "4 parameters of a.0 (a.0.w, ..., a.0.d)"),
+        (["a.w", "a.b", "c.w", "d"], "4 parameters of the modules a (2), c (1), around them (1)"),
+        (
+            [f"m{n}.w" for n in range(8)],
+            "8 parameters of the modules m0 (1), m1 (1), m2 (1), m3 (1), m4 (1), m5 (1) and 2 more",
+        ),
+    ],
+)
+def test_names_are_listed_as_long_as_they_are_few(names: list[str], words: str) -> None:
+    assert names_in_words(names) == words
+
+
+def test_different_places_of_use_are_told_by_the_first() -> None:
+    model = nn.ModuleDict({"a": nn.Linear(2, 2), "b": nn.Linear(2, 2)})
+    with record() as recording:
+        model["a"](torch.ones(2))
+        model["b"](torch.ones(2))
+        loss = leaf(2).sum()
+    text = told(preflight(loss, names=model, recording=recording))
+    assert "- 4 parameters of the modules a (2), b (2), the first of them: No path" in text
+
+
+# --- Writes
+
+
+def relu_(y: torch.Tensor) -> None:
+    y.relu_()
+
+
+def clamp_(y: torch.Tensor) -> None:
+    y.clamp_(0.0, 1.0)
+
+
+def add(y: torch.Tensor) -> None:
+    y.add_(1.0)
+
+
+def divide(y: torch.Tensor) -> None:
+    y /= 2.0
+
+
+def entry(y: torch.Tensor) -> None:
+    y[0] = 1.0
+
+
+def entries(y: torch.Tensor) -> None:
+    for place in range(2):
+        y[place] = 1.0
+
+
+def dropout(y: torch.Tensor) -> None:
+    nn.functional.dropout(y, inplace=True)
+
+
+CURES: dict[Callable[[torch.Tensor], None], str] = {
+    relu_: "Make a new tensor: x = x.relu(...), without the underscore",
+    clamp_: "Make a new tensor: x = x.clamp(...), without the underscore",
+    add: "Make a new tensor: x = x + y, instead of x += y or x.add_(y).",
+    divide: "Make a new tensor: x = x / y, instead of x /= y",
+    entry: "Write into a copy: h = h.clone() before the line that writes",
+    entries: "Collect the parts in a list and put them together by torch.stack(parts)",
+    dropout: "pass inplace=False to dropout, or to its module",
+}
+
+
+@pytest.mark.parametrize("write", CURES, ids=lambda write: write.__name__)
+def test_the_cure_of_a_write_fits_the_operation(write: Callable[[torch.Tensor], None]) -> None:
+    with record() as recording:
+        y = leaf(2).exp()
+        write(y)
+    assert CURES[write] in told(preflight(y, recording=recording))
+
+
+def test_what_is_written_by_out_or_unseen_is_to_be_a_copy() -> None:
+    x, factor = leaf(2), torch.ones(2)
+    with record() as recording:
+        y = x * factor
+        torch.add(factor, 1.0, out=factor)
+    for seen in (recording, None):
+        assert "Write into a copy instead, made by clone()" in told(preflight(y, recording=seen))
+
+
+class Keeping(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(_: Any, *gradients: torch.Tensor) -> Any:
+        return 2 * gradients[0]
+
+
+def test_a_write_that_may_do_no_harm_gets_no_cure() -> None:
+    h = leaf(2) * 1
+    y: torch.Tensor = Keeping.apply(h)  # type: ignore[no-untyped-call]
+    h.add_(1.0)
+    text = told(preflight(y))
+    assert text.endswith("which would tell the line. Backward fails if it looks at that.")
+
+
+class Custom(torch.optim.Optimizer):
+    """An optimizer that is not PyTorch's, with a function beside its step."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters, {})
+
+    @torch.no_grad()
+    def step(self, _: Any = None) -> None:  # type: ignore[override]
+        for parameter in self.param_groups[0]["params"]:
+            update(parameter)
+
+
+def update(parameter: torch.Tensor) -> None:
+    parameter.add_(1.0)
+
+
+OPTIMIZERS: list[Callable[[Any], torch.optim.Optimizer]] = [
+    lambda parameters: torch.optim.SGD(parameters, lr=0.1),
+    lambda parameters: torch.optim.AdamW(parameters, foreach=True),
+    Custom,
+]
+
+
+@pytest.mark.parametrize("make", OPTIMIZERS, ids=["SGD", "AdamW", "Custom"])
+def test_the_step_of_any_optimizer_is_told_from_the_line_that_calls_it(
+    make: Callable[[Any], torch.optim.Optimizer],
+) -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    optimizer = make(model.parameters())
+    with record() as recording:
+        loss = model(torch.ones(1, 2)).sum()
+        loss.backward(retain_graph=True)
+        optimizer.step()
+    (conflict,) = preflight(loss, names=model, recording=recording).conflicts
+    (write,) = {(one.within, one.source) for one in conflict.saved.writes}
+    assert conflict.name == "1.weight"
+    assert write[0] == f"{type(optimizer).__name__}.step"
+    assert write[1] is not None
+    assert write[1].function.startswith("test_the_step_of_any_optimizer")
+
+
+def test_a_closure_that_an_optimizer_calls_is_not_its_step() -> None:
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=1)
+
+    def closure() -> float:
+        y = model(torch.ones(1, 2)).exp()
+        y.sum().backward(retain_graph=True)
+        y.add_(1.0)
+        return float(y.detach())
+
+    with record() as recording:
+        optimizer.step(closure)
+    assert [one.within for one in recording.writes if one.source.function.endswith("closure")] == [  # type: ignore[union-attr]
+        None
+    ]
+
+
+def deep(depth: int, parameter: torch.Tensor) -> None:
+    if depth:
+        deep(depth - 1, parameter)
+    else:
+        parameter.add_(1.0)
+
+
+def test_far_behind_the_line_that_writes_no_step_is_looked_for() -> None:
+    class Deep(Custom):
+        @torch.no_grad()
+        def step(self, _: Any = None) -> None:  # type: ignore[override]
+            deep(9, self.param_groups[0]["params"][0])
+
+    optimizer = Deep([leaf(2)])
+    with record() as recording:
+        optimizer.step()
+    assert [write.within for write in recording.writes] == [None]
+
+
+# --- Graphs that were used up
+
+
+def test_a_graph_that_is_used_up_without_a_recording_is_told_as_far_as_it_shows() -> None:
+    x = leaf(2)
+    h = x.exp()
+    first, second = h.sin().sum(), h.cos().sum()
+    first.backward()
+    assert "retain_graph=True to that one." in told(preflight(first))
+    assert "state = state.detach()" not in told(preflight(first))
+    assert "state = state.detach()" in told(preflight(second))
+
+
+def test_losses_that_share_a_graph_are_to_be_added() -> None:
+    with record() as recording:
+        h = leaf(2).exp()
+        first, second = h.sin().sum(), h.cos().sum()
+        first.backward()
+    assert "(loss_1 + loss_2).backward()" in told(preflight(second, recording=recording))
+
+
+def test_a_backward_that_keeps_the_graph_has_not_freed_it() -> None:
+    with record() as recording:
+        loss = leaf(2).exp().sum()
+        loss.backward(retain_graph=True)
+    loss.backward()
+    assert "backward ran in" not in told(preflight(loss, recording=recording))
+
+
+def test_each_way_to_run_backward_is_noted() -> None:
+    x = leaf(2)
+    ways: list[Callable[[torch.Tensor], object]] = [
+        lambda loss: loss.backward(),
+        torch.autograd.backward,
+        lambda loss: torch.autograd.grad(loss, x),
+    ]
+    for way in ways:
+        with record() as recording:
+            loss = x.exp().sum()
+            way(loss)
+        assert "(backward ran in test_words.py:" in told(preflight(loss, recording=recording))
+
+
+def test_two_backwards_in_a_row_are_both_noted() -> None:
+    x = leaf(2)
+    with record() as recording:
+        h = x.exp()
+        first, second = h.sum(), h.sin().sum()
+        first.backward(retain_graph=False)
+        with pytest.raises(RuntimeError, match="second time"):
+            second.backward()
+    assert told(preflight(second, recording=recording)).count("test_words.py:") == 3
+
+
+def test_a_long_chain_of_views_is_followed_for_a_while() -> None:
+    x = leaf(2)
+    near, far = x, x
+    for _ in range(5):
+        near = near.view(2)
+    for _ in range(50):
+        far = far.view(2)
+    assert "before view()" in explain_grad(near, near.sum()).cure
+    assert "before view()" not in explain_grad(far, far.sum()).cure
+    assert explain_grad(far, x.sum()).cause is GradCause.NOT_REACHED
+
+
+# --- Switches
+
+
+def test_what_was_switched_off_before_the_recording_is_told_so() -> None:
+    x = leaf(2)
+    with torch.no_grad(), record() as recording:
+        loss = x.sum()
+    explanation = explain_grad(x, loss, recording=recording)
+    assert "That was inside no_grad() or set_grad_enabled(False)." in explanation.because
+
+
+def test_a_block_that_switches_on_gives_back_what_was_around_it() -> None:
+    x = leaf(2)
+    with record() as recording, torch.no_grad():
+        with torch.enable_grad():
+            x.exp()
+        loss = x.sum()
+    (cut,) = explain_grad(x, loss, recording=recording).cuts
+    assert cut.switch == "no_grad()"
+    assert cut.switch_source is not None
+    assert cut.source is not None
+    assert cut.switch_source.line == cut.source.line - 3
+
+
+def test_a_no_grad_that_still_holds_is_to_be_left() -> None:
+    x = leaf(2)
+    with record() as recording, torch.no_grad():
+        loss = x.sum()
+        cure = explain_grad(x, loss, recording=recording).cure
+    assert "switched off at this very moment" in cure
+    assert "outside no_grad()" in explain_grad(x, loss, recording=recording).cure
+
+
+# --- Leaves that no module registers
+
+
+class Holding(nn.Module):
+    def __init__(self, **held: Any) -> None:
+        super().__init__()
+        for name, value in held.items():
+            setattr(self, name, value)
+
+
+def test_leaves_that_a_module_holds_unregistered_are_told_with_their_paths() -> None:
+    w = nn.Parameter(torch.ones(2))
+    scaled = nn.Parameter(torch.ones(2)) * 0.1
+    layer = nn.Linear(2, 2)
+    model = Holding(
+        inner=Holding(weights=(w, 3.0)), layers={"a": layer}, scaled=scaled, plain=leaf(2), data=7
+    )
+    plain: Any = model.plain
+    loss = layer(w * scaled * plain).sum()
+    found = preflight(loss, names={"net": model}).unregistered
+    assert {one.path for one in found} == {
+        "net.inner.weights[0]",
+        "net.layers['a'].weight",
+        "net.layers['a'].bias",
+        "net.scaled, which was made of it",
+        "net.plain",
+    }
+    assert len({one.cure for one in found}) == 3
+
+
+def test_parameters_that_nothing_holds_are_told_and_inputs_are_not() -> None:
+    model, other = nn.Linear(2, 2), nn.Linear(2, 1)
+    x = leaf(2)
+    found = preflight(other(model(x)).sum(), names=model)
+    assert [(one.path, one.node.shapes[0]) for one in found.unregistered] == [
+        (None, (1,)),
+        (None, (1, 2)),
+    ]
+    text = told(found)
+    assert "2 leaves that get a gradient are not in names: one of shape (1, 2), one of" in text
+    assert preflight(other(model(x)).sum(), names={"x": x}).unregistered == ()
+
+
+def test_many_leaves_are_counted() -> None:
+    layers = [nn.Linear(1, 1) for _ in range(4)]
+    model = Holding(layers=layers)
+    text = told(preflight(nn.Sequential(*layers)(torch.ones(1)).sum(), names=model))
+    assert "layers[0].weight, layers[0].bias, layers[1].weight" in text
+    assert "layers[2].weight and 3 more." in text
+
+
+# --- What is left behind
+
+
+def test_an_explainer_lets_go_of_the_graph_at_once() -> None:
+    with record() as recording:
+        loss = leaf(2).exp().sum()
+    loss.backward()
+    explainer = GradExplainer([loss], recording.log)
+    assert explainer.second is not None
+    reference = weakref.ref(explainer)
+    del explainer
+    assert reference() is None

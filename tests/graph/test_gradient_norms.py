@@ -1,0 +1,189 @@
+"""How large gradients are, module by module: norms, and what is said of them."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from leafgrad import GradientNorms, record, trace_graph
+
+
+def deep(bend: Callable[[], nn.Module], layers: int = 12, gain: float = 1.0) -> nn.Sequential:
+    torch.manual_seed(0)
+    model = nn.Sequential()
+    for number in range(layers):
+        layer = nn.Linear(16, 16)
+        nn.init.xavier_normal_(layer.weight, gain=gain)
+        model.add_module(f"layer{number}", layer)
+        model.add_module(f"bend{number}", bend())
+    return model
+
+
+def norms_of(model: nn.Module, batch: torch.Tensor | None = None) -> GradientNorms:
+    batch = torch.randn(8, 16) if batch is None else batch
+    with record() as recording:
+        loss = model(batch).square().mean()
+    return trace_graph(loss, names=model, recording=recording, gradients=True).gradient_norms
+
+
+def test_norms_are_those_that_hooks_and_grad_see() -> None:
+    model = deep(nn.Tanh, 3)
+    seen: dict[str, torch.Tensor] = {}
+
+    def watch(name: str, module: nn.Module) -> None:
+        def hook(_module: nn.Module, _inputs: object, result: torch.Tensor) -> None:
+            result.register_hook(lambda gradient: seen.update({name: gradient}))
+
+        module.register_forward_hook(hook)
+
+    for name, module in model.named_children():
+        watch(name, module)
+    batch = torch.randn(8, 16)
+    with record() as recording:
+        loss = model(batch).square().mean()
+    trace = trace_graph(loss, names=model, recording=recording, gradients=True)
+    norms = trace.gradient_norms
+    loss.backward()
+    found = {one.module: one for one in norms.modules if one.module in seen}
+    assert [*found] == ["bend2", "layer2", "bend1", "layer1", "bend0", "layer0"]
+    first = seen["bend2"].norm().item()
+    for name, gradient in seen.items():
+        assert found[name].arriving == pytest.approx(gradient.norm().item())
+        assert found[name].ratio == pytest.approx(gradient.norm().item() / first)
+    grads = [parameter.grad for parameter in model.get_submodule("layer1").parameters()]
+    together = torch.cat([grad.flatten() for grad in grads if grad is not None]).norm().item()
+    assert found["layer1"].parameters == pytest.approx(together)
+    assert found["bend1"].parameters is None
+
+
+def test_where_gradients_vanish_is_said() -> None:
+    norms = norms_of(deep(nn.Sigmoid))
+    names = [one.module for one in norms.vanishing]
+    assert names[-1] == "layer0"
+    assert all(one.ratio is not None and one.ratio < 1e-3 for one in norms.vanishing)
+    before = norms.modules[[one.module for one in norms.modules].index(names[0]) - 1]
+    assert before.ratio is not None
+    assert before.ratio >= 1e-3
+    last = norms.vanishing[-1].ratio
+    assert norms.sentences == (
+        f"gradients vanish from {names[0]} on: at layer0 arrives {last:.1e} of the norm at bend11",
+    )
+    assert norms.exploding == ()
+
+
+def test_where_gradients_explode_is_said() -> None:
+    norms = norms_of(deep(nn.Identity, gain=3.0))
+    assert norms.vanishing == ()
+    assert norms.exploding[-1].module == "layer0"
+    (sentence,) = norms.sentences
+    assert sentence.startswith(f"gradients explode from {norms.exploding[0].module} on: at layer0")
+
+
+def test_healthy_gradients_are_not_spoken_of() -> None:
+    norms = norms_of(deep(nn.Tanh, gain=5 / 3))
+    assert norms.sentences == ()
+    assert str(norms).startswith("module ")
+
+
+def test_a_dip_that_recovers_is_not_called_vanishing() -> None:
+    model = nn.Sequential(nn.Linear(16, 16), nn.Linear(16, 16), nn.Linear(16, 16))
+    with torch.no_grad():
+        next(model[1].parameters()).mul_(1e5)
+        next(model[2].parameters()).mul_(1e-5)
+    norms = norms_of(model)
+    assert min(one.ratio for one in norms.modules if one.ratio is not None) < 1e-3
+    assert norms.vanishing == ()
+
+
+def test_zeros_are_told_with_the_operation_that_made_them() -> None:
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    with torch.no_grad():
+        [*model[0].parameters()][1].fill_(-100.0)
+    norms = norms_of(model, torch.rand(16, 4))
+    found = [(one.node and one.node.name, one.leaves) for one in norms.zeros]
+    assert found == [
+        ("AddmmBackward0", ("2.weight",)),
+        ("ReluBackward0", ("0.bias", "0.weight")),
+    ]
+    assert "gradients all zeros for 0.bias, 0.weight, from node 4, ReluBackward0, at " in " ".join(
+        norms.sentences
+    )
+
+
+def test_zeros_from_the_start_are_told_as_such() -> None:
+    x = torch.ones(3, requires_grad=True)
+    trace = trace_graph(x * 2, names={"x": x}, gradients=True, grad_outputs=torch.zeros(3))
+    (zeros,) = trace.gradient_norms.zeros
+    assert (zeros.node, zeros.leaves) == (None, ("x",))
+    assert trace.gradient_norms.sentences == ("gradients all zeros for x, from the start",)
+
+
+def test_zeros_on_one_of_two_paths_are_no_zeros() -> None:
+    x = torch.ones(3, requires_grad=True)
+    trace = trace_graph((x * 0 + x).sum(), names={"x": x}, gradients=True)
+    assert trace.gradient_norms.zeros == ()
+
+
+def test_numbers_too_small_for_their_square_are_no_zeros() -> None:
+    x = torch.ones(9, requires_grad=True)
+    trace = trace_graph((x * 1e-30).sum(), names={"x": x}, gradients=True)
+    assert trace.gradient_norms.zeros == ()
+
+
+def test_the_text_of_a_trace_says_it() -> None:
+    x = torch.ones(3, requires_grad=True)
+    text = str(trace_graph((x * 0).sum(), names={"x": x}, gradients=True))
+    assert text.splitlines()[1] == "gradients all zeros for x, from node 1, MulBackward0"
+    assert "gradients" not in str(trace_graph((x * 0).sum(), names={"x": x}))
+
+
+def test_gradients_that_are_not_finite_are_marked() -> None:
+    x = torch.tensor([0.0, 4.0], requires_grad=True)
+    norms = trace_graph(x.sqrt().sum(), names={"x": x}, gradients=True).gradient_norms
+    assert {one.module: one.not_finite for one in norms.modules} == {
+        "outside": None,
+        "x": "infinity",
+    }
+    assert str(norms).splitlines()[-1].endswith("infinity")
+
+
+def test_a_gradient_that_does_not_arrive_has_no_norm() -> None:
+    class Stops(torch.autograd.Function):
+        @staticmethod
+        def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
+            return x.clone()
+
+        @staticmethod
+        def backward(*_: Any) -> None:
+            return None
+
+    x = torch.ones(2, requires_grad=True)
+    y = x * 2
+    z = Stops.apply(y).sum()  # type: ignore[no-untyped-call]
+    norms = trace_graph(z, names={"x": x}, gradients=True).gradient_norms
+    assert {one.module: one.parameters for one in norms.modules} == {"outside": None, "x": None}
+
+
+def test_many_modules_are_summed_up_by_fewer_levels() -> None:
+    blocks = nn.Sequential(*(nn.Sequential(nn.Linear(16, 16), nn.Tanh()) for _ in range(13)))
+    names = [one.module for one in norms_of(nn.Sequential(blocks)).modules]
+    assert "0.12" in names
+    assert "0.12.0" not in names
+
+
+def test_without_a_backward_there_is_nothing_to_tell() -> None:
+    x = torch.ones(3, requires_grad=True)
+    norms = trace_graph((x * x).sum()).gradient_norms
+    assert (norms.modules, norms.zeros, norms.sentences) == ((), (), ())
+
+
+def test_it_shows_itself() -> None:
+    norms = norms_of(deep(nn.Sigmoid))
+    assert str(norms).splitlines()[0].startswith("gradients vanish from ")
+    assert all(len(line) <= 80 for line in str(norms).splitlines())
+    assert repr(norms) == "<GradientNorms of 25 modules>"
+    assert "gradients vanish" in norms._repr_html_()
+    assert json.loads(json.dumps(norms.to_dict()))["modules"][1]["module"] == "bend11"

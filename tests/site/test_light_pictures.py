@@ -1,0 +1,58 @@
+"""Matplotlib's pictures with fewer letters look as they did, to a hundredth of a point."""
+
+import io
+import re
+from xml.etree import ElementTree as ET
+
+import pytest
+from light_pictures import lighter
+
+matplotlib = pytest.importorskip("matplotlib")
+figures = pytest.importorskip("matplotlib.figure")
+FINE = 0.0101
+
+
+@pytest.fixture(scope="module")
+def plot() -> str:
+    file = io.StringIO()
+    figure = figures.Figure(figsize=(3, 2))
+    (axes,) = figure.subplots(1, 1, squeeze=False)[0]
+    axes.plot([0, 1, 2], [0.123456, 1, -1], "o-", label="a loss")
+    axes.contourf([[0, 1], [1, 0]])
+    axes.set_xlabel("step")
+    axes.legend()
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "a"}):
+        figure.savefig(file, format="svg", transparent=True, metadata={"Date": None})
+    return '<svg role="img" style="fill: currentColor"' + file.getvalue().partition("<svg")[2]
+
+
+def drawn(svg: str) -> list[list[float]]:
+    """Return the points of each line and area that has a colour."""
+    paths = re.findall(r'<path (?:id="[^"]*" )?d="([^"]*)"[^>]*?style="([^"]*)"', svg)
+    seen = (points for points, style in paths if style.replace(" ", "") != "fill:none")
+    return [[float(n) for n in re.findall(r"-?\d+\.?\d*", points)] for points in seen]
+
+
+def test_a_picture_has_half_of_its_letters(plot: str) -> None:
+    assert len(lighter(plot)) < 0.55 * len(plot)
+
+
+def test_no_point_moves_further_than_anyone_sees(plot: str) -> None:
+    before, after = drawn(plot), drawn(lighter(plot))
+    assert len(before) == len(after) > 5
+    for old, new in zip(before, after, strict=True):
+        assert new == pytest.approx(old, abs=FINE)
+
+
+def test_the_words_and_what_is_referred_to_stay(plot: str) -> None:
+    light = lighter(plot)
+    assert re.findall(">([^<>]+)</text>", light) == re.findall(">([^<>]+)</text>", plot)
+    names = re.findall(' id="([^"]*)"', light)
+    used = {a or b for a, b in re.findall(r'href="#([^"]*)"|url\(#([^)]*)\)', light)}
+    assert {*names} == used
+    assert ET.fromstring(light).tag.endswith("svg")
+
+
+def test_what_no_plotter_drew_stays_as_it_is() -> None:
+    own = '<svg><title>A graph</title>\n<path id="a_1" d="M 0.123456 0"/></svg>'
+    assert lighter(own) == own
