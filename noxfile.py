@@ -40,6 +40,8 @@ LIBRARY = ("--include=src/leafgrad/*", "--fail-under=100")
 PROVER = ("--include=claims/src/sphinx_claims/*", "--fail-under=90")
 ON_ALL_CORES = ("--numprocesses=logical", "--maxprocesses=8", "--dist=worksteal")
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # each: more of them would wait for one another
+# What a hundred processes import of ours is compiled once, even where Python may write no bytecode.
+IN_TESTS = ONE_THREAD | {"PYTHONDONTWRITEBYTECODE": ""}
 NEWEST = "--upgrade"
 OWN = ("test", "docs", "types")  # groups of the environment that the project's own sessions share
 
@@ -72,7 +74,7 @@ def tests(session: nox.Session) -> None:
         case ["prover"]:
             measure(session, ["claims"], PROVER)
         case _:  # a part runs in one process: -x, --pdb and -s are as one knows them
-            session.run("pytest", *options, env=ONE_THREAD)
+            session.run("pytest", *options, env=IN_TESTS)
 
 
 @nox.session(venv_backend="shared")
@@ -204,7 +206,7 @@ def build_site(session: nox.Session, *options: str) -> None:
 def measure(session: nox.Session, paths: list[str], *limits: tuple[str, ...]) -> None:
     """Run tests on all cores, and hold what they cover to its limits."""
     session.run("coverage", "erase")
-    session.run("coverage", "run", "-m", "pytest", *ON_ALL_CORES, *paths, env=ONE_THREAD)
+    session.run("coverage", "run", "-m", "pytest", *ON_ALL_CORES, *paths, env=IN_TESTS)
     session.run("coverage", "combine", "--quiet")
     for limit in limits:
         session.run("coverage", "report", *limit)
@@ -216,7 +218,7 @@ def fill_column(session: nox.Session, *options: str) -> None:
     tests, ledger = results / "tests.xml", results / "claims.json"
     verify = ("claims", "verify", "--json", str(ledger))
     run = ("pytest", f"--junitxml={tests}", *ON_ALL_CORES, *options)
-    session.run(*run, success_codes=[0, 1], env=ONE_THREAD)
+    session.run(*run, success_codes=[0, 1], env=IN_TESTS)
     if session.run(*verify, success_codes=[0, 1]) is None:
         return  # --install-only
     file, kept = what_was_found(tests, ledger)
