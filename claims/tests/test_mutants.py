@@ -432,6 +432,21 @@ def test_evidence_that_does_not_hold_twice_is_not_mutated(
     assert problem.message == f"claim a/b cannot be mutated: its evidence {fault}"
 
 
+SLOW_WITH_OTHER_VALUES = """\
+import time
+idle, calls = 5, []
+def slow(n):
+    calls.append(n)
+    time.sleep(0.4 * bool(calls[1:]))
+    return n
+assert all(slow(n) == 3 for n in [3])"""
+
+
+def test_checks_that_are_slow_with_other_values_are_watched_to_the_end(mutated: Mutated) -> None:
+    claim = mutated(CLAIM.replace("{0}", SLOW_WITH_OTHER_VALUES))
+    assert "unknown" not in {mutant.cause for mutant in claim.outcomes}
+
+
 def test_what_copies_write_is_not_held_against_the_page(mutated: Mutated) -> None:
     source = "import os\nif n:\n    os.write(2, b'!')\n    os._exit(1)\nassert n == 0"
     page = CELL.format("n = 0\nm = 1") + CLAIM.replace("{0}", f"n = 0\n{source}")

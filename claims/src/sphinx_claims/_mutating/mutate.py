@@ -112,9 +112,10 @@ class _Evidence:
             return MutatedClaim(
                 claim=self.claim, fault=f"fails in a copy ({control.partition(' ')[0]})"
             )
-        self.limit = min(self.limit, 1 + 10 * (time.monotonic() - start))
+        needed = time.monotonic() - start
         used = self._said(lambda: self._watched(steps)).split("\n")
-        self.watch = self._watch(steps)
+        self.watch = self._watch(steps)  # which tries many values: it may take longer than mutants
+        self.limit = min(self.limit, 1 + 10 * needed)
         self.flow = Flow(steps, vars(sys.modules["__main__"]))
         outcomes = self._with_faults([fault for fault in self.faults if fault.name in used], steps)
         outcomes += [self._with_input(name, steps) for name in self._subjects(steps)]
