@@ -7,10 +7,10 @@ from leafgrad._derivative.taylor import Jet, Series, taylor_rule
 from leafgrad._explain.explain_grad import explain_grad
 from leafgrad._explain.explanation import GradCause, GradExplanation
 from leafgrad._explain.find_nan import find_nan
-from leafgrad._explain.finding import InPlaceConflict, OnceDifferentiable, Unregistered
-from leafgrad._explain.findings import Preflight
+from leafgrad._explain.findings import InPlaceConflict, OnceDifferentiable, Unregistered
 from leafgrad._explain.nan_report import NanOrigin, NanReport
 from leafgrad._explain.preflight import preflight
+from leafgrad._explain.preflight_report import Preflight
 from leafgrad._graph.diff import GraphDiff, KindChange
 from leafgrad._graph.gradient_norms import GradientNorms, ModuleGradient, ZeroGradients
 from leafgrad._graph.memory import GraphMemory, KeptStorage, MemoryShare

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from leafgrad._display.units import count
-from leafgrad._explain.finding import InPlaceConflict, place_of_node
+from leafgrad._explain.findings import InPlaceConflict, place_of_node
 from leafgrad._explain.groups import grouped, names_in_words
 from leafgrad._graph.nodes import Write
 

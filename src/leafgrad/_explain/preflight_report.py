@@ -1,0 +1,296 @@
+"""What a backward would fail at or leave out, as values that show themselves."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from leafgrad._display.card import Card
+from leafgrad._display.jsonable import fields_as_json
+from leafgrad._display.units import count
+from leafgrad._explain.conflict_words import conflict_sentences
+from leafgrad._explain.explanation import CAUSE_OF_CUT, GradCause, GradExplanation
+from leafgrad._explain.findings import (
+    InPlaceConflict,
+    OnceDifferentiable,
+    Unregistered,
+    place_of_node,
+)
+from leafgrad._explain.groups import grouped, names_in_words
+from leafgrad._explain.sentences import SWITCH_ON, cure, place_of_cuts, switched_off
+from leafgrad._graph.nodes import TracedNode
+from leafgrad._record.cut import Cut
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preflight:
+    """What a backward would fail at or leave out; `preflight` makes it.
+
+    Everything is in the order in which backward would meet it.
+
+    Attributes:
+        conflicts: The saved tensors that were written in place.
+        freed: The nodes whose saved tensors are gone.
+        detached: The nodes that saved a tensor which ``detach_()`` has cut from its graph since.
+        moved: The leaves that have become results of operations since, by a write in place.
+        refusing: The nodes that stand for a derivative that does not exist.
+        without_gradient: An explanation for each named tensor that will get no gradient; one that
+            was given several names may have several.
+        unseen: The same for those of which it cannot be seen whether they will get one.
+        all_zero: The same for those whose gradient will be zero everywhere, as the graph shows.
+        once_differentiable: The nodes that stand in the way of a second derivative, which a plain
+            backward passes.
+        hidden: The nodes of which PyTorch does not show what they saved, such as a write into a
+            view, so that nothing of the kind can be found there.
+        running: The nodes whose backward seems to run another one, such as a reentrant checkpoint,
+            of which the graph shows nothing.
+        failures: The nodes at which backward fails for sure.
+        unregistered: The parameters, and other leaves that a named module holds, that are not in
+            the names although backward fills them; none where no module is named.
+        second_backward: Where the nodes were freed and how the outputs come to them, with what to
+            do; None where nothing is freed.
+        is_switched_off: Whether gradients are switched off where `preflight` is called.
+        lacks_graph: Whether no output requires grad, so that backward fails before it comes to any
+            node.
+        cuts: Where the outputs lost their graph in that case, as far as a recording tells.
+    """
+
+    conflicts: tuple[InPlaceConflict, ...]
+    freed: tuple[TracedNode, ...]
+    detached: tuple[TracedNode, ...]
+    moved: tuple[TracedNode, ...]
+    refusing: tuple[TracedNode, ...]
+    without_gradient: tuple[GradExplanation, ...]
+    unseen: tuple[GradExplanation, ...]
+    all_zero: tuple[GradExplanation, ...]
+    once_differentiable: tuple[OnceDifferentiable, ...]
+    hidden: tuple[TracedNode, ...]
+    running: tuple[TracedNode, ...]
+    failures: tuple[TracedNode, ...]
+    unregistered: tuple[Unregistered, ...]
+    second_backward: str | None
+    is_switched_off: bool
+    lacks_graph: bool
+    cuts: tuple[Cut, ...]
+
+    @property
+    def will_fail(self) -> bool:
+        """Whether backward fails for sure."""
+        return self.lacks_graph or bool(self.failures)
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether backward fails, or may fail if a custom function looks at what it saved.
+
+        As far as nodes show that: see `hidden` and `running`.
+        """
+        return self.will_fail or bool(self.conflicts or self.freed)
+
+    @property
+    def first_failure(self) -> TracedNode | None:
+        """The node at which backward fails, None where it comes to none that is sure to fail."""
+        return next(iter(self.failures), None)
+
+    def __str__(self) -> str:
+        return _card(self).to_text()
+
+    def _repr_html_(self) -> str:
+        return _card(self).to_html()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field under its name, as JSON types only.
+
+        Returns:
+            The findings as dicts, and ``will_fail`` and ``may_fail``.
+
+        Example:
+            >>> import torch
+            >>> from leafgrad import preflight
+            >>> preflight(torch.ones(2, requires_grad=True).exp()).to_dict()["may_fail"]
+            False
+        """
+        fields = fields_as_json(self)
+        return {**fields, "will_fail": self.will_fail, "may_fail": self.may_fail}
+
+
+MAX_SENTENCES = 5
+"""How many findings of a kind get a sentence of their own."""
+
+
+def _card(found: Preflight) -> Card:
+    """Return a card with the counts as rows, and what matters of each finding as a sentence."""
+    rows = [
+        ("in-place conflicts", len(found.conflicts)),
+        ("freed nodes", len(found.freed)),
+        ("refusing nodes", len(found.refusing)),
+        ("without gradient", len(found.without_gradient)),
+        ("differentiable only once", len(found.once_differentiable)),
+    ]
+    if found.unseen:
+        rows.append(("gradient cannot be seen", len(found.unseen)))
+    if found.all_zero:
+        rows.append(("gradient is zero everywhere", len(found.all_zero)))
+    if found.unregistered:
+        rows.append(("leaves not in names", len(found.unregistered)))
+    return Card(
+        title=f"preflight: {_verdict(found)}",
+        rows=tuple((name, str(number)) for name, number in rows),
+        sentences=tuple(_sentences(found)),
+    )
+
+
+def _verdict(found: Preflight) -> str:
+    if found.lacks_graph:
+        return "backward will fail, as no output requires grad"
+    if found.first_failure is not None:
+        return f"backward will fail at {found.first_failure.name}"
+    if found.may_fail:
+        return "backward may fail"
+    if found.hidden or found.running:
+        return "nothing that backward would fail at, as far as nodes show"
+    return "nothing that backward would fail at"
+
+
+def _sentences(found: Preflight) -> Iterator[str]:
+    if found.lacks_graph:
+        yield _without_graph(found)
+    yield from _first(conflict_sentences(found.conflicts), "conflict", "conflicts")
+    yield from _on_failing_nodes(found)
+    yield from _on_unseen_nodes(found)
+    for explanations, one, many in (
+        (found.without_gradient, "tensor without gradient", "tensors without gradient"),
+        (found.unseen, "tensor of which it cannot be seen", "tensors of which it cannot be seen"),
+        (found.all_zero, "tensor with zeros alone", "tensors with zeros alone"),
+    ):
+        groups = grouped(explanations, _key)
+        if found.cuts:
+            groups = [group for group in groups if group[0].cuts != found.cuts]
+            alike = [e for e in explanations if e.cuts == found.cuts]
+            yield from [f"{_names(alike)}: no gradient comes, for that reason."] if alike else []
+        yield from _first_groups(groups, one, many)
+    yield from map(_unregistered, grouped(found.unregistered, lambda one: one.cure))
+    once = [
+        f"{place_of_node(one.node)} stands in the way of a second derivative: {one.reason}."
+        for one in found.once_differentiable
+    ]
+    yield from _first(once, "node", "nodes")
+
+
+def _first(sentences: Sequence[str], one: str, many: str) -> Iterator[str]:
+    """Yield the first few sentences, and how many there are besides."""
+    yield from sentences[:MAX_SENTENCES]
+    left = len(sentences) - MAX_SENTENCES
+    if left > 0:
+        yield f"And {left} other {one if left == 1 else many}."
+
+
+def _first_groups(
+    groups: Sequence[Sequence[GradExplanation]], one: str, many: str
+) -> Iterator[str]:
+    """Yield a sentence for each of the first few groups, and how many tensors there are besides."""
+    yield from map(_explained, groups[:MAX_SENTENCES])
+    left = sum(map(len, groups[MAX_SENTENCES:]))
+    if left:
+        yield f"And {left} other {one if left == 1 else many}."
+
+
+def _on_failing_nodes(found: Preflight) -> Iterator[str]:
+    """Yield a sentence for each way in which nodes fail, about the first one that does."""
+    if found.freed:
+        others = f", the first of {len(found.freed)}," if len(found.freed) > 1 else ""
+        yield (
+            f"What {place_of_node(found.freed[0])} saved{others} was freed by an earlier "
+            f"backward{found.second_backward}"
+        )
+    if found.detached:
+        yield (
+            f"A tensor that {place_of_node(found.detached[0])} saved has been cut from its graph "
+            "by detach_() since, which backward refuses: use detach() instead, which gives another "
+            "tensor."
+        )
+    if found.moved:
+        yield (
+            f"A leaf of shape {found.moved[0].shapes[0]} has become the result of a write in place "
+            "since it was used, which backward refuses: give the result a name of its own."
+        )
+    if found.refusing:
+        yield (
+            f"{place_of_node(found.refusing[0])} stands for a derivative that does not exist, and "
+            "raises."
+        )
+
+
+def _on_unseen_nodes(found: Preflight) -> Iterator[str]:
+    """Yield a sentence for each way in which nodes may fail unseen."""
+    if found.hidden:
+        yield (
+            f"PyTorch does not show what {_place_of_all(found.hidden)} saved, so a write into "
+            "that, or that it is gone, would not be found."
+        )
+    if found.running:
+        yield (
+            f"{_place_of_all(found.running)} may run a backward within this one, of which nothing "
+            "is seen."
+        )
+
+
+def _explained(group: Sequence[GradExplanation]) -> str:
+    """Return why tensors get no gradient that do so for the same reason, and the cure, once."""
+    first = group[0]
+    alike = {e.because for e in group} == {first.because}
+    each = "" if len(group) == 1 else ", each" if alike else ", the first of them"
+    return f"{_names(group)}{each}: {first.because} {first.cure}"
+
+
+def _names(group: Sequence[GradExplanation]) -> str:
+    names = [str(e.name) for e in group]
+    is_module = "." in names[0] or group[0].cause is GradCause.FROZEN
+    return names_in_words(names, "parameters" if is_module else "tensors")
+
+
+def _key(explanation: GradExplanation) -> object:
+    e = explanation
+    cuts = () if e.cause is GradCause.FROZEN else e.cuts
+    return e.cause, cuts, e.cure, None if e.name and "." in e.name else e.because
+
+
+def _unregistered(group: Sequence[Unregistered]) -> str:
+    """Return which leaves are not in the names, as far as something holds them, and the cure."""
+    what = "1 leaf that gets" if len(group) == 1 else f"{len(group)} leaves that get"
+    told = [one.path or f"one of shape {one.node.shapes[0]}" for one in reversed(group)]
+    more = f" and {len(told) - MAX_SENTENCES} more" if len(told) > MAX_SENTENCES else ""
+    source = next((one.source for one in reversed(group) if one.source), None)
+    used = f", used first in {source}" if source else ""
+    listed = ", ".join(told[:MAX_SENTENCES]) + more + used
+    is_in = "is" if len(group) == 1 else "are"
+    return f"{what} a gradient {is_in} not in names: {listed}. {group[0].cure}"
+
+
+def _without_graph(found: Preflight) -> str:
+    """Return where the outputs lost their graph, as far as a recording tells."""
+    reason = (
+        "None of the outputs requires grad, which backward refuses (element 0 of tensors does not "
+        "require grad and does not have a grad_fn)"
+    )
+    if found.cuts:
+        told = cure(CAUSE_OF_CUT[found.cuts[0].kind], found.cuts, is_off=found.is_switched_off)
+        return f"{reason}: cut by {place_of_cuts(found.cuts)}.{switched_off(found.cuts)} {told}"
+    if found.is_switched_off:
+        return f"{reason}. {SWITCH_ON}"
+    explained = found.without_gradient
+    if explained and all(e.cause is GradCause.FROZEN for e in explained):
+        return (
+            f"{reason}, and none of the {count(len(explained), 'parameter')} requires grad. Call "
+            "requires_grad_() on those that are to be trained, before the outputs are computed."
+        )
+    if any(e.cuts for e in explained):
+        return f"{reason}: their graph was lost as told below."
+    return (
+        f"{reason}: compute them from a tensor that requires grad, outside no_grad() and "
+        "detach(), or inside record(), which tells the line where the graph was lost."
+    )
+
+
+def _place_of_all(nodes: Sequence[TracedNode]) -> str:
+    """Return the name and line of the first node, and how many there are besides."""
+    others = f" and {count(len(nodes) - 1, 'other node')}" if len(nodes) > 1 else ""
+    return f"{place_of_node(nodes[0])}{others}"
