@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -193,9 +194,10 @@ def clean(session: nox.Session) -> None:
 def build_site(session: nox.Session, *options: str) -> None:
     """Let Sphinx build the site, every warning an error, all of them reported."""
     shutil.rmtree(SITE, ignore_errors=True)  # a page that is gone is gone from the site
-    strict = ("--nitpicky", "--fail-on-warning", "--keep-going", "--jobs=auto")
+    strict = ("--nitpicky", "--fail-on-warning", "--keep-going")
+    jobs = f"--jobs={'auto' if sys.platform == 'linux' else 1}"  # of Sphinx, which forks
     doctrees = f"--doctree-dir={SITE.with_name('doctrees')}"
-    session.run("sphinx-build", *strict, doctrees, *options, "docs", str(SITE))
+    session.run("sphinx-build", *strict, jobs, doctrees, *options, "docs", str(SITE))
     session.log(f"the site: {(SITE / 'index.html').resolve()}")
 
 

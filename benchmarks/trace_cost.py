@@ -5,8 +5,8 @@ wrap a node in a Python object takes longer than anything else that a bare walk 
 walk with nothing but PyTorch's own reads of what is told: about the least that there is to do.
 Ways take turns, figures are medians over turns of CPU time or of how many times another's it is, a
 graph gets as many rounds as fit into `SECONDS`, and names of graphs that are given choose among
-them; ``describe`` stands for tensors. Before each look the garbage is collected, so that nobody
-pays for what others have left.
+them; ``forms`` stands for what it takes to write a trace in each of its forms, ``describe`` for
+tensors. Before each look the garbage is collected, so that nobody pays for what others have left.
 """
 
 import gc
@@ -15,17 +15,18 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 import torchviz
+from torch import nn
 
-from leafgrad import describe_tensor, trace_graph
-from tests.models import run_lstm, run_resnet, run_transformer
+from leafgrad import GraphTrace, describe_tensor, trace_graph
+from tests.models import Run, run_lstm, run_resnet, run_transformer
 
 SECONDS = 6  # of CPU time for the rounds of one graph, the first of which is always finished
 MOST_ROUNDS = 31
-TOO_MANY = 200_000  # nodes that are to be made where memory is traced
 
 
 def chain(steps: int) -> torch.Tensor:
@@ -79,10 +80,12 @@ def nodes_of(y: Any) -> set[Any]:
 
 
 def read_structure(y: Any) -> set[Any]:
-    """Read when each node was made and keep PyTorch's copy of what it made, and nothing else."""
+    """Read when each node was made and what PyTorch's copy says of what it made."""
     nodes = nodes_of(y)
-    [node._sequence_nr() for node in nodes]  # noqa: SLF001
-    [node._input_metadata for node in nodes]  # noqa: SLF001
+    for node in nodes:
+        node._sequence_nr()  # noqa: SLF001
+        for made in node._input_metadata:  # noqa: SLF001
+            made.shape, made.dtype, made.device  # noqa: B018
     return nodes
 
 
@@ -108,7 +111,6 @@ WAYS: dict[str, Callable[[torch.Tensor], object]] = {
     "structure": lambda y: trace_graph(y, saved=False),
     "all reads": read_saved,
     "with saved": trace_graph,
-    "and .nodes": lambda y: trace_graph(y).nodes,
     "make_dot": torchviz.make_dot,
     "show_saved": lambda y: torchviz.make_dot(y, show_saved=True),
 }
@@ -118,7 +120,7 @@ READERS = ["walk", "structure", "with saved"]  # for huge graphs, in bounded tim
 Times = dict[str, float]
 
 
-def seconds(way: Callable[[torch.Tensor], object], y: torch.Tensor) -> float:
+def seconds(way: Callable[[Any], object], y: object) -> float:
     """Measure the CPU time of one way, infinite where it recurses too deep."""
     gc.collect()
     start = time.process_time()
@@ -154,13 +156,9 @@ def bytes_a_node(y: torch.Tensor, count: int) -> str:
     tracemalloc.start()
     trace = trace_graph(y)
     kept, peak = tracemalloc.get_traced_memory()
-    told = f"bytes a node: peak {peak // count}, kept {kept // count}"
-    if count < TOO_MANY:
-        assert len(trace.nodes) == count
-        gc.collect()
-        told += f", with .nodes {tracemalloc.get_traced_memory()[0] // count}"
     tracemalloc.stop()
-    return told
+    assert len(trace.nodes) == count
+    return f"bytes a node: peak {peak // count}, kept {kept // count}"
 
 
 def shown(rounds: list[Times], count: int) -> str:
@@ -192,6 +190,35 @@ def print_graphs(graphs: Mapping[str, Callable[[], torch.Tensor]]) -> None:
         print(f"{'':28} {bytes_a_node(y, count)}", flush=True)
 
 
+FORMS: dict[str, Callable[[GraphTrace], object]] = {
+    "to_text": GraphTrace.to_text,
+    "to_mermaid": GraphTrace.to_mermaid,
+    "to_dot": GraphTrace.to_dot,
+    "to_json": GraphTrace.to_json,
+    "to_svg": GraphTrace.to_svg,
+}
+WRITTEN: dict[str, Callable[[], Run]] = {
+    "chain of 3,000": lambda: Run(chain(3_000), nn.Module()),
+    "transformer": run_transformer,
+}
+
+
+def print_forms() -> None:
+    """Print for each form how many times a bare walk it takes to write a trace that is new."""
+    print(f"\n{'':19}{'nodes':>9}       {'walk/node':>11}" + "".join(f"{f:>11}" for f in FORMS))
+    for name, run in WRITTEN.items():
+        y, model = run()
+        trace = trace_graph(y, names=model)
+        rounds = []
+        for _ in range(MOST_ROUNDS):
+            times = {form: seconds(write, replace(trace)) for form, write in FORMS.items()}
+            rounds.append(times | {"walk": seconds(nodes_of, y)})
+        count = len(trace.nodes)
+        walk = statistics.median(times["walk"] for times in rounds)
+        multiples = "".join(_multiple(rounds, form, "walk") for form in FORMS)
+        print(f"{name:19}{count:9,}       {1e6 * walk / count:8.2f} us{multiples}", flush=True)
+
+
 CALLS = 100
 
 
@@ -213,12 +240,14 @@ def print_tensors() -> None:
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print the tables."""
     torch.set_num_threads(1)
     gc.freeze()  # what was imported is not looked through again before each look
     graphs = GRAPHS | HUGE
-    chosen = sys.argv[1:] or [*graphs, "describe"]
+    chosen = sys.argv[1:] or [*graphs, "forms", "describe"]
     print_graphs({name: make for name, make in graphs.items() if name in chosen})
+    if "forms" in chosen:
+        print_forms()
     if "describe" in chosen:
         print_tensors()
 

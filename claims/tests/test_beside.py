@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sphinx_claims._config import Config
+from sphinx_claims._executing import processes
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.prover import judge_page
 from sphinx_claims._page import Page
@@ -87,5 +88,5 @@ def test_a_module_on_the_path_already_is_the_changed_one_too(
     helper.write_text("number = 2\n")
     os.utime(helper, ns=(before.st_atime_ns, before.st_mtime_ns))
     monkeypatch.setenv("PYTHONPATH", str(helper.parent))
-    with Workers([]) as workers:
-        assert _problems(tmp_path, workers) == ["claim is FALSE: number == 1, where number is 2"]
+    with processes.workers([], None) as running:
+        assert _problems(tmp_path, running) == ["claim is FALSE: number == 1, where number is 2"]

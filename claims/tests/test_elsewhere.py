@@ -138,6 +138,7 @@ def test_its_site_is_built_and_has_a_look(project: Path) -> None:
     assert (project / "_build" / "html" / "_static" / "sphinx-claims.css").is_file()
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="mutants are forked processes")
 def test_its_faults_are_planted(project: Path) -> None:
     told = run(project, "sphinx_claims", "mutate")
     assert "1 page, 1 claim, " in told

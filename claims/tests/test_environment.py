@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from sphinx_claims._config import Config
+from sphinx_claims._executing import processes
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.prover import judge_page
 from sphinx_claims._judging.verdict import PageVerdict
@@ -42,7 +43,7 @@ def test_what_a_page_changes_no_other_page_notices(
     change: str, unchanged: str, judge: Judge
 ) -> None:
     look = f"assert {unchanged}"
-    assert judge(_page(IMPORTS, change, "assert os.sep == '/'")).problems == ()
+    assert judge(_page(IMPORTS, change, "assert os.curdir == '.'")).problems == ()
     assert judge(_page(IMPORTS, look)).problems == ()
 
 
@@ -64,12 +65,12 @@ def test_no_variable_changes_a_verdict(
 ) -> None:
     value, expected = VARIABLES[name]
     monkeypatch.setenv(name, value)
-    cells = ["import os, sys, warnings", f"assert {expected}", "assert os.sep == 'no'"]
+    cells = ["import os, sys, warnings", f"assert {expected}", "assert os.curdir == 'no'"]
     page = _page(*cells, "warnings.warn('careful')")
-    with Workers([]) as workers:
-        verdict = judge_page(parse_page(page, "page.md"), Config(root=tmp_path), workers)
+    with processes.workers([], None) as running:
+        verdict = judge_page(parse_page(page, "page.md"), Config(root=tmp_path), running)
     assert [(problem.line, problem.message) for problem in verdict.problems] == [
-        (10, "claim is FALSE: os.sep == 'no', where os.sep is '/'"),
+        (10, "claim is FALSE: os.curdir == 'no', where os.curdir is '.'"),
         (14, "undeclared warning: UserWarning: careful"),
     ]
 

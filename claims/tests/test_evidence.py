@@ -11,6 +11,7 @@ import pytest
 
 from sphinx_claims._config import Config
 from sphinx_claims._executing.docstrings import find_docstrings
+from sphinx_claims._executing.processes import usual_kind
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.prover import prove
 from sphinx_claims._judging.verdict import PageVerdict
@@ -132,7 +133,7 @@ def is_alive(process: int) -> bool:
         return False
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc tells who still runs")
+@pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
 def test_a_page_is_not_blamed_for_a_process_that_is_killed_beside_it(tmp_path: Path) -> None:
     page = waiting_page(tmp_path)
     killed: list[int] = []
@@ -152,7 +153,7 @@ def test_a_page_is_not_blamed_for_a_process_that_is_killed_beside_it(tmp_path: P
     assert not is_alive(killed[1])
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc tells who still runs")
+@pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
 def test_whoever_finds_that_the_process_of_all_pages_is_gone_says_so(tmp_path: Path) -> None:
     with Workers([]) as workers:
         workers._forkserver.kill()

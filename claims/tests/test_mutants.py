@@ -598,12 +598,18 @@ def test_the_ledger_shows_counts_of_claims_that_have_not_changed(build: Building
     assert claim["mutants"] is None
     assert "1 check · not mutated since it changed" in build.page()
 
-    count = {"made": 4, "killed": 3, "can_fail": True, "equivalent": 1, "outside": 0, "gaps": 0}
+    count = {"made": 4, "killed": 3, "can_fail": True}
     file.write_text(json.dumps({"a/b": {"digest": claim["digest"], **count}}))
     assert build(toml=toml, index=LEDGER) == (0, "")
     assert build.ledger()["claims"][0]["mutants"] == count
     assert build.ledger()["claims"][0]["mutants"]["can_fail"] is True
-    assert build.ledger()["mutants"] == {**count, "can_fail": 1}
+    assert build.ledger()["mutants"] == {"made": 4, "killed": 3, "can_fail": 1}
+    assert build.page().count("3 of 4 mutants killed") == 2
+
+    sorts = {"equivalent": 1, "outside": 0, "gaps": 0}
+    file.write_text(json.dumps({"a/b": {"digest": claim["digest"], **count, **sorts}}))
+    assert build(toml=toml, index=LEDGER) == (0, "")
+    assert build.ledger()["mutants"] == {**count, **sorts, "can_fail": 1}
     told = "3 of 4 changes to the evidence noticed, 1 equivalent, 0 gaps"
     assert build.page().count(told) == 2
 
@@ -625,6 +631,7 @@ def test_a_file_that_is_none_of_ours_tells_of_no_claim(text: str, tmp_path: Path
 
 
 def test_a_reader_is_told_of_a_count() -> None:
+    assert mutants_killed({"made": 3, "killed": 2}) == "2 of 3 mutants killed"
     count = {"made": 15, "killed": 11, "equivalent": 1, "outside": 2, "gaps": 1}
     told = "11 of 13 changes to the evidence noticed, 1 equivalent, 1 gap"
     assert mutants_killed(count) == told

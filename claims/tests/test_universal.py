@@ -9,6 +9,7 @@ import pytest
 from sphinx_claims.__main__ import main
 from sphinx_claims._config import Config
 from sphinx_claims._executing.families import Families
+from sphinx_claims._executing.processes import usual_kind
 from sphinx_claims._executing.spawned import SpawnedWorkers
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.digest import digest
@@ -216,6 +217,7 @@ def test_the_ledger_has_the_family_or_the_reason(build: Building) -> None:
 # --- What it changes elsewhere
 
 
+@pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
 def test_a_mutant_is_killed_by_a_check_and_not_by_the_size_of_a_family(
     workers: Workers, tmp_path: Path
 ) -> None:

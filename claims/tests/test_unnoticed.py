@@ -1,6 +1,7 @@
 """What the evidence of a claim leaves unnoticed is kept with the counts, and may have a reason."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,7 @@ def red(verdict: PageVerdict, folder: Path) -> list[str]:
     return [f"{path}:{problem.line}: {problem.message}" for path, problem in found]
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="mutants are forked processes")
 def test_mutation_keeps_each_gap_with_its_distance_from_the_claim(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,6 +122,33 @@ def test_a_reason_must_be_one(judge: Judge) -> None:
 def test_the_reason_is_no_part_of_what_was_mutated() -> None:
     pages = [parse_page(page(option), "page.md") for option in ("", ":unnoticed: so it is")]
     assert len({digest(one, one.claims[0]) for one in pages}) == 1
+
+
+def test_a_site_with_a_gap_is_red(build: Building) -> None:
+    kept(build.folder)
+    told = f"gap in claim numbers/small: {GAP}"
+    status, red = build(toml="mutants = 'kept.json'\n", index=page())
+    assert status == 1
+    assert f"index.md:10: ERROR: {told}" in red
+    (problem,) = build.ledger()["claims"][0]["problems"]
+    assert problem == {"line": 10, "message": told}
+    assert build(index=page()) == (0, "")
+
+
+def test_verify_tells_of_a_gap_and_of_a_reason_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text("[tool.claims]\nmutants = 'kept.json'\n")
+    kept(tmp_path)
+    (tmp_path / "page.md").write_text(page())
+    assert main(["verify", "page.md"]) == 1
+    assert f"page.md:10: gap in claim numbers/small: {GAP}" in capsys.readouterr().out
+    (tmp_path / "page.md").write_text(page(":unnoticed: it is an example"))
+    assert main(["verify", "page.md"]) == 0
+    kept(tmp_path, gaps=0, unnoticed=[])
+    assert main(["verify", "page.md"]) == 1
+    assert ":unnoticed: need not give a reason" in capsys.readouterr().out
 
 
 def test_the_ledger_shows_the_reason(build: Building) -> None:

@@ -72,3 +72,11 @@ def test_a_leaf_without_a_name_is_of_no_module() -> None:
     model = Model()
     trace = trace_graph(model(torch.ones(1, 2, requires_grad=True)), names=model)
     assert [n.module for n in trace.leaves if not n.tensor_names] == [None]
+
+
+def test_a_recording_that_saw_modules_run_and_no_node_made_tells_nothing_of_a_node() -> None:
+    y = torch.ones(2, requires_grad=True).sin()
+    with record() as recording:
+        nn.Identity()(torch.ones(2))
+    node = trace_graph(y, recording=recording).nodes[0]
+    assert (node.module, node.source, node.derivative_order) == (None, None, None)

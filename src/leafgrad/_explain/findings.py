@@ -249,7 +249,8 @@ def _names(group: Sequence[GradExplanation]) -> str:
 
 def _key(explanation: GradExplanation) -> object:
     e = explanation
-    return e.cause, e.cuts, e.cure, None if e.name and "." in e.name else e.because
+    cuts = () if e.cause is GradCause.FROZEN else e.cuts
+    return e.cause, cuts, e.cure, None if e.name and "." in e.name else e.because
 
 
 def _unregistered(group: Sequence[Unregistered]) -> str:

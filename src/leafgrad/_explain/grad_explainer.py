@@ -94,11 +94,17 @@ class GradExplainer:
         cause = GradCause.FILLED if is_filled else self._cause(tensor, facts, found)
         will_be_filled = self._will_be_filled(facts, found)
         words = self._facts_in_words(tensor, facts, found)
+        if cause is GradCause.NOT_RUN:  # as of nearly all parameters
+            cure = sentences.CURES[cause]
+        elif cause is GradCause.FROZEN and "lora" in (name or ""):
+            cure = sentences.ADAPTER
+        else:
+            cure = self._cure(cause, tensor, found)
         return GradExplanation(
             name=name,
             cause=cause,
             because=sentences.because(cause, words, found.cuts),
-            cure=RUN if cause is GradCause.NOT_RUN else self._cure(cause, tensor, found),
+            cure=cure,
             requires_grad=facts.requires_grad,
             is_leaf=facts.is_leaf,
             retains_grad=facts.retains_grad,
@@ -288,7 +294,6 @@ def _name_of_hook(hook: object) -> str:
     return f"{name} ({PurePath(code.co_filename).name}:{code.co_firstlineno})"
 
 
-RUN = sentences.CURES[GradCause.NOT_RUN]
 CAUSE_OF_ROLE = {
     TensorRole.WRAPPED: GradCause.WRAPPED,
     TensorRole.INVALID_VIEW: GradCause.INVALID_VIEW,

@@ -55,7 +55,8 @@ class SecondBackward:
             return self._cure_of_use(use, since)
         if self.is_whole():
             return WHOLE
-        return SHARED if self.passes else UNKNOWN
+        shared = self._shared_use()
+        return PARTLY if shared is None else USED_TWICE.format_map(self._words(shared))
 
     def is_whole(self) -> bool:
         """Return whether all is freed that backward comes to first."""
@@ -73,16 +74,29 @@ class SecondBackward:
         )
         return next(uses, None)
 
+    def _shared_use(self) -> _Use | None:
+        """Return the first use of something freed by what is not."""
+        freed = {*self.freed}
+        uses = (
+            _Use(after, node)
+            for node, successors in self.graph.items()
+            for after, _ in successors
+            if after in freed and node not in freed
+        )
+        return next(uses, None)
+
+    def _words(self, use: _Use) -> dict[str, str]:
+        return {"made": self._in_words(use.made), "by": self._in_words(use.by)}
+
     def _cure_of_use(self, use: _Use, since: int) -> str:
         made, by = self._source(use.made), self._source(use.by)
-        words = {"made": self._in_words(use.made), "by": self._in_words(use.by)}
         if self._is_repeated(use.made, since):
             template = RUNNING_SUM if use.by in self._terms() else CARRIED
         elif made is not None and by is not None and self.log.has_run_before(by, since):
             template = COMPUTED_BEFORE
         else:
             template = USED_TWICE
-        return template.format_map(words)
+        return template.format_map(self._words(use))
 
     def _is_repeated(self, made: Node, since: int) -> bool:
         """Return whether the module that made a result, or the line outside of all, ran since."""
@@ -133,13 +147,9 @@ def _leading_to(graph: Graph, targets: Collection[Node]) -> set[Node]:
 _ADDITIONS = {"AddBackward0", "SubBackward0", "SumBackward0", "MeanBackward0", "StackBackward0"}
 
 WHOLE = "compute the outputs again, or pass retain_graph=True to that one."
-UNKNOWN = (
-    "compute the outputs again, or pass retain_graph=True to that one. If a result is carried over "
-    "from one round to the next, cut it off first, as in state = state.detach()."
-)
-SHARED = (
-    "the outputs share that with what it was called on. Add the losses and call "
-    "(loss_1 + loss_2).backward() once, or pass retain_graph=True to the first backward."
+PARTLY = (
+    "compute the outputs again, or pass retain_graph=True to that one; of several outputs, add up "
+    "and call backward() once."
 )
 CARRIED = (
     "a result of {made} from before that backward is used again in {by}. Cut it off before it is "
@@ -156,6 +166,7 @@ COMPUTED_BEFORE = (
 )
 USED_TWICE = (
     "both go through a result of {made}, which these outputs use in {by}. Hand on x.detach() "
-    "where the gradient should not go on behind it, as in discriminator(fake.detach()); where both "
-    "should, add the losses and call backward() once, or pass retain_graph=True to the first."
+    "where the gradient should not go on behind it, as in discriminator(fake.detach()) or state = "
+    "state.detach(); where both should, call (loss_1 + loss_2).backward() once, or pass "
+    "retain_graph=True to the first."
 )

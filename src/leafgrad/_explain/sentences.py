@@ -9,7 +9,7 @@ from leafgrad._record.cut import Cut
 def because(cause: GradCause, facts: Mapping[str, str], cuts: tuple[Cut, ...]) -> str:
     """Return the cause in words, with the place of the cut or of the use where that is known."""
     sentence = BECAUSE[cause].format_map(facts)
-    if cuts:
+    if cuts and cause is not GradCause.FROZEN:
         return f"{sentence}: {place_of_cuts(cuts)}.{switched_off(cuts)}"
     if facts["use"] and cause in TELLING_USE:
         return f"{sentence}: {facts['use']}."
@@ -182,8 +182,7 @@ CURES: Mapping[GradCause, str] = {
         "being recorded."
     ),
     GradCause.FROZEN: (
-        "If it is to be trained, call requires_grad_() on it before the outputs are computed "
-        "(adapters of peft: load them with is_trainable=True)."
+        "If it is to be trained, call requires_grad_() on it before the outputs are computed."
     ),
     GradCause.INTEGER: "Start from a floating-point tensor if it is meant to be trained.",
     GradCause.NOT_REACHED: f"If it should have been used, {_RECORD} the path is cut.",
@@ -258,6 +257,10 @@ CURES_OF_PARAMETERS = {
         "find_unused_parameters=True."
     ),
 }
+ADAPTER = (
+    "If it is to be trained, call requires_grad_() on it before the outputs are computed; peft "
+    "freezes adapters that are loaded without is_trainable=True."
+)
 SWITCH_ON = (
     "Gradients are switched off at this very moment: leave the no_grad() around it, or call "
     "torch.set_grad_enabled(True) before the outputs are computed."

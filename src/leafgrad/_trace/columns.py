@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, field, fields, make_dataclass
 from functools import cache
 from itertools import starmap
-from operator import attrgetter
+from operator import add, attrgetter
 from typing import Any
 
 
@@ -27,8 +27,9 @@ def from_columns(kind: Any, **columns: Iterable[object]) -> list[Any]:
 
 def with_columns(kind: Any, values: Sequence[Any], **columns: Iterable[object]) -> list[Any]:
     """Copy all values with other columns, as `dataclasses.replace` does one by one, but faster."""
-    kept = {field.name: map(attrgetter(field.name), values) for field in fields(kind)}
-    return from_columns(kind, **(kept | columns))
+    kept = tuple(one.name for one in fields(kind) if one.name not in columns)
+    rows = zip(map(attrgetter(*kept), values), zip(*columns.values(), strict=True), strict=True)
+    return from_rows(kind, (*kept, *columns), starmap(add, rows))
 
 
 @cache

@@ -101,5 +101,7 @@ def _repeat_last_known(modules: Iterable[str | None]) -> Iterator[str]:
 
 def _common_module(one: str, other: str) -> str:
     """Return the path of the innermost module that has both."""
+    if one == other:
+        return one
     pairs = zip(one.split("."), other.split("."), strict=False)
     return ".".join(part for part, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

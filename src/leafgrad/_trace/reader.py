@@ -4,7 +4,7 @@ import inspect
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import torch
@@ -39,7 +39,8 @@ class GraphReader:
     Attributes:
         graph: Every live node, with its successors.
         nodes: The live nodes, by their places.
-        places: Their places; None, where an input needed no gradient, has none.
+        indices: Their places, in order.
+        places: Their places, by the nodes; None for None, which stands where there is no node.
         leaves: The leaf tensors, by the places of their nodes.
     """
 
@@ -48,7 +49,9 @@ class GraphReader:
         self.tensors = tensors
         self.graph = _autograd.walk(roots)
         self.nodes = [*self.graph]
-        self.places: dict[Node | None, int] = {node: n for n, node in enumerate(self.nodes)}
+        self.indices = [*range(len(self.nodes))]
+        self.places: dict[Any, Any] = dict(zip(self.nodes, self.indices, strict=True))
+        self.places[None] = None  # where an input needed no gradient
         self.types = [*map(type, self.nodes)]
         self.leaves = _autograd.leaf_variables(self.nodes, self.types)
 
@@ -57,27 +60,22 @@ class GraphReader:
 
         Without `saved`, what the nodes keep is left out.
         """
-        indices = [*self.places.values()]
-        kinds = self._kinds()
-        outputs = _autograd.outputs_of(self.nodes)
+        shapes, dtypes, devices = zip(*_autograd.outputs_of(self.nodes), strict=True)
         edges = self._edges()
         names, retains_grad = self._names()
         numbers = _autograd.sequence_nrs(self.nodes)
         nodes = from_columns(
             TracedNode,
-            index=indices,
-            name=[kind.name for kind in kinds],
-            shapes=map(itemgetter(0), outputs),
-            dtype=map(itemgetter(1), outputs),
-            device=map(itemgetter(2), outputs),
+            index=self.indices,
+            shapes=shapes,
+            dtype=dtypes,
+            device=devices,
             edges=edges,
-            saved=self._saved(log) if saved else [()] * len(indices),
+            saved=self._saved(log) if saved else [()] * len(self.nodes),
             tensor_names=names,
-            is_leaf=[kind.is_leaf for kind in kinds],
             retains_grad=retains_grad,
-            custom_function=[kind.custom_function for kind in kinds],
-            hides_saved=[kind.hides_saved for kind in kinds],
-            created=_ranks(numbers, indices),
+            created=_ranks(numbers, self.indices),
+            **_columns(NodeKind, self._kinds()),
             **(_recorded(log, numbers, edges, modules) if log else {}),
         )
         return tuple(nodes)
@@ -95,8 +93,8 @@ class GraphReader:
         """Return the edges of each node."""
         places = self.places
         rows = [
-            (source, places.get(successor), input_nr, output_nr)
-            for source, successors in zip(places.values(), self.graph.values(), strict=True)
+            (source, places[successor], input_nr, output_nr)
+            for source, successors in zip(self.indices, self.graph.values(), strict=True)
             for output_nr, (successor, input_nr) in enumerate(successors)
         ]
         edges = iter(from_rows(TracedEdge, ("source", "target", "input_nr", "output_nr"), rows))
@@ -129,8 +127,8 @@ class GraphReader:
         rows = _autograd.read_saved(self.nodes, _autograd.storages_of_parameters(at_hand))
         if not rows:
             return [()] * len(self.nodes)
-        names = _autograd.SavedFacts._fields
-        columns: dict[str, Any] = dict(zip(names, zip(*rows, strict=True), strict=True))
+        columns = _columns(_autograd.SavedFacts, rows)
+        columns["node"] = map(self.indices.__getitem__, columns["node"])  # no number is there twice
         columns["storage"] = _numbered(columns["storage"])
         written = columns.pop("written")
         if log.writes:
@@ -168,6 +166,11 @@ def _custom_function(node: Node) -> CustomFunction | None:
         file=code.co_filename if code else None,
         line=code.co_firstlineno if code else None,
     )
+
+
+def _columns(kind: Any, rows: Iterable[tuple[Any, ...]]) -> dict[str, Any]:
+    """Return named tuples field by field."""
+    return dict(zip(kind._fields, zip(*rows, strict=True), strict=True))
 
 
 Numbers = Sequence[int | None]

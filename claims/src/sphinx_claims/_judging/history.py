@@ -20,8 +20,8 @@ from sphinx_claims._versions import Release, broken_bound
 Count = Mapping[str, Any]
 """How many mutants of a claim there were, and its gaps, each so many lines below it."""
 
-_COUNTED = ("made", "killed", "can_fail", "equivalent", "outside", "gaps")
-"""How many mutants of a claim there were, and how many of each sort."""
+_SORTS = ("equivalent", "outside", "gaps")
+"""The sorts of mutants that survive; an older run did not tell them apart."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,9 @@ class History:
     def total(self, claims: Sequence[ClaimVerdict]) -> Count:
         """Add up the counts of the claims that have not changed."""
         counts = [count for claim in claims if (count := self.count(claim)) is not None]
-        return {key: sum(count[key] for count in counts) for key in _COUNTED}
+        sorts = [sort for sort in _SORTS if counts and all(sort in count for count in counts)]
+        keys = ("made", "killed", "can_fail", *sorts)
+        return {key: sum(count[key] for count in counts) for key in keys}
 
     def gaps(self, claims: Iterable[ClaimVerdict]) -> Iterator[tuple[str, Problem]]:
         """Yield each gap for which a claim has no reason, and each reason that is for no gap."""
@@ -57,7 +59,7 @@ class History:
                 for below, told in count.get("unnoticed", ()):
                     found = Problem(claim.line + below, f"gap in claim {claim.id}: {told}")
                     yield verdict.path, found
-            elif count["gaps"] == 0:
+            elif count.get("gaps") == 0:
                 message = f"claim {claim.id} has no gap: :unnoticed: need not give a reason for one"
                 yield verdict.path, Problem(claim.line, message)
 
@@ -116,8 +118,9 @@ def _read_mutants(config: Config) -> Mapping[tuple[str, str], Count]:
         text = (config.root / (config.mutants or "")).read_text(encoding="utf-8")
         return {
             (identifier, kept["digest"]): {
-                **{key: int(kept[key]) for key in _COUNTED},
+                **{key: int(kept[key]) for key in ("made", "killed")},
                 "can_fail": bool(kept["can_fail"]),
+                **{sort: int(kept[sort]) for sort in _SORTS if sort in kept},
                 **_listed(kept.get("unnoticed", ())),
             }
             for identifier, kept in json.loads(text).items()

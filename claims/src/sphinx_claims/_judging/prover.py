@@ -104,7 +104,7 @@ def prove_in(
         pages=tuple(verdicts), problems=tuple(problems), history=history, release=release
     )
     unjudged = (*history.vanished(site.claims), *history.judged_nowhere(site.claims, release))
-    return site.with_problems((*_passed_over(site), *unjudged))
+    return site.with_problems((*_passed_over(site), *unjudged, *history.gaps(site.claims)))
 
 
 def judge_page(

@@ -146,10 +146,11 @@ def mutants_killed(count: Count | None) -> str:
     """Tell a reader of a count, in which changes that are not about the claim do not appear."""
     if count is None:
         return "not mutated since it changed"
-    told = (
-        f"{count['killed']} of {count['made'] - count['outside']} changes to the evidence noticed"
-    )
-    return f"{told}, {count['equivalent']} equivalent, {counted(count['gaps'], 'gap')}"
+    made, killed, gaps = count["made"], count["killed"], count.get("gaps")
+    if gaps is None:  # what an older run wrote down
+        return f"{killed} of {made} mutants killed"
+    told = f"{killed} of {made - count['outside']} changes to the evidence noticed"
+    return f"{told}, {count['equivalent']} equivalent, {counted(gaps, 'gap')}"
 
 
 def _link(label: str, text: str, docname: str) -> nodes.Element:
