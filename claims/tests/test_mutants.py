@@ -447,6 +447,22 @@ def test_checks_that_are_slow_with_other_values_are_watched_to_the_end(mutated: 
     assert "unknown" not in {mutant.cause for mutant in claim.outcomes}
 
 
+NOTICED_THE_SECOND_TIME = """\
+from pathlib import Path
+n, mode, seen = 3, 1, Path("seen")
+if mode != 1:
+    n += seen.exists()
+    seen.write_text("")
+assert n == 3"""
+
+
+def test_a_change_that_a_check_notices_the_second_time_is_no_gap(mutated: Mutated) -> None:
+    claim = mutated(CLAIM.replace("{0}", NOTICED_THE_SECOND_TIME))
+    causes = {mutant.cause for mutant in claim.outcomes}
+    assert "again" in causes
+    assert not causes & {"accepted", "unknown"}
+
+
 def test_what_copies_write_is_not_held_against_the_page(mutated: Mutated) -> None:
     source = "import os\nif n:\n    os.write(2, b'!')\n    os._exit(1)\nassert n == 0"
     page = CELL.format("n = 0\nm = 1") + CLAIM.replace("{0}", f"n = 0\n{source}")

@@ -44,6 +44,10 @@ CAUSES: dict[str, tuple[Sort, str]] = {
         "outside",
         "the code shares no value with a check, directly or through other code",
     ),
+    "again": (
+        "equivalent",
+        "it is not the same each time, and a check noticed it when tried again",
+    ),
     "unseen": (
         "outside",
         "no check compares what the fault changes, and the sentence does not name it",

@@ -225,6 +225,8 @@ class _Evidence:
             return "unknown", ""
         seen = self._seen(act)
         changed = self.watch.changed(seen)
+        if changed and self.watch.is_proven and not seen["is_proven"]:
+            return "again", ""
         return cause_of_values(changed) if changed else (unseen(seen), "")
 
     def _seen(self, act: Callable[[], str]) -> Seen:
@@ -238,9 +240,11 @@ class _Evidence:
         """Execute `steps` such that they tell what their checks compare; return that."""
         seen = Listener(tries=tries)
         vars(builtins)[SEEN] = seen
-        is_true = True
+        is_true, done = True, list(self.done)
         for step in steps:
-            record = self.page_run.run(observed(step)[0])
+            seeing = observed(step)[0]
+            record = self.page_run.run(seeing)
+            done.append((seeing, record))
             is_true &= not record.problems and all(check.passed for check in record.checks)
             if isinstance(step, Cell) and (step.raises or step.warns):
                 shown = [output for output in record.outputs if output["output_type"] in _MESSAGES]
@@ -248,6 +252,7 @@ class _Evidence:
                     f"{step.fence}:", [output.get("evalue", output.get("text")) for output in shown]
                 )
         said = {"heard": seen.heard, "tried": seen.tried, "is_true": is_true}
+        said["is_proven"] = self._is_true(done)
         return json.dumps(said | {"differences": sorted(differences())})
 
     def _said(self, act: Callable[[], str]) -> str:

@@ -15,11 +15,15 @@ Seen = Mapping[str, Any]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Watch:
-    """The operands of a claim's checks, what they were, and the other values that were tried."""
+    """The operands of a claim's checks, what they were, and the other values that were tried.
+
+    `is_proven` tells whether the claim is true by what was watched.
+    """
 
     operands: Mapping[str, Operand]
     heard: Mapping[str, Sequence[str]]
     tried: Mapping[str, Mapping[str, bool]]
+    is_proven: bool
 
     @classmethod
     def of(cls, steps: Sequence[Step], once: Seen, tried: Seen) -> Self | None:
@@ -34,6 +38,7 @@ class Watch:
             operands={operand.key: operand for step in steps for operand in observed(step)[1]},
             heard={key: value for key, value in once["heard"].items() if again.get(key) == value},
             tried=tried["tried"],
+            is_proven=once["is_proven"],
         )
 
     def changed(self, seen: Seen) -> list[Operand]:
