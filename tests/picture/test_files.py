@@ -89,6 +89,18 @@ def test_a_converter_is_given_a_picture_without_variables(
     assert re.search(r"fill:#1a7f37", picture)
 
 
+def test_names_are_not_taken_for_colours(tmp_path: Path, only: Any) -> None:
+    only(converter(tmp_path, COPY))
+    names = {
+        "Canvas": torch.ones(3, requires_grad=True),
+        "var(--x)": torch.ones(3).requires_grad_(),
+    }
+    trace = trace_graph(names["Canvas"] * names["var(--x)"], names=names)
+    picture = trace.save(tmp_path / "graph.png").read_text(encoding="utf-8")
+    assert ">Canvas<" in picture
+    assert ">var(--x)<" in picture
+
+
 def test_a_converter_that_fails_is_told_and_nothing_is_written(
     trace: GraphTrace, tmp_path: Path, only: Any
 ) -> None:

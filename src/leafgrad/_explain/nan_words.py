@@ -5,8 +5,6 @@ from typing import Literal
 Words = tuple[str, str]
 """Because and cure."""
 
-_APART = "keep it away from there before the operation"
-
 VALUES: dict[str, Words] = {
     "acos": (
         "acos() is NaN outside of -1 to 1.",

@@ -2,7 +2,7 @@
 
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import hypot
 from typing import Any
@@ -12,7 +12,7 @@ from leafgrad._display.markup import preformatted, visible
 from leafgrad._display.table import WIDTH, clipped, table
 from leafgrad._display.units import count, first_few
 from leafgrad._graph.nodes import TracedNode, place_text
-from leafgrad._graph.summary import NotFinite, TensorSummary
+from leafgrad._graph.summary import NotFinite, TensorSummary, worst_of
 
 MOST_MODULES = 24
 MOST_LEAVES = 4
@@ -85,13 +85,13 @@ class GradientNorms:
         """The modules from which on to the inputs more than 1,000 times the first norm arrives."""
         return self._ending(lambda ratio: ratio > EXPLODED)
 
-    def _ending(self, is_so: Any) -> tuple[ModuleGradient, ...]:
+    def _ending(self, is_so: Callable[[float], bool]) -> tuple[ModuleGradient, ...]:
         """Return those at the end of the modules with a ratio of which all are so."""
-        known = [one for one in self.modules if one.ratio is not None]
+        known = [(one.ratio, one) for one in self.modules if one.ratio is not None]
         start = len(known)
-        while start and is_so(known[start - 1].ratio):
+        while start and is_so(known[start - 1][0]):
             start -= 1
-        return tuple(known[start:])
+        return tuple(one for _, one in known[start:])
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -125,7 +125,9 @@ class GradientNorms:
         ]
         sentences = [line for one in self.sentences for line in textwrap.wrap(one, WIDTH)]
         lines = map(clipped, table(rows, right=(1, 2, 3)))
-        return "\n".join(map(visible, [*sentences, *[""][: len(sentences)], *lines]))
+        if sentences:
+            sentences.append("")
+        return "\n".join(map(visible, [*sentences, *lines]))
 
     def __repr__(self) -> str:
         return f"<GradientNorms of {count(len(self.modules), 'module')}>"
@@ -149,12 +151,12 @@ def _number(value: float | None) -> str:
 # --- From a graph
 
 
-def gradient_norms_of(nodes: Nodes, depth: int | None = None) -> GradientNorms:
-    """Sum up by module what a backward passed on; None takes as many levels as fit on a screen."""
+def gradient_norms_of(nodes: Nodes) -> GradientNorms:
+    """Sum up by module what a backward passed on, with as many levels as fit on a screen."""
     visited = [(node.visited, node) for node in nodes if node.visited is not None]
     in_order = [node for _, node in sorted(visited, key=lambda pair: pair[0])]
     paths = {node.index: _path(node) for node in in_order}
-    depth = _fitting_depth([*paths.values()]) if depth is None else depth
+    depth = _fitting_depth([*paths.values()])
     members = defaultdict[str, list[TracedNode]](list)
     for node in in_order:
         members[".".join(paths[node.index].split(".")[:depth])].append(node)
@@ -195,13 +197,12 @@ def _modules(members: Mapping[str, Nodes]) -> Iterator[ModuleGradient]:
         first = first or (arriving if is_inside else None)
         leaves = [_norm(node.gradients) for node in nodes if node.is_leaf]
         known = [norm for norm in leaves if norm is not None]
-        seen = [one for node in nodes for one in node.gradients if one is not None]
         yield ModuleGradient(
             module=module,
             arriving=arriving,
             ratio=arriving / first if arriving is not None and is_inside and first else None,
             parameters=hypot(*known) if known else None,
-            not_finite=_worst(seen),
+            not_finite=worst_of(one for node in nodes for one in node.gradients),
         )
 
 
@@ -209,11 +210,6 @@ def _norm(gradients: Sequence[TensorSummary | None]) -> float | None:
     """Return the 2-norm of all that arrived at a node, None where nothing could be read."""
     norms = [one.norm for one in gradients if one is not None and one.norm is not None]
     return hypot(*norms) if norms else None
-
-
-def _worst(summaries: Sequence[TensorSummary]) -> NotFinite | None:
-    kinds = {one.not_finite for one in summaries}
-    return "NaN" if "NaN" in kinds else "infinity" if "infinity" in kinds else None
 
 
 def _is_all_zero(node: TracedNode) -> bool:

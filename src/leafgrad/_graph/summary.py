@@ -2,7 +2,7 @@
 
 import cmath
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -85,6 +85,12 @@ class TensorSummary:
             yield f"{self.nans} nan"
         if self.infinities:
             yield f"{self.infinities} inf"
+
+
+def worst_of(summaries: Iterable[TensorSummary | None]) -> NotFinite | None:
+    """Return the worse of what is not finite in several tensors; None where nothing is."""
+    kinds = {summary.not_finite for summary in summaries if summary is not None}
+    return "NaN" if "NaN" in kinds else "infinity" if "infinity" in kinds else None
 
 
 def number_text(value: Number) -> str:

@@ -95,10 +95,16 @@ def _command(picture: str, folder: Path, made: Path) -> list[str]:
 
 
 def _plain(picture: str) -> str:
-    """Put the colours of the light in the places of variables, which not every program knows."""
+    """Put the colours of the light in the places of variables, which not every program knows.
+
+    Only the stylesheet has any: names in the picture stay as they are, whatever they say.
+    """
     colours = dict(pair.split(":") for pair in LIGHT.split(";"))
-    picture = re.sub(r"var\((--[\w-]+)\)", lambda found: colours[found[1]], picture)
-    return picture.replace("CanvasText", "black").replace("Canvas", "white")
+    before, opening, after = picture.partition("<style>")
+    style, closing, rest = after.partition("</style>")
+    style = re.sub(r"var\((--[\w-]+)\)", lambda found: colours[found[1]], style)
+    style = style.replace("CanvasText", "black").replace("Canvas", "white")
+    return f"{before}{opening}{style}{closing}{rest}"
 
 
 def _size(picture: str) -> tuple[int, int]:

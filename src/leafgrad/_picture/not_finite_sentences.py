@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from leafgrad._display.table import WIDTH
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import TracedNode, age_order, place_text
-from leafgrad._graph.summary import NotFinite, TensorSummary
+from leafgrad._graph.summary import NotFinite, worst_of
 
 ADVICE = "some values not finite; record(values=True) around the forward tells from where"
 Kinds = Mapping[int, NotFinite | None]
@@ -23,7 +23,7 @@ def not_finite(graph: Graph) -> Iterator[str]:
 
 
 def _values(graph: Graph) -> Iterator[str]:
-    bad = [node for node in graph.nodes if _kind(node.values)]
+    bad = [node for node in graph.nodes if worst_of(node.values)]
     kinds = {node.index: node.value_turn_kind for node in graph.values_turn}
     for node, kind in _story(graph, graph.values_turn, kinds, _made_of):
         near = ", or right before it" if node.value_turn_is_near else ""
@@ -35,7 +35,7 @@ def _values(graph: Graph) -> Iterator[str]:
         return
     if not all(value and value.is_finite for root in graph.roots for value in root.values):
         yield ADVICE
-    elif nans := [node for node in bad if _kind(node.values) == "NaN"]:
+    elif nans := [node for node in bad if worst_of(node.values) == "NaN"]:
         first = min(nans, key=age_order)
         yield f"values not finite (NaN) at {place_text(first)}, but finite at the root"
 
@@ -44,8 +44,8 @@ def _gradients(graph: Graph) -> Iterator[str]:
     kinds = {node.index: node.gradient_turn_kind for node in graph.gradients_turn}
     for node, kind in _story(graph, graph.gradients_turn, kinds, _passed_by):
         yield f"gradients not finite ({kind}) from {place_text(node)}"
-    starts = [found for root in graph.roots if (found := _kind(root.gradients))]
-    ends = [found for sink in graph.sinks if (found := _kind(sink.gradients))]
+    starts = [found for root in graph.roots if (found := worst_of(root.gradients))]
+    ends = [found for sink in graph.sinks if (found := worst_of(sink.gradients))]
     if ends and not kinds:
         yield (
             f"gradients not finite ({starts[0]}) from the start"
@@ -102,11 +102,6 @@ def _passed_by(graph: Graph) -> Edges:
     """Lead from each node to those that passed on to it what is not finite."""
     edges = defaultdict[int, list[int]](list)
     for edge in graph.edges:
-        if edge.target is not None and _kind((edge.gradient,)):
+        if edge.target is not None and worst_of((edge.gradient,)):
             edges[edge.target].append(edge.source)
     return edges
-
-
-def _kind(summaries: Sequence[TensorSummary | None]) -> NotFinite | None:
-    kinds = {summary.not_finite for summary in summaries if summary is not None}
-    return "NaN" if "NaN" in kinds else "infinity" if "infinity" in kinds else None
