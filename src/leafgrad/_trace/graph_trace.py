@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
+from leafgrad._display.terminal import checked_width
 from leafgrad._graph.diff import GraphDiff, diff_of
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.serialize import graph_to_dict, nodes_and_roots
@@ -55,14 +56,23 @@ class GraphTrace(Graph):
             )
         return diff_of(self.nodes, other.nodes)
 
-    def to_text(self) -> str:
-        """Return the graph as text for a terminal, as ``str()`` does.
+    def to_text(self, *, width: int | None = None) -> str:
+        """Return the graph as text for a terminal.
+
+        Args:
+            width: How many columns a line may take, at least 60. None asks the terminal that
+                output goes to, and is 80 where it goes elsewhere. ``str()`` always takes 80.
 
         Returns:
-            At most 40 lines of 80 characters, and a few more where numbers stop being finite. Each
-            node of a small graph has one, which names the nodes that its edges lead to by index, as
-            many of them as there is room for. A big graph is folded: by module where modules are
-            known, else by what repeats itself, else by kind of node, and says so.
+            At most 40 lines, and a few more where numbers stop being finite. Each node of a small
+            graph has one, which names the nodes that its edges lead to by index. Where there is
+            little room, long names lose their middle, before shapes and edges go. A big graph is
+            folded: by module where modules are known, else by what repeats itself, else by kind of
+            node, and says so.
+
+        Raises:
+            TypeError: If `width` is no int.
+            ValueError: If it is less than 60.
 
         Example:
             >>> import torch
@@ -75,7 +85,7 @@ class GraphTrace(Graph):
             0  MulBackward0            (3,)    1 x, 1 x  other (3,), self (3,)
             1  AccumulateGrad  x       (3,)
         """
-        return text.text(self)
+        return text.text(self, checked_width(width))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types.
@@ -321,7 +331,7 @@ class GraphTrace(Graph):
         return networkx.as_networkx(self)
 
     def __str__(self) -> str:
-        return self.to_text()
+        return text.text(self)
 
     def __repr__(self) -> str:
         return f"<GraphTrace of {len(self.nodes)} nodes, {len(self.leaves)} of them leaves>"
