@@ -5,7 +5,7 @@ from collections.abc import Container, Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
-from leafgrad._display.markup import preformatted, visible
+from leafgrad._display.markup import Markup, preformatted, visible
 from leafgrad._display.table import table
 from leafgrad._display.terminal import WIDTH, cells, elided
 from leafgrad._display.units import count, first_few, shape_text, torch_name
@@ -26,7 +26,7 @@ def text(graph: Graph, width: int = WIDTH) -> str:
     return "\n".join(map(visible, [*header(graph, width), "", *body(graph, width)]))
 
 
-def html(graph: Graph) -> str:
+def html(graph: Graph) -> Markup:
     """Show the text in a notebook, in the colours of what is around it."""
     return preformatted(text(graph))
 
@@ -42,6 +42,8 @@ def header(graph: Graph, width: int = WIDTH) -> Iterator[str]:
         facts.append(f"all {shared}")
     facts.append(f"{count(len(graph.saved), 'tensor')} saved")
     sentences = [", ".join(facts)]
+    if graph.failure is not None:
+        sentences.append(str(graph.failure))
     if graph.is_freed:
         sentences.append(
             "freed: what some nodes saved is gone, so another backward through them fails"

@@ -7,11 +7,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
+from leafgrad._display import notebook
 from leafgrad._display.terminal import checked_width
 from leafgrad._graph.diff import GraphDiff, diff_of
 from leafgrad._graph.graph import Graph
-from leafgrad._graph.serialize import graph_to_dict, nodes_and_roots
-from leafgrad._picture import dot, files, mermaid, networkx, text
+from leafgrad._graph.serialize import graph_fields, graph_to_dict
+from leafgrad._picture import dot, files, in_a_notebook, mermaid, networkx, text
 from leafgrad._picture.html import page
 from leafgrad._picture.svg import svg
 from leafgrad._steps.steps import BackwardSteps, steps_of
@@ -26,6 +27,7 @@ class GraphTrace(Graph):
     Attributes:
         nodes: Every node, each one before its successors; ``nodes[i].index == i``.
         roots: The nodes at which a backward from the outputs would start.
+        failure: Where the forward stopped, if what was traced is an exception; else None.
     """
 
     def diff(self, other: Self) -> GraphDiff:
@@ -93,8 +95,9 @@ class GraphTrace(Graph):
         Returns:
             ``schema``, the number of this form, which changes when a field goes or changes its
             meaning; ``nodes``, each with the attributes of `TracedNode` and so on inwards;
-            ``roots``, ``leaves`` and ``sinks`` by index, ``depth`` and ``is_freed``. Data types and
-            devices stand by their names, and numbers that JSON does not have, such as NaN, as text.
+            ``roots``, ``leaves`` and ``sinks`` by index, ``depth``, ``is_freed`` and ``failure``.
+            Data types and devices stand by their names, and numbers that JSON does not have, such
+            as NaN, as text.
 
         Example:
             >>> import torch
@@ -143,8 +146,7 @@ class GraphTrace(Graph):
             >>> GraphTrace.from_json(trace.to_json()) == trace
             True
         """
-        nodes, roots = nodes_and_roots(text)
-        return cls(nodes=nodes, roots=roots)
+        return cls(**graph_fields(text))
 
     def to_dot(self) -> str:
         r"""Write the graph in the language of Graphviz, roots on top.
@@ -286,6 +288,20 @@ class GraphTrace(Graph):
         """
         return page.page(self)
 
+    def show(self) -> None:
+        """Show the graph to move about in: in the notebook that runs this, else in a browser.
+
+        The browser gets the page of `to_html`, in a new folder among the temporary files, where it
+        stays. A notebook shows it by itself, too, where the graph is the result of a cell: the page
+        in a frame, and where the notebook is not trusted, as one that came from somebody else, the
+        picture alone.
+
+        Raises:
+            ValueError: If there would be more than 3,000 boxes even when it is folded.
+            RuntimeError: If no browser can be started.
+        """
+        notebook.show(self, self.to_html)
+
     def steps(self) -> BackwardSteps:
         """Return the backward that `trace_graph` ran, step by step, in the engine's order.
 
@@ -338,3 +354,6 @@ class GraphTrace(Graph):
 
     def _repr_html_(self) -> str:
         return svg.html(self)
+
+    def _repr_mimebundle_(self, **_: object) -> notebook.Bundle:
+        return notebook.bundle_of(self, lambda: in_a_notebook.html(self))
