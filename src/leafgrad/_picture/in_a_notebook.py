@@ -10,7 +10,7 @@ from leafgrad._picture.html import page
 from leafgrad._picture.svg.svg import MOST_BOXES, MOST_IN_NOTEBOOK, draw_view
 from leafgrad._picture.view import view_of
 
-AROUND = 150.0
+AROUND = 185.0
 """How high the page is apart from its picture."""
 
 MOST_HEIGHT = 640.0
