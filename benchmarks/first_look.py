@@ -4,12 +4,14 @@ Each tool writes what it shows first of three models: a perceptron, a small ResN
 layers. What is timed is the CPU time of this process and of the programs that it starts, such as
 Graphviz, from the model and its input to the written text; the forward pass counts, as some tools
 run it themselves. Tools take turns, figures are medians over rounds. What is not installed says
-so and has no line; torchviz and torchview need Graphviz's ``dot``.
+so and has no line; torchviz, torchview and torchlens need Graphviz's ``dot``. With a path behind
+it, the figures go into that file; `docs/reference/beside.csv` is one.
 
 Netron draws files and does not read a live model, so what is counted for it is the file that
 `torch.export` writes; it draws in a browser, which is not timed.
 """
 
+import csv
 import importlib
 import importlib.metadata
 import io
@@ -19,7 +21,8 @@ import statistics
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -42,6 +45,7 @@ class Residual(nn.Module):
         self.other = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Add what they make of `x` to it."""
         return torch.relu(x + self.other(torch.relu(self.norm(self.one(x)))))
 
 
@@ -56,6 +60,7 @@ class Block(nn.Module):
         self.perceptron = nn.Sequential(*layers)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Let each place look at those before it."""
         batch, length, width = x.shape
         parts = self.inputs(self.norm(x)).view(batch, length, 3, 4, width // 4)
         query, key, value = parts.permute(2, 0, 3, 1, 4).unbind(0)
@@ -122,3 +127,111 @@ def torchview(model: nn.Module, x: Tensor) -> int:
     """Let Graphviz draw what torchview writes."""
     drawn = importlib.import_module("torchview").draw_graph(model, input_data=x, device="cpu")
     return len(drawn.visual_graph.pipe("svg"))
+
+
+def torchlens(model: nn.Module, x: Tensor) -> int:
+    """Let torchlens run a model and Graphviz draw it."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "drawn.svg")
+        run = importlib.import_module("torchlens").trace(model, x)
+        run.draw(vis_outpath=str(file.with_suffix("")), vis_save_only=True, vis_fileformat="svg")
+        return file.stat().st_size
+
+
+def torchvista(model: nn.Module, x: Tensor) -> int:
+    """Let torchvista run a model and write its page, with what it keeps of its scripts."""
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()):
+        file = Path(folder, "page.html")
+        importlib.import_module("torchvista").trace_model(
+            model, x, export_format="html", export_path=str(file)
+        )
+        return file.stat().st_size
+
+
+def netron(model: nn.Module, x: Tensor) -> int:
+    """Write the file that Netron is given."""
+    file = io.BytesIO()
+    torch.export.save(torch.export.export(model, (x,)), file)
+    return len(file.getvalue())
+
+
+LOOKS: dict[str, tuple[str, str | None, Look]] = {
+    "leafgrad, picture": ("leafgrad", None, leafgrad_picture),
+    "leafgrad, page": ("leafgrad", None, leafgrad_page),
+    "torchviz": ("torchviz", "dot", torchviz),
+    "torchview": ("torchview", "dot", torchview),
+    "torchlens": ("torchlens", "dot", torchlens),
+    "torchvista": ("torchvista", None, torchvista),
+    "Netron's file": ("netron", None, netron),
+}
+"""What each look takes: a distribution, and a program."""
+
+
+def available() -> dict[str, tuple[str, Look]]:
+    """Return the looks that can be taken here with their versions, and say which cannot."""
+    found: dict[str, tuple[str, Look]] = {}
+    for name, (distribution, program, look) in LOOKS.items():
+        try:
+            version = importlib.metadata.version(distribution)
+        except importlib.metadata.PackageNotFoundError:
+            print(f"{name}: {distribution} is not installed")
+            continue
+        if program is not None and shutil.which(program) is None:
+            print(f"{name}: the program {program} is not there")
+            continue
+        found[name] = version, look
+    return found
+
+
+def seconds() -> float:
+    """Return the CPU time of this process and of the programs that it has waited for."""
+    own, others = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
+
+
+def timed(look: Look, model: nn.Module, x: Tensor) -> tuple[int, float]:
+    """Take one look, and return its bytes and its seconds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        start = seconds()
+        nbytes = look(model, x)
+        return nbytes, seconds() - start
+
+
+def rows() -> Iterator[dict[str, object]]:
+    """Look at each model with each tool in turns, after one round that is not counted."""
+    looks = available()
+    for title, make in MODELS.items():
+        torch.manual_seed(0)
+        model, x = make()
+        rounds = [
+            {name: timed(look, model, x) for name, (_, look) in looks.items()}
+            for _ in range(ROUNDS + 1)
+        ]
+        for name, (version, _) in looks.items():
+            yield {
+                "date": f"{datetime.now(UTC):%Y-%m-%d}",
+                "torch": torch.__version__.partition("+")[0],
+                "model": title,
+                "tool": name,
+                "version": version,
+                "bytes": rounds[0][name][0],
+                "seconds": f"{statistics.median(one[name][1] for one in rounds[1:]):.3f}",
+            }
+
+
+def main() -> None:
+    """Print the figures, and write them into the file that is named, if one is."""
+    torch.set_num_threads(1)
+    measured = [*rows()]
+    for row in measured:
+        print("  ".join(f"{value!s:>18}" for value in row.values()))
+    if len(sys.argv) > 1:
+        with Path(sys.argv[1]).open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, measured[0], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(measured)
+
+
+if __name__ == "__main__":
+    main()

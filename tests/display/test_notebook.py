@@ -130,7 +130,7 @@ def test_a_graph_too_large_for_a_picture_is_text_behind_the_page() -> None:
     html = tangle(150)._repr_mimebundle_()["text/html"]
     assert "<img" not in html
     assert "</iframe>" in html
-    assert "folded by kind" in html.split("</iframe>")[1]
+    assert ".nodes and .to_dict() have them all</pre>" in html.split("</iframe>")[1]
 
 
 @pytest.mark.usefixtures("kernel")
