@@ -4,8 +4,8 @@ Each tool writes what it shows first of three models: a perceptron, a small ResN
 layers. What is timed is the CPU time of this process and of the programs that it starts, such as
 Graphviz, from the model and its input to the written text; the forward pass counts, as some tools
 run it themselves. Tools take turns, figures are medians over rounds. What is not installed says
-so and has no line; torchviz, torchview and torchlens need Graphviz's ``dot``. With a path behind
-it, the figures go into that file; `docs/reference/beside.csv` is one.
+so and has no line; torchviz, torchview and torchlens need Graphviz's ``dot``. With a path that
+ends in ``.csv`` behind it, the figures go into that file, as in `docs/reference/beside.csv`.
 
 Netron draws files and does not read a live model, so what is counted for it is the file that
 `torch.export` writes; it draws in a browser, which is not timed.
@@ -226,8 +226,8 @@ def main() -> None:
     measured = [*rows()]
     for row in measured:
         print("  ".join(f"{value!s:>18}" for value in row.values()))
-    if len(sys.argv) > 1:
-        with Path(sys.argv[1]).open("w", encoding="utf-8", newline="") as file:
+    for name in filter(lambda argument: argument.endswith(".csv"), sys.argv[1:]):
+        with Path(name).open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, measured[0], lineterminator="\n")
             writer.writeheader()
             writer.writerows(measured)
