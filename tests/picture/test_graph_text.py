@@ -457,6 +457,35 @@ def test_shapes_and_edges_stay_where_names_are_long(width: int) -> None:
     assert [line for line in lines if " (2, 4) " in line and line.endswith(" 4, 6")]
 
 
+def far_too_wide() -> Any:
+    """A graph each of whose cells is wider than it may be."""
+    function: Any = type("F" * 90, (torch.autograd.Function,), {})
+    function.forward = staticmethod(lambda _, *tensors: tuple(one.clone() for one in tensors))
+    function.backward = staticmethod(lambda _, *gradients: gradients)
+    x = [torch.ones(1, 2, 3, 4, 5, 6, 7, 1, 1, requires_grad=True) for _ in range(9)]
+    made = x
+    for _ in range(3):
+        made = function.apply(*made)
+    ends = [made[0].sum(), made[1].double().sum()]
+    names = {NAME + str(number): one for number, one in enumerate(x)}
+    return trace_graph(ends, names=names, values=True, gradients=True)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_where_each_cell_is_too_wide_each_loses_its_middle(width: int) -> None:
+    lines = far_too_wide().to_text(width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert "F..." in lines[-12]
+
+
+def test_two_devices_and_two_data_types_are_told_node_by_node() -> None:
+    here, meta = leaf(2).exp(), torch.ones(2, dtype=torch.float64, device="meta")
+    text = str(trace_graph([here, meta.requires_grad_().exp()]))
+    assert "all " not in text
+    assert "(2,) float32 on cpu" in text
+    assert "(2,) float64 on meta" in text
+
+
 @pytest.mark.parametrize("width", [59, 0, -1])
 def test_a_width_that_no_line_has_room_in_is_refused(width: int) -> None:
     with pytest.raises(ValueError, match=rf"^width must be 60 or more, not {width}; "):

@@ -215,6 +215,11 @@ def test_the_variables_of_a_script_are_left_alone() -> None:
         trace_graph(error)
 
 
+def test_a_place_without_a_line_reads_as_well() -> None:
+    failure = ForwardFailure(error="E: no", module="a.b", class_name="B", source=None)
+    assert str(failure) == "stopped in module a.b (B): E: no"
+
+
 def test_it_goes_into_json_and_back() -> None:
     trace = trace_graph(failed(), names=network())
     assert GraphTrace.from_json(trace.to_json()) == trace

@@ -93,17 +93,21 @@ ROOMS = (
     Room(saved=1, is_brief=True, least=7, with_kind=False, edges=1),
     Room(saved=1, is_brief=True, least=7, with_kind=False, edges=1, whole=()),
 )
-"""What goes first where there is little room: shapes and edges are the last."""
+"""What goes first where there is little room: shapes and edges are the last.
+
+The last one always fits: no table of at most 35 nodes is wider by it than `LEAST_WIDTH`.
+"""
 
 
 def _listing(graph: Graph, width: int) -> list[str]:
     """List the nodes, with as much of each in its cells as there is room for."""
-    for room in ROOMS:
-        rows = _rows(graph, room)
-        lines = table(rows, right=(0,), whole=room.whole, width=width, least=room.least)
-        if max(map(cells, lines)) <= width:
-            break
-    return lines
+    tried = (_table(graph, room, width) for room in ROOMS)
+    return next(lines for lines in tried if max(map(cells, lines)) <= width)
+
+
+def _table(graph: Graph, room: Room, width: int) -> list[str]:
+    rows = _rows(graph, room)
+    return table(rows, right=(0,), whole=room.whole, width=width, least=room.least)
 
 
 def _rows(graph: Graph, room: Room) -> list[tuple[str, ...]]:
