@@ -92,6 +92,12 @@ def test_names_say_where_the_outermost_module_stands() -> None:
     assert failure.module == "net.2.other.1"
 
 
+def test_what_is_not_in_the_names_has_its_path_in_the_outermost_module() -> None:
+    failure = trace_graph(failed(), names={"another": nn.Linear(2, 2)}).failure
+    assert failure is not None
+    assert failure.module == "2.other.1"
+
+
 def test_a_module_that_is_in_no_other_has_the_name_of_its_class() -> None:
     inner = nn.Linear(3, 3)
 
@@ -243,11 +249,15 @@ def test_neither_trace_nor_recording_keep_what_the_error_held() -> None:
 
     with record(values=True) as recording:
         error = error_of(lambda: Watched()(leaf(2)))
-    trace = trace_graph(error, recording=recording, values=True)
-    assert alive[0]() is not None
-    del error
     gc.collect()
-    assert alive[0]() is None
+    gc.disable()
+    try:
+        trace = trace_graph(error, recording=recording, values=True)
+        assert alive[0]() is not None
+        del error
+        assert alive[0]() is None, "a cycle keeps it until the garbage is collected"
+    finally:
+        gc.enable()
     assert trace.failure is not None
 
 

@@ -99,8 +99,9 @@ def steps_of(graph: Graph) -> BackwardSteps:
         )
     if len(graph.nodes) > MOST_NODES:
         raise ValueError(
-            f"steps must be of at most {MOST_NODES} nodes, not {len(graph.nodes)}; "
-            "trace a part of the graph, from a tensor nearer to the leaves"
+            f"steps must be of at most {MOST_NODES} nodes, not {len(graph.nodes)}; trace a part "
+            "of the graph, from a tensor nearer to the leaves, or see gradient_norms, which tells "
+            "of all of it module by module"
         )
     return BackwardSteps(trace=graph, steps=(*_forward(graph), *_backward(graph)))
 

@@ -30,7 +30,7 @@ def failed_forward(
     """
     passed = [*_passed(error)]
     running = _running()
-    over = [frame for frame, _ in passed if frame not in running]
+    over = [frame for frame, _ in passed if id(frame) not in running]
     called = [(place, module) for place, frame in enumerate(over) if (module := _module_of(frame))]
     first = called[0][0] if called else 0
     results = _last([tensor for frame in over[first:] for tensor in _held(frame)])
@@ -57,12 +57,12 @@ def _passed(error: BaseException) -> Iterator[Passed]:
         behind = behind.__cause__ or context
 
 
-def _running() -> set[FrameType]:
-    """Return the functions that have not ended."""
-    found: set[FrameType] = set()
+def _running() -> set[int]:
+    """Return the functions that have not ended, by their identities, which keep none of them."""
+    found: set[int] = set()
     frame = inspect.currentframe()
     while frame is not None:
-        found.add(frame)
+        found.add(id(frame))
         frame = frame.f_back
     return found
 
@@ -108,16 +108,17 @@ def _failure(
     kind = type(error).__name__
     return ForwardFailure(
         error=f"{kind}: {message}" if message else kind,
-        module=_path(called[-1], modules or {"": called[0]}) if called else None,
+        module=_path(called[-1], [modules, {"": called[0]}]) if called else None,
         class_name=type(called[-1]).__name__ if called else None,
         source=sources[-1] if sources else None,
     )
 
 
-def _path(module: Module, modules: Roots) -> str:
-    """Return the path of a module, of one that is in none of the modules its class."""
-    for name, root in modules.items():
-        for path, inner in root.named_modules():
-            if inner is module:
-                return join(name, path)
+def _path(module: Module, named: Sequence[Roots]) -> str:
+    """Return the first path of a module in what was named, of one that is nowhere its class."""
+    for roots in named:
+        for name, root in roots.items():
+            for path, inner in root.named_modules():
+                if inner is module:
+                    return join(name, path)
     return type(module).__name__

@@ -314,7 +314,7 @@ class GraphTrace(Graph):
 
         Raises:
             ValueError: If `trace_graph` was not asked for gradients, or there are more than 40
-                nodes.
+                nodes, which ``gradient_norms`` tells of by module.
 
         Example:
             >>> import torch
