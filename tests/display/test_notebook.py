@@ -20,6 +20,8 @@ import torch
 
 from leafgrad import trace_graph
 from leafgrad._display import notebook
+from tests.browser import needs_chromium
+from tests.devtools import Browser, Page
 from tests.tensors import leaf
 
 
@@ -215,3 +217,22 @@ def test_a_running_notebook_shows_the_page_by_itself_and_when_told_to() -> None:
     assert set(result.data) == {"text/plain", "text/html"}
     assert "<iframe" in result.data["text/html"]
     assert result.data["text/plain"].startswith("3 nodes, 3 edges")
+
+
+SEEN = """
+[...document.querySelectorAll(".leafgrad-page > *")].filter(part => part.offsetHeight > 0)
+    .map(part => part.tagName.toLowerCase())
+"""
+
+
+@needs_chromium
+@pytest.mark.usefixtures("kernel")
+def test_a_browser_shows_the_page_or_for_want_of_trust_the_picture(
+    browser: Browser, tmp_path: Path
+) -> None:
+    html = classic()._repr_mimebundle_()["text/html"]
+    left = re.sub(r"<style>.*?</style>|<iframe.*?</iframe>", "", html, flags=re.DOTALL)
+    for body, seen in ((html, ["iframe"]), (left, ["div"])):
+        file = tmp_path / "page.html"
+        file.write_text(f"<!doctype html><meta charset=utf-8>{body}", "utf-8")
+        assert Page(browser, file.as_uri()).ask(SEEN) == seen
