@@ -41,6 +41,7 @@ class Sigmoidal(NamedTuple):
 
     plan: Recurrence
     derivative_of_value: DerivativeOfValue
+    reads_argument = False  # in its backward
 
     def solve(self, value: Tensor, argument: Tensor) -> Tensor:
         """Return the coefficients ``[N, *shape]`` of the function.

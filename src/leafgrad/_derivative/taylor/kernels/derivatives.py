@@ -1,0 +1,99 @@
+"""Derivatives of activations at a value: F', F'' and so on, as many as are asked for, up to five.
+
+Each takes the argument ``[*shape]`` and gives tensors ``[*shape]``, each with a number that it is
+multiplied by, made by operations that record themselves. In sums of products with what vanishes far out, arguments are cut off first, so that
+infinity gives no NaN: ``exp(-40**2 / 2)`` and ``sigmoid(-800)`` are zero in double precision.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import cycle, islice
+
+import torch
+from torch import Tensor
+
+from leafgrad._derivative.taylor.kernels.composed import Term
+from leafgrad._derivative.taylor.kernels.products import kept_where
+
+_NORMAL_IS_ZERO = 40.0
+_LOGISTIC_IS_ZERO = 800.0
+
+
+def of_sin(value: Tensor, count: int) -> Sequence[Term]:
+    """Return cos, -sin, -cos, sin and so on."""
+    sine, cosine = value.sin(), value.cos()
+    return [*islice(cycle([(cosine, 1), (sine, -1), (cosine, -1), (sine, 1)]), count)]
+
+
+def of_cos(value: Tensor, count: int) -> Sequence[Term]:
+    """Return -sin, -cos, sin, cos and so on."""
+    return of_sin(value, count + 1)[1:]
+
+
+def of_exp(value: Tensor, count: int) -> Sequence[Term]:
+    """Return the exponential, as often."""
+    return [(value.exp(), 1)] * count
+
+
+def of_softplus(value: Tensor, count: int, *, threshold: float) -> Sequence[Term]:
+    """Return the logistic function and its derivatives, 1 and zeros above the threshold."""
+    s = torch.ops.aten.softplus_backward(torch.ones_like(value), value, 1, threshold)
+    return [(each, 1) for each in _logistic(s, count)]
+
+
+def of_elu(value: Tensor, count: int, *, slope: float, depth: float) -> Sequence[Term]:
+    """Return the slope above zero, and ``depth exp(x)``, as often, below it.
+
+    At zero, PyTorch's formula gives the slope from the left, and no bend.
+    """
+    one = torch.ones_like(value)
+    first = torch.ops.aten.elu_backward(one, depth / slope, slope, 1, False, value)  # noqa: FBT003
+    bent = kept_where(-value, first)
+    return [(first, 1), *[(bent, 1)] * (count - 1)]
+
+
+def of_silu(value: Tensor, count: int) -> Sequence[Term]:
+    """Return ``x s^(d) + d s^(d-1)`` for the logistic function s."""
+    value = value.clamp(-_LOGISTIC_IS_ZERO, _LOGISTIC_IS_ZERO)
+    s = _logistic(value.sigmoid(), count + 1)
+    weighted = (s[d - 1] if d == 1 else s[d - 1] * d for d in range(1, count + 1))
+    return [(torch.addcmul(w, value, each), 1) for w, each in zip(weighted, s[1:], strict=True)]
+
+
+def _logistic(s: Tensor, count: int) -> Sequence[Tensor]:
+    """Return the logistic function s and its derivatives, which are polynomials in ``s - s**2``.
+
+    Those of odd order are such polynomials times ``1 - 2 s``.
+    """
+    v = torch.addcmul(s, s, s, value=-1)
+    makers = [
+        lambda: torch.addcmul(v, v, s, value=-2),
+        lambda: torch.addcmul(v, v, v, value=-6),
+        lambda: torch.addcmul(found[2], found[2], v, value=-12),
+        lambda: v * (1 + v * (120 * v - 30)),
+    ]
+    found = [s, v]
+    for make in makers[: max(count - 2, 0)]:
+        found.append(make())
+    return found[:count]
+
+
+def of_gelu(value: Tensor, count: int) -> Sequence[Term]:
+    """Return the normal distribution function plus x times its density, and what follows.
+
+    From the second on, these are the density times a polynomial.
+    """
+    value = value.clamp(-_NORMAL_IS_ZERO, _NORMAL_IS_ZERO)
+    square = value * value
+    bell = (square * -0.5).exp()
+    odd = bell * value
+    polynomials = [
+        lambda: bell * (2 - square),
+        lambda: odd * (square - 4),
+        lambda: bell * (square * (7 - square) - 4),
+        lambda: odd * (square * (square - 11) + 18),
+    ]
+    first = torch.ops.aten.gelu_backward(torch.ones_like(value), value)
+    return [(first, 1), *((make(), math.sqrt(0.5 / math.pi)) for make in polynomials[: count - 1])]
