@@ -7,6 +7,7 @@ turns; then how many times the better one's `auto` takes, the median over turns.
 import argparse
 import statistics
 from collections.abc import Sequence
+from contextlib import suppress
 
 import torch
 from architectures import ACTIVATIONS, ARCHITECTURES, Perceptron
@@ -62,15 +63,21 @@ def ways_to_laplacian() -> dict[str, Way]:
 
 def compare(name: str, model: nn.Module, inputs: Tensor, ways: dict[str, Way], rounds: int) -> None:
     """Print one line of the table."""
-    try:
-        ways["taylor"](model, inputs)
-    except RuntimeError:
-        ways = {way: ways[way] for way in ways if way != "taylor"}
-    turns = take_turns(model, inputs, ways, rounds)
+    turns = take_turns(model, inputs, answering(model, inputs, ways), rounds)
     cells = "".join(
         f"{statistics.median(turns[way]):9.2f}" if way in turns else f"{'-':>9}" for way in COLUMNS
     )
     print(f"{name:34}{cells} |{ratio(turns, ['nested', 'taylor']):9.2f}", flush=True)
+
+
+def answering(model: nn.Module, inputs: Tensor, ways: dict[str, Way]) -> dict[str, Way]:
+    """Return the ways that have an answer that can be trained on."""
+    found = {}
+    for name, way in ways.items():
+        with suppress(RuntimeError):
+            way(model, inputs)
+            found[name] = way
+    return found
 
 
 def ratio(turns: Turns, others: Sequence[str]) -> float:

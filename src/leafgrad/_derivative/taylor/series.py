@@ -18,7 +18,7 @@ from torch import Tensor
 from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.algebra import Algebra, Indices
 from leafgrad._derivative.taylor.kernels.composed import Composed, Derivatives
-from leafgrad._derivative.taylor.kernels.contraction import contract
+from leafgrad._derivative.taylor.kernels.contraction import contract, product
 from leafgrad._derivative.taylor.kernels.fused import FusedLayers, Layer
 from leafgrad._derivative.taylor.kernels.plans import Recurrence, contraction, recurrence
 from leafgrad._derivative.taylor.kernels.products import common_shape, kept_where
@@ -176,6 +176,22 @@ class Series:
         shape = common_shape(one.stack.shape[1:], two.stack.shape[1:])
         start = start.expand(-1, *common_shape(start.shape[1:], shape))
         stack = contract(plan, 2, one.stack, two.stack, start)
+        return one.changed(stack, axes=axes, indices=indices)
+
+    def times_series(self, value: Tensor, other_value: Tensor, other: Series) -> Series | None:
+        """Return the series of a product of two with these values, both of ``[*shape]``.
+
+        None where their indices are not the same, and the first of the product's: then it is to be
+        added up part by part.
+        """
+        products = self.algebra.with_products(self.indices, other.indices)
+        indices = _union(self.indices, products)
+        if self.indices != other.indices or indices[: len(self.indices)] != self.indices:
+            return None
+        one, two = together(self, other)
+        axes = batch_axes.merged((one.axes, two.axes))
+        plan = contraction(one.algebra, one.indices, two.indices, indices)
+        stack = product(plan, value, one.stack, other_value, two.stack)
         return one.changed(stack, axes=axes, indices=indices)
 
     def narrowed(self, dim: int, start: int, length: int) -> Series:

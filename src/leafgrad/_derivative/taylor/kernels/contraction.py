@@ -118,6 +118,66 @@ def _written_out(
     return torch.stack(sums)
 
 
+def product(plan: Contraction, one: Tensor, a: Tensor, two: Tensor, b: Tensor) -> Tensor:
+    """Return ``(one + a) (two + b) - one * two``, which is ``one b + two a + a b``.
+
+    Args:
+        plan: The products of a and b, whose n places are the first of the N of the result.
+        one: The first factor at order 0, ``[*shape]``.
+        a: Its other coefficients, ``[n, *shape]``.
+        two: The second factor at order 0, ``[*shape]``.
+        b: Its other coefficients, ``[n, *shape]``.
+
+    Returns:
+        A stack ``[N, *shape]`` of the broadcast shape.
+    """
+    if not torch.is_grad_enabled():
+        return _multiplied(plan, one, a, two, b)
+    result: Tensor = _autograd.applied(_Product, plan, one, a, two, b)
+    return result
+
+
+class _Product(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, plan: Contraction, one: Tensor, a: Tensor, two: Tensor, b: Tensor
+    ) -> Tensor:
+        ctx.save_for_backward(one, a, two, b)
+        ctx.plan = plan
+        return _multiplied(plan, one, a, two, b)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        one, a, two, b = ctx.saved_tensors
+        (gradient,) = gradients
+        linear = gradient[: len(a)]
+        _, needs_one, needs_a, needs_two, needs_b = ctx.needs_input_grad
+        to_one = to_a = to_two = to_b = None
+        if needs_one:
+            to_one = summed_to((linear * b).sum(0), one.shape)
+        if needs_a:
+            to_a = summed_to(vjp(ctx.plan, 0, b, gradient, start=linear * two), a.shape)
+        if needs_two:
+            to_two = summed_to((linear * a).sum(0), two.shape)
+        if needs_b:
+            to_b = summed_to(vjp(ctx.plan, 1, a, gradient, start=linear * one), b.shape)
+        return None, to_one, to_a, to_two, to_b
+
+
+def _multiplied(plan: Contraction, one: Tensor, a: Tensor, two: Tensor, b: Tensor) -> Tensor:
+    """Do what `product` does, with its shapes, by writing into a stack that is new."""
+    by_two, by_one = (common_shape(x.shape[1:], y.shape) for x, y in ((a, two), (b, one)))
+    out = a.new_empty(plan.sizes[2], *common_shape(by_two, by_one))
+    linear = out[: len(a)]
+    torch.mul(a.expand(-1, *linear.shape[1:]), two, out=linear)
+    linear.addcmul_(b, one)
+    out[len(a) :].zero_()
+    sums, left, right = StackViews(out), StackViews(a), StackViews(b)
+    for to, first, second, _, _ in plan.table(2):
+        sums[to].addcmul_(left[first], right[second])
+    return out
+
+
 def elementwise_vjp(plan: Recurrence, slope: Tensor, gradient: Tensor) -> Tensor:
     """Return the gradient of the argument of a function whose derivative is ``1 + slope``.
 
@@ -132,4 +192,4 @@ def summed_to(gradient: Tensor, shape: torch.Size) -> Tensor:
     return gradient if gradient.shape == shape else gradient.sum_to_size(shape)
 
 
-FUNCTIONS: tuple[type[Function], ...] = (_Contract,)
+FUNCTIONS: tuple[type[Function], ...] = (_Contract, _Product)

@@ -39,8 +39,10 @@ def of_exp(value: Tensor, count: int) -> Sequence[Term]:
 
 def of_softplus(value: Tensor, count: int, *, threshold: float) -> Sequence[Term]:
     """Return the logistic function and its derivatives, 1 and zeros above the threshold."""
-    s = torch.ops.aten.softplus_backward(torch.ones_like(value), value, 1, threshold)
-    return [(each, 1) for each in _logistic(s, count)]
+    far = torch.ops.aten.threshold_backward(
+        torch.full_like(value, 2 * _LOGISTIC_IS_ZERO), value, threshold
+    )
+    return [(each, 1) for each in _logistic((value + far).sigmoid(), count)]
 
 
 def of_elu(value: Tensor, count: int, *, slope: float, depth: float) -> Sequence[Term]:
