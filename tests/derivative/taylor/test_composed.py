@@ -40,6 +40,7 @@ FUNCTIONS: dict[str, tuple[Derivatives, Callable[[Any], Any]]] = {
     ),
     "SiLU": (derivatives.of_silu, lambda x: x * logistic(x)),
     "GELU": (derivatives.of_gelu, lambda x: x * mpmath.ncdf(x)),
+    "erf": (derivatives.of_erf, mpmath.erf),
     "ELU": (
         partial(derivatives.of_elu, slope=1.5, depth=0.75),
         lambda x: 1.5 * x if x > 0 else 0.75 * (mpmath.exp(x) - 1),
@@ -74,7 +75,7 @@ def test_far_out_an_activation_is_a_line_or_nothing(name: str, x: float) -> None
     assert values(name, -x) == [0, 0, 0, 0, 0]
 
 
-@pytest.mark.parametrize("name", [name for name in FUNCTIONS if name != "ELU"])  # as in PyTorch
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_what_is_not_a_number_stays_so(name: str) -> None:
     assert all(map(math.isnan, values(name, math.nan)))
 
@@ -90,6 +91,10 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "GELU": functional.gelu,
     "Softplus": functional.softplus,
     "Softplus, steep": partial(functional.softplus, beta=3, threshold=2),
+    "erf": torch.erf,
+    "asin": lambda x: torch.asin(torch.sin(x) / 1.5),
+    "acos": lambda x: torch.acos(torch.sin(x) / 1.5),
+    "square": torch.square,
     "ELU": functional.elu,
     "SELU": functional.selu,
 }

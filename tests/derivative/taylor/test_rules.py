@@ -573,7 +573,7 @@ def test_a_rule_gives_what_nested_reverse_mode_gives(name: str, function: Functi
 def test_what_is_not_fitted_to_its_result_fits(
     name: str, function: Function, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fitted, results = [], propagate._results
+    fitted, results = [], propagate.results_of
 
     def compare(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | None]:
         found = results(rule, step, inputs)
@@ -582,7 +582,7 @@ def test_what_is_not_fitted_to_its_result_fits(
             fitted.append(series and (series.shape, series.dtype) == (step.shape, result.dtype))
         return found
 
-    monkeypatch.setattr(propagate, "_results", compare)
+    monkeypatch.setattr(propagate, "results_of", compare)
     x = rows(3, 2)
     higher_order_grad(function(x, parameter()), x, ORDERS, method="taylor")
     assert fitted

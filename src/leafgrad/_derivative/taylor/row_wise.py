@@ -17,13 +17,11 @@ from leafgrad._derivative.taylor.algebra import powers
 from leafgrad._derivative.taylor.batch_axes import Axes
 from leafgrad._derivative.taylor.dtypes import wider
 from leafgrad._derivative.taylor.propagate import check_results, results_of, step_at
+from leafgrad._derivative.taylor.row_kinds import LOOKS, Known
 from leafgrad._derivative.taylor.rules import RULES
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Rule
 from leafgrad._derivative.taylor.unsupported import Unsupported
-
-Known = tuple[Axes, tuple[int, ...]]  # the axes of a tensor, and its shape
-
 
 def keep_rows_apart(path: _autograd.Path, ndim: int, batch: int) -> bool:
     """Return whether the path to inputs with `ndim` axes, of which `batch` count rows, shows it.
@@ -46,43 +44,70 @@ def keep_rows_apart(path: _autograd.Path, ndim: int, batch: int) -> bool:
 def axes_at_end(path: _autograd.Path, inputs: Tensor, batch: int) -> Axes:
     """Return where the rows of inputs lie at the end of a path, or raise `Unsupported`.
 
-    The first `batch` axes of inputs, ``[*batch, columns]``, count rows. Kinds that are row-wise pass axes on; the rules of
-    others are run on series without a coefficient.
+    The first `batch` axes of inputs, ``[*batch, columns]``, count rows. Kinds that are row-wise
+    pass axes on, a few tell where theirs go, and the rules of others are run on series without a
+    coefficient.
     """
-    shape = tuple(inputs.shape)
-    known: dict[object, Known] = {path.start: (batch_axes.rows_of(shape, batch), shape)}
-    read = {edge for edges in path.nodes.values() for edge in edges}
+    known: dict[object, Axes] = {path.start: batch_axes.rows_of(tuple(inputs.shape), batch)}
+    masks: list[Tensor] = []
     for node, edges in path.nodes.items():
-        given = [known.get(edge) for edge in edges]
-        rule = RULES.get(_autograd.node_name(node))
-        made = _autograd.output_types(node)[0]
-        if rule is None or not made.dtype.is_floating_point:
-            raise Unsupported("a kind has no rule")
-        if rule.rowwise and (passed := _passed_on(rule, node, given)):
-            known[node, 0] = passed
-        else:
-            step = step_at(node, edges, wider(made.dtype, torch.float32))
-            empty = [each and _without_coefficients(*each, step.dtype, made.device) for each in given]
-            results = results_of(rule, step, empty)
-            if len(results) < len(step.results):
-                check_results(step, len(results), read, path.end)
-            found = ((number, series) for number, series in enumerate(results) if series)
-            known.update({(node, number): (series.axes, series.shape) for number, series in found})
-    return known[path.end][0]
+        name = _autograd.node_name(node)
+        rule = RULES.get(name)
+        if rule is not None and rule.rowwise:
+            axes = _passed_on(rule, node, [known.get(edge) for edge in edges])
+            if axes is not None:
+                known[node, 0] = axes
+                continue
+        given = [Known(known[e], *e) if e in known else None for e in edges]
+        if any(given):
+            results = _results(rule, node, edges, given, masks)
+            known.update({(node, n): axes for n, axes in enumerate(results) if axes is not None})
+            if len(results) < len(_autograd.output_types(node)):
+                read = {edge for edges in path.nodes.values() for edge in edges}
+                check_results(step_at(node, edges, inputs.dtype), len(results), read, path.end)
+    if path.end not in known:
+        raise Unsupported("no series arrives")
+    return known[path.end]
 
 
-def _passed_on(rule: Rule, node: Node, inputs: Sequence[Known | None]) -> Known | None:
-    """Return what a row-wise kind makes, None where its rule is to tell."""
-    shape = tuple(_autograd.output_types(node)[0].shape)
-    given = [each for each in inputs if each is not None]
+def _passed_on(rule: Rule, node: Node, inputs: Sequence[Axes | None]) -> Axes | None:
+    """Return the axes of what a row-wise kind makes, None where its rule is to tell."""
+    if len(inputs) == 1:
+        return inputs[0]
+    given = [axes for axes in inputs if axes is not None]
+    if not given:
+        return None
+    ndim = len(_autograd.output_types(node)[0].shape)
     if not rule.shared:
-        axes = [batch_axes.aligned(each, len(shape)) for each, _ in given]
-        return batch_axes.merged(axes), shape
-    ((axes, before), *others) = given
-    if others or len(before) != len(shape) or any(inputs[place] for place in rule.shared):
+        return batch_axes.merged([batch_axes.aligned(axes, ndim) for axes in given])
+    axes, *others = given
+    if others or len(axes) != ndim or inputs[rule.shared[0]] is not None:
         return None
     batch_axes.free(axes, [-1])
-    return (*axes[:-1], ()), shape
+    return axes  # whose last one is as free
+
+
+def _results(
+    rule: Rule | None,
+    node: Node,
+    edges: _autograd.Successors,
+    given: Sequence[Known | None],
+    masks: list[Tensor],
+) -> Sequence[Axes | None]:
+    """Return the axes of each result of a node, or raise `Unsupported`."""
+    look = LOOKS.get(_autograd.node_name(node))
+    if look is not None and (found := look(node, given, masks)):
+        return found
+    made = _autograd.output_types(node)[0]
+    if rule is None or not made.dtype.is_floating_point:
+        raise Unsupported("its kind has no rule")
+    step = step_at(node, edges, wider(made.dtype, torch.float32))
+    empty = [
+        each and _without_coefficients(each.axes, each.shape, step.dtype, made.device)
+        for each in given
+    ]
+    series = results_of(rule, step, empty)
+    return [each and each.axes for each in series]
 
 
 def _without_coefficients(

@@ -29,7 +29,7 @@ from leafgrad._derivative.taylor.kernels.products import Span, StackViews, add_p
 MOST = 4  # the highest order of a sum
 
 Term = tuple[Tensor, float]  # a derivative ``[*shape]`` is the tensor times the number
-Derivatives = Callable[[Tensor, int], Sequence[Term]]  # F', F'', ..., as many, at a value
+Derivatives = Callable[[Tensor, int], Sequence[Term]]  # F', F'', ..., at most as many, at a value
 
 
 class Composed(NamedTuple):
@@ -114,7 +114,7 @@ def _sum(plan: Recurrence, terms: Sequence[Term], argument: Tensor) -> Tensor:
     (tensor, factor), *others = terms
     total = _padded(argument * (tensor if factor == 1 else tensor * factor), 0, plan.size)
     power = argument
-    for (first, step), (tensor, factor) in zip(plan.powers, others, strict=True):
+    for (first, step), (tensor, factor) in zip(plan.powers, others, strict=False):
         power = contract(step, 2, argument, power)
         if torch.is_grad_enabled():
             total = total + _padded(power * tensor * factor, first, plan.size)

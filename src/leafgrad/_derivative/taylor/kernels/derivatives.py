@@ -1,6 +1,6 @@
-"""Derivatives of activations at a value: F', F'' and so on, as many as are asked for, up to five.
+"""Derivatives of functions at a value: F', F'' and so on, as many as are asked for, up to five.
 
-Each takes the argument ``[*shape]`` and gives tensors ``[*shape]``, each with a number that it is
+Fewer are given where all others are zero. Each takes the argument ``[*shape]`` and gives tensors ``[*shape]``, each with a number that it is
 multiplied by, made by operations that record themselves. In sums of products with what vanishes far out, arguments are cut off first, so that
 infinity gives no NaN: ``exp(-40**2 / 2)`` and ``sigmoid(-800)`` are zero in double precision.
 """
@@ -14,6 +14,7 @@ from itertools import cycle, islice
 import torch
 from torch import Tensor
 
+from leafgrad._derivative.taylor.constants import number
 from leafgrad._derivative.taylor.kernels.composed import Term
 from leafgrad._derivative.taylor.kernels.products import kept_where
 
@@ -32,9 +33,46 @@ def of_cos(value: Tensor, count: int) -> Sequence[Term]:
     return of_sin(value, count + 1)[1:]
 
 
-def of_exp(value: Tensor, count: int) -> Sequence[Term]:
-    """Return the exponential, as often."""
-    return [(value.exp(), 1)] * count
+def of_square(value: Tensor, _: int) -> Sequence[Term]:
+    """Return 2 x and 2, after which there is nothing."""
+    return [(value, 2), (number(1.0, value.dtype, value.device), 2)]
+
+
+def of_erf(value: Tensor, count: int) -> Sequence[Term]:
+    """Return the density ``2 / sqrt(pi) exp(-x**2)`` times a polynomial, each time."""
+    value = value.clamp(-_NORMAL_IS_ZERO, _NORMAL_IS_ZERO)
+    square = value * value
+    bell = (-square).exp()
+    odd = bell * value
+    makers = [
+        lambda: (bell, 1),
+        lambda: (odd, -2),
+        lambda: (bell * (2 * square - 1), 2),
+        lambda: (odd * (3 - 2 * square), 4),
+        lambda: (bell * (square * (4 * square - 12) + 3), 4),
+    ]
+    made = [make() for make in makers[:count]]
+    return [(tensor, factor * 2 / math.sqrt(math.pi)) for tensor, factor in made]
+
+
+def of_asin(value: Tensor, count: int) -> Sequence[Term]:
+    """Return odd powers of r = ``1 / sqrt(1 - x**2)`` times a polynomial, each time."""
+    inverse = (1 - value) * (1 + value)
+    root = inverse.rsqrt()
+    square = value * value
+    makers = [
+        lambda: root,
+        lambda: root / inverse * value,
+        lambda: root / inverse**2 * (1 + 2 * square),
+        lambda: root / inverse**3 * value * (9 + 6 * square),
+        lambda: root / inverse**4 * (square * (24 * square + 72) + 9),
+    ]
+    return [(make(), 1) for make in makers[:count]]
+
+
+def of_acos(value: Tensor, count: int) -> Sequence[Term]:
+    """Return those of the arc sine, with the other sign."""
+    return [(tensor, -factor) for tensor, factor in of_asin(value, count)]
 
 
 def of_softplus(value: Tensor, count: int, *, threshold: float) -> Sequence[Term]:
@@ -52,6 +90,7 @@ def of_elu(value: Tensor, count: int, *, slope: float, depth: float) -> Sequence
     """
     one = torch.ones_like(value)
     first = torch.ops.aten.elu_backward(one, depth / slope, slope, 1, False, value)  # noqa: FBT003
+    first = torch.add(first, value.clamp(-1, 1), alpha=0)  # not a number where the value is none
     bent = kept_where(-value, first)
     return [(first, 1), *[(bent, 1)] * (count - 1)]
 

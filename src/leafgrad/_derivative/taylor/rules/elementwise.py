@@ -80,6 +80,14 @@ def _log_to_base(base: float) -> Propagate:
     return rule
 
 
+def _power(step: Step, x: Series) -> Series | None:
+    """Return the power by a number, of the shape of x."""
+    exponent = step.saved("exponent")
+    if exponent == 2:  # noqa: PLR2004
+        return x.compose(derivatives.of_square, step.tensor("self"))
+    return jets.power(step.jet("self", x), exponent)
+
+
 def _power_of_number(step: Step, exponent: Series) -> Series:
     """Return ``b**p (exp(h log(b)) - 1)``, of the shape of the exponent p."""
     base = torch.as_tensor(step.saved("self"), dtype=exponent.dtype, device=exponent.stack.device)
@@ -309,18 +317,25 @@ RULES: dict[str, Rule] = {
     "ReciprocalBackward0": Rule(
         lambda step, x: jets.reciprocal_from(step.tensor("result"), x), rowwise=True
     ),
-    "PowBackward0": Rule(
-        lambda step, x: jets.power(step.jet("self", x), step.saved("exponent")), rowwise=True
-    ),
+    "PowBackward0": Rule(_power, rowwise=True),
     "PowBackward1": Rule(_power_of_tensor, rowwise=True),
     "PowBackward2": Rule(_power_of_number, rowwise=True),
-    "AsinBackward0": Rule(_with_slope(lambda x: (1 - x * x).rsqrt()), rowwise=True),
-    "AcosBackward0": Rule(_with_slope(lambda x: -(1 - x * x).rsqrt()), rowwise=True),
+    "AsinBackward0": Rule(
+        _composed(derivatives.of_asin, _with_slope(lambda x: (1 - x * x).rsqrt())), rowwise=True
+    ),
+    "AcosBackward0": Rule(
+        _composed(derivatives.of_acos, _with_slope(lambda x: -(1 - x * x).rsqrt())), rowwise=True
+    ),
     "AtanBackward0": Rule(_atan, rowwise=True),
     "AsinhBackward0": Rule(_asinh, rowwise=True),
     "AcoshBackward0": Rule(_acosh, rowwise=True),
     "AtanhBackward0": Rule(_with_slope(lambda x: (1 - x * x).reciprocal()), rowwise=True),
-    "ErfBackward0": Rule(_with_slope(lambda x: _bell(x) * (2 / math.sqrt(math.pi))), rowwise=True),
+    "ErfBackward0": Rule(
+        _composed(
+            derivatives.of_erf, _with_slope(lambda x: _bell(x) * (2 / math.sqrt(math.pi)))
+        ),
+        rowwise=True,
+    ),
     "ErfcBackward0": Rule(
         _with_slope(lambda x: _bell(x) * (-2 / math.sqrt(math.pi))), rowwise=True
     ),

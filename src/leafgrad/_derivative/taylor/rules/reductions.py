@@ -165,9 +165,6 @@ def _layer_norm(step: Step, x: Series | None, *constants: Series | None) -> Seri
     """Return x normalised along its last axes, times the weight."""
     x = _alone(x, constants)
     dims = list(range(-len(step.saved("normalized_shape")), 0))
-    if not x.indices:
-        batch_axes.free(x.axes, dims)
-        return x
     normal = _normalised(step.tensor("input"), x, dims, step.tensor("result2"))
     weight = step.saved("weight")  # which broadcasts
     return normal if weight is None else normal.scaled(weight)
