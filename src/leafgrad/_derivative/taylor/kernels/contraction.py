@@ -150,18 +150,53 @@ class _Product(Function):
     def backward(ctx: Any, *gradients: Any) -> Any:
         one, a, two, b = ctx.saved_tensors
         (gradient,) = gradients
-        linear = gradient[: len(a)]
+        is_recorded = torch.is_grad_enabled() or _autograd.is_batch(gradient)
+        to_value, to_series = (_dot, _sent_back) if is_recorded else (_dot_written, _sent_and_written)
         _, needs_one, needs_a, needs_two, needs_b = ctx.needs_input_grad
         to_one = to_a = to_two = to_b = None
         if needs_one:
-            to_one = summed_to((linear * b).sum(0), one.shape)
+            to_one = summed_to(to_value(gradient, b), one.shape)
         if needs_a:
-            to_a = summed_to(vjp(ctx.plan, 0, b, gradient, start=linear * two), a.shape)
+            to_a = summed_to(to_series(ctx.plan, 0, two, b, gradient), a.shape)
         if needs_two:
-            to_two = summed_to((linear * a).sum(0), two.shape)
+            to_two = summed_to(to_value(gradient, a), two.shape)
         if needs_b:
-            to_b = summed_to(vjp(ctx.plan, 1, a, gradient, start=linear * one), b.shape)
+            to_b = summed_to(to_series(ctx.plan, 1, one, a, gradient), b.shape)
         return None, to_one, to_a, to_two, to_b
+
+
+def _dot(gradient: Tensor, factor: Tensor) -> Tensor:
+    """Return ``sum_k g_k x_k``, ``[*shape]``, of ``[N, *shape]`` and ``[n, *shape]``."""
+    return (gradient[: len(factor)] * factor).sum(0)
+
+
+def _dot_written(gradient: Tensor, factor: Tensor) -> Tensor:
+    """Do what `_dot` does, with its shapes, by writing into a tensor that is new."""
+    total = gradient[0] * factor[0]
+    for place in range(1, len(factor)):
+        total.addcmul_(gradient[place], factor[place])
+    return total
+
+
+def _sent_back(
+    plan: Contraction, slot: int, value: Tensor, factor: Tensor, gradient: Tensor
+) -> Tensor:
+    """Return the gradient ``[n, *shape]`` of the stack in `slot`, 0 or 1, of a `product`.
+
+    The value ``[*shape]`` and the stack ``[n, *shape]`` are those of the other factor.
+    """
+    return vjp(plan, slot, factor, gradient, start=gradient[: len(factor)] * value)
+
+
+def _sent_and_written(
+    plan: Contraction, slot: int, value: Tensor, factor: Tensor, gradient: Tensor
+) -> Tensor:
+    """Do what `_sent_back` does, with its shapes, by writing into a stack that is new."""
+    out = gradient[: len(factor)] * value
+    sums, left, right = StackViews(out), StackViews(factor), StackViews(gradient)
+    for to, first, second, _, _ in plan.table(slot):
+        sums[to].addcmul_(left[first], right[second])
+    return out
 
 
 def _multiplied(plan: Contraction, one: Tensor, a: Tensor, two: Tensor, b: Tensor) -> Tensor:
