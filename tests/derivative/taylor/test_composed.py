@@ -41,6 +41,7 @@ FUNCTIONS: dict[str, tuple[Derivatives, Callable[[Any], Any]]] = {
     "SiLU": (derivatives.of_silu, lambda x: x * logistic(x)),
     "GELU": (derivatives.of_gelu, lambda x: x * mpmath.ncdf(x)),
     "erf": (derivatives.of_erf, mpmath.erf),
+    "LogSigmoid": (derivatives.of_log_sigmoid, lambda x: -mpmath.log(1 + mpmath.exp(-x))),
     "ELU": (
         partial(derivatives.of_elu, slope=1.5, depth=0.75),
         lambda x: 1.5 * x if x > 0 else 0.75 * (mpmath.exp(x) - 1),
@@ -95,6 +96,10 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "asin": lambda x: torch.asin(torch.sin(x) / 1.5),
     "acos": lambda x: torch.acos(torch.sin(x) / 1.5),
     "square": torch.square,
+    "cube": lambda x: x**3,
+    "sinh": torch.sinh,
+    "cosh": torch.cosh,
+    "LogSigmoid": functional.logsigmoid,
     "ELU": functional.elu,
     "SELU": functional.selu,
 }

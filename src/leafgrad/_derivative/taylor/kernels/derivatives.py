@@ -33,6 +33,22 @@ def of_cos(value: Tensor, count: int) -> Sequence[Term]:
     return of_sin(value, count + 1)[1:]
 
 
+def of_sinh(value: Tensor, count: int) -> Sequence[Term]:
+    """Return cosh, sinh and so on."""
+    return [*islice(cycle([(value.cosh(), 1), (value.sinh(), 1)]), count)]
+
+
+def of_cosh(value: Tensor, count: int) -> Sequence[Term]:
+    """Return sinh, cosh and so on."""
+    return of_sinh(value, count + 1)[1:]
+
+
+def of_cube(value: Tensor, count: int) -> Sequence[Term]:
+    """Return 3 x**2, 6 x and 6, after which there is nothing."""
+    one = number(1.0, value.dtype, value.device)
+    return [(value * value, 3), (value, 6), (one, 6)][:count]
+
+
 def of_square(value: Tensor, _: int) -> Sequence[Term]:
     """Return 2 x and 2, after which there is nothing."""
     return [(value, 2), (number(1.0, value.dtype, value.device), 2)]
@@ -93,6 +109,12 @@ def of_elu(value: Tensor, count: int, *, slope: float, depth: float) -> Sequence
     first = torch.add(first, value.clamp(-1, 1), alpha=0)  # not a number where the value is none
     bent = kept_where(-value, first)
     return [(first, 1), *[(bent, 1)] * (count - 1)]
+
+
+def of_log_sigmoid(value: Tensor, count: int) -> Sequence[Term]:
+    """Return the logistic function of -x and its derivatives."""
+    slopes = enumerate(_logistic((-value).sigmoid(), count))
+    return [(each, (-1) ** d) for d, each in slopes]
 
 
 def of_silu(value: Tensor, count: int) -> Sequence[Term]:

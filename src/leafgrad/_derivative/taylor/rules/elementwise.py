@@ -83,9 +83,12 @@ def _log_to_base(base: float) -> Propagate:
 def _power(step: Step, x: Series) -> Series | None:
     """Return the power by a number, of the shape of x."""
     exponent = step.saved("exponent")
-    if exponent == 2:  # noqa: PLR2004
-        return x.compose(derivatives.of_square, step.tensor("self"))
+    if exponent in _POWERS:
+        return x.compose(_POWERS[exponent], step.tensor("self"))
     return jets.power(step.jet("self", x), exponent)
+
+
+_POWERS: dict[float, Derivatives] = {2: derivatives.of_square, 3: derivatives.of_cube}
 
 
 def _power_of_number(step: Step, exponent: Series) -> Series:
@@ -297,8 +300,12 @@ RULES: dict[str, Rule] = {
         has_exact_type=True,
     ),
     "TanBackward0": Rule(_tan, rowwise=True),
-    "SinhBackward0": Rule(_hyperbolic(Tensor.sinh, Tensor.cosh), rowwise=True),
-    "CoshBackward0": Rule(_hyperbolic(Tensor.cosh, Tensor.sinh), rowwise=True),
+    "SinhBackward0": Rule(
+        _composed(derivatives.of_sinh, _hyperbolic(Tensor.sinh, Tensor.cosh)), rowwise=True
+    ),
+    "CoshBackward0": Rule(
+        _composed(derivatives.of_cosh, _hyperbolic(Tensor.cosh, Tensor.sinh)), rowwise=True
+    ),
     "ExpBackward0": Rule(
         lambda step, x: jets.exp_of(x).scaled(step.tensor("result")), rowwise=True
     ),
@@ -339,7 +346,9 @@ RULES: dict[str, Rule] = {
     "ErfcBackward0": Rule(
         _with_slope(lambda x: _bell(x) * (-2 / math.sqrt(math.pi))), rowwise=True
     ),
-    "LogSigmoidBackward0": Rule(_with_slope(lambda x: (-x).sigmoid()), rowwise=True),
+    "LogSigmoidBackward0": Rule(
+        _composed(derivatives.of_log_sigmoid, _with_slope(lambda x: (-x).sigmoid())), rowwise=True
+    ),
     "SoftplusBackward0": Rule(_softplus, rowwise=True),
     "Atan2Backward0": Rule(_atan2, rowwise=True),
     "SiluBackward0": Rule(
