@@ -1,4 +1,5 @@
 """Networks of two columns and one channel, as people differentiate them for physics."""
+# ruff: noqa: D102 (what a module computes stands in its class)
 
 import math
 from collections.abc import Callable
@@ -170,7 +171,8 @@ class Weighted(Layered):
     """Layers whose weights are directions and lengths."""
 
     def layer(self) -> nn.Module:
-        return parametrizations.weight_norm(nn.Linear(WIDTH, WIDTH))
+        layer: nn.Module = parametrizations.weight_norm(nn.Linear(WIDTH, WIDTH))
+        return layer
 
 
 class Filters(Layered):
@@ -227,7 +229,8 @@ class Operator(nn.Module):
         self.sensors = nn.Parameter(torch.randn(1, 20), requires_grad=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        return (self.trunk(x) * self.branch(self.sensors)).sum(-1, keepdim=True)
+        result: Tensor = (self.trunk(x) * self.branch(self.sensors)).sum(-1, keepdim=True)
+        return result
 
 
 class Recurrent(nn.Module):

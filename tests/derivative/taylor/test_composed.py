@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import mpmath
@@ -53,7 +54,7 @@ LARGEST = 2.0  # of any derivative up to the fifth, or nearly
 def values(name: str, x: float) -> list[float]:
     """Give the derivatives from the first to one above the highest order of a sum."""
     point = torch.tensor([x], dtype=torch.float64)
-    found = FUNCTIONS[name][0](point, MOST + 1)
+    found = [*islice(FUNCTIONS[name][0](point), MOST + 1)]
     assert len(found) == MOST + 1
     return [tensor.item() * factor for tensor, factor in found]
 

@@ -348,6 +348,10 @@ CASES: dict[str, list[Function]] = {
     ],
     "SelectBackward0": [lambda x, w: (w * x).sin()[:, 1], lambda x, w: (w * x).sin()[..., -2]],
     "UnbindBackward0": [lambda x, w: (w * x).sin().unbind(1)[1] * x.unbind(1)[0]],
+    "TransposeBackward1": [lambda x, w: (w * x)[:, None].clone().transpose_(1, 2).sin()],
+    "UnsafeSplitBackward0": [
+        lambda x, w: torch.unsafe_split(x.sin() @ (w * MATRIX), 3, 1)[1].tanh()
+    ],
     "SplitBackward0": [lambda x, w: (x.sin() @ (w * MATRIX)).split(3, 1)[1].tanh()],
     "SplitWithSizesBackward0": [lambda x, w: (x.sin() @ (w * MATRIX)).split([1, 3], 1)[1].tanh()],
     "DiagonalBackward0": [lambda x, w: ((w * x).sin()[:, :, None] * x[:, None]).diagonal(1, 1, 2)],

@@ -25,7 +25,6 @@ from leafgrad._derivative.taylor.algebra import (
     basis_of,
     closure,
     monomials,
-    powers,
     squares,
 )
 from leafgrad._derivative.taylor.attempts import Attempt, attempts, search

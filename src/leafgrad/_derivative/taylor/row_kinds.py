@@ -18,16 +18,15 @@ from leafgrad._derivative.taylor.batch_axes import Axes
 
 
 class Known(NamedTuple):
-    """The axes of a tensor, and which result of which node it is."""
+    """The axes of a tensor, and the edge along which its gradient arrives."""
 
     axes: Axes
-    node: Node
-    number: int
+    edge: _autograd.Edge
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape of the tensor."""
-        return shape_of(self.node, self.number)
+        return shape_of(*self.edge)
 
 
 Given = Sequence[Known | None]  # of each input, None for one that does not depend on inputs

@@ -23,6 +23,7 @@ from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Rule
 from leafgrad._derivative.taylor.unsupported import Unsupported
 
+
 def keep_rows_apart(path: _autograd.Path, ndim: int, batch: int) -> bool:
     """Return whether the path to inputs with `ndim` axes, of which `batch` count rows, shows it.
 
@@ -41,9 +42,10 @@ def keep_rows_apart(path: _autograd.Path, ndim: int, batch: int) -> bool:
     return len(_autograd.output_types(node)[number].shape) == ndim
 
 
-def axes_at_end(path: _autograd.Path, inputs: Tensor, batch: int) -> Axes:
-    """Return where the rows of inputs lie at the end of a path, or raise `Unsupported`.
+def axes_at_end(path: _autograd.Path, inputs: Tensor, batch: int) -> Axes | None:
+    """Return where the rows of inputs lie at the end of a path, None where none get there.
 
+    Raise `Unsupported` where that is not known.
     The first `batch` axes of inputs, ``[*batch, columns]``, count rows. Kinds that are row-wise
     pass axes on, a few tell where theirs go, and the rules of others are run on series without a
     coefficient.
@@ -58,16 +60,20 @@ def axes_at_end(path: _autograd.Path, inputs: Tensor, batch: int) -> Axes:
             if axes is not None:
                 known[node, 0] = axes
                 continue
-        given = [Known(known[e], *e) if e in known else None for e in edges]
-        if any(given):
-            results = _results(rule, node, edges, given, masks)
-            known.update({(node, n): axes for n, axes in enumerate(results) if axes is not None})
-            if len(results) < len(_autograd.output_types(node)):
-                read = {edge for edges in path.nodes.values() for edge in edges}
-                check_results(step_at(node, edges, inputs.dtype), len(results), read, path.end)
-    if path.end not in known:
-        raise Unsupported("no series arrives")
-    return known[path.end]
+        given = [
+            Known(known[before, number], (before, number))
+            if before is not None and (before, number) in known
+            else None
+            for before, number in edges
+        ]
+        if not any(given):
+            raise Unsupported("nothing arrives there")
+        results = _results(rule, node, edges, given, masks)
+        known.update({(node, n): axes for n, axes in enumerate(results) if axes is not None})
+        if len(results) < len(_autograd.output_types(node)):
+            read = {edge for edges in path.nodes.values() for edge in edges}
+            check_results(step_at(node, edges, inputs.dtype), len(results), read, path.end)
+    return known.get(path.end)
 
 
 def _passed_on(rule: Rule, node: Node, inputs: Sequence[Axes | None]) -> Axes | None:
@@ -107,7 +113,7 @@ def _results(
         for each in given
     ]
     series = results_of(rule, step, empty)
-    return [each and each.axes for each in series]
+    return [None if each is None else each.axes for each in series]
 
 
 def _without_coefficients(

@@ -5,9 +5,9 @@ gives
 
     y = F(a + h) - F(a) = F_1 h + F_2 h**2 + F_3 h**3 + ...
 
-and the derivative of y is ``F_1 + s`` with ``s = 2 F_2 h + 3 F_3 h**2 + ...``, which is a sum of the
-same kind. A gradient g of y is sent back to h_i as ``F_1 g_i + sum_j s_j g_{i+j}``, and to the value
-as ``sum_k s_k g_k``. So two such sums are all that any function takes, forward and backward.
+and the derivative of y is ``F_1 + s`` with ``s = 2 F_2 h + 3 F_3 h**2 + ...``, which is a sum of
+the same kind. A gradient g of y is sent back to h_i as ``F_1 g_i + sum_j s_j g_{i+j}``, and to the
+value as ``sum_k s_k g_k``. So two such sums are all that any function takes, forward and backward.
 
 The powers cost more with each order than a recurrence does, and formulas for high derivatives lose
 digits. Up to order `MOST`, which is where people are, they are cheaper and as exact.
@@ -16,7 +16,8 @@ digits. Up to order `MOST`, which is where people are, they are cheaper and as e
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import torch
@@ -29,7 +30,7 @@ from leafgrad._derivative.taylor.kernels.products import Span, StackViews, add_p
 MOST = 4  # the highest order of a sum
 
 Term = tuple[Tensor, float]  # a derivative ``[*shape]`` is the tensor times the number
-Derivatives = Callable[[Tensor, int], Sequence[Term]]  # F', F'', ..., at most as many, at a value
+Derivatives = Callable[[Tensor], Iterator[Term]]  # F', F'', ... at a value, while not zero
 
 
 class Composed(NamedTuple):
@@ -37,13 +38,17 @@ class Composed(NamedTuple):
 
     Attributes:
         plan: What leads from n to N coefficients.
-        derivatives: Returns F', F'' and so on, each ``[*shape]``, at the value ``[*shape]`` of the
-            argument, by operations that record themselves.
+        derivatives: Yields F', F'' and so on, each ``[*shape]``, at the value ``[*shape]`` of the
+            argument, of operations that record themselves.
     """
 
     plan: Recurrence
     derivatives: Derivatives
-    reads_argument = True  # in its backward
+
+    @property
+    def reads_argument(self) -> bool:
+        """Whether its backward reads the argument's coefficients, and not its own."""
+        return True
 
     def solve(self, value: Tensor, argument: Tensor) -> Tensor:
         """Return the coefficients ``[N, *shape]`` of the function.
@@ -54,9 +59,7 @@ class Composed(NamedTuple):
         """
         return _sum(self.plan, self._terms(value, self.plan.algebra.order), argument)
 
-    def vjp(
-        self, value: Tensor, argument: Tensor, gradient: Tensor, to_value: Tensor
-    ) -> Tensor:
+    def vjp(self, value: Tensor, argument: Tensor, gradient: Tensor, to_value: Tensor) -> Tensor:
         """Return the gradient of the argument, and write that of the value into `to_value`.
 
         Args:
@@ -101,8 +104,8 @@ class Composed(NamedTuple):
         return first if sign == 1 else first * sign, _sum(self.plan, terms, argument)
 
     def _terms(self, value: Tensor, count: int) -> list[Term]:
-        """Return ``F_1``, ``F_2`` and so on, each ``[*shape]``."""
-        derivatives = enumerate(self.derivatives(value, count), start=1)
+        """Return ``F_1``, ``F_2`` and so on, each ``[*shape]``, as many as are asked for."""
+        derivatives = enumerate(islice(self.derivatives(value), count), start=1)
         return [(tensor, factor / math.factorial(d)) for d, (tensor, factor) in derivatives]
 
 
@@ -127,5 +130,7 @@ def _padded(stack: Tensor, first: int, size: int) -> Tensor:
     """Return ``[n, *shape]`` as places from the first on of ``[size, *shape]``, zero elsewhere."""
     if len(stack) == size:
         return stack
-    before, after = (stack.new_zeros(n, *stack.shape[1:]) for n in (first, size - first - len(stack)))
+    before, after = (
+        stack.new_zeros(n, *stack.shape[1:]) for n in (first, size - first - len(stack))
+    )
     return torch.cat([before, stack, after])

@@ -151,7 +151,9 @@ class _Product(Function):
         one, a, two, b = ctx.saved_tensors
         (gradient,) = gradients
         is_recorded = torch.is_grad_enabled() or _autograd.is_batch(gradient)
-        to_value, to_series = (_dot, _sent_back) if is_recorded else (_dot_written, _sent_and_written)
+        to_value, to_series = (
+            (_dot, _sent_back) if is_recorded else (_dot_written, _sent_and_written)
+        )
         _, needs_one, needs_a, needs_two, needs_b = ctx.needs_input_grad
         to_one = to_a = to_two = to_b = None
         if needs_one:

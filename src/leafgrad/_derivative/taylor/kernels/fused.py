@@ -161,7 +161,9 @@ class _RowBlock:
                 if found[number] is None:
                     found[number] = torch.empty_like(self.whole[number])
                 to_value = found[number] if self.slice is None else found[number][self.slice]
-                g = layer.vjp(tensor, x if layer.reads_argument else self._output(number), g, to_value)
+                g = layer.vjp(
+                    tensor, x if layer.reads_argument else self._output(number), g, to_value
+                )
                 g = g if x is None else summed_to(g, x.shape)
             else:
                 if needed[number + 1]:

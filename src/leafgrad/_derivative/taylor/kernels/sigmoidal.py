@@ -41,7 +41,11 @@ class Sigmoidal(NamedTuple):
 
     plan: Recurrence
     derivative_of_value: DerivativeOfValue
-    reads_argument = False  # in its backward
+
+    @property
+    def reads_argument(self) -> bool:
+        """Whether its backward reads the argument's coefficients, and not its own."""
+        return False
 
     def solve(self, value: Tensor, argument: Tensor) -> Tensor:
         """Return the coefficients ``[N, *shape]`` of the function.

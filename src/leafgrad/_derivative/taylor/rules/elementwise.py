@@ -26,14 +26,15 @@ from leafgrad._derivative.taylor.jet import Jet, integral, multiply, where
 from leafgrad._derivative.taylor.kernels import derivatives
 from leafgrad._derivative.taylor.kernels.composed import MOST, Derivatives
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Propagate, Result, Rule, Step
+from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 
 
-
-def _composed(derivatives: Derivatives, otherwise: Propagate) -> Propagate:
+def _composed(
+    derivatives: Derivatives, otherwise: Callable[[Step, Series], Series | None]
+) -> Callable[[Step, Series], Series | None]:
     """Make the rule of a function whose derivatives are known, and what is cheaper from order 5."""
 
-    def rule(step: Step, x: Series) -> Result:
+    def rule(step: Step, x: Series) -> Series | None:
         if x.algebra.order > MOST:
             return otherwise(step, x.computed())
         return x.compose(derivatives, step.tensor("self"))
@@ -54,7 +55,7 @@ def _tan(step: Step, x: Series) -> Series:
 
 def _hyperbolic(
     function: Callable[[Tensor], Tensor], derivative: Callable[[Tensor], Tensor]
-) -> Propagate:
+) -> Callable[[Step, Series], Series]:
     """Make the rule of sinh or cosh: ``F(a) (cosh(h) - 1) + F'(a) sinh(h)``, shape for shape."""
 
     def rule(step: Step, x: Series) -> Series:
@@ -131,7 +132,7 @@ def _binomials(value: Tensor, exponent: Tensor, order: int) -> list[Tensor]:
 # --- Functions whose series follows from that of their slope
 
 
-def _with_slope(slope: Callable[[Jet], Jet]) -> Propagate:
+def _with_slope(slope: Callable[[Jet], Jet]) -> Callable[[Step, Series], Series]:
     """Make the rule of a function with this derivative, which it integrates, shape for shape."""
     return lambda step, x: integral(slope(step.jet("self", x)), x)
 
@@ -338,9 +339,7 @@ RULES: dict[str, Rule] = {
     "AcoshBackward0": Rule(_acosh, rowwise=True),
     "AtanhBackward0": Rule(_with_slope(lambda x: (1 - x * x).reciprocal()), rowwise=True),
     "ErfBackward0": Rule(
-        _composed(
-            derivatives.of_erf, _with_slope(lambda x: _bell(x) * (2 / math.sqrt(math.pi)))
-        ),
+        _composed(derivatives.of_erf, _with_slope(lambda x: _bell(x) * (2 / math.sqrt(math.pi)))),
         rowwise=True,
     ),
     "ErfcBackward0": Rule(
@@ -351,9 +350,7 @@ RULES: dict[str, Rule] = {
     ),
     "SoftplusBackward0": Rule(_softplus, rowwise=True),
     "Atan2Backward0": Rule(_atan2, rowwise=True),
-    "SiluBackward0": Rule(
-        _composed(derivatives.of_silu, _silu), rowwise=True, has_exact_type=True
-    ),
+    "SiluBackward0": Rule(_composed(derivatives.of_silu, _silu), rowwise=True, has_exact_type=True),
     "MishBackward0": Rule(_mish, rowwise=True),
     "GeluBackward0": Rule(_gelu, rowwise=True),
     "GluBackward0": Rule(_glu),
