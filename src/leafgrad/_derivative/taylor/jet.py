@@ -168,6 +168,10 @@ def add(one: Series | None, two: Series | None) -> Series | None:
 
 def multiply(one: Jet, two: Jet) -> Series | None:
     """Return the series ``[K, *shape]`` of a product: ``a_0 b_k + a_k b_0 + sum_j a_j b_{k-j}``."""
+    if one.series is not None and two.series is not None and one.series is not two.series:
+        product = one.series.times_series(one.value, two.value, two.series)
+        if product is not None:
+            return product
     left = None if one.series is None else one.series.scaled(two.value)
     right = None if two.series is None else two.series.scaled(one.value)
     linear = add(left, right)

@@ -13,7 +13,7 @@ from functools import partial, reduce
 import torch
 from torch import Tensor
 
-from leafgrad._derivative.taylor import jet
+from leafgrad._derivative.taylor import batch_axes, jet
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
@@ -118,6 +118,9 @@ def softmax_from(result: Tensor, x: Series, dims: Sequence[int]) -> Series:
     s``. What is taken off, the mean of h with weights s, changes nothing, and keeps the
     exponentials small.
     """
+    if not x.indices:
+        batch_axes.free(x.axes, dims)
+        return x
     terms = jet.exp_of(x - _weighted_mean(x, result, dims)).scaled(result)
     inverse = jet.inverse_of(terms.summed(dims, keepdim=True))
     return (terms + inverse.scaled(result)).plus_product(terms, inverse)
@@ -224,6 +227,9 @@ def _normalised(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) ->
     The saved `scale` gives the root its value, with what was added under it, but no graph that
     PyTorch would differentiate to the end; that of the mean square takes its place.
     """
+    if not x.indices:
+        batch_axes.free(x.axes, dims)
+        return x
     value, x = _centred(value, dims), x - _mean(x, dims)
     square = value.square().mean(list(dims), keepdim=True)
     moved = square - square.detach() + scale.detach() ** -2
