@@ -384,7 +384,11 @@ def test_what_is_no_tensor_is_told_how_one_is_made(inputs: Any, cure: str) -> No
     ("outputs", "inputs", "cure"),
     [
         ((), (4, 2), "; pass what has a value for each row, before mean() or sum() made one num"),
-        ((4,), (4, 5, 3), "; for one value of all that follows, compute it from inputs.flatten(1)"),
+        (
+            (4, 1),
+            (4, 5, 3),
+            "; if the first axis alone counts rows, compute outputs from inputs.fl",
+        ),
         ((6, 4), (4, 2), "; the axes of the batch come first: transpose outputs"),
         ((6, 5), (4, 2), "has the shape (6, 5) and inputs (4, 2)"),
     ],
