@@ -8,6 +8,14 @@ from torch import Tensor
 from leafgrad._derivative.arguments import Axes, MultiIndex
 
 
+def check_columns(axes: Axes) -> None:
+    """Raise where a row of inputs has no columns to differentiate in."""
+    if axes.is_elementwise:
+        raise ValueError("inputs must have columns in its last axis, but has no axes")
+    if not axes.columns:
+        raise ValueError("inputs must have at least one column to differentiate in, not none")
+
+
 def index_of(axes: Axes, *columns: int) -> MultiIndex:
     """Return the multi-index that counts each of these columns as often as it is named."""
     return tuple(columns.count(column) for column in range(axes.columns))

@@ -15,6 +15,7 @@ from leafgrad._derivative.arguments import (
     check_differentiable,
     shorten,
 )
+from leafgrad._derivative.columns import check_columns
 from leafgrad._derivative.path import raise_if_apart
 from leafgrad._derivative.problem import (
     DerivativeProblem,
@@ -147,8 +148,7 @@ def _along(
     dims: Sequence[int] | None, directions: Tensor | None, problem: DerivativeProblem
 ) -> list[int] | Tensor:
     """Return the columns to add up, or the directions, ``[n, *batch, *columns]``."""
-    if problem.axes.is_elementwise:
-        raise ValueError("inputs must have columns in its last axis, but has no axes")
+    check_columns(problem.axes)
     if directions is None:
         return _columns(dims, problem.axes)
     if dims is not None:

@@ -19,6 +19,7 @@ Differentiation, arXiv 2505.13644.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
@@ -90,11 +91,14 @@ def monomials(indices: frozenset[MultiIndex]) -> Algebra:
     """Make the algebra of several columns: monomials, a set that holds each one's divisors."""
     basis = basis_of(indices)
     place = {index: number for number, index in enumerate(basis)}
+    degrees = tuple(map(sum, basis))
     sums = (
-        (place[a], place[b], tuple(map(sum, zip(a, b, strict=True)))) for a in basis for b in basis
+        (place[a], place[b], tuple(map(sum, zip(a, b, strict=True))))
+        for a, degree in zip(basis, degrees, strict=True)
+        for b in basis[: bisect_right(degrees, degrees[-1] - degree)]
     )
     products = {(a, b): place[c] for a, b, c in sums if c in place}
-    return Algebra(degrees=tuple(map(sum, basis)), products=products)
+    return Algebra(degrees=degrees, products=products)
 
 
 def basis_of(indices: Collection[MultiIndex]) -> list[MultiIndex]:

@@ -32,6 +32,7 @@ from leafgrad._derivative.taylor.algebra import (
 from leafgrad._derivative.taylor.attempts import Attempt, attempts, search
 from leafgrad._derivative.taylor.constants import made_once
 from leafgrad._derivative.taylor.dtypes import is_on
+from leafgrad._derivative.taylor.looks import may_look
 from leafgrad._derivative.taylor.propagate import replay
 from leafgrad._derivative.taylor.range_check import Factorials, Look
 from leafgrad._derivative.taylor.row_wise import keep_rows_apart
@@ -144,7 +145,9 @@ class Taylor(NamedTuple):
         scale = tried.scale
         found = self._coefficients(algebra, moved, scale).computed()
         look = Look(self.outputs, self.batch, asked)
-        if self._is_looked_at(found, asked) and not look.fits_plainly(found, tried.room):
+        has_coefficients = not asked.keys().isdisjoint(found.indices)
+        is_looked_at = has_coefficients and may_look(self.inputs)
+        if is_looked_at and not look.fits_plainly(found, tried.room):
             with torch.no_grad():
                 scale = self._best_scale(found, moved, look, tried, better)
             if scale is not tried.scale:
@@ -154,15 +157,6 @@ class Taylor(NamedTuple):
             index: self._result(known.get(index), scale, factorial, algebra.degrees[index])
             for index, factorial in asked.items()
         }
-
-    def _is_looked_at(self, found: Series, asked: Factorials) -> bool:
-        """Return whether there are coefficients to look at, which waits for the device they are on.
-
-        While a CUDA graph is captured nothing is computed yet.
-        """
-        if _autograd.is_intercepted() or asked.keys().isdisjoint(found.indices):
-            return False
-        return not (self.inputs.is_cuda and torch.cuda.is_current_stream_capturing())
 
     def _best_scale(
         self, found: Series, moved: Moved, look: Look, tried: Attempt, better: Attempt | None

@@ -217,6 +217,10 @@ class Series:
             axes=tuple(self.axes[dim] for dim in dims),
         )
 
+    def transposed(self) -> Series:
+        """Return the series with its last two axes exchanged."""
+        return self.permuted([*range(self.ndim - 2), -1, -2])
+
     def viewed(self, shape: Sequence[int]) -> Series:
         """Return the same elements, in the same order, in another shape."""
         if tuple(shape) == self.shape:

@@ -19,9 +19,12 @@ from leafgrad._derivative.taylor.rules import (
     elementwise,
     indexing,
     linear,
+    matrices,
     piecewise,
+    placing,
     reductions,
     shape,
+    special,
 )
 from leafgrad._derivative.taylor.step import Rule
 
@@ -30,9 +33,12 @@ RULES: dict[str, Rule] = {
     **attention.RULES,
     **elementwise.RULES,
     **linear.RULES,
+    **matrices.RULES,
     **piecewise.RULES,
+    **placing.RULES,
     **indexing.RULES,
     **shape.RULES,
+    **special.RULES,
     **reductions.RULES,
 }
 

@@ -36,7 +36,7 @@ def _attention(
     key, value = (_for_all_heads(step.jet(*of), query) for of in (("key", k), ("value", v)))
     scale = step.saved("scale")
     scale = query.value.shape[-1] ** -0.5 if scale is None else scale
-    turned = key.to(key.value.mT, _transposed) * scale
+    turned = key.to(key.value.mT, Series.transposed) * scale
     scores = Jet(query.value @ turned.value, product_of_matrices(query, turned))
     scores = _masked(step, scores, mask)
     weights = _softmax(scores.value)
@@ -56,11 +56,6 @@ def _for_all_heads(shared: Jet, query: Jet) -> Jet:
         return series.changed(stack, shape=shape)
 
     return shared.to(shared.value.repeat_interleave(count, -3), repeated)
-
-
-def _transposed(series: Series) -> Series:
-    """Exchange the last two axes."""
-    return series.permuted([*range(series.ndim - 2), -1, -2])
 
 
 def _masked(step: Step, scores: Jet, series: Series | None) -> Jet:

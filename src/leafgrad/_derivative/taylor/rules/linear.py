@@ -20,7 +20,7 @@ from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 
-def _times_constant(x: Series, matrix: Tensor) -> Series:
+def times_constant(x: Series, matrix: Tensor) -> Series:
     """Return ``[K, ..., a, b]`` times a constant ``[..., b, c]``, for all coefficients at once."""
     batch_axes.free(x.axes, [-1])
     if matrix.dim() == 2:  # noqa: PLR2004
@@ -28,7 +28,7 @@ def _times_constant(x: Series, matrix: Tensor) -> Series:
     return x.changed(x.full(-1) @ matrix, shape=(*x.shape[:-1], matrix.shape[-1]))
 
 
-def _constant_times(matrix: Tensor, x: Series) -> Series:
+def constant_times(matrix: Tensor, x: Series) -> Series:
     """Return a constant ``[..., a, b]`` times ``[K, ..., b, c]``."""
     batch_axes.free(x.axes, [-2])
     shape = (*x.shape[:-2], matrix.shape[-2], x.shape[-1])
@@ -37,7 +37,7 @@ def _constant_times(matrix: Tensor, x: Series) -> Series:
 
 def _product(one: Tensor, x: Series, two: Tensor, y: Series) -> Series:
     """Return the product ``[K, ..., a, c]`` of matrices that both have a value and a series."""
-    linear = _times_constant(x, two) + _constant_times(one, y)
+    linear = times_constant(x, two) + constant_times(one, y)
     mixed = _mixed(x, y, linear)
     return linear if mixed is None else linear + mixed
 
@@ -56,13 +56,13 @@ def _mixed(x: Series, y: Series, linear: Series) -> Series | None:
     for place in range(plan.sizes[2]):
         pairs = [(a, b) for a, b, c, _ in plan.products if c == place]
         products.append(
-            _joined([left[a] for a, _ in pairs], -1) @ _joined([right[b] for _, b in pairs], -2)
+            joined([left[a] for a, _ in pairs], -1) @ joined([right[b] for _, b in pairs], -2)
         )
     indices = x.algebra.with_products(x.indices, y.indices)
     return linear.changed(torch.stack(products), indices=indices)
 
 
-def _joined(parts: list[Tensor], dim: int) -> Tensor:
+def joined(parts: list[Tensor], dim: int) -> Tensor:
     """Join parts along an axis."""
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
 
@@ -81,18 +81,18 @@ def _of_matrices(step: Step, names: Names, x: Series | None, y: Series | None) -
     PyTorch saves a factor only where the other one's gradient needs it; no other value is read.
     """
     if y is None:
-        return None if x is None else _times_constant(x, step.tensor(names[1]))
+        return None if x is None else times_constant(x, step.tensor(names[1]))
     if x is None:
-        return _constant_times(step.tensor(names[0]), y)
+        return constant_times(step.tensor(names[0]), y)
     return _product(step.tensor(names[0]), x, step.tensor(names[1]), y)
 
 
 def product_of_matrices(one: Jet, two: Jet) -> Series | None:
     """Return the series ``[K, ..., a, c]`` of the product of two matrices."""
     if two.series is None:
-        return None if one.series is None else _times_constant(one.series, two.value)
+        return None if one.series is None else times_constant(one.series, two.value)
     if one.series is None:
-        return _constant_times(one.value, two.series)
+        return constant_times(one.value, two.series)
     return _product(one.value, one.series, two.value, two.series)
 
 
@@ -118,9 +118,9 @@ def _matrix_times_vector(
     """Return a matrix ``[a, b]`` times a vector ``[b]``, a matrix of one column, ``[K, a]``."""
     column = None if y is None else y.viewed((*y.shape, 1))
     if column is None:
-        product = None if x is None else _times_constant(x, step.tensor(names[1]).unsqueeze(-1))
+        product = None if x is None else times_constant(x, step.tensor(names[1]).unsqueeze(-1))
     elif x is None:
-        product = _constant_times(step.tensor(names[0]), column)
+        product = constant_times(step.tensor(names[0]), column)
     else:
         vector = step.tensor(names[1]).unsqueeze(-1)
         product = _product(step.tensor(names[0]), x, vector, column)
@@ -144,7 +144,7 @@ def _bilinear(
     matrices = step.tensor("i2")
     wide = (*step.shape, matrices.shape[-1])
     matrix = matrices.transpose(0, 1).flatten(1)
-    turned = None if x is None else _times_constant(x, matrix).viewed(wide)
+    turned = None if x is None else times_constant(x, matrix).viewed(wide)
     if y is None:
         product = None if turned is None else turned.scaled(step.tensor("i3").unsqueeze(1))
     else:
