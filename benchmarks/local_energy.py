@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from leafgrad import laplacian
 
+TOLERANCE = 1e-4
 Energy = Callable[[nn.Module, Tensor], Tensor]
 jax, folx = peer("jax"), peer("folx")
 
@@ -53,6 +54,12 @@ class WaveFunction(nn.Module):
 def kinetic(total: Any, gradient: Any) -> Any:
     """Return the kinetic energy, ``(walkers,)``, of Laplacian and gradient."""
     return -(total + (gradient**2).reshape(len(total), -1).sum(-1)) / 2
+
+
+def check(energy: Tensor, expected: Tensor) -> None:
+    """Compare most of them: next to a node of the wave function, no digit is left in float32."""
+    distance = (energy - expected).abs() / (1 + expected.abs())
+    assert distance.median().item() < TOLERANCE
 
 
 def by_leafgrad(*, create_graph: bool) -> Energy:
@@ -132,7 +139,7 @@ def by_folx(model: WaveFunction, places: Tensor) -> Way:
     energy = jax.jit(jax.vmap(of_one))
     given = np.asarray(places.detach().numpy())
     expected = by_leafgrad(create_graph=False)(model, places)
-    torch.testing.assert_close(torch.tensor(energy(given)), expected, rtol=1e-2, atol=1e-2)
+    check(torch.tensor(energy(given).tolist()), expected)
 
     def way(*_: Any) -> None:
         energy(given).block_until_ready()
@@ -176,7 +183,7 @@ def main() -> None:
             energies = {way: make(create_graph=create_graph) for way, make in makers.items()}
             first, *others = [energy(model, places) for energy in energies.values()]
             for other in others:
-                torch.testing.assert_close(other, first, rtol=1e-2, atol=1e-2)
+                check(other, first)
             ways: dict[str, Way] = {**energies}
             if not create_graph:
                 ways = {way: alone(energy) for way, energy in energies.items()}
