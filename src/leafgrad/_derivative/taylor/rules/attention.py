@@ -14,9 +14,7 @@ import torch
 from torch import Tensor
 
 from leafgrad import _autograd
-from leafgrad._derivative.taylor.jet import Jet
-from leafgrad._derivative.taylor.rules.linear import product_of_matrices
-from leafgrad._derivative.taylor.rules.reductions import softmax_from
+from leafgrad._derivative.taylor.jet import Jet, softmax_from
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Rule, Step
 from leafgrad._derivative.taylor.unsupported import unsupported_if
@@ -37,11 +35,10 @@ def _attention(
     scale = step.saved("scale")
     scale = query.value.shape[-1] ** -0.5 if scale is None else scale
     turned = key.to(key.value.mT, Series.transposed) * scale
-    scores = Jet(query.value @ turned.value, product_of_matrices(query, turned))
-    scores = _masked(step, scores, mask)
+    scores = _masked(step, query @ turned, mask)
     weights = _softmax(scores.value)
     shares = scores.to(weights, lambda series: softmax_from(weights, series, [-1]))
-    return product_of_matrices(shares, value)
+    return (shares @ value).series
 
 
 def _for_all_heads(shared: Jet, query: Jet) -> Jet:

@@ -30,12 +30,7 @@ from leafgrad._derivative.taylor.algebra import Algebra, Indices
 from leafgrad._derivative.taylor.jet import Jet, add
 from leafgrad._derivative.taylor.kernels.plans import Contraction, contraction
 from leafgrad._derivative.taylor.looks import may_look
-from leafgrad._derivative.taylor.rules.linear import (
-    constant_times,
-    joined,
-    product_of_matrices,
-    times_constant,
-)
+from leafgrad._derivative.taylor.matrix_products import constant_times, joined, times_constant
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Rule, Step
 from leafgrad._derivative.taylor.unsupported import unsupported_if
@@ -102,7 +97,7 @@ def _determinant_by_products(x: Jet) -> Jet:
     size, power = x.value.shape[-1], x
     for _ in range(size - 1):
         turned = Jet(_mu(power.value), power.series and _linear(_mu, power.series))
-        power = Jet(turned.value @ x.value, product_of_matrices(turned, x))
+        power = turned @ x
     sign = -1 if size % 2 == 0 else 1
     corner = power.series and power.series.selected(-1, 0).selected(-1, 0)
     return Jet(power.value[..., 0, 0], corner) * sign

@@ -136,19 +136,7 @@ def _product(x: jet.Jet, dim: int) -> Series | None:
 
 def _softmax(step: Step, x: Series) -> Series:
     """Return the softmax along an axis, of the shape of x."""
-    return softmax_from(step.tensor("result"), x, step.dims(x))
-
-
-def softmax_from(result: Tensor, x: Series, dims: Sequence[int]) -> Series:
-    """Return the series ``[K, *shape]`` of the softmax s, whose value is `result`, ``[*shape]``.
-
-    With t = ``s (exp(h - mean) - 1)`` and its sum T along the axes, it is ``(s + t) / (1 + T) -
-    s``. What is taken off, the mean of h with weights s, changes nothing, and keeps the
-    exponentials small.
-    """
-    terms = jet.exp_of(x - _weighted_mean(x, result, dims)).scaled(result)
-    inverse = jet.inverse_of(terms.summed(dims, keepdim=True))
-    return (terms + inverse.scaled(result)).plus_product(terms, inverse)
+    return jet.softmax_from(step.tensor("result"), x, step.dims(x))
 
 
 def _log_softmax(step: Step, x: Series) -> Series:
@@ -169,18 +157,10 @@ def _log_of_sum(x: Series, weights: Tensor, dims: Sequence[int], *, keepdim: boo
 
     With the mean of h by these weights, it is ``mean + log(1 + sum(weights (exp(h - mean) - 1)))``.
     """
-    mean = _weighted_mean(x, weights, dims)
+    mean = jet.weighted_mean(x, weights, dims)
     terms = jet.exp_of(x - mean).scaled(weights)
     total = mean + jet.log_of(terms.summed(dims, keepdim=True))
     return total if keepdim else total.summed(dims, keepdim=False)
-
-
-def _weighted_mean(x: Series, weights: Tensor, dims: Sequence[int]) -> Series:
-    """Return the mean of x by `weights`, ``[*shape]``, as ``[K, ..., 1, ...]``.
-
-    It is taken off before exponentials are: where one has all weight, it is exact.
-    """
-    return x.scaled(weights).summed(dims, keepdim=True)
 
 
 # --- Normalisations
