@@ -97,7 +97,8 @@ def higher_order_grad(
         The ``.grad`` of leaves, of `inputs` and of `outputs` stays as it is. Taylor mode proves
         from the graph alone that rows are independent, and calls no backward: what a hook, or a
         backward of one's own with a registered rule, would make of gradients is not seen. A
-        checkpointed function is run once more.
+        checkpointed function is run once more. A write into a view tells where it went by its own
+        backward alone, which waits for the device.
 
         Reverse mode, which ``"auto"`` takes for a first derivative too where that is cheaper, is
         what nested calls of `torch.autograd.grad` are: hooks on the way run and may change

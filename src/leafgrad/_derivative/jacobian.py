@@ -46,9 +46,9 @@ def jacobian(
         >>> x, y = points.unbind(-1)
         >>> jacobian(x * y, points).tolist()
         [[2.0, 1.0], [4.0, 3.0]]
-        >>> turned = torch.stack([-y, x], dim=1)
-        >>> jacobian(turned, points)[0].tolist()
-        [[0.0, -1.0], [1.0, 0.0]]
+        >>> field = torch.stack([x * y, x + 2 * y], dim=1)
+        >>> jacobian(field, points)[0].tolist()
+        [[2.0, 1.0], [1.0, 2.0]]
     """
     if not is_recording():
         with torch.inference_mode(mode=False):

@@ -63,6 +63,11 @@ def test_rows_are_proven_to_stay_apart(
         assert_same(one, other)
 
 
+def written(base: Tensor, places: Any, source: Tensor) -> Tensor:
+    base[places] = source
+    return base
+
+
 MIXED: dict[str, Callable[[Tensor], Tensor]] = {
     "mean": lambda x: x - x.mean(0),
     "sum of squares": lambda x: x + x.square().sum(0),
@@ -92,6 +97,8 @@ MIXED: dict[str, Callable[[Tensor], Tensor]] = {
     "copied to other rows": lambda x: x.index_copy(0, torch.tensor([0]), x[1:2]),
     "scattered": lambda x: x.scatter(0, torch.tensor([[0, 1]]), x[1:2]),
     "a distance of rows": lambda x: torch.cdist(x, x).sum(1),
+    "written to other rows": lambda x: written(torch.zeros(5, 2), slice(1, None), x)[:4],
+    "shown of some rows": lambda x: x.exp().as_strided((2, 2), (4, 1)).repeat(2, 1),
     "padded": lambda x: functional.pad(x, (0, 0, 1, 0))[:4],
     "reshaped": lambda x: x.reshape(2, 4).sin().reshape(4, 2).flip(1),
     "transposed": lambda x: x.reshape(2, 2, 2).transpose(0, 1).reshape(4, 2),
@@ -244,15 +251,38 @@ def test_a_rule_of_ones_own_may_have_several_inputs_and_outputs() -> None:
         )
 
 
-def written_into(x: Tensor) -> Tensor:
-    copy = x.clone()
-    copy[:, 0] = x[:, 1].cos()
-    return copy
+def overlapping(x: Tensor) -> Tensor:
+    base = torch.zeros(3, 3, dtype=x.dtype)
+    base.as_strided((3, 2, 2), (3, 1, 1)).copy_(x[:, :, None].expand(3, 2, 2).clone())
+    return base
+
+
+def changed_in_part(name: str) -> Callable[[Tensor], Tensor]:
+    """Call a method that works in place on the first column."""
+
+    def changed(x: Tensor) -> Tensor:
+        copy = x.clone()
+        column = copy[:, 0]
+        others = (x[:, 1].cos(),) if name == "mul_" else ()
+        getattr(column, name)(*others)
+        return copy
+
+    return changed
 
 
 REFUSED: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
     "no rule": ("I0Backward0, which has no rule", torch.i0),
-    "a write into a view": ("CopySlices, which has no rule", written_into),
+    "a change of a view": ("CopySlices, and it does more than move", changed_in_part("sin_")),
+    "a part turned round": ("it does more than move elements", changed_in_part("neg_")),
+    "a product with a view": ("it does more than move elements", changed_in_part("mul_")),
+    "a view of one element several times": (
+        "AsStridedBackward0, and it does more than move elements",
+        lambda x: x.exp().as_strided((3, 2), (2, 0)),
+    ),
+    "an element written several times": (
+        "it writes one element several times",
+        lambda x: overlapping(x.exp()),
+    ),
     "complex": ("its result is complex", lambda x: (x * 1j).abs()),
     "no elements": ("its result has no elements", lambda x: x + x[:, :0].sum(1, keepdim=True)),
     "limits": ("its limits depend on inputs", lambda x: x.clamp(x - 1, x + 1)),

@@ -58,6 +58,26 @@ def put(base: Tensor, places: Any, source: Tensor) -> Tensor:
     return base
 
 
+def put_in_turn(base: Tensor, writes: list[tuple[Any, Any]]) -> Tensor:
+    base = base * 1
+    for places, source in writes:
+        base[places] = source
+    return base
+
+
+def added_to_a_column(x: Tensor, w: Tensor) -> Tensor:
+    result = (w * x).sin()
+    result[:, 0].add_(x[:, 1].exp() * w)
+    return result
+
+
+def written_and_read(x: Tensor, w: Tensor) -> Tensor:
+    result = (w * x).sin()
+    column = result[:, 0]
+    column.copy_(x[:, 1].exp() * w)
+    return column * result[:, 1]
+
+
 ALL = slice(None)
 UPPER = torch.ones(3, 3, dtype=torch.bool).triu(1)
 PLACES = torch.tensor([2, 0])
@@ -418,6 +438,24 @@ CASES: dict[str, list[Function]] = {
         lambda x, w: (w * x).sin()[:, [0, 1, 0, 1]].amax(1, keepdim=True),
     ],
     "AminBackward0": [lambda x, w: (w * x).sin().amin(1)],
+    # --- What is written into views
+    "CopySlices": [
+        lambda x, w: put_in_turn((w * x).sin(), [((ALL, 0), (w * x[:, 1]).exp())]),
+        lambda x, w: put_in_turn((w * x).sin(), [((ALL, slice(1, 2)), 0.5)]),
+        lambda x, w: put_in_turn(torch.ones(3, 4, dtype=x.dtype), [((ALL, slice(1, 3)), w * x**2)]),
+        lambda x, w: put_in_turn(
+            (w * x).sin(), [((ALL, 0), x[:, 1].exp()), ((ALL, 1), (w * x).prod(1))]
+        ),
+        lambda x, w: put_in_turn(square(w * x, 3), [((ALL, slice(None, None, 2), 1), x.exp())]),
+        lambda x, w: put_in_turn((w * x).sin().float(), [((ALL, 0), x[:, 1])]).double(),
+        added_to_a_column,
+        lambda x, w: functional.pad((w * x).sin()[:, None], (1, 2), mode="circular"),
+    ],
+    "CopyBackwards": [lambda x, w: (w * x).sin().copy_(x.exp() * w)],
+    "AsStridedBackward0": [
+        written_and_read,
+        lambda x, w: square(w * x, 2).as_strided((3, 2), (4, 3)),
+    ],
     # --- What is put in places
     "IndexPutBackward0": [
         lambda x, w: put(square(w * x, 3), (ALL, [0, 2], [1, -1]), x.exp()),

@@ -25,6 +25,7 @@ from leafgrad._derivative.taylor.rules import (
     reductions,
     shape,
     special,
+    writes,
 )
 from leafgrad._derivative.taylor.step import Rule
 
@@ -39,6 +40,7 @@ RULES: dict[str, Rule] = {
     **indexing.RULES,
     **shape.RULES,
     **special.RULES,
+    **writes.RULES,
     **reductions.RULES,
 }
 
