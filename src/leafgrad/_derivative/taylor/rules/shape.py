@@ -239,7 +239,6 @@ RULES: dict[str, Rule] = {
     "SplitBackward0": Rule(_split),
     "UnsafeSplitBackward0": Rule(_split),
     "SplitWithSizesBackward0": Rule(_split_with_sizes),
-    "UnsafeSplitBackward0": Rule(_split),
     "UnsafeSplitWithSizesBackward0": Rule(_split_with_sizes),
     "DiagonalBackward0": Rule(_diagonal),
     "SumBackward0": Rule(lambda _, x: x.summed(range(x.ndim), keepdim=False)),
