@@ -407,7 +407,6 @@ CASES: dict[str, list[Function]] = {
     "TransposeBackward1": [lambda x, w: (w * x)[:, None].clone().transpose_(1, 2).sin()],
     "UnsafeSplitBackward0": [
         lambda x, w: torch.unsafe_split(x.sin() @ (w * MATRIX), 3, 1)[1].tanh()
-        lambda x, w: (x.sin() @ (w * MATRIX)).unsafe_split(3, 1)[1].tanh(),
     ],
     "SplitBackward0": [lambda x, w: (x.sin() @ (w * MATRIX)).split(3, 1)[1].tanh()],
     "SplitWithSizesBackward0": [lambda x, w: (x.sin() @ (w * MATRIX)).split([1, 3], 1)[1].tanh()],
