@@ -35,6 +35,7 @@ PINNED_TORCH = Path("constraints/torch.txt")
 VERSIONS = Path("docs/_versions")
 MUTANTS = Path("docs/_mutants.json")
 SITE = Path("docs/_build/html")
+LOCALES = Path("docs/locales")
 DISTRIBUTIONS = Path("dist").resolve()
 LIBRARY = ("--include=src/leafgrad/*", "--fail-under=100")
 PROVER = ("--include=claims/src/sphinx_claims/*", "--fail-under=90")
@@ -198,9 +199,17 @@ def build_site(session: nox.Session, *options: str) -> None:
     shutil.rmtree(SITE, ignore_errors=True)  # a page that is gone is gone from the site
     strict = ("--nitpicky", "--fail-on-warning", "--keep-going")
     jobs = f"--jobs={'auto' if sys.platform == 'linux' else 1}"  # of Sphinx, which forks
-    doctrees = f"--doctree-dir={SITE.with_name('doctrees')}"
-    session.run("sphinx-build", *strict, jobs, doctrees, *options, "docs", str(SITE))
+    for language, site in {"en": SITE, **translations()}.items():
+        doctrees = f"--doctree-dir={SITE.with_name(f'doctrees-{language}')}"
+        build = ("sphinx-build", *strict, jobs, doctrees, *options, "docs", str(site))
+        session.run(*build, env={"SITE_LANGUAGE": language})
     session.log(f"the site: {(SITE / 'index.html').resolve()}")
+
+
+def translations() -> dict[str, Path]:
+    """Return the languages that have catalogues, and the folder of the site in each."""
+    languages = sorted(folder.parent.name for folder in LOCALES.glob("*/LC_MESSAGES"))
+    return {language: SITE / language.lower().replace("_", "-") for language in languages}
 
 
 def measure(session: nox.Session, paths: list[str], *limits: tuple[str, ...]) -> None:

@@ -16,7 +16,10 @@ project = "leafgrad"
 author = "The leafgrad authors"
 project_copyright = author
 version = release = installed_version("leafgrad")
-language = "en"
+language = os.environ.get("SITE_LANGUAGE", "en")
+locale_dirs = ["locales"]
+gettext_compact = False  # a catalogue a page
+gettext_location = gettext_uuid = False  # which would change with each line above
 
 extensions = [
     "sphinx_claims",  # executes and judges every page; sets up myst_nb
@@ -28,6 +31,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinxext.opengraph",
     "accessible",
+    "chinese_search",
     "code_links",
     "keywords",
     "ledger_parts",
@@ -100,6 +104,7 @@ html_title = "leafgrad"
 html_favicon = html_logo = "_static/leaf.svg"
 html_secnumber_suffix = " "
 html_static_path = ["_static"]
+html_context = {"translations": any(Path(__file__).parent.glob("locales/*/LC_MESSAGES"))}
 html_css_files = ["leafgrad.css"]
 html_js_files = [("sidebar.js", {"defer": "defer"})]
 html_math_renderer = "mathml"

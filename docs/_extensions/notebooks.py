@@ -21,6 +21,7 @@ from myst_parser.config.main import MdParserConfig
 from nbformat import NotebookNode
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.locale import _
 from sphinx.util.osutil import relative_uri
 from sphinx.util.typing import ExtensionMetadata
 
@@ -155,7 +156,7 @@ def write(
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(written(notebook), "utf-8")
         file = context["pathto"](f"{FOLDER}/{page}.ipynb", resource=True)
-        words = "Download this page as a notebook"
+        words = _("Download this page as a notebook")
         context["body"] += f'<p class="notebook"><a download href="{file}">{words}</a></p>'
 
 

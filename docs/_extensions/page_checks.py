@@ -46,7 +46,7 @@ class Page(HTMLParser):
         """Note what matters of one element."""
         given = {name: value or "" for name, value in attrs}
         self.anchors.update(given[name] for name in ("id", "name") if name in given)
-        if tag == "a" and "href" in given:
+        if tag == "a" and "href" in given and "hreflang" not in given:  # of another build
             self.links.append(given["href"])
         elif tag == "link" and FETCHED_LINKS & {*given.get("rel", "").split()}:
             self.fetched.append(given["href"])

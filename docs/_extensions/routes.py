@@ -15,6 +15,7 @@ from docutils import nodes
 from sphinx.addnodes import compact_paragraph
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.locale import _
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
@@ -162,25 +163,28 @@ def mark(
     places = " ".join(_place(route, page, listed) for route in on)
     marked = body.replace(heading, f'{heading}\n<p class="routes">{places}</p>', 1)
     ways = "".join(_way(app, route, page, listed) for route in on)
-    context["body"] = f'{marked}<nav class="routes-next" aria-label="Next on a route">{ways}</nav>'
+    label = escape(_("Next on a route"))
+    context["body"] = f'{marked}<nav class="routes-next" aria-label="{label}">{ways}</nav>'
 
 
 def _place(route: Route, page: str, listed: str) -> str:
     number = route.chapters.index(page) + 1
-    words = f"{ROUTES[route.key][0]}: {number} of {len(route.chapters)}"
+    of = {"route": _(ROUTES[route.key][0]), "number": number, "all": len(route.chapters)}
+    words = _("{route}: {number} of {all}").format(**of)
     return f'<a href="{listed}#{_anchor(route.key)}">{_icon(route.key)}{words}</a>'
 
 
 def _way(app: Sphinx, route: Route, page: str, listed: str) -> str:
-    name = f"{_icon(route.key)}{ROUTES[route.key][0]}"
+    name = f"{_icon(route.key)}{_(ROUTES[route.key][0])}"
     following = route.after(page)
     if following is None:
-        return f'<p>{name}: the route ends here. <a href="{listed}">All routes</a></p>'
+        ends = _("{route}: the route ends here.").format(route=name)
+        return f'<p>{ends} <a href="{listed}">{_("All routes")}</a></p>'
     if not route.named:  # who reads all of them opens each part at its page
         following = _opening(app.env, page, following)
     title = escape(app.env.titles[following].astext())
     uri = app.builder.get_relative_uri(page, following)
-    return f'<p>{name}, next: <a href="{uri}">{title}</a></p>'
+    return f'<p>{_("{route}, next:").format(route=name)} <a href="{uri}">{title}</a></p>'
 
 
 def _opening(env: BuildEnvironment, page: str, following: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
+from sphinx.locale import _
 from sphinx.util.typing import ExtensionMetadata
 
 BEFORE_THEME, AFTER_THEME = 450, 900
@@ -57,7 +58,8 @@ class Sidebar:
         """Write what unfolds the pages below a page."""
         box = self._boxes[page]
         checked = " checked" if page in path else ""
-        about = f'aria-label="Toggle navigation of {self._words[page]}" role="switch"{checked}'
+        label = _("Toggle navigation of {page}").format(page=self._words[page])
+        about = f'aria-label="{label}" role="switch"{checked}'
         tag = f'<input class="toctree-checkbox" id="{box}" type="checkbox" {about}>'
         return f'{tag}<label for="{box}">{ARROW}</label>'
 

@@ -11,7 +11,7 @@ const LEAST = 0.2; // of the words of a symptom stand in a query
 
 const stems = (words) => words.map((word) => new Stemmer().stemWord(word));
 
-const split = (text) => text.toLowerCase().split(/[^\p{L}\p{N}]+/u).filter(Boolean);
+const split = (text) => splitQuery(text.toLowerCase().replace(/_/g, " ")); // as the index was cut
 
 const asWords = (text) => stems(split(text).filter((word) => !stopwords.has(word)));
 
