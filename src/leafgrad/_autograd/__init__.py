@@ -43,7 +43,9 @@ from leafgrad._autograd.forward import (
     kept_at_hand,
     output_types,
     results_in_slots,
+    saved_is_at_hand,
     taken,
+    was_passed,
 )
 from leafgrad._autograd.graph_structure import GraphStructure, living_graph, number_of
 from leafgrad._autograd.node import (

@@ -15,13 +15,15 @@ from leafgrad._derivative.arguments import (
     evaluate,
     read_axes,
 )
+from leafgrad._derivative.living import recall, remember
 from leafgrad._derivative.path import (
+    columns_shown,
     find_path,
     note_constant,
     raise_if_apart,
     raise_if_freed,
 )
-from leafgrad._derivative.reverse import Reverse, differentiate_once
+from leafgrad._derivative.reverse import Reverse, first_derivatives, gradients_once
 from leafgrad._derivative.taylor import Taylor, Unsupported
 
 Method = Literal["auto", "taylor", "reverse"]
@@ -88,14 +90,10 @@ class DerivativeProblem(NamedTuple):
             return {index: self._zeros() for index in orders}
         try:
             taylor = self._taylor(path)
-            if (
-                self._is_for_one_pass(orders)
-                and taylor.proves_rows_apart()
-                and taylor.records_itself()
-            ):
-                return differentiate_once(
-                    self.outputs, self.inputs, self.axes, orders, create_graph=self.create_graph
-                )
+            if self._is_for_one_pass(orders) and (gradients := self._gradients(taylor)):
+                return first_derivatives(gradients, orders, self.axes, self.outputs.shape)
+            if parts := self._from_all_channels(orders):
+                return parts
             if self.method != "reverse":
                 try:
                     return taylor.derivatives(orders)
@@ -145,6 +143,59 @@ class DerivativeProblem(NamedTuple):
         if self.method != "auto" or max(map(sum, orders)) > 1:
             return False
         return self.outputs.numel() <= len(set(orders)) * self.axes.batch.numel()
+
+    def _gradients(self, taylor: Taylor) -> list[Tensor]:
+        """Return the gradient of each channel, shaped as `inputs`; none where rows may meet."""
+        source = _autograd.base(self.outputs)
+        source = self.outputs if source is None else source
+        elements = tuple(self.outputs.shape), self.outputs.stride(), self.outputs.storage_offset()
+        is_shared = self._is_shared() and self.outputs.numel() == self.axes.batch.numel()
+        known = recall(source, self.inputs, elements, taylor.path) if is_shared else None
+        if known is not None:
+            return [known]
+        if not (taylor.proves_rows_apart() and taylor.records_itself()):
+            return []
+        gradients = gradients_once(
+            self.outputs, self.inputs, self.axes, create_graph=self.create_graph
+        )
+        if is_shared:
+            remember(source, self.inputs, elements, gradients[0])
+        return gradients
+
+    def _is_shared(self) -> bool:
+        """Return whether another call may ask for another part of the same derivative."""
+        if self.method != "auto" or not self.create_graph or self.axes.columns == 1:
+            return False
+        given = self.outputs, self.inputs
+        return not (torch.overrides.has_torch_function(given) or _autograd.is_intercepted())
+
+    def _from_all_channels(self, orders: list[MultiIndex]) -> dict[MultiIndex, Tensor] | None:
+        """Return parts of derivatives of all channels, where outputs are some columns of these.
+
+        To carry them all takes no more, as they were computed on the way to outputs. None where
+        outputs are no such columns, or Taylor mode has no answer for all channels.
+        """
+        whole = _autograd.base(self.outputs) if self._is_shared() else None
+        columns = None if whole is None else columns_shown(self.outputs, whole)
+        if whole is None or columns is None or len(columns) == whole.shape[-1]:
+            return None
+        path = _autograd.path_between(whole, self.inputs)
+        if path is None:
+            return None
+        recalled = {order: recall(whole, self.inputs, order, path) for order in orders}
+        known = {order: found for order, found in recalled.items() if found is not None}
+        missing = [order for order in orders if order not in known]
+        taylor = Taylor(whole, self.inputs, len(self.axes.batch), path, self.create_graph)
+        try:
+            computed = taylor.derivatives(missing) if missing else {}
+        except Unsupported:
+            return None
+        for order, derivative in computed.items():
+            # Of a view, as a part of a stack is, only the stack would live on.
+            known[order] = derivative.clone() if _autograd.is_view(derivative) else derivative
+            remember(whole, self.inputs, order, known[order])
+        part = slice(columns.start, columns.stop)
+        return {order: known[order][..., part].reshape(self.outputs.shape) for order in orders}
 
     def _taylor(self, path: _autograd.Path) -> Taylor:
         return Taylor(self.outputs, self.inputs, len(self.axes.batch), path, self.create_graph)
