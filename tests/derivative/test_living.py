@@ -162,7 +162,7 @@ def test_a_parameter_that_changed_in_place_is_pytorchs_own_error(
     y = model.outputs()
     first = higher_order_grad(y[:, 0:1], model.x, order)
     with torch.no_grad():
-        model.network[2].weight.add_(1)
+        model.network[2].get_parameter("weight").add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         higher_order_grad(y[:, 0:1], model.x, order)
     assert first.isfinite().all()

@@ -72,8 +72,9 @@ def higher_order_grad(
         method: ``"taylor"`` carries truncated Taylor series along the recorded graph, once for
             all orders, which costs little more per order; it has a rule for most of PyTorch's
             operations, and `taylor_rule` adds one's own. ``"reverse"`` nests reverse passes, which
-            costs about three times more per order. ``"auto"`` takes Taylor mode where it has an
-            answer and is cheaper, and else reverse mode.
+            costs about three times more per order. ``"auto"`` takes Taylor mode, but reverse mode
+            where Taylor mode has no answer, and for first derivatives, where a pass per channel is
+            cheaper than a series per column.
 
     Returns:
         A tensor with the shape of `outputs` and the dtype of `inputs`, or a tuple of them for a
@@ -96,6 +97,11 @@ def higher_order_grad(
         from the graph alone that rows are independent, and calls no backward: what a hook, or a
         backward of one's own with a registered rule, would make of gradients is not seen. A
         checkpointed function is run once more.
+
+        Calls that ask for parts of one derivative, for another column of a channel or for another
+        channel of an order, share the pass that gave it, as long as a result of it is alive. They
+        get the same numbers as without, each in a tensor of its own; but what hooks do, they do
+        once.
 
         Reverse mode, which ``"auto"`` takes for a first derivative too where that is cheaper, is
         what nested calls of `torch.autograd.grad` are: hooks on the way run and may change

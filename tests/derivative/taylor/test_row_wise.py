@@ -204,6 +204,8 @@ NOT_PROVEN: dict[str, Masked] = {
     "rows of another mask": lambda x: put(x, OTHER, x[SIDE]),
     "elements": lambda x: put(x, x > 1, x[x > 1]),
     "numbers": lambda x: put(x, torch.tensor([0, 2]), x[torch.tensor([0, 2])]),
+    "numbers written to": lambda x: (x * 2).index_put((torch.tensor([0]),), x.new_ones(2)),
+    "no axes": lambda x: x.sin().sum(()) + x,
     "one row": lambda x: x.index_put((SIDE,), (x * 2)[0]),
     "no rows": lambda x: x * x[SIDE & ~SIDE].sum(),
     "what is left over": lambda x: x[SIDE],
@@ -271,13 +273,30 @@ def test_a_recurrent_layer_keeps_rows_apart_but_not_its_steps() -> None:
 
 
 @pytest.mark.parametrize(
-    "function", [lambda x: x.flip(1), lambda x: x.flip(1).sin()], ids=["at the end", "on the way"]
+    "function",
+    [lambda x: x.flip(1), lambda x: x.flip(1).sin(), lambda x: x.flip(1) + x.flip(1)],
+    ids=["at the end", "on the way", "on two ways"],
 )
 def test_where_a_rule_has_nothing_to_tell_nothing_is_known(
     function: Callable[[Tensor], Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(RULES, "FlipBackward0", Rule(lambda *_: None))
     x = rows(3, 2)
+    path = _autograd.path_between(function(x), x)
+    assert path is not None
+    assert ending(path, x) is None
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.cat([x[0, :0], torch.ones(1, 2)]),
+        lambda x: nn.functional.layer_norm(x.sin(), [2], x[0]),
+    ],
+    ids=["an empty part", "a weight"],
+)
+def test_of_a_single_row_no_more_is_known(function: Callable[[Tensor], Tensor]) -> None:
+    x = rows(1, 2)
     path = _autograd.path_between(function(x), x)
     assert path is not None
     assert ending(path, x) is None

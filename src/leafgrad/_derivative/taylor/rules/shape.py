@@ -105,6 +105,8 @@ def _diagonal_embedded(step: Step, x: Series) -> Series:
 
 def _joined(step: Step, *parts: Series | None) -> Series:
     """Return parts joined along an axis."""
+    if any(part.ndim != len(step.shape) for part in _present(parts)):
+        raise Unsupported("it joins an empty vector with something else")
     dim = step.result_dim()
     return _catenated(parts, _sizes(step, dim, parts), dim)
 
