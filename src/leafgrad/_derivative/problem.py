@@ -177,10 +177,8 @@ class DerivativeProblem(NamedTuple):
         """
         whole = _autograd.base(self.outputs) if self._is_shared() else None
         columns = None if whole is None else columns_shown(self.outputs, whole)
-        if whole is None or columns is None or len(columns) == whole.shape[-1]:
-            return None
-        path = _autograd.path_between(whole, self.inputs)
-        if path is None:
+        path = None if whole is None else _autograd.path_between(whole, self.inputs)
+        if whole is None or columns is None or path is None or len(columns) == whole.shape[-1]:
             return None
         recalled = {order: recall(whole, self.inputs, order, path) for order in orders}
         known = {order: found for order, found in recalled.items() if found is not None}
