@@ -33,7 +33,7 @@ MOST_NODES = 200_000
 class Reverse:
     """What is to be differentiated with respect to `inputs`, and how often.
 
-    The shape of `inputs` is ``(*batch, columns)``, or ``batch`` where `axes` are elementwise.
+    The shape of `inputs` is ``(*batch, *columns)``, or ``batch`` where `axes` are elementwise.
     """
 
     inputs: Tensor
@@ -138,7 +138,9 @@ def _gradient(channel: Tensor, inputs: Tensor, *, create_graph: bool) -> Tensor:
 
 
 def _column(gradient: Tensor, column: int, axes: Axes) -> Tensor:
-    return gradient if axes.columns == 1 else gradient.select(-1, column)
+    if axes.columns == 1:
+        return gradient
+    return gradient.flatten(len(axes.batch)).select(-1, column)
 
 
 def _joined(channels: list[Tensor], shape: torch.Size) -> Tensor:

@@ -115,7 +115,7 @@ NEVER_ALONE = {"AddBackward1", "Atan2Backward0", "TrilBackward0", "TriuBackward0
 def test_what_the_table_proves_the_probe_of_rows_confirms(
     name: str, batch: tuple[int, ...]
 ) -> None:
-    axes = Axes(torch.Size(batch), columns=2 // len(batch), is_elementwise=len(batch) > 1)
+    axes = Axes(torch.Size(batch), torch.Size((3, 2)[len(batch) :]), is_elementwise=len(batch) > 1)
     proven = 0
     for function in CASES[name]:
         x = rows(3, 2)
@@ -174,7 +174,7 @@ def test_what_a_look_tells_is_what_the_rule_tells(
 
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_where_rows_stay_apart_by_shapes_the_probe_of_rows_confirms(name: str) -> None:
-    axes = Axes(torch.Size([3]), columns=2, is_elementwise=False)
+    axes = Axes(torch.Size([3]), torch.Size([2]), is_elementwise=False)
     for function in CASES[name]:
         x = rows(3, 2)
         outputs = function(x, parameter())
@@ -199,6 +199,8 @@ PROVEN: dict[str, Masked] = {
     "experts": lambda x: put(put(x.sin(), SIDE, x[SIDE].cos()), ~SIDE, x.new_ones(2)) * x,
     "rows over rows": lambda x: (y := x * 2).index_put((SIDE,), y[SIDE].tanh()),
     "a constant": lambda x: (x * 2).index_put((SIDE,), x.new_ones(2)),
+    "an axis in front": lambda x: (x * 2)[None].index_put((SIDE[:1],), x.new_ones(5, 2))[0],
+    "columns of rows": lambda x: x.t()[SIDE[:2]].t() * x,
 }
 NOT_PROVEN: dict[str, Masked] = {
     "rows of another mask": lambda x: put(x, OTHER, x[SIDE]),
@@ -209,9 +211,7 @@ NOT_PROVEN: dict[str, Masked] = {
     "one row": lambda x: x.index_put((SIDE,), (x * 2)[0]),
     "no rows": lambda x: x * x[SIDE & ~SIDE].sum(),
     "what is left over": lambda x: x[SIDE],
-    "an axis in front": lambda x: (x * 2)[None].index_put((SIDE[:1],), x.new_ones(5, 2))[0],
     "a mask with holes": lambda x: put(x, (m := SIDE.repeat_interleave(2)[::2]), x[m]),
-    "columns of rows": lambda x: x.t()[SIDE[:2]].t() * x,
 }
 
 

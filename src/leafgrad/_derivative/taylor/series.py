@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import EllipsisType, NoneType
 
 import torch
 from torch import Tensor
@@ -213,6 +214,33 @@ class Series:
         stack = self.full(dim).select(dim, place)
         return self.changed(stack, shape=shape, axes=tuple(axes))
 
+    def part(self, index: object) -> Series:
+        """Return what numbers, slices, ``...`` and None in brackets take, as of a tensor."""
+        index = index if isinstance(index, tuple) else (index,)
+        kinds = {int, slice, EllipsisType, NoneType}
+        if not {*map(type, index)} <= kinds:
+            raise TypeError(
+                "a Jet must be indexed by numbers, slices, ... and None, not by tensors or lists: "
+                "multiply by a matrix of zeros and ones to take columns"
+            )
+        before = index[: index.index(...)] if ... in index else index
+        after = index[len(before) + 1 :]
+        gap = self.ndim - sum(entry is not None for entry in (*before, *after))
+        whole = (*before, *[slice(None)] * gap, *after)
+        axes: list[batch_axes.Axis] = []
+        dim = 0
+        for entry in whole:
+            if entry is None:
+                axes.append(())
+                continue
+            if entry != slice(None):
+                batch_axes.free(self.axes, [dim])
+            if not isinstance(entry, int):
+                axes.append(self.axes[dim])
+            dim += 1
+        stack = self.full()[(slice(None), *whole)]
+        return self.changed(stack, shape=stack.shape[1:], axes=tuple(axes))
+
     def summed(self, dims: Sequence[int], *, keepdim: bool) -> Series:
         """Return the sum along some axes."""
         dims = [self.from_end(dim) for dim in dims]
@@ -233,6 +261,10 @@ class Series:
             shape=[self.shape[dim] for dim in dims],
             axes=tuple(self.axes[dim] for dim in dims),
         )
+
+    def transposed(self) -> Series:
+        """Return the series with its last two axes exchanged."""
+        return self.permuted([*range(self.ndim - 2), -1, -2])
 
     def viewed(self, shape: Sequence[int]) -> Series:
         """Return the same elements, in the same order, in another shape."""

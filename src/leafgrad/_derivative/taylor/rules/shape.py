@@ -241,6 +241,7 @@ RULES: dict[str, Rule] = {
     "SplitBackward0": Rule(_split),
     "UnsafeSplitBackward0": Rule(_split),
     "SplitWithSizesBackward0": Rule(_split_with_sizes),
+    "UnsafeSplitWithSizesBackward0": Rule(_split_with_sizes),
     "DiagonalBackward0": Rule(_diagonal),
     "SumBackward0": Rule(lambda _, x: x.summed(range(x.ndim), keepdim=False)),
     "SumBackward1": Rule(lambda step, x: x.summed(step.dims(x), keepdim=step.saved("keepdim"))),
