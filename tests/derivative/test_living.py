@@ -140,19 +140,43 @@ def test_gradients_of_what_is_shared_are_those_of_one_call(model: Model) -> None
 @pytest.mark.parametrize("order", ORDERS, ids=str)
 def test_nothing_is_kept_alive(model: Model, order: tuple[int, int]) -> None:
     y = model.outputs()
-    derivative = higher_order_grad(y[:, 0:1], model.x, order)
-    assert living._living
-    assert derivative._base is not None
+    one, other = (higher_order_grad(y[:, :1], model.x, order) for _ in range(2))
+    whole = [ref(known.derivative) for known in living._living.values()]
+    assert [each() is not None for each in whole] == [True]
+    del one
+    assert len(living._living) == 1
+    del other
+    assert [each() for each in whole] == [None]
+    derivative = higher_order_grad(y[:, :1], model.x, order)
     source = ref(y)
-    whole: ref[Tensor] = ref(derivative._base)
-    del derivative
-    assert whole() is None
-    assert not living._living
-    derivative = higher_order_grad(y[:, 0:1], model.x, order)
     del y
     assert source() is None
     assert not living._living
     assert derivative.requires_grad
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+def test_what_is_written_past_autograd_is_not_seen_in_another(
+    model: Model, order: tuple[int, int]
+) -> None:
+    y = model.outputs()
+    one = higher_order_grad(y[:, :1], model.x, order)
+    one.data.zero_()
+    two = higher_order_grad(y[:, :1], model.x, order)
+    torch.testing.assert_close(two[:, 0], model.exact(order))
+
+
+def test_what_is_taken_anew_is_remembered_in_place_of_what_was_freed() -> None:
+    x, w = (torch.rand(*shape, requires_grad=True) for shape in ((3, 2), (2, 1)))
+    u = x @ w
+    first = higher_order_grad(u, x, (1, 0))
+    first.sum().backward()
+    second = higher_order_grad(u, x, (0, 1))
+    (kept,) = living._living.values()
+    del first
+    assert [*living._living.values()] == [kept]
+    assert second.requires_grad
+    del kept
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=str)

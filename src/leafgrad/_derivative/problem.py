@@ -91,10 +91,10 @@ class DerivativeProblem(NamedTuple):
             return {index: self._zeros() for index in orders}
         try:
             taylor = self._taylor(path)
-            if self._is_for_one_pass(orders) and (gradients := self._gradients(taylor)):
-                return first_derivatives(gradients, orders, self.axes, self.outputs.shape)
-            if parts := self._from_all_channels(orders):
-                return parts
+            if self._is_for_one_pass(orders) and (found := self._in_one_pass(orders, taylor)):
+                return found
+            if found := self._from_all_channels(orders):
+                return found
             if self.method != "reverse":
                 try:
                     return taylor.derivatives(orders)
@@ -166,23 +166,30 @@ class DerivativeProblem(NamedTuple):
             return False
         return self.outputs.numel() <= len(set(orders)) * self.axes.batch.numel()
 
-    def _gradients(self, taylor: Taylor) -> list[Tensor]:
-        """Return the gradient of each channel, shaped as `inputs`; none where rows may meet."""
+    def _in_one_pass(
+        self, orders: list[MultiIndex], taylor: Taylor
+    ) -> dict[MultiIndex, Tensor] | None:
+        """Return first derivatives from a reverse pass per channel, None where rows may meet."""
         source = _autograd.base(self.outputs)
         source = self.outputs if source is None else source
-        elements = tuple(self.outputs.shape), self.outputs.stride(), self.outputs.storage_offset()
+        what = tuple(self.outputs.shape), self.outputs.stride(), self.outputs.storage_offset()
         is_shared = self._is_shared() and self.outputs.numel() == self.axes.batch.numel()
-        known = recall(source, self.inputs, elements, taylor.path) if is_shared else None
+        known = recall(source, self.inputs, what, taylor.path) if is_shared else None
         if known is not None:
-            return [known]
-        if not (taylor.proves_rows_apart() and taylor.records_itself()):
-            return []
-        gradients = gradients_once(
-            self.outputs, self.inputs, self.axes, create_graph=self.create_graph
-        )
-        if is_shared:
-            remember(source, self.inputs, elements, gradients[0])
-        return gradients
+            gradients = [known]
+        elif taylor.proves_rows_apart() and taylor.records_itself():
+            gradients = gradients_once(
+                self.outputs, self.inputs, self.axes, create_graph=self.create_graph
+            )
+        else:
+            return None
+        found = first_derivatives(gradients, orders, self.axes, self.outputs.shape)
+        if not is_shared:
+            return found
+        parts = {order: derivative.clone() for order, derivative in found.items()}
+        for part in parts.values():
+            remember(source, self.inputs, what, gradients[0], part)
+        return parts
 
     def _is_shared(self) -> bool:
         """Return whether another call may ask for another part of the same derivative."""
@@ -207,15 +214,15 @@ class DerivativeProblem(NamedTuple):
         missing = [order for order in orders if order not in known]
         taylor = Taylor(whole, self.inputs, len(self.axes.batch), path, self.create_graph)
         try:
-            computed = taylor.derivatives(missing) if missing else {}
+            known |= taylor.derivatives(missing) if missing else {}
         except Unsupported:
             return None
-        for order, derivative in computed.items():
-            # Of a view, as a part of a stack is, only the stack would live on.
-            known[order] = derivative.clone() if _autograd.is_view(derivative) else derivative
-            remember(whole, self.inputs, order, known[order])
-        part = slice(columns.start, columns.stop)
-        return {order: known[order][..., part].reshape(self.outputs.shape) for order in orders}
+        parts = {}
+        for order, derivative in known.items():
+            shown = derivative[..., columns.start : columns.stop]
+            parts[order] = shown.reshape(self.outputs.shape).clone()
+            remember(whole, self.inputs, order, derivative, parts[order])
+        return parts
 
     def _taylor(self, path: _autograd.Path) -> Taylor:
         return Taylor(self.outputs, self.inputs, len(self.axes.batch), path, self.create_graph)
