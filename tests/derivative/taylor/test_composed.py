@@ -97,8 +97,9 @@ def test_as_many_as_are_needed_are_there(function: Derivatives) -> None:
 def test_a_product_whose_factors_carry_no_graph_above_order_0_is_differentiated_on() -> None:
     x = rows(3, 1)
     for outputs in (x * x.sin(), x.sin() * x):
-        ours, theirs = (higher_order_grad(outputs, x, [1, 2, 3], method=m) for m in METHODS)
-        assert_same_thrice(ours, theirs, [x])
+        for orders in ([1], [1, 2, 3]):
+            ours, theirs = (higher_order_grad(outputs, x, orders, method=m) for m in METHODS)
+            assert_same_thrice(ours, theirs, [x])
 
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
