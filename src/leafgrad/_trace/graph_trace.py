@@ -356,4 +356,4 @@ class GraphTrace(Graph):
         return svg.html(self)
 
     def _repr_mimebundle_(self, **_: object) -> notebook.Bundle:
-        return notebook.bundle_of(self, lambda: in_a_notebook.html(self))
+        return notebook.bundle_of(self, lambda: in_a_notebook.html(self, self.to_html))
