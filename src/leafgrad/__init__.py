@@ -1,7 +1,9 @@
 """See what PyTorch autograd sees: tensors, graphs and derivatives, explained and proven."""
 
 from leafgrad._derivative.check_taylor_rule import check_taylor_rule
+from leafgrad._derivative.hessian import hessian
 from leafgrad._derivative.higher_order_grad import higher_order_grad
+from leafgrad._derivative.jacobian import jacobian
 from leafgrad._derivative.laplacian import laplacian
 from leafgrad._derivative.taylor import Jet, Series, taylor_rule
 from leafgrad._explain.explain_grad import explain_grad
@@ -65,7 +67,9 @@ __all__ = [
     "describe_tensor",
     "explain_grad",
     "find_nan",
+    "hessian",
     "higher_order_grad",
+    "jacobian",
     "laplacian",
     "preflight",
     "record",

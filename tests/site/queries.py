@@ -100,7 +100,7 @@ AMONG_THREE = {
     "visualize graph": "tutorial/pictures reference/gallery",
     "draw graph torchviz": "tutorial/pictures reference/gallery",
     "second derivative": "tutorial/create-graph",
-    "hessian": "reference/laplacian tutorial/create-graph tutorial/forward-mode glossary",
+    "hessian": "reference/jacobian how-to/vector-calculus reference/laplacian",
     "jacobian": "tutorial/nonscalar tutorial/grad-outputs",
     "vjp": "tutorial/nonscalar tutorial/grad-outputs",
     "jvp": "tutorial/forward-mode",

@@ -66,7 +66,7 @@ def trace_graph(
             checkpointed blocks and the backward of custom functions run, and a freed graph raises
             PyTorch's error, with the node. But no leaf's ``.grad`` is filled, so hooks that wait
             for that do not run, the graph is not freed, and a ``.grad`` that a tensor retains stays
-            as it was.
+            as it was. Of a model that several processes share, all have to call it.
         grad_outputs: The gradients that this backward starts with, one for each output that needs
             a gradient, as in `torch.autograd.grad`; None for the 1 of a single number.
 
