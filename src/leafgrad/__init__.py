@@ -14,6 +14,7 @@ from leafgrad._explain.preflight_report import Preflight
 from leafgrad._graph.diff import GraphDiff, KindChange
 from leafgrad._graph.gradient_norms import GradientNorms, ModuleGradient, ZeroGradients
 from leafgrad._graph.memory import GraphMemory, KeptStorage, MemoryShare
+from leafgrad._graph.modules import TracedModule
 from leafgrad._graph.nodes import CustomFunction, SavedTensor, Source, TracedEdge, TracedNode, Write
 from leafgrad._graph.summary import TensorSummary
 from leafgrad._record.cut import Cut, CutKind
@@ -55,6 +56,7 @@ __all__ = [
     "TensorRole",
     "TensorSummary",
     "TracedEdge",
+    "TracedModule",
     "TracedNode",
     "Unregistered",
     "Write",

@@ -11,11 +11,13 @@ import torch
 
 from leafgrad._display.jsonable import json_types
 from leafgrad._graph.graph import Graph
+from leafgrad._graph.modules import TracedModule
 from leafgrad._graph.nodes import TracedNode
 
 SCHEMA = 1  # grows when a field goes or changes its meaning
 
 Nodes = tuple[TracedNode, ...]
+Modules = tuple[TracedModule, ...]
 
 
 def graph_to_dict(graph: Graph) -> dict[str, Any]:
@@ -24,6 +26,7 @@ def graph_to_dict(graph: Graph) -> dict[str, Any]:
         "schema": SCHEMA,
         "nodes": [node_to_dict(node) for node in graph.nodes],
         "roots": [node.index for node in graph.roots],
+        "modules": [json_types(module) for module in graph.modules],
         "leaves": [node.index for node in graph.leaves],
         "sinks": [node.index for node in graph.sinks],
         "depth": graph.depth,
@@ -36,8 +39,8 @@ def node_to_dict(node: TracedNode) -> dict[str, Any]:
     return {**json_types(node), "leaf_name": node.leaf_name, "is_freed": node.is_freed}
 
 
-def nodes_and_roots(text: str) -> tuple[Nodes, Nodes]:
-    """Return the nodes that a text holds, and the roots among them; the rest follows from them."""
+def graph_fields(text: str) -> dict[str, Any]:
+    """Return the fields of the graph that a text holds; the rest follows from them."""
     data = _parse(text)
     schema = data.get("schema") if isinstance(data, Mapping) else None
     if schema != SCHEMA:
@@ -47,7 +50,11 @@ def nodes_and_roots(text: str) -> tuple[Nodes, Nodes]:
         )
     try:
         nodes: Nodes = _loader(Nodes)(data["nodes"])
-        return nodes, tuple(nodes[index] for index in data["roots"])
+        return {
+            "nodes": nodes,
+            "roots": tuple(nodes[index] for index in data["roots"]),
+            "modules": _loader(Modules)(data.get("modules", ())),
+        }
     except (LookupError, TypeError, AttributeError, RuntimeError) as error:
         raise ValueError(
             f"the text must hold a whole graph as to_json() writes it, not a damaged one: {error!r}"

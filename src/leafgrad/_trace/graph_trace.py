@@ -9,9 +9,10 @@ from typing import Any, Self
 
 from leafgrad._graph.diff import GraphDiff, diff_of
 from leafgrad._graph.graph import Graph
-from leafgrad._graph.serialize import graph_to_dict, nodes_and_roots
+from leafgrad._graph.serialize import graph_fields, graph_to_dict
 from leafgrad._picture import dot, files, mermaid, networkx, text
 from leafgrad._picture.html import page
+from leafgrad._picture.look import Color, Direction, Look
 from leafgrad._picture.svg import svg
 from leafgrad._steps.steps import BackwardSteps, steps_of
 
@@ -25,6 +26,8 @@ class GraphTrace(Graph):
     Attributes:
         nodes: Every node, each one before its successors; ``nodes[i].index == i``.
         roots: The nodes at which a backward from the outputs would start.
+        modules: The modules that nodes belong to and those around them, where they are known: from
+            ``names=model``, or because a recording saw them run.
     """
 
     def diff(self, other: Self) -> GraphDiff:
@@ -83,8 +86,9 @@ class GraphTrace(Graph):
         Returns:
             ``schema``, the number of this form, which changes when a field goes or changes its
             meaning; ``nodes``, each with the attributes of `TracedNode` and so on inwards;
-            ``roots``, ``leaves`` and ``sinks`` by index, ``depth`` and ``is_freed``. Data types and
-            devices stand by their names, and numbers that JSON does not have, such as NaN, as text.
+            ``roots``, ``leaves`` and ``sinks`` by index, ``modules``, ``depth`` and ``is_freed``.
+            Data types and devices stand by their names, and numbers that JSON does not have, such
+            as NaN, as text.
 
         Example:
             >>> import torch
@@ -133,8 +137,7 @@ class GraphTrace(Graph):
             >>> GraphTrace.from_json(trace.to_json()) == trace
             True
         """
-        nodes, roots = nodes_and_roots(text)
-        return cls(nodes=nodes, roots=roots)
+        return cls(**graph_fields(text))
 
     def to_dot(self) -> str:
         r"""Write the graph in the language of Graphviz, roots on top.
@@ -179,7 +182,12 @@ class GraphTrace(Graph):
         return mermaid.mermaid(self)
 
     def to_svg(
-        self, *, fold: bool | str | Collection[str] | None = None, legend: bool = True
+        self,
+        *,
+        fold: bool | str | Collection[str] | None = None,
+        direction: Direction = "backward",
+        color: Color | None = None,
+        legend: bool = True,
     ) -> str:
         """Draw the graph: the root at the top, arrows in the direction of the gradients.
 
@@ -190,9 +198,17 @@ class GraphTrace(Graph):
         Args:
             fold: Whether a leaf is shown within the box of the node that leads to it, and of parts
                 that are repeated, such as the blocks of a transformer, only one, with their
-                number. None folds graphs of more than 40 nodes. The path of a module, or several,
-                also shows each of these in one box, where modules are known; ``"*"`` stands for any
-                one part of a path, as in ``"layers.*"``.
+                number. The path of a module, or several, also shows each of these in one box, where
+                modules are known; ``"*"`` stands for any one part of a path, as in ``"layers.*"``.
+                None folds graphs of more than 40 nodes: by the outer modules where modules are
+                known, so that the picture shows the model.
+            direction: ``"backward"`` leads arrows from the root down to the leaves, as the
+                gradients go, and calls nodes as PyTorch does. ``"forward"`` leads them from the
+                leaves down to the root, as the values go, with the names of the functions that
+                were called, and the shape of what each hands on at its arrow.
+            color: What the colour of a box tells: ``"bytes"`` how much is saved there for backward,
+                ``"gradient"`` how large the gradient is that arrived, where `trace_graph` was asked
+                for gradients. None leaves boxes plain.
             legend: Whether the facts of the graph and the meaning of the signs stand under it. Of
                 several pictures on one page, one can tell it for all.
 
@@ -201,7 +217,8 @@ class GraphTrace(Graph):
 
         Raises:
             TypeError: If `fold` is none of these.
-            ValueError: If there would be more than 3,000 boxes, or no module has such a path.
+            ValueError: If there would be more than 3,000 boxes, or no module has such a path, or
+                `direction` or `color` is none of these, or there are no gradients to colour by.
 
         Example:
             >>> import torch
@@ -215,13 +232,16 @@ class GraphTrace(Graph):
             >>> "root: backward starts here" in trace_graph(x * x).to_svg(legend=False)
             False
         """
-        return svg.svg(self, fold=fold, legend=legend)
+        look = Look(direction=direction, color=color, legend=legend)
+        return svg.svg(self, fold=fold, look=look)
 
     def save(
         self,
         path: str | PathLike[str],
         *,
         fold: bool | str | Collection[str] | None = None,
+        direction: Direction = "backward",
+        color: Color | None = None,
         legend: bool = True,
     ) -> Path:
         """Write the graph into a file, in the form that the ending of its name asks for.
@@ -232,6 +252,8 @@ class GraphTrace(Graph):
                 ``.txt``, ``.json``, ``.dot``, ``.gv`` or ``.mmd`` (Mermaid). A PNG or PDF is made
                 of the SVG by ``rsvg-convert`` or by a Chromium, whichever is there.
             fold: As in `to_svg`; for pictures.
+            direction: As in `to_svg`; for pictures and the page.
+            color: As in `to_svg`; for pictures.
             legend: As in `to_svg`; for pictures.
 
         Returns:
@@ -239,7 +261,8 @@ class GraphTrace(Graph):
 
         Raises:
             TypeError: If `path` is no path, or `fold` is not what `to_svg` takes.
-            ValueError: If the name ends in something else, or the picture is too large.
+            ValueError: If the name ends in something else, the picture is too large, or `direction`
+                or `color` is not what `to_svg` takes.
             RuntimeError: If there is no program to make a PNG or PDF, or it failed.
             OSError: If the file cannot be written.
 
@@ -252,20 +275,27 @@ class GraphTrace(Graph):
             ...     file.name, file.read_text(encoding="utf-8")[:4]
             ('graph.svg', '<svg')
         """
-        return files.save(self, path, fold=fold, legend=legend)
+        look = Look(direction=direction, color=color, legend=legend)
+        return files.save(self, path, fold=fold, look=look)
 
-    def to_html(self) -> str:
-        """Write a page to move about in: zoom, search, follow a node's paths, fold what repeats.
+    def to_html(self, *, direction: Direction = "backward") -> str:
+        """Write a page to move about in: zoom, search, follow a node's paths, look into modules.
 
         Everything is in the one text, and the page asks no network. It works with mouse, keyboard
-        and touch, in the light and in the dark; the page itself says which key does what.
+        and touch, in the light and in the dark; the page itself says which key does what. It can be
+        folded, and where modules are known each of several nodes has a view of its own, with what
+        stands next to it.
+
+        Args:
+            direction: As in `to_svg`.
 
         Returns:
             A whole HTML document. It starts as `to_svg` would draw the graph, and shows it folded
             only where it has more than 3,000 nodes.
 
         Raises:
-            ValueError: If there would be more than 3,000 boxes even when it is folded.
+            ValueError: If there would be more than 3,000 boxes even when it is folded, or
+                `direction` is none.
 
         Example:
             >>> import torch
@@ -274,7 +304,7 @@ class GraphTrace(Graph):
             >>> trace_graph(x * x, names={"x": x}).to_html()[:15]
             '<!doctype html>'
         """
-        return page.page(self)
+        return page.page(self, Look(direction=direction))
 
     def steps(self) -> BackwardSteps:
         """Return the backward that `trace_graph` ran, step by step, in the engine's order.

@@ -13,12 +13,13 @@ drawings few crossings: here the order within a layer follows from the tracks.
 from collections.abc import Sequence
 
 from leafgrad._picture.layout.columns import x_coordinates
+from leafgrad._picture.layout.flip import flipped
 from leafgrad._picture.layout.geometry import Edge, Extent, Layout, Point, Position
 from leafgrad._picture.layout.layers import assign_layers
 from leafgrad._picture.layout.routes import route_edges
 from leafgrad._picture.layout.tracks import tracks_of
 
-__all__ = ["Edge", "Extent", "Layout", "Point", "Position", "lay_out"]
+__all__ = ["Edge", "Extent", "Layout", "Point", "Position", "flipped", "lay_out"]
 
 
 def lay_out(boxes: Sequence[Extent], edges: Sequence[Edge]) -> Layout:

@@ -1,0 +1,65 @@
+"""The modules behind the nodes of a trace, read into values."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from inspect import getattr_static
+from math import prod
+
+import torch
+from torch.nn import Module
+
+from leafgrad import _autograd
+from leafgrad._graph.modules import TracedModule, outwards
+from leafgrad._graph.nodes import TracedNode
+from leafgrad._record.module_paths import ModuleCall, Roots, join
+
+
+def traced_modules(
+    nodes: Sequence[TracedNode], roots: Roots, calls: Mapping[str, ModuleCall]
+) -> tuple[TracedModule, ...]:
+    """Read the modules that nodes belong to and those around them, by what has a name or ran."""
+    paths = {node.module for node in nodes if node.module is not None}
+    wanted = {path for inner in paths for path in ("", *outwards(inner))}
+    there: dict[str, Module] = {}
+    for name, root in roots.items():
+        for path, module in root.named_modules():
+            there.setdefault(join(name, path), module)
+    for path, call in calls.items():
+        if (called := call.module()) is not None:
+            there.setdefault(path, called)
+    gone = [path for path in calls if path in wanted and path not in there]
+    return tuple(
+        [_read(path, module) for path, module in there.items() if path in wanted]
+        + [_gone(path, calls[path].kind) for path in gone]
+    )
+
+
+def _read(path: str, module: Module) -> TracedModule:
+    parameters = [*module.parameters()]
+    frozen = [one for one in parameters if not _autograd.plain(one, "requires_grad")]
+    return TracedModule(
+        path=path,
+        class_name=type(module).__name__,
+        has_forward=getattr_static(module, "forward", None) is not Module.forward,
+        parameters=len(parameters),
+        frozen=len(frozen),
+        frozen_numbers=sum(_sizes(frozen)),
+    )
+
+
+def _sizes(tensors: Sequence[torch.Tensor]) -> Iterator[int]:
+    """Yield how many numbers are in each tensor whose sizes are numbers."""
+    for tensor in tensors:
+        sizes = _autograd.shape(tensor)
+        if sizes is not None and all(isinstance(size, int) for size in sizes):
+            yield prod(map(int, sizes))
+
+
+def _gone(path: str, class_name: str) -> TracedModule:
+    return TracedModule(
+        path=path,
+        class_name=class_name,
+        has_forward=True,
+        parameters=None,
+        frozen=None,
+        frozen_numbers=None,
+    )
