@@ -93,6 +93,21 @@ def test_where_modules_leave_more_to_see_than_repeats_these_are_shown() -> None:
     assert len(view.boxes) < 20
 
 
+def test_of_too_many_modules_and_more_repeats_the_modules_are_shown() -> None:
+    kinds = nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.ReLU, nn.ELU, nn.Softplus
+    model = nn.Sequential(
+        *(
+            nn.Sequential(nn.Linear(n + 1, n + 2), kinds[n * n % 7](), kinds[n * n * n % 7]())
+            for n in range(50)
+        )
+    )
+    with record() as recording:
+        y = model(torch.ones(1, 1))
+    view = view_of(trace_graph(y.sum(), recording=recording), fold=None)
+    assert len(view.boxes) == 51
+    assert all(box.name for box in view.boxes[1:])
+
+
 def test_where_no_module_is_known_repeats_are_folded() -> None:
     assert not any(box.name for box in view_of(pinn(), fold=None).boxes)
 
@@ -154,6 +169,15 @@ def test_a_module_in_a_box_tells_how_large_its_gradients_are() -> None:
     arriving = [by_path[f"blocks.{n}"].arriving or 0.0 for n in range(4)]
     assert f"grad norm {min(arriving):.3g} to {max(arriving):.3g}" in norms
     assert f"of its leaves {by_path['head'].parameters:.3g}" in written
+
+
+def test_a_module_in_a_box_tells_what_it_made() -> None:
+    with record(values=True) as recording:
+        y = Language()(torch.ones(1, 2, 4))
+    trace = trace_graph(y.sum(), recording=recording, values=True)
+    written = texts(trace.to_svg())
+    place = written.index("head: Linear")
+    assert any(text.startswith("value [") for text in written[place : place + 4])
 
 
 def test_a_gradient_that_is_not_finite_is_marked_at_the_module_that_it_comes_to() -> None:

@@ -79,6 +79,7 @@ def test_a_recording_alone_knows_the_modules_that_ran() -> None:
     modules = by_path(trace_graph(y, recording=recording))
     assert {path: module.class_name for path, module in modules.items()} == {
         "": "Stack",
+        "layers": "ModuleList",
         "layers.0": "Linear",
         "layers.1": "Linear",
     }

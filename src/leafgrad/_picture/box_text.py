@@ -52,11 +52,11 @@ def lines(box: Box, *, made: str, direction: Direction) -> Iterator[Line]:
             yield Line(text=named)
         if node.retains_grad:
             yield Line(text="retains grad")
+    if box.beyond is not None:
+        return
     if box.copies == 1:
         yield from numbers(node)
     yield from turns(node)
-    if box.beyond is not None:
-        return
     yield from saved_lines(node.saved)
     for leaf in box.leaves:
         yield Line(text=leaf_text(leaf), style="leaf")

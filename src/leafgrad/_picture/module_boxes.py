@@ -41,6 +41,8 @@ class ModuleBox:
 def matching(nodes: Sequence[TracedNode], patterns: Collection[str]) -> Boxes:
     """Choose the modules whose paths match, of one within another the outer one."""
     paths = {node.module for node in nodes}
+    if not patterns:
+        return dict.fromkeys(paths)
     return {
         path: next((p for p in outwards(path) if _matches(p, *patterns)), None) for path in paths
     }

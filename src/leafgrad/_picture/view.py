@@ -9,7 +9,7 @@ from itertools import chain
 
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.modules import ModuleLevels, TracedModule
-from leafgrad._graph.nodes import SavedTensor, Shape, TracedNode
+from leafgrad._graph.nodes import SavedTensor, Shape, TracedEdge, TracedNode
 from leafgrad._picture.module_boxes import (
     Beyond,
     Boxes,
@@ -28,8 +28,14 @@ Fold = bool | str | Collection[str] | None
 Leaves = Mapping[int | None, TracedNode]
 """The leaves that are shown within other boxes, by their indices."""
 
-Results = Sequence[tuple[int, int]]
-"""The outputs of a module that others use: which node has it, and the number that it has there."""
+Result = tuple[int | None, int]
+"""An output: the index of the node that has it, and which of that one's it is."""
+
+Results = Sequence[Result]
+"""The outputs of a module that others use."""
+
+Links = Sequence[tuple[int, TracedEdge]]
+"""The edges that lead from a box to others, with the places of these."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -201,8 +207,8 @@ class Viewer:
     def in_full(self) -> View:
         """Show every node."""
         apart = [ModuleBox(nodes=(node,)) for node in self.graph.nodes]
-        results = [()] * len(apart)
-        vertices = [*_vertices(apart, [None] * len(apart), results)]
+        links, results = _links(apart), [()] * len(apart)
+        vertices = [*_vertices(apart, [None] * len(apart), links, results)]
         return View(boxes=tuple(self._boxes(apart, vertices, results, {})))
 
     def by_module(self) -> View | None:
@@ -216,8 +222,9 @@ class Viewer:
 
     def view(self, apart: Sequence[ModuleBox]) -> View:
         """Show what stands apart, and once what repeats there."""
-        results = _results(apart)
-        vertices, repeats = folded([*_vertices(apart, [*map(self._label, apart)], results)])
+        links = _links(apart)
+        results = _results(apart, links)
+        vertices, repeats = folded([*_vertices(apart, [*map(self._label, apart)], links, results)])
         boxes = self._boxes(apart, vertices, results, self.leaves)
         shown = [
             replace(one, members=tuple(apart[place].nodes[0].index for place in one.members))
@@ -276,9 +283,9 @@ class Viewer:
                 beyond=first.beyond,
             )
 
-    def _shape(self, result: tuple[int, int]) -> Shape | None:
+    def _shape(self, result: Result) -> Shape | None:
         node, output = result
-        return self.graph.nodes[node].shapes[output]
+        return self.graph.nodes[node or 0].shapes[output]
 
     def _leaves(self, alike: Sequence[ModuleBox]) -> Iterator[FoldedLeaf]:
         """Yield the leaves that edges lead to, one for those of all boxes that are alike."""
@@ -295,50 +302,55 @@ class Viewer:
                 )
 
 
-def _results(apart: Sequence[ModuleBox]) -> list[Results]:
-    """Return for each box the outputs of its nodes that other boxes lead to, if it is a module."""
-    places = _places(apart)
-    order = {index: number for number, index in enumerate(places)}
-    found: list[set[tuple[int, int]]] = [set() for _ in apart]
-    for place, one in enumerate(apart):
-        for edge in chain.from_iterable(node.edges for node in one.nodes):
-            target = places.get(edge.target, place)
-            if target != place and edge.target is not None and one.beyond != "input":
-                found[target].add((edge.target, edge.input_nr))
-    return [
-        sorted(each, key=lambda result: (order[result[0]], result[1])) if one.module else ()
-        for one, each in zip(apart, found, strict=True)
-    ]
-
-
-def _places(apart: Sequence[ModuleBox]) -> dict[int | None, int]:
-    """Return the place of the box of each node; nothing leads to a box that only uses others."""
-    return {
+def _links(apart: Sequence[ModuleBox]) -> list[Links]:
+    """Return the edges from each box to others; what stands outside only leads in, or is led to."""
+    places: dict[int | None, int] = {
         node.index: place
         for place, one in enumerate(apart)
         if one.beyond != "user"
         for node in one.nodes
     }
-
-
-def _vertices(
-    apart: Sequence[ModuleBox], labels: Sequence[Hashable], results: Sequence[Results]
-) -> Iterator[Vertex]:
-    """Yield what leads where, from a module to another once for each output."""
-    places = _places(apart)
-    numbers = [{result: number for number, result in enumerate(each)} for each in results]
-    for place, (one, label) in enumerate(zip(apart, labels, strict=True)):
-        edges = [
-            (target, numbers[target].get((edge.target or 0, edge.input_nr), edge.input_nr))
-            for node in one.nodes
+    links: list[Links] = []
+    for place, one in enumerate(apart):
+        found = [
+            (target, edge)
+            for node in (one.nodes if one.beyond != "input" else ())
             for edge in node.edges
             if (target := places.get(edge.target, place)) != place
         ]
         if one.beyond is not None:
-            edges = [edge for edge in edges if one.beyond == "user" and not apart[edge[0]].beyond]
-        if one.module is not None:
-            edges = [*dict.fromkeys(edges)]
-        yield Vertex(label=label, edges=tuple(edges), members=(place,))
+            found = [link for link in found if apart[link[0]].beyond is None]
+        links.append(found)
+    return links
+
+
+def _results(apart: Sequence[ModuleBox], links: Sequence[Links]) -> Sequence[Results]:
+    """Return for each box the outputs of its nodes that other boxes lead to, if it is a module."""
+    if not any(one.module for one in apart):
+        return [()] * len(apart)
+    found: list[set[Result]] = [set() for _ in apart]
+    for target, edge in chain.from_iterable(links):
+        if apart[target].module is not None:
+            found[target].add((edge.target, edge.input_nr))
+    order = {node.index: n for n, node in enumerate(chain.from_iterable(o.nodes for o in apart))}
+    return [sorted(each, key=lambda one: (order[one[0] or 0], one[1])) for each in found]
+
+
+def _vertices(
+    apart: Sequence[ModuleBox],
+    labels: Sequence[Hashable],
+    links: Sequence[Links],
+    results: Sequence[Results],
+) -> Iterator[Vertex]:
+    """Yield what leads where, from a module to another once for each output."""
+    numbers = [{result: number for number, result in enumerate(each)} for each in results]
+    for place, (one, label) in enumerate(zip(apart, labels, strict=True)):
+        edges = (
+            (target, numbers[target].get((edge.target, edge.input_nr), edge.input_nr))
+            for target, edge in links[place]
+        )
+        led = tuple(edges if one.module is None else dict.fromkeys(edges))
+        yield Vertex(label=label, edges=led, members=(place,))
 
 
 def _kind(node: TracedNode) -> Hashable:

@@ -1,7 +1,6 @@
 """The modules behind the nodes of a trace, read into values."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from inspect import getattr_static
 from math import prod
 
 import torch
@@ -11,6 +10,9 @@ from leafgrad import _autograd
 from leafgrad._graph.modules import TracedModule, outwards
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._record.module_paths import ModuleCall, Roots, join
+
+Parameters = Mapping[int, torch.Tensor]
+"""Parameters by their identities, so that a tied one counts once."""
 
 
 def traced_modules(
@@ -24,26 +26,43 @@ def traced_modules(
         for path, module in root.named_modules():
             there.setdefault(join(name, path), module)
     for path, call in calls.items():
-        if (called := call.module()) is not None:
-            there.setdefault(path, called)
+        if path not in there and (called := call.module()) is not None:
+            there |= {join(path, inner): module for inner, module in called.named_modules()}
+    held = _parameters_within(there, wanted)
     gone = [path for path in calls if path in wanted and path not in there]
     return tuple(
-        [_read(path, module) for path, module in there.items() if path in wanted]
+        [_read(path, module, held[path]) for path, module in there.items() if path in wanted]
         + [_gone(path, calls[path].kind) for path in gone]
     )
 
 
-def _read(path: str, module: Module) -> TracedModule:
-    parameters = [*module.parameters()]
-    frozen = [one for one in parameters if not _autograd.plain(one, "requires_grad")]
+def _parameters_within(modules: Mapping[str, Module], wanted: set[str]) -> Mapping[str, Parameters]:
+    """Collect the parameters of each module that is wanted and of all within it."""
+    held: dict[str, dict[int, torch.Tensor]] = {path: {} for path in wanted}
+    for path, module in modules.items():
+        if own := {id(parameter): parameter for parameter in module.parameters(recurse=False)}:
+            for outer in ("", *outwards(path)):
+                if outer in wanted:
+                    held[outer].update(own)
+    return held
+
+
+def _read(path: str, module: Module, parameters: Parameters) -> TracedModule:
+    frozen = [one for one in parameters.values() if not _autograd.plain(one, "requires_grad")]
     return TracedModule(
         path=path,
         class_name=type(module).__name__,
-        has_forward=getattr_static(module, "forward", None) is not Module.forward,
+        has_forward=_has_forward(module),
         parameters=len(parameters),
         frozen=len(frozen),
         frozen_numbers=sum(_sizes(frozen)),
     )
+
+
+def _has_forward(module: Module) -> bool:
+    """Return whether a module can be called, which `Module` alone refuses."""
+    kinds = (kind for kind in type(module).__mro__ if kind is not Module)
+    return "forward" in vars(module) or any("forward" in vars(kind) for kind in kinds)
 
 
 def _sizes(tensors: Sequence[torch.Tensor]) -> Iterator[int]:

@@ -344,10 +344,12 @@ async function unpack() {
   const bytes = Uint8Array.from(packed, (each) => each.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   rest = await new Response(stream).json();
-  offer();
 }
 
-const ready = unpack().catch(() => button("fold")?.remove());
+unpack().catch(() => {
+  button("fold")?.remove();
+  modulesOnTheWay.replaceChildren();
+});
 
 // The number of the module that is looked into, -1 for the whole.
 const module = () => Math.max(-1, views.indexOf(view) - wholes);
@@ -538,4 +540,5 @@ stage.addEventListener("scroll", () => view.update());
 addEventListener("resize", () => view.update());
 addEventListener("beforeprint", () => view.fill(EVERYTHING, 0));
 addEventListener("afterprint", () => view.update());
+offer();
 open();

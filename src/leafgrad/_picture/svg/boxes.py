@@ -103,7 +103,7 @@ def measure(
         Line(text=shortened(line.text, MOST_LETTERS), style=line.style)
         for line in lines(box, made="" if label else made, direction=direction)
     )
-    ports = tuple(_ports(box))
+    ports = tuple(_ports(box)) if box.outputs else ()
     apart = max((width(port, PORT_SIZE) + PORT_GAP for port in ports), default=0.0)
     for_edges = EDGES_APART * (2 + max(len(box.edges), arrivals)) + 2 * STUB_APART * MOST_STUBS
     height = sum(map(_height, written)) + 2 * PADDING

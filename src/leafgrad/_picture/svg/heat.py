@@ -51,8 +51,6 @@ def _by_bytes(boxes: Sequence[Box]) -> Heat:
 
 
 def _bytes(box: Box) -> int:
-    if box.beyond is not None:
-        return 0
     return bytes_without_parameters(
         [saved for node in chain.from_iterable(box.alike) for saved in node.saved]
     )

@@ -77,7 +77,7 @@ def _entries(
     if any(box.edges for box in boxes):
         yield _arrow, f"the way of the {'values' if look.is_forward else 'gradients'}"
     if any(one.label for one in measured):
-        yield _letters("(2, 3)", "", 0, 4), "the shape of what is handed on"
+        yield _letters("(2,)", "", 0, 4), "the shape of what is handed on"
     yield from _in_boxes(measured)
     yield from _of_several(boxes)
     if most:

@@ -61,6 +61,8 @@ HEAT_STYLE = "".join(
     f".{CLASS} rect.heat-{step}{{fill:{HEAT};fill-opacity:{share}}}"
     for step, share in enumerate((".1", ".22", ".36", ".52", ".7"), 1)
 )
+# Coloured text on a full colour would be hard to read.
+HEAT_STYLE += f".{CLASS} rect:is(.heat-4,.heat-5)~text{{fill:currentColor}}"
 
 # The frame begins at the trunk: a scroller snaps to it until the animation, which is the only
 # thing that CSS ends by itself, is over.
