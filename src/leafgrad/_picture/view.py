@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -109,16 +109,34 @@ class Box:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Frame:
+    """A module whose nodes have boxes of their own, around which a frame is drawn.
+
+    Attributes:
+        title: The path of the module, its class and how many of its parameters are frozen, as far
+            as that is known.
+        places: The places of the boxes.
+        is_inferred: Whether the module was not recorded but inferred.
+    """
+
+    title: str
+    places: tuple[int, ...]
+    is_inferred: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class View:
     """All boxes of a picture.
 
     Attributes:
         boxes: The boxes.
         repeats: The stretches that stand for several, by the indices of their nodes.
+        frames: The modules around boxes, of which no two have one in common.
     """
 
     boxes: tuple[Box, ...]
     repeats: tuple[Repeat, ...] = ()
+    frames: tuple[Frame, ...] = ()
 
 
 def view_of(graph: Graph, *, fold: Fold) -> View:
@@ -205,11 +223,38 @@ class Viewer:
         return titled(path, self.modules.get(path))
 
     def in_full(self) -> View:
-        """Show every node."""
+        """Show every node, in few of them with frames around those of a module."""
         apart = [ModuleBox(nodes=(node,)) for node in self.graph.nodes]
         links, results = _links(apart), [()] * len(apart)
         vertices = [*_vertices(apart, [None] * len(apart), links, results)]
-        return View(boxes=tuple(self._boxes(apart, vertices, results, {})))
+        frames = tuple(self._frames()) if len(apart) <= MOST_IN_FULL else ()
+        return View(boxes=tuple(self._boxes(apart, vertices, results, {})), frames=frames)
+
+    def _frames(self) -> Iterator[Frame]:
+        """Yield the modules of several nodes, each with the leaves that nothing else uses."""
+        boxes = first_level(self.apart, self.levels)
+        for one in module_boxes(self.apart, boxes) if boxes is not None else ():
+            inside = {node.index for node in one.nodes}
+            inside |= {*self._own_leaves(one.module, inside)}
+            if one.module is not None and len(inside) > 1:
+                known = self.modules.get(one.module)
+                frozen = f", {known.frozen} frozen" if known and known.frozen else ""
+                yield Frame(
+                    title=titled(one.module, known) + frozen,
+                    places=tuple(sorted(inside)),
+                    is_inferred=any(node.is_module_inferred for node in one.nodes),
+                )
+
+    def _own_leaves(self, module: str | None, inside: Container[int]) -> Iterator[int]:
+        """Yield the leaves of a module that nothing outside uses; unknown ones may be of any."""
+        users = defaultdict[int | None, list[int]](list)
+        for edge in self.graph.edges:
+            users[edge.target].append(edge.source)
+        are_known = any(leaf.module is not None for leaf in self.leaves.values())
+        for leaf in self.leaves.values():
+            is_own = f"{leaf.module}.".startswith(f"{module}.") or not are_known
+            if is_own and all(user in inside for user in users[leaf.index]):
+                yield leaf.index
 
     def by_module(self) -> View | None:
         """Show the modules of the first level that has a few; None where none is known."""

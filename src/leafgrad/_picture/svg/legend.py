@@ -12,7 +12,7 @@ from leafgrad._picture.look import Look
 from leafgrad._picture.svg.boxes import BAR, CORNER, MeasuredBox, behind, rect, stub
 from leafgrad._picture.svg.heat import STEPS, Heat
 from leafgrad._picture.svg.style import FACT_SIZE
-from leafgrad._picture.view import Box
+from leafgrad._picture.view import Box, View
 
 SIGN = 40.0
 MIDDLE = 16.0
@@ -23,6 +23,8 @@ WIDTH = 330.0
 """As wide as a phone shows without scrolling."""
 
 NUMBERS = {"value": "what the operation made", "grad": "the gradient that arrived"}
+
+INFERRED = ", as inferred"
 
 Signs = tuple[Markup, ...]
 Sign = Callable[[float], Signs]
@@ -42,12 +44,18 @@ NO_LEGEND = Legend(markup=Markup(""), width=0.0, height=0.0)
 
 
 def legend(
-    facts: Sequence[str], measured: Sequence[MeasuredBox], most: int, look: Look, heat: Heat
+    facts: Sequence[str],
+    view: View,
+    measured: Sequence[MeasuredBox],
+    most: int,
+    look: Look,
+    heat: Heat,
 ) -> Legend:
     """Lay out what is true of the graph, then those signs that the picture uses.
 
     Args:
         facts: What is true of the graph.
+        view: What is shown.
         measured: The boxes that are drawn.
         most: What a full bar of saved bytes means; 0 for no bars.
         look: How the picture is drawn.
@@ -55,7 +63,7 @@ def legend(
     """
     letters = int(WIDTH / FACT_SIZE / OF_LATIN)
     told = [line for fact in facts for line in textwrap.wrap(fact, letters)]
-    entries = [*_entries(measured, most, look, heat)]
+    entries = [*_entries(view, measured, most, look, heat)]
     markup = [_text(fact, 0, number * LINE) for number, fact in enumerate(told)]
     for number, (sign, meaning) in enumerate(entries):
         y = (len(told) + 0.4 + number) * LINE
@@ -69,9 +77,9 @@ def _text(content: str, x: float, y: float) -> Markup:
 
 
 def _entries(
-    measured: Sequence[MeasuredBox], most: int, look: Look, heat: Heat
+    view: View, measured: Sequence[MeasuredBox], most: int, look: Look, heat: Heat
 ) -> Iterator[tuple[Sign, str]]:
-    boxes = [one.box for one in measured]
+    boxes = view.boxes
     if any(box.is_root for box in boxes):
         yield _root, "root: backward starts here"
     if any(box.edges for box in boxes):
@@ -79,6 +87,9 @@ def _entries(
     if any(one.label for one in measured):
         yield _letters("(2,)", "", 0, 4), "the shape of what is handed on"
     yield from _in_boxes(measured)
+    if view.frames:
+        is_inferred = any(frame.is_inferred for frame in view.frames)
+        yield _box("frame", CORNER), f"the nodes of a module{INFERRED if is_inferred else ''}"
     yield from _of_several(boxes)
     if most:
         yield _bar, f"bytes saved, {size(most)} if full"
@@ -110,8 +121,7 @@ def _of_several(boxes: Sequence[Box]) -> Iterator[tuple[Sign, str]]:
     modules = [box for box in boxes if box.name is not None and box.beyond is None]
     if modules:
         is_inferred = any(node.is_module_inferred for box in modules for node in box.members)
-        inferred = ", as inferred" if is_inferred else ""
-        yield _box("box module", CORNER), f"all nodes of a module{inferred}"
+        yield _box("box module", CORNER), f"all nodes of a module{INFERRED if is_inferred else ''}"
     if any(box.beyond is not None for box in boxes):
         yield _box("box beyond", CORNER), "outside of this module"
     if any(box.copies > 1 for box in boxes):

@@ -14,6 +14,7 @@ from leafgrad._picture.layout import Edge, Layout, Point, flipped, lay_out
 from leafgrad._picture.look import Look
 from leafgrad._picture.svg.boxes import MeasuredBox, draw, measure
 from leafgrad._picture.svg.brackets import brackets
+from leafgrad._picture.svg.frames import bands, frames
 from leafgrad._picture.svg.heat import Heat, heat_of
 from leafgrad._picture.svg.legend import NO_LEGEND, head, legend
 from leafgrad._picture.svg.style import CLASS, FRAME, FRAME_STYLE, HEAT_STYLE, STYLE
@@ -87,19 +88,22 @@ def draw_view(
     measured = measure_boxes(graph, view, look)
     edges = layout_edges(view)
     extents = [one.extent() for one in measured]
-    layout = lay_out(extents, edges)
+    layout = lay_out(extents, edges, bands(view, look))
     if look.is_forward:
         layout = flipped(extents, layout)
     paths = [*_paths(measured, edges, layout)]
     most_bytes = max(one.nbytes for one in measured)
+    around = [*frames(view, extents, layout, paths)]
     beside = brackets(view, measured, layout)
     middle = (layout.left + layout.right) / 2
     under = NO_LEGEND
     if look.legend:
         facts = [*header(graph)] if facts is None else facts
-        under = legend(facts, measured, most_bytes, look, heat)
-    left = min(layout.left - beside.width, middle - under.width / 2) - MARGIN
-    right = max(layout.right, middle + under.width / 2) + MARGIN
+        under = legend(facts, view, measured, most_bytes, look, heat)
+    leftmost = min([layout.left - beside.width, *(frame.left for frame in around)])
+    rightmost = max([layout.right, *(frame.right for frame in around)])
+    left = min(leftmost, middle - under.width / 2) - MARGIN
+    right = max(rightmost, middle + under.width / 2) + MARGIN
     # Under the trunk: who sees no more than a part of the picture sees that one.
     under_trunk = max(left + MARGIN, min(-under.width / 2, right - MARGIN - under.width))
     place = f"{coordinate(under_trunk)} {coordinate(layout.height + 2 * MARGIN)}"
@@ -110,6 +114,7 @@ def draw_view(
         element("title", text(title(graph))),
         element("desc", text(description(view, look.direction))),
         element("style", Markup(STYLE if look.color is None else STYLE + HEAT_STYLE)),
+        *([element("g", *(frame.draw() for frame in around), class_="frames")] if around else []),
         *_arrows(paths),
         *_boxes(measured, edges, layout, most_bytes, heat),
         *_labels(measured, edges, layout),
