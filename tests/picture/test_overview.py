@@ -69,6 +69,35 @@ def test_more_than_forty_nodes_are_shown_by_their_modules_and_what_only_holds_th
     assert [box.copies for box in view.boxes] == [1, 1, 1, 4, 1]
 
 
+def test_a_module_that_has_nearly_all_nodes_is_opened_and_its_own_nodes_stand_alone() -> None:
+    class Vision(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.patch, self.encoder, self.head = nn.Linear(4, 4), Encoder(), nn.Linear(4, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y: torch.Tensor = self.head(self.encoder(self.patch(x)))
+            return y
+
+    class Encoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blocks = nn.Sequential(*(Block(4) for _ in range(3)))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y: torch.Tensor = self.blocks(x * 2).tanh()
+            return y
+
+    assert titles(view_of(traced(Vision()), fold=None)) == [
+        "SumBackward0",
+        "head: Linear",
+        "TanhBackward0",
+        "encoder.blocks.*: Block",
+        "MulBackward0",
+        "patch: Linear",
+    ]
+
+
 def test_a_module_that_has_but_one_or_two_is_opened_too() -> None:
     inner = [name if "Sum" in name else f"language.{name}" for name in OUTER]
     assert titles(view_of(traced(Wrapper()), fold=None)) == inner

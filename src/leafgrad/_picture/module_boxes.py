@@ -1,5 +1,6 @@
 """Modules as boxes of a picture: a box for each stretch of nodes that a call of one made."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -11,8 +12,6 @@ from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.order import topological_order
 
 MOST_MODULES = 4
-LEAST_AT_A_LEVEL = 5
-"""How many modules a level must have to be worth a look."""
 
 Beyond = Literal["user", "input"]
 """Where a box stands that is outside of the module that a picture is of: what leads to that module
@@ -49,19 +48,29 @@ def matching(nodes: Sequence[TracedNode], patterns: Collection[str]) -> Boxes:
 
 
 def at_level(nodes: Sequence[TracedNode], levels: ModuleLevels, level: int) -> Boxes:
-    """Choose the modules so many levels down, and higher ones where there are none so deep."""
-    chains = {path: levels.chain(path) for path in {node.module for node in nodes}}
-    return {
-        path: chain[min(level, len(chain)) - 1] if chain else None for path, chain in chains.items()
-    }
+    """Choose the modules so many levels down, and higher ones that nothing stands in.
+
+    What a module made itself, beside those within it, stands for itself where these are chosen.
+    """
+    chains = {path: levels.chain(path)[:level] for path in {node.module for node in nodes}}
+    opened = {one for chain in chains.values() for one in chain[:-1]}
+    ends = {path: chain[-1] if chain else None for path, chain in chains.items()}
+    return {path: None if end in opened else end for path, end in ends.items()}
 
 
-def first_level(nodes: Sequence[TracedNode], levels: ModuleLevels) -> Boxes | None:
-    """Choose the first level that has a few modules, or the deepest; None where none is known."""
+def first_level(
+    nodes: Sequence[TracedNode], levels: ModuleLevels, *, least: int, most_share: float
+) -> Boxes | None:
+    """Choose the first level that has a few modules, none of which has nearly all of the nodes.
+
+    Where there is no such level it is the deepest; None where no module is known.
+    """
     deepest = max(len(levels.chain(path)) for path in {node.module for node in nodes})
-    for level in range(1, deepest + 1):
+    for level in range(1, deepest):
         boxes = at_level(nodes, levels, level)
-        if len({*boxes.values()} - {None}) >= LEAST_AT_A_LEVEL:
+        counts = Counter(boxes[node.module] for node in nodes)
+        del counts[None]
+        if len(counts) >= least and max(counts.values()) <= most_share * len(nodes):
             return boxes
     return at_level(nodes, levels, deepest) if deepest else None
 

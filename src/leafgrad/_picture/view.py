@@ -232,7 +232,7 @@ class Viewer:
 
     def _frames(self) -> Iterator[Frame]:
         """Yield the modules of several nodes, each with the leaves that nothing else uses."""
-        boxes = first_level(self.apart, self.levels)
+        boxes = first_level(self.apart, self.levels, least=2, most_share=1.0)
         for one in module_boxes(self.apart, boxes) if boxes is not None else ():
             inside = {node.index for node in one.nodes}
             inside |= {*self._own_leaves(one.module, inside)}
@@ -257,8 +257,8 @@ class Viewer:
                 yield leaf.index
 
     def by_module(self) -> View | None:
-        """Show the modules of the first level that has a few; None where none is known."""
-        boxes = first_level(self.apart, self.levels)
+        """Show the modules of the first level that tells enough; None where none is known."""
+        boxes = first_level(self.apart, self.levels, least=3, most_share=0.5)
         return None if boxes is None else self.folded(boxes)
 
     def folded(self, boxes: Boxes) -> View:
