@@ -2,6 +2,7 @@
 
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from torch import nn
 from leafgrad import GraphTrace, record, trace_graph
 from leafgrad._picture.layout import flipped, lay_out
 from leafgrad._picture.look import Look
+from leafgrad._picture.svg.heat import heat_of
 from leafgrad._picture.svg.svg import draw_view, layout_edges, measure_boxes
 from leafgrad._picture.view import view_of
 from tests.models import MODELS, polynomial
@@ -174,8 +176,26 @@ def test_no_gradient_but_zeros_has_no_colour() -> None:
 
 
 def test_without_gradients_there_is_nothing_to_colour_by() -> None:
-    with pytest.raises(ValueError, match="trace with gradients=True"):
-        polynomial().to_svg(color="gradient")
+    for write in (polynomial().to_svg, polynomial().to_html):
+        with pytest.raises(ValueError, match="trace with gradients=True"):
+            write(color="gradient")
+
+
+def test_a_page_begins_with_the_colour_that_was_asked_for() -> None:
+    assert '<option value="bytes" selected="">' in polynomial().to_html(color="bytes")
+    assert " selected=" not in polynomial().to_html()
+
+
+def test_a_module_that_no_gradient_came_to_has_no_colour_on_a_page() -> None:
+    trace = traced(Language(), gradients=True)
+    nodes = tuple(
+        replace(node, gradients=()) if node.module == "norm" else node for node in trace.nodes
+    )
+    bare = replace(trace, nodes=nodes, roots=tuple(nodes[root.index] for root in trace.roots))
+    norm = [box for box in view_of(bare, fold="norm").boxes if box.name == "norm"]
+    heat = heat_of(norm, "gradient")
+    assert (heat.steps, heat.meaning) == ((0,), "gradient norm: none here")
+    assert bare.to_html(color="gradient")
 
 
 # --- What is refused

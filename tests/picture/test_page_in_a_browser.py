@@ -274,7 +274,7 @@ def test_keys_that_mean_nothing_change_nothing(opened: Opened) -> None:
 # --- Modules
 
 TITLES = f"{NAMES}.join()"
-CHOICES = "[...document.querySelectorAll('select')].map(one => one.selectedOptions[0].text)"
+CHOICES = "[...document.querySelectorAll('nav select')].map(one => one.selectedOptions[0].text)"
 FOLDED = "document.querySelector('[data-do=fold]').ariaPressed"
 BLOCK = [
     "blocks.3: Block",
@@ -311,14 +311,14 @@ def test_a_double_click_looks_into_a_module_and_the_choices_say_which(model: Pag
 def test_any_single_module_can_be_chosen_and_the_next_one_from_there(model: Page) -> None:
     choose = "(choice => (choice.value = {}, choice.dispatchEvent(new Event('change'))))"
     number = model.ask("modules.findIndex(([title]) => title === 'blocks.2: Block')")
-    model.ask(f"{choose.format(number)}(document.querySelector('select'))")
+    model.ask(f"{choose.format(number)}(document.querySelector('nav select'))")
     assert model.ask(NAMES) == BLOCK
     assert model.ask(CHOICES) == ["blocks.2: Block", "all of it"]
     number = model.ask("modules.findIndex(([title]) => title.startsWith('blocks.2.attend:'))")
-    model.ask(f"{choose.format(number)}(document.querySelectorAll('select')[1])")
+    model.ask(f"{choose.format(number)}(document.querySelectorAll('nav select')[1])")
     assert model.ask(f"{CHOICES}[1]") == "blocks.2.attend: MultiheadAttention"
     assert model.ask(TITLES).endswith("blocks.2.norms.0: LayerNorm")
-    model.ask(f"{choose.format(-1)}(document.querySelector('select'))")
+    model.ask(f"{choose.format(-1)}(document.querySelector('nav select'))")
     assert model.ask(CHOICES) == ["all of Language"]
     assert model.ask(FOLDED) == "true"
 
@@ -366,8 +366,44 @@ def test_what_is_looked_for_is_found_in_a_module_that_is_not_shown(model: Page) 
     assert model.ask(f"{CHOICES}[0]") == "blocks.1: Block"
 
 
+CLASS = "view.shape(number).getAttribute('class')"
+HEAT = f"{BOXES}.map((_, number) => Number({CLASS}.match(/heat-(.)/)?.[1] ?? 0))"
+PAINT = "(color.value = '{}', color.dispatchEvent(new Event('change')))"
+
+
+def test_colours_tell_bytes_or_gradients_in_every_view(opened: Opened) -> None:
+    page = opened(traced(Language(), gradients=True))
+    for which in ("bytes", "gradient"):
+        page.ask(PAINT.format(which))
+        steps = page.ask(HEAT)
+        assert max(steps) == 5
+        assert steps == page.ask(f"view.heat.{which}.slice(1)")
+    assert page.ask(TOLD).startswith("Colour: gradient norm, ")
+    double_click(page, page.middle(box(3)))
+    assert page.ask(HEAT) == page.ask("view.heat.gradient.slice(1)")
+    page.key("f")
+    page.key("0")
+    drawn = "[...document.querySelectorAll('.view:not([hidden]) [class*=heat]')].length"
+    assert page.ask(drawn) > 0
+    page.ask(PAINT.format(""))
+    assert page.ask(drawn) == 0
+    assert page.ask(TOLD).startswith("Point at a box")
+
+
+def test_without_gradients_there_is_no_colour_for_them(model: Page) -> None:
+    assert model.ask("[...color.options].map(one => one.value)") == ["", "bytes"]
+
+
+def test_a_page_begins_with_the_colour_that_was_asked_for(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "coloured.html"
+    file.write_text(traced(Language()).to_html(color="bytes"), "utf-8")
+    page = Page(browser, file.as_uri(), 1000, 700)
+    assert max(page.ask(HEAT)) == 5
+    assert page.ask(TOLD).startswith("Colour: bytes saved, up to ")
+
+
 def test_a_choice_and_a_button_keep_their_own_keys(model: Page) -> None:
-    model.ask("document.querySelector('select').focus()")
+    model.ask("document.querySelector('nav select').focus()")
     model.key("ArrowDown")
     assert model.ask(f"[{SELECTED}, {CHOICES}[0]]")[0] == -1
     model.ask("document.querySelector('[data-do=fold]').focus()")

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from leafgrad._graph.graph import Graph
+
 Direction = Literal["backward", "forward"]
 Color = Literal["bytes", "gradient"]
 
@@ -27,8 +29,8 @@ class Look:
         """Whether the root stands at the bottom."""
         return self.direction == "forward"
 
-    def check(self) -> None:
-        """Raise for what is no choice."""
+    def check(self, graph: Graph) -> None:
+        """Raise for what is no choice, or none that there is for a graph."""
         if self.direction not in get_args(Direction):
             raise ValueError(
                 f"direction must be 'backward' or 'forward', not {self.direction!r}; "
@@ -38,4 +40,9 @@ class Look:
             raise ValueError(
                 f"color must be 'bytes', 'gradient' or None, not {self.color!r}; "
                 "'bytes' shows what is saved, 'gradient' how large gradients are"
+            )
+        if self.color == "gradient" and not any(any(node.gradients) for node in graph.nodes):
+            raise ValueError(
+                "color='gradient' must have gradients to show, and there are none; "
+                "trace with gradients=True"
             )

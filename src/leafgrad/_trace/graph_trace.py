@@ -253,7 +253,7 @@ class GraphTrace(Graph):
                 of the SVG by ``rsvg-convert`` or by a Chromium, whichever is there.
             fold: As in `to_svg`; for pictures.
             direction: As in `to_svg`; for pictures and the page.
-            color: As in `to_svg`; for pictures.
+            color: As in `to_svg`; for pictures and the page.
             legend: As in `to_svg`; for pictures.
 
         Returns:
@@ -278,7 +278,7 @@ class GraphTrace(Graph):
         look = Look(direction=direction, color=color, legend=legend)
         return files.save(self, path, fold=fold, look=look)
 
-    def to_html(self, *, direction: Direction = "backward") -> str:
+    def to_html(self, *, direction: Direction = "backward", color: Color | None = None) -> str:
         """Write a page to move about in: zoom, search, follow a node's paths, look into modules.
 
         Everything is in the one text, and the page asks no network. It works with mouse, keyboard
@@ -288,6 +288,7 @@ class GraphTrace(Graph):
 
         Args:
             direction: As in `to_svg`.
+            color: As in `to_svg`, to begin with: the page lets one choose.
 
         Returns:
             A whole HTML document. It starts as `to_svg` would draw the graph, and shows it folded
@@ -295,7 +296,7 @@ class GraphTrace(Graph):
 
         Raises:
             ValueError: If there would be more than 3,000 boxes even when it is folded, or
-                `direction` is none.
+                `direction` or `color` is not what `to_svg` takes.
 
         Example:
             >>> import torch
@@ -304,7 +305,7 @@ class GraphTrace(Graph):
             >>> trace_graph(x * x, names={"x": x}).to_html()[:15]
             '<!doctype html>'
         """
-        return page.page(self, Look(direction=direction))
+        return page.page(self, Look(direction=direction, color=color))
 
     def steps(self) -> BackwardSteps:
         """Return the backward that `trace_graph` ran, step by step, in the engine's order.

@@ -5,9 +5,11 @@ const search = document.querySelector("input");
 const told = document.querySelector("output");
 const button = (name) => document.querySelector(`[data-do="${name}"]`);
 const between = button("path");
+const color = document.querySelector("#color");
 const modulesOnTheWay = document.querySelector("nav");
 if (!matchMedia("(pointer: coarse)").matches) told.textContent += `\n${told.dataset.keys}`;
-const hint = told.textContent;
+const help = told.textContent;
+let hint = help;
 
 const SVG = "http://www.w3.org/2000/svg";
 const AROUND = 0.5; // how much of a window is drawn beyond each of its edges
@@ -27,9 +29,10 @@ const outline = ({ left, top, right, bottom }, more = 0) =>
 // One drawing: of the graph folded or in full, or of a module. Only what lies in the window or near
 // it is part of the document, whatever the graph's size.
 class View {
-  constructor(frame, { boxes, links, paths, opens }) {
+  constructor(frame, { boxes, links, paths, opens, heat }) {
     this.frame = frame;
     this.opens = opens;
+    this.heat = heat;
     this.svg = frame.querySelector("svg");
     this.legend = this.svg.querySelector(":scope > .legend");
     const { x, width, height } = this.svg.viewBox.baseVal;
@@ -138,6 +141,18 @@ class View {
       made.setAttribute("d", shapes);
       return made;
     });
+  }
+
+  // Colour the boxes by what was chosen, and return what the colours mean.
+  paint(color) {
+    const [meaning, ...steps] = this.heat[color] ?? [""];
+    this.boxes.forEach((_, number) => {
+      const shape = this.shape(number);
+      shape.classList.remove("heat-1", "heat-2", "heat-3", "heat-4", "heat-5");
+      if (steps[number]) shape.classList.add(`heat-${steps[number]}`);
+    });
+    this.window = null; // shapes that are too small to read are drawn anew
+    return meaning;
   }
 
   shape(number) {
@@ -371,10 +386,18 @@ function show(number) {
   view.frame.hidden = true;
   view = drawn(number);
   view.frame.hidden = false;
+  paint();
   button("fold")?.setAttribute("aria-pressed", String(wholes < 2 || number !== wholes - 1));
   offer();
   open();
   look();
+}
+
+function paint() {
+  const meaning = view.paint(color.value);
+  hint = meaning ? `Colour: ${meaning}\n${help}` : help;
+  view.update();
+  if (selected === null && !search.value) told.textContent = hint;
 }
 
 // From folded, or from within a module, to the whole in full, and back.
@@ -529,6 +552,7 @@ stage.addEventListener(
 );
 
 search.addEventListener("input", look);
+color.addEventListener("change", paint);
 button("in").addEventListener("click", () => zoom(scale * 1.25));
 button("out").addEventListener("click", () => zoom(scale / 1.25));
 button("fit").addEventListener("click", fit);
@@ -542,3 +566,4 @@ addEventListener("beforeprint", () => view.fill(EVERYTHING, 0));
 addEventListener("afterprint", () => view.update());
 offer();
 open();
+if (color.value) paint(); // what a browser remembers of a page that is loaded again

@@ -4,6 +4,7 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -11,8 +12,10 @@ from leafgrad._display.document import document, resource
 from leafgrad._display.markup import Markup, element, text
 from leafgrad._graph.graph import Graph
 from leafgrad._picture.alt_text import title
-from leafgrad._picture.look import Look
+from leafgrad._picture.look import Color, Look
 from leafgrad._picture.scopes import Scope, scopes
+from leafgrad._picture.svg.heat import heat_of
+from leafgrad._picture.svg.style import HEAT_STYLE
 from leafgrad._picture.svg.svg import MOST_BOXES, Drawing, draw_view, too_large
 from leafgrad._picture.view import MOST_IN_FULL, View, overview_of, view_of
 
@@ -31,6 +34,7 @@ CURES = (
     "Trace with names=model to look into modules one by one.",
     "Look into modules to see them in full.",
 )
+CHOICES: Mapping[Color, str] = {"bytes": "Bytes saved", "gradient": "Gradient"}
 KEYS = "Keys: arrows go along the graph, Escape lets go, + − 0 zoom, / searches"
 KEY_FOR_REPEATS = ", f folds"
 KEYS_FOR_MODULES = ", Enter looks into a module, Backspace goes back out"
@@ -41,14 +45,16 @@ def page(graph: Graph, look: Look) -> str:
 
     What it starts with is a part of the document. The rest is packed, until one goes there.
     """
-    look.check()
+    look.check(graph)
+    plain = replace(look, color=None)  # the page colours by itself
     views = _views(graph)
     inner = [*scopes(graph, most_boxes=MOST_BOXES, most_in_all=MOST_IN_ALL)]
     start = 0 if len(graph.nodes) > MOST_IN_FULL else len(views) - 1
-    drawings = [draw_view(graph, view, look) for view in views]
-    drawings += [draw_view(graph, one.view, look, facts=[one.title]) for one in inner]
+    drawings = [draw_view(graph, view, plain) for view in views]
+    drawings += [draw_view(graph, one.view, plain, facts=[one.title]) for one in inner]
     places = {one.path: number for number, one in enumerate(inner)}
-    data = [_data(one, places) for one in drawings]
+    colors = _colors(graph)
+    data = [_data(one, places, colors) for one in drawings]
     rest = [
         None if place == start else {**one, "markup": drawing.markup}
         for place, (one, drawing) in enumerate(zip(data, drawings, strict=True))
@@ -63,16 +69,15 @@ def page(graph: Graph, look: Look) -> str:
     hint, keys = _words(graph, inner, can_fold=len(views) > 1)
     code = resource("leafgrad._picture.html", "page.js")
     content = (
-        _header(graph, can_fold=len(views) > 1, is_folded=start == 0),
+        _header(graph, colors, look.color, can_fold=len(views) > 1, is_folded=start == 0),
         element("main", element("div", drawings[start].markup, class_="view"), tabindex="0"),
         element("footer", element("output", text(hint), data_keys=keys)),
         element("script", _json(facts), type="application/json", id="data"),
         element("script", _packed(rest), type="text/plain", id="rest"),
         element("script", code),
     )
-    return document(
-        title(graph), resource("leafgrad._picture.html", "page.css"), Markup("".join(content)), code
-    )
+    style = resource("leafgrad._picture.html", "page.css") + HEAT_STYLE
+    return document(title(graph), style, Markup("".join(content)), code)
 
 
 def _views(graph: Graph) -> list[View]:
@@ -104,13 +109,22 @@ def _whole(graph: Graph) -> str:
     return next((one.class_name for one in graph.modules if not one.path), "the graph")
 
 
-def _data(drawing: Drawing, places: Mapping[str, int]) -> dict[str, Any]:
-    """Return where everything is, as numbers alone: no name can end the script that holds them.
+def _colors(graph: Graph) -> list[Color]:
+    """Return what colours can tell of a graph."""
+    has_gradients = any(any(node.gradients) for node in graph.nodes)
+    return ["bytes", "gradient"] if has_gradients else ["bytes"]
+
+
+def _data(drawing: Drawing, places: Mapping[str, int], colors: Sequence[Color]) -> dict[str, Any]:
+    """Return where everything is.
 
     ``boxes`` are ``[left, top, right, bottom]`` in the order of the picture, ``links`` pairs of
-    their places, ``paths`` ``[x, y, x, y, ...]`` of each link, and ``opens`` the number of the
-    module that a box opens, -1 for none.
+    their places, ``paths`` ``[x, y, x, y, ...]`` of each link, ``opens`` the number of the module
+    that a box opens, -1 for none, and ``heat`` for each colour its meaning and how full it is in
+    each box.
     """
+    boxes = [one.box for one in drawing.measured]
+    heats = {color: heat_of(boxes, color) for color in colors}
     sizes = [one.extent() for one in drawing.measured]
     return {
         "boxes": [
@@ -119,7 +133,8 @@ def _data(drawing: Drawing, places: Mapping[str, int]) -> dict[str, Any]:
         ],
         "links": [[*ends] for ends in drawing.links],
         "paths": [_rounded(*chain.from_iterable(points)) for points in drawing.paths],
-        "opens": [places.get(one.box.path or "", -1) for one in drawing.measured],
+        "opens": [places.get(box.path or "", -1) for box in boxes],
+        "heat": {color: [heat.meaning, *heat.steps] for color, heat in heats.items()},
     }
 
 
@@ -138,7 +153,14 @@ def _packed(data: object) -> Markup:
     return Markup(base64.b64encode(packed).decode("ascii"))
 
 
-def _header(graph: Graph, *, can_fold: bool, is_folded: bool) -> Markup:
+def _header(
+    graph: Graph,
+    colors: Sequence[Color],
+    chosen: Color | None,
+    *,
+    can_fold: bool,
+    is_folded: bool,
+) -> Markup:
     buttons = [
         _button("path", "Paths", aria_pressed="false"),
         _button("out", "−", aria_label="Zoom out"),
@@ -154,7 +176,19 @@ def _header(graph: Graph, *, can_fold: bool, is_folded: bool) -> Markup:
         Markup('<nav aria-label="Modules"></nav>'),
         Markup('<input type="search" placeholder="Search" aria-label="Search the boxes">'),
         *buttons,
+        element(
+            "select",
+            element("option", text("No colour"), value=""),
+            *(_option(color, is_chosen=color == chosen) for color in colors),
+            id="color",
+            aria_label="Colour",
+        ),
     )
+
+
+def _option(color: Color, *, is_chosen: bool) -> Markup:
+    chosen = {"selected": ""} if is_chosen else {}
+    return element("option", text(CHOICES[color]), value=color, **chosen)
 
 
 def _button(does: str, face: str, **attributes: str) -> Markup:

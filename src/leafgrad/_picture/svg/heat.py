@@ -59,15 +59,11 @@ def _bytes(box: Box) -> int:
 def _by_gradient(boxes: Sequence[Box]) -> Heat:
     """Fill boxes by the power of ten of the greatest norm that came to one that they stand for."""
     arriving = [arriving_norms(box) for box in boxes]
-    if not any(arriving):
-        raise ValueError(
-            "color='gradient' must have gradients to show, and there are none; "
-            "trace with gradients=True"
-        )
     powers = [log10(norm) if (norm := max(norms, default=0.0)) else None for norms in arriving]
     known = [power for power in powers if power is not None]
     if not known:
-        return Heat(steps=(0,) * len(boxes), meaning="gradient norm: 0 everywhere")
+        found = "0 everywhere" if any(arriving) else "none here"
+        return Heat(steps=(0,) * len(boxes), meaning=f"gradient norm: {found}")
     most, least = max(known), min(known)
     full = (STEPS - 1) / max(most - least, LEAST_RANGE)
     return Heat(

@@ -34,7 +34,7 @@ DEFAULT = Look()
 
 def svg(graph: Graph, *, fold: Fold, look: Look) -> str:
     """Draw a graph, or refuse one that is too large to look at."""
-    look.check()
+    look.check(graph)
     if fold is False and len(graph.nodes) > MOST_BOXES:
         raise ValueError(too_large(graph, len(graph.nodes)))
     view = view_of(graph, fold=fold)
