@@ -167,6 +167,7 @@ def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
         "sinks": [1],
         "depth": 1,
         "is_freed": False,
+        "failure": None,
     }
 
 

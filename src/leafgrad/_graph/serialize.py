@@ -10,6 +10,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import torch
 
 from leafgrad._display.jsonable import json_types
+from leafgrad._graph.failure import ForwardFailure
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.modules import TracedModule
 from leafgrad._graph.nodes import TracedNode
@@ -31,6 +32,7 @@ def graph_to_dict(graph: Graph) -> dict[str, Any]:
         "sinks": [node.index for node in graph.sinks],
         "depth": graph.depth,
         "is_freed": graph.is_freed,
+        "failure": json_types(graph.failure),
     }
 
 
@@ -50,10 +52,12 @@ def graph_fields(text: str) -> dict[str, Any]:
         )
     try:
         nodes: Nodes = _loader(Nodes)(data["nodes"])
+        failure = data.get("failure")
         return {
             "nodes": nodes,
             "roots": tuple(nodes[index] for index in data["roots"]),
             "modules": _loader(Modules)(data.get("modules", ())),
+            "failure": failure and _loader(ForwardFailure)(failure),
         }
     except (LookupError, TypeError, AttributeError, RuntimeError) as error:
         raise ValueError(

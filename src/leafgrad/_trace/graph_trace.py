@@ -7,10 +7,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
+from leafgrad._display import notebook
+from leafgrad._display.terminal import checked_width
 from leafgrad._graph.diff import GraphDiff, diff_of
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.serialize import graph_fields, graph_to_dict
-from leafgrad._picture import dot, files, mermaid, networkx, text
+from leafgrad._picture import dot, files, in_a_notebook, mermaid, networkx, text
 from leafgrad._picture.html import page
 from leafgrad._picture.look import Color, Direction, Look
 from leafgrad._picture.svg import svg
@@ -28,6 +30,7 @@ class GraphTrace(Graph):
         roots: The nodes at which a backward from the outputs would start.
         modules: The modules that nodes belong to and those around them, where they are known: from
             ``names=model``, or because a recording saw them run.
+        failure: Where the forward stopped, if what was traced is an exception; else None.
     """
 
     def diff(self, other: Self) -> GraphDiff:
@@ -58,14 +61,23 @@ class GraphTrace(Graph):
             )
         return diff_of(self.nodes, other.nodes)
 
-    def to_text(self) -> str:
-        """Return the graph as text for a terminal, as ``str()`` does.
+    def to_text(self, *, width: int | None = None) -> str:
+        """Return the graph as text for a terminal.
+
+        Args:
+            width: How many columns a line may take, at least 60. None asks the terminal that
+                output goes to, and is 80 where it goes elsewhere. ``str()`` always takes 80.
 
         Returns:
-            At most 40 lines of 80 characters, and a few more where numbers stop being finite. Each
-            node of a small graph has one, which names the nodes that its edges lead to by index, as
-            many of them as there is room for. A big graph is folded: by module where modules are
-            known, else by what repeats itself, else by kind of node, and says so.
+            At most 40 lines, and a few more where numbers stop being finite. Each node of a small
+            graph has one, which names the nodes that its edges lead to by index. Where there is
+            little room, long names lose their middle, before shapes and edges go. A big graph is
+            folded: by module where modules are known, else by what repeats itself, else by kind of
+            node, and says so.
+
+        Raises:
+            TypeError: If `width` is no int.
+            ValueError: If it is less than 60.
 
         Example:
             >>> import torch
@@ -78,7 +90,7 @@ class GraphTrace(Graph):
             0  MulBackward0            (3,)    1 x, 1 x  other (3,), self (3,)
             1  AccumulateGrad  x       (3,)
         """
-        return text.text(self)
+        return text.text(self, checked_width(width))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types.
@@ -86,7 +98,8 @@ class GraphTrace(Graph):
         Returns:
             ``schema``, the number of this form, which changes when a field goes or changes its
             meaning; ``nodes``, each with the attributes of `TracedNode` and so on inwards;
-            ``roots``, ``leaves`` and ``sinks`` by index, ``modules``, ``depth`` and ``is_freed``.
+            ``roots``, ``leaves`` and ``sinks`` by index, ``modules``, ``depth``, ``is_freed`` and
+            ``failure``.
             Data types and devices stand by their names, and numbers that JSON does not have, such
             as NaN, as text.
 
@@ -307,6 +320,20 @@ class GraphTrace(Graph):
         """
         return page.page(self, Look(direction=direction, color=color))
 
+    def show(self) -> None:
+        """Show the graph to move about in: in the notebook that runs this, else in a browser.
+
+        The browser gets the page of `to_html`, in a new folder among the temporary files, where it
+        stays. A notebook shows it by itself, too, where the graph is the result of a cell: the page
+        in a frame, and where the notebook is not trusted, as one that came from somebody else, the
+        picture alone.
+
+        Raises:
+            ValueError: If there would be more than 3,000 boxes even when it is folded.
+            RuntimeError: If no browser can be started.
+        """
+        notebook.show(self, self.to_html)
+
     def steps(self) -> BackwardSteps:
         """Return the backward that `trace_graph` ran, step by step, in the engine's order.
 
@@ -319,7 +346,7 @@ class GraphTrace(Graph):
 
         Raises:
             ValueError: If `trace_graph` was not asked for gradients, or there are more than 40
-                nodes.
+                nodes, which ``gradient_norms`` tells of by module.
 
         Example:
             >>> import torch
@@ -352,10 +379,13 @@ class GraphTrace(Graph):
         return networkx.as_networkx(self)
 
     def __str__(self) -> str:
-        return self.to_text()
+        return text.text(self)
 
     def __repr__(self) -> str:
         return f"<GraphTrace of {len(self.nodes)} nodes, {len(self.leaves)} of them leaves>"
 
     def _repr_html_(self) -> str:
         return svg.html(self)
+
+    def _repr_mimebundle_(self, **_: object) -> notebook.Bundle:
+        return notebook.bundle_of(self, lambda: in_a_notebook.html(self))

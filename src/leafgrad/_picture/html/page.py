@@ -19,7 +19,7 @@ from leafgrad._picture.svg.style import HEAT_STYLE
 from leafgrad._picture.svg.svg import MOST_BOXES, Drawing, draw_view, too_large
 from leafgrad._picture.view import MOST_IN_FULL, View, overview_of, view_of
 
-MOST_IN_ALL = 20_000
+MOST_IN_ALL = 10_000
 """How many boxes all modules may have together that one can look into."""
 
 HINT = (
