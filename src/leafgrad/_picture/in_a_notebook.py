@@ -13,6 +13,9 @@ from leafgrad._picture.view import view_of
 AROUND = 185.0
 """How high the page is apart from its picture."""
 
+CHOICE = 42.0
+"""How high the row is in which one chooses a module."""
+
 MOST_HEIGHT = 640.0
 HEIGHTS = re.compile(r'height="([\d.]+)"')
 
@@ -24,7 +27,8 @@ def html(graph: Graph, page: Callable[[], str]) -> str:
     if len(view.boxes) <= MOST_IN_NOTEBOOK:
         picture = draw_view(graph, view).markup
         instead = image(picture, name=title(graph))
-        height = min(float(HEIGHTS.findall(picture)[0]) + AROUND, MOST_HEIGHT)
+        around = AROUND + (CHOICE if graph.modules else 0.0)
+        height = min(float(HEIGHTS.findall(picture)[0]) + around, MOST_HEIGHT)
     try:
         content = page()
     except ValueError:  # it would have too many boxes
