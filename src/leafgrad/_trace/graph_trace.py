@@ -213,8 +213,8 @@ class GraphTrace(Graph):
                 that are repeated, such as the blocks of a transformer, only one, with their
                 number. The path of a module, or several, also shows each of these in one box, where
                 modules are known; ``"*"`` stands for any one part of a path, as in ``"layers.*"``.
-                None folds graphs of more than 40 nodes: by the outer modules where modules are
-                known, so that the picture shows the model.
+                None folds graphs of more than 40 nodes, by the outer modules where modules are
+                known.
             direction: ``"backward"`` leads arrows from the root down to the leaves, as the
                 gradients go, and calls nodes as PyTorch does. ``"forward"`` leads them from the
                 leaves down to the root, as the values go, with the names of the functions that

@@ -16,7 +16,7 @@ from leafgrad._picture.svg.boxes import MeasuredBox, draw, measure
 from leafgrad._picture.svg.brackets import brackets
 from leafgrad._picture.svg.frames import bands, frames
 from leafgrad._picture.svg.heat import Heat, heat_of
-from leafgrad._picture.svg.legend import NO_LEGEND, head, legend
+from leafgrad._picture.svg.legend import NO_LEGEND, Legend, head, legend
 from leafgrad._picture.svg.style import CLASS, FRAME, FRAME_STYLE, HEAT_STYLE, STYLE
 from leafgrad._picture.text import header
 from leafgrad._picture.view import Fold, View, view_of
@@ -85,50 +85,33 @@ def draw_view(
 ) -> Drawing:
     """Draw what was chosen to be shown; the legend begins with the facts, or those of the graph."""
     heat = heat_of(view.boxes, look.color)
-    measured = measure_boxes(graph, view, look)
-    edges = layout_edges(view)
-    extents = [one.extent() for one in measured]
-    layout = lay_out(extents, edges, bands(view, look))
-    if look.is_forward:
-        layout = flipped(extents, layout)
+    measured, edges = measure_boxes(graph, view, look), layout_edges(view)
+    layout = _lay_out(view, measured, edges, look)
     paths = [*_paths(measured, edges, layout)]
-    most_bytes = max(one.nbytes for one in measured)
-    around = [*frames(view, extents, layout, paths)]
+    around = [*frames(view, [one.extent() for one in measured], layout, paths)]
     beside = brackets(view, measured, layout)
-    middle = (layout.left + layout.right) / 2
+    most_bytes = max(one.nbytes for one in measured)
     under = NO_LEGEND
     if look.legend:
         facts = [*header(graph)] if facts is None else facts
         under = legend(facts, view, measured, most_bytes, look, heat)
-    leftmost = min([layout.left - beside.width, *(frame.left for frame in around)])
-    rightmost = max([layout.right, *(frame.right for frame in around)])
-    left = min(leftmost, middle - under.width / 2) - MARGIN
-    right = max(rightmost, middle + under.width / 2) + MARGIN
-    # Under the trunk: who sees no more than a part of the picture sees that one.
-    under_trunk = max(left + MARGIN, min(-under.width / 2, right - MARGIN - under.width))
-    place = f"{coordinate(under_trunk)} {coordinate(layout.height + 2 * MARGIN)}"
-    below = MARGIN + under.height if look.legend else 0.0
-    width, height = right - left, layout.height + 2 * MARGIN + below
-    markup = element(
-        "svg",
+    middle = (layout.left + layout.right) / 2
+    lefts = layout.left - beside.width, middle - under.width / 2, *(one.left for one in around)
+    rights = layout.right, middle + under.width / 2, *(one.right for one in around)
+    left, right = min(lefts) - MARGIN, max(rights) + MARGIN
+    markup = _svg(
         element("title", text(title(graph))),
         element("desc", text(description(view, look.direction))),
         element("style", Markup(STYLE if look.color is None else STYLE + HEAT_STYLE)),
-        *([element("g", *(frame.draw() for frame in around), class_="frames")] if around else []),
+        *([element("g", *(one.draw() for one in around), class_="frames")] if around else []),
         *_arrows(paths),
         *_boxes(measured, edges, layout, most_bytes, heat),
         *_labels(measured, edges, layout),
         beside.markup,
-        element("g", under.markup, class_="legend", transform=f"translate({place})")
-        if look.legend
-        else Markup(""),
-        xmlns="http://www.w3.org/2000/svg",
-        class_=CLASS,
-        style="max-width:none",  # a page that shrinks its pictures makes text too small
-        role="img",
-        width=width,
-        height=height,
-        viewBox=" ".join(map(coordinate, (left, -MARGIN, width, height))),
+        *(_under(under, left, right, layout.height + 2 * MARGIN) if look.legend else ()),
+        left=left,
+        width=right - left,
+        height=layout.height + 2 * MARGIN + (MARGIN + under.height if look.legend else 0.0),
     )
     ends = ((edge.source, edge.target) for edge in edges)
     return Drawing(
@@ -137,9 +120,39 @@ def draw_view(
         layout=layout,
         paths=paths,
         left=left,
-        width=width,
+        width=right - left,
         markup=markup,
     )
+
+
+def _lay_out(
+    view: View, measured: Sequence[MeasuredBox], edges: Sequence[Edge], look: Look
+) -> Layout:
+    """Place boxes and arrows, upside down where these lead forward."""
+    extents = [one.extent() for one in measured]
+    layout = lay_out(extents, edges, bands(view, look))
+    return flipped(extents, layout) if look.is_forward else layout
+
+
+def _svg(*content: Markup, left: float, width: float, height: float) -> Markup:
+    return element(
+        "svg",
+        *content,
+        xmlns="http://www.w3.org/2000/svg",
+        class_=CLASS,
+        style="max-width:none",  # a page that shrinks its pictures makes text too small
+        role="img",
+        width=width,
+        height=height,
+        viewBox=" ".join(map(coordinate, (left, -MARGIN, width, height))),
+    )
+
+
+def _under(legend: Legend, left: float, right: float, y: float) -> Iterator[Markup]:
+    """Put the legend under the trunk: who sees but a part of the picture sees that one."""
+    x = max(left + MARGIN, min(-legend.width / 2, right - MARGIN - legend.width))
+    place = f"translate({coordinate(x)} {coordinate(y)})"
+    yield element("g", legend.markup, class_="legend", transform=place)
 
 
 def html(graph: Graph) -> str:
