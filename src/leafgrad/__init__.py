@@ -17,6 +17,7 @@ from leafgrad._graph.diff import GraphDiff, KindChange
 from leafgrad._graph.failure import ForwardFailure
 from leafgrad._graph.gradient_norms import GradientNorms, ModuleGradient, ZeroGradients
 from leafgrad._graph.memory import GraphMemory, KeptStorage, MemoryShare
+from leafgrad._graph.modules import TracedModule
 from leafgrad._graph.nodes import CustomFunction, SavedTensor, Source, TracedEdge, TracedNode, Write
 from leafgrad._graph.summary import TensorSummary
 from leafgrad._record.cut import Cut, CutKind
@@ -59,6 +60,7 @@ __all__ = [
     "TensorRole",
     "TensorSummary",
     "TracedEdge",
+    "TracedModule",
     "TracedNode",
     "Unregistered",
     "Write",
