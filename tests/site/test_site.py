@@ -123,43 +123,43 @@ def test_axe_finds_nothing_on_a_phone(browser: Browser, address: str, page: str)
     assert complaints(browser, f"{address}/{page}.html", *looks) == []
 
 
-def asked(browser: Browser, uri: str, width: int, question: str) -> Any:
-    page = Page(browser, uri, width)
-    answer = page.ask(question)
+CUT = "[...document.querySelectorAll('article pre')].filter(e => e.scrollWidth > e.clientWidth)"
+HIDDEN = "[...document.querySelectorAll('.hide pre')].filter(e => !e.checkVisibility())"
+TOO_WIDE = "document.scrollingElement.scrollWidth > 320"
+
+
+def cut_and_too_wide(browser: Browser, uri: str) -> tuple[list[str], bool]:
+    """Return the code that a wide screen cuts, and whether a narrow phone has to be scrolled."""
+    page = Page(browser, uri, 1280)
+    cut: list[str] = page.ask(f"{CUT}.map(e => e.textContent)")
+    page.resize(320)
+    is_too_wide: bool = page.ask(TOO_WIDE)
     page.send("Page.close")
-    return answer
+    return cut, is_too_wide
 
 
-def too_wide(browser: Browser, uri: str) -> bool:
-    wide: bool = asked(browser, uri, 320, "document.scrollingElement.scrollWidth > 320")
-    return wide
+@pytest.fixture(scope="module")
+def widths(browser: Browser, address: str, pages: list[str]) -> dict[str, tuple[list[str], bool]]:
+    return {page: cut_and_too_wide(browser, f"{address}/{page}") for page in pages}
 
 
 @needs_site
-def test_no_page_is_wider_than_a_narrow_phone(
-    browser: Browser, address: str, pages: list[str]
-) -> None:
-    assert [page for page in pages if too_wide(browser, f"{address}/{page}")] == []
+def test_no_page_is_wider_than_a_narrow_phone(widths: dict[str, tuple[list[str], bool]]) -> None:
+    assert [page for page, (_, is_too_wide) in widths.items() if is_too_wide] == []
 
 
 def test_what_is_wider_than_a_narrow_phone_is_seen(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "wide.html"
     for width, is_too_wide in ((300, False), (400, True)):
         file.write_text(f'<!doctype html><div style="width: {width}px">A</div>')
-        assert too_wide(browser, file.as_uri()) is is_too_wide
-
-
-CUT = "[...document.querySelectorAll('article pre')].filter(e => e.scrollWidth > e.clientWidth)"
-HIDDEN = "[...document.querySelectorAll('.hide pre')].filter(e => !e.checkVisibility())"
+        assert cut_and_too_wide(browser, file.as_uri()) == ([], is_too_wide)
 
 
 @needs_site
 def test_code_needs_no_scrolling_on_a_wide_screen(
-    browser: Browser, address: str, pages: list[str]
+    widths: dict[str, tuple[list[str], bool]],
 ) -> None:
-    texts = f"{CUT}.map(e => e.textContent)"
-    cut = {page: asked(browser, f"{address}/{page}", 1280, texts) for page in pages}
-    assert {page: code for page, code in cut.items() if code} == {}
+    assert {page: cut for page, (cut, _) in widths.items() if cut} == {}
 
 
 @needs_site
