@@ -30,10 +30,10 @@ def test_a_distributed_tensor_tells_its_part_its_placements_and_its_mesh(mesh: A
 
     whole = torch.ones(5, 4)
     spread = _autograd.spread(distribute_tensor(whole, mesh, [Shard(1)]))
-    assert spread == ((5, 2), ("Shard(dim=1)",), "cpu, 2")
+    assert spread == ((5, 2), ("Shard(dim=1)",), "2 on cpu")
     summed: Any = distribute_tensor(whole, mesh, [Shard(0)]).sum()
     assert summed.placements == (Partial(),)
-    assert _autograd.spread(summed) == ((), ("Partial(sum)",), "cpu, 2")
+    assert _autograd.spread(summed) == ((), ("Partial(sum)",), "2 on cpu")
     assert _autograd.spread(whole) is None
 
 
