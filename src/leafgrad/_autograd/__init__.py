@@ -4,7 +4,12 @@ One fact a function, one test a fact in ``tests/autograd``, so that a PyTorch th
 first.
 """
 
-from leafgrad._autograd.compiled import compiled_gradients, outside_compiled_code
+from leafgrad._autograd.compiled import (
+    compiled_gradients,
+    is_compiled_alone,
+    node_of_compiled_code,
+    outside_compiled_code,
+)
 from leafgrad._autograd.elements import below_autograd, lacking_memory, why_unread
 from leafgrad._autograd.engine import (
     Gradients,

@@ -11,9 +11,10 @@ from leafgrad._arguments.signature import public_function
 from leafgrad._derivative.arguments import Axes, Function, as_count, shorten
 from leafgrad._derivative.path import raise_if_apart
 from leafgrad._derivative.problem import Method, is_recording, parse_problem
+from leafgrad._derivative.traced import traced
 
 
-@public_function()
+@public_function(traced=traced)
 def laplacian(
     outputs: Tensor | Function,
     inputs: Tensor,
