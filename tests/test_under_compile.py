@@ -16,7 +16,9 @@ from leafgrad import (
     _autograd,
     describe_tensor,
     explain_grad,
+    hessian,
     higher_order_grad,
+    jacobian,
     laplacian,
     preflight,
     record,
@@ -51,6 +53,14 @@ TRACED: dict[str, Step] = {
     "a tensor": lambda x: higher_order_grad(MODEL(x), x, (2, 0)).square().mean(),
     "arguments by name": lambda x: laplacian(outputs=MODEL, inputs=x, dims=[1]).square().mean(),
     "laplacian": lambda x: laplacian(MODEL, x).square().mean(),
+    "laplacian and gradient": lambda x: (
+        torch.cat(laplacian(MODEL, x, directions=torch.eye(2).to(x), with_gradient=True)[1:])
+        .square()
+        .mean()
+    ),
+    "jacobian and hessian": lambda x: (
+        jacobian(MODEL, x).square().mean() + hessian(MODEL, x).square().mean()
+    ),
     "inputs without grad": lambda x: laplacian(MODEL, x.detach()).square().mean(),
     "within no_grad": lambda x: without_grad(x) + MODEL(x).sum(),
     "within inference_mode": lambda x: MODEL(x).sum() + in_inference_mode(x),

@@ -9,6 +9,8 @@ from torch import nn
 from leafgrad import preflight, record
 from tests.stories.telling import Stories, Story, assert_told
 
+EACH_SLOT_CAN_BE_ASKED = hasattr(torch._C._autograd.SavedTensor, "unpack")
+
 stories = Stories()
 
 
@@ -226,4 +228,6 @@ def a_state_detached_in_place() -> object:
 
 @pytest.mark.parametrize("story", stories, ids=lambda story: story.title)
 def test_the_story_is_explained(story: Story) -> None:
+    if story.tell is a_state_detached_in_place and not EACH_SLOT_CAN_BE_ASKED:
+        pytest.skip("PyTorch does not show it")
     assert_told(story)

@@ -10,6 +10,14 @@ from leafgrad._autograd.compiled import (
     node_of_compiled_code,
     outside_compiled_code,
 )
+from leafgrad._autograd.distributed import (
+    Sharded,
+    handles_dtensor,
+    reduction_put_off,
+    replicated_parameters,
+    sharded_parameters,
+    spread,
+)
 from leafgrad._autograd.elements import below_autograd, lacking_memory, why_unread
 from leafgrad._autograd.engine import (
     Gradients,
@@ -34,6 +42,7 @@ from leafgrad._autograd.formula import (
     kept_tensors,
     lacks_formula,
     refuses,
+    sent_through,
     uses_running_statistics,
 )
 from leafgrad._autograd.forward import (
@@ -72,6 +81,7 @@ from leafgrad._autograd.path import Path, edge_by_use, gradient_edge, has_accumu
 from leafgrad._autograd.running_code import SET_GRAD_ENABLED, is_grad_mode, stepping_optimizer
 from leafgrad._autograd.saved import (
     SavedFacts,
+    caches_kept,
     keeps_detached,
     read_saved,
     saved_slots,
@@ -96,6 +106,7 @@ from leafgrad._autograd.tensor import (
     storage_identity,
     storage_reference,
     storages_of_parameters,
+    subclass_name,
     unobserved,
     unwrapped,
     version,

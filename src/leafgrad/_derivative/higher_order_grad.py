@@ -62,7 +62,9 @@ def higher_order_grad(
             copy that requires grad where `inputs` does not.
         inputs: The floating point tensor of shape ``(*batch, columns)`` that `outputs` was
             computed from. If it has the very shape of `outputs`, an int as `order` means
-            elementwise, and a multi-index rows with as many channels as columns.
+            elementwise, and a multi-index rows with as many channels as columns. Where `outputs`
+            has fewer axes than come before the columns, all that it lacks are columns, counted as
+            ``inputs.flatten(outputs.dim())`` counts them.
         order: How often to differentiate. An int where there is one column, or elementwise. Else
             a multi-index, a tuple with one count per column: ``(2, 0)`` is the second derivative
             in column 0, ``(1, 1)`` the mixed one. Or a list of these, which share what they have
@@ -96,7 +98,8 @@ def higher_order_grad(
         The ``.grad`` of leaves, of `inputs` and of `outputs` stays as it is. Taylor mode proves
         from the graph alone that rows are independent, and calls no backward: what a hook, or a
         backward of one's own with a registered rule, would make of gradients is not seen. A
-        checkpointed function is run once more.
+        checkpointed function is run once more. A write into a view tells where it went by its own
+        backward alone, which waits for the device.
 
         Reverse mode, which ``"auto"`` takes for a first derivative too where that is cheaper, is
         what nested calls of `torch.autograd.grad` are: hooks on the way run and may change
@@ -117,10 +120,11 @@ def higher_order_grad(
         exact as the values that PyTorch saved, at any order and scale: Taylor mode computes half
         precision in single and orders above 8 in double precision, scales its coefficients, looks
         at them at the end, and computes again in double precision, with other scales, where one may
-        have left the range. That look waits for the device; where a CUDA graph is captured, a call is
-        compiled, or a dispatch mode or transform is on, there is none, and coefficients that leave the range of
-        single precision up to order 8, as those of a function whose argument was scaled by 1e-12
-        and its value by 1e20 may do, are infinite, not a number, or too small to be exact.
+        have left the range. That look waits for the device; where a call is compiled, a CUDA graph
+        is captured, or a dispatch mode or transform is on, there is none, and coefficients that
+        leave the range of single precision up to order 8, as those of a function whose argument was
+        scaled by 1e-12 and its value by 1e20 may do, are infinite, not a number, or too small to be
+        exact.
 
         At a kink, such as that of ReLU at zero, the derivative is what PyTorch's formula says,
         and so it is where a formula divides zero by zero. The second derivative of a ReLU network
