@@ -111,10 +111,10 @@ def higher_order_grad(
         it uses, and what is kept elsewhere than on its ``ctx``, are taken for constants.
 
         Within a function that `torch.compile` compiles, this call is a part of its graph, and so is
-        the backward of the result, where Taylor mode has an answer, or one reverse pass that needs
-        no proof from values. Else it runs uncompiled between the compiled parts, and `outputs` must
-        be the function or module, to be called here, as what a compiled part made has no graph that
-        can be differentiated twice; with ``fullgraph=True`` it is an error that says why.
+        the backward of the result, where the graph alone proves that rows are independent. Else it
+        runs uncompiled between the compiled parts, and `outputs` must be the function or module, to
+        be called here, as what a compiled part made has no graph that can be differentiated twice;
+        with ``fullgraph=True`` it is an error that says why.
 
         A derivative that the dtype of `inputs` cannot hold is infinite, or zero. All others are as
         exact as the values that PyTorch saved, at any order and scale: Taylor mode computes half
