@@ -220,6 +220,15 @@ def test_each_row_is_as_independent_as_where_nothing_is_compiled() -> None:
     assert_alike(compiled(step, backend="aot_eager", fullgraph=True)(points()), step(points()))
 
 
+def test_a_compiled_call_is_evaluated_without_grad_and_refused_in_inference_mode() -> None:
+    faster = compiled(lambda x: laplacian(MODEL, x), backend="aot_eager", fullgraph=True)
+    x = points().detach()
+    with torch.no_grad():
+        torch.testing.assert_close(faster(x), laplacian(MODEL, x))
+    with torch.inference_mode(), pytest.raises(RuntimeError, match=r"use `torch.no_grad\(\)`"):
+        faster(x)
+
+
 def test_what_is_wrong_is_said_as_where_nothing_is_compiled() -> None:
     faster = compiled(lambda x: higher_order_grad(MODEL, x, (2, 0, 0)), backend="aot_eager")
     with pytest.raises(ValueError, match="order must hold a count for each of the 2 columns"):

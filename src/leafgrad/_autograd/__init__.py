@@ -52,6 +52,7 @@ from leafgrad._autograd.forward import (
     in_backward,
     is_cast,
     is_intercepted,
+    is_transformed,
     keeps,
     kept,
     kept_at_hand,

@@ -114,7 +114,8 @@ def higher_order_grad(
         the backward of the result, where the graph alone proves that rows are independent. Else it
         runs uncompiled between the compiled parts, and `outputs` must be the function or module, to
         be called here, as what a compiled part made has no graph that can be differentiated twice;
-        with ``fullgraph=True`` it is an error that says why.
+        with ``fullgraph=True`` it is an error that says why. Evaluate such
+        a call in ``no_grad()``, as in ``inference_mode()`` PyTorch refuses what it saves.
 
         A derivative that the dtype of `inputs` cannot hold is infinite, or zero. All others are as
         exact as the values that PyTorch saved, at any order and scale: Taylor mode computes half
