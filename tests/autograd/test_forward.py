@@ -168,7 +168,7 @@ def test_where_operations_are_intercepted_is_told() -> None:
     seen = []
 
     def look(x: torch.Tensor) -> torch.Tensor:
-        seen.append(_autograd.is_intercepted())
+        seen.append((_autograd.is_intercepted(), _autograd.is_transformed()))
         return x
 
     x = leaf(2)
@@ -177,7 +177,8 @@ def test_where_operations_are_intercepted_is_told() -> None:
     with TorchDispatchMode():
         look(x)
     look(x)
-    assert seen == [False, True, True, False]
+    none, mode, transform = (False, False), (True, False), (True, True)
+    assert seen == [none, transform, mode, none]
 
 
 def holding(*values: float) -> torch.Tensor:

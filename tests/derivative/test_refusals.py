@@ -77,6 +77,17 @@ def test_a_tensor_inside_a_transform_is_refused() -> None:
         torch.func.vmap(inside)(column())
 
 
+def test_gradients_in_parameters_by_a_transform_are_refused_with_their_cure() -> None:
+    inputs = column().detach()
+
+    def residual(weight: Tensor) -> Tensor:
+        return higher_order_grad(lambda x: (weight * x).tanh(), inputs, 2)
+
+    message = r"inputs must require grad before torch.func is called: .* is_grads_batched=True"
+    with pytest.raises(RuntimeError, match=message):
+        torch.func.jacrev(residual)(torch.ones(()))
+
+
 @pytest.mark.parametrize(
     ("outputs", "inputs"), [((4, 1), (5, 1)), ((3,), ()), ((5, 4), (4, 2)), ((), (2, 3))]
 )

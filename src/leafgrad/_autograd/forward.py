@@ -168,9 +168,14 @@ def taken(ctx: Any) -> list[Any]:
     return saved
 
 
+def is_transformed() -> bool:
+    """Return whether a transform of `torch.func` is on."""
+    return torch._C._are_functorch_transforms_active()
+
+
 def is_intercepted() -> bool:
     """Return whether a mode or a transform may make other than plain tensors of computations."""
-    return torch._C._len_torch_dispatch_stack() > 0 or torch._C._are_functorch_transforms_active()
+    return torch._C._len_torch_dispatch_stack() > 0 or is_transformed()
 
 
 def is_cast(tensor: torch.Tensor) -> bool:

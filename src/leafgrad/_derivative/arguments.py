@@ -28,8 +28,7 @@ def check_differentiable(name: str, tensor: object) -> None:
     if _autograd.is_wrapped(tensor):
         raise RuntimeError(
             f"{name} must be a plain tensor, not one inside torch.func "
-            f"({_autograd.functorch_wrapper(tensor)}): call higher_order_grad outside of the "
-            "transform, or nest torch.func.grad inside"
+            f"({_autograd.functorch_wrapper(tensor)}): {_OUTSIDE}"
         )
     if tensor.is_meta:
         raise TypeError(f"{name} must hold data, which a tensor on the meta device does not")
@@ -47,6 +46,13 @@ def check_differentiable(name: str, tensor: object) -> None:
             f"{name} must hold data, but {lack}: give it back its memory, which "
             "untyped_storage().resize_() took"
         )
+
+
+_OUTSIDE = (
+    "call higher_order_grad outside of the transform, and take gradients in parameters by "
+    "torch.autograd.grad, those of each row at once with is_grads_batched=True; or nest "
+    "torch.func.grad inside"
+)
 
 
 def _tensor_of(given: object) -> str:
@@ -68,6 +74,8 @@ def evaluate(function: Function, inputs: Tensor) -> tuple[Tensor, Tensor]:
             "outputs must be a tensor, or a function that computes one from inputs, not of type "
             f"{type(function).__name__}"
         )
+    if not inputs.requires_grad and _autograd.is_transformed():
+        raise RuntimeError(f"inputs must require grad before torch.func is called: {_OUTSIDE}")
     leaf = inputs if inputs.requires_grad else inputs.clone().detach().requires_grad_()
     outputs: object = function(leaf)
     if not isinstance(outputs, Tensor):

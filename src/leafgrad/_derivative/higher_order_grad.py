@@ -9,6 +9,7 @@ from leafgrad._arguments.signature import public_function
 from leafgrad._derivative.arguments import Function, MultiIndex, is_by_column, parse_orders
 from leafgrad._derivative.path import raise_if_apart
 from leafgrad._derivative.problem import Method, is_recording, parse_problem
+from leafgrad._derivative.traced import traced
 
 Order = TypeVar("Order", bound=int | MultiIndex)
 
@@ -37,7 +38,7 @@ def higher_order_grad(
 ) -> tuple[Tensor, ...]: ...
 
 
-@public_function()
+@public_function(traced=traced)
 def higher_order_grad(
     outputs: Tensor | Function,
     inputs: Tensor,
@@ -115,18 +116,22 @@ def higher_order_grad(
         function on the way is called once more, to see that it records itself: plain numbers that
         it uses, and what is kept elsewhere than on its ``ctx``, are taken for constants.
 
-        Within a function that `torch.compile` compiles, this call runs uncompiled, so `outputs`
-        must be the function or module, to be called here: what the compiled part made has no graph
-        that can be differentiated twice.
+        Within a function that `torch.compile` compiles, this call is a part of its graph, and so is
+        the backward of the result, where the graph alone proves that rows are independent. Else it
+        runs uncompiled between the compiled parts, and `outputs` must be the function or module, to
+        be called here, as what a compiled part made has no graph that can be differentiated twice;
+        with ``fullgraph=True`` it is an error that says why. Evaluate such
+        a call in ``no_grad()``, as in ``inference_mode()`` PyTorch refuses what it saves.
 
         A derivative that the dtype of `inputs` cannot hold is infinite, or zero. All others are as
         exact as the values that PyTorch saved, at any order and scale: Taylor mode computes half
         precision in single and orders above 8 in double precision, scales its coefficients, looks
         at them at the end, and computes again in double precision, with other scales, where one may
-        have left the range. That look waits for the device; where a CUDA graph is captured, or a
-        dispatch mode or transform is on, there is none, and coefficients that leave the range of
-        single precision up to order 8, as those of a function whose argument was scaled by 1e-12
-        and its value by 1e20 may do, are infinite, not a number, or too small to be exact.
+        have left the range. That look waits for the device; where a call is compiled, a CUDA graph
+        is captured, or a dispatch mode or transform is on, there is none, and coefficients that
+        leave the range of single precision up to order 8, as those of a function whose argument was
+        scaled by 1e-12 and its value by 1e20 may do, are infinite, not a number, or too small to be
+        exact.
 
         At a kink, such as that of ReLU at zero, the derivative is what PyTorch's formula says,
         and so it is where a formula divides zero by zero. The second derivative of a ReLU network

@@ -23,6 +23,7 @@ from leafgrad._derivative.problem import (
     is_recording,
     parse_problem,
 )
+from leafgrad._derivative.traced import traced
 
 
 @overload
@@ -51,7 +52,7 @@ def laplacian(
 ) -> tuple[Tensor, Tensor]: ...
 
 
-@public_function()
+@public_function(traced=traced)
 def laplacian(
     outputs: Tensor | Function,
     inputs: Tensor,

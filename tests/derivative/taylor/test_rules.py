@@ -599,6 +599,11 @@ CASES: dict[str, list[Function]] = {
         ),
         lambda x, w: functional.batch_norm(w * x.sin(), CONSTANT[:2], CONSTANT[2:4].exp()),
     ],
+    "NativeBatchNormLegitNoTrainingBackward0": [
+        lambda x, w: torch.ops.aten._native_batch_norm_legit_no_training(
+            x.sin(), w.repeat(2), w.repeat(2), CONSTANT[:2], CONSTANT[2:4].exp(), 0.1, 0.01
+        )[0],
+    ],
 }
 
 # With one point alone, whose axes are all those of its columns.
@@ -847,6 +852,7 @@ COMPOUND = {
     "LinalgSolveTriangularBackward0",
     "LinalgVectorNormBackward0",
     "NativeBatchNormBackward0",
+    "NativeBatchNormLegitNoTrainingBackward0",
     "NativeGroupNormBackward0",
     "NativeLayerNormBackward0",
     "ScaledDotProductFlashAttentionForCpuBackward0",

@@ -74,6 +74,8 @@ def _contracted(
     plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None
 ) -> Tensor:
     """Do what `contract` does, with its shapes, by writing into a stack that is new."""
+    if _autograd.is_intercepted():
+        return _written_out(plan, slot, first, second, start)
     if start is None:
         shape = common_shape(first.shape[1:], second.shape[1:])
         out = first.new_empty(plan.sizes[slot], *shape)

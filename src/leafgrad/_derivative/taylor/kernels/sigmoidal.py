@@ -55,11 +55,10 @@ class Sigmoidal(NamedTuple):
             argument: The coefficients of the argument, ``[n, *shape]``.
         """
         derivative, middle = self.derivative_of_value(value)
-        out = self.plan.start(argument, derivative)
-        x, y = StackViews(argument), StackViews(out)
+        x, y = StackViews(argument), self.plan.start(argument, derivative)
         for degree in self.plan.degrees[:-1]:
             add_products(y, x, _falls(degree, middle, y), degree.chain, weight=-2)
-        return out
+        return y.whole()
 
     def vjp(self, value: Tensor, out: Tensor, gradient: Tensor, to_value: Tensor) -> Tensor:
         """Return the gradient of the argument, and write that of the value into `to_value`.
@@ -126,8 +125,6 @@ def _falls(degree: Degree, middle: Tensor, y: StackViews) -> StackViews:
 
     The distance m is `middle`, ``[*shape]``.
     """
-    start = y[degree.span] * middle
-    falls = StackViews(start, degree.first)
-    falls[degree.span] = start
+    falls = y.scaled(degree.span, middle)
     add_products(falls, y, y, degree.square, weight=0.5)
     return falls

@@ -190,7 +190,7 @@ def _group_norm(step: Step, x: Series | None, *constants: Series | None) -> Seri
 def _batch_norm(step: Step, x: Series | None, *constants: Series | None) -> Series:
     """Return ``[K, rows, channels, ...]`` normalised in each channel, times the weight."""
     x = _alone(x, constants)
-    if step.saved("training"):
+    if _autograd.keeps(step.node, "training") and step.saved("training"):
         normal = _normalised_by_batch(step, x)
     else:
         scale = (step.tensor("running_var") + step.saved("eps")).rsqrt()
@@ -264,4 +264,5 @@ RULES: dict[str, Rule] = {
     "NativeLayerNormBackward0": Rule(_layer_norm),
     "NativeGroupNormBackward0": Rule(_group_norm),
     "NativeBatchNormBackward0": Rule(_batch_norm),
+    "NativeBatchNormLegitNoTrainingBackward0": Rule(_batch_norm),  # in code that is compiled
 }
