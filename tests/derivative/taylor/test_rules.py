@@ -460,6 +460,9 @@ CASES: dict[str, list[Function]] = {
     "IndexPutBackward0": [
         lambda x, w: put(square(w * x, 3), (ALL, [0, 2], [1, -1]), x.exp()),
         lambda x, w: put(square(w * x, 3), (ALL, UPPER), x[:, :1].exp()),
+        lambda x, w: torch.ops.aten.index_put(
+            square(w * x, 3), [None, PLACES, PLACES * 0], x.exp(), accumulate=True
+        ),
         lambda x, w: put(square(w * x, 3), (ALL, [0, 2], [1, -1]), w),
         lambda x, w: put(torch.ones(3, 3, dtype=x.dtype), (ALL, [0, 2]), w * x.exp()),
         lambda x, w: put(torch.ones(3, 3, dtype=x.dtype), (ALL, [0, 2]), w * x[:, :1].exp()),
@@ -580,6 +583,9 @@ CASES: dict[str, list[Function]] = {
         ),
         lambda x, w: torch.linalg.solve_triangular(
             w * square(x, 3), CONSTANT[:3, None], upper=False, unitriangular=True
+        ),
+        lambda x, w: torch.linalg.solve_triangular(
+            w * square(CONSTANT[:2], 2), x.exp().unsqueeze(-1), upper=True
         ),
     ],
     "LinalgCholeskyExBackward0": [

@@ -103,9 +103,8 @@ def _selected(step: Step, base: Series | None, source: Series | None) -> Series 
     return _along(_with_place, _with_place)(step, base, source)
 
 
-def _index_put(step: Step, base: Series | None, *others: Series | None) -> Series | None:
+def _index_put(step: Step, base: Series | None, source: Series | None) -> Series | None:
     """Return the base with elements at some places, or where a mask holds, replaced or added to."""
-    *_, source = others
     indices, adds = indices_of(step), step.saved("accumulate")
     dims, numbers = numbered(indices)
     if base is not None:
