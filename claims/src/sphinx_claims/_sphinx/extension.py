@@ -26,7 +26,7 @@ from sphinx_claims._judging.report import (
     summary,
 )
 from sphinx_claims._page import Problem
-from sphinx_claims._reading.read import MYST_EXTENSIONS
+from sphinx_claims._reading.markdown import MYST_EXTENSIONS
 from sphinx_claims._sphinx.badges import ShowVerdicts, unjudged_claims
 from sphinx_claims._sphinx.build import Build, current
 from sphinx_claims._sphinx.directives import add_directives
@@ -38,6 +38,7 @@ from sphinx_claims._sphinx.pending import note_pending
 from sphinx_claims._sphinx.publish import publish_ledger
 from sphinx_claims._sphinx.raised import color_anyway
 from sphinx_claims._sphinx.shown import changed_claims
+from sphinx_claims._sphinx.words import load_words
 
 _log = logging.getLogger(__name__)
 _STATIC = Path(__file__).parent / "static"
@@ -50,6 +51,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     add_directives(app)
     app.add_post_transform(ShowVerdicts)
     app.connect("config-inited", _configure)
+    app.connect("config-inited", load_words)
     app.add_css_file("sphinx-claims.css")
     # No verdict is older than the build: every page is read again, whatever has changed.
     app.connect("env-get-outdated", lambda _app, env, *_: set(env.found_docs))
