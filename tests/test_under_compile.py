@@ -12,7 +12,9 @@ from torch import Tensor, nn
 from leafgrad import (
     describe_tensor,
     explain_grad,
+    hessian,
     higher_order_grad,
+    jacobian,
     laplacian,
     preflight,
     record,
@@ -43,6 +45,8 @@ STEPS: dict[str, Callable[[Tensor], Tensor]] = {
     "several orders": lambda x: residual(x, (0, 1), (2, 0), (2, 2)),
     "reverse mode": lambda x: higher_order_grad(MODEL, x, (2, 0), method="reverse").square().mean(),
     "laplacian": lambda x: laplacian(MODEL, x).square().mean(),
+    "jacobian": lambda x: jacobian(MODEL, x).square().mean(),
+    "hessian": lambda x: hessian(MODEL, x).square().mean(),
     "graph": lambda x: MODEL(x).sum() * len(trace_graph(x).leaves),
     "description": lambda x: MODEL(x).sum() * describe_tensor(x).is_leaf,
     "explanation": lambda x: MODEL(x).sum() * explain_grad(x, x.sin()).is_reached,

@@ -296,7 +296,7 @@ REFUSED: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
         "joins several constants",
         lambda x: torch.cat([torch.ones(3, 1), x, torch.ones(3, 2)], 1),
     ),
-    "another norm": ("not the Euclidean", lambda x: torch.linalg.vector_norm(x, 3, dim=1)),
+    "another norm": ("neither the Euclidean", lambda x: torch.linalg.vector_norm(x, 3, dim=1)),
     "what a norm divided by": (
         "NativeGroupNormBackward0, and its rule gives 1 of its 3 results",
         lambda x: torch.native_group_norm(x, None, None, 3, 2, 1, 1, 0.5)[2],

@@ -411,6 +411,7 @@ CASES: dict[str, list[Function]] = {
         lambda x, w: (w * x).sin()[:, [1, 0, 1]],
         lambda x, w: (w * x).sin()[:, torch.tensor([[1, 0], [-1, 1]])],
         lambda x, w: (w * x).sin()[:, torch.tensor([False, True])],
+        lambda x, w: (w * x).sin()[torch.tensor(True)][0],
         lambda x, w: square(w * x, 3)[:, [0, 2, 1], [1, 1, -1]],
         lambda x, w: square(w * x, 3)[:, torch.ones(3, 3, dtype=torch.bool).triu()],
         lambda x, w: (
@@ -527,6 +528,7 @@ CASES: dict[str, list[Function]] = {
     "ConstantPadNdBackward0": [lambda x, w: functional.pad((w * x).sin(), (1, 2), value=0.3)],
     # --- Statistics
     "LinalgVectorNormBackward0": [
+        lambda x, w: torch.linalg.vector_norm((w * x - 0.9).sin(), 1, dim=1),
         lambda x, w: torch.linalg.vector_norm(w * x.exp(), dim=1),
         lambda x, w: torch.linalg.vector_norm(w * x.exp(), dim=1, keepdim=True),
     ],

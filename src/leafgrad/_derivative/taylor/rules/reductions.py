@@ -35,9 +35,11 @@ def _mean_along(step: Step, x: Series) -> Series:
 
 
 def _norm(step: Step, x: Series, kind: str, dims: Sequence[int], *, keepdim: bool) -> Series:
-    """Return the root of the sum of squares along some axes."""
+    """Return the root of the sum of squares along some axes, or the sum of absolute values."""
+    if step.saved(kind) == 1:
+        return x.scaled(step.tensor("self").sgn()).summed(dims, keepdim=keepdim)
     if step.saved(kind) != 2:  # noqa: PLR2004
-        raise Unsupported("its norm is not the Euclidean one")
+        raise Unsupported("its norm is neither the Euclidean one nor that of absolute values")
     total = jet.square(step.tensor("self"), x).summed(dims, keepdim=keepdim)
     return _root_of_squares(step.tensor("result"), total)
 
