@@ -279,6 +279,16 @@ REFUSED: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
         "AsStridedBackward0, and it does more than move elements",
         lambda x: x.exp().as_strided((3, 2), (2, 0)),
     ),
+    "some rows scattered": (
+        "it puts some of the rows alone",
+        lambda x: torch.ones(2, 4, dtype=x.dtype).scatter(1, torch.zeros(2, 1).long(), x)[
+            [0, 1, 0]
+        ],
+    ),
+    "a part of the rows scattered": (
+        "it fills a part of the other axes",
+        lambda x: x.scatter(1, torch.zeros(2, 1).long(), x.exp()),
+    ),
     "an element written several times": (
         "it writes one element several times",
         lambda x: overlapping(x.exp()),

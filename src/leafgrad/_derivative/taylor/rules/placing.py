@@ -37,6 +37,9 @@ def _along(clear: Clear | None, put: Put) -> Placing:
         if source is None:
             return base
         batch_axes.free(source.axes, [dim])
+        sizes = zip(source.axes, source.shape, step.shape, strict=True)
+        is_cut = any(axis and one != other for axis, one, other in sizes)
+        unsupported_if(is_cut, "it puts some of the rows alone")
         zeros = source.stack.new_zeros(len(source.indices), *step.shape)
         stack = put(step, zeros, dim, source.full())
         return add(base, source.changed(stack, shape=step.shape))
