@@ -14,6 +14,7 @@ from leafgrad._explain.nan_report import NanOrigin, NanReport
 from leafgrad._explain.preflight import preflight
 from leafgrad._explain.preflight_report import Preflight
 from leafgrad._graph.diff import GraphDiff, KindChange
+from leafgrad._graph.failure import ForwardFailure
 from leafgrad._graph.gradient_norms import GradientNorms, ModuleGradient, ZeroGradients
 from leafgrad._graph.memory import GraphMemory, KeptStorage, MemoryShare
 from leafgrad._graph.nodes import CustomFunction, SavedTensor, Source, TracedEdge, TracedNode, Write
@@ -32,6 +33,7 @@ __all__ = [
     "CustomFunction",
     "Cut",
     "CutKind",
+    "ForwardFailure",
     "GradCause",
     "GradExplanation",
     "GradientNorms",

@@ -168,7 +168,14 @@ def refuses(node: Node) -> bool:
     name = node_name(node)
     if name in _FIRST_REFUSED:
         return next_functions(node)[0][0] is not None
-    return name in _REFUSING
+    return name in _REFUSING or _is_backward_of_compiled(node)
+
+
+def _is_backward_of_compiled(node: Node) -> bool:
+    """Return whether the node was made by a backward of compiled code, under ``create_graph``."""
+    function = forward_class(node)
+    module: str = getattr(function, "__module__", "")
+    return module.startswith("torch._functorch._aot_autograd.") and not is_compiled(node)
 
 
 _FIRST_REFUSED = {

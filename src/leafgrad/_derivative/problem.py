@@ -100,7 +100,11 @@ class DerivativeProblem(NamedTuple):
             return {index: self._zeros() for index in orders}
         try:
             taylor = self._taylor(path)
-            if self._is_for_one_pass(orders) and taylor.proves_rows_apart():
+            if (
+                self._is_for_one_pass(orders)
+                and taylor.proves_rows_apart()
+                and taylor.records_itself()
+            ):
                 return differentiate_once(
                     self.outputs, self.inputs, self.axes, orders, create_graph=self.create_graph
                 )
@@ -197,4 +201,5 @@ class DerivativeProblem(NamedTuple):
         reverse = Reverse(
             inputs=self.inputs, axes=self.axes, orders=orders, create_graph=self.create_graph
         )
-        return reverse.differentiate(self.outputs, path)
+        are_apart = self._taylor(path).proves_rows_apart()
+        return reverse.differentiate(self.outputs, path, rows_are_apart=are_apart)

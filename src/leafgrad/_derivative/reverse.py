@@ -41,15 +41,19 @@ class Reverse:
     orders: list[MultiIndex]
     create_graph: bool
 
-    def differentiate(self, outputs: Tensor, path: _autograd.Path) -> dict[MultiIndex, Tensor]:
+    def differentiate(
+        self, outputs: Tensor, path: _autograd.Path, *, rows_are_apart: bool
+    ) -> dict[MultiIndex, Tensor]:
         """Return the derivative of each order, shaped as `outputs`: ``(*batch, *channels)``.
 
-        They are computed channel by channel; `path` is what leads to `inputs`.
+        They are computed channel by channel; `path` is what leads to `inputs`. Where it is not
+        known whether `rows_are_apart`, this is checked.
         """
 
         def in_all_channels() -> list[dict[MultiIndex, Tensor]]:
             check_backwards_exist(path.nodes)
-            check_row_independence(outputs, self.inputs, self.axes, path)
+            if not rows_are_apart:
+                check_row_independence(outputs, self.inputs, self.axes, path)
             most = max(MOST_NODES, 100 * len(path.nodes))
             return [self._partials(channel, most) for channel in _channels(outputs, self.axes)]
 

@@ -404,6 +404,10 @@ CASES: dict[str, list[Function]] = {
     ],
     "SelectBackward0": [lambda x, w: (w * x).sin()[:, 1], lambda x, w: (w * x).sin()[..., -2]],
     "UnbindBackward0": [lambda x, w: (w * x).sin().unbind(1)[1] * x.unbind(1)[0]],
+    "TransposeBackward1": [lambda x, w: (w * x)[:, None].clone().transpose_(1, 2).sin()],
+    "UnsafeSplitBackward0": [
+        lambda x, w: torch.unsafe_split(x.sin() @ (w * MATRIX), 3, 1)[1].tanh()
+    ],
     "SplitBackward0": [lambda x, w: (x.sin() @ (w * MATRIX)).split(3, 1)[1].tanh()],
     "SplitWithSizesBackward0": [lambda x, w: (x.sin() @ (w * MATRIX)).split([1, 3], 1)[1].tanh()],
     "DiagonalBackward0": [lambda x, w: ((w * x).sin()[:, :, None] * x[:, None]).diagonal(1, 1, 2)],
@@ -418,7 +422,6 @@ CASES: dict[str, list[Function]] = {
             square(w * x, 4).unflatten(1, (2, 2))[:, [[0], [1]], :, [1, 2]].permute(2, 0, 1, 3)
         ),
     ],
-    "UnsafeSplitBackward0": [lambda x, w: (x.sin() @ (w * MATRIX)).unsafe_split(3, 1)[1].tanh()],
     "UnsafeSplitWithSizesBackward0": [
         lambda x, w: (x.sin() @ (w * MATRIX)).unsafe_split_with_sizes([1, 3], 1)[1].tanh()
     ],
@@ -784,7 +787,7 @@ def test_a_rule_gives_what_nested_reverse_mode_gives(name: str, function: Functi
 def test_what_is_not_fitted_to_its_result_fits(
     name: str, function: Function, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fitted, results = [], propagate._results
+    fitted, results = [], propagate.results_of
 
     def compare(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | None]:
         found = results(rule, step, inputs)
@@ -793,7 +796,7 @@ def test_what_is_not_fitted_to_its_result_fits(
             fitted.append(series and (series.shape, series.dtype) == (step.shape, result.dtype))
         return found
 
-    monkeypatch.setattr(propagate, "_results", compare)
+    monkeypatch.setattr(propagate, "results_of", compare)
     x = rows(3, 2)
     higher_order_grad(function(x, parameter()), x, ORDERS, method="taylor")
     assert fitted

@@ -26,7 +26,6 @@ from leafgrad._derivative.taylor.algebra import (
     basis_of,
     closure,
     monomials,
-    powers,
     squares,
 )
 from leafgrad._derivative.taylor.attempts import Attempt, attempts, search
@@ -35,7 +34,7 @@ from leafgrad._derivative.taylor.dtypes import is_on
 from leafgrad._derivative.taylor.looks import may_look
 from leafgrad._derivative.taylor.propagate import replay
 from leafgrad._derivative.taylor.range_check import Factorials, Look
-from leafgrad._derivative.taylor.row_wise import keep_rows_apart
+from leafgrad._derivative.taylor.row_wise import axes_at_end, keep_rows_apart
 from leafgrad._derivative.taylor.scale import Scale
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
@@ -107,21 +106,21 @@ class Taylor(NamedTuple):
     def proves_rows_apart(self) -> bool:
         """Return whether the path alone, without any coefficient, proves that rows are independent.
 
-        Only where PyTorch's own formulas are on the way, which record themselves.
+        Only where PyTorch's own formulas are on the way.
         """
         if keep_rows_apart(self.path, self.inputs.dim(), self.batch):
             return True
-        if any(map(_autograd.forward_class, self.path.nodes)):
-            return False
-        if self.create_graph and any(map(_autograd.is_once_differentiable, self.path.nodes)):
-            return False
         with self._mode(), torch.no_grad():
             try:
-                scale = attempts(self.inputs.dtype, 1, 1)[0].scale
-                self._coefficients(powers(1), Moved(indices=(), columns=()), scale)
-            except Unsupported:
+                axes = axes_at_end(self.path, self.inputs, self.batch)
+            except (Unsupported, _autograd.Recomputation):
                 return False
-        return True
+        return axes == batch_axes.rows_of(self.outputs.shape, self.batch)
+
+    def records_itself(self) -> bool:
+        """Return whether a derivative carries its graph, or need not, if formulas are PyTorch's."""
+        is_once = _autograd.is_once_differentiable
+        return not self.create_graph or not any(map(is_once, self.path.nodes))
 
     def _is_in_mode(self) -> bool:
         return torch.is_grad_enabled() == self.create_graph and not _autograd.is_cast(self.inputs)

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.dtypes import at_least
 from leafgrad._derivative.taylor.kernels import recurrences, sigmoidal
 from leafgrad._derivative.taylor.matrix_products import constant_times, product, times_constant
@@ -238,6 +239,10 @@ def add(one: Series | None, two: Series | None) -> Series | None:
 
 def multiply(one: Jet, two: Jet) -> Series | None:
     """Return the series ``[K, *shape]`` of a product: ``a_0 b_k + a_k b_0 + sum_j a_j b_{k-j}``."""
+    if one.series is not None and two.series is not None and one.series is not two.series:
+        product = one.series.times_series(one.value, two.value, two.series)
+        if product is not None:
+            return product
     left = None if one.series is None else one.series.scaled(two.value)
     right = None if two.series is None else two.series.scaled(one.value)
     linear = add(left, right)
@@ -357,6 +362,9 @@ def softmax_from(result: Tensor, x: Series, dims: Sequence[int]) -> Series:
     s``. What is taken off, the mean of h with weights s, changes nothing, and keeps the
     exponentials small.
     """
+    if not x.indices:
+        batch_axes.free(x.axes, dims)
+        return x
     terms = exp_of(x - weighted_mean(x, result, dims)).scaled(result)
     inverse = inverse_of(terms.summed(dims, keepdim=True))
     return (terms + inverse.scaled(result)).plus_product(terms, inverse)

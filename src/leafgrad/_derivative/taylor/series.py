@@ -18,10 +18,11 @@ from torch import Tensor
 
 from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.algebra import Algebra, Indices
-from leafgrad._derivative.taylor.kernels.contraction import contract
-from leafgrad._derivative.taylor.kernels.fused import FusedLayers
+from leafgrad._derivative.taylor.kernels.composed import Composed, Derivatives
+from leafgrad._derivative.taylor.kernels.contraction import contract, product
+from leafgrad._derivative.taylor.kernels.fused import FusedLayers, Layer
 from leafgrad._derivative.taylor.kernels.plans import Recurrence, contraction, recurrence
-from leafgrad._derivative.taylor.kernels.products import common_shape
+from leafgrad._derivative.taylor.kernels.products import common_shape, kept_where
 from leafgrad._derivative.taylor.kernels.sigmoidal import DerivativeOfValue, Sigmoidal
 from leafgrad._derivative.taylor.unsupported import Unsupported
 
@@ -134,7 +135,7 @@ class Series:
     def masked(self, keep: Tensor) -> Series:
         """Return the series with zeros where `keep`, ``[*shape]``, is false, whatever was there."""
         wide = self.broadcast(common_shape(self.shape, keep.shape))
-        return wide.changed(torch.where(keep, wide.stack, 0))
+        return wide.changed(kept_where(keep.to(wide.dtype), wide.stack))
 
     def spread(self, indices: Indices) -> Tensor:
         """Return a stack ``[len(indices), *shape]``, with zeros at those that are not here."""
@@ -176,6 +177,22 @@ class Series:
         shape = common_shape(one.stack.shape[1:], two.stack.shape[1:])
         start = start.expand(-1, *common_shape(start.shape[1:], shape))
         stack = contract(plan, 2, one.stack, two.stack, start)
+        return one.changed(stack, axes=axes, indices=indices)
+
+    def times_series(self, value: Tensor, other_value: Tensor, other: Series) -> Series | None:
+        """Return the series of a product of two with these values, both of ``[*shape]``.
+
+        None where their indices are not the same, and the first of the product's: then it is to be
+        added up part by part.
+        """
+        products = self.algebra.with_products(self.indices, other.indices)
+        indices = _union(self.indices, products)
+        if self.indices != other.indices or indices[: len(self.indices)] != self.indices:
+            return None
+        one, two = together(self, other)
+        axes = batch_axes.merged((one.axes, two.axes))
+        plan = contraction(one.algebra, one.indices, two.indices, indices)
+        stack = product(plan, value, one.stack, other_value, two.stack)
         return one.changed(stack, axes=axes, indices=indices)
 
     def narrowed(self, dim: int, start: int, length: int) -> Series:
@@ -272,11 +289,17 @@ class Series:
 
     def apply(self, derivative_of_value: DerivativeOfValue, value: Tensor) -> Series:
         """Return a sigmoidal function, of the same shape, whose result at order 0 is `value`."""
+        return self._then(lambda plan: Sigmoidal(plan, derivative_of_value), value)
+
+    def compose(self, derivatives: Derivatives, value: Tensor) -> Series:
+        """Return a function, of the same shape, whose argument at order 0 is `value`."""
+        return self._then(lambda plan: Composed(plan, derivatives), value)
+
+    def _then(self, function: Callable[[Recurrence], Layer], value: Tensor) -> Series:
         if not self.indices:
             return self
         plan = recurrence(self.algebra, self.indices)
-        fused = self._fused().then(Sigmoidal(plan, derivative_of_value), value)
-        return self.changed(fused, indices=plan.indices)
+        return self.changed(self._fused().then(function(plan), value), indices=plan.indices)
 
     def times(self, matrix: Tensor) -> Series:
         """Return all coefficients ``[K, ..., columns]`` times a matrix ``[columns, others]``."""

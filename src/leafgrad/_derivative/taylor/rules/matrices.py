@@ -232,7 +232,7 @@ def _root(m: Series) -> Series:
         right = [found[b].mT for _, b in pairs[place]]
         total = _minus_products(known.get(index, 0), left, right)
         found.append(total.tril() - total.diagonal(dim1=-2, dim2=-1).diag_embed() / 2)
-    return m.changed(torch.stack(found), indices=indices)
+    return _stacked(m, found, indices)
 
 
 # --- Degree by degree
@@ -253,7 +253,12 @@ def _resolved(n: Series, start: Series, indices: Indices | None = None) -> Serie
         left = [factors[a] for a, _ in pairs[place]]
         right = [found[b] for _, b in pairs[place]]
         found.append(_minus_products(known.get(index, 0), left, right))
-    return start.changed(torch.stack(found), indices=indices)
+    return _stacked(start, found, indices)
+
+
+def _stacked(like: Series, found: list[Tensor], indices: Indices) -> Series:
+    """Return the series of some coefficients, of none too, in the shape of another one."""
+    return like.changed(torch.stack(found) if found else like.stack[:0], indices=indices)
 
 
 def _minus_products(start: Any, left: list[Tensor], right: list[Tensor]) -> Any:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from leafgrad import _autograd
-from leafgrad._derivative.taylor import jet
+from leafgrad._derivative.taylor import batch_axes, jet
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
@@ -233,6 +233,9 @@ def _normalised(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) ->
     The saved `scale` gives the root its value, with what was added under it, but no graph that
     PyTorch would differentiate to the end; that of the mean square takes its place.
     """
+    if not x.indices:
+        batch_axes.free(x.axes, dims)
+        return x
     value, x = _centred(value, dims), x - _mean(x, dims)
     square = value.square().mean(list(dims), keepdim=True)
     moved = square - square.detach() + scale.detach() ** -2
