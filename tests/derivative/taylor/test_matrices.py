@@ -84,7 +84,7 @@ def test_matrices_without_elements_have_derivatives_of_zero(function: Any) -> No
 def test_a_first_derivative_alone_is_that_of_reverse_mode(function: Any) -> None:
     x = rows(3, 2)
     outputs = function(x[:, :, None] * x[:, None] + torch.eye(2, dtype=x.dtype))
-    found = [higher_order_grad(outputs, x, (1, 0), method=m) for m in ("taylor", "reverse")]  # type: ignore[arg-type]
+    found = [higher_order_grad(outputs, x, (1, 0), method=m) for m in ("taylor", "reverse")]
     assert_same(found[:1], found[1:])
 
 
