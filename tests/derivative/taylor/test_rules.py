@@ -757,6 +757,9 @@ ELSEWHERE = {
 }
 
 
+NOT_HERE = ELSEWHERE | {"MkldnnRnnLayerBackward0"}  # of single precision alone: test_recurrent
+
+
 @pytest.mark.parametrize("name", sorted(ELSEWHERE))
 def test_attention_keeps_the_same_elsewhere(name: str) -> None:
     kept = dir(getattr(torch._C._functions, name))
@@ -767,7 +770,7 @@ def test_attention_keeps_the_same_elsewhere(name: str) -> None:
 
 
 def test_each_rule_has_a_case() -> None:
-    assert set(RULES) - ELSEWHERE == {*CASES, *OF_A_POINT, *WRITTEN_OUT}
+    assert set(RULES) - NOT_HERE == {*CASES, *OF_A_POINT, *WRITTEN_OUT}
 
 
 @pytest.mark.parametrize(("name", "function"), by_name(CASES))
