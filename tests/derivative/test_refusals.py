@@ -50,7 +50,7 @@ def assert_refused(
 @pytest.mark.parametrize(
     ("outputs", "inputs", "message"),
     [
-        (column(), [column()], "inputs must be a tensor, not of type list"),
+        (column(), {"x": column()}, "inputs must be a tensor, not of type dict"),
         (column(), torch.ones(5, 1, dtype=torch.int64), "inputs must be floating point, not"),
         (column(), torch.ones(5, 1, dtype=torch.complex64), "inputs must be real, not"),
         (column(), torch.eye(5).to_sparse(), "inputs must be dense, not torch.sparse_coo"),
@@ -377,15 +377,14 @@ def test_a_function_that_returns_no_tensor_is_told_what_it_returned(
     ("inputs", "cure"),
     [
         (
-            (column(), column()),
-            "not of type tuple; join what are columns in one tensor, by torch.c",
+            (column(), None),
+            "inputs[1] must be a tensor, not of type NoneType; make one by",
         ),
-        ([column()], "not of type list; join what are columns in one tensor, by torch.cat(..., di"),
         (np.ones((5, 1)), "not of type ndarray; make one by torch.as_tensor(...), and compute out"),
         (1.0, "not of type float; make one by torch.as_tensor(...), and compute outputs from it"),
-        ([1.0], "not of type list; make one by torch.as_tensor(...)"),
+        ([1.0], "inputs[0] must be a tensor, not of type float; make one by torch.as_tensor(...)"),
     ],
-    ids=["a tuple", "a list", "an array", "a number", "numbers"],
+    ids=["not all", "an array", "a number", "numbers"],
 )
 def test_what_is_no_tensor_is_told_how_one_is_made(inputs: Any, cure: str) -> None:
     assert_refused(cure, TypeError, column(), inputs, 1)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from leafgrad._arguments.signature import public_function
-from leafgrad._derivative.arguments import Function, MultiIndex, is_by_column, parse_orders
+from leafgrad._derivative.arguments import Function, Inputs, MultiIndex, is_by_column, parse_orders
 from leafgrad._derivative.path import raise_if_apart
 from leafgrad._derivative.problem import Method, is_recording, parse_problem
 from leafgrad._derivative.traced import traced
@@ -17,7 +17,7 @@ Order = TypeVar("Order", bound=int | MultiIndex)
 @overload
 def higher_order_grad(
     outputs: Tensor | Function,
-    inputs: Tensor,
+    inputs: Inputs,
     order: int | MultiIndex,
     *,
     create_graph: bool = True,
@@ -29,7 +29,7 @@ def higher_order_grad(
 @overload
 def higher_order_grad(
     outputs: Tensor | Function,
-    inputs: Tensor,
+    inputs: Inputs,
     order: list[Order],
     *,
     create_graph: bool = True,
@@ -41,7 +41,7 @@ def higher_order_grad(
 @public_function(traced=traced)
 def higher_order_grad(
     outputs: Tensor | Function,
-    inputs: Tensor,
+    inputs: Inputs,
     order: int | MultiIndex | list[Any],
     *,
     create_graph: bool = True,
@@ -64,7 +64,10 @@ def higher_order_grad(
             computed from. If it has the very shape of `outputs`, an int as `order` means
             elementwise, and a multi-index rows with as many channels as columns. Where `outputs`
             has fewer axes than come before the columns, all that it lacks are columns, counted as
-            ``inputs.flatten(outputs.dim())`` counts them.
+            ``inputs.flatten(outputs.dim())`` counts them. Or several tensors, each with some of
+            the columns, in the order in which a multi-index counts them: these may have the shape
+            ``batch`` as well, for one column each, where `outputs` has that of ``(rows,)``. A
+            function is called with all of them.
         order: How often to differentiate. An int where there is one column, or elementwise. Else
             a multi-index, a tuple with one count per column: ``(2, 0)`` is the second derivative
             in column 0, ``(1, 1)`` the mixed one. Or a list of these, which share what they have
@@ -148,6 +151,9 @@ def higher_order_grad(
         >>> u_xx, u_xy = higher_order_grad(u, points, [(2, 0), (1, 1)])
         >>> u_xx.tolist(), u_xy.tolist()
         ([4.0, 8.0], [2.0, 6.0])
+        >>> x, t = torch.ones(2, requires_grad=True), torch.tensor([2.0, 3.0], requires_grad=True)
+        >>> higher_order_grad(x**2 * t**3, (x, t), (1, 2)).tolist()
+        [24.0, 36.0]
     """
     if not is_recording():
         with torch.inference_mode(mode=False):

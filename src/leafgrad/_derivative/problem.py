@@ -1,7 +1,7 @@
 """What is to be differentiated, and by which method: Taylor mode where it has rules, or reverse."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -10,12 +10,14 @@ from leafgrad import _autograd
 from leafgrad._derivative.arguments import (
     Axes,
     Function,
+    Inputs,
     MultiIndex,
     check_differentiable,
     evaluate,
     read_axes,
 )
 from leafgrad._derivative.columns import index_of, second_order_weights
+from leafgrad._derivative.joined_inputs import JoinedInputs, join
 from leafgrad._derivative.living import recall, remember
 from leafgrad._derivative.path import (
     columns_shown,
@@ -38,7 +40,7 @@ def is_recording() -> bool:
 
 def parse_problem(
     outputs: Tensor | Function,
-    inputs: Tensor,
+    inputs: Inputs,
     *,
     by_column: bool,
     create_graph: bool,
@@ -51,22 +53,30 @@ def parse_problem(
     for name, flag in {"create_graph": create_graph, "allow_unused": allow_unused or False}.items():
         if not isinstance(flag, bool):
             raise TypeError(f"{name} must be a bool, not {flag!r}; write True or False")
-    check_differentiable("inputs", inputs)
+    joined = None
+    x: Any = inputs
+    if isinstance(inputs, tuple | list):
+        if method == "reverse":
+            raise ValueError('method must be "auto" or "taylor" where inputs are several tensors')
+        outputs, joined = join(outputs, inputs)
+        x, by_column = joined.whole, True
+    check_differentiable("inputs", x)
     if not isinstance(outputs, Tensor):
-        outputs, inputs = evaluate(outputs, inputs)
+        outputs, (x,) = evaluate(outputs, x)
     check_differentiable("outputs", outputs)
     try:
-        axes = read_axes(outputs, inputs, by_column=by_column)
+        axes = read_axes(outputs, x, by_column=by_column)
     except ValueError as error:
-        raise_if_apart(error, outputs, inputs)
+        raise_if_apart(error, outputs, x)
         raise
     return DerivativeProblem(
         outputs=outputs,
-        inputs=inputs,
+        inputs=x,
         axes=axes,
         create_graph=create_graph,
         method=method,
         allow_unused=allow_unused,
+        joined=joined,
     )
 
 
@@ -83,6 +93,7 @@ class DerivativeProblem(NamedTuple):
     create_graph: bool
     method: str
     allow_unused: bool | None
+    joined: JoinedInputs | None = None  # where inputs are several tensors
 
     def derivatives(self, orders: list[MultiIndex]) -> dict[MultiIndex, Tensor]:
         """Return the derivatives of all `orders`, none of which is 0, each shaped as `outputs`."""
@@ -154,7 +165,10 @@ class DerivativeProblem(NamedTuple):
 
     def _path(self) -> _autograd.Path | None:
         """Return the nodes between, None if all derivatives are zeros: no path, or no element."""
-        path = find_path(self.outputs, self.inputs, allow_unused=self.allow_unused)
+        if self.joined is None:
+            path = find_path(self.outputs, self.inputs, allow_unused=self.allow_unused)
+        else:
+            path = self.joined.find_path(self.outputs, allow_unused=self.allow_unused)
         return path if self.outputs.numel() else None
 
     def _zeros(self) -> Tensor:
@@ -162,7 +176,7 @@ class DerivativeProblem(NamedTuple):
 
     def _is_for_one_pass(self, orders: Sequence[MultiIndex]) -> bool:
         """Return whether a reverse pass per channel is cheaper than a series per column."""
-        if self.method != "auto" or max(map(sum, orders)) > 1:
+        if self.method != "auto" or self.joined or max(map(sum, orders)) > 1:
             return False
         return self.outputs.numel() <= len(set(orders)) * self.axes.batch.numel()
 
@@ -193,7 +207,9 @@ class DerivativeProblem(NamedTuple):
 
     def _is_shared(self) -> bool:
         """Return whether another call may ask for another part of the same derivative."""
-        if self.method != "auto" or not self.create_graph or self.axes.columns == 1:
+        if self.joined or self.method != "auto" or not self.create_graph:
+            return False
+        if self.axes.columns == 1:
             return False
         given = self.outputs, self.inputs
         return not (torch.overrides.has_torch_function(given) or _autograd.is_intercepted())
@@ -229,6 +245,11 @@ class DerivativeProblem(NamedTuple):
 
     def _check_fallback(self, reason: Unsupported) -> None:
         """Raise where nothing but Taylor mode may answer."""
+        if self.joined is not None:
+            raise RuntimeError(
+                "inputs must be one tensor here, joined by torch.cat(..., dim=-1) before outputs "
+                f"is computed from it, as several take Taylor mode: {reason}"
+            ) from None
         if self.method == "taylor":
             raise RuntimeError(
                 f'method must be "auto" or "reverse" here, not "taylor": {reason}'
