@@ -37,6 +37,7 @@ from leafgrad._autograd.formula import (
     kept_tensors,
     lacks_formula,
     refuses,
+    sent_through,
     uses_running_statistics,
 )
 from leafgrad._autograd.forward import (
