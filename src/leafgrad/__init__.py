@@ -1,6 +1,7 @@
 """See what PyTorch autograd sees: tensors, graphs and derivatives, explained and proven."""
 
 from leafgrad._derivative.check_taylor_rule import check_taylor_rule
+from leafgrad._derivative.deepxde import patch_deepxde
 from leafgrad._derivative.higher_order_grad import higher_order_grad
 from leafgrad._derivative.laplacian import laplacian
 from leafgrad._derivative.taylor import Jet, Series, taylor_rule
@@ -65,6 +66,7 @@ __all__ = [
     "find_nan",
     "higher_order_grad",
     "laplacian",
+    "patch_deepxde",
     "preflight",
     "record",
     "taylor_rule",
