@@ -143,7 +143,7 @@ def wheel(session: nox.Session, name: str) -> None:
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
     """Measure each figure that the site or the README quotes."""
-    options = install(session, "bench")
+    options = install(session, "bench", "peers")
     for benchmark in sorted(Path("benchmarks").glob("*.py")):
         session.run("python", str(benchmark), *options)  # beside which lies what they share
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 
-def _peer(name: str) -> Any:
+def peer(name: str) -> Any:
     """Import a peer where it is installed, say so where it is not."""
     try:
         return importlib.import_module(name)
@@ -23,7 +23,7 @@ def _peer(name: str) -> Any:
 
 
 os.environ.setdefault("DDE_BACKEND", "pytorch")
-deepxde = _peer("deepxde")
+deepxde = peer("deepxde")
 
 Way = Callable[[nn.Module, Tensor], Tensor | None]
 Turns = Mapping[str, Sequence[float]]  # what was measured of each way, turn by turn

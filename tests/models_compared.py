@@ -1,14 +1,18 @@
 """Real models of what PyTorch alone offers, to compare what is said with what backward does."""
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
-from torch.utils.checkpoint import checkpoint
+from torch.testing._internal.two_tensor import TwoTensor
+from torch.utils._pytree import tree_map
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
-from leafgrad import record
+from leafgrad import GraphTrace, describe_tensor, find_nan, record, trace_graph
 from tests.programs import Count, compared
 
 Case = tuple[nn.Module, Callable[[], Tensor]]
@@ -30,6 +34,47 @@ def compared_models() -> Count:
             loss = run()
         found.add(compared(name, loss, dict(module.named_parameters()), recording))
     return found
+
+
+def disturbances(name: str) -> Iterator[str]:
+    """Look at a model's loss in each way, and yield what that changed, or said wrongly."""
+    module, run = made(name)
+    run().backward()
+    undisturbed = {path: one.grad for path, one in module.named_parameters()}
+    module, run = made(name)
+    with record(values=True) as recording:
+        loss = run()
+    parameters = dict(module.named_parameters())
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        trace = trace_graph(loss, names=module, recording=recording, values=True, gradients=True)
+        report = find_nan(loss, names=module, recording=recording)
+        described = [describe_tensor(one) for one in parameters.values()]
+    yield from (f"warns: {one.message}" for one in warned)
+    yield from (f"finds {one.operation}" for one in report.origins)
+    yield from (f"describes {one}" for one in described if not one.is_parameter)
+    if GraphTrace.from_json(trace.to_json()) != trace:
+        yield "is another when read back"
+    yield from (f"has filled {path}" for path, one in parameters.items() if one.grad is not None)
+    loss.backward()
+    named = {path for leaf in trace.leaves for path in leaf.tensor_names}
+    for path, one in parameters.items():
+        if not _alike(one.grad, undisturbed[path]):
+            yield f"changes the gradient of {path}"
+        if one.grad is not None and path not in named:
+            yield f"does not name {path}"
+
+
+def _alike(one: Tensor | None, other: Tensor | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return str(one) == str(other)  # of subclasses as well
+
+
+def made(name: str) -> Case:
+    """Make a model, the same at each time."""
+    torch.manual_seed(0)
+    return MODELS[name]()
 
 
 @model
@@ -228,3 +273,121 @@ def straight_through() -> Case:
 def quantised() -> Case:
     network = nn.Linear(4, 4)
     return network, lambda: network(torch.randn(4)).round().square().sum()
+
+
+def layers() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
+
+
+@model
+def compiled() -> Case:
+    network = layers()
+    faster: Any = torch.compile(network, backend="aot_eager")
+    return network, lambda: faster(torch.randn(2, 4)).sum()
+
+
+@model
+def compiled_itself() -> Case:
+    network: Any = torch.compile(layers(), backend="aot_eager")
+    return network, lambda: network(torch.randn(2, 4)).sum()
+
+
+@model
+def selectively_checkpointed() -> Case:
+    network = layers()
+    contexts = partial(create_selective_checkpoint_contexts, [torch.ops.aten.addmm.default])
+
+    def run() -> Tensor:
+        x = torch.randn(2, 4)
+        h: Tensor = checkpoint(network, x, use_reentrant=False, context_fn=contexts)
+        return h.sum()
+
+    return network, run
+
+
+@model
+def frozen_backbone() -> Case:
+    network = nn.Sequential(layers(), nn.Linear(1, 2))
+    network[0].requires_grad_(False)
+    return network, lambda: network(torch.randn(2, 4)).sum()
+
+
+class Adapted(nn.Module):
+    """Adds what two narrow layers compute to what a frozen one does."""
+
+    def __init__(self, base: nn.Linear) -> None:
+        super().__init__()
+        self.base = base.requires_grad_(requires_grad=False)
+        self.lora_a = nn.Linear(base.in_features, 2, bias=False)
+        self.lora_b = nn.Linear(2, base.out_features, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.base(x) + self.lora_b(self.lora_a(x))
+        return result
+
+
+@model
+def adapters() -> Case:
+    network = nn.Sequential(Adapted(nn.Linear(4, 4)), nn.Tanh(), Adapted(nn.Linear(4, 1)))
+    return network, lambda: network(torch.randn(2, 4)).sum()
+
+
+class EightBit(Tensor):
+    """Holds integers and a scale, and is their product to whoever computes with it."""
+
+    whole: Tensor
+    scale: Tensor
+
+    @staticmethod
+    def __new__(cls: Any, whole: Tensor, scale: Tensor) -> Any:
+        tensor: Any = Tensor._make_wrapper_subclass(cls, whole.shape, dtype=scale.dtype)
+        tensor.whole, tensor.scale = whole, scale
+        return tensor
+
+    def __tensor_flatten__(self) -> tuple[list[str], None]:
+        return ["whole", "scale"], None
+
+    @staticmethod
+    def __tensor_unflatten__(inner: Any, *_: object) -> Any:
+        return EightBit(inner["whole"], inner["scale"])
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
+        if func is torch.ops.aten.detach.default:
+            return EightBit(args[0].whole, args[0].scale)
+
+        def open_(one: Any) -> Any:
+            return one.whole * one.scale if isinstance(one, EightBit) else one
+
+        return func(*tree_map(open_, args), **tree_map(open_, kwargs or {}))
+
+
+@model
+def adapters_of_quantised_weights() -> Case:
+    network = Adapted(nn.Linear(4, 4))
+    whole = torch.randint(-8, 8, (4, 4), dtype=torch.int8)
+    packed: Any = EightBit(whole, torch.tensor(0.1))
+    network.base.weight = nn.Parameter(packed, requires_grad=False)
+    return network, lambda: network(torch.randn(2, 4, requires_grad=True)).sum()
+
+
+@model
+def weights_of_a_subclass() -> Case:
+    network = nn.Linear(4, 4, bias=False)
+    pair: Any = TwoTensor(torch.ones(4, 4), torch.ones(4, 4))
+    network.weight = nn.Parameter(pair)
+
+    return network, lambda: network(torch.randn(2, 4)).sum()
+
+
+@model
+def ragged_batches() -> Case:
+    network = nn.Linear(4, 4)
+
+    def run() -> Tensor:
+        parts = [torch.randn(2, 4), torch.randn(3, 4)]
+        x = torch.nested.nested_tensor(parts, layout=torch.jagged)
+        result: Tensor = network(x).values().square().sum()
+        return result
+
+    return network, run

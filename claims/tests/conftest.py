@@ -14,6 +14,7 @@ from warnings import catch_warnings
 
 import pytest
 from sphinx.application import Sphinx
+from sphinx.locale import translators
 from sphinx.util.docutils import docutils_namespace
 
 from sphinx_claims._config import Config
@@ -112,7 +113,8 @@ class Building:
         for name, text in {**texts, "conf.py": conf, "pyproject.toml": toml}.items():
             (self.folder / name).write_text(text)
         status, warnings = io.StringIO(), io.StringIO()
-        with docutils_namespace(), catch_warnings(action="ignore"):  # MyST-NB's, of Sphinx
+        # Of warnings MyST-NB has some of Sphinx; catalogues would be added to those of other tests.
+        with docutils_namespace(), catch_warnings(action="ignore"), patch.dict(translators):
             trees = self.html.with_name("trees")
             where = (self.folder, self.folder, self.html, trees, builder)
             app = Sphinx(*where, status=status, warning=warnings, parallel=jobs, **options or {})

@@ -1,9 +1,16 @@
 """A badge vouches for the sentence that a reader sees: where another was judged, it is red."""
 
+import ast
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from babel.messages.pofile import read_po
+
+import sphinx_claims
+from sphinx_claims._sphinx.badges import BADGES, TRANSLATIONS
+from sphinx_claims._translating.reviews import digest
 
 Building = Any
 """The fixture `build`: a small site that builds itself."""
@@ -19,6 +26,7 @@ PAGE = """\
 assert 1 + 1 == 2
 ```
 """
+LEDGER = "\n```{claims-ledger}\n```\n"
 TICK = '✓<span class="claim-word"> true</span>'
 CHANGED = "index.md:3: ERROR: sums/two: what a claim shows must be what was judged"
 
@@ -72,13 +80,13 @@ def test_smart_quotes_and_dashes_change_nothing(conf: str, build: Building) -> N
     assert build(conf=conf, index=PAGE.format(QUOTED)) == (0, "")
 
 
-def translated(folder: Path, sentence: str, translation: str) -> str:
+def translated(folder: Path, sentence: str, translation: str, language: str = "de") -> str:
     """Keep a translation; return the settings that use it."""
-    messages = folder / "locales" / "de" / "LC_MESSAGES"
-    messages.mkdir(parents=True)
+    messages = folder / "locales" / language / "LC_MESSAGES"
+    messages.mkdir(parents=True, exist_ok=True)
     quoted = (text.replace('"', '\\"') for text in (sentence, translation))
-    (messages / "index.po").write_text('msgid "{}"\nmsgstr "{}"\n'.format(*quoted))
-    return "language = 'de'\nlocale_dirs = ['locales']\n"
+    (messages / "index.po").write_text('msgid "{}"\nmsgstr "{}"\n'.format(*quoted), "utf-8")
+    return f"language = '{language}'\nlocale_dirs = ['locales']\n"
 
 
 def test_a_translation_with_another_number_is_red(build: Building) -> None:
@@ -97,3 +105,75 @@ def test_a_translation_shows_what_was_judged(build: Building) -> None:
     assert "Eins plus eins ist 2" in build.page()
     assert "judged: One plus one is 2: 1 + 1." in build.page()
     assert TICK in build.page()
+
+
+SENTENCE, CHINESE = "One plus one is 2: `1 + 1`.", "一加一等于2：`1 + 1`。"
+
+
+def told_in_chinese(build: Building, translation: str, *, accepted: bool = True) -> str:
+    """Build a site in Chinese; return its page."""
+    conf = translated(build.folder, SENTENCE, translation, "zh_CN")
+    if accepted:
+        kept = {digest(SENTENCE): digest(SENTENCE, translation)}
+        (build.folder / "locales/zh_CN/reviewed.json").write_text(json.dumps({"index.md": kept}))
+    build(conf=conf, toml='translations = "locales"\n', index=PAGE.format(SENTENCE) + LEDGER)
+    page: str = build.page()
+    return page
+
+
+def test_a_translation_that_was_compared_stands_for_itself(build: Building) -> None:
+    page = told_in_chinese(build, CHINESE)
+    assert '✓<span class="claim-word"> 成立</span>' in page
+    assert page.count("一加一等于2") == 2  # on the page and in its ledger
+    assert "1 个论断，1 项检查" in page
+    assert SENTENCE[:12] not in page
+
+
+@pytest.mark.parametrize(
+    ("translation", "word", "told"),
+    [
+        (CHINESE, "unreviewed", "译文尚未与已验证的原文对照。"),
+        (CHINESE.replace("2", "3"), "false", "译文与已验证的原文不符。"),
+        ("", "missing", "这句话尚未翻译。"),
+    ],
+)
+def test_a_page_tells_what_is_known_of_a_translation(
+    translation: str, word: str, told: str, build: Building
+) -> None:
+    page = told_in_chinese(build, translation, accepted=False)
+    assert f"translation-{word}" in page
+    assert told in page
+    assert ("已验证的原文：One plus one is 2: 1 + 1." in page) == bool(translation)
+    assert build.ledger()["claims"][0]["translations"] == {"zh_CN": word}
+
+
+VALUE, CHINESE_VALUE = "It is {value}`1 + 1`.", "它是{value}`1 + 1`。"
+
+
+def test_a_value_stands_in_its_translation_as_well(build: Building) -> None:
+    conf = translated(build.folder, VALUE, CHINESE_VALUE, "zh_CN")
+    assert build(conf=conf, index=PAGE.format(VALUE)) == (0, "")
+    assert '它是<span class="value">2</span>' in build.page()
+
+
+def test_an_expression_that_only_a_translation_has_is_red(build: Building) -> None:
+    conf = translated(build.folder, VALUE, CHINESE_VALUE.replace("1 + 1", "1 + 2"), "zh_CN")
+    status, red = build(conf=conf, index=PAGE.format(VALUE))
+    assert status == 1
+    assert "nobody evaluates `1 + 2`" in red
+
+
+def test_all_that_the_prover_says_is_translated() -> None:
+    folder = Path(sphinx_claims.__file__).parent / "_sphinx"
+    said = {word for _, word in BADGES.values()} | {*TRANSLATIONS.values()}
+    for file in folder.glob("*.py"):
+        for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            match call:
+                case ast.Call(ast.Name("say"), [ast.Constant(str(text)), *_]):
+                    said.add(text)
+                case ast.Call(ast.Name("count"), [_, ast.Constant(str(noun))]):
+                    said.add(f"{{n}} {noun}")
+    for file in (folder / "locale").glob("*.po"):
+        with file.open("rb") as stream:
+            catalogue = {m.id[0] if m.pluralizable else m.id: m.string for m in read_po(stream)}
+        assert {text for text in said if not catalogue.get(text)} == set()

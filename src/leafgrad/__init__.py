@@ -2,7 +2,9 @@
 
 from leafgrad._derivative.check_taylor_rule import check_taylor_rule
 from leafgrad._derivative.deepxde import patch_deepxde
+from leafgrad._derivative.hessian import hessian
 from leafgrad._derivative.higher_order_grad import higher_order_grad
+from leafgrad._derivative.jacobian import jacobian
 from leafgrad._derivative.laplacian import laplacian
 from leafgrad._derivative.taylor import Jet, Series, taylor_rule
 from leafgrad._explain.explain_grad import explain_grad
@@ -13,6 +15,7 @@ from leafgrad._explain.nan_report import NanOrigin, NanReport
 from leafgrad._explain.preflight import preflight
 from leafgrad._explain.preflight_report import Preflight
 from leafgrad._graph.diff import GraphDiff, KindChange
+from leafgrad._graph.failure import ForwardFailure
 from leafgrad._graph.gradient_norms import GradientNorms, ModuleGradient, ZeroGradients
 from leafgrad._graph.memory import GraphMemory, KeptStorage, MemoryShare
 from leafgrad._graph.nodes import CustomFunction, SavedTensor, Source, TracedEdge, TracedNode, Write
@@ -31,6 +34,7 @@ __all__ = [
     "CustomFunction",
     "Cut",
     "CutKind",
+    "ForwardFailure",
     "GradCause",
     "GradExplanation",
     "GradientNorms",
@@ -64,7 +68,9 @@ __all__ = [
     "describe_tensor",
     "explain_grad",
     "find_nan",
+    "hessian",
     "higher_order_grad",
+    "jacobian",
     "laplacian",
     "patch_deepxde",
     "preflight",

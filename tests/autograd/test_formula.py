@@ -76,6 +76,20 @@ def test_a_write_into_a_view_hides_its_formula() -> None:
     assert [gradient.tolist() for gradient in gradients] == [[0.0, 1.0]]
 
 
+def test_a_gradient_is_sent_through_a_node_past_its_hooks() -> None:
+    x = torch.ones(2, requires_grad=True)
+    result = x * 3
+    node = node_of(result)
+    node.register_hook(lambda *_: pytest.fail("a hook ran"))
+    to_x, to_number = _autograd.sent_through(node, torch.tensor([1.0, 2.0]))
+    assert to_x is not None
+    assert to_x.tolist() == [3.0, 6.0]
+    assert to_number is None
+    (to_x,) = _autograd.sent_through(node_of(x.sin()), torch.zeros(2))
+    assert to_x is not None
+    assert to_x.tolist() == [0.0, 0.0]
+
+
 def test_a_compiled_backward_is_known() -> None:
     x = torch.ones(2, requires_grad=True)
     compiled = torch.compile(torch.exp, backend="aot_eager")

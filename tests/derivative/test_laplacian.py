@@ -63,6 +63,197 @@ def test_the_result_has_the_shape_of_outputs(
     assert result.shape == outputs.shape
 
 
+# --- The gradient from the same pass
+
+
+def with_channels(points: Tensor) -> Tensor:
+    return torch.stack([wave(points), points.prod(1), points[:, 1]], 1).reshape(-1, 1, 3)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("function", [wave, with_channels])
+@pytest.mark.parametrize("dims", [None, [2], [2, 0]])
+def test_the_gradient_is_that_in_all_columns(method: Any, function: Any, dims: Any) -> None:
+    points = table()
+    outputs = function(points)
+    total, gradient = laplacian(outputs, points, dims=dims, with_gradient=True, method=method)
+    assert_same(total, laplacian(outputs, points, dims=dims))
+    assert gradient.shape == (*outputs.shape, 3)
+    first = higher_order_grad(outputs, points, [(1, 0, 0), (0, 1, 0), (0, 0, 1)], method="reverse")
+    assert_same(gradient, torch.stack(first, -1))
+
+
+def test_parameters_learn_through_both() -> None:
+    points, w = table(), torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+
+    def gradients(method: Any) -> tuple[Tensor, ...]:
+        found = laplacian((w * points).tanh().prod(1), points, with_gradient=True, method=method)
+        energy = found[0] + found[1].square().sum(1)
+        return torch.autograd.grad(energy.square().sum(), [w, points])
+
+    for ours, theirs in zip(gradients("taylor"), gradients("reverse"), strict=True):
+        assert_same(ours, theirs)
+
+
+def test_a_gradient_that_is_zero_here_and_there_is_exact() -> None:
+    points = torch.tensor([[0.0, 1e-30], [1e15, 0.0]], requires_grad=True)
+    total, gradient = laplacian(points.pow(3).sum(1), points, with_gradient=True)
+    torch.testing.assert_close(total, 6 * points.detach().sum(1), rtol=1e-6, atol=0)
+    torch.testing.assert_close(gradient, 3 * points.detach().square(), rtol=1e-6, atol=0)
+
+
+def test_what_is_straight_has_a_gradient_without_a_graph() -> None:
+    points = table()
+    total, gradient = laplacian(points.sum(1), points, with_gradient=True)
+    assert gradient.tolist() == [[1.0] * 3] * 5
+    assert not total.requires_grad
+    assert laplacian(gradient, points).tolist() == [[0.0] * 3] * 5
+
+
+def test_no_rows_have_an_empty_gradient() -> None:
+    points = table(rows=0)
+    total, gradient = laplacian(points.sum(1), points, with_gradient=True)
+    assert (total.shape, gradient.shape) == ((0,), (0, 3))
+
+
+def test_neither_carries_a_graph_that_was_not_asked_for() -> None:
+    points = table()
+    found = laplacian(wave, points, with_gradient=True, create_graph=False)
+    assert not any(result.requires_grad for result in found)
+
+
+def test_whether_the_gradient_is_given_is_a_bool() -> None:
+    points = table()
+    with pytest.raises(TypeError, match="with_gradient must be a bool, not 1; write True or False"):
+        laplacian(wave(points), points, with_gradient=1)  # type: ignore[call-overload]
+
+
+# --- Directions across the columns
+
+
+SHARED = table(2, 3).detach()
+BY_ROW = table(10, 3).detach().reshape(2, 5, 3)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("directions", [SHARED, BY_ROW])
+def test_along_directions_it_is_the_trace_of_their_squares_times_the_hessian(
+    method: Any, directions: Tensor
+) -> None:
+    points, s = table(), directions.clone().requires_grad_()
+    outputs = with_channels(points)
+    total, gradient = laplacian(outputs, points, directions=s, with_gradient=True, method=method)
+
+    def of_row(row: Tensor) -> Tensor:
+        return with_channels(row[None])[0]
+
+    hessians = torch.func.vmap(torch.func.jacrev(torch.func.jacrev(of_row)))(points)
+    by_row = s if s.dim() == 3 else s[:, None].expand(2, 5, 3)
+    expected = torch.einsum("nbi,nbj,bacij->bac", by_row, by_row, hessians)
+    assert_same(total, expected)
+    assert_same(gradient, laplacian(outputs, points, with_gradient=True)[1])
+    ours, theirs = (
+        torch.autograd.grad(t.square().sum(), [s, points], retain_graph=True)
+        for t in (total, expected)
+    )
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-11)
+
+
+def test_directions_are_constants_even_where_inputs_made_them() -> None:
+    points = table()
+    assert_same(
+        laplacian(wave(points), points, directions=points[None] ** 2),
+        laplacian(wave(points), points, directions=points.detach()[None] ** 2),
+    )
+
+
+def test_long_and_short_directions_leave_no_range() -> None:
+    points = torch.tensor([[0.5, 2.0], [1.0, 3.0]], requires_grad=True)
+    for length in (1e-18, 1e15):
+        total = laplacian(points.prod(1), points, directions=length * torch.ones(1, 2))
+        torch.testing.assert_close(total, torch.full((2,), 2 * length**2))
+
+
+def test_random_directions_estimate_the_laplacian_of_many_columns() -> None:
+    points = table(4, 6)
+    signs = torch.tensor([[1.0, -1.0], [1.0, 1.0]], dtype=torch.float64)
+    outputs = (points[:, :2].prod(1) * 2 + points[:, 2:].square().sum(1)).sin()
+    probes = torch.kron(torch.kron(signs, signs), signs)[:, :6]  # of signs, and orthogonal
+    assert_same(laplacian(outputs, points, directions=probes) / 8, laplacian(outputs, points))
+
+
+@pytest.mark.parametrize(
+    ("directions", "error", "message"),
+    [
+        (SHARED.float(), TypeError, "directions must be torch.float64 on cpu, as inputs are, not"),
+        ([[1.0, 0.0, 0.0]], TypeError, "directions must be a tensor, not of type list"),
+        (SHARED.T, ValueError, "must have the shape (n, 3) or, for each row by itself, (n, 5, 3)"),
+        (SHARED[0], ValueError, "(n, 5, 3), with n of 1 or more, not (3,)"),
+        (SHARED[:0], ValueError, "(n, 5, 3), with n of 1 or more, not (0, 3)"),
+        (BY_ROW[:, :4], ValueError, "(n, 5, 3), with n of 1 or more, not (2, 4, 3)"),
+    ],
+)
+def test_directions_that_do_not_fit_are_told(directions: Any, error: Any, message: str) -> None:
+    points = table()
+    with pytest.raises(error, match=re.escape(message)):
+        laplacian(wave(points), points, directions=directions)
+
+
+def test_columns_and_directions_are_not_both_given() -> None:
+    points = table()
+    with pytest.raises(ValueError, match="dims and directions must not both be given; make direc"):
+        laplacian(wave(points), points, dims=[0], directions=SHARED)
+
+
+def test_inputs_without_columns_have_no_directions() -> None:
+    x = torch.tensor(2.0, requires_grad=True)
+    with pytest.raises(
+        ValueError, match="inputs must have columns in its last axis, but has no axes"
+    ):
+        laplacian(x**2, x, directions=torch.ones(1))
+
+
+# --- Columns on several axes
+
+
+def of_particles(places: Tensor) -> Tensor:
+    distance = (places[:, 0] - places[:, 1]).square().sum(-1).sqrt()
+    return torch.exp(-distance) * places[:, :, 0].prod(1) + places.sum((1, 2)).sin()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_all_axes_that_outputs_lack_are_columns(method: Any) -> None:
+    places = table(4, 6).detach().reshape(4, 2, 3).requires_grad_()
+    flat = places.detach().flatten(1).requires_grad_()
+    options: dict[str, Any] = {"method": method, "with_gradient": True}
+    total, gradient = laplacian(of_particles(places), places, **options)
+    expected = laplacian(of_particles(flat.unflatten(1, (2, 3))), flat, with_gradient=True)
+    assert_same(total, expected[0])
+    assert_same(gradient, expected[1].unflatten(1, (2, 3)))
+    along = laplacian(of_particles(places), places, directions=SHARED[None], method=method)
+    assert_same(
+        along, laplacian(of_particles(places), places, directions=SHARED.expand(1, 4, 2, 3))
+    )
+    some = laplacian(of_particles(places), places, dims=[4], method=method)
+    assert_same(some, higher_order_grad(of_particles(places), places, (0, 0, 0, 0, 2, 0)))
+
+
+def test_columns_on_several_axes_are_counted_as_one_axis_counts_them() -> None:
+    places = table(4, 6).detach().reshape(4, 2, 3).requires_grad_()
+    message = "a count for each of the 6 columns of inputs, as inputs.flatten(1) counts them"
+    orders: list[Any] = [(2, 0, 0), 2]
+    for order in orders:
+        with pytest.raises(ValueError, match=re.escape(message)):
+            higher_order_grad(of_particles(places), places, order)
+
+
+def test_rows_that_mix_are_refused_where_columns_have_several_axes() -> None:
+    places = table(4, 6).detach().reshape(4, 2, 3).requires_grad_()
+    with pytest.raises(RuntimeError, match="each row of outputs must depend on the same row"):
+        laplacian(of_particles(places) * places.sum(), places)
+
+
 def test_a_function_is_evaluated_at_inputs() -> None:
     points = table().detach()
     assert_same(laplacian(wave, points), written_out(points))
@@ -159,7 +350,7 @@ def test_one_column_of_another_kind_is_named_in_a_list(one: Any) -> None:
 def test_one_column_is_named_in_a_list() -> None:
     points = table()
     with pytest.raises(TypeError, match=re.escape("dims must be a list of ints, not 1; name one")):
-        laplacian(wave(points), points, dims=1)  # type: ignore[arg-type]
+        laplacian(wave(points), points, dims=1)  # type: ignore[call-overload]
 
 
 def test_rows_that_mix_are_refused() -> None:

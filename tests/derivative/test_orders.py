@@ -18,11 +18,11 @@ class Two(IntEnum):
     TWO = 2
 
 
-ELEMENTS = Axes(batch=torch.Size([4, 2]), columns=1, is_elementwise=True)
-ONE_COLUMN = Axes(batch=torch.Size([4]), columns=1, is_elementwise=False)
-TWO_COLUMNS = Axes(batch=torch.Size([4]), columns=2, is_elementwise=False)
-POINT = Axes(batch=torch.Size([]), columns=5, is_elementwise=False)
-NO_COLUMN = Axes(batch=torch.Size([4]), columns=0, is_elementwise=False)
+ELEMENTS = Axes(batch=torch.Size([4, 2]), row=torch.Size(), is_elementwise=True)
+ONE_COLUMN = Axes(batch=torch.Size([4]), row=torch.Size([1]), is_elementwise=False)
+TWO_COLUMNS = Axes(batch=torch.Size([4]), row=torch.Size([2]), is_elementwise=False)
+POINT = Axes(batch=torch.Size([]), row=torch.Size([5]), is_elementwise=False)
+NO_COLUMN = Axes(batch=torch.Size([4]), row=torch.Size([0]), is_elementwise=False)
 
 # --- What counts as an order
 

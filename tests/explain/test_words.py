@@ -31,12 +31,21 @@ def told(value: object) -> str:
         (["a", "b"], "a and b"),
         (["a.w", "a.b", "c"], "a.w, a.b and c"),
         (["w", "x", "y", "z"], "4 parameters (w, ..., z)"),
-        (["a.0.w", "a.0.b", "a.1.w", "a.1.b"], "4 parameters of a (a.0.w, ..., a.1.b)"),
+        (["a.0.w", "a.0.b", "a.1.w", "a.1.b"], "4 parameters of a.* (a.0.w, ..., a.1.b)"),
         (["a.0.w", "a.0.b", "a.0.c", "a.0.d"], "4 parameters of a.0 (a.0.w, ..., a.0.d)"),
         (["a.w", "a.b", "c.w", "d"], "4 parameters of the modules a (2), c (1), around them (1)"),
+        ([f"m{n}.w" for n in range(8)], "8 parameters of m* (m0.w, ..., m7.w)"),
         (
-            [f"m{n}.w" for n in range(8)],
-            "8 parameters of the modules m0 (1), m1 (1), m2 (1), m3 (1), m4 (1), m5 (1) and 2 more",
+            ["a.0.b.w", "c.1.w", "a.1.b.w", "d"],
+            "4 parameters of the modules a.*.b (2), c.1 (1), around them (1)",
+        ),
+        (
+            [f"a.{n}.{part}.w" for n in "01" for part in "bcde"],
+            "8 parameters of a (a.0.b.w, ..., a.1.e.w)",
+        ),
+        (
+            [f"{m}.w" for m in "abcdefgh"],
+            "8 parameters of the modules a (1), b (1), c (1), d (1), e (1), f (1) and 2 more",
         ),
     ],
 )
@@ -52,6 +61,66 @@ def test_different_places_of_use_are_told_by_the_first() -> None:
         loss = leaf(2).sum()
     text = told(preflight(loss, names=model, recording=recording))
     assert "- 4 parameters of the modules a (2), b (2), the first of them: No path" in text
+
+
+class Block(nn.Module):
+    """A block with a head that nobody asks, as distributed models come to stop at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used, self.norm = nn.Linear(4, 4), nn.BatchNorm1d(4)
+        self.idle = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.norm(self.used(x)).relu()
+        return result
+
+
+def sentences(value: object) -> list[str]:
+    return told(value).split(" - ")[1:]
+
+
+def test_what_twelve_blocks_leave_unused_is_one_sentence() -> None:
+    model = nn.Sequential(*[Block() for _ in range(12)])
+    wrapped = {"module": model}
+    with record() as recording:
+        loss = model(torch.rand(3, 4)).mean()
+    for known in (None, recording):
+        found = preflight(loss, names=wrapped, recording=known)
+        (sentence,) = sentences(found)
+        assert len(found.without_gradient) == 48
+        assert sentence.startswith(
+            "48 parameters of module.*.idle.* (module.0.idle.0.weight, ..., "
+            "module.11.idle.1.bias), each: No path of the graph leads from the outputs to it"
+        )
+
+
+def test_what_a_step_wrote_into_twelve_blocks_is_one_sentence_with_or_without_its_line() -> None:
+    model = nn.Sequential(*[Block() for _ in range(12)])
+    for block in model:
+        del block.idle
+    parameters = [*model.parameters()]
+    with record() as recording:
+        loss = model(torch.rand(3, 4)).mean()
+        for parameter in parameters:
+            parameter.grad = torch.ones_like(parameter)
+        torch.optim.SGD(parameters).step()
+    for known, writer in ((recording, "written by SGD.step in "), (None, "written outside of re")):
+        found = preflight(loss, names=model, recording=known)
+        (sentence,) = sentences(found)
+        assert len(found.conflicts) == 23
+        assert sentence.startswith(
+            "23 parameters of the modules *.norm (12), *.used (11), saved by NativeBatchNorm"
+        )
+        assert f"must not change until backward, but did: {writer}" in sentence
+
+
+def test_what_twelve_blocks_lost_to_an_earlier_backward_is_one_sentence() -> None:
+    model = nn.Sequential(*[nn.Linear(4, 4) for _ in range(12)])
+    loss = model(torch.rand(3, 4)).mean()
+    loss.backward()
+    (sentence,) = sentences(preflight(loss, names=model))
+    assert ", the first of 12, was freed by an earlier backward" in sentence
 
 
 # --- Writes

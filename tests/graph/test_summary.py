@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from leafgrad import GraphTrace, TensorSummary, trace_graph
-from leafgrad._graph.summary import summary_of
+from leafgrad._graph.summary import brief_text, norms_text, summary_of
 
 
 def summary(*values: Any, dtype: torch.dtype | None = None) -> TensorSummary:
@@ -93,3 +93,49 @@ def test_what_json_has_no_number_for_is_read_back(tensor: torch.Tensor) -> None:
     text = trace.to_json()
     json.loads(text, parse_constant=pytest.fail)
     assert GraphTrace.from_json(text) == trace
+
+
+UNREAD = TensorSummary(
+    shape=(2,),
+    dtype=torch.float32,
+    numbers=None,
+    mean=None,
+    norm=None,
+    nans=0,
+    infinities=0,
+    unread="its storage holds nothing",
+)
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (summary(0.123456), "0.12346"),
+        (summary(math.nan), "nan"),
+        (summary(3.0, 4.0), "norm 5"),
+        (summary(3.0, math.nan, -math.inf, math.inf), "norm 3, 1 nan, 2 inf"),
+        (summary(*[math.inf] * 9), "9 inf"),
+        (summary(), ""),
+        (UNREAD, "not read"),
+    ],
+)
+def test_in_a_word_or_two_it_is_a_number_or_a_norm(found: TensorSummary, text: str) -> None:
+    assert brief_text(found) == text
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        ([], ""),
+        ([None, UNREAD], ""),
+        ([summary(3.0, 4.0), None], "5"),
+        ([summary(3.0), summary(1e-9), summary(-0.5)], "1e-09 to 3"),
+        ([summary(3.0), summary(math.nan, 1.0)], "1 to NaN"),
+        ([summary(math.inf), summary(2.0)], "2 to infinity"),
+        ([summary(math.inf), summary(math.nan)], "NaN"),
+    ],
+)
+def test_of_several_the_smallest_and_the_largest_norm_are_told(
+    found: list[TensorSummary | None], text: str
+) -> None:
+    assert norms_text(found) == text

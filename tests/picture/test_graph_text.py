@@ -1,5 +1,6 @@
 """A traced graph as text, to the letter."""
 
+import math
 import random
 from collections import OrderedDict
 from collections.abc import Callable
@@ -66,12 +67,12 @@ def mixed() -> Any:
 
 
 MIXED = """
-3 nodes, 2 edges, depth 2, 1 tensor saved
+3 nodes, 2 edges, depth 2, all on cpu, 1 tensor saved
 
-   node            output                 leads to  saved
-0  AddBackward0    (2,) float64 on cpu    1, none
-1  AbsBackward0    (2,) float32 on cpu    2         self (2,) complex64
-2  AccumulateGrad  (2,) complex64 on cpu
+   node            output          leads to  saved
+0  AddBackward0    (2,) float64    1, none
+1  AbsBackward0    (2,) float32    2         self (2,) complex64
+2  AccumulateGrad  (2,) complex64
 """
 
 
@@ -143,9 +144,9 @@ def long_chain() -> Any:
 LONG_CHAIN = """
 20001 nodes, 20000 edges, depth 20000, all float32 on cpu, 20000 tensors saved
 
-nodes       times  saved  each time
-0 to 19999  20000  20000  Sin
-20000           1         AccumulateGrad
+nodes       times  saved     memory  each time
+0 to 19999  20000  20000  156.2 KiB  Sin
+20000           1                    AccumulateGrad
 
 roots: 0 SinBackward0
 leaves: 1: x
@@ -199,7 +200,7 @@ the outermost      1      2      2     8 B  Relu, Sin
 outside            1      2                 Sum
 
 roots: 0 SumBackward0
-leaves: 25: layers.11.bias, layers.10.bias, layers.9.bias, layers.8.bias, and...
+leaves: 25: layers.11.bias, layers.10.bias, layers.9.bias, and 22 more
 folded by module: 52 nodes; .nodes and .to_dict() have them all
 """
 
@@ -215,7 +216,7 @@ LEAFLESS = """
 nodes    times  each time
 0 to 35     36  UndefinedGrad
 
-roots: 0 UndefinedGrad, 1 UndefinedGrad, 2 UndefinedGrad, 3 UndefinedGrad, an...
+roots: 0 UndefinedGrad, 1 UndefinedGrad, 2 UndefinedGrad, and 33 more
 leaves: 0
 folded by what repeats: 36 nodes; .nodes and .to_dict() have them all
 """
@@ -232,10 +233,10 @@ def steps() -> Any:
 STEPS = """
 63 nodes, 82 edges, depth 42, all float32 on cpu, 82 tensors saved
 
-nodes    times  saved  each time
-0 to 1       1      2  Log, Exp
-2 to 61     20     80  Mul, Sin, Cos
-62           1         AccumulateGrad
+nodes    times  saved  memory  each time
+0 to 1       1      2     8 B  Log, Exp
+2 to 61     20     80   480 B  Mul, Sin, Cos
+62           1                 AccumulateGrad
 
 roots: 0 LogBackward0
 leaves: 1: x
@@ -253,13 +254,52 @@ def long_path() -> Any:
 LONG_PATH = """
 5 nodes, 4 edges, depth 3, all float32 on cpu, 1 tensor saved
 
-   node            tensor                    output  leads to    saved
-0  SumBackward0                              ()      1
-1  AddmmBackward0                            (1, 4)  2, none, 3  mat1 (1, 4)
-2  AccumulateGrad  transfo...rojection.bias  (4,)
-3  TBackward0                                (4, 4)  4
-4  AccumulateGrad  transfo...jection.weight  (4, 4)
+   node            tensor                        output  leads to    saved
+0  SumBackward0                                  ()      1
+1  AddmmBackward0                                (1, 4)  2, none, 3  mat1 (1, 4)
+2  AccumulateGrad  transfor...t_projection.bias  (4,)
+3  TBackward0                                    (4, 4)  4
+4  AccumulateGrad  transfor...projection.weight  (4, 4)
 """
+
+
+def numbered_path() -> Any:
+    w, b = leaf(4, 4), leaf(4)
+    path = "transformer.encoder_layers.0.self_attention.out_projection"
+    y = (torch.ones(2, 4) @ w + b).sin().double().sum()
+    names = {f"{path}.weight": w, f"{path}.bias": b}
+    return trace_graph(y, names=names, values=True, gradients=True)
+
+
+NUMBERED_PATH = """
+7 nodes, 6 edges, depth 5, all on cpu, 2 tensors saved
+
+   node             tensor           output          value    grad      leads to
+0  SumBackward0                      () float64      -7.6714  1         1
+1  ToCopyBackward0                   (2, 4) float64           norm 2.8  2
+2  SinBackward0                      (2, 4) float32           norm 2.8  3
+3  AddBackward0                      (2, 4) float32  norm 14  norm 0.8  4, 6
+4  MmBackward0                       (2, 4) float32           norm 0.8  none, 5
+5  AccumulateGrad   tran...n.weight  (4, 4) float32  norm 4   norm 2.3
+6  AccumulateGrad   tran...ion.bias  (4,) float32    norm 2   norm 1.1
+"""
+
+
+def deep() -> Any:
+    torch.manual_seed(0)
+    layers = [nn.Sequential(nn.Linear(16, 16), nn.Sigmoid()) for _ in range(12)]
+    model, x = nn.Sequential(*layers), torch.ones(4, 16)
+    with record(values=True) as recording:
+        y = model(x).sum()
+    return trace_graph(y, names=model, recording=recording, values=True, gradients=True)
+
+
+def repeated() -> Any:
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    y = x
+    for _ in range(40):
+        y = y * 2
+    return trace_graph(y.sum(), gradients=True)
 
 
 @pytest.mark.parametrize(
@@ -278,6 +318,7 @@ LONG_PATH = """
         (leafless, LEAFLESS),
         (steps, STEPS),
         (long_path, LONG_PATH),
+        (numbered_path, NUMBERED_PATH),
     ],
 )
 def test_a_graph_reads(traced: Callable[[], Any], text: str) -> None:
@@ -307,7 +348,7 @@ def test_a_graph_of_few_kinds_that_does_not_repeat_itself_is_counted() -> None:
     for name in random.Random(0).choices(OPERATIONS[:5], k=50):
         y = getattr(y, name)()
     lines = str(trace_graph(y)).splitlines()
-    assert lines[2].split() == ["node", "count", "saved"]
+    assert lines[2].split() == ["node", "count", "saved", "memory"]
     assert len(lines) == 3 + 6 + 4
     assert lines[-1].startswith("folded by kind: ")
 
@@ -393,3 +434,121 @@ def test_as_html_it_is_in_the_colours_around_it() -> None:
     assert html.startswith('<pre style="color: inherit; background: none; ')
     assert "Less&lt;Than&gt;Backward" in html
     assert "<Than>" not in html
+
+
+# --- How wide it is
+
+
+@pytest.mark.parametrize("width", [60, 61, 80, 100, 133])
+@pytest.mark.parametrize("traced", [*WIDE, numbered_path, long_path, deep, polynomial, repeated])
+def test_a_graph_is_as_wide_as_it_is_asked_to_be(traced: Callable[[], Any], width: int) -> None:
+    assert max(map(len, traced().to_text(width=width).splitlines())) <= width
+
+
+def test_where_there_is_room_nothing_is_left_out() -> None:
+    lines = long_path().to_text(width=130).splitlines()
+    assert "transformer.encoder_layers.0.self_attention.out_projection.weight" in lines[-1]
+    assert "..." not in "".join(lines)
+
+
+@pytest.mark.parametrize("width", [60, 70, 80])
+def test_shapes_and_edges_stay_where_names_are_long(width: int) -> None:
+    lines = numbered_path().to_text(width=width).splitlines()
+    assert [line for line in lines if " (2, 4) " in line and line.endswith(" 4, 6")]
+
+
+def far_too_wide() -> Any:
+    """A graph each of whose cells is wider than it may be."""
+    function: Any = type("F" * 90, (torch.autograd.Function,), {})
+    function.forward = staticmethod(lambda _, *tensors: tuple(one.clone() for one in tensors))
+    function.backward = staticmethod(lambda _, *gradients: gradients)
+    x = [torch.ones(1, 2, 3, 4, 5, 6, 7, 1, 1, requires_grad=True) for _ in range(9)]
+    made = x
+    for _ in range(3):
+        made = function.apply(*made)
+    ends = [made[0].sum(), made[1].double().sum()]
+    names = {NAME + str(number): one for number, one in enumerate(x)}
+    return trace_graph(ends, names=names, values=True, gradients=True)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_where_each_cell_is_too_wide_each_loses_its_middle(width: int) -> None:
+    lines = far_too_wide().to_text(width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert "F..." in lines[-12]
+
+
+def test_two_devices_and_two_data_types_are_told_node_by_node() -> None:
+    here, meta = leaf(2).exp(), torch.ones(2, dtype=torch.float64, device="meta")
+    text = str(trace_graph([here, meta.requires_grad_().exp()]))
+    assert "all " not in text
+    assert "(2,) float32 on cpu" in text
+    assert "(2,) float64 on meta" in text
+
+
+@pytest.mark.parametrize("width", [59, 0, -1])
+def test_a_width_that_no_line_has_room_in_is_refused(width: int) -> None:
+    with pytest.raises(ValueError, match=rf"^width must be 60 or more, not {width}; "):
+        polynomial().to_text(width=width)
+
+
+@pytest.mark.parametrize("width", ["80", 80.0, True])
+def test_a_width_must_be_a_number_of_columns(width: Any) -> None:
+    with pytest.raises(TypeError, match=r"^width must be an int, not \w+; None is for that of"):
+        polynomial().to_text(width=width)
+
+
+def test_printed_it_has_80_columns_wherever_it_goes() -> None:
+    assert str(long_path()) == long_path().to_text(width=80) == long_path().to_text()
+
+
+def test_names_of_wide_letters_keep_their_columns() -> None:
+    x, y = leaf(2), leaf(2)
+    lines = str(trace_graph(x * y, names={"\u5f20\u91cf": x, "b": y})).splitlines()
+    rows = [line for line in lines if "AccumulateGrad" in line]
+    assert [line.index("(2,)") for line in rows] == [25, 27]  # a wide letter has two
+
+
+# --- What is folded, in numbers
+
+
+def test_a_folded_graph_has_the_norms_of_values_and_gradients_by_module() -> None:
+    trace = deep()
+    lines = str(trace).splitlines()
+    assert lines[3].split() == "module times nodes value norms grad norms made of".split()
+    (row,) = [line for line in lines if line.startswith("*.*")]
+    inside = [gradient for node in trace.nodes if node.module for gradient in node.gradients]
+    norms = sorted(gradient.norm for gradient in inside)
+    assert f" {norms[0]:.2g} to {norms[-1]:.2g} " in row
+    assert lines[1].startswith("gradients vanish from ")
+
+
+def test_what_repeats_has_the_norms_of_gradients_alone_where_no_values_were_asked_for() -> None:
+    lines = str(repeated()).splitlines()
+    assert lines[2].split() == ["nodes", "times", "grad", "norms", "each", "time"]
+    assert lines[4].split()[-4:] == ["1.4", "to", "7.8e+11", "Mul"]
+
+
+def test_a_kind_that_is_not_finite_says_so_in_its_line() -> None:
+    y = leaf(2)
+    for name in random.Random(0).choices(["atan", "asinh", "abs", "sin"], k=50):
+        y = getattr(y, name)()
+    with record(values=True) as recording:
+        z = (y * 0).log() / torch.ones(2)
+    trace = trace_graph(z, recording=recording, values=True, gradients=True, grad_outputs=y * 0)
+    lines = trace.to_text(width=100).splitlines()
+    (row,) = [line for line in lines if line.startswith("LogBackward0")]
+    assert row.split()[:3] == ["LogBackward0", "1", "infinity"]
+    assert "infinity from node " in row
+
+
+def test_the_module_in_which_numbers_stop_being_finite_is_named_in_its_line() -> None:
+    model = nn.Sequential(*[nn.Linear(4, 4) for _ in range(20)])
+    with torch.no_grad():
+        model.get_parameter("7.weight").fill_(math.nan)
+    with record(values=True) as recording:
+        y = model(torch.ones(1, 4)).sum()
+    trace = trace_graph(y, names=model, recording=recording, values=True, gradients=True)
+    (row,) = [line for line in trace.to_text(width=120).splitlines() if line.startswith("*")]
+    assert " to NaN " in row
+    assert f"  NaN from node {trace.values_turn[0].index} in 7; grad NaN from node " in row

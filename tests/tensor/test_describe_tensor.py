@@ -20,6 +20,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from leafgrad import TensorDescription, TensorRole, describe_tensor
+from tests.processes import needs_distributed, one_of
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors"),
@@ -768,6 +769,12 @@ def test_json_names_what_has_a_name() -> None:
         "is_parameter": False,
         "is_inference": False,
         "wrapped": None,
+        "subclass": "NestedTensor",
+        "local_shape": None,
+        "placements": None,
+        "mesh": None,
+        "hooks": 0,
+        "post_accumulate_hooks": 0,
         "role": "leaf",
         "will_accumulate_grad": True,
         "why": [
@@ -908,6 +915,80 @@ def test_a_role_reads_as_prose() -> None:
         "invalid view",
         "wrapped by torch.func",
     ]
+
+
+# --- Classes, parts and hooks
+
+
+CLASSES: dict[str, tuple[Callable[[], torch.Tensor], str | None]] = {
+    "tensor": (lambda: torch.ones(2), None),
+    "parameter": (lambda: torch.nn.Parameter(torch.ones(2)), None),
+    "buffer": (lambda: torch.nn.Buffer(torch.ones(2)), None),
+    "subclass": (lambda: torch.ones(2).as_subclass(Plain), "Plain"),
+    "parameter of a subclass": (
+        lambda: torch.nn.Parameter(torch.ones(2).as_subclass(Plain)),
+        "Plain",
+    ),
+    "lazy": (lambda: torch.nn.LazyLinear(2).weight, "UninitializedParameter"),
+    "jagged": (lambda: nested(torch.jagged), "NestedTensor"),
+    "nested": (lambda: nested(torch.strided), None),
+    "fake": (fake, "FakeTensor"),
+    "wrapper": (lambda: Wrapper(2), "Wrapper"),
+}
+
+
+@pytest.mark.parametrize(("make", "name"), CLASSES.values(), ids=CLASSES)
+def test_a_class_other_than_the_usual_two_is_named(
+    make: Callable[[], torch.Tensor], name: str | None
+) -> None:
+    facts = describe_tensor(make())
+    assert facts.subclass == name
+    assert (f"  class          {name}" in str(facts).splitlines()) is (name is not None)
+    assert (facts.local_shape, facts.placements, facts.mesh) == (None, None, None)
+
+
+def test_hooks_are_counted_by_what_they_may_do() -> None:
+    weight = leaf()
+    assert "hooks" not in str(describe_tensor(weight))
+    handles = [weight.register_hook(lambda gradient: gradient) for _ in range(2)]
+    weight.register_post_accumulate_grad_hook(lambda _: None)
+    facts = describe_tensor(weight)
+    assert (facts.hooks, facts.post_accumulate_hooks) == (2, 1)
+    assert "  hooks          2 on the gradient, 1 after it is stored" in str(facts).splitlines()
+    for handle in handles:
+        handle.remove()
+    assert "  hooks          1 after it is stored" in str(describe_tensor(weight)).splitlines()
+
+
+def test_hooks_of_a_result_are_counted_as_well() -> None:
+    result = leaf() * 2
+    result.register_hook(lambda _: None)
+    assert "  hooks          1 on the gradient" in str(describe_tensor(result)).splitlines()
+
+
+@needs_distributed
+def test_a_distributed_tensor_is_described_as_a_whole_and_with_the_part_that_is_here() -> None:
+    spread = pytest.importorskip("torch.distributed.tensor")
+    with one_of(2):
+        mesh = spread.DeviceMesh("cpu", [[0], [1]], mesh_dim_names=("data", "model"))
+        whole = torch.ones(3, 4)
+        placements = [spread.Shard(0), spread.Replicate()]
+        weight = torch.nn.Parameter(spread.distribute_tensor(whole, mesh, placements))
+        facts = describe_tensor(weight, name="weight")
+        assert describe_tensor(weight, name="weight") == facts
+    assert pickle.loads(pickle.dumps(facts)) == facts
+    assert (facts.shape, facts.local_shape) == ((3, 4), (2, 4))
+    assert facts.placements == ("Shard(dim=0)", "Replicate()")
+    assert facts.mesh == "cpu, data=2 x model=1"
+    assert facts.to_dict()["placements"] == ["Shard(dim=0)", "Replicate()"]
+    assert str(facts).splitlines()[:5] == [
+        "weight: leaf",
+        "  tensor         float32, shape (3, 4), cpu, parameter",
+        "  class          DTensor",
+        "  local part     shape (2, 4), Shard(dim=0), Replicate()",
+        "  mesh           cpu, data=2 x model=1",
+    ]
+    assert '<code style="color: inherit">DTensor</code>' in facts._repr_html_()
 
 
 # --- What is no tensor

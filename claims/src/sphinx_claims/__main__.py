@@ -50,6 +50,14 @@ def _mutate(options: argparse.Namespace) -> int:
     return 0 if mutate(options.paths, options.json, survivors=options.survivors) else 1
 
 
+def _review(options: argparse.Namespace) -> int:
+    from sphinx_claims._review import review  # noqa: PLC0415 - where it is asked for
+    from sphinx_claims._verify import asked  # noqa: PLC0415 - where it is asked for
+
+    is_done = review(*asked(options.paths), options.language, accept=options.accept)
+    return 0 if is_done else 1
+
+
 def _failed(message: str) -> int:
     print(f"error: {message}", file=sys.stderr)
     return 2
@@ -69,7 +77,11 @@ def _parser() -> argparse.ArgumentParser:
         "--survivors", action="store_true", help="list each change that a claim does not notice"
     )
     mutate.set_defaults(run=_mutate)
-    for command in (verify, watch, mutate):
+    review = commands.add_parser("review", help="show which translations nobody has compared")
+    review.add_argument("language", metavar="LANGUAGE", help="of which there are catalogues")
+    review.add_argument("--accept", action="store_true", help="keep that you have compared them")
+    review.set_defaults(run=_review)
+    for command in (verify, watch, mutate, review):
         command.add_argument(
             "paths",
             nargs="*",

@@ -15,6 +15,7 @@ class Config:
     """The pages (files and folders under `root`), the modules with docstrings, and the limits.
 
     Where `universal` is set, a claim on all of a kind must have a family in its evidence.
+    `translations` is the folder of the catalogues, and `glossary` the page that is their term base.
     `package` is the one whose version the ledger has, and a claim names with `:since:`.
     """
 
@@ -31,6 +32,8 @@ class Config:
     faults: str | None = None
     survivors: Mapping[str, str] = dataclasses.field(default_factory=dict)
     universal: bool = False
+    translations: str | None = None
+    glossary: str | None = None
 
     def files(self) -> list[Path]:
         """List the Markdown files of `pages`, without what a build left behind."""
@@ -138,7 +141,7 @@ _FOREVER = 1e6
 _LEDGER = frozenset(
     (
         *("built", "claims", "documents", "escapes", "excluded", "mutants", "package"),
-        *("problems", "python", "universal", "versions"),
+        *("problems", "python", "translations", "universal", "versions"),
     )
 )
 """The keys that `claims.json` has whatever the package is called."""
@@ -156,4 +159,6 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "faults": ("a file", lambda value: isinstance(value, str)),
     "survivors": ("a table of reasons", lambda value: _is_mapping(value) and all(value.values())),
     "universal": ("true or false", lambda value: isinstance(value, bool)),
+    "translations": ("a folder", lambda value: isinstance(value, str)),
+    "glossary": ("a page", lambda value: isinstance(value, str)),
 }

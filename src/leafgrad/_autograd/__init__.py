@@ -5,6 +5,14 @@ first.
 """
 
 from leafgrad._autograd.compiled import compiled_gradients, outside_compiled_code
+from leafgrad._autograd.distributed import (
+    Sharded,
+    handles_dtensor,
+    reduction_put_off,
+    replicated_parameters,
+    sharded_parameters,
+    spread,
+)
 from leafgrad._autograd.elements import below_autograd, lacking_memory, why_unread
 from leafgrad._autograd.engine import (
     Gradients,
@@ -29,6 +37,7 @@ from leafgrad._autograd.formula import (
     kept_tensors,
     lacks_formula,
     refuses,
+    sent_through,
     uses_running_statistics,
 )
 from leafgrad._autograd.forward import (
@@ -67,6 +76,7 @@ from leafgrad._autograd.path import Path, edge_by_use, gradient_edge, has_accumu
 from leafgrad._autograd.running_code import SET_GRAD_ENABLED, is_grad_mode, stepping_optimizer
 from leafgrad._autograd.saved import (
     SavedFacts,
+    caches_kept,
     keeps_detached,
     read_saved,
     saved_slots,
@@ -91,6 +101,7 @@ from leafgrad._autograd.tensor import (
     storage_identity,
     storage_reference,
     storages_of_parameters,
+    subclass_name,
     unobserved,
     unwrapped,
     version,

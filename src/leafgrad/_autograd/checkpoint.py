@@ -25,15 +25,24 @@ def cached_of_block(unpack_hook: Any, holder: object) -> Iterator[tuple[torch.Te
     That is the one at which backward wants it, None where backward takes any. What a hook has
     packed is a tensor of another kind, or none, and is not asked for a version either.
     """
+    for context in _selective_contexts(unpack_hook, holder):
+        for entry in _entries(context.storage):
+            if isinstance(entry.val, torch.Tensor):
+                is_any = context.allow_cache_entry_mutation or getattr(entry, "unpack_hook", None)
+                yield entry.val, None if is_any else entry.version
+
+
+def caches_of_block(unpack_hook: Any, holder: object) -> Iterator[Any]:
+    """Yield what selective checkpointing keeps of a block by operator, which backward uses up."""
+    for context in _selective_contexts(unpack_hook, holder):
+        yield from context.storage.values()
+
+
+def _selective_contexts(unpack_hook: Any, holder: object) -> Iterator[Any]:
     for frame in _frames_shown_at(unpack_hook, holder):
         context = _taken_along(frame.recompute_fn, "recompute_context")
         if isinstance(context, _CACHED):
-            for entry in _entries(context.storage):
-                if isinstance(entry.val, torch.Tensor):
-                    is_any = context.allow_cache_entry_mutation or getattr(
-                        entry, "unpack_hook", None
-                    )
-                    yield entry.val, None if is_any else entry.version
+            yield context
 
 
 _CACHED: Any = getattr(torch.utils.checkpoint, "_CachedTorchDispatchMode", ())

@@ -105,6 +105,16 @@ def backward_alone(node: Node) -> list[torch.Tensor]:
     return [gradient for gradient, is_needed in pairs if is_needed and gradient is not None]
 
 
+def sent_through(node: Node, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    """Run a node's backward by itself on the gradient of its only output, past engine and hooks.
+
+    Each input gets a gradient, or None where it needs none.
+    """
+    run: Any = node
+    gradients = run(gradient)
+    return gradients if isinstance(gradients, tuple) else (gradients,)
+
+
 def is_marked_once_differentiable(node: Node) -> bool:
     """Return whether a custom function's backward is marked ``@once_differentiable``."""
     backward: Any = getattr(forward_class(node), "backward", None)
@@ -158,7 +168,14 @@ def refuses(node: Node) -> bool:
     name = node_name(node)
     if name in _FIRST_REFUSED:
         return next_functions(node)[0][0] is not None
-    return name in _REFUSING
+    return name in _REFUSING or _is_backward_of_compiled(node)
+
+
+def _is_backward_of_compiled(node: Node) -> bool:
+    """Return whether the node was made by a backward of compiled code, under ``create_graph``."""
+    function = forward_class(node)
+    module: str = getattr(function, "__module__", "")
+    return module.startswith("torch._functorch._aot_autograd.") and not is_compiled(node)
 
 
 _FIRST_REFUSED = {

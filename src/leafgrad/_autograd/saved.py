@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
 from torch.autograd.graph import Node
 
-from leafgrad._autograd.checkpoint import cached_of_block, given_to_block
+from leafgrad._autograd.checkpoint import cached_of_block, caches_of_block, given_to_block
 from leafgrad._autograd.compiled import names_in_compiled_code
 from leafgrad._autograd.node import forward_class
 from leafgrad._autograd.tensor import (
@@ -224,7 +226,7 @@ def _slots(node: Node, saved: Any, public: str, name: str) -> list[Slot]:
 
 def _asked_further(slots: list[Slot], saved: Any, unpack_all: Callable[[], object]) -> list[Slot]:
     """Add what slots with hooks, or of the node's own outputs, do not tell by themselves."""
-    held = saved if isinstance(saved, tuple) else (saved,)
+    held = _each(saved)
     is_block = any(slot.state == "recompute" for slot in slots)
     given = [slot for one in held for slot in _given_to_block(one)] if is_block else []
     return [*_with_versions_of_the_node(slots, unpack_all), *given]
@@ -270,6 +272,36 @@ def _given_to_block(saved: Any) -> list[Slot]:
             wanted = now if version is None else version
             slots.append(Slot(f"checkpoint.cache[{place}]", "live", kept, wanted, now))
     return [slot for slot in slots if slot is not None]
+
+
+@contextmanager
+def caches_kept(nodes: Iterable[Node]) -> Iterator[None]:
+    """Put back what a backward has used up of the caches of selective checkpointing.
+
+    PyTorch lets them be used once, also by a backward that retains the graph.
+    """
+    hooked = (
+        (saved.unpack_hook, saved.data)
+        for node in nodes
+        for raw, _, _ in _SLOTS[type(node)]
+        for saved in _each(_held(node, raw))
+        if saved.unpack_hook is not None and _hooked_state(saved.unpack_hook) == "recompute"
+    )
+    caches = [cache for hook, holder in hooked for cache in caches_of_block(hook, holder)]
+    kept = [copy(cache) for cache in caches]
+    try:
+        yield
+    finally:
+        for cache, before in zip(caches, kept, strict=True):
+            cache.clear()
+            (cache.update if isinstance(cache, dict) else cache.extend)(before)
+
+
+def _each(held: Any) -> tuple[Any, ...]:
+    """Return the slots behind one attribute, which holds one, a tuple, or None where freed."""
+    if isinstance(held, tuple):
+        return held
+    return () if held is None else (held,)
 
 
 def _complaint(unpack: Callable[..., object], *what: object) -> str | None:

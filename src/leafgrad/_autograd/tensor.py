@@ -57,6 +57,12 @@ def is_parameter(tensor: torch.Tensor) -> bool:
     return "_is_param" in object.__getattribute__(tensor, "__dict__")
 
 
+def subclass_name(tensor: torch.Tensor) -> str | None:
+    """Return the name of the tensor's class, None for PyTorch's usual two."""
+    kind = type(tensor)
+    return None if kind in _USUAL else kind.__name__
+
+
 def is_parameter_or_view(tensor: torch.Tensor) -> bool:
     """Return whether the tensor is a parameter or autograd's view of one."""
     base = plain(tensor, "_base")
@@ -123,7 +129,7 @@ def inner_tensors(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]] | None
     Such a tensor claims memory for all its sizes and has none. The list is empty where it does not
     tell what it wraps, as it does for `torch.compile` by ``__tensor_flatten__``.
     """
-    if type(tensor) in _NEVER_WRAPPERS:
+    if type(tensor) in _USUAL:
         return None
     found: list[tuple[str, torch.Tensor]] = []
     ahead: list[tuple[str, Any]] = [("", tensor)]
@@ -138,7 +144,7 @@ def inner_tensors(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]] | None
     return found
 
 
-_NEVER_WRAPPERS = {torch.Tensor, torch.nn.Parameter}
+_USUAL = {torch.Tensor, torch.nn.Parameter}
 
 
 def _lacks_memory(tensor: torch.Tensor) -> bool:

@@ -91,46 +91,53 @@ def _no_tensor(outputs: object) -> str:
 
 
 class Axes(NamedTuple):
-    """How the axes of inputs, ``(*batch, columns)``, and outputs, ``(*batch, *channels)``, belong.
+    """How the axes of inputs, ``(*batch, *columns)``, and outputs, ``(*batch, *channels)``, belong.
 
-    Rows are what the batch counts; a row of inputs has columns, a row of outputs channels.
-    Elementwise, each element is a row of its own: one column, one channel.
+    Rows are what the batch counts; a row of inputs has columns, mostly on one axis, a row of
+    outputs channels. Elementwise, each element is a row of its own: one column, one channel.
     """
 
     batch: Size
-    columns: int
+    row: Size  # the shape of a row of inputs
     is_elementwise: bool
+
+    @property
+    def columns(self) -> int:
+        """The number of columns, on all axes of a row."""
+        return self.row.numel()
 
 
 def read_axes(outputs: Tensor, inputs: Tensor, *, by_column: bool) -> Axes:
     """Return rows, columns and channels, or raise where the shapes do not fit together.
 
-    The shape of inputs is ``(*batch, columns)`` and that of outputs ``(*batch, *channels)``. Equal
-    shapes mean elementwise, unless derivatives are asked for `by_column` or there is one column.
+    The shape of inputs is ``(*batch, columns)`` and that of outputs ``(*batch, *channels)``. Where
+    outputs has fewer axes than such a batch, all of them count rows, and what inputs has besides
+    are columns. Equal shapes mean elementwise, unless derivatives are asked for `by_column` or
+    there is one column.
     """
     shape, whole = outputs.shape, inputs.shape
     has_columns = bool(whole)
     by_column = has_columns and (by_column or whole[-1] == 1)
     if shape == whole and not by_column:
-        return Axes(batch=whole, columns=1, is_elementwise=True)
-    batch = whole[:-1]
+        return Axes(batch=whole, row=Size(), is_elementwise=True)
+    batch = whole[: len(shape)] if 0 < len(shape) < len(whole) else whole[:-1]
     if has_columns and shape[: len(batch)] == batch:
-        return Axes(batch=batch, columns=whole[-1], is_elementwise=False)
+        return Axes(batch=batch, row=whole[len(batch) :], is_elementwise=False)
     raise ValueError(
         "outputs must have the shape of inputs (elementwise), or (*batch, *channels) where "
         f"inputs has (*batch, columns), but outputs has the shape {tuple(outputs.shape)} and "
-        f"inputs {tuple(inputs.shape)}{_axes_cure(tuple(shape), tuple(batch))}"
+        f"inputs {tuple(inputs.shape)}{_axes_cure(tuple(shape), tuple(whole[:-1]))}"
     )
 
 
 def _axes_cure(shape: tuple[int, ...], batch: tuple[int, ...]) -> str:
-    """Return what to do where it shows how the shapes came about; `batch` is that of inputs."""
+    """Return what to do where it shows how the shapes came about; `batch` is all but columns."""
     if not shape:
         return "; pass what has a value for each row, before mean() or sum() made one number of it"
-    if shape == batch[: len(shape)]:
-        return f"; for one value of all that follows, compute it from inputs.flatten({len(shape)})"
     if batch and shape[-len(batch) :] == batch:
         return "; the axes of the batch come first: transpose outputs"
+    if len(batch) > 1 and shape[0] == batch[0]:
+        return "; if the first axis alone counts rows, compute outputs from inputs.flatten(1)"
     return ""
 
 
@@ -238,10 +245,15 @@ def _parse_multi_index(order: tuple[object, ...], axes: Axes, name: str) -> Mult
         if axes.columns != 1:
             each = f"a count for each of the {axes.columns} columns"
         raise ValueError(
-            f"{name} must hold {each} of inputs, not {shorten(order)}"
+            f"{name} must hold {each} of inputs{_as_flattened(axes)}, not {shorten(order)}"
             f"{_in_the_first_column(counts, axes)}"
         )
     return counts
+
+
+def _as_flattened(axes: Axes) -> str:
+    """Return how columns are counted where they are on several axes."""
+    return f", as inputs.flatten({len(axes.batch)}) counts them" if len(axes.row) > 1 else ""
 
 
 def _in_the_first_column(counts: MultiIndex, axes: Axes) -> str:
@@ -260,7 +272,8 @@ def _int_for_columns(order: int, axes: Axes, name: str) -> str:
     """Return why an int is not enough, and what to do where columns were meant as points."""
     message = (
         f"{name} must be a multi-index, with a count for each of the {axes.columns} columns of "
-        f"inputs, not the int {shorten(order)}, which does not say which column is meant"
+        f"inputs{_as_flattened(axes)}, not the int {shorten(order)}, which does not say which "
+        "column is meant"
     )
     if axes.batch:
         return f"{message}{_in_the_first_column((order,), axes)}"

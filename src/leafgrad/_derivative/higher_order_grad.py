@@ -61,7 +61,9 @@ def higher_order_grad(
             copy that requires grad where `inputs` does not.
         inputs: The floating point tensor of shape ``(*batch, columns)`` that `outputs` was
             computed from. If it has the very shape of `outputs`, an int as `order` means
-            elementwise, and a multi-index rows with as many channels as columns.
+            elementwise, and a multi-index rows with as many channels as columns. Where `outputs`
+            has fewer axes than come before the columns, all that it lacks are columns, counted as
+            ``inputs.flatten(outputs.dim())`` counts them.
         order: How often to differentiate. An int where there is one column, or elementwise. Else
             a multi-index, a tuple with one count per column: ``(2, 0)`` is the second derivative
             in column 0, ``(1, 1)`` the mixed one. Or a list of these, which share what they have
@@ -95,7 +97,8 @@ def higher_order_grad(
         The ``.grad`` of leaves, of `inputs` and of `outputs` stays as it is. Taylor mode proves
         from the graph alone that rows are independent, and calls no backward: what a hook, or a
         backward of one's own with a registered rule, would make of gradients is not seen. A
-        checkpointed function is run once more.
+        checkpointed function is run once more. A write into a view tells where it went by its own
+        backward alone, which waits for the device.
 
         Reverse mode, which ``"auto"`` takes for a first derivative too where that is cheaper, is
         what nested calls of `torch.autograd.grad` are: hooks on the way run and may change

@@ -2,15 +2,53 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import cast
+from typing import Literal, cast, overload
 
 import torch
 from torch import Tensor
 
 from leafgrad._arguments.signature import public_function
-from leafgrad._derivative.arguments import Axes, Function, as_count, shorten
+from leafgrad._derivative.arguments import (
+    Axes,
+    Function,
+    as_count,
+    check_differentiable,
+    shorten,
+)
+from leafgrad._derivative.columns import check_columns
 from leafgrad._derivative.path import raise_if_apart
-from leafgrad._derivative.problem import Method, is_recording, parse_problem
+from leafgrad._derivative.problem import (
+    DerivativeProblem,
+    Method,
+    is_recording,
+    parse_problem,
+)
+
+
+@overload
+def laplacian(
+    outputs: Tensor | Function,
+    inputs: Tensor,
+    *,
+    dims: Sequence[int] | None = None,
+    directions: Tensor | None = None,
+    with_gradient: Literal[False] = False,
+    create_graph: bool = True,
+    method: Method = "auto",
+) -> Tensor: ...
+
+
+@overload
+def laplacian(
+    outputs: Tensor | Function,
+    inputs: Tensor,
+    *,
+    dims: Sequence[int] | None = None,
+    directions: Tensor | None = None,
+    with_gradient: Literal[True],
+    create_graph: bool = True,
+    method: Method = "auto",
+) -> tuple[Tensor, Tensor]: ...
 
 
 @public_function()
@@ -19,9 +57,11 @@ def laplacian(
     inputs: Tensor,
     *,
     dims: Sequence[int] | None = None,
+    directions: Tensor | None = None,
+    with_gradient: bool = False,
     create_graph: bool = True,
     method: Method = "auto",
-) -> Tensor:
+) -> Tensor | tuple[Tensor, Tensor]:
     """Add up the second derivatives of each row and channel of `outputs` in columns of `inputs`.
 
     This is what `higher_order_grad` gives for ``(2, 0, ...)``, ``(0, 2, ...)`` and so on, added
@@ -31,25 +71,37 @@ def laplacian(
     Args:
         outputs: What to differentiate: a floating point tensor of shape ``(*batch, *channels)``,
             or a function that computes one, as for `higher_order_grad`.
-        inputs: The floating point tensor of shape ``(*batch, columns)`` that `outputs` was
-            computed from.
+        inputs: The floating point tensor of shape ``(*batch, *columns)`` that `outputs` was
+            computed from. Columns are the last axis; where `outputs` has fewer axes than come
+            before it, they are all axes that `outputs` lacks, as for ``(batch,)`` and
+            ``(batch, electrons, 3)``.
         dims: The columns to add up, such as those of space where there is one for time as well.
             All of them if not given.
+        directions: In the place of columns, n directions across all of them, of shape
+            ``(n, *columns)``, or ``(n, *batch, *columns)`` where each row has its own, in the dtype
+            of `inputs`. The second derivatives along them are added up, each as long as its
+            direction squared: with the columns of a matrix S this is the trace of ``S S^T`` times
+            the Hessian.
+        with_gradient: Give the first derivatives as well, which the same pass carries.
         create_graph: Record the result, so that it can be differentiated further.
         method: As for `higher_order_grad`.
 
     Returns:
         A number for each row and channel, in a tensor with the shape of `outputs` and the dtype
-        of `inputs`.
+        of `inputs`. Where `with_gradient`, a tuple of this and the gradient in all columns,
+        whatever `dims` or `directions` are, of shape ``(*batch, *channels, *columns)``.
 
     Raises:
-        TypeError: As `higher_order_grad` does, or if `dims` is a single int.
+        TypeError: As `higher_order_grad` does, or if `dims` is a single int, or `directions` no
+            tensor in the dtype of `inputs`.
         ValueError: If the shapes do not fit together, or `dims` is empty, names a column twice or
-            one that is not there, or `method` is unknown.
+            one that is not there, or comes beside `directions`, or `method` is unknown.
         RuntimeError: As `higher_order_grad` does.
 
     Note:
         What `higher_order_grad` says of the range of its results holds for the sum as well.
+        `directions` are constants to what is differentiated, even where they were computed from
+        `inputs`; the results carry their graph.
 
     Example:
         >>> import torch
@@ -60,25 +112,78 @@ def laplacian(
         [12.0, 72.0]
         >>> laplacian(x**3 + y**2, points, dims=[1]).tolist()
         [2.0, 2.0]
+        >>> laplacian(x * y, points, directions=torch.tensor([[1.0, 1.0]])).tolist()
+        [2.0, 2.0]
+        >>> total, gradient = laplacian(x * y, points, with_gradient=True)
+        >>> gradient.tolist()
+        [[2.0, 1.0], [4.0, 3.0]]
     """
     if not is_recording():
         with torch.inference_mode(mode=False):
-            return laplacian(outputs, inputs, dims=dims, create_graph=create_graph, method=method)
+            return laplacian(  # type: ignore[call-overload, no-any-return]
+                outputs,
+                inputs,
+                dims=dims,
+                directions=directions,
+                with_gradient=with_gradient,
+                create_graph=create_graph,
+                method=method,
+            )
+    if not isinstance(with_gradient, bool):
+        raise TypeError(f"with_gradient must be a bool, not {with_gradient!r}; write True or False")
     problem = parse_problem(
         outputs, inputs, by_column=True, create_graph=create_graph, method=method
     )
     try:
-        columns = _columns(dims, problem.axes)
+        along = _along(dims, directions, problem)
     except ValueError as error:
         raise_if_apart(error, problem.outputs, problem.inputs)
         raise
-    return problem.finish(problem.laplacian(columns))
+    total, gradient = problem.laplacian(along, with_gradient=with_gradient)
+    total = problem.finish(total)
+    return total if gradient is None else (total, problem.finish(gradient))
+
+
+def _along(
+    dims: Sequence[int] | None, directions: Tensor | None, problem: DerivativeProblem
+) -> list[int] | Tensor:
+    """Return the columns to add up, or the directions, ``[n, *batch, *columns]``."""
+    check_columns(problem.axes)
+    if directions is None:
+        return _columns(dims, problem.axes)
+    if dims is not None:
+        raise ValueError(
+            "dims and directions must not both be given; make directions of columns by "
+            "torch.eye(columns)[dims]"
+        )
+    return _directions(directions, problem)
+
+
+def _directions(directions: Tensor, problem: DerivativeProblem) -> Tensor:
+    """Return directions ``[n, *batch, *columns]``, with a batch of 1s where rows share them."""
+    check_differentiable("directions", directions)
+    (batch, row, _), inputs = problem.axes, problem.inputs
+    if directions.dtype != inputs.dtype or directions.device != inputs.device:
+        raise TypeError(
+            f"directions must be {inputs.dtype} on {inputs.device}, as inputs are, not "
+            f"{directions.dtype} on {directions.device}; convert them by directions.to(inputs)"
+        )
+    if directions.shape[1:] == row and len(directions):
+        return directions.reshape(-1, *[1] * len(batch), *row)
+    if directions.shape[1:] == inputs.shape and len(directions):
+        return directions
+    raise ValueError(
+        f"directions must have the shape (n, {_listed(row)}) or, for each row by itself, "
+        f"(n, {_listed(inputs.shape)}), with n of 1 or more, not {tuple(directions.shape)}"
+    )
+
+
+def _listed(sizes: Sequence[int]) -> str:
+    return ", ".join(map(str, sizes))
 
 
 def _columns(dims: Sequence[int] | None, axes: Axes) -> list[int]:
     """Return the columns to add up, or raise where `dims` does not name them."""
-    if axes.is_elementwise:
-        raise ValueError("inputs must have columns in its last axis, but has no axes")
     columns = list(range(axes.columns)) if dims is None else _ints(dims, at_most=axes.columns)
     if not columns:
         raise ValueError(f"dims must name at least one column, not {shorten(dims)}")

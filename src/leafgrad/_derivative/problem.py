@@ -15,6 +15,7 @@ from leafgrad._derivative.arguments import (
     evaluate,
     read_axes,
 )
+from leafgrad._derivative.columns import index_of, second_order_weights
 from leafgrad._derivative.path import (
     find_path,
     note_constant,
@@ -70,8 +71,8 @@ def parse_problem(
 class DerivativeProblem(NamedTuple):
     """What is to be differentiated with respect to what, and how.
 
-    The shape of `inputs` is ``(*batch, columns)`` and that of `outputs` ``(*batch, *channels)``, or
-    both are ``batch`` where `axes` are elementwise.
+    The shape of `inputs` is ``(*batch, *columns)`` and that of `outputs` ``(*batch, *channels)``,
+    or both are ``batch`` where `axes` are elementwise.
     """
 
     outputs: Tensor
@@ -88,7 +89,11 @@ class DerivativeProblem(NamedTuple):
             return {index: self._zeros() for index in orders}
         try:
             taylor = self._taylor(path)
-            if self._is_for_one_pass(orders) and taylor.proves_rows_apart():
+            if (
+                self._is_for_one_pass(orders)
+                and taylor.proves_rows_apart()
+                and taylor.records_itself()
+            ):
                 return differentiate_once(
                     self.outputs, self.inputs, self.axes, orders, create_graph=self.create_graph
                 )
@@ -102,23 +107,44 @@ class DerivativeProblem(NamedTuple):
             raise_if_freed(error, path.nodes)
             raise
 
-    def laplacian(self, dims: Sequence[int]) -> Tensor:
-        """Return the sum of the second derivatives in the columns `dims`, shaped as `outputs`."""
+    def laplacian(
+        self, along: Sequence[int] | Tensor, *, with_gradient: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the sum of second derivatives, shaped as `outputs`, and the gradient or None.
+
+        The sum runs over columns, or over directions ``(n, *batch, *columns)`` in which any axis of
+        the batch may have size 1. The gradient is ``(*outputs.shape, *columns)``.
+        """
         path = self._path()
+        gradient_in = range(self.axes.columns if with_gradient else 0)
         if path is None:
-            return self._zeros()
-        try:
-            if self.method != "reverse":
-                try:
-                    return self._taylor(path).laplacian(dims)
-                except Unsupported as error:
-                    self._check_fallback(error)
-            columns = range(self.axes.columns)
-            orders = [tuple(2 if column == dim else 0 for column in columns) for dim in dims]
-            return sum(self._reverse(orders, path).values(), self.inputs.new_zeros(()))
-        except RuntimeError as error:
-            raise_if_freed(error, path.nodes)
-            raise
+            total, first = self._zeros(), [self._zeros() for _ in gradient_in]
+        else:
+            try:
+                total, first = self._laplacian(along, gradient_in, path)
+            except RuntimeError as error:
+                raise_if_freed(error, path.nodes)
+                raise
+        return total, self.by_column(first) if with_gradient else None
+
+    def _laplacian(
+        self, along: Sequence[int] | Tensor, gradient_in: Sequence[int], path: _autograd.Path
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Return the sum of second derivatives and first ones, each shaped as `outputs`."""
+        if self.method != "reverse":
+            try:
+                return self._taylor(path).laplacian(along, gradient_in)
+            except Unsupported as error:
+                self._check_fallback(error)
+        weights = second_order_weights(along, self.axes, self.outputs.dim())
+        gradient = [index_of(self.axes, column) for column in gradient_in]
+        found = self._reverse([*weights, *gradient], path)
+        terms = (found[order] * weight for order, weight in weights.items())
+        return sum(terms, self.inputs.new_zeros(())), [found[order] for order in gradient]
+
+    def by_column(self, derivatives: Sequence[Tensor]) -> Tensor:
+        """Join derivatives in each column, shaped as `outputs`, on the axes that columns have."""
+        return torch.stack([*derivatives], -1).reshape(*self.outputs.shape, *self.axes.row)
 
     def finish(self, result: Tensor) -> Tensor:
         """Return a result as the caller gets it: detached, or noted where it is a constant."""
@@ -156,4 +182,5 @@ class DerivativeProblem(NamedTuple):
         reverse = Reverse(
             inputs=self.inputs, axes=self.axes, orders=orders, create_graph=self.create_graph
         )
-        return reverse.differentiate(self.outputs, path)
+        are_apart = self._taylor(path).proves_rows_apart()
+        return reverse.differentiate(self.outputs, path, rows_are_apart=are_apart)

@@ -33,7 +33,7 @@ MOST_NODES = 200_000
 class Reverse:
     """What is to be differentiated with respect to `inputs`, and how often.
 
-    The shape of `inputs` is ``(*batch, columns)``, or ``batch`` where `axes` are elementwise.
+    The shape of `inputs` is ``(*batch, *columns)``, or ``batch`` where `axes` are elementwise.
     """
 
     inputs: Tensor
@@ -41,15 +41,19 @@ class Reverse:
     orders: list[MultiIndex]
     create_graph: bool
 
-    def differentiate(self, outputs: Tensor, path: _autograd.Path) -> dict[MultiIndex, Tensor]:
+    def differentiate(
+        self, outputs: Tensor, path: _autograd.Path, *, rows_are_apart: bool
+    ) -> dict[MultiIndex, Tensor]:
         """Return the derivative of each order, shaped as `outputs`: ``(*batch, *channels)``.
 
-        They are computed channel by channel; `path` is what leads to `inputs`.
+        They are computed channel by channel; `path` is what leads to `inputs`. Where it is not
+        known whether `rows_are_apart`, this is checked.
         """
 
         def in_all_channels() -> list[dict[MultiIndex, Tensor]]:
             check_backwards_exist(path.nodes)
-            check_row_independence(outputs, self.inputs, self.axes, path)
+            if not rows_are_apart:
+                check_row_independence(outputs, self.inputs, self.axes, path)
             most = max(MOST_NODES, 100 * len(path.nodes))
             return [self._partials(channel, most) for channel in _channels(outputs, self.axes)]
 
@@ -131,7 +135,9 @@ def _gradient(channel: Tensor, inputs: Tensor, *, create_graph: bool) -> Tensor:
 
 
 def _column(gradient: Tensor, column: int, axes: Axes) -> Tensor:
-    return gradient if axes.columns == 1 else gradient.select(-1, column)
+    if axes.columns == 1:
+        return gradient
+    return gradient.flatten(len(axes.batch)).select(-1, column)
 
 
 def _joined(channels: list[Tensor], shape: torch.Size) -> Tensor:

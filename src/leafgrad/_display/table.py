@@ -2,23 +2,52 @@
 
 from collections.abc import Sequence
 
-WIDTH = 80
+from leafgrad._display.terminal import cells, elided
+
+BETWEEN = "  "
+STEPS = (32, 24, 16, 12, 7)
+"""Widths that columns are cut to, one after the other, until a table fits."""
 
 
-def clipped(line: str) -> str:
-    """Cut a line that is too long for a terminal of 80 columns, and show that it was."""
-    return line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..."
-
-
-def table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> list[str]:
+def table(
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[int] = (),
+    whole: Sequence[int] = (),
+    width: int | None = None,
+    least: int = STEPS[-1],
+) -> list[str]:
     """Align cells in columns, those numbered in `right` to the right; empty columns vanish.
 
-    The first row is the heading, which alone does not keep a column.
+    The first row is the heading, which alone does not keep a column. Where the table is wider than
+    `width`, cells lose their middle, those of the last column first, but for numbers to the right
+    and for columns that are to stay `whole`. No column gets narrower than `least` by that.
     """
-    columns = [
-        [cell.rjust(width) if number in right else cell.ljust(width) for cell in column]
-        for number, column in enumerate(zip(*rows, strict=True))
-        if any(column[1:])
-        for width in [max(map(len, column))]
+    columns = {
+        number: column for number, column in enumerate(zip(*rows, strict=True)) if any(column[1:])
+    }
+    widths = {number: max(map(cells, column)) for number, column in columns.items()}
+    if width is not None:
+        shrinking = [number for number in reversed(columns) if number not in (*right, *whole)]
+        _fit(widths, shrinking, width - len(BETWEEN) * (len(widths) - 1), least)
+    aligned = [
+        [_aligned(cell, widths[number], is_right=number in right) for cell in column]
+        for number, column in columns.items()
     ]
-    return ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
+    return [BETWEEN.join(row).rstrip() for row in zip(*aligned, strict=True)]
+
+
+def _fit(widths: dict[int, int], shrinking: Sequence[int], room: int, least: int) -> None:
+    """Narrow the columns in turn until they have room, each step as far as one may go."""
+    for step in STEPS:
+        for number in shrinking:
+            excess = sum(widths.values()) - room
+            if excess > 0:
+                narrowest = max(step, least)
+                widths[number] = min(widths[number], max(narrowest, widths[number] - excess))
+
+
+def _aligned(cell: str, width: int, *, is_right: bool) -> str:
+    shown = elided(cell, width)
+    padding = " " * (width - cells(shown))
+    return padding + shown if is_right else shown + padding

@@ -21,7 +21,9 @@ def _key(conflict: InPlaceConflict) -> object:
     saved = conflict.saved
     writes = frozenset((_who(write), write.source) for write in saved.writes)
     kind = conflict.is_certain, saved.is_parameter, conflict.is_buffer
-    return (writes, *kind) if writes else (conflict.node.index, saved.name)
+    if writes or saved.is_parameter or conflict.is_buffer:
+        return writes, *kind
+    return conflict.node.index, saved.name
 
 
 def _told(group: Sequence[InPlaceConflict]) -> str:

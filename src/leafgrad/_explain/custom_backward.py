@@ -94,7 +94,7 @@ def _runs_another(function: Any) -> bool:
     return False
 
 
-_RUNNING_BACKWARD = {"backward", "backward_pass", "post_backward"}
+_RUNNING_BACKWARD = {"backward", "backward_pass"}
 
 
 def _names(code: CodeType | None) -> Iterator[str]:

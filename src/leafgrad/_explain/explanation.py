@@ -17,6 +17,8 @@ class GradCause(StrEnum):
         FILLED: It holds a gradient.
         NOT_RUN: A path leads to it, and backward was not run yet.
         UNSEEN: The graph does not show whether a gradient comes to it.
+        OTHERS: No gradient comes to it in this process, but other processes may send one.
+        HELD_BACK: A gradient comes, which ``fully_shard`` keeps until it is synchronised.
         STOPPED: A path leads to it, but no gradient comes, as a custom function hands on none.
         ALL_ZERO: A gradient comes, which an operation on every path to it has made zero everywhere.
         SWAPPED: It was computed from the outputs, and not they from it.
@@ -56,6 +58,8 @@ class GradCause(StrEnum):
     FILLED = "filled"
     NOT_RUN = "backward not run yet"
     UNSEEN = "cannot be seen"
+    OTHERS = "left to other processes"
+    HELD_BACK = "held back by fully_shard"
     STOPPED = "stopped on the way"
     ALL_ZERO = "zero everywhere"
     SWAPPED = "asked the other way round"

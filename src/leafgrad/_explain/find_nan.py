@@ -30,7 +30,8 @@ def find_nan(
     Values are those that ``record(values=True)`` saw, and those that the graph itself still knows.
     For the gradients one backward is run, from each output with the gradient 1; it fills no
     ``.grad`` and frees nothing. Call it before ``backward()``, which frees the graph, or after
-    ``backward(retain_graph=True)``; a graph that is freed has values only. What is gone before the
+    ``backward(retain_graph=True)``; a graph that is freed has values only. Where several processes
+    share a model, all have to call it. What is gone before the
     end, such as the infinities of a mask that a softmax makes zeros of, is not reported.
 
     Args:

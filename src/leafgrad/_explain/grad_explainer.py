@@ -38,6 +38,9 @@ class Found(NamedTuple):
         cuts: Where the path was cut, if none leads to it.
         use: Its first use.
         use_of_memory: The first use of its memory through another leaf.
+        is_held_back: Whether `fully_shard` keeps what comes to it elsewhere for now.
+        others: What may store a gradient that comes to it in other processes, None where nothing
+            does.
     """
 
     edge: _autograd.Edge | None
@@ -46,6 +49,8 @@ class Found(NamedTuple):
     cuts: tuple[Cut, ...]
     use: LeafUse | None
     use_of_memory: LeafUse | None
+    is_held_back: bool
+    others: str | None
 
 
 class GradExplainer:
@@ -76,6 +81,8 @@ class GradExplainer:
             self.ends_are_leaves = bool(leaves) and len(leaves) == len(graph)
             storages = {*map(_autograd.storage_identity, leaves)}
             self.leaves = storages - {None}
+            self.sharded = {id(one.parameter): one for one in _autograd.sharded_parameters()}
+            self.replicated = {*map(id, _autograd.replicated_parameters(graph))}
 
     @property
     def is_freed(self) -> bool:
@@ -134,6 +141,9 @@ class GradExplainer:
     def _look_for(self, tensor: Tensor, facts: TensorDescription) -> Found:
         is_placed = facts.role not in {TensorRole.WRAPPED, TensorRole.INVALID_VIEW}
         edge = _autograd.gradient_edge(tensor) if is_placed else None
+        sharded = self.sharded.get(id(tensor))
+        if sharded is not None and edge not in self.reached:
+            edge = _autograd.gradient_edge(sharded.whole)
         is_reached = edge is not None and edge in self.reached
         return Found(
             edge=edge,
@@ -142,14 +152,25 @@ class GradExplainer:
             cuts=self._cuts(tensor, facts) if is_placed and not is_reached else (),
             use=self.log.uses.of(tensor),
             use_of_memory=self.log.uses.through_shared_memory(tensor) if is_placed else None,
+            is_held_back=sharded is not None and sharded.is_held_back,
+            others=self._others(tensor, sharded),
         )
+
+    def _others(self, tensor: Tensor, sharded: _autograd.Sharded | None) -> str | None:
+        """Return what may store a gradient that comes to a parameter in other processes."""
+        if sharded is not None and sharded.fills_unused:
+            return "fully_shard (reduce_scatter_unused_params)"
+        is_replicated = id(tensor) in self.replicated
+        return "DistributedDataParallel (find_unused_parameters)" if is_replicated else None
 
     def _will_be_filled(self, facts: TensorDescription, found: Found) -> bool | None:
         """Return whether a gradient is stored, None where that cannot be seen."""
         if found.edge is None or not (facts.is_leaf or facts.retains_grad):
             return False
         if found.arrival is None:
-            return None if self.flow.unseen else False
+            return None if self.flow.unseen or found.others else False
+        if found.is_held_back:
+            return False
         return None if found.arrival.doubt else True
 
     def _cause(self, tensor: Tensor, facts: TensorDescription, found: Found) -> GradCause:
@@ -161,6 +182,8 @@ class GradExplainer:
             return GradCause.FROZEN if facts.is_parameter else GradCause.CONSTANT
         if found.arrival is None:
             return self._cause_of_nothing(tensor, facts, found)
+        if found.is_held_back:
+            return GradCause.HELD_BACK
         return self._cause_of_gradient(facts, found.arrival)
 
     def _cause_of_gradient(self, facts: TensorDescription, arrival: Arrival) -> GradCause:
@@ -177,8 +200,10 @@ class GradExplainer:
         self, tensor: Tensor, facts: TensorDescription, found: Found
     ) -> GradCause:
         """Return why no gradient comes, or that this cannot be seen."""
-        if self._will_be_filled(facts, found) is None:
+        if self.flow.unseen and self._will_be_filled(facts, found) is None:
             return GradCause.UNSEEN
+        if found.others and not found.cuts:
+            return GradCause.OTHERS
         if found.is_reached:
             return GradCause.STOPPED
         if self._leads_to_outputs(tensor):
@@ -245,6 +270,7 @@ class GradExplainer:
             "grad_fn": str(facts.grad_fn) if made is None else f"{facts.grad_fn} ({made})",
             "dtype": torch_name(facts.dtype),
             "node": arrival.doubt or arrival.zero or withholding[0],
+            "others": str(found.others),
             "use": "" if use is None else f"{use.operation} in {source_at(use.place)}",
         }
 

@@ -161,9 +161,11 @@ class GradientFlow:
 
 
 def _is_trusted(node: Node) -> bool:
-    """Return whether a custom function is leafgrad's own, or made by `torch.compile`."""
+    """Return whether a custom function is leafgrad's own, or one of PyTorch's that hands on."""
+    if _autograd.is_compiled(node) or _autograd.handles_dtensor(node):
+        return True
     module: str = getattr(_autograd.forward_class(node), "__module__", "")
-    return _autograd.is_compiled(node) or module.startswith("leafgrad.")
+    return module.startswith("leafgrad.")
 
 
 def _needed_edges(

@@ -4,6 +4,8 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
+from leafgrad._picture.view import NUMBER, common
+
 Item = TypeVar("Item")
 
 
@@ -16,20 +18,24 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Hashable]) -> list[list
 
 
 def names_in_words(names: Sequence[str], kind: str = "parameters") -> str:
-    """Return up to three names as they are, more of them by number and module."""
+    """Return up to three names as they are, more of them by number and module.
+
+    A star stands for each number in which modules differ that are otherwise called the same.
+    """
     if len(names) <= MAX_NAMES:
         *first, last = names
         return f"{', '.join(first)} and {last}" if first else last
-    modules = defaultdict[str, list[str]](list)
-    for name in names:
-        modules[name.partition(".")[0] if "." in name else ""].append(name)
-    places = [_place(group) for group in modules.values()]
+    groups = grouped(names, lambda name: NUMBER.sub("*", _module(name)))
+    places = [common([*map(_module, group)]) for group in groups]
+    if len(groups) > MAX_ALIKE:
+        groups = grouped(names, lambda name: name.partition(".")[0] if "." in name else "")
+        places = [*map(_place, groups)]
     if len(places) == 1:
         inside = f" of {places[0]}" if places[0] else ""
         return f"{len(names)} {kind}{inside} ({names[0]}, ..., {names[-1]})"
     counts = [
         f"{place or 'around them'} ({len(group)})"
-        for place, group in zip(places, modules.values(), strict=True)
+        for place, group in zip(places, groups, strict=True)
     ]
     more = len(counts) - MAX_MODULES
     listed = ", ".join(counts[:MAX_MODULES]) + (f" and {more} more" if more > 0 else "")
@@ -37,7 +43,12 @@ def names_in_words(names: Sequence[str], kind: str = "parameters") -> str:
 
 
 MAX_NAMES = 3
+MAX_ALIKE = 3
 MAX_MODULES = 6
+
+
+def _module(name: str) -> str:
+    return name.rpartition(".")[0]
 
 
 def _place(names: Sequence[str]) -> str:

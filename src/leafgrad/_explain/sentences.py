@@ -62,6 +62,13 @@ BECAUSE: Mapping[GradCause, str] = {
         "Whether a gradient comes to it cannot be seen without running backward: that depends on "
         "the code of {node}, which the graph does not show"
     ),
+    GradCause.OTHERS: (
+        "No gradient comes to it in this process, but {others} may store what comes to it in others"
+    ),
+    GradCause.HELD_BACK: (
+        "A gradient comes to it, but fully_shard was told not to synchronise those of this pass, "
+        "and adds them up elsewhere"
+    ),
     GradCause.STOPPED: (
         "A path of the graph leads to it, but no gradient comes along it, as a custom function on "
         "the way hands on none: {node}"
@@ -162,6 +169,14 @@ CURES: Mapping[GradCause, str] = {
     GradCause.UNSEEN: (
         "Look at .grad after backward(). A reentrant checkpoint shows its graph if it is called "
         "with use_reentrant=False."
+    ),
+    GradCause.OTHERS: (
+        "Look at .grad after backward(). What no process uses can be used, frozen, or left out of "
+        "the model."
+    ),
+    GradCause.HELD_BACK: (
+        "Call set_requires_gradient_sync(True) on the model before the last backward of a step, "
+        "which stores the sum in .grad."
     ),
     GradCause.STOPPED: (
         "Let the backward of that function return a gradient for this input, not None, and use "

@@ -9,7 +9,8 @@ from typing import Any
 
 from leafgrad._display.jsonable import fields_as_json
 from leafgrad._display.markup import preformatted, visible
-from leafgrad._display.table import WIDTH, clipped, table
+from leafgrad._display.table import table
+from leafgrad._display.terminal import WIDTH
 from leafgrad._display.units import count, first_few
 from leafgrad._graph.nodes import TracedNode, place_text
 from leafgrad._graph.summary import NotFinite, TensorSummary, worst_of
@@ -124,7 +125,7 @@ class GradientNorms:
             for one in self.modules
         ]
         sentences = [line for one in self.sentences for line in textwrap.wrap(one, WIDTH)]
-        lines = map(clipped, table(rows, right=(1, 2, 3)))
+        lines = table(rows, right=(1, 2, 3), width=WIDTH)
         if sentences:
             sentences.append("")
         return "\n".join(map(visible, [*sentences, *lines]))

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from leafgrad._graph.failure import ForwardFailure
 from leafgrad._graph.gradient_norms import GradientNorms, gradient_norms_of
 from leafgrad._graph.memory import GraphMemory, memory_of
 from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode, age_order
@@ -15,10 +16,12 @@ class Graph:
     Attributes:
         nodes: Every node, each one before its successors; ``nodes[i].index == i``.
         roots: The nodes at which a backward from the outputs would start.
+        failure: Where the forward stopped, if it did.
     """
 
     nodes: tuple[TracedNode, ...]
     roots: tuple[TracedNode, ...]
+    failure: ForwardFailure | None = None
 
     @cached_property
     def edges(self) -> tuple[TracedEdge, ...]:

@@ -10,6 +10,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import torch
 
 from leafgrad._display.jsonable import json_types
+from leafgrad._graph.failure import ForwardFailure
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import TracedNode
 
@@ -28,6 +29,7 @@ def graph_to_dict(graph: Graph) -> dict[str, Any]:
         "sinks": [node.index for node in graph.sinks],
         "depth": graph.depth,
         "is_freed": graph.is_freed,
+        "failure": json_types(graph.failure),
     }
 
 
@@ -36,8 +38,8 @@ def node_to_dict(node: TracedNode) -> dict[str, Any]:
     return {**json_types(node), "leaf_name": node.leaf_name, "is_freed": node.is_freed}
 
 
-def nodes_and_roots(text: str) -> tuple[Nodes, Nodes]:
-    """Return the nodes that a text holds, and the roots among them; the rest follows from them."""
+def graph_fields(text: str) -> dict[str, Any]:
+    """Return the fields of the graph that a text holds; the rest follows from them."""
     data = _parse(text)
     schema = data.get("schema") if isinstance(data, Mapping) else None
     if schema != SCHEMA:
@@ -47,7 +49,12 @@ def nodes_and_roots(text: str) -> tuple[Nodes, Nodes]:
         )
     try:
         nodes: Nodes = _loader(Nodes)(data["nodes"])
-        return nodes, tuple(nodes[index] for index in data["roots"])
+        failure = data.get("failure")
+        return {
+            "nodes": nodes,
+            "roots": tuple(nodes[index] for index in data["roots"]),
+            "failure": failure and _loader(ForwardFailure)(failure),
+        }
     except (LookupError, TypeError, AttributeError, RuntimeError) as error:
         raise ValueError(
             f"the text must hold a whole graph as to_json() writes it, not a damaged one: {error!r}"

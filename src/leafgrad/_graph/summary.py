@@ -93,6 +93,27 @@ def worst_of(summaries: Iterable[TensorSummary | None]) -> NotFinite | None:
     return "NaN" if "NaN" in kinds else "infinity" if "infinity" in kinds else None
 
 
+def brief_text(summary: TensorSummary) -> str:
+    """Return a single number as it is, of several the norm, and how many are not finite."""
+    if summary.unread is not None:
+        return "not read"
+    if summary.numbers is not None and len(summary.numbers) == 1:
+        return number_text(summary.numbers[0])
+    norm = "" if summary.norm is None else f"norm {summary.norm:.2g}"
+    nans = f"{summary.nans} nan" if summary.nans else ""
+    infinities = f"{summary.infinities} inf" if summary.infinities else ""
+    return ", ".join(filter(None, [norm, nans, infinities]))
+
+
+def norms_text(summaries: Iterable[TensorSummary | None]) -> str:
+    """Return the smallest and the largest norm of several tensors, or else what is not finite."""
+    read = [one for one in summaries if one is not None and one.unread is None]
+    norms = [one.norm for one in read if one.norm is not None]
+    ends = [f"{norm:.2g}" for norm in (min(norms), max(norms))] if norms else []
+    worst = worst_of(read)
+    return " to ".join(dict.fromkeys([*ends[:1], worst] if worst else ends))
+
+
 def number_text(value: Number) -> str:
     """Return a number with five digits, an integer with all it has."""
     return str(value) if isinstance(value, int) else f"{value:.5g}"

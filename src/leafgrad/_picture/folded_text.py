@@ -3,12 +3,15 @@
 import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from leafgrad._display.table import table
+from leafgrad._display.terminal import cells
 from leafgrad._display.units import count, first_few, size
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.nodes import TracedNode
+from leafgrad._graph.summary import norms_text
 from leafgrad._picture.grouped_views import by_alike_modules, by_kind
 from leafgrad._picture.repeats import Run, runs_in
 
@@ -20,34 +23,26 @@ BACKWARD = re.compile(r"Backward\d*$")
 Folded = tuple[list[str], str]
 
 
-def folded(graph: Graph) -> Folded:
+def folded(graph: Graph, width: int) -> Folded:
     """Return a few lines for a whole graph, and how they were folded."""
     if any(node.module is not None for node in graph.nodes):
-        return _by_module(graph)
+        return _by_module(graph, width)
     runs = runs_in([node.name for node in graph.nodes])
     if len(runs) <= MOST_ROWS and 2 * sum(run.saving for run in runs) >= len(graph.nodes):
-        return _by_repetition(graph, runs)
-    return _by_kind(graph)
+        return _by_repetition(graph, runs, width)
+    return _by_kind(graph, width)
 
 
-def _by_module(graph: Graph) -> Folded:
+def _by_module(graph: Graph, width: int) -> Folded:
     boxes = by_alike_modules(graph).boxes
-    rows: list[tuple[str, ...]] = [("module", "times", "nodes", "saved", "memory", "made of")]
+    rows = [Row(("module", "times", "nodes", *HEADINGS), "made of", [])]
     for box in boxes[:MOST_ROWS]:
-        nbytes = bytes_without_parameters(box.saved)
         kinds = Counter(_short(node.name) for node in box.members if not node.is_leaf)
         names = [name for name, _ in kinds.most_common()]
-        rows.append(
-            (
-                box.name or "",
-                str(box.copies),
-                str(len(box.members)),
-                str(len(box.saved) or ""),
-                size(nbytes) if nbytes else "",
-                _turns(box.members) + first_few(names, MOST_NAMES),
-            )
-        )
-    lines = table(rows, right=(1, 2, 3, 4))
+        numbers = str(box.copies), str(len(box.members)), *_facts(graph, box.members)
+        turns = _turns(box.members, in_several=box.copies > 1)
+        rows.append(Row((box.name or "", *numbers), turns, names))
+    lines = _fitting(rows, width)
     if len(boxes) > MOST_ROWS:
         lines.append(f"and {count(len(boxes) - MOST_ROWS, 'other module')}")
     is_inferred = any(node.is_module_inferred for node in graph.nodes)
@@ -55,39 +50,73 @@ def _by_module(graph: Graph) -> Folded:
     return lines, f"folded by {how}: {count(len(graph.nodes), 'node')}"
 
 
-def _by_repetition(graph: Graph, runs: Sequence[Run]) -> Folded:
-    rows: list[tuple[str, ...]] = [("nodes", "times", "saved", "each time")]
+def _by_repetition(graph: Graph, runs: Sequence[Run], width: int) -> Folded:
+    rows = [Row(("nodes", "times", *HEADINGS), "each time", [])]
     for run in runs:
         nodes = graph.nodes[run.first : run.end]
-        saved = sum(len(node.saved) for node in nodes)
         span = f"{run.first} to {run.end - 1}" if len(nodes) > 1 else f"{run.first}"
         names = [_short(node.name) for node in nodes[: run.period]]
-        made_of = _turns(nodes) + first_few(names, MOST_NAMES)
-        rows.append((span, str(run.copies), str(saved or ""), made_of))
-    return table(rows, right=(1, 2)), f"folded by what repeats: {count(len(graph.nodes), 'node')}"
+        rows.append(Row((span, str(run.copies), *_facts(graph, nodes)), _turns(nodes), names))
+    return _fitting(rows, width), f"folded by what repeats: {count(len(graph.nodes), 'node')}"
 
 
-def _by_kind(graph: Graph) -> Folded:
+def _by_kind(graph: Graph, width: int) -> Folded:
     boxes = sorted(by_kind(graph).boxes, key=lambda box: -len(box.members))
-    rows: list[tuple[str, ...]] = [("node", "count", "saved", "")]
-    rows += [
-        (box.node.name, str(len(box.members)), str(len(box.saved) or ""), _turns(box.members))
-        for box in boxes[:MOST_KINDS]
-    ]
-    lines = table(rows, right=(1, 2))
+    rows = [Row(("node", "count", *HEADINGS), "", [])]
+    for box in boxes[:MOST_KINDS]:
+        numbers = str(len(box.members)), *_facts(graph, box.members)
+        rows.append(Row((box.node.name, *numbers), _turns(box.members), []))
+    lines = _fitting(rows, width)
     if others := boxes[MOST_KINDS:]:
         nodes = count(sum(len(box.members) for box in others), "node")
         lines.append(f"and {nodes} of {count(len(others), 'other kind')}")
     return lines, f"folded by kind: {count(len(graph.nodes), 'node')}"
 
 
-def _turns(nodes: Sequence[TracedNode]) -> str:
+class Row(NamedTuple):
+    """A line: its cells, and for the last one some words or else names, of which some may go.
+
+    The first line is the heading.
+    """
+
+    cells: tuple[str, ...]
+    words: str
+    names: Sequence[str]
+
+
+def _fitting(rows: Sequence[Row], width: int) -> list[str]:
+    """Lay lines out with as many names as there is room for."""
+    right = range(1, len(rows[0].cells))
+    for most in range(MOST_NAMES, 0, -1):
+        written = [(*row.cells, row.words or first_few(row.names, most)) for row in rows]
+        lines = table(written, right=right)
+        if max(map(cells, lines)) <= width:
+            return lines
+    return table(written, right=right, width=width)
+
+
+HEADINGS = ("saved", "memory", "value norms", "grad norms")
+
+
+def _facts(graph: Graph, nodes: Sequence[TracedNode]) -> tuple[str, str, str, str]:
+    """Return what some nodes keep, or the norms of their values and gradients if any are known."""
+    if any(node.values or node.gradients for node in graph.nodes):
+        values = norms_text(value for node in nodes for value in node.values)
+        gradients = norms_text(gradient for node in nodes for gradient in node.gradients)
+        return "", "", values, gradients
+    saved = [one for node in nodes for one in node.saved]
+    nbytes = bytes_without_parameters(saved)
+    return str(len(saved) or ""), size(nbytes) if nbytes else "", "", ""
+
+
+def _turns(nodes: Sequence[TracedNode], *, in_several: bool = False) -> str:
     """Return which nodes that are folded here are where numbers stop being finite."""
-    values = [f"{n.value_turn_kind} from node {n.index}; " for n in nodes if n.value_turns]
-    gradients = [
-        f"grad {n.gradient_turn_kind} from node {n.index}; " for n in nodes if n.gradient_turns
-    ]
-    return "".join([*values[:1], *gradients[:1]])
+    values = [("", node.value_turn_kind, node) for node in nodes if node.value_turns]
+    gradients = [("grad ", node.gradient_turn_kind, node) for node in nodes if node.gradient_turns]
+    return "; ".join(
+        f"{what}{kind} from node {node.index}{f' in {node.module}' if in_several else ''}"
+        for what, kind, node in (*values[:1], *gradients[:1])
+    )
 
 
 def _short(name: str) -> str:

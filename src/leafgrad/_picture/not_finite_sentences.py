@@ -4,7 +4,6 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from leafgrad._display.table import WIDTH
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import TracedNode, age_order, place_text
 from leafgrad._graph.summary import NotFinite, worst_of
@@ -14,12 +13,12 @@ Kinds = Mapping[int, NotFinite | None]
 Edges = Mapping[int, Sequence[int]]
 
 
-def not_finite(graph: Graph) -> Iterator[str]:
+def not_finite(graph: Graph, width: int) -> Iterator[str]:
     """Yield the sentences on where numbers stop being finite, forward and backward."""
     if not any(node.values or node.gradients for node in graph.nodes):
         return
     for sentence in (*_values(graph), *_gradients(graph)):
-        yield from textwrap.wrap(sentence, WIDTH, break_long_words=False, break_on_hyphens=False)
+        yield from textwrap.wrap(sentence, width, break_long_words=False, break_on_hyphens=False)
 
 
 def _values(graph: Graph) -> Iterator[str]:

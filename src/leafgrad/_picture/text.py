@@ -1,134 +1,187 @@
 """A traced graph as text: a line for each node, or folded where there are many."""
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
 from operator import attrgetter
+from typing import NamedTuple
 
-from leafgrad._display.markup import preformatted, visible
-from leafgrad._display.table import WIDTH, clipped, table
+from leafgrad._display.markup import Markup, preformatted, visible
+from leafgrad._display.table import table
+from leafgrad._display.terminal import WIDTH, cells, elided
 from leafgrad._display.units import count, first_few, shape_text, torch_name
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode, gradient_text, value_text
 from leafgrad._graph.saved_states import SAVED_STATES
+from leafgrad._graph.summary import TensorSummary, brief_text
 from leafgrad._picture.folded_text import folded
 from leafgrad._picture.not_finite_sentences import not_finite
 
 MOST_NODES = 35
 MOST_IN_A_CELL = 4
-GAP = "..."
 
 
-def text(graph: Graph) -> str:
+def text(graph: Graph, width: int = WIDTH) -> str:
     """Write every node on a line of its own where that fits, else sum them up."""
-    body = _listing(graph) if len(graph.nodes) <= MOST_NODES else _summary(graph)
-    return "\n".join(map(visible, [*header(graph), "", *body]))
+    body = _summary if len(graph.nodes) > MOST_NODES else _listing
+    return "\n".join(map(visible, [*header(graph, width), "", *body(graph, width)]))
 
 
-def html(graph: Graph) -> str:
+def html(graph: Graph) -> Markup:
     """Show the text in a notebook, in the colours of what is around it."""
     return preformatted(text(graph))
 
 
-def header(graph: Graph) -> Iterator[str]:
+def header(graph: Graph, width: int = WIDTH) -> Iterator[str]:
     """Yield what is true of the whole graph, and what would keep a backward from working."""
     facts = [
         count(len(graph.nodes), "node"),
         count(sum(edge.target is not None for edge in graph.edges), "edge"),
         f"depth {graph.depth}",
     ]
-    if _is_uniform(graph):
-        facts.append(f"all {_kind(graph.nodes[0])}")
+    if shared := _kind(graph.nodes[0], _shared(graph)):
+        facts.append(f"all {shared}")
     facts.append(f"{count(len(graph.saved), 'tensor')} saved")
-    yield from textwrap.wrap(", ".join(facts), WIDTH)
+    sentences = [", ".join(facts)]
+    if graph.failure is not None:
+        sentences.append(str(graph.failure))
     if graph.is_freed:
-        yield "freed: what some nodes saved is gone, so another backward through them fails"
+        sentences.append(
+            "freed: what some nodes saved is gone, so another backward through them fails"
+        )
     if any(saved.is_modified for saved in graph.saved):
-        yield "modified: a saved tensor was written in place, so a backward that needs it fails"
-    yield from not_finite(graph)
+        sentences.append(
+            "modified: a saved tensor was written in place, so a backward that needs it fails"
+        )
+    for sentence in sentences:
+        yield from textwrap.wrap(sentence, width)
+    yield from not_finite(graph, width)
     for sentence in graph.gradient_norms.sentences:
-        yield from textwrap.wrap(sentence, WIDTH)
+        yield from textwrap.wrap(sentence, width)
 
 
-def _listing(graph: Graph) -> list[str]:
-    """List the nodes, with as much of each in its cells as there is room for.
+class Room(NamedTuple):
+    """How much of each node stands in its line.
 
-    Where that is too little, edges go without the names of their leaves, which have lines of their
-    own, and then long names without their middle.
+    Attributes:
+        edges: How many edges, names and shapes a cell holds.
+        saved: How many saved tensors.
+        with_names: Whether an edge to a leaf says its name, which stands in the leaf's own line.
+        with_kind: Whether data types and devices are told, where they differ.
+        is_brief: Whether of a tensor's numbers only the norm is told, and nothing of unknown ones.
+        least: How narrow a column may become, by names that lose their middle.
+        whole: The columns that keep their middle.
     """
-    for most, letters, with_names in _ROOM:
-        lines = _rows(graph, most, letters, with_names=with_names)
-        if max(map(len, lines)) <= WIDTH:
-            break
-    return [clipped(line) for line in lines]
+
+    edges: int = MOST_IN_A_CELL
+    saved: int = MOST_IN_A_CELL
+    with_names: bool = False
+    with_kind: bool = True
+    is_brief: bool = False
+    least: int = WIDTH
+    whole: tuple[int, ...] = (3, 4, 5, 6)
 
 
-_ROOM = (
-    *((most, WIDTH, True) for most in range(MOST_IN_A_CELL, 0, -1)),
-    *((most, letters, False) for letters in (WIDTH, 32, 24, 16) for most in (MOST_IN_A_CELL, 1)),
+ROOMS = (
+    Room(with_names=True),
+    Room(),
+    Room(saved=1),
+    Room(saved=1, is_brief=True),
+    Room(saved=1, is_brief=True, least=16),
+    Room(saved=1, is_brief=True, least=16, edges=2),
+    Room(saved=1, is_brief=True, least=7),
+    Room(saved=1, is_brief=True, least=7, with_kind=False),
+    Room(saved=1, is_brief=True, least=7, with_kind=False, edges=1),
+    Room(saved=1, is_brief=True, least=7, with_kind=False, edges=1, whole=()),
 )
-"""How many things a cell holds, how many letters of a name there are, and if edges name leaves."""
+"""What goes first where there is little room: shapes and edges are the last.
+
+The last one always fits: no table of at most 35 nodes is wider by it than `LEAST_WIDTH`.
+"""
 
 
-def _rows(graph: Graph, most: int, letters: int, *, with_names: bool) -> list[str]:
-    with_kind = not _is_uniform(graph)
+def _listing(graph: Graph, width: int) -> list[str]:
+    """List the nodes, with as much of each in its cells as there is room for."""
+    tried = (_table(graph, room, width) for room in ROOMS)
+    return next(lines for lines in tried if max(map(cells, lines)) <= width)
+
+
+def _table(graph: Graph, room: Room, width: int) -> list[str]:
+    rows = _rows(graph, room)
+    return table(rows, right=(0,), whole=room.whole, width=width, least=room.least)
+
+
+def _rows(graph: Graph, room: Room) -> list[tuple[str, ...]]:
+    differing = {"dtype", "device"} - _shared(graph)
     with_saved = not any(node.values or node.gradients for node in graph.nodes)
-    rows = [("", "node", "tensor", "output", "value", "grad", "leads to", "saved")]
+    rows: list[tuple[str, ...]] = [
+        ("", "node", "tensor", "output", "value", "grad", "leads to", "saved")
+    ]
     for node in graph.nodes:
-        names = [_elided(name, letters) for name in node.tensor_names]
+        names = [*node.tensor_names]
         if node.retains_grad:
             names.append("(retains grad)")
-        output = first_few([*map(shape_text, node.shapes)], most)
-        if with_kind:
-            output += f" {_kind(node)}"
-        targets = [_edge(edge, graph, with_names=with_names) for edge in node.edges]
-        saved = first_few([_saved(one, node) for one in node.saved if with_saved], most)
+        output = first_few([*map(shape_text, node.shapes)], room.edges)
+        if differing and room.with_kind:
+            output += f" {_kind(node, differing)}"
+        targets = [_edge(edge, graph, with_names=room.with_names) for edge in node.edges]
+        saved = first_few([_saved(one, node) for one in node.saved if with_saved], room.saved)
         if with_saved and node.hides_saved:
             saved = "not shown"
         rows.append(
             (
                 str(node.index),
                 node.name,
-                first_few(names, most),
+                first_few(names, room.edges),
                 output,
-                value_text(node) or "",
-                gradient_text(node) or "",
-                first_few(targets, most),
+                _brief(node.values) if room.is_brief else value_text(node) or "",
+                _brief(node.gradients) if room.is_brief else gradient_text(node) or "",
+                first_few(targets, room.edges),
                 saved,
             )
         )
-    return table(rows, right=(0,))
+    return rows
 
 
-def _summary(graph: Graph) -> Iterator[str]:
-    lines, how = folded(graph)
+def _brief(summaries: Sequence[TensorSummary | None]) -> str:
+    return "; ".join(brief_text(summary) for summary in summaries if summary is not None)
+
+
+def _summary(graph: Graph, width: int) -> Iterator[str]:
+    lines, how = folded(graph, width)
     roots = [f"{node.index} {node.name}" for node in graph.roots]
     leaves = [leaf.leaf_name or f"node {leaf.index}" for leaf in graph.leaves]
-    named = f"{len(leaves)}: {first_few(leaves, MOST_IN_A_CELL)}" if leaves else "0"
     more = f"{how}; .nodes and .to_dict() have them all"
     if turns := [*graph.values_turn, *graph.gradients_turn]:
         more += f", as .nodes[{turns[0].index}]"
-    yield from map(clipped, lines)
+    yield from lines
     yield ""
-    yield clipped(f"roots: {first_few(roots, MOST_IN_A_CELL)}")
-    yield clipped(f"leaves: {named}")
-    yield from textwrap.wrap(more, WIDTH)
+    yield _few("roots", roots, width)
+    yield _few(f"leaves: {len(leaves)}", leaves, width)
+    yield from textwrap.wrap(more, width)
 
 
-def _is_uniform(graph: Graph) -> bool:
-    kinds = [*map(attrgetter("dtype", "device"), graph.nodes)]
-    return kinds.count(kinds[0]) == len(kinds)
+def _few(what: str, names: Sequence[str], width: int) -> str:
+    """Return as many names as there is room for; of one that is too long, its ends."""
+    if not names:
+        return what
+    lines = (f"{what}: {first_few(names, most)}" for most in range(MOST_IN_A_CELL, 0, -1))
+    for line in lines:
+        if cells(line) <= width:
+            return line
+    room = width - cells(f"{what}: {first_few([''] * len(names), 1)}")
+    return f"{what}: {first_few([elided(name, room) for name in names], 1)}"
 
 
-def _kind(node: TracedNode) -> str:
-    return f"{torch_name(node.dtype)} on {node.device}"
+def _shared(graph: Graph) -> set[str]:
+    """Return whether all nodes have one data type, and whether they are on one device."""
+    fields = ("dtype", "device")
+    return {field for field in fields if len({*map(attrgetter(field), graph.nodes)}) == 1}
 
 
-def _elided(name: str, letters: int) -> str:
-    """Leave out the middle of a name that is too long; its end tells more than its start."""
-    if len(name) <= letters:
-        return name
-    head = (letters - len(GAP)) // 3
-    return f"{name[:head]}{GAP}{name[head + len(GAP) - letters :]}"
+def _kind(node: TracedNode, fields: Container[str]) -> str:
+    dtype = [torch_name(node.dtype)] if "dtype" in fields else []
+    device = [f"on {node.device}"] if "device" in fields else []
+    return " ".join(dtype + device)
 
 
 def _edge(edge: TracedEdge, graph: Graph, *, with_names: bool) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from leafgrad._display.document import document, resource
 from leafgrad._display.markup import Markup, element, text
+from leafgrad._display.notebook import embedded, image
 from leafgrad._graph.graph import Graph
 from leafgrad._picture.alt_text import title
 from leafgrad._picture.box_text import numbers
@@ -65,6 +66,18 @@ def fragment(graph: Graph, steps: Sequence[Step]) -> Markup:
         data_steps=json.dumps([_sign(step, graph) for step in steps]),
     )
 
+
+def in_a_notebook(graph: Graph, steps: Sequence[Step]) -> Markup:
+    """Write the page in a frame of its own, and the picture and the list for want of trust."""
+    named = _named(graph)
+    picture = draw_view(named, view_of(named, fold=False)).markup
+    sentences = element("ol", *(element("li", text(step.sentence)) for step in steps))
+    called = f"{title(graph)}, step by step"
+    instead = Markup(f"{image(picture, name=called)}{sentences}")
+    return embedded(page(graph, steps), name=called, height=HEIGHT, instead=instead)
+
+
+HEIGHT = 720.0
 
 HINT = "Next, or the right arrow key, goes on; the left one goes back, Home and End to the ends."
 

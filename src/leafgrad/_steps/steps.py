@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from leafgrad._display import notebook
 from leafgrad._display.jsonable import json_types
 from leafgrad._display.markup import visible
 from leafgrad._graph.graph import Graph
@@ -38,6 +39,20 @@ class BackwardSteps:
 
     def _repr_html_(self) -> str:
         return player.fragment(self.trace, self.steps)
+
+    def _repr_mimebundle_(self, **_: object) -> notebook.Bundle:
+        return notebook.bundle_of(self, lambda: player.in_a_notebook(self.trace, self.steps))
+
+    def show(self) -> None:
+        """Show the steps: in the notebook that runs this, else as a page in a browser.
+
+        The browser gets the page of `to_html`, in a new folder among the temporary files, where it
+        stays.
+
+        Raises:
+            RuntimeError: If no browser can be started.
+        """
+        notebook.show(self, self.to_html)
 
     def to_html(self) -> str:
         """Write a page of its own to step through.
@@ -84,8 +99,9 @@ def steps_of(graph: Graph) -> BackwardSteps:
         )
     if len(graph.nodes) > MOST_NODES:
         raise ValueError(
-            f"steps must be of at most {MOST_NODES} nodes, not {len(graph.nodes)}; "
-            "trace a part of the graph, from a tensor nearer to the leaves"
+            f"steps must be of at most {MOST_NODES} nodes, not {len(graph.nodes)}; trace a part "
+            "of the graph, from a tensor nearer to the leaves, or see gradient_norms, which tells "
+            "of all of it module by module"
         )
     return BackwardSteps(trace=graph, steps=(*_forward(graph), *_backward(graph)))
 

@@ -96,6 +96,8 @@ def _role(tensor: torch.Tensor) -> TensorRole:
 def _facts(tensor: torch.Tensor, name: str | None, role: TensorRole) -> TensorDescription:
     """Return all that is read off the tensor itself, still without reasons."""
     is_valid = role is not TensorRole.INVALID_VIEW
+    spread = _autograd.spread(tensor)
+    changing, after = _autograd.hooks_of(tensor)
     return TensorDescription(
         name=name,
         shape=_autograd.shape(tensor),
@@ -113,6 +115,12 @@ def _facts(tensor: torch.Tensor, name: str | None, role: TensorRole) -> TensorDe
         is_parameter=_autograd.is_parameter(tensor),
         is_inference=_autograd.plain(tensor, "is_inference")(),
         wrapped=_autograd.functorch_wrapper(tensor),
+        subclass=_autograd.subclass_name(tensor),
+        local_shape=None if spread is None else spread.local_shape,
+        placements=None if spread is None else spread.placements,
+        mesh=None if spread is None else spread.mesh,
+        hooks=len(changing),
+        post_accumulate_hooks=len(after),
         role=role,
         will_accumulate_grad=role is TensorRole.LEAF or role is TensorRole.RETAINED,
         why=(),

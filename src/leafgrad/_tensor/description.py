@@ -69,6 +69,16 @@ class TensorDescription:
         is_inference: Whether it was made in ``torch.inference_mode()``.
         wrapped: The ``torch.func`` transform around the tensor and its level, such as
             ``"vmap, level 1"``; ``"ended"`` when the transform is over; None outside.
+        subclass: The name of the tensor's class, such as ``"DTensor"`` or ``"NestedTensor"``; None
+            for ``torch.Tensor`` and ``nn.Parameter``.
+        local_shape: The shape of the part of a DTensor that is in this process, where `shape` is
+            that of the whole; None for any other tensor.
+        placements: How a DTensor is spread over each dimension of its mesh, such as
+            ``("Shard(dim=0)",)``; None for any other tensor.
+        mesh: The kind of device and the sizes of the mesh of a DTensor, after the names of its
+            dimensions if they have any, such as ``"cuda, dp=4 x tp=2"``; None for any other tensor.
+        hooks: How many hooks on the tensor itself may change its gradient.
+        post_accumulate_hooks: How many hooks on it run once its gradient is stored.
         role: The part that the tensor plays.
         will_accumulate_grad: Whether a plain ``backward()`` from a result that depends on the
             tensor stores a gradient in ``.grad``.
@@ -92,6 +102,12 @@ class TensorDescription:
     is_parameter: bool
     is_inference: bool
     wrapped: str | None
+    subclass: str | None
+    local_shape: tuple[int | str, ...] | None
+    placements: tuple[str, ...] | None
+    mesh: str | None
+    hooks: int
+    post_accumulate_hooks: int
     role: TensorRole
     will_accumulate_grad: bool
     why: tuple[str, ...]
@@ -125,14 +141,35 @@ def _card(description: TensorDescription) -> Card:
     output = f", output {d.output_nr}" if d.output_nr else ""
     rows = (
         ("tensor", ", ".join(_traits(d))),
+        *_rows_of_subclass(d),
         ("requires_grad", str(d.requires_grad)),
         ("is_leaf", "not known" if d.is_leaf is None else str(d.is_leaf)),
         ("grad_fn", f"{d.grad_fn}{output}"),
         ("retains_grad", str(d.retains_grad)),
         (".grad", GRAD[d.has_grad, d.will_accumulate_grad]),
+        *_rows_of_hooks(d),
         ("version", "not counted" if d.version is None else str(d.version)),
     )
     return Card(title=f"{d.name or 'tensor'}: {d.role}", rows=rows, sentences=d.why)
+
+
+def _rows_of_subclass(description: TensorDescription) -> Iterator[tuple[str, str]]:
+    """Yield the class of a tensor that is no usual one, and where the parts of a DTensor are."""
+    d = description
+    if d.subclass is not None:
+        yield "class", d.subclass
+    if d.placements is not None:
+        yield "local part", f"shape {shape_text(d.local_shape)}, {', '.join(d.placements)}"
+        yield "mesh", str(d.mesh)
+
+
+def _rows_of_hooks(description: TensorDescription) -> Iterator[tuple[str, str]]:
+    """Yield how many hooks there are of each kind, where there are any."""
+    d = description
+    kinds = {"on the gradient": d.hooks, "after it is stored": d.post_accumulate_hooks}
+    counts = [f"{number} {kind}" for kind, number in kinds.items() if number]
+    if counts:
+        yield "hooks", ", ".join(counts)
 
 
 GRAD = {

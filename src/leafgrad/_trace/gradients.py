@@ -37,6 +37,8 @@ def add_gradients(
     with (
         _explain_freed_node(graph, nodes),
         _autograd.retained_grads_kept(graph),
+        _autograd.caches_kept(graph),
+        _autograd.reduction_put_off(graph),
         _autograd.watched_nodes(graph, seen.visit),
     ):
         arrived = _autograd.gradients_of(starts, weights, sinks)

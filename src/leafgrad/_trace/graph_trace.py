@@ -7,10 +7,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
+from leafgrad._display import notebook
+from leafgrad._display.terminal import checked_width
 from leafgrad._graph.diff import GraphDiff, diff_of
 from leafgrad._graph.graph import Graph
-from leafgrad._graph.serialize import graph_to_dict, nodes_and_roots
-from leafgrad._picture import dot, files, mermaid, networkx, text
+from leafgrad._graph.serialize import graph_fields, graph_to_dict
+from leafgrad._picture import dot, files, in_a_notebook, mermaid, networkx, text
 from leafgrad._picture.html import page
 from leafgrad._picture.svg import svg
 from leafgrad._steps.steps import BackwardSteps, steps_of
@@ -25,6 +27,7 @@ class GraphTrace(Graph):
     Attributes:
         nodes: Every node, each one before its successors; ``nodes[i].index == i``.
         roots: The nodes at which a backward from the outputs would start.
+        failure: Where the forward stopped, if what was traced is an exception; else None.
     """
 
     def diff(self, other: Self) -> GraphDiff:
@@ -55,14 +58,23 @@ class GraphTrace(Graph):
             )
         return diff_of(self.nodes, other.nodes)
 
-    def to_text(self) -> str:
-        """Return the graph as text for a terminal, as ``str()`` does.
+    def to_text(self, *, width: int | None = None) -> str:
+        """Return the graph as text for a terminal.
+
+        Args:
+            width: How many columns a line may take, at least 60. None asks the terminal that
+                output goes to, and is 80 where it goes elsewhere. ``str()`` always takes 80.
 
         Returns:
-            At most 40 lines of 80 characters, and a few more where numbers stop being finite. Each
-            node of a small graph has one, which names the nodes that its edges lead to by index, as
-            many of them as there is room for. A big graph is folded: by module where modules are
-            known, else by what repeats itself, else by kind of node, and says so.
+            At most 40 lines, and a few more where numbers stop being finite. Each node of a small
+            graph has one, which names the nodes that its edges lead to by index. Where there is
+            little room, long names lose their middle, before shapes and edges go. A big graph is
+            folded: by module where modules are known, else by what repeats itself, else by kind of
+            node, and says so.
+
+        Raises:
+            TypeError: If `width` is no int.
+            ValueError: If it is less than 60.
 
         Example:
             >>> import torch
@@ -75,7 +87,7 @@ class GraphTrace(Graph):
             0  MulBackward0            (3,)    1 x, 1 x  other (3,), self (3,)
             1  AccumulateGrad  x       (3,)
         """
-        return text.text(self)
+        return text.text(self, checked_width(width))
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types.
@@ -83,8 +95,9 @@ class GraphTrace(Graph):
         Returns:
             ``schema``, the number of this form, which changes when a field goes or changes its
             meaning; ``nodes``, each with the attributes of `TracedNode` and so on inwards;
-            ``roots``, ``leaves`` and ``sinks`` by index, ``depth`` and ``is_freed``. Data types and
-            devices stand by their names, and numbers that JSON does not have, such as NaN, as text.
+            ``roots``, ``leaves`` and ``sinks`` by index, ``depth``, ``is_freed`` and ``failure``.
+            Data types and devices stand by their names, and numbers that JSON does not have, such
+            as NaN, as text.
 
         Example:
             >>> import torch
@@ -133,8 +146,7 @@ class GraphTrace(Graph):
             >>> GraphTrace.from_json(trace.to_json()) == trace
             True
         """
-        nodes, roots = nodes_and_roots(text)
-        return cls(nodes=nodes, roots=roots)
+        return cls(**graph_fields(text))
 
     def to_dot(self) -> str:
         r"""Write the graph in the language of Graphviz, roots on top.
@@ -276,6 +288,20 @@ class GraphTrace(Graph):
         """
         return page.page(self)
 
+    def show(self) -> None:
+        """Show the graph to move about in: in the notebook that runs this, else in a browser.
+
+        The browser gets the page of `to_html`, in a new folder among the temporary files, where it
+        stays. A notebook shows it by itself, too, where the graph is the result of a cell: the page
+        in a frame, and where the notebook is not trusted, as one that came from somebody else, the
+        picture alone.
+
+        Raises:
+            ValueError: If there would be more than 3,000 boxes even when it is folded.
+            RuntimeError: If no browser can be started.
+        """
+        notebook.show(self, self.to_html)
+
     def steps(self) -> BackwardSteps:
         """Return the backward that `trace_graph` ran, step by step, in the engine's order.
 
@@ -288,7 +314,7 @@ class GraphTrace(Graph):
 
         Raises:
             ValueError: If `trace_graph` was not asked for gradients, or there are more than 40
-                nodes.
+                nodes, which ``gradient_norms`` tells of by module.
 
         Example:
             >>> import torch
@@ -321,10 +347,13 @@ class GraphTrace(Graph):
         return networkx.as_networkx(self)
 
     def __str__(self) -> str:
-        return self.to_text()
+        return text.text(self)
 
     def __repr__(self) -> str:
         return f"<GraphTrace of {len(self.nodes)} nodes, {len(self.leaves)} of them leaves>"
 
     def _repr_html_(self) -> str:
         return svg.html(self)
+
+    def _repr_mimebundle_(self, **_: object) -> notebook.Bundle:
+        return notebook.bundle_of(self, lambda: in_a_notebook.html(self))

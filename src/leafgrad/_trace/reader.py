@@ -109,6 +109,8 @@ class GraphReader:
         for place, leaf in self.leaves.items():
             retaining[place] = retains_grad(leaf)
             places_of_leaves[id(leaf)].append(place)
+        for one in _autograd.sharded_parameters():
+            places_of_leaves[id(one.parameter)] += places_of_leaves.get(id(one.whole), [])
         for name, tensor in self.tensors:
             node = _autograd.plain(tensor, "grad_fn")
             if node is None:

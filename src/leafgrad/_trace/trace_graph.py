@@ -10,6 +10,7 @@ from leafgrad._arguments.names import named_modules, named_tensors
 from leafgrad._arguments.outputs import iter_outputs, root_nodes, unwrap_functorch
 from leafgrad._arguments.signature import public_function
 from leafgrad._record.record import Recording, log_of
+from leafgrad._trace.failed_forward import failed_forward
 from leafgrad._trace.gradients import Weights, add_gradients
 from leafgrad._trace.graph_trace import GraphTrace
 from leafgrad._trace.inferred_modules import infer_modules, name_leaf_modules
@@ -40,7 +41,11 @@ def trace_graph(
         outputs: A tensor of any shape and dtype, a `torch.autograd.graph.GradientEdge`, or any nest
             of lists, tuples, dicts and dataclasses of them, as models return it. Tensors that need
             no gradient have no graph, and are left out as long as another one has. So is what is
-            neither, such as None or a number, and what a cache or another object holds.
+            neither, such as None or a number, and what a cache or another object holds. An
+            exception that a forward raised stands for what had been computed until then, as far as
+            the functions that it came through hold it, from the outermost module on; with
+            `GraphTrace.failure`. Trace it where it is caught; it is the exception that keeps the
+            tensors, and no recording.
         names: What tensors are called: a module gives the names of its parameters and buffers, a
             mapping leads from name to tensor, or to a module whose names follow after a dot. The
             name of a result is shown at its node. Where a recording saw modules run, they have
@@ -61,7 +66,7 @@ def trace_graph(
             checkpointed blocks and the backward of custom functions run, and a freed graph raises
             PyTorch's error, with the node. But no leaf's ``.grad`` is filled, so hooks that wait
             for that do not run, the graph is not freed, and a ``.grad`` that a tensor retains stays
-            as it was.
+            as it was. Of a model that several processes share, all have to call it.
         grad_outputs: The gradients that this backward starts with, one for each output that needs
             a gradient, as in `torch.autograd.grad`; None for the 1 of a single number.
 
@@ -102,7 +107,10 @@ def trace_graph(
     if grad_outputs is not None and not gradients:
         raise ValueError("grad_outputs must come with gradients=True, which asks for a backward")
     log = log_of(recording)
+    failure = None
     with _autograd.unobserved():
+        if isinstance(outputs, BaseException):
+            outputs, failure = failed_forward(outputs, named_modules(names))
         named = [(name, unwrap_functorch(tensor)) for name, tensor in named_tensors(names)]
         ends = [unwrap_functorch(end) for end in iter_outputs(outputs)]
         roots = root_nodes(ends)
@@ -121,7 +129,8 @@ def trace_graph(
             nodes = add_values(nodes, starts, reader.graph, tensors, log)
     if gradients:
         nodes = add_gradients(nodes, starts, reader.graph, ends, grad_outputs)
-    return GraphTrace(nodes=nodes, roots=tuple([nodes[start] for start in starts]))
+    traced_roots = tuple([nodes[start] for start in starts])
+    return GraphTrace(nodes=nodes, roots=traced_roots, failure=failure)
 
 
 def _check_attached(named: Mapping[str, torch.Tensor], leaves: Sequence[torch.Tensor]) -> None:

@@ -90,7 +90,7 @@ def test_vectorised_jacobians_and_hessians_are_those_of_reverse_mode(
     x, weight = rows(5, 2), first.weight.detach()
 
     def residual(method: str) -> Callable[[Tensor], Tensor]:
-        return lambda w: laplacian(network(activation, w, x), x, method=method).flatten()  # type: ignore[arg-type]
+        return lambda w: laplacian(network(activation, w, x), x, method=method).flatten()  # type: ignore[call-overload]
 
     ours, theirs = (
         jacobian(residual(method), weight, vectorize=True) for method in ("taylor", "reverse")

@@ -11,6 +11,14 @@ from leafgrad import Jet, Series, higher_order_grad, taylor_rule
 
 Function = Callable[[Any, Any], Any]
 
+MATRIX = torch.tensor([[0.5, -1.0], [2.0, 0.3]], dtype=torch.float64)
+
+
+def is_large(x: Any) -> Tensor:
+    result: Tensor = getattr(x, "value", x) > 0.7
+    return result
+
+
 FUNCTIONS: dict[str, Function] = {
     "sum": lambda x, y: x + y + 1.5 + torch.ones(2),
     "sum from the right": lambda x, y: 1.5 + (2 + y) + x,
@@ -21,6 +29,19 @@ FUNCTIONS: dict[str, Function] = {
     "quotient": lambda x, y: x / y / 2,
     "quotient from the right": lambda x, y: 2 / x + y / torch.full((2,), 3.0),
     "powers": lambda x, y: x**3 + y**-2 + x**0.5 + y**0,
+    "matrix product": lambda x, y: x.sin()[:, :, None] @ y[:, None] @ MATRIX,
+    "matrix product from the right": lambda x, y: MATRIX.mT @ (x * y)[..., None] @ y[:, None, :],
+    "matrix product with more axes": lambda x, y: (
+        x[:, None, None] @ MATRIX.expand(2, 2, 2) * y[:, :, None, None]
+    ),
+    "layer": lambda x, y: (x @ MATRIX + y).tanh(),
+    "parts": lambda x, y: x[..., 0] * y[:, -1] + (x[:, None, 1:] * y[:, None, :1]).sum((1, 2)),
+    "part of a part": lambda x, y: (x[:, None, ::2] * y[..., None])[:, 1, 0, None],
+    "sum of all": lambda x, y: (x * y).sin().sum(1, keepdim=True) + x.mean(-1, keepdim=True) * y,
+    "softmax": lambda x, y: (x * y).softmax(1) * y.softmax(-1),
+    "where": lambda x, y: (x * y).where(is_large(x), y.sin()) + x.where(is_large(y), 0.5),
+    "where with a tensor": lambda x, y: x.sin().where(is_large(x), torch.ones(2)) * y,
+    "erf": lambda x, y: (x * y).erf(),
     "exp": lambda x, y: (x * y).exp(),
     "log": lambda x, y: (x + y).log(),
     "sin": lambda x, y: (x * y).sin(),
@@ -65,7 +86,48 @@ def test_a_function_of_jets_is_that_of_tensors(name: str, *, constant: bool) -> 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_value_of_a_function_of_jets_is_that_of_tensors(name: str) -> None:
-    x, y = torch.tensor([0.5, 0.7]), torch.tensor([0.9, 0.2])
+    x, y = torch.linspace(0.2, 0.9, 12, dtype=torch.float64).reshape(2, 3, 2)
     jet = FUNCTIONS[name](Jet(x, None), Jet(y, None))
     torch.testing.assert_close(jet.value, FUNCTIONS[name](x, y))
     assert jet.series is None
+
+
+def test_matrices_have_two_axes() -> None:
+    jet = Jet(torch.ones(2), None)
+    message = "both sides of @ must have two axes or more where one is a Jet, not 1 and 2: give a"
+    with pytest.raises(TypeError, match=message):
+        jet @ torch.ones(2, 2)
+    with pytest.raises(TypeError, match="not 2 and 1"):
+        torch.ones(2, 2) @ jet
+
+
+class Picked(torch.autograd.Function):
+    """What an index takes of a tensor."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, index: Any) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.index = index
+        result: Tensor = x[index].clone()
+        return result
+
+
+@taylor_rule(Picked)
+def picked(ctx: Any, x: Series) -> Jet:
+    return Jet(ctx.saved_tensors[0], x)[ctx.index]
+
+
+def test_a_jet_is_indexed_by_numbers_and_slices_alone() -> None:
+    x = torch.rand(3, 2, dtype=torch.float64, requires_grad=True)
+    custom: Any = Picked
+    with pytest.raises(TypeError, match=r"indexed by numbers, slices, \.\.\. and None, not by"):
+        higher_order_grad(custom.apply(x, (slice(None), [0, 1])), x, (1, 0), method="taylor")
+
+
+@pytest.mark.parametrize("index", [slice(1, None), (0, ...), (slice(2),)])
+def test_a_part_of_the_rows_is_refused(index: Any) -> None:
+    x = torch.rand(3, 2, dtype=torch.float64, requires_grad=True)
+    custom: Any = Picked
+    outputs = custom.apply(x.exp(), index).sum() * x[:, 0]
+    with pytest.raises(RuntimeError, match="it may carry something from row to row"):
+        higher_order_grad(outputs, x, (1, 0), method="taylor")

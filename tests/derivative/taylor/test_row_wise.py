@@ -8,11 +8,17 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import Node
 
-from leafgrad import _autograd
+from leafgrad import _autograd, higher_order_grad
 from leafgrad._derivative.arguments import Axes
 from leafgrad._derivative.row_independence import check_row_independence
-from leafgrad._derivative.taylor.row_wise import keep_rows_apart
+from leafgrad._derivative.taylor import row_wise
+from leafgrad._derivative.taylor.batch_axes import Axes as BatchAxes
+from leafgrad._derivative.taylor.batch_axes import rows_of
+from leafgrad._derivative.taylor.row_kinds import LOOKS
+from leafgrad._derivative.taylor.row_wise import axes_at_end, keep_rows_apart
 from leafgrad._derivative.taylor.rules import RULES
+from leafgrad._derivative.taylor.step import Rule
+from leafgrad._derivative.taylor.unsupported import Unsupported
 from tests.derivative.taylor.oracle import rows
 from tests.derivative.taylor.test_rules import (
     CASES,
@@ -109,7 +115,7 @@ NEVER_ALONE = {"AddBackward1", "Atan2Backward0", "TrilBackward0", "TriuBackward0
 def test_what_the_table_proves_the_probe_of_rows_confirms(
     name: str, batch: tuple[int, ...]
 ) -> None:
-    axes = Axes(torch.Size(batch), columns=2 // len(batch), is_elementwise=len(batch) > 1)
+    axes = Axes(torch.Size(batch), torch.Size((3, 2)[len(batch) :]), is_elementwise=len(batch) > 1)
     proven = 0
     for function in CASES[name]:
         x = rows(3, 2)
@@ -135,3 +141,143 @@ def test_a_network_of_layers_is_proven_by_its_kinds(activation: type[nn.Module])
     path = _autograd.path_between(network(x), x)
     assert path is not None
     assert keep_rows_apart(path, 2, 1)
+
+
+# --- Where rows go, told without running a rule
+
+
+def ending(path: _autograd.Path, x: Tensor) -> BatchAxes | None:
+    """Return where rows lie at the end, None where that is not known."""
+    try:
+        return axes_at_end(path, x, 1)
+    except Unsupported:
+        return None
+
+
+@pytest.mark.parametrize("name", sorted({*LOOKS} & {*RULES}))
+def test_what_a_look_tells_is_what_the_rule_tells(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = 0
+    for function in CASES.get(name) or [pair[0] for pair in WRITTEN_OUT[name]]:
+        x = rows(3, 2)
+        path = _autograd.path_between(function(x, parameter()), x)
+        assert path is not None
+        by_looks = ending(path, x)
+        with monkeypatch.context() as patched:
+            patched.setattr(row_wise, "LOOKS", {})
+            by_rules = ending(path, x)
+        assert by_looks == by_rules
+        told += by_looks is not None
+    assert told
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_where_rows_stay_apart_by_shapes_the_probe_of_rows_confirms(name: str) -> None:
+    axes = Axes(torch.Size([3]), torch.Size([2]), is_elementwise=False)
+    for function in CASES[name]:
+        x = rows(3, 2)
+        outputs = function(x, parameter())
+        path = _autograd.path_between(outputs, x)
+        assert path is not None
+        if ending(path, x) == rows_of(outputs.shape, 1):
+            check_row_independence(outputs, x, axes, path)  # raises where rows meet
+
+
+SIDE = torch.tensor([True, False, True, True, False])
+OTHER = torch.tensor([True, True, False, True, False])
+Masked = Callable[[Tensor], Tensor]
+
+
+def put(x: Tensor, mask: Tensor, values: Tensor) -> Tensor:
+    result = torch.zeros_like(x)
+    result[mask] = values
+    return result
+
+
+PROVEN: dict[str, Masked] = {
+    "experts": lambda x: put(put(x.sin(), SIDE, x[SIDE].cos()), ~SIDE, x.new_ones(2)) * x,
+    "rows over rows": lambda x: (y := x * 2).index_put((SIDE,), y[SIDE].tanh()),
+    "a constant": lambda x: (x * 2).index_put((SIDE,), x.new_ones(2)),
+    "an axis in front": lambda x: (x * 2)[None].index_put((SIDE[:1],), x.new_ones(5, 2))[0],
+    "columns of rows": lambda x: x.t()[SIDE[:2]].t() * x,
+}
+NOT_PROVEN: dict[str, Masked] = {
+    "rows of another mask": lambda x: put(x, OTHER, x[SIDE]),
+    "elements": lambda x: put(x, x > 1, x[x > 1]),
+    "numbers": lambda x: put(x, torch.tensor([0, 2]), x[torch.tensor([0, 2])]),
+    "one row": lambda x: x.index_put((SIDE,), (x * 2)[0]),
+    "no rows": lambda x: x * x[SIDE & ~SIDE].sum(),
+    "what is left over": lambda x: x[SIDE],
+    "a mask with holes": lambda x: put(x, (m := SIDE.repeat_interleave(2)[::2]), x[m]),
+}
+
+
+def proven(function: Masked) -> bool:
+    x = rows(5, 2)
+    outputs = function(x)
+    path = _autograd.path_between(outputs, x)
+    assert path is not None
+    return ending(path, x) == rows_of(outputs.shape, 1)
+
+
+@pytest.mark.parametrize("name", PROVEN)
+def test_rows_that_one_mask_takes_and_puts_back_stay_apart(name: str) -> None:
+    assert proven(PROVEN[name])
+    x = rows(5, 2)
+    ours = higher_order_grad(PROVEN[name], x, (1, 0))
+    (theirs,) = torch.autograd.grad(PROVEN[name](x).sum(), x)
+    assert torch.equal(ours.sum(1), theirs[:, 0])
+
+
+@pytest.mark.parametrize("name", NOT_PROVEN)
+def test_rows_that_something_else_moves_are_not_proven_to_stay_apart(name: str) -> None:
+    assert not proven(NOT_PROVEN[name])
+
+
+def test_rows_that_a_mask_puts_elsewhere_are_refused() -> None:
+    x = rows(5, 2)
+    with pytest.raises(RuntimeError, match="reaches other rows"):
+        higher_order_grad(NOT_PROVEN["rows of another mask"](x), x, (1, 0))
+
+
+def test_masks_that_hooks_make_anew_are_not_taken_for_one() -> None:
+    with torch.autograd.graph.saved_tensors_hooks(Tensor.clone, Tensor.clone):
+        assert not proven(NOT_PROVEN["rows of another mask"])
+        assert not proven(PROVEN["rows over rows"])
+
+
+def is_in(name: str, outputs: Tensor) -> bool:
+    assert outputs.grad_fn is not None
+    return name in map(_autograd.node_name, _autograd.walk([outputs.grad_fn]))
+
+
+def test_a_recurrent_layer_keeps_rows_apart_but_not_its_steps() -> None:
+    layer = nn.LSTM(2, 3)
+    x = torch.rand(5, 2, requires_grad=True)
+    if not is_in("MkldnnRnnLayerBackward0", layer(x[None])[0]):
+        pytest.skip("it is made of other operations here")
+
+    def axes(function: Callable[[Tensor], Tensor]) -> BatchAxes | None:
+        path = _autograd.path_between(function(x), x)
+        assert path is not None
+        return ending(path, x)
+
+    assert axes(lambda x: layer(x[None])[0][-1]) == rows_of((5, 3), 1)
+    assert axes(lambda x: layer(x[None])[1][0][0]) == rows_of((5, 3), 1)
+    assert axes(lambda x: layer(x[:, None])[0]) is None
+    state = torch.zeros(1, 5, 3)
+    assert axes(lambda x: layer(x[None], (x[None, :, :1] + state, state))[0][-1]) is None
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: x.flip(1), lambda x: x.flip(1).sin()], ids=["at the end", "on the way"]
+)
+def test_where_a_rule_has_nothing_to_tell_nothing_is_known(
+    function: Callable[[Tensor], Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(RULES, "FlipBackward0", Rule(lambda *_: None))
+    x = rows(3, 2)
+    path = _autograd.path_between(function(x), x)
+    assert path is not None
+    assert ending(path, x) is None

@@ -40,6 +40,50 @@ def power_of(exponent: float) -> Callable[[Tensor], Tensor]:
     return lambda h: h**exponent
 
 
+def square(x: Tensor, size: int) -> Tensor:
+    """Make matrices of points, none near singular."""
+    factors = torch.linspace(-1, 1, 2 * size**2, dtype=x.dtype).reshape(2, -1)
+    matrix = (x @ factors).sin().reshape(*x.shape[:-1], size, size)
+    return matrix / size + torch.eye(size, dtype=x.dtype)
+
+
+def definite(x: Tensor, size: int) -> Tensor:
+    matrix = square(x, size)
+    return matrix @ matrix.mT
+
+
+def put(base: Tensor, places: Any, source: Tensor) -> Tensor:
+    base = base.clone()
+    base[places] = source
+    return base
+
+
+def put_in_turn(base: Tensor, writes: list[tuple[Any, Any]]) -> Tensor:
+    base = base * 1
+    for places, source in writes:
+        base[places] = source
+    return base
+
+
+def added_to_a_column(x: Tensor, w: Tensor) -> Tensor:
+    result = (w * x).sin()
+    result[:, 0].add_(x[:, 1].exp() * w)
+    return result
+
+
+def written_and_read(x: Tensor, w: Tensor) -> Tensor:
+    result = (w * x).sin()
+    column = result[:, 0]
+    column.copy_(x[:, 1].exp() * w)
+    return column * result[:, 1]
+
+
+ALL = slice(None)
+UPPER = torch.ones(3, 3, dtype=torch.bool).triu(1)
+PLACES = torch.tensor([2, 0])
+CENTRES = 3 + CONSTANT.view(4, 2)
+
+
 # Minus infinity for what comes later; and a mask of the same kind with other numbers besides.
 LATER = torch.zeros(3, 3, dtype=torch.float64).masked_fill(
     torch.ones(3, 3, dtype=torch.bool).triu(1), -torch.inf
@@ -131,6 +175,18 @@ CASES: dict[str, list[Function]] = {
         elementwise(lambda h: functional.gelu(h, approximate="tanh")),
     ],
     "GluBackward0": [elementwise(functional.glu)],
+    "LgammaBackward0": [elementwise(torch.lgamma)],
+    "DigammaBackward0": [elementwise(torch.digamma)],
+    "PolygammaBackward0": [elementwise(lambda h: torch.polygamma(2, h))],
+    "ErfinvBackward0": [elementwise(lambda h: torch.erfinv(h / 4))],
+    "SpecialNdtriBackward0": [elementwise(lambda h: torch.special.ndtri(h / 4))],
+    "SpecialErfcxBackward0": [elementwise(torch.special.erfcx)],
+    "SpecialLogNdtrBackward0": [elementwise(torch.special.log_ndtr)],
+    "LogitBackward0": [
+        elementwise(lambda h: torch.logit(h / 4)),
+        elementwise(lambda h: torch.logit(h / 4, 0.3)),
+    ],
+    "SpecialEntrBackward0": [elementwise(torch.special.entr)],
     # --- Functions in pieces
     "ReluBackward0": [elementwise(lambda h: torch.relu(h.sin() - 0.8))],
     "ThresholdBackward0": [elementwise(lambda h: functional.threshold(h.sin(), 0.8, 0.3))],
@@ -348,12 +404,25 @@ CASES: dict[str, list[Function]] = {
     ],
     "SelectBackward0": [lambda x, w: (w * x).sin()[:, 1], lambda x, w: (w * x).sin()[..., -2]],
     "UnbindBackward0": [lambda x, w: (w * x).sin().unbind(1)[1] * x.unbind(1)[0]],
+    "TransposeBackward1": [lambda x, w: (w * x)[:, None].clone().transpose_(1, 2).sin()],
+    "UnsafeSplitBackward0": [
+        lambda x, w: torch.unsafe_split(x.sin() @ (w * MATRIX), 3, 1)[1].tanh()
+    ],
     "SplitBackward0": [lambda x, w: (x.sin() @ (w * MATRIX)).split(3, 1)[1].tanh()],
     "SplitWithSizesBackward0": [lambda x, w: (x.sin() @ (w * MATRIX)).split([1, 3], 1)[1].tanh()],
     "DiagonalBackward0": [lambda x, w: ((w * x).sin()[:, :, None] * x[:, None]).diagonal(1, 1, 2)],
     "IndexBackward0": [
         lambda x, w: (w * x).sin()[:, [1, 0, 1]],
         lambda x, w: (w * x).sin()[:, torch.tensor([[1, 0], [-1, 1]])],
+        lambda x, w: (w * x).sin()[:, torch.tensor([False, True])],
+        lambda x, w: square(w * x, 3)[:, [0, 2, 1], [1, 1, -1]],
+        lambda x, w: square(w * x, 3)[:, torch.ones(3, 3, dtype=torch.bool).triu()],
+        lambda x, w: (
+            square(w * x, 4).unflatten(1, (2, 2))[:, [[0], [1]], :, [1, 2]].permute(2, 0, 1, 3)
+        ),
+    ],
+    "UnsafeSplitWithSizesBackward0": [
+        lambda x, w: (x.sin() @ (w * MATRIX)).unsafe_split_with_sizes([1, 3], 1)[1].tanh()
     ],
     "IndexSelectBackward0": [lambda x, w: (w * x).sin().index_select(1, torch.tensor([1, 0, 1]))],
     "GatherBackward0": [
@@ -372,6 +441,67 @@ CASES: dict[str, list[Function]] = {
         lambda x, w: (w * x).sin()[:, [0, 1, 0, 1]].amax(1, keepdim=True),
     ],
     "AminBackward0": [lambda x, w: (w * x).sin().amin(1)],
+    # --- What is written into views
+    "CopySlices": [
+        lambda x, w: put_in_turn((w * x).sin(), [((ALL, 0), (w * x[:, 1]).exp())]),
+        lambda x, w: put_in_turn((w * x).sin(), [((ALL, slice(1, 2)), 0.5)]),
+        lambda x, w: put_in_turn(torch.ones(3, 4, dtype=x.dtype), [((ALL, slice(1, 3)), w * x**2)]),
+        lambda x, w: put_in_turn(
+            (w * x).sin(), [((ALL, 0), x[:, 1].exp()), ((ALL, 1), (w * x).prod(1))]
+        ),
+        lambda x, w: put_in_turn(square(w * x, 3), [((ALL, slice(None, None, 2), 1), x.exp())]),
+        lambda x, w: put_in_turn((w * x).sin().float(), [((ALL, 0), x[:, 1])]).double(),
+        added_to_a_column,
+        lambda x, w: functional.pad((w * x).sin()[:, None], (1, 2), mode="circular"),
+    ],
+    "CopyBackwards": [lambda x, w: (w * x).sin().copy_(x.exp() * w)],
+    "AsStridedBackward0": [
+        written_and_read,
+        lambda x, w: square(w * x, 2).as_strided((3, 2), (4, 3)),
+    ],
+    # --- What is put in places
+    "IndexPutBackward0": [
+        lambda x, w: put(square(w * x, 3), (ALL, [0, 2], [1, -1]), x.exp()),
+        lambda x, w: put(square(w * x, 3), (ALL, UPPER), x[:, :1].exp()),
+        lambda x, w: put(square(w * x, 3), (ALL, [0, 2], [1, -1]), w),
+        lambda x, w: put(torch.ones(3, 3, dtype=x.dtype), (ALL, [0, 2]), w * x.exp()),
+        lambda x, w: put(torch.ones(3, 3, dtype=x.dtype), (ALL, [0, 2]), w * x[:, :1].exp()),
+    ],
+    "IndexCopyBackward0": [
+        lambda x, w: square(w * x, 3).index_copy(
+            1, PLACES, (w * x).exp()[:, :, None].expand(3, 2, 3)
+        ),
+        lambda x, w: square(w * x, 3).index_copy(-1, PLACES, torch.ones(3, 3, 2, dtype=x.dtype)),
+        lambda x, w: torch.ones(3, 4, dtype=x.dtype).index_copy(1, PLACES, (w * x).exp()),
+    ],
+    "IndexAddBackward0": [
+        lambda x, w: (w * x).sin().index_add(1, torch.tensor([1, 1]), x.exp(), alpha=3),
+        lambda x, w: torch.ones(3, 4, dtype=x.dtype).index_add(1, PLACES, (w * x).exp()),
+    ],
+    "IndexFillBackward0": [lambda x, w: (w * x).sin().index_fill(1, torch.tensor([1]), 3.0)],
+    "ScatterBackward0": [
+        lambda x, w: square(w * x, 2).flatten(1).scatter(1, PLACES.expand(3, 2), (w * x).exp()),
+        lambda x, w: torch.ones(3, 4, dtype=x.dtype).scatter(
+            1, PLACES[:1].expand(3, 1), w * x[:, :1].exp()
+        ),
+    ],
+    "ScatterBackward1": [
+        lambda x, w: (w * x).sin().scatter(1, torch.ones(3, 1, dtype=torch.int64), 0.5)
+    ],
+    "ScatterAddBackward0": [
+        lambda x, w: (w * x).sin().scatter_add(1, torch.ones(3, 2, dtype=torch.int64), x.exp()),
+    ],
+    "SliceScatterBackward0": [
+        lambda x, w: square(w * x, 3).slice_scatter(
+            x[:, :, None].exp().expand(3, 2, 3), 1, 0, 3, 2
+        ),
+        lambda x, w: square(w * x, 3).slice_scatter(torch.ones(3, 1, 3, dtype=x.dtype), 1, 2),
+    ],
+    "SelectScatterBackward0": [
+        lambda x, w: square(w * x, 2).select_scatter((w * x).exp(), 1, -1),
+        lambda x, w: square(w * x, 2).select_scatter(torch.ones(3, 2, dtype=x.dtype), 2, 0),
+        lambda x, w: torch.ones(3, 2, 2, dtype=x.dtype).select_scatter((w * x).exp(), 2, 0),
+    ],
     # --- Joints
     "CatBackward0": [
         lambda x, w: torch.cat([(w * x).sin(), x**2, x[:, :1]], 1),
@@ -417,6 +547,47 @@ CASES: dict[str, list[Function]] = {
     "LogsumexpBackward0": [
         lambda x, w: (w * x.exp()).logsumexp(1),
         lambda x, w: (w * x.exp()).logsumexp(1, keepdim=True),
+    ],
+    # --- Matrices
+    "LinalgDetBackward0": [
+        lambda x, w: torch.linalg.det(w * square(x, 1)),
+        lambda x, w: torch.linalg.det(w * square(x, 2)),
+        lambda x, w: torch.linalg.det(w * square(x, 5)),
+        lambda x, w: torch.linalg.det(w * square(x, 9)),
+        lambda x, w: torch.linalg.det(w * square(x, 3)[:, None] * CONSTANT[:2, None, None].exp()),
+    ],
+    "LinalgSlogdetBackward0": [
+        lambda x, w: torch.linalg.slogdet(square(w * x, 1)).logabsdet,
+        lambda x, w: torch.linalg.slogdet(square(w * x, 4)).logabsdet,
+        lambda x, w: torch.logdet(definite(w * x, 2)),
+        lambda x, w: (
+            torch.linalg.slogdet(torch.stack([square(w * x, 2), square(x, 2)], 1)).logabsdet
+        ),
+    ],
+    "LinalgInvExBackward0": [lambda x, w: torch.linalg.inv(w * square(x, 3))],
+    "LinalgSolveExBackward0": [
+        lambda x, w: torch.linalg.solve(w * square(x, 3), square(x, 3)[:, :, :2].exp()),
+        lambda x, w: torch.linalg.solve(w * square(x, 3), square(x, 3)[:, :2].exp(), left=False),
+        lambda x, w: torch.linalg.solve(square(w * x, 2), x.exp()),
+        lambda x, w: torch.linalg.solve(square(w * x, 2), CONSTANT[:2]),
+        lambda x, w: torch.linalg.solve(square(w * x, 2), w * MATRIX),
+        lambda x, w: torch.linalg.solve(w * square(CONSTANT[:2], 2), x.exp().unsqueeze(-1)),
+        lambda x, w: torch.linalg.solve(w * square(CONSTANT[:2], 2), x.exp().mT).mT,
+    ],
+    "LinalgSolveTriangularBackward0": [
+        lambda x, w: torch.linalg.solve_triangular(
+            w * square(x, 3), square(x, 3)[:, :, :2].exp(), upper=True
+        ),
+        lambda x, w: torch.linalg.solve_triangular(
+            w * square(x, 3), square(x, 3)[:, :2].exp(), upper=False, left=False
+        ),
+        lambda x, w: torch.linalg.solve_triangular(
+            w * square(x, 3), CONSTANT[:3, None], upper=False, unitriangular=True
+        ),
+    ],
+    "LinalgCholeskyExBackward0": [
+        lambda x, w: torch.linalg.cholesky(w * definite(x, 3)),
+        lambda x, w: torch.linalg.cholesky(definite(w * x, 2), upper=True),
     ],
     "NativeGroupNormBackward0": [
         lambda x, w: functional.group_norm(x.exp() @ MATRIX, 2, w.expand(4), w.expand(4), 0.1),
@@ -498,6 +669,41 @@ WRITTEN_OUT: dict[str, list[tuple[Function, Function]]] = {
         (attention(moving="k"), attention_written_out(moving="k")),
         (attention(moving="v"), attention_written_out(moving="v")),
     ],
+    # Of these, PyTorch has no second derivative.
+    "CdistBackward0": [
+        (
+            lambda x, w: torch.cdist((w * x).exp()[:, None], w * square(x, 2), p=1),
+            lambda x, w: ((w * x).exp()[:, None] - w * square(x, 2)).abs().sum(-1)[:, None],
+        ),
+        (
+            lambda x, w: torch.cdist((w * x).sin(), CENTRES),
+            lambda x, w: ((w * x).sin()[:, None] - CENTRES).square().sum(-1).sqrt(),
+        ),
+        (
+            lambda x, w: torch.cdist(w * square(x, 2), 2 + x.exp()[:, None]),
+            lambda x, w: (
+                (w * square(x, 2) - 2 - x.exp()[:, None]).square().sum(-1).sqrt()[..., None]
+            ),
+        ),
+        (
+            lambda x, w: torch.cdist(CENTRES.expand(3, 4, 2), w * x.exp()[:, None]),
+            lambda x, w: (CENTRES - w * x.exp()[:, None]).square().sum(-1).sqrt()[..., None],
+        ),
+    ],
+    "EuclideanDistBackward0": [
+        (
+            lambda x, w: torch.cdist((w * x).sin(), CENTRES, compute_mode="use_mm_for_euclid_dist"),
+            lambda x, w: ((w * x).sin()[:, None] - CENTRES).square().sum(-1).sqrt(),
+        ),
+    ],
+    "ScatterBackward0": [
+        (
+            lambda x, w: torch.ones(3, 4, dtype=x.dtype).scatter(
+                1, PLACES[:1].expand(3, 1), w * x.exp()
+            ),
+            lambda x, w: functional.pad(w * x[:, :1].exp(), (2, 1), value=1.0),
+        ),
+    ],
     "HardsigmoidBackward0": [
         (
             lambda x, w: functional.hardsigmoid(w * x.sin()),
@@ -573,7 +779,7 @@ def test_a_rule_gives_what_nested_reverse_mode_gives(name: str, function: Functi
 def test_what_is_not_fitted_to_its_result_fits(
     name: str, function: Function, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fitted, results = [], propagate._results
+    fitted, results = [], propagate.results_of
 
     def compare(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | None]:
         found = results(rule, step, inputs)
@@ -582,7 +788,7 @@ def test_what_is_not_fitted_to_its_result_fits(
             fitted.append(series and (series.shape, series.dtype) == (step.shape, result.dtype))
         return found
 
-    monkeypatch.setattr(propagate, "_results", compare)
+    monkeypatch.setattr(propagate, "results_of", compare)
     x = rows(3, 2)
     higher_order_grad(function(x, parameter()), x, ORDERS, method="taylor")
     assert fitted
@@ -632,7 +838,13 @@ def test_a_rule_carries_laplacians_as_well(name: str, function: Function) -> Non
 COMPOUND = {
     "DivBackward2",
     "HypotBackward0",
+    "LinalgCholeskyExBackward0",
     "LinalgCrossBackward0",
+    "LinalgDetBackward0",
+    "LinalgInvExBackward0",
+    "LinalgSlogdetBackward0",
+    "LinalgSolveExBackward0",
+    "LinalgSolveTriangularBackward0",
     "LinalgVectorNormBackward0",
     "NativeBatchNormBackward0",
     "NativeGroupNormBackward0",

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from sphinx_claims._config import Config
-from sphinx_claims._judging.history import History
 from sphinx_claims._judging.report import RedLine, red_lines
 from sphinx_claims._judging.site import SiteVerdict
 from sphinx_claims._judging.verdict import ClaimVerdict
@@ -25,6 +24,8 @@ def ledger_of(site: SiteVerdict, config: Config) -> dict[str, Any]:
     claims that have not changed since the mutants were run.
     `universal` counts the claims that speak of all of a kind, those that have families for it, and
     those that say why they have none.
+    `translations` counts the words for the claims in each language; each claim has its own, and
+    among its `sentences` what it says there.
     """
     red, history = list(red_lines(site)), site.history
     release = {site.release.package: site.release.version} if site.release else {}
@@ -48,7 +49,8 @@ def ledger_of(site: SiteVerdict, config: Config) -> dict[str, Any]:
         "versions": [run.counted(site.claims, config.package) for run in history.runs],
         "mutants": None if config.mutants is None else history.total(site.claims),
         "universal": _totals(site),
-        "claims": [_claim(verdict, red, history) for verdict in site.claims],
+        "translations": {each.language: each.totals for each in site.translations},
+        "claims": [_claim(verdict, red, site) for verdict in site.claims],
     }
 
 
@@ -57,11 +59,18 @@ def ledger_json(site: SiteVerdict, config: Config) -> str:
     return json.dumps(ledger_of(site, config), ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def _claim(verdict: ClaimVerdict, red: Iterable[RedLine], history: History) -> dict[str, Any]:
-    own = [line for line in red if (line.path, line.claim) == (verdict.path, verdict.claim.id)]
+def _claim(verdict: ClaimVerdict, red: Iterable[RedLine], site: SiteVerdict) -> dict[str, Any]:
+    history, identifier = site.history, verdict.claim.id
+    own = [line for line in red if (line.path, line.claim) == (verdict.path, identifier)]
     return {
-        "id": verdict.claim.id,
+        "id": identifier,
         "statement": verdict.statement,
+        "sentences": {
+            each.language: each.sentences[identifier]
+            for each in site.translations
+            if identifier in each.sentences
+        },
+        "translations": {each.language: each.words[identifier] for each in site.translations},
         "page": verdict.path,
         "line": verdict.claim.line,
         "verdict": verdict.word,

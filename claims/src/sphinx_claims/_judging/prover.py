@@ -20,6 +20,7 @@ from sphinx_claims._judging.site import SiteVerdict
 from sphinx_claims._judging.threads import in_threads
 from sphinx_claims._judging.verdict import PageVerdict, judge
 from sphinx_claims._page import Page, Problem
+from sphinx_claims._translating.translation import read_translations
 from sphinx_claims._versions import Release
 
 Report = Callable[[PageVerdict], None]
@@ -101,10 +102,15 @@ def prove_in(
     problems = [(verdict.page.path, found) for verdict in verdicts for found in verdict.problems]
     history = read_history(config)
     site = SiteVerdict(
-        pages=tuple(verdicts), problems=tuple(problems), history=history, release=release
+        pages=tuple(verdicts),
+        problems=tuple(problems),
+        history=history,
+        release=release,
+        translations=read_translations(config, pages),
     )
     unjudged = (*history.vanished(site.claims), *history.judged_nowhere(site.claims, release))
-    return site.with_problems((*_passed_over(site), *unjudged, *history.gaps(site.claims)))
+    untrue = (problem for translation in site.translations for problem in translation.problems)
+    return site.with_problems((*_passed_over(site), *unjudged, *history.gaps(site.claims), *untrue))
 
 
 def judge_page(

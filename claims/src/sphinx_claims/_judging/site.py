@@ -7,6 +7,7 @@ from typing import Self
 from sphinx_claims._judging.history import History
 from sphinx_claims._judging.verdict import ClaimVerdict, PageVerdict
 from sphinx_claims._page import Problem
+from sphinx_claims._translating.translation import Translation
 from sphinx_claims._versions import Release
 
 
@@ -14,7 +15,8 @@ from sphinx_claims._versions import Release
 class SiteVerdict:
     """The verdict on every page, and every line of the site that is not true, with its page.
 
-    `history` is what earlier runs found of its claims. `built` names the documents of a site that
+    `history` is what earlier runs found of its claims, and `translations` is what they say in other
+    languages. `built` names the documents of a site that
     was built, and `excluded` the Markdown files beside them that are neither built nor judged.
     """
 
@@ -22,6 +24,7 @@ class SiteVerdict:
     problems: tuple[tuple[str, Problem], ...]
     history: History
     release: Release | None = None
+    translations: tuple[Translation, ...] = ()
     built: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
 

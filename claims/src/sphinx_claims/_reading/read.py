@@ -1,16 +1,11 @@
 """MyST Markdown -> Page: everything that is executed or claimed, wherever it is nested."""
 
-import functools
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from markdown_it import MarkdownIt
-from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
-from myst_parser.config.main import MdParserConfig
-from myst_parser.parsers.mdit import create_md_parser
 
 from sphinx_claims._page import Cell, Heading, Page, Problem, Stated
 from sphinx_claims._python import parsed
@@ -26,12 +21,10 @@ from sphinx_claims._reading.html import comment_problems, read_html
 from sphinx_claims._reading.include import Files, Found, included, literally_included
 from sphinx_claims._reading.inline import read_inline
 from sphinx_claims._reading.languages import Kind, kind_of, language_of
+from sphinx_claims._reading.markdown import parser
 from sphinx_claims._reading.rst import rst_problems
 from sphinx_claims._reading.snippet import snippet, snippet_problems
 from sphinx_claims._reading.tables import csv_problems, list_table_problems, table_problems
-
-MYST_EXTENSIONS = frozenset({"attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath"})
-"""The syntax that a page may use, the same for every front end."""
 
 _READERS: dict[str, Callable[[str, int], Found]] = {
     "front_matter": front_matter_problems,
@@ -86,15 +79,10 @@ def _unreadable(path: str, problem: Problem) -> Page:
     return Page(path=path, items=(), problems=(problem,))
 
 
-@functools.cache
-def _parser() -> MarkdownIt:
-    return create_md_parser(MdParserConfig(enable_extensions=set(MYST_EXTENSIONS)), RendererHTML)
-
-
 def _walk(text: str, above: int, files: Files) -> Found:
     """Yield what stands in `text`, which begins under line `above` of the page."""
     lines = text.split("\n")
-    tokens = _parser().parse(text)
+    tokens = parser().parse(text)
     yield from table_problems(tokens, above)
     yield from _headlines(tokens, above)
     for token in tokens:
@@ -184,7 +172,7 @@ def _directive(directive: Directive, files: Files) -> Found:
 
 def _texts(text: str) -> Iterator[str]:
     """Yield the sentences in `text`, and in the directives that it holds."""
-    for token in _parser().parse(text):
+    for token in parser().parse(text):
         if token.type == "inline":
             yield token.content
         if token.type in {"fence", "colon_fence"} and (match := _DIRECTIVE.match(token.info)):
@@ -210,7 +198,7 @@ def _table(directive: Directive, files: Files) -> Found:
     if directive.name == "csv-table":
         yield from csv_problems(body, directive.options, above + 1)
     else:
-        yield from list_table_problems(_parser().parse(body), directive.options, above)
+        yield from list_table_problems(parser().parse(body), directive.options, above)
         yield from _walk(body, above, files)
 
 

@@ -15,13 +15,22 @@ from sphinx_claims._judging.report import RedLine, red_lines
 from sphinx_claims._page import Problem
 from sphinx_claims._sphinx.build import current
 from sphinx_claims._sphinx.shown import original
+from sphinx_claims._sphinx.words import say
 
 BADGES = {
-    "true": ("✓", " true"),
-    "false": ("✗", " false"),
-    "skipped": ("–", " skipped: outside its version range"),
+    "true": ("✓", "true"),
+    "false": ("✗", "false"),
+    "skipped": ("–", "skipped: outside its version range"),
 }
 """The mark of a verdict, and the word for it, which a style may leave to those who hear a page."""
+TRANSLATIONS = {
+    "stale": "The sentence has changed since it was translated.",
+    "missing": "This sentence is not translated.",
+    "false": "The translation says something else than what was proven.",
+    "unreviewed": "Nobody has compared the translation with what was proven.",
+}
+"""What is told of a claim in another language, but where all is in order."""
+
 _BADGE, _BOX = "claims_badge", "claims_box"
 
 
@@ -62,15 +71,13 @@ class ShowVerdicts(SphinxPostTransform):
                 verdict = build.verdict(*element[_BADGE])
                 element["classes"].append(f"claim-{verdict}")
                 mark, word = BADGES[verdict]
-                said = nodes.Text(mark), nodes.inline("", word, classes=["claim-word"])
+                said = nodes.Text(mark), nodes.inline("", f" {say(word)}", classes=["claim-word"])
                 element.extend(self._to_ledger(said, element))
             elif _BOX in element:
                 claim = next(n[_BADGE] for n in element.findall(nodes.inline) if _BADGE in n)
                 boxes.add(claim)
                 element["classes"].append(f"claim-{build.verdict(*claim)}")
-                if (judged := original(element)) is not None:  # under a translation
-                    text = f"judged: {judged}"
-                    element.append(nodes.paragraph("", text, classes=["claim-original"]))
+                _add_translation(element, build.translation_of(claim[1]), original(element))
                 _add_list(element, [line for line in red if (line.path, line.claim) == claim])
         others = [line for line in red if (line.path, line.claim) not in boxes]
         for path, page in self._pages().items():
@@ -94,10 +101,26 @@ class ShowVerdicts(SphinxPostTransform):
         return [nodes.reference("", "", *said, refuri=f"{place}#{label}", internal=True)]
 
 
+def _add_translation(box: nodes.Element, word: str | None, judged: str | None) -> None:
+    """Tell what is known of a translation, and the sentence that was `judged` if it is another.
+
+    Where somebody has compared the two, the translation stands for itself.
+    """
+    if word == "current":
+        return
+    if word is not None:
+        told = nodes.paragraph("", say(TRANSLATIONS[word]), classes=["claim-translation"])
+        box["classes"].append(f"translation-{word}")
+        box.append(told)
+    if judged is not None:
+        text = say("judged: {sentence}", sentence=judged)
+        box.append(nodes.paragraph("", text, classes=["claim-original"]))
+
+
 def _add_above(page: nodes.Element, red: Sequence[RedLine]) -> None:
     """Put an admonition under the title of a page."""
     if red:
-        title = nodes.title("", "This page is not true")
+        title = nodes.title("", say("This page is not true"))
         above = nodes.admonition("", title, classes=["error"])
         _add_list(above, red)
         section = next(iter(page.findall(nodes.section)), None)
@@ -106,7 +129,7 @@ def _add_above(page: nodes.Element, red: Sequence[RedLine]) -> None:
 
 
 def _add_list(element: nodes.Element, red: Iterable[RedLine]) -> None:
-    told = (nodes.paragraph("", f"line {line.line}: {line.found}") for line in red)
+    told = (nodes.paragraph("", say("line {n}: {found}", n=r.line, found=r.found)) for r in red)
     items = [nodes.list_item("", paragraph) for paragraph in told]
     if items:
         element += nodes.bullet_list("", *items, classes=["claim-problems"])

@@ -12,6 +12,7 @@ from sphinx_claims._config import Config
 from sphinx_claims._judging.ledger import ledger_of
 from sphinx_claims._judging.site import SiteVerdict
 from sphinx_claims._judging.verdict import PageVerdict
+from sphinx_claims._translating.translation import Translation
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,10 +36,25 @@ class Build:
         """Return the word for a claim: `false` where the page `path` does not hold it."""
         return self._words.get((path, identifier), "false")
 
+    def translation_of(self, identifier: str) -> str | None:
+        """Return the word for a claim in the language of the site; None if that is its own."""
+        words = self._translation.words if self._translation else {}
+        return words.get(identifier)
+
+    def sentence(self, claim: Mapping[str, Any]) -> str:
+        """Return what a claim of the ledger says in the language of the site, as far as it does."""
+        said: str = claim["sentences"].get(self.env.config.language, claim["statement"])
+        return said
+
     @functools.cached_property
     def ledger(self) -> Mapping[str, Any]:
         """The ledger of the site, which several pages may show."""
         return ledger_of(self.site, self.config)
+
+    @functools.cached_property
+    def _translation(self) -> Translation | None:
+        found = {each.language: each for each in self.site.translations}
+        return found.get(self.env.config.language)
 
     @functools.cached_property
     def _pages(self) -> Mapping[str, PageVerdict]:

@@ -7,6 +7,7 @@ from typing import Any
 from docutils import nodes
 
 from sphinx_claims._judging.matrix import CHANGED, WORDS
+from sphinx_claims._sphinx.words import say
 
 OURS = "claims_made"
 """Marks a table that the prover made: its numbers are no one's claims."""
@@ -17,6 +18,7 @@ _HEAD = ("run on", "Python", "tests", "claims")
 _PAGES = ("page", "claims", "checks")
 _MUTANTS = ("mutants",)
 _PHRASES = {CHANGED: "not run since it changed"}
+_BOUNDS = {"since": "since {package} {version}", "until": "until {package} {version}"}
 
 
 def versions_table(ledger: Mapping[str, Any]) -> Iterator[nodes.table]:
@@ -25,7 +27,13 @@ def versions_table(ledger: Mapping[str, Any]) -> Iterator[nodes.table]:
     if runs:
         claims = Counter(claim["verdict"] for claim in ledger["claims"])
         problems = len(ledger["problems"]) + sum(len(c["problems"]) for c in ledger["claims"])
-        here = {**ledger, "date": "this build", "tests": {}, "claims": claims, "problems": problems}
+        here = {
+            **ledger,
+            "date": say("this build"),
+            "tests": {},
+            "claims": claims,
+            "problems": problems,
+        }
         package = ledger["package"]
         rows = [
             (
@@ -35,13 +43,13 @@ def versions_table(ledger: Mapping[str, Any]) -> Iterator[nodes.table]:
             )
             for run in (here, *runs)
         ]
-        yield _table([(package, *_HEAD), *rows], "claims-versions")
+        yield _table([(package, *map(say, _HEAD)), *rows], "claims-versions")
 
 
 def pages_table(rows: Iterable[Row], ledger: Mapping[str, Any]) -> nodes.table:
     """Make a table of pages, each a link and its `counts`."""
     head = (*_PAGES, *(() if ledger["mutants"] is None else _MUTANTS))
-    return _table([head, *rows], "claims-pages")
+    return _table([[*map(say, head)], *rows], "claims-pages")
 
 
 def counts(claims: Sequence[Mapping[str, Any]], ledger: Mapping[str, Any]) -> Iterator[str]:
@@ -59,25 +67,33 @@ def stands_for(claim: Mapping[str, Any]) -> Iterator[str]:
     """
     universal = claim["universal"] or {"families": (), "because": None}
     for family in universal["families"]:
-        yield f"over {family['members']} {family['name']}"
-    for option, reason in (("universal", universal["because"]), ("unnoticed", claim["unnoticed"])):
-        if reason is not None:
-            yield f"{option}: {reason}"
+        yield say("over {n} {name}", n=family["members"], name=family["name"])
+    if universal["because"] is not None:
+        yield say("universal: {reason}", reason=universal["because"])
+    if claim["unnoticed"] is not None:
+        yield say("unnoticed: {reason}", reason=claim["unnoticed"])
 
 
 def elsewhere(claim: Mapping[str, Any], package: str | None) -> Iterator[str]:
     """Yield where a claim says that it holds, and where it was found to be otherwise."""
-    for bound in ("since", "until"):
+    for bound, told in _BOUNDS.items():
         if claim[bound] is not None:
-            yield f"{bound} {package} {claim[bound]}"
+            yield say(told, package=package, version=claim[bound])
     for word in WORDS:
         versions = [version for version, found in claim["versions"].items() if found == word]
         if versions and word != claim["verdict"]:
-            yield f"{_PHRASES.get(word, word)} on {package} {', '.join(versions)}"
+            found = say(_PHRASES.get(word, word))
+            yield say(
+                "{found} on {package} {versions}",
+                found=found,
+                package=package,
+                versions=", ".join(versions),
+            )
 
 
 def _counts(numbers: Mapping[str, int]) -> str:
-    return ", ".join(f"{n} {_PHRASES.get(word, word)}" for word, n in numbers.items() if n)
+    told = (f"{n} {say(_PHRASES.get(word, word))}" for word, n in numbers.items() if n)
+    return say(", ").join(told)
 
 
 def _table(rows: Sequence[Row], kind: str) -> nodes.table:

@@ -1,5 +1,8 @@
 """The directives and roles of a page, as Sphinx renders them once the page is judged."""
 
+import re
+from typing import Any
+
 from docutils import nodes
 from markdown_it.token import Token
 from markdown_it.tree import SyntaxTreeNode
@@ -16,9 +19,12 @@ from sphinx_claims._sphinx.badges import badge, claim_box
 from sphinx_claims._sphinx.build import current
 from sphinx_claims._sphinx.fold import add_fold
 from sphinx_claims._sphinx.ledger_page import LedgerDirective, TotalDirective
-from sphinx_claims._sphinx.pending import CLAIM, ESCAPE, take_pending
+from sphinx_claims._sphinx.pending import CLAIM, ESCAPE, said_again, take_pending
 from sphinx_claims._sphinx.shown import note_sentence
 from sphinx_claims._sphinx.unproven import UnprovenDirective
+
+_TRANSLATED = re.compile(r":(\d+):<translated>$")
+"""Where Sphinx says that a translation stands: on the line of the original."""
 
 
 def add_directives(app: Sphinx) -> None:
@@ -96,7 +102,7 @@ class InlineRole(SphinxRole):
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """Render the expression or its value; one not executed is found as such."""
-        pending = take_pending(self.env, self.name, self.text)
+        pending = self._pending()
         value, is_red = pending or (None, True)
         if value is not None:
             return [nodes.inline(self.rawtext, value, classes=["value"])], []
@@ -104,3 +110,10 @@ class InlineRole(SphinxRole):
         if is_red:
             classes.append("claim-false")
         return [nodes.literal(self.rawtext, self.text, classes=classes)], []
+
+    def _pending(self) -> Any:
+        """Return the value and whether it is red; a translation is read after the whole page."""
+        translated = _TRANSLATED.search(str(self.inliner.document["source"]))
+        if translated:
+            return said_again(self.env, self.name, self.text, int(translated[1]))
+        return take_pending(self.env, self.name, self.text)

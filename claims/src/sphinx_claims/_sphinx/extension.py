@@ -1,6 +1,8 @@
 """The Sphinx extension: all pages are judged before any is read; MyST-NB renders the records."""
 
+import contextlib
 import dataclasses
+import functools
 import gc
 import time
 from collections.abc import Iterator
@@ -15,9 +17,11 @@ from sphinx.errors import ConfigError
 from sphinx.util import logging
 
 from sphinx_claims._config import find_pages, read_config
+from sphinx_claims._executing.processes import workers
+from sphinx_claims._executing.workers import Workers
 from sphinx_claims._github import annotations
-from sphinx_claims._judging.pages import page_name
-from sphinx_claims._judging.prover import prove
+from sphinx_claims._judging.pages import page_name, read_pages
+from sphinx_claims._judging.prover import prove_in
 from sphinx_claims._judging.report import (
     excluded_line,
     hint_line,
@@ -26,7 +30,7 @@ from sphinx_claims._judging.report import (
     summary,
 )
 from sphinx_claims._page import Problem
-from sphinx_claims._reading.read import MYST_EXTENSIONS
+from sphinx_claims._reading.markdown import MYST_EXTENSIONS
 from sphinx_claims._sphinx.badges import ShowVerdicts, unjudged_claims
 from sphinx_claims._sphinx.build import Build, current
 from sphinx_claims._sphinx.directives import add_directives
@@ -38,6 +42,7 @@ from sphinx_claims._sphinx.pending import note_pending
 from sphinx_claims._sphinx.publish import publish_ledger
 from sphinx_claims._sphinx.raised import color_anyway
 from sphinx_claims._sphinx.shown import changed_claims
+from sphinx_claims._sphinx.words import load_words
 
 _log = logging.getLogger(__name__)
 _STATIC = Path(__file__).parent / "static"
@@ -50,10 +55,11 @@ def setup(app: Sphinx) -> dict[str, Any]:
     add_directives(app)
     app.add_post_transform(ShowVerdicts)
     app.connect("config-inited", _configure)
+    app.connect("config-inited", load_words)
     app.add_css_file("sphinx-claims.css")
     # No verdict is older than the build: every page is read again, whatever has changed.
     app.connect("env-get-outdated", lambda _app, env, *_: set(env.found_docs))
-    app.connect("env-before-read-docs", _judge)
+    app.connect("env-before-read-docs", functools.partial(_judge, _started(app)))
     app.connect("doctree-read", color_anyway)
     app.connect("env-check-consistency", _complete)
     app.connect("build-finished", _tell)
@@ -96,7 +102,17 @@ def _configure(_app: Sphinx, config: SphinxConfig) -> None:
     config.myst_enable_extensions = {*config.myst_enable_extensions, *MYST_EXTENSIONS}
 
 
-def _judge(app: Sphinx, env: BuildEnvironment, _docnames: list[str]) -> None:
+def _started(app: Sphinx) -> list[Workers]:
+    """Start the processes of the pages: they import while Sphinx and its other extensions do."""
+    with contextlib.suppress(OSError, RuntimeError, ValueError):  # of which the build tells
+        config = read_config(Path(app.confdir))
+        return [workers(config.preload, config.processes)]
+    return []
+
+
+def _judge(
+    started: list[Workers], app: Sphinx, env: BuildEnvironment, _docnames: list[str]
+) -> None:
     start = time.monotonic()
     try:
         config = read_config(Path(app.confdir))
@@ -105,7 +121,9 @@ def _judge(app: Sphinx, env: BuildEnvironment, _docnames: list[str]) -> None:
         judged = {file.resolve(): None for file in (*pages, *config.files())}
         others = find_pages([Path(app.srcdir), *config.beside()])
         beside = [file for file in others if file.resolve() not in judged]
-        site = prove(config, list(judged), lambda verdict: _log.info(page_line(verdict)))
+        with started.pop() if started else workers(config.preload, config.processes) as running:
+            read = read_pages(list(judged), config)
+            site = prove_in(running, config, read, lambda verdict: _log.info(page_line(verdict)))
     except (OSError, RuntimeError, ValueError) as error:
         raise ConfigError(str(error)) from error
     excluded = tuple(page_name(file, config.root) for file in beside)

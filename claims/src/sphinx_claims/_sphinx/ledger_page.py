@@ -14,7 +14,6 @@ from sphinx.util.docutils import SphinxDirective
 
 from sphinx_claims._judging.anchors import anchor, claim_anchor
 from sphinx_claims._judging.history import Count
-from sphinx_claims._judging.report import counted
 from sphinx_claims._judging.site import SiteVerdict
 from sphinx_claims._page import Problem
 from sphinx_claims._sphinx.badges import badge, entry_label
@@ -28,6 +27,7 @@ from sphinx_claims._sphinx.columns import (
     versions_table,
 )
 from sphinx_claims._sphinx.unproven import escapes_list
+from sphinx_claims._sphinx.words import count, say
 
 Ledger = Mapping[str, Any]
 Pages = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -76,8 +76,8 @@ class LedgerDirective(SphinxDirective):
             yield nodes.definition_list("", *entries, classes=["claims"])
 
     def _entry(self, claim: Mapping[str, Any], ledger: Ledger) -> nodes.definition_list_item:
-        sentence, messages = self.parse_inline(claim["statement"], lineno=self.lineno)
-        facts = [counted(len(claim["evidence"]), "check")]
+        sentence, messages = self.parse_inline(current.get().sentence(claim), lineno=self.lineno)
+        facts = [count(len(claim["evidence"]), "check")]
         facts += [] if ledger["mutants"] is None else [mutants_killed(claim["mutants"])]
         facts += stands_for(claim)
         facts += elsewhere(claim, ledger["package"])
@@ -112,15 +112,16 @@ def unlisted(site: SiteVerdict, env: BuildEnvironment) -> Iterator[tuple[str, Pr
 def _head(ledger: Ledger) -> Iterator[nodes.Node]:
     """Yield how many claims there are, and what they were on other versions."""
     checks = sum(len(claim["evidence"]) for claim in ledger["claims"])
-    total = f"{len(ledger['claims'])} claims, {checks} checks"
-    count, proven, excused = (ledger["universal"][k] for k in ("claims", "families", "reasons"))
-    if proven or excused:
-        total += f", {count} universal ({proven} over a family, {excused} with a reason)"
-    if package := ledger["package"]:
-        total += f", {package} {ledger[package]}"
+    total = [count(len(ledger["claims"]), "claim"), count(checks, "check")]
+    universal, package = ledger["universal"], ledger["package"]
+    if universal["families"] or universal["reasons"]:
+        text = "{claims} universal ({families} over a family, {reasons} with a reason)"
+        total.append(say(text, **universal))
+    if package:
+        total.append(f"{package} {ledger[package]}")
     if ledger["mutants"] is not None:
-        total += f", {mutants_killed(ledger['mutants'])}"
-    yield nodes.paragraph("", total, classes=["claims-total"])
+        total.append(mutants_killed(ledger["mutants"]))
+    yield nodes.paragraph("", say(", ").join(total), classes=["claims-total"])
     yield from versions_table(ledger)
 
 
@@ -142,15 +143,19 @@ def _page_label(path: str) -> str:
     return anchor(f"ledger-{path}")
 
 
-def mutants_killed(count: Count | None) -> str:
+def mutants_killed(kept: Count | None) -> str:
     """Tell a reader of a count, in which changes that are not about the claim do not appear."""
-    if count is None:
-        return "not mutated since it changed"
-    made, killed, gaps = count["made"], count["killed"], count.get("gaps")
-    if gaps is None:  # what an older run wrote down
-        return f"{killed} of {made} mutants killed"
-    told = f"{killed} of {made - count['outside']} changes to the evidence noticed"
-    return f"{told}, {count['equivalent']} equivalent, {counted(gaps, 'gap')}"
+    if kept is None:
+        return say("not mutated since it changed")
+    if kept.get("gaps") is None:  # what an older run wrote down
+        return say("{killed} of {made} mutants killed", **kept)
+    told = say(
+        "{n} of {all} changes to the evidence noticed",
+        n=kept["killed"],
+        all=kept["made"] - kept["outside"],
+    )
+    same = say("{n} equivalent", n=kept["equivalent"])
+    return say(", ").join((told, same, count(kept["gaps"], "gap")))
 
 
 def _link(label: str, text: str, docname: str) -> nodes.Element:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from docutils import nodes
 
 from sphinx_claims._page import Problem
-from sphinx_claims._reading.quantities import figures
+from sphinx_claims._translating.facts import figures_of
 
 _SAID = "claims_said"
 _ID = "claim-id"
@@ -62,7 +62,7 @@ def _text(box: nodes.Element) -> str:
 
 def _facts(box: nodes.Element) -> Counter[str]:
     """Count the numbers and the spans of code in the sentence of a box."""
-    found = Counter(quantity.text for quantity in figures(_text(box)))
+    found = Counter(f"{number:g}" for number in figures_of(_text(box)))
     for node in _sentence(box):
         found.update(code.astext() for code in node.findall(nodes.literal))
     return found

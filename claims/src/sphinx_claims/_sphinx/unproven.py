@@ -8,6 +8,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from sphinx_claims._sphinx.pending import ESCAPE, take_pending
 from sphinx_claims._sphinx.tree import above
+from sphinx_claims._sphinx.words import say
 
 _HIGHLIGHTED = frozenset("python python3 py pycon ipython ipython3 bash console".split())
 _EXCUSED = "claims_excused"
@@ -34,7 +35,9 @@ class UnprovenDirective(SphinxDirective):
             self.set_source_info(box[0])
         else:
             self.state.nested_parse(self.content, self.content_offset, box)
-        box += nodes.paragraph("", f"not proven: {because}", classes=["unproven-because"])
+        box += nodes.paragraph(
+            "", say("not proven: {because}", because=because), classes=["unproven-because"]
+        )
         return [box]
 
 
@@ -48,5 +51,5 @@ def escapes_list(escapes: Sequence[Mapping[str, Any]]) -> Iterator[nodes.Node]:
     if escapes:
         places = (f"{escape['page']}:{escape['line']}: {escape['because']}" for escape in escapes)
         items = (nodes.list_item("", nodes.paragraph("", place)) for place in places)
-        yield nodes.rubric("", f"Shown and not proven: {len(escapes)}")
+        yield nodes.rubric("", say("Shown and not proven: {n}", n=len(escapes)))
         yield nodes.bullet_list("", *items, classes=["claims-escapes"])

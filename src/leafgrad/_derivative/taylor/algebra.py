@@ -4,7 +4,7 @@ A series ``c_0 + c_1 e_1 + c_2 e_2 + ...`` is multiplied by multiplying what the
 
     powers      e_k = t**k of one direction       e_i e_j = e_{i+j}
     monomials   e_a = t_1**a_1 t_2**a_2 ...       e_a e_b = e_{a+b}
-    squares     e_1, ..., e_n and e_{n+1}         e_i e_i = e_{n+1}, and e_i e_j = 0 otherwise
+    squares     e_1, ..., e_m and e_{m+1}         e_i e_i = e_{m+1} where i <= n, and else 0
 
 A product that leads out of the algebra is of no interest for the derivatives asked for, so it is
 dropped. ``e_0 = 1`` is left out, as its coefficient is the value that the graph knows already.
@@ -19,6 +19,7 @@ Differentiation, arXiv 2505.13644.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
@@ -90,11 +91,14 @@ def monomials(indices: frozenset[MultiIndex]) -> Algebra:
     """Make the algebra of several columns: monomials, a set that holds each one's divisors."""
     basis = basis_of(indices)
     place = {index: number for number, index in enumerate(basis)}
+    degrees = tuple(map(sum, basis))
     sums = (
-        (place[a], place[b], tuple(map(sum, zip(a, b, strict=True)))) for a in basis for b in basis
+        (place[a], place[b], tuple(map(sum, zip(a, b, strict=True))))
+        for a, degree in zip(basis, degrees, strict=True)
+        for b in basis[: bisect_right(degrees, degrees[-1] - degree)]
     )
     products = {(a, b): place[c] for a, b, c in sums if c in place}
-    return Algebra(degrees=tuple(map(sum, basis)), products=products)
+    return Algebra(degrees=degrees, products=products)
 
 
 def basis_of(indices: Collection[MultiIndex]) -> list[MultiIndex]:
@@ -109,11 +113,13 @@ def closure(orders: Collection[MultiIndex]) -> frozenset[MultiIndex]:
 
 
 @cache
-def squares(directions: int) -> Algebra:
+def squares(directions: int, others: int = 0) -> Algebra:
     """Make the algebra of the Laplacian: directions whose squares are all one and the same.
 
     Products of two different directions are dropped, so the last coefficient collects half of what
-    the second derivatives add up to, and nothing else of second order is computed.
+    the second derivatives add up to, and nothing else of second order is computed. The squares of
+    some `others` that follow the directions are dropped as well: their first order is all there is.
     """
-    products = {(direction, direction): directions for direction in range(directions)}
-    return Algebra(degrees=(1,) * directions + (2,), products=products)
+    last = directions + others
+    products = {(direction, direction): last for direction in range(directions)}
+    return Algebra(degrees=(1,) * last + (2,), products=products)

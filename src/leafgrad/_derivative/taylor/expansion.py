@@ -1,7 +1,8 @@
 """Derivatives of a tensor in its graph, from one walk along the path.
 
-Inputs ``[*batch, columns]`` are moved along some columns: each column that moves is an index of
-first order, whose coefficient is 1 there and 0 elsewhere. The walk carries this seed to the outputs
+Inputs ``[*batch, *columns]``, whose columns are mostly one axis, are moved along some columns: each
+column that moves is an index of first order, whose coefficient is 1 there and 0 elsewhere; or they
+are moved in directions across the columns. The walk carries this seed to the outputs
 ``[*batch, *channels]``, whose coefficient of a multi-index alpha is then the derivative divided by
 alpha!, for every row of the batch at once.
 """
@@ -25,25 +26,32 @@ from leafgrad._derivative.taylor.algebra import (
     basis_of,
     closure,
     monomials,
-    powers,
     squares,
 )
 from leafgrad._derivative.taylor.attempts import Attempt, attempts, search
 from leafgrad._derivative.taylor.constants import made_once
 from leafgrad._derivative.taylor.dtypes import is_on
+from leafgrad._derivative.taylor.looks import may_look
 from leafgrad._derivative.taylor.propagate import replay
 from leafgrad._derivative.taylor.range_check import Factorials, Look
-from leafgrad._derivative.taylor.row_wise import keep_rows_apart
+from leafgrad._derivative.taylor.row_wise import axes_at_end, keep_rows_apart
 from leafgrad._derivative.taylor.scale import Scale
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 
 class Moved(NamedTuple):
-    """Indices of first order, and the columns of the inputs that they move."""
+    """Indices of first order, and what moves with them: directions first, then single columns.
+
+    Attributes:
+        indices: The n indices.
+        columns: Of the inputs, as many as there are no directions for.
+        directions: ``[n - len(columns), *batch, *columns]``, with any axis of the batch of size 1.
+    """
 
     indices: tuple[int, ...]
     columns: tuple[int, ...]
+    directions: Tensor | None = None
 
 
 class Taylor(NamedTuple):
@@ -51,7 +59,7 @@ class Taylor(NamedTuple):
 
     Attributes:
         outputs: ``[*batch, *channels]``.
-        inputs: ``[*batch, columns]``, or ``[*batch]`` where each element is a row.
+        inputs: ``[*batch, *columns]``, or ``[*batch]`` where each element is a row.
         batch: The number of axes that count rows.
         path: The nodes between the two.
         create_graph: Whether the derivatives are to be differentiated on.
@@ -74,35 +82,45 @@ class Taylor(NamedTuple):
         )
         return {order: found[place[order]] for order in orders}
 
-    def laplacian(self, dims: Sequence[int]) -> Tensor:
-        """Return the sum of the second derivatives in these columns, or raise `Unsupported`.
+    def laplacian(
+        self, along: Sequence[int] | Tensor, gradient_in: Sequence[int]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Return the sum of second derivatives, and the first derivatives in some columns.
 
-        It has the shape of outputs.
+        The sum runs over columns, or over directions ``[n, *batch, *columns]``. Each of what is
+        returned has the shape of outputs. Raise `Unsupported` where there is no answer.
         """
         if not self._is_in_mode():
             with self._mode():
-                return self.laplacian(dims)
-        moved = Moved(indices=tuple(range(len(dims))), columns=tuple(dims))
-        return self._in_range(squares(len(dims)), moved, {len(dims): 2})[len(dims)]
+                return self.laplacian(along, gradient_in)
+        directions = along if isinstance(along, Tensor) else None
+        columns = () if isinstance(along, Tensor) else tuple(along)
+        others = tuple(column for column in gradient_in if column not in columns)
+        last = len(along) + len(others)
+        moved = Moved(tuple(range(last)), (*columns, *others), directions)
+        place = dict(zip(reversed(moved.columns), reversed(moved.indices), strict=False))
+        asked = {place[column]: 1 for column in gradient_in} | {last: 2}
+        found = self._in_range(squares(len(along), len(others)), moved, asked)
+        return found[last], [found[place[column]] for column in gradient_in]
 
     def proves_rows_apart(self) -> bool:
         """Return whether the path alone, without any coefficient, proves that rows are independent.
 
-        Only where PyTorch's own formulas are on the way, which record themselves.
+        Only where PyTorch's own formulas are on the way.
         """
         if keep_rows_apart(self.path, self.inputs.dim(), self.batch):
             return True
-        if any(map(_autograd.forward_class, self.path.nodes)):
-            return False
-        if self.create_graph and any(map(_autograd.is_once_differentiable, self.path.nodes)):
-            return False
         with self._mode(), torch.no_grad():
             try:
-                scale = attempts(self.inputs.dtype, 1, 1)[0].scale
-                self._coefficients(powers(1), Moved(indices=(), columns=()), scale)
-            except Unsupported:
+                axes = axes_at_end(self.path, self.inputs, self.batch)
+            except (Unsupported, _autograd.Recomputation):
                 return False
-        return True
+        return axes == batch_axes.rows_of(self.outputs.shape, self.batch)
+
+    def records_itself(self) -> bool:
+        """Return whether a derivative carries its graph, or need not, if formulas are PyTorch's."""
+        is_once = _autograd.is_once_differentiable
+        return not self.create_graph or not any(map(is_once, self.path.nodes))
 
     def _is_in_mode(self) -> bool:
         return torch.is_grad_enabled() == self.create_graph and not _autograd.is_cast(self.inputs)
@@ -126,7 +144,9 @@ class Taylor(NamedTuple):
         scale = tried.scale
         found = self._coefficients(algebra, moved, scale).computed()
         look = Look(self.outputs, self.batch, asked)
-        if self._is_looked_at(found, asked) and not look.fits_plainly(found, tried.room):
+        has_coefficients = not asked.keys().isdisjoint(found.indices)
+        is_looked_at = has_coefficients and may_look(self.inputs)
+        if is_looked_at and not look.fits_plainly(found, tried.room):
             with torch.no_grad():
                 scale = self._best_scale(found, moved, look, tried, better)
             if scale is not tried.scale:
@@ -136,15 +156,6 @@ class Taylor(NamedTuple):
             index: self._result(known.get(index), scale, factorial, algebra.degrees[index])
             for index, factorial in asked.items()
         }
-
-    def _is_looked_at(self, found: Series, asked: Factorials) -> bool:
-        """Return whether there are coefficients to look at, which waits for the device they are on.
-
-        While a CUDA graph is captured nothing is computed yet.
-        """
-        if _autograd.is_intercepted() or asked.keys().isdisjoint(found.indices):
-            return False
-        return not (self.inputs.is_cuda and torch.cuda.is_current_stream_capturing())
 
     def _best_scale(
         self, found: Series, moved: Moved, look: Look, tried: Attempt, better: Attempt | None
@@ -180,8 +191,13 @@ class Taylor(NamedTuple):
         """Return the series ``[K, *batch, *channels]`` of outputs where columns are `moved`."""
         x = self.inputs
         unsupported_if(not is_on(x.device, scale.dtype), "its order takes double precision")
-        kept = _seed(algebra, moved, tuple(x.shape), self.batch, scale.dtype, x.device)
-        seed = kept.changed(scale.seed(kept.stack))
+        seed = Series(
+            algebra=algebra,
+            indices=moved.indices,
+            source=scale.seed(self._units(moved, scale.dtype)),
+            shape=tuple(x.shape),
+            axes=batch_axes.rows_of(x.shape, self.batch),
+        )
         try:
             found = replay(self.path, seed)
         except _autograd.Recomputation:
@@ -191,6 +207,15 @@ class Taylor(NamedTuple):
         if found.axes != batch_axes.rows_of(self.outputs.shape, self.batch):
             raise Unsupported("the rows of outputs are not those of inputs")
         return found
+
+    def _units(self, moved: Moved, dtype: torch.dtype) -> Tensor:
+        """Return how the inputs move with each index of first order, ``[n, *batch, *columns]``."""
+        row, device = tuple(self.inputs.shape[self.batch :]), self.inputs.device
+        units = _units(moved.columns, row, self.batch, dtype, device)
+        if moved.directions is None:
+            return units
+        directions = moved.directions.to(dtype)
+        return torch.cat([directions, units.expand(-1, *directions.shape[1:])])
 
     def _replayed_in_backward(self, seed: Series) -> Series | None:
         """Replay where a checkpoint computes all that it did not save anew once, not per look."""
@@ -220,21 +245,17 @@ def _plan(orders: frozenset[MultiIndex]) -> tuple[Algebra, dict[MultiIndex, int]
 
 
 @made_once
-def _seed(
-    algebra: Algebra,
-    moved: Moved,
-    shape: tuple[int, ...],
+def _units(
+    columns: tuple[int, ...],
+    row: tuple[int, ...],
     batch: int,
     dtype: torch.dtype,
     device: torch.device,
-) -> Series:
-    """Return the series ``[n, *batch, columns]`` of inputs, with size 1 along the batch."""
-    row = (1,) * batch + shape[batch:]
+) -> Tensor:
+    """Return the unit vectors of these columns, ``[n, *batch, *row]`` with a batch of 1s."""
     with torch.inference_mode(mode=False):
         unit = torch.eye(math.prod(row), dtype=dtype, device=device)
-        units = unit[[*moved.columns]].reshape(len(moved.columns), *row)
-    axes = batch_axes.rows_of(shape, batch)
-    return Series(algebra=algebra, indices=moved.indices, source=units, shape=shape, axes=axes)
+        return unit[[*columns]].reshape(len(columns), *[1] * batch, *row)
 
 
 @lru_cache(maxsize=256)

@@ -17,12 +17,15 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.dtypes import at_least
 from leafgrad._derivative.taylor.kernels import recurrences, sigmoidal
+from leafgrad._derivative.taylor.matrix_products import constant_times, product, times_constant
 from leafgrad._derivative.taylor.series import Number, Series
 
 
@@ -32,6 +35,8 @@ class Jet:
 
     Jets are added, multiplied, divided and raised to powers as tensors are, with each other, with
     tensors that do not depend on inputs and with numbers, and so are `exp` and the like applied.
+    Matrices are multiplied by ``@``, and parts are taken by numbers, slices, ``...`` and None in
+    brackets.
 
     Attributes:
         value: The tensor itself, with its graph.
@@ -109,6 +114,51 @@ class Jet:
     def __pow__(self, exponent: Number) -> Jet:
         return Jet(self.value**exponent, power(self, exponent))
 
+    def __matmul__(self, other: Jet | Tensor) -> Jet:
+        other = other if isinstance(other, Jet) else Jet(other, None)
+        if min(self.value.dim(), other.value.dim()) < _OF_A_MATRIX:
+            raise TypeError(
+                "both sides of @ must have two axes or more where one is a Jet, not "
+                f"{self.value.dim()} and {other.value.dim()}: give a vector another by [:, None]"
+            )
+        return Jet(self.value @ other.value, _product_of_matrices(self, other))
+
+    def __rmatmul__(self, other: Tensor) -> Jet:
+        return Jet(other, None) @ self
+
+    def __getitem__(self, index: Any) -> Jet:
+        return self.to(self.value[index], lambda series: series.part(index))
+
+    def sum(self, dim: int | Sequence[int] | None = None, *, keepdim: bool = False) -> Jet:
+        """Return the sum along axes, or of all elements."""
+        dims = _dims(self.value, dim)
+        value = self.value.sum(dims, keepdim=keepdim)
+        return self.to(value, lambda series: series.summed(dims, keepdim=keepdim))
+
+    def mean(self, dim: int | Sequence[int] | None = None, *, keepdim: bool = False) -> Jet:
+        """Return the mean along axes, or of all elements."""
+        count = math.prod(self.value.shape[dim] for dim in _dims(self.value, dim))
+        return self.sum(dim, keepdim=keepdim) / count
+
+    def softmax(self, dim: int) -> Jet:
+        """Return the softmax along an axis."""
+        value = self.value.softmax(dim)
+        return self.to(value, lambda series: softmax_from(value, series, [dim]))
+
+    def where(self, condition: Tensor, other: Jet | Tensor | Number) -> Jet:
+        """Return this jet where the condition holds, and the other elsewhere."""
+        if not isinstance(other, Jet):
+            value = self.value
+            other = Jet(torch.as_tensor(other, dtype=value.dtype, device=value.device), None)
+        value = torch.where(condition, self.value, other.value)
+        series = where(condition, self.series, other.series)
+        return Jet(value, series and series.broadcast(value.shape))
+
+    def erf(self) -> Jet:
+        """Return the error function."""
+        bell = (-(self * self)).exp() * (2 / math.sqrt(math.pi))
+        return self.to(self.value.erf(), lambda series: integral(bell, series))
+
     def exp(self) -> Jet:
         """Return the exponential."""
         value = self.value.exp()
@@ -155,6 +205,27 @@ class Jet:
         return self.to(value, lambda series: reciprocal_from(value, series))
 
 
+_OF_A_MATRIX = 2  # axes
+
+
+def _dims(value: Tensor, dim: int | Sequence[int] | None) -> list[int]:
+    """Return axes of a value ``[*shape]``, all where none is named."""
+    dims = [dim] if isinstance(dim, int) else [*(dim or ())]
+    return dims or [*range(value.dim())]
+
+
+def _product_of_matrices(one: Jet, two: Jet) -> Series | None:
+    """Return the series ``[K, ..., a, c]`` of a product, whose other axes are broadcast."""
+    batch = torch.broadcast_shapes(one.value.shape[:-2], two.value.shape[:-2])
+    x = one.series and one.series.broadcast((*batch, *one.value.shape[-2:]))
+    y = two.series and two.series.broadcast((*batch, *two.value.shape[-2:]))
+    if y is None:
+        return x and times_constant(x, two.value)
+    if x is None:
+        return constant_times(one.value, y)
+    return product(one.value, x, two.value, y)
+
+
 # The class is frozen for everyone else.
 _set_value, _set_series = (vars(Jet)[name].__set__ for name in ("value", "series"))
 
@@ -168,6 +239,10 @@ def add(one: Series | None, two: Series | None) -> Series | None:
 
 def multiply(one: Jet, two: Jet) -> Series | None:
     """Return the series ``[K, *shape]`` of a product: ``a_0 b_k + a_k b_0 + sum_j a_j b_{k-j}``."""
+    if one.series is not None and two.series is not None and one.series is not two.series:
+        product = one.series.times_series(one.value, two.value, two.series)
+        if product is not None:
+            return product
     left = None if one.series is None else one.series.scaled(two.value)
     right = None if two.series is None else two.series.scaled(one.value)
     linear = add(left, right)
@@ -278,6 +353,29 @@ def tanh_from(result: Tensor, series: Series) -> Series:
 def sigmoid_from(result: Tensor, series: Series) -> Series:
     """Return the series of the logistic function, whose value is `result`, ``[*shape]``."""
     return series.apply(sigmoidal.sigmoid_derivative, result)
+
+
+def softmax_from(result: Tensor, x: Series, dims: Sequence[int]) -> Series:
+    """Return the series ``[K, *shape]`` of the softmax s, whose value is `result`, ``[*shape]``.
+
+    With t = ``s (exp(h - mean) - 1)`` and its sum T along the axes, it is ``(s + t) / (1 + T) -
+    s``. What is taken off, the mean of h with weights s, changes nothing, and keeps the
+    exponentials small.
+    """
+    if not x.indices:
+        batch_axes.free(x.axes, dims)
+        return x
+    terms = exp_of(x - weighted_mean(x, result, dims)).scaled(result)
+    inverse = inverse_of(terms.summed(dims, keepdim=True))
+    return (terms + inverse.scaled(result)).plus_product(terms, inverse)
+
+
+def weighted_mean(x: Series, weights: Tensor, dims: Sequence[int]) -> Series:
+    """Return the mean of x by `weights`, ``[*shape]``, as ``[K, ..., 1, ...]``.
+
+    It is taken off before exponentials are: where one has all weight, it is exact.
+    """
+    return x.scaled(weights).summed(dims, keepdim=True)
 
 
 def power(x: Jet, exponent: Number) -> Series | None:

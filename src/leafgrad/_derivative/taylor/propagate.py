@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Container, Sequence
 
+import torch
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
@@ -40,27 +41,34 @@ def replay(path: _autograd.Path, seed: Series, *, is_in_backward: bool = False) 
                 known.pop(edge, None)
             else:  # it is read again, and is not to be computed again
                 inputs[place] = known[edge] = series.computed()
-        step = Step(
-            node=node,
-            successors=edges,
-            name=_autograd.node_name(node),
-            dtype=seed.dtype,
-            is_in_backward=is_in_backward,
-            seen={},
-        )
+        step = step_at(node, edges, seed.dtype, is_in_backward=is_in_backward)
         rule = rule_of(node, step.name)
         if rule is None:
             raise Unsupported(f"outputs was computed through {_described(node)}")
-        results = _results(rule, step, inputs)
+        results = results_of(rule, step, inputs)
         for number, result in enumerate(results):
             if result is not None:
                 known[node, number] = result
         if not rule.has_exact_type and len(results) < len(step.results):
-            _check_results(step, len(results), last, path.end)
+            check_results(step, len(results), last, path.end)
     return known.get(path.end)
 
 
-def _check_results(
+def step_at(
+    node: Node, edges: _autograd.Successors, dtype: torch.dtype, *, is_in_backward: bool = False
+) -> Step:
+    """Return the step at a node, of which nothing is known yet."""
+    return Step(
+        node=node,
+        successors=edges,
+        name=_autograd.node_name(node),
+        dtype=dtype,
+        is_in_backward=is_in_backward,
+        seen={},
+    )
+
+
+def check_results(
     step: Step, given: int, read: Container[object], end: _autograd.Edge | None
 ) -> None:
     """Raise where a result is read that the rule does not give, as what a norm divided by."""
@@ -70,7 +78,7 @@ def _check_results(
         raise Unsupported(f"outputs was computed through {step.name}, and {what}")
 
 
-def _results(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | None]:
+def results_of(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | None]:
     """Return the series of each result, of its shape, by the rule of the node."""
     try:
         results = rule.propagate(step, *inputs)

@@ -1,9 +1,27 @@
-"""Proof, from the kinds of nodes alone, that rows are independent."""
+"""Proof, from the kinds of nodes and from shapes, that rows are independent.
+
+No coefficient is computed, and no saved tensor read but by the few rules that ask for one.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import Node
+
 from leafgrad import _autograd
+from leafgrad._derivative.taylor import batch_axes
+from leafgrad._derivative.taylor.algebra import powers
+from leafgrad._derivative.taylor.batch_axes import Axes
+from leafgrad._derivative.taylor.dtypes import wider
+from leafgrad._derivative.taylor.propagate import check_results, results_of, step_at
+from leafgrad._derivative.taylor.row_kinds import LOOKS, Known
 from leafgrad._derivative.taylor.rules import RULES
+from leafgrad._derivative.taylor.series import Series
+from leafgrad._derivative.taylor.step import Rule
+from leafgrad._derivative.taylor.unsupported import Unsupported
 
 
 def keep_rows_apart(path: _autograd.Path, ndim: int, batch: int) -> bool:
@@ -22,3 +40,85 @@ def keep_rows_apart(path: _autograd.Path, ndim: int, batch: int) -> bool:
         known.add((node, 0))
     node, number = path.end
     return len(_autograd.output_types(node)[number].shape) == ndim
+
+
+def axes_at_end(path: _autograd.Path, inputs: Tensor, batch: int) -> Axes | None:
+    """Return where the rows of inputs lie at the end of a path, None where none get there.
+
+    Raise `Unsupported` where that is not known.
+    The first `batch` axes of inputs, ``[*batch, columns]``, count rows. Kinds that are row-wise
+    pass axes on, a few tell where theirs go, and the rules of others are run on series without a
+    coefficient.
+    """
+    known: dict[object, Axes] = {path.start: batch_axes.rows_of(tuple(inputs.shape), batch)}
+    masks: list[Tensor] = []
+    for node, edges in path.nodes.items():
+        name = _autograd.node_name(node)
+        rule = RULES.get(name)
+        if rule is not None and rule.rowwise:
+            axes = _passed_on(rule, node, [known.get(edge) for edge in edges])
+            if axes is not None:
+                known[node, 0] = axes
+                continue
+        given = [
+            Known(known[before, number], (before, number))
+            if before is not None and (before, number) in known
+            else None
+            for before, number in edges
+        ]
+        if not any(given):
+            raise Unsupported("nothing arrives there")
+        results = _results(rule, node, edges, given, masks)
+        known.update({(node, n): axes for n, axes in enumerate(results) if axes is not None})
+        if len(results) < len(_autograd.output_types(node)):
+            read = {edge for edges in path.nodes.values() for edge in edges}
+            check_results(step_at(node, edges, inputs.dtype), len(results), read, path.end)
+    return known.get(path.end)
+
+
+def _passed_on(rule: Rule, node: Node, inputs: Sequence[Axes | None]) -> Axes | None:
+    """Return the axes of what a row-wise kind makes, None where its rule is to tell."""
+    if len(inputs) == 1:
+        return inputs[0]
+    given = [axes for axes in inputs if axes is not None]
+    if not given:
+        return None
+    ndim = len(_autograd.output_types(node)[0].shape)
+    if not rule.shared:
+        return batch_axes.merged([batch_axes.aligned(axes, ndim) for axes in given])
+    axes, *others = given
+    if others or len(axes) != ndim or inputs[rule.shared[0]] is not None:
+        return None
+    batch_axes.free(axes, [-1])
+    return axes  # whose last one is as free
+
+
+def _results(
+    rule: Rule | None,
+    node: Node,
+    edges: _autograd.Successors,
+    given: Sequence[Known | None],
+    masks: list[Tensor],
+) -> Sequence[Axes | None]:
+    """Return the axes of each result of a node, or raise `Unsupported`."""
+    look = LOOKS.get(_autograd.node_name(node))
+    if look is not None and (found := look(node, given, masks)):
+        return found
+    made = _autograd.output_types(node)[0]
+    if rule is None or not made.dtype.is_floating_point:
+        raise Unsupported("its kind has no rule")
+    step = step_at(node, edges, wider(made.dtype, torch.float32))
+    empty = [
+        each and _without_coefficients(each.axes, each.shape, step.dtype, made.device)
+        for each in given
+    ]
+    series = results_of(rule, step, empty)
+    return [None if each is None else each.axes for each in series]
+
+
+def _without_coefficients(
+    axes: Axes, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
+) -> Series:
+    """Return a series of this shape without any coefficient, ``[0, 1, ..., 1]``."""
+    empty = torch.empty((0, *[1] * len(shape)), dtype=dtype, device=device)
+    return Series(algebra=powers(1), indices=(), source=empty, shape=shape, axes=axes)

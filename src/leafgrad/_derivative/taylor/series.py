@@ -11,16 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import EllipsisType, NoneType
 
 import torch
 from torch import Tensor
 
 from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.algebra import Algebra, Indices
-from leafgrad._derivative.taylor.kernels.contraction import contract
-from leafgrad._derivative.taylor.kernels.fused import FusedLayers
+from leafgrad._derivative.taylor.kernels.composed import Composed, Derivatives
+from leafgrad._derivative.taylor.kernels.contraction import contract, product
+from leafgrad._derivative.taylor.kernels.fused import FusedLayers, Layer
 from leafgrad._derivative.taylor.kernels.plans import Recurrence, contraction, recurrence
-from leafgrad._derivative.taylor.kernels.products import common_shape
+from leafgrad._derivative.taylor.kernels.products import common_shape, kept_where
 from leafgrad._derivative.taylor.kernels.sigmoidal import DerivativeOfValue, Sigmoidal
 from leafgrad._derivative.taylor.unsupported import Unsupported
 
@@ -133,7 +135,7 @@ class Series:
     def masked(self, keep: Tensor) -> Series:
         """Return the series with zeros where `keep`, ``[*shape]``, is false, whatever was there."""
         wide = self.broadcast(common_shape(self.shape, keep.shape))
-        return wide.changed(torch.where(keep, wide.stack, 0))
+        return wide.changed(kept_where(keep.to(wide.dtype), wide.stack))
 
     def spread(self, indices: Indices) -> Tensor:
         """Return a stack ``[len(indices), *shape]``, with zeros at those that are not here."""
@@ -177,6 +179,22 @@ class Series:
         stack = contract(plan, 2, one.stack, two.stack, start)
         return one.changed(stack, axes=axes, indices=indices)
 
+    def times_series(self, value: Tensor, other_value: Tensor, other: Series) -> Series | None:
+        """Return the series of a product of two with these values, both of ``[*shape]``.
+
+        None where their indices are not the same, and the first of the product's: then it is to be
+        added up part by part.
+        """
+        products = self.algebra.with_products(self.indices, other.indices)
+        indices = _union(self.indices, products)
+        if self.indices != other.indices or indices[: len(self.indices)] != self.indices:
+            return None
+        one, two = together(self, other)
+        axes = batch_axes.merged((one.axes, two.axes))
+        plan = contraction(one.algebra, one.indices, two.indices, indices)
+        stack = product(plan, value, one.stack, other_value, two.stack)
+        return one.changed(stack, axes=axes, indices=indices)
+
     def narrowed(self, dim: int, start: int, length: int) -> Series:
         """Return the part of an axis from `start` on that has this length."""
         if (start, length) == (0, self.shape[dim]):
@@ -195,6 +213,33 @@ class Series:
         del axes[dim], shape[dim]
         stack = self.full(dim).select(dim, place)
         return self.changed(stack, shape=shape, axes=tuple(axes))
+
+    def part(self, index: object) -> Series:
+        """Return what numbers, slices, ``...`` and None in brackets take, as of a tensor."""
+        index = index if isinstance(index, tuple) else (index,)
+        kinds = {int, slice, EllipsisType, NoneType}
+        if not {*map(type, index)} <= kinds:
+            raise TypeError(
+                "a Jet must be indexed by numbers, slices, ... and None, not by tensors or lists: "
+                "multiply by a matrix of zeros and ones to take columns"
+            )
+        before = index[: index.index(...)] if ... in index else index
+        after = index[len(before) + 1 :]
+        gap = self.ndim - sum(entry is not None for entry in (*before, *after))
+        whole = (*before, *[slice(None)] * gap, *after)
+        axes: list[batch_axes.Axis] = []
+        dim = 0
+        for entry in whole:
+            if entry is None:
+                axes.append(())
+                continue
+            if entry != slice(None):
+                batch_axes.free(self.axes, [dim])
+            if not isinstance(entry, int):
+                axes.append(self.axes[dim])
+            dim += 1
+        stack = self.full()[(slice(None), *whole)]
+        return self.changed(stack, shape=stack.shape[1:], axes=tuple(axes))
 
     def summed(self, dims: Sequence[int], *, keepdim: bool) -> Series:
         """Return the sum along some axes."""
@@ -216,6 +261,10 @@ class Series:
             shape=[self.shape[dim] for dim in dims],
             axes=tuple(self.axes[dim] for dim in dims),
         )
+
+    def transposed(self) -> Series:
+        """Return the series with its last two axes exchanged."""
+        return self.permuted([*range(self.ndim - 2), -1, -2])
 
     def viewed(self, shape: Sequence[int]) -> Series:
         """Return the same elements, in the same order, in another shape."""
@@ -240,11 +289,17 @@ class Series:
 
     def apply(self, derivative_of_value: DerivativeOfValue, value: Tensor) -> Series:
         """Return a sigmoidal function, of the same shape, whose result at order 0 is `value`."""
+        return self._then(lambda plan: Sigmoidal(plan, derivative_of_value), value)
+
+    def compose(self, derivatives: Derivatives, value: Tensor) -> Series:
+        """Return a function, of the same shape, whose argument at order 0 is `value`."""
+        return self._then(lambda plan: Composed(plan, derivatives), value)
+
+    def _then(self, function: Callable[[Recurrence], Layer], value: Tensor) -> Series:
         if not self.indices:
             return self
         plan = recurrence(self.algebra, self.indices)
-        fused = self._fused().then(Sigmoidal(plan, derivative_of_value), value)
-        return self.changed(fused, indices=plan.indices)
+        return self.changed(self._fused().then(function(plan), value), indices=plan.indices)
 
     def times(self, matrix: Tensor) -> Series:
         """Return all coefficients ``[K, ..., columns]`` times a matrix ``[columns, others]``."""

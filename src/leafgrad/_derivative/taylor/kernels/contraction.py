@@ -118,6 +118,103 @@ def _written_out(
     return torch.stack(sums)
 
 
+def product(plan: Contraction, one: Tensor, a: Tensor, two: Tensor, b: Tensor) -> Tensor:
+    """Return ``(one + a) (two + b) - one * two``, which is ``one b + two a + a b``.
+
+    Args:
+        plan: The products of a and b, whose n places are the first of the N of the result.
+        one: The first factor at order 0, ``[*shape]``.
+        a: Its other coefficients, ``[n, *shape]``.
+        two: The second factor at order 0, ``[*shape]``.
+        b: Its other coefficients, ``[n, *shape]``.
+
+    Returns:
+        A stack ``[N, *shape]`` of the broadcast shape.
+    """
+    if not torch.is_grad_enabled():
+        return _multiplied(plan, one, a, two, b)
+    result: Tensor = _autograd.applied(_Product, plan, one, a, two, b)
+    return result
+
+
+class _Product(Function):
+    @staticmethod
+    def forward(
+        ctx: Any, plan: Contraction, one: Tensor, a: Tensor, two: Tensor, b: Tensor
+    ) -> Tensor:
+        ctx.save_for_backward(one, a, two, b)
+        ctx.plan = plan
+        return _multiplied(plan, one, a, two, b)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        one, a, two, b = ctx.saved_tensors
+        (gradient,) = gradients
+        is_recorded = torch.is_grad_enabled() or _autograd.is_batch(gradient)
+        to_value, to_series = (
+            (_dot, _sent_back) if is_recorded else (_dot_written, _sent_and_written)
+        )
+        _, needs_one, needs_a, needs_two, needs_b = ctx.needs_input_grad
+        to_one = to_a = to_two = to_b = None
+        if needs_one:
+            to_one = summed_to(to_value(gradient, b), one.shape)
+        if needs_a:
+            to_a = summed_to(to_series(ctx.plan, 0, two, b, gradient), a.shape)
+        if needs_two:
+            to_two = summed_to(to_value(gradient, a), two.shape)
+        if needs_b:
+            to_b = summed_to(to_series(ctx.plan, 1, one, a, gradient), b.shape)
+        return None, to_one, to_a, to_two, to_b
+
+
+def _dot(gradient: Tensor, factor: Tensor) -> Tensor:
+    """Return ``sum_k g_k x_k``, ``[*shape]``, of ``[N, *shape]`` and ``[n, *shape]``."""
+    return (gradient[: len(factor)] * factor).sum(0)
+
+
+def _dot_written(gradient: Tensor, factor: Tensor) -> Tensor:
+    """Do what `_dot` does, with its shapes, by writing into a tensor that is new."""
+    total = gradient[0] * factor[0]
+    for place in range(1, len(factor)):
+        total.addcmul_(gradient[place], factor[place])
+    return total
+
+
+def _sent_back(
+    plan: Contraction, slot: int, value: Tensor, factor: Tensor, gradient: Tensor
+) -> Tensor:
+    """Return the gradient ``[n, *shape]`` of the stack in `slot`, 0 or 1, of a `product`.
+
+    The value ``[*shape]`` and the stack ``[n, *shape]`` are those of the other factor.
+    """
+    return vjp(plan, slot, factor, gradient, start=gradient[: len(factor)] * value)
+
+
+def _sent_and_written(
+    plan: Contraction, slot: int, value: Tensor, factor: Tensor, gradient: Tensor
+) -> Tensor:
+    """Do what `_sent_back` does, with its shapes, by writing into a stack that is new."""
+    out = gradient[: len(factor)] * value
+    sums, left, right = StackViews(out), StackViews(factor), StackViews(gradient)
+    for to, first, second, _, _ in plan.table(slot):
+        sums[to].addcmul_(left[first], right[second])
+    return out
+
+
+def _multiplied(plan: Contraction, one: Tensor, a: Tensor, two: Tensor, b: Tensor) -> Tensor:
+    """Do what `product` does, with its shapes, by writing into a stack that is new."""
+    by_two, by_one = (common_shape(x.shape[1:], y.shape) for x, y in ((a, two), (b, one)))
+    out = a.new_empty(plan.sizes[2], *common_shape(by_two, by_one))
+    linear = out[: len(a)]
+    torch.mul(a.expand(-1, *linear.shape[1:]), two, out=linear)
+    linear.addcmul_(b, one)
+    out[len(a) :].zero_()
+    sums, left, right = StackViews(out), StackViews(a), StackViews(b)
+    for to, first, second, _, _ in plan.table(2):
+        sums[to].addcmul_(left[first], right[second])
+    return out
+
+
 def elementwise_vjp(plan: Recurrence, slope: Tensor, gradient: Tensor) -> Tensor:
     """Return the gradient of the argument of a function whose derivative is ``1 + slope``.
 
@@ -132,4 +229,4 @@ def summed_to(gradient: Tensor, shape: torch.Size) -> Tensor:
     return gradient if gradient.shape == shape else gradient.sum_to_size(shape)
 
 
-FUNCTIONS: tuple[type[Function], ...] = (_Contract,)
+FUNCTIONS: tuple[type[Function], ...] = (_Contract, _Product)

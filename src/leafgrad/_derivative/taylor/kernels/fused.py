@@ -1,9 +1,9 @@
-"""Layers as one function: products with matrices and sigmoidal functions, one after the other.
+"""Layers as one function: products with matrices and activations, one after the other.
 
 Coefficients ``[n, *rows, columns]`` of a series start, and each layer makes others of them:
 
     a product with a matrix ``[columns, others]``   [n, *rows, columns] -> [n, *rows, others]
-    a sigmoidal function of value ``[*rows, columns]``  [n, *rows, columns] -> [N, *rows, columns]
+    a function with a value ``[*rows, columns]``        [n, *rows, columns] -> [N, *rows, columns]
 
 As one function, a whole network of layers keeps for its backward what no layer can compute again
 cheaply, and nothing else. And as each row goes its own way, the layers can be run for one block of
@@ -22,10 +22,12 @@ from torch import Tensor
 from torch.autograd import Function
 
 from leafgrad import _autograd
+from leafgrad._derivative.taylor.kernels.composed import Composed
 from leafgrad._derivative.taylor.kernels.contraction import summed_to
 from leafgrad._derivative.taylor.kernels.sigmoidal import Sigmoidal
 
-Layer = Sigmoidal | None  # a function with a value at order 0, or else the product with a matrix
+# A function with a value at order 0, of its result or its argument, or the product with a matrix.
+Layer = Sigmoidal | Composed | None
 Layers = Sequence[Layer]
 
 _WITH_ROWS = 3  # axes of coefficients whose second counts rows
@@ -139,7 +141,9 @@ class _RowBlock:
         if number + 1 == len(self.layers):
             return False
         layer, value = self.layers[number + 1], self.tensors[number + 1]
-        return not layer or layer.plan.makes_much_of_little or product.shape[1:] != value.shape
+        if not layer or layer.reads_argument or layer.plan.makes_much_of_little:
+            return True
+        return product.shape[1:] != value.shape
 
     def backward(self, gradient: Tensor, needed: Sequence[bool], found: list[Any]) -> Any:
         """Return the gradient of the start for these rows, and add to what is `found` of others.
@@ -157,7 +161,9 @@ class _RowBlock:
                 if found[number] is None:
                     found[number] = torch.empty_like(self.whole[number])
                 to_value = found[number] if self.slice is None else found[number][self.slice]
-                g = layer.vjp(tensor, self._output(number), g, to_value)
+                g = layer.vjp(
+                    tensor, x if layer.reads_argument else self._output(number), g, to_value
+                )
                 g = g if x is None else summed_to(g, x.shape)
             else:
                 if needed[number + 1]:
@@ -214,7 +220,8 @@ def _recorded(
     found = []
     for layer, tensor, (x, out) in reversed([*zip(layers, tensors, pairwise(states), strict=True)]):
         if layer:
-            to_tensor, to_x = layer.differentiable_vjp(tensor, out, gradient)
+            kept = x if layer.reads_argument else out
+            to_tensor, to_x = layer.differentiable_vjp(tensor, kept, gradient)
             gradient = summed_to(to_x, x.shape)
         else:
             to_tensor = _plus_product(None, x, gradient, tensor)
@@ -228,18 +235,18 @@ def _row_slices(layers: Layers, start: Tensor, tensors: Sequence[Tensor]) -> lis
 
     That is on a CPU alone, where each value has the axes ``[*rows, columns]`` of the coefficients.
     """
-    sigmoidal = [
+    functions = [
         (layer.plan.size, value) for layer, value in zip(layers, tensors, strict=True) if layer
     ]
-    if not sigmoidal or start.dim() < _WITH_ROWS or not start.is_cpu:
+    if not functions or start.dim() < _WITH_ROWS or not start.is_cpu:
         return [None]
-    size, value = max(sigmoidal, key=lambda pair: pair[0] * pair[1].numel())
+    size, value = max(functions, key=lambda pair: pair[0] * pair[1].numel())
     length = max(_NEAR // size, _WORTHWHILE) * torch.get_num_threads()
     count = -(-value.numel() * value.element_size() // length)
     if count <= 1:
         return [None]
     rows = start.shape[1] if start.shape[1] > 1 else len(value)
-    if any(v.dim() + 1 != start.dim() or len(v) != rows for _, v in sigmoidal):
+    if any(v.dim() + 1 != start.dim() or len(v) != rows for _, v in functions):
         return [None]
     step = -(-rows // count)
     return [slice(first, first + step) for first in range(0, rows, step)]

@@ -164,6 +164,22 @@ class Recurrence:
         return 4 * len(self.argument) <= self.size
 
     @cached_property
+    def powers(self) -> tuple[tuple[int, Contraction], ...]:
+        """Plans that lead from the argument to its square, its cube and so on, in turn.
+
+        Each comes with its first place in the solution: a power has all places from the lowest
+        degree that it reaches on.
+        """
+        found = []
+        below = self.argument
+        for degree in range(2, self.algebra.order + 1):
+            above = [index for index in self.indices if self.algebra.degrees[index] >= degree]
+            step = contraction(self.algebra, self.argument, below, tuple(above))
+            found.append((self.size - len(above), step))
+            below = tuple(above)
+        return tuple(found)
+
+    @cached_property
     def full(self) -> Recurrence:
         """The plan for a function of the solution."""
         return recurrence(self.algebra, self.indices)

@@ -137,6 +137,15 @@ def common_shape(one: Sequence[int], two: Sequence[int]) -> Sequence[int]:
     return tuple(map(max, one, two)) if len(one) == len(two) else torch.broadcast_shapes(one, two)
 
 
+def kept_where(sign: Tensor, kept: Tensor) -> Tensor:
+    """Return what is kept where a sign ``[*shape]`` is above 0, and zero elsewhere, as broadcast.
+
+    It is the gradient of ReLU, whatever is kept there: `torch.where` takes 25 times as long.
+    """
+    result: Tensor = torch.ops.aten.threshold_backward(kept, sign, 0)
+    return result
+
+
 def add_products(
     out: dict[Span, Tensor],
     left: StackViews,

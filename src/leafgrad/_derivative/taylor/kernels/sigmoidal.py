@@ -42,6 +42,11 @@ class Sigmoidal(NamedTuple):
     plan: Recurrence
     derivative_of_value: DerivativeOfValue
 
+    @property
+    def reads_argument(self) -> bool:
+        """Whether its backward reads the argument's coefficients, and not its own."""
+        return False
+
     def solve(self, value: Tensor, argument: Tensor) -> Tensor:
         """Return the coefficients ``[N, *shape]`` of the function.
 

@@ -19,9 +19,13 @@ from leafgrad._derivative.taylor.rules import (
     elementwise,
     indexing,
     linear,
+    matrices,
     piecewise,
+    placing,
     reductions,
     shape,
+    special,
+    writes,
 )
 from leafgrad._derivative.taylor.step import Rule
 
@@ -30,9 +34,13 @@ RULES: dict[str, Rule] = {
     **attention.RULES,
     **elementwise.RULES,
     **linear.RULES,
+    **matrices.RULES,
     **piecewise.RULES,
+    **placing.RULES,
     **indexing.RULES,
     **shape.RULES,
+    **special.RULES,
+    **writes.RULES,
     **reductions.RULES,
 }
 

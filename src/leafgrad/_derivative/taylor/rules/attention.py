@@ -14,9 +14,7 @@ import torch
 from torch import Tensor
 
 from leafgrad import _autograd
-from leafgrad._derivative.taylor.jet import Jet
-from leafgrad._derivative.taylor.rules.linear import product_of_matrices
-from leafgrad._derivative.taylor.rules.reductions import softmax_from
+from leafgrad._derivative.taylor.jet import Jet, softmax_from
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Rule, Step
 from leafgrad._derivative.taylor.unsupported import unsupported_if
@@ -36,12 +34,11 @@ def _attention(
     key, value = (_for_all_heads(step.jet(*of), query) for of in (("key", k), ("value", v)))
     scale = step.saved("scale")
     scale = query.value.shape[-1] ** -0.5 if scale is None else scale
-    turned = key.to(key.value.mT, _transposed) * scale
-    scores = Jet(query.value @ turned.value, product_of_matrices(query, turned))
-    scores = _masked(step, scores, mask)
+    turned = key.to(key.value.mT, Series.transposed) * scale
+    scores = _masked(step, query @ turned, mask)
     weights = _softmax(scores.value)
     shares = scores.to(weights, lambda series: softmax_from(weights, series, [-1]))
-    return product_of_matrices(shares, value)
+    return (shares @ value).series
 
 
 def _for_all_heads(shared: Jet, query: Jet) -> Jet:
@@ -56,11 +53,6 @@ def _for_all_heads(shared: Jet, query: Jet) -> Jet:
         return series.changed(stack, shape=shape)
 
     return shared.to(shared.value.repeat_interleave(count, -3), repeated)
-
-
-def _transposed(series: Series) -> Series:
-    """Exchange the last two axes."""
-    return series.permuted([*range(series.ndim - 2), -1, -2])
 
 
 def _masked(step: Step, scores: Jet, series: Series | None) -> Jet:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -22,8 +23,24 @@ from torch import Tensor
 from leafgrad._derivative.taylor import jet as jets
 from leafgrad._derivative.taylor.constants import number
 from leafgrad._derivative.taylor.jet import Jet, integral, multiply, where
+from leafgrad._derivative.taylor.kernels import derivatives
+from leafgrad._derivative.taylor.kernels.composed import MOST, Derivatives
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Propagate, Rule, Step
+
+
+def _composed(
+    derivatives: Derivatives, otherwise: Callable[[Step, Series], Series | None]
+) -> Callable[[Step, Series], Series | None]:
+    """Make the rule of a function whose derivatives are known, and what is cheaper from order 5."""
+
+    def rule(step: Step, x: Series) -> Series | None:
+        if x.algebra.order > MOST:
+            return otherwise(step, x.computed())
+        return x.compose(derivatives, step.tensor("self"))
+
+    return rule
+
 
 # --- Smooth functions of one tensor
 
@@ -38,7 +55,7 @@ def _tan(step: Step, x: Series) -> Series:
 
 def _hyperbolic(
     function: Callable[[Tensor], Tensor], derivative: Callable[[Tensor], Tensor]
-) -> Propagate:
+) -> Callable[[Step, Series], Series]:
     """Make the rule of sinh or cosh: ``F(a) (cosh(h) - 1) + F'(a) sinh(h)``, shape for shape."""
 
     def rule(step: Step, x: Series) -> Series:
@@ -62,6 +79,17 @@ def _log_to_base(base: float) -> Propagate:
         return jets.log_of(x.scaled(1 / step.tensor("self"))).scaled(1 / math.log(base))
 
     return rule
+
+
+def _power(step: Step, x: Series) -> Series | None:
+    """Return the power by a number, of the shape of x."""
+    exponent = step.saved("exponent")
+    if exponent in _POWERS:
+        return x.compose(_POWERS[exponent], step.tensor("self"))
+    return jets.power(step.jet("self", x), exponent)
+
+
+_POWERS: dict[float, Derivatives] = {2: derivatives.of_square, 3: derivatives.of_cube}
 
 
 def _power_of_number(step: Step, exponent: Series) -> Series:
@@ -104,7 +132,7 @@ def _binomials(value: Tensor, exponent: Tensor, order: int) -> list[Tensor]:
 # --- Functions whose series follows from that of their slope
 
 
-def _with_slope(slope: Callable[[Jet], Jet]) -> Propagate:
+def _with_slope(slope: Callable[[Jet], Jet]) -> Callable[[Step, Series], Series]:
     """Make the rule of a function with this derivative, which it integrates, shape for shape."""
     return lambda step, x: integral(slope(step.jet("self", x)), x)
 
@@ -116,10 +144,14 @@ def _bell(x: Jet) -> Jet:
 
 def _softplus(step: Step, x: Series) -> Series | None:
     """Return the integral of ``sigmoid(beta x)``, of the shape of x, or x beyond the threshold."""
-    beta = step.saved("beta")
-    inner = step.jet("self", x) * beta
-    curved = integral(inner.sigmoid(), x)
-    return where(inner.value > step.saved("threshold"), x, curved)
+    beta, threshold = step.saved("beta"), step.saved("threshold")
+    if x.algebra.order <= MOST:
+        inner = step.tensor("self") if beta == 1 else step.tensor("self") * beta
+        softplus = partial(derivatives.of_softplus, threshold=threshold)
+        return x.scaled(beta).compose(softplus, inner).scaled(1 / beta)
+    jet = step.jet("self", x) * beta
+    curved = integral(jet.sigmoid(), x)
+    return where(jet.value > threshold, x, curved)
 
 
 def _atan(step: Step, x: Series) -> Series:
@@ -214,9 +246,16 @@ def _mish(step: Step, x: Series) -> Series | None:
 
 def _gelu(step: Step, x: Series) -> Series | None:
     """Return x times its distribution function, of the shape of x."""
+    if step.saved("approximate") == "tanh":
+        jet = step.jet("self", x)
+        return multiply(jet, _tanh_gate(jet))
+    return _GELU(step, x)
+
+
+def _gated(step: Step, x: Series) -> Series | None:
+    """Return x times its normal distribution function, of the shape of x."""
     jet = step.jet("self", x)
-    gate = _tanh_gate if step.saved("approximate") == "tanh" else _normal_gate
-    return multiply(jet, gate(jet, x))
+    return multiply(jet, _normal_gate(jet, x))
 
 
 def _normal_gate(jet: Jet, x: Series) -> Jet:
@@ -225,9 +264,12 @@ def _normal_gate(jet: Jet, x: Series) -> Jet:
     return Jet(value, integral(_bell(jet * math.sqrt(0.5)) * math.sqrt(0.5 / math.pi), x))
 
 
-def _tanh_gate(jet: Jet, _: Series) -> Jet:
+def _tanh_gate(jet: Jet) -> Jet:
     """Return ``sigmoid(sqrt(8 / pi) (x + 0.044715 x**3))``, of the shape of x."""
     return ((jet + jet * jet * jet * 0.044715) * math.sqrt(8 / math.pi)).sigmoid()
+
+
+_GELU = _composed(derivatives.of_gelu, _gated)
 
 
 def _glu(step: Step, x: Series) -> Series | None:
@@ -248,11 +290,23 @@ RULES: dict[str, Rule] = {
         rowwise=True,
         has_exact_type=True,
     ),
-    "SinBackward0": Rule(lambda step, x: jets.sin_from(step.tensor("self"), x), rowwise=True),
-    "CosBackward0": Rule(lambda step, x: jets.cos_from(step.tensor("self"), x), rowwise=True),
+    "SinBackward0": Rule(
+        _composed(derivatives.of_sin, lambda step, x: jets.sin_from(step.tensor("self"), x)),
+        rowwise=True,
+        has_exact_type=True,
+    ),
+    "CosBackward0": Rule(
+        _composed(derivatives.of_cos, lambda step, x: jets.cos_from(step.tensor("self"), x)),
+        rowwise=True,
+        has_exact_type=True,
+    ),
     "TanBackward0": Rule(_tan, rowwise=True),
-    "SinhBackward0": Rule(_hyperbolic(Tensor.sinh, Tensor.cosh), rowwise=True),
-    "CoshBackward0": Rule(_hyperbolic(Tensor.cosh, Tensor.sinh), rowwise=True),
+    "SinhBackward0": Rule(
+        _composed(derivatives.of_sinh, _hyperbolic(Tensor.sinh, Tensor.cosh)), rowwise=True
+    ),
+    "CoshBackward0": Rule(
+        _composed(derivatives.of_cosh, _hyperbolic(Tensor.cosh, Tensor.sinh)), rowwise=True
+    ),
     "ExpBackward0": Rule(
         lambda step, x: jets.exp_of(x).scaled(step.tensor("result")), rowwise=True
     ),
@@ -271,25 +325,32 @@ RULES: dict[str, Rule] = {
     "ReciprocalBackward0": Rule(
         lambda step, x: jets.reciprocal_from(step.tensor("result"), x), rowwise=True
     ),
-    "PowBackward0": Rule(
-        lambda step, x: jets.power(step.jet("self", x), step.saved("exponent")), rowwise=True
-    ),
+    "PowBackward0": Rule(_power, rowwise=True),
     "PowBackward1": Rule(_power_of_tensor, rowwise=True),
     "PowBackward2": Rule(_power_of_number, rowwise=True),
-    "AsinBackward0": Rule(_with_slope(lambda x: (1 - x * x).rsqrt()), rowwise=True),
-    "AcosBackward0": Rule(_with_slope(lambda x: -(1 - x * x).rsqrt()), rowwise=True),
+    "AsinBackward0": Rule(
+        _composed(derivatives.of_asin, _with_slope(lambda x: (1 - x * x).rsqrt())), rowwise=True
+    ),
+    "AcosBackward0": Rule(
+        _composed(derivatives.of_acos, _with_slope(lambda x: -(1 - x * x).rsqrt())), rowwise=True
+    ),
     "AtanBackward0": Rule(_atan, rowwise=True),
     "AsinhBackward0": Rule(_asinh, rowwise=True),
     "AcoshBackward0": Rule(_acosh, rowwise=True),
     "AtanhBackward0": Rule(_with_slope(lambda x: (1 - x * x).reciprocal()), rowwise=True),
-    "ErfBackward0": Rule(_with_slope(lambda x: _bell(x) * (2 / math.sqrt(math.pi))), rowwise=True),
+    "ErfBackward0": Rule(
+        _composed(derivatives.of_erf, _with_slope(lambda x: _bell(x) * (2 / math.sqrt(math.pi)))),
+        rowwise=True,
+    ),
     "ErfcBackward0": Rule(
         _with_slope(lambda x: _bell(x) * (-2 / math.sqrt(math.pi))), rowwise=True
     ),
-    "LogSigmoidBackward0": Rule(_with_slope(lambda x: (-x).sigmoid()), rowwise=True),
+    "LogSigmoidBackward0": Rule(
+        _composed(derivatives.of_log_sigmoid, _with_slope(lambda x: (-x).sigmoid())), rowwise=True
+    ),
     "SoftplusBackward0": Rule(_softplus, rowwise=True),
     "Atan2Backward0": Rule(_atan2, rowwise=True),
-    "SiluBackward0": Rule(_silu, rowwise=True),
+    "SiluBackward0": Rule(_composed(derivatives.of_silu, _silu), rowwise=True, has_exact_type=True),
     "MishBackward0": Rule(_mish, rowwise=True),
     "GeluBackward0": Rule(_gelu, rowwise=True),
     "GluBackward0": Rule(_glu),

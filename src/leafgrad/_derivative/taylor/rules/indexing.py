@@ -6,6 +6,8 @@ axis of the stack ``[K, *shape]`` along which elements are taken must be none of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -17,16 +19,53 @@ from leafgrad._derivative.taylor.unsupported import Unsupported
 
 
 def _indexed(step: Step, x: Series) -> Series:
-    """Return the places of one axis that an index of numbers holds, in the index's shape."""
-    indices = step.saved("indices")
-    dims = [n for n, index in enumerate(indices) if index is not None]
-    if len(dims) > 1:
-        raise Unsupported("it takes elements by numbers along more than one axis")
-    (dim,) = dims
-    index = indices[dim]
-    if index.dtype in {torch.bool, torch.uint8}:
-        raise Unsupported("it takes the elements that a mask shows")
-    return _taken(step, x, dim, index)
+    """Return the elements at some places, or where a mask holds, in the shape of the index."""
+    indices = indices_of(step)
+    dims, numbers = numbered(indices)
+    if len(dims) == 1:
+        return _taken(step, x, dims[0], numbers[0])
+    batch_axes.free(x.axes, dims)
+    axes = indexed_axes(x.axes, dims, len(step.shape))
+    stack = torch.ops.aten.index(x.full(*dims).movedim(0, -1), indices).movedim(-1, 0)
+    return x.changed(stack, shape=step.shape, axes=axes)
+
+
+def indices_of(step: Step) -> list[Tensor | None]:
+    """Return what is indexed by, axis by axis, with truth values for bytes."""
+    return [
+        index.bool() if index is not None and index.dtype == torch.uint8 else index
+        for index in step.saved("indices")
+    ]
+
+
+def numbered(indices: Sequence[Tensor | None]) -> tuple[list[int], list[Tensor]]:
+    """Return the axes that are indexed, and the numbers of places along each of them.
+
+    A mask of n axes stands for n of them.
+    """
+    dims: list[int] = []
+    numbers: list[Tensor] = []
+    dim = 0
+    for index in indices:
+        if index is None:
+            dim += 1
+            continue
+        found = index.nonzero().unbind(1) if index.dtype == torch.bool else (index,)
+        dims += range(dim, dim + len(found))
+        numbers += found
+        dim += len(found)
+    return dims, numbers
+
+
+def indexed_axes(axes: batch_axes.Axes, dims: Sequence[int], ndim: int) -> batch_axes.Axes:
+    """Return the axes of what is taken, `ndim` of them, along indexed axes `dims`.
+
+    Those of the index take the place of the indexed ones where these are neighbours, or else come
+    first.
+    """
+    kept = [axis for dim, axis in enumerate(axes) if dim not in dims]
+    first = dims[0] if dims[-1] - dims[0] == len(dims) - 1 else 0
+    return (*kept[:first], *[()] * (ndim - len(kept)), *kept[first:])
 
 
 def _taken(step: Step, x: Series, dim: int, index: Tensor) -> Series:

@@ -13,59 +13,11 @@ from torch import Tensor
 
 from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.jet import Jet, add, multiply
-from leafgrad._derivative.taylor.kernels.plans import contraction
+from leafgrad._derivative.taylor.matrix_products import constant_times, product, times_constant
 from leafgrad._derivative.taylor.rules.arithmetic import product_of
 from leafgrad._derivative.taylor.series import Series, together
 from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
-
-
-def _times_constant(x: Series, matrix: Tensor) -> Series:
-    """Return ``[K, ..., a, b]`` times a constant ``[..., b, c]``, for all coefficients at once."""
-    batch_axes.free(x.axes, [-1])
-    if matrix.dim() == 2:  # noqa: PLR2004
-        return x.times(matrix)
-    return x.changed(x.full(-1) @ matrix, shape=(*x.shape[:-1], matrix.shape[-1]))
-
-
-def _constant_times(matrix: Tensor, x: Series) -> Series:
-    """Return a constant ``[..., a, b]`` times ``[K, ..., b, c]``."""
-    batch_axes.free(x.axes, [-2])
-    shape = (*x.shape[:-2], matrix.shape[-2], x.shape[-1])
-    return x.changed(matrix @ x.full(-2), shape=shape)
-
-
-def _product(one: Tensor, x: Series, two: Tensor, y: Series) -> Series:
-    """Return the product ``[K, ..., a, c]`` of matrices that both have a value and a series."""
-    linear = _times_constant(x, two) + _constant_times(one, y)
-    mixed = _mixed(x, y, linear)
-    return linear if mixed is None else linear + mixed
-
-
-def _mixed(x: Series, y: Series, linear: Series) -> Series | None:
-    """Return ``sum_j A_j B_{k-j}``, ``[K, ..., a, c]``, None where there is none.
-
-    Products with the same result are one product: rows side by side times columns one above the
-    other.
-    """
-    plan = contraction(x.algebra, x.indices, y.indices)
-    if not plan.products:
-        return None
-    left, right = x.full(-1).unbind(0), y.full(-2).unbind(0)
-    products = []
-    for place in range(plan.sizes[2]):
-        pairs = [(a, b) for a, b, c, _ in plan.products if c == place]
-        products.append(
-            _joined([left[a] for a, _ in pairs], -1) @ _joined([right[b] for _, b in pairs], -2)
-        )
-    indices = x.algebra.with_products(x.indices, y.indices)
-    return linear.changed(torch.stack(products), indices=indices)
-
-
-def _joined(parts: list[Tensor], dim: int) -> Tensor:
-    """Join parts along an axis."""
-    return parts[0] if len(parts) == 1 else torch.cat(parts, dim)
-
 
 Names = tuple[str, str]  # under which the values of two factors were saved
 
@@ -81,19 +33,10 @@ def _of_matrices(step: Step, names: Names, x: Series | None, y: Series | None) -
     PyTorch saves a factor only where the other one's gradient needs it; no other value is read.
     """
     if y is None:
-        return None if x is None else _times_constant(x, step.tensor(names[1]))
+        return None if x is None else times_constant(x, step.tensor(names[1]))
     if x is None:
-        return _constant_times(step.tensor(names[0]), y)
-    return _product(step.tensor(names[0]), x, step.tensor(names[1]), y)
-
-
-def product_of_matrices(one: Jet, two: Jet) -> Series | None:
-    """Return the series ``[K, ..., a, c]`` of the product of two matrices."""
-    if two.series is None:
-        return None if one.series is None else _times_constant(one.series, two.value)
-    if one.series is None:
-        return _constant_times(one.value, two.series)
-    return _product(one.value, one.series, two.value, two.series)
+        return constant_times(step.tensor(names[0]), y)
+    return product(step.tensor(names[0]), x, step.tensor(names[1]), y)
 
 
 def _added(
@@ -118,13 +61,13 @@ def _matrix_times_vector(
     """Return a matrix ``[a, b]`` times a vector ``[b]``, a matrix of one column, ``[K, a]``."""
     column = None if y is None else y.viewed((*y.shape, 1))
     if column is None:
-        product = None if x is None else _times_constant(x, step.tensor(names[1]).unsqueeze(-1))
+        result = None if x is None else times_constant(x, step.tensor(names[1]).unsqueeze(-1))
     elif x is None:
-        product = _constant_times(step.tensor(names[0]), column)
+        result = constant_times(step.tensor(names[0]), column)
     else:
         vector = step.tensor(names[1]).unsqueeze(-1)
-        product = _product(step.tensor(names[0]), x, vector, column)
-    return None if product is None else product.viewed(product.shape[:-1])
+        result = product(step.tensor(names[0]), x, vector, column)
+    return None if result is None else result.viewed(result.shape[:-1])
 
 
 def _dot(step: Step, x: Series | None, y: Series | None) -> Series | None:
@@ -144,7 +87,7 @@ def _bilinear(
     matrices = step.tensor("i2")
     wide = (*step.shape, matrices.shape[-1])
     matrix = matrices.transpose(0, 1).flatten(1)
-    turned = None if x is None else _times_constant(x, matrix).viewed(wide)
+    turned = None if x is None else times_constant(x, matrix).viewed(wide)
     if y is None:
         product = None if turned is None else turned.scaled(step.tensor("i3").unsqueeze(1))
     else:

@@ -7,6 +7,7 @@ to the piece that the value of each element lies in.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,6 +15,8 @@ from torch import Tensor
 
 from leafgrad._derivative.taylor import jet as jets
 from leafgrad._derivative.taylor.jet import multiply, where
+from leafgrad._derivative.taylor.kernels import derivatives
+from leafgrad._derivative.taylor.kernels.composed import MOST
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
@@ -57,6 +60,13 @@ def _inside(step: Step, low: float, high: float) -> Tensor:
 def _elu(step: Step, x: Series, scale: float, input_scale: float) -> Series | None:
     """Return ``scale (x if x > 0 else alpha (exp(input_scale x) - 1))``, of the shape of x."""
     value = step.tensor("self")
+    if x.algebra.order <= MOST:
+        sides = partial(
+            derivatives.of_elu, slope=scale / input_scale, depth=scale * step.saved("alpha")
+        )
+        inner = value if input_scale == 1 else value * input_scale
+        return x.scaled(input_scale).compose(sides, inner)
+    x = x.computed()
     # An exponential that is not used must not overflow, or its gradient is not a number.
     depth = scale * step.saved("alpha")
     falling = (value.clamp(max=0) * input_scale).exp() * depth

@@ -13,7 +13,8 @@ from functools import partial, reduce
 import torch
 from torch import Tensor
 
-from leafgrad._derivative.taylor import jet
+from leafgrad import _autograd
+from leafgrad._derivative.taylor import batch_axes, jet
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
@@ -38,11 +39,38 @@ def _norm(step: Step, x: Series, kind: str, dims: Sequence[int], *, keepdim: boo
     if step.saved(kind) != 2:  # noqa: PLR2004
         raise Unsupported("its norm is not the Euclidean one")
     total = jet.square(step.tensor("self"), x).summed(dims, keepdim=keepdim)
-    result = step.tensor("result")
+    return _root_of_squares(step.tensor("result"), total)
+
+
+def _root_of_squares(result: Tensor, total: Series) -> Series:
+    """Return the series ``[K, *shape]`` of the root, whose value is `result`, of a sum of squares.
+
+    At zero, PyTorch's formula gives zero for the first derivative, and there is no second.
+    """
     series = jet.sqrt_from(result, total)
-    # At zero, PyTorch's formula gives zero for the first derivative, and there is no second.
     keep = (result != 0) | (series.degrees() > 1)
     return series.changed(torch.where(keep, series.stack, 0))
+
+
+def _distances(step: Step, x: Series | None, y: Series | None) -> Series | None:
+    """Return the distance of each row of ``[..., n, m]`` from each of another ``[..., k, m]``.
+
+    The differences, ``[K, ..., n, k, m]``, are computed: squares of sums would cancel out. So is
+    the distance, as PyTorch has no second derivative of the saved one.
+    """
+    power = step.saved("p") if _autograd.keeps(step.node, "p") else 2.0
+    unsupported_if(power not in {1.0, 2.0}, "its distance is neither Euclidean nor of Manhattan")
+    one, two = step.tensor("x1").unsqueeze(-2), step.tensor("x2").unsqueeze(-3)
+    left = None if x is None else x.viewed((*x.shape[:-1], 1, x.shape[-1]))
+    right = None if y is None else y.viewed((*y.shape[:-2], 1, *y.shape[-2:]))
+    value, series = one - two, jet.add(left, None if right is None else -right)
+    if series is None:
+        return None
+    series = series.broadcast(value.shape)
+    if power == 1:
+        return series.scaled(value.sgn()).summed([-1], keepdim=False)
+    total = jet.square(value, series).summed([-1], keepdim=False)
+    return _root_of_squares(torch.linalg.vector_norm(value, dim=-1), total)
 
 
 def _norm_along(kind: str) -> Propagate:
@@ -108,19 +136,7 @@ def _product(x: jet.Jet, dim: int) -> Series | None:
 
 def _softmax(step: Step, x: Series) -> Series:
     """Return the softmax along an axis, of the shape of x."""
-    return softmax_from(step.tensor("result"), x, step.dims(x))
-
-
-def softmax_from(result: Tensor, x: Series, dims: Sequence[int]) -> Series:
-    """Return the series ``[K, *shape]`` of the softmax s, whose value is `result`, ``[*shape]``.
-
-    With t = ``s (exp(h - mean) - 1)`` and its sum T along the axes, it is ``(s + t) / (1 + T) -
-    s``. What is taken off, the mean of h with weights s, changes nothing, and keeps the
-    exponentials small.
-    """
-    terms = jet.exp_of(x - _weighted_mean(x, result, dims)).scaled(result)
-    inverse = jet.inverse_of(terms.summed(dims, keepdim=True))
-    return (terms + inverse.scaled(result)).plus_product(terms, inverse)
+    return jet.softmax_from(step.tensor("result"), x, step.dims(x))
 
 
 def _log_softmax(step: Step, x: Series) -> Series:
@@ -141,18 +157,10 @@ def _log_of_sum(x: Series, weights: Tensor, dims: Sequence[int], *, keepdim: boo
 
     With the mean of h by these weights, it is ``mean + log(1 + sum(weights (exp(h - mean) - 1)))``.
     """
-    mean = _weighted_mean(x, weights, dims)
+    mean = jet.weighted_mean(x, weights, dims)
     terms = jet.exp_of(x - mean).scaled(weights)
     total = mean + jet.log_of(terms.summed(dims, keepdim=True))
     return total if keepdim else total.summed(dims, keepdim=False)
-
-
-def _weighted_mean(x: Series, weights: Tensor, dims: Sequence[int]) -> Series:
-    """Return the mean of x by `weights`, ``[*shape]``, as ``[K, ..., 1, ...]``.
-
-    It is taken off before exponentials are: where one has all weight, it is exact.
-    """
-    return x.scaled(weights).summed(dims, keepdim=True)
 
 
 # --- Normalisations
@@ -224,6 +232,9 @@ def _normalised(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) ->
     The saved `scale` gives the root its value, with what was added under it, but no graph that
     PyTorch would differentiate to the end; that of the mean square takes its place.
     """
+    if not x.indices:
+        batch_axes.free(x.axes, dims)
+        return x
     value, x = _centred(value, dims), x - _mean(x, dims)
     square = value.square().mean(list(dims), keepdim=True)
     moved = square - square.detach() + scale.detach() ** -2
@@ -239,6 +250,8 @@ RULES: dict[str, Rule] = {
     "LinalgVectorNormBackward0": Rule(_norm_along("ord")),
     "NormBackward0": Rule(lambda step, x: _norm(step, x, "p", range(x.ndim), keepdim=False)),
     "NormBackward1": Rule(_norm_along("p")),
+    "CdistBackward0": Rule(_distances),
+    "EuclideanDistBackward0": Rule(_distances),
     "VarBackward0": Rule(_variance),
     "StdBackward0": Rule(_deviation),
     "VarMeanBackward0": Rule(_variance_and_mean),

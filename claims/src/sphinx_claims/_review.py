@@ -1,0 +1,42 @@
+"""`claims review LANGUAGE [PATHS]`: what only a reader can compare, side by side."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sphinx_claims._config import TABLE, Config
+from sphinx_claims._judging.pages import read_pages
+from sphinx_claims._translating.reviews import read_reviews, reviewed, write_reviews
+from sphinx_claims._translating.translation import (
+    TranslatedPage,
+    languages,
+    reviews_file,
+    translated_pages,
+)
+
+
+def review(config: Config, files: Sequence[Path], language: str, *, accept: bool) -> bool:
+    """Print what nobody has compared; `accept` keeps that somebody has. Say if nothing is left."""
+    known = languages(config)
+    if language not in known:
+        have = f"there are {', '.join(known)}" if known else f"translations in {TABLE} names none"
+        raise ValueError(f"a language must have catalogues, and {language} has none: {have}")
+    pages = [*translated_pages(config, language, read_pages(files, config))]
+    waiting = [(page, message) for page in pages for message in page.waiting()]
+    for page, message in waiting:
+        print(f"{page.path}:{message.line}\n    {message.source}\n    {message.translation}")
+    if accept:
+        _keep(config, language, pages)
+    told = "are kept as compared" if accept else "wait for a reader: add --accept once compared"
+    print(f"{len(waiting)} of {sum(len(page.messages) for page in pages)} translations {told}")
+    return accept or not waiting
+
+
+def _keep(config: Config, language: str, pages: Sequence[TranslatedPage]) -> None:
+    """Keep that all that waits on some pages has been compared, and forget what is gone there."""
+    file = reviews_file(config, language)
+    kept = dict(read_reviews(file))
+    for page in pages:
+        waiting = [*page.waiting()]
+        still = [message for message in page.messages if page.is_reviewed(message)]
+        kept[page.page.path] = reviewed([*still, *waiting])
+    write_reviews(file, {path: of_page for path, of_page in kept.items() if of_page})

@@ -1,0 +1,1 @@
+"""Translations: is a translated sentence still the one that was proven?"""

@@ -1,0 +1,178 @@
+"""A site in another language: what its claims say there, and whether that was proven."""
+
+import dataclasses
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from sphinx_claims._config import Config
+from sphinx_claims._page import Claim, Page, Problem
+from sphinx_claims._translating.catalogue import Catalogue, Message, read_catalogue
+from sphinx_claims._translating.differences import differences, is_reordered
+from sphinx_claims._translating.glossary import Words, words_for
+from sphinx_claims._translating.reviews import digest, read_reviews
+
+WORDS = ("current", "stale", "missing", "false", "unreviewed")
+_MESSAGES = "LC_MESSAGES"
+_REVIEWS = "reviewed.json"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Translation:
+    """What the claims say in one language, and a word for each: `current` where it is in order.
+
+    It is `missing` or, where the sentence has changed, `stale`; it is `false` where it says
+    something else than the sentence, and `unreviewed` until somebody has compared the two.
+    """
+
+    language: str
+    sentences: Mapping[str, str]
+    words: Mapping[str, str]
+    problems: tuple[tuple[str, Problem], ...]
+
+    @property
+    def totals(self) -> Mapping[str, int]:
+        """How many claims each word is for."""
+        return {word: [*self.words.values()].count(word) for word in WORDS}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TranslatedPage:
+    """One page in one language: its catalogue, reported as `path`, and what was reviewed of it."""
+
+    page: Page
+    path: str
+    catalogue: Catalogue | Problem
+    reviews: Mapping[str, str]
+    words: Words
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The messages of which a reader sees the translation."""
+        found = [] if isinstance(self.catalogue, Problem) else self.catalogue.values()
+        return [message for message in found if message.is_shown]
+
+    def message(self, claim: Claim) -> Message | None:
+        """Return the message that is the sentence of a claim."""
+        return None if isinstance(self.catalogue, Problem) else self.catalogue.get(claim.statement)
+
+    def word(self, claim: Claim) -> str:
+        """Return the word for the translation of a claim."""
+        message = self.message(claim)
+        if message is None or message.is_fuzzy:
+            return "stale"
+        if not message.translation:
+            return "missing"
+        if self.is_false(message):
+            return "false"
+        return "current" if self.is_reviewed(message) else "unreviewed"
+
+    def is_false(self, message: Message) -> bool:
+        """Tell whether a translation says something else than its sentence."""
+        return any(differences(message.source, message.translation, self.words))
+
+    def is_reviewed(self, message: Message) -> bool:
+        """Tell whether somebody has compared a translation as it is with its sentence as it is."""
+        known = self.reviews.get(digest(message.source))
+        return known == digest(message.source, message.translation)
+
+    def waiting(self) -> Iterator[Message]:
+        """Yield the messages that only a reader can compare, and of which nobody says so.
+
+        These are the claims, and what names its numbers or its code in another order.
+        """
+        claims = {claim.statement for claim in self.page.claims}
+        for message in self.messages:
+            is_for_a_reader = (
+                message.source in claims
+                or digest(message.source) in self.reviews
+                or is_reordered(message.source, message.translation)
+            )
+            if is_for_a_reader and not self.is_reviewed(message):
+                yield message
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield what is wrong with the catalogue, and with each message of it."""
+        if isinstance(self.catalogue, Problem):
+            yield self.catalogue
+            return
+        for message in self.messages:
+            for difference in differences(message.source, message.translation, self.words):
+                yield Problem(message.line, f"{self._name(message)} is FALSE: {difference}")
+        for message in self.waiting():
+            if not self.is_false(message):
+                found = "nobody has compared it with its sentence: see `claims review`"
+                yield Problem(message.line, f"{self._name(message)} is unreviewed: {found}")
+
+    def _name(self, message: Message) -> str:
+        for claim in self.page.claims:
+            if claim.statement == message.source:
+                return f"the translation of claim {claim.id} ({self.page.path}:{claim.line})"
+        return f"a translation for {self.page.path}"
+
+
+def languages(config: Config) -> list[str]:
+    """Return the languages for which there are catalogues."""
+    if config.translations is None:
+        return []
+    folder = config.root / config.translations
+    return sorted(path.parent.name for path in folder.glob(f"*/{_MESSAGES}") if path.is_dir())
+
+
+def reviews_file(config: Config, language: str) -> Path:
+    """Return the file that says what was reviewed in a language."""
+    return config.root / str(config.translations) / language / _REVIEWS
+
+
+def translated_pages(
+    config: Config, language: str, pages: Sequence[Page]
+) -> Iterator[TranslatedPage]:
+    """Yield the pages that have a catalogue in a language."""
+    folder = config.root / str(config.translations)
+    reviews = read_reviews(reviews_file(config, language))
+    words = _words(config, folder / language)
+    for page in pages:
+        file = _catalogue_of(page.path, config, folder / language)
+        if file.is_file():
+            yield TranslatedPage(
+                page=page,
+                path=Path(os.path.relpath(file, config.root)).as_posix(),
+                catalogue=read_catalogue(file),
+                reviews=reviews.get(page.path, {}),
+                words=words,
+            )
+
+
+def read_translations(config: Config, pages: Sequence[Page]) -> tuple[Translation, ...]:
+    """Read what `pages` say in each language for which there are catalogues."""
+    return tuple(_translation(config, language, pages) for language in languages(config))
+
+
+def _translation(config: Config, language: str, pages: Sequence[Page]) -> Translation:
+    found = [*translated_pages(config, language, pages)]
+    pairs = [(page, claim) for page in found for claim in page.page.claims]
+    known = {claim.id: page.word(claim) for page, claim in pairs}
+    messages = {claim.id: page.message(claim) for page, claim in pairs}
+    return Translation(
+        language=language,
+        sentences={key: one.translation for key, one in messages.items() if one and one.is_shown},
+        words={c.id: known.get(c.id, "missing") for page in pages for c in page.claims},
+        problems=tuple((page.path, problem) for page in found for problem in page.problems()),
+    )
+
+
+def _words(config: Config, folder: Path) -> Words:
+    """Return the term base: what the catalogue of the glossary says."""
+    if config.glossary is None:
+        return {}
+    catalogue = read_catalogue(_catalogue_of(config.glossary, config, folder))
+    if isinstance(catalogue, Problem):
+        return {}
+    return words_for((config.root / config.glossary).read_text(encoding="utf-8"), catalogue)
+
+
+def _catalogue_of(path: str, config: Config, folder: Path) -> Path:
+    """Return where the catalogue of a page stands: beside the others, as the pages do."""
+    source = (config.root / str(config.translations)).parent
+    name = os.path.relpath(config.root / path, source)
+    return (folder / _MESSAGES / name).with_suffix(".po")

@@ -1,0 +1,77 @@
+"""The Hessian: all second derivatives of all channels, row by row."""
+
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from leafgrad._arguments.signature import public_function
+from leafgrad._derivative.arguments import MOST_DERIVATIVES, Axes, Function
+from leafgrad._derivative.columns import check_columns, index_of, pairs_of
+from leafgrad._derivative.problem import Method, is_recording, parse_problem
+
+
+@public_function()
+def hessian(
+    outputs: Tensor | Function,
+    inputs: Tensor,
+    *,
+    create_graph: bool = True,
+    method: Method = "auto",
+) -> Tensor:
+    """Differentiate each row and channel of `outputs` twice, in all pairs of columns of `inputs`.
+
+    It is what `higher_order_grad` gives for ``(2, 0, ...)``, ``(1, 1, ...)`` and so on, side by
+    side. What is only summed up along its diagonal, or between two vectors, costs less by
+    `laplacian`.
+
+    Args:
+        outputs: What to differentiate: a floating point tensor of shape ``(*batch, *channels)``,
+            or a function that computes one, as for `higher_order_grad`.
+        inputs: The floating point tensor of shape ``(*batch, *columns)`` that `outputs` was
+            computed from, as for `laplacian`. It has 43 columns at most.
+        create_graph: Record the result, so that it can be differentiated further.
+        method: As for `higher_order_grad`.
+
+    Returns:
+        A symmetric tensor of shape ``(*batch, *channels, *columns, *columns)`` in the dtype of
+        `inputs`.
+
+    Raises:
+        TypeError: As `higher_order_grad` does.
+        ValueError: If the shapes do not fit together, or `inputs` has no columns or too many, or
+            `method` is unknown.
+        RuntimeError: As `higher_order_grad` does.
+
+    Example:
+        >>> import torch
+        >>> from leafgrad import hessian
+        >>> points = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        >>> x, y = points.unbind(-1)
+        >>> hessian(x**2 * y, points).tolist()
+        [[[4.0, 2.0], [2.0, 0.0]], [[8.0, 6.0], [6.0, 0.0]]]
+    """
+    if not is_recording():
+        with torch.inference_mode(mode=False):
+            return hessian(outputs, inputs, create_graph=create_graph, method=method)
+    problem = parse_problem(
+        outputs, inputs, by_column=True, create_graph=create_graph, method=method
+    )
+    axes = problem.axes
+    check_columns(axes)
+    _check_count(axes)
+    found = problem.derivatives([index_of(axes, *pair) for pair in pairs_of(axes)])
+    pairs = product(range(axes.columns), repeat=2)
+    second = torch.stack([found[index_of(axes, *pair)] for pair in pairs], -1)
+    return problem.finish(second.reshape(*problem.outputs.shape, *axes.row, *axes.row))
+
+
+def _check_count(axes: Axes) -> None:
+    """Raise where there are more derivatives, first ones counted as well, than one pass carries."""
+    columns = axes.columns
+    if columns * (columns + 3) // 2 > MOST_DERIVATIVES:
+        raise ValueError(
+            "inputs must have 43 columns at most for a Hessian, whose derivatives one pass can "
+            f"carry, not {columns}: laplacian adds up its diagonal, or what it is between two "
+            "vectors along directions, for any number of them"
+        )

@@ -1,0 +1,62 @@
+"""The Jacobian: all first derivatives of all channels, row by row."""
+
+import torch
+from torch import Tensor
+
+from leafgrad._arguments.signature import public_function
+from leafgrad._derivative.arguments import Function
+from leafgrad._derivative.columns import check_columns, index_of
+from leafgrad._derivative.problem import Method, is_recording, parse_problem
+
+
+@public_function()
+def jacobian(
+    outputs: Tensor | Function,
+    inputs: Tensor,
+    *,
+    create_graph: bool = True,
+    method: Method = "auto",
+) -> Tensor:
+    """Differentiate each row and channel of `outputs` in each column of its row of `inputs`.
+
+    Of a single channel this is the gradient. It is what `higher_order_grad` gives for
+    ``(1, 0, ...)``, ``(0, 1, ...)`` and so on, side by side.
+
+    Args:
+        outputs: What to differentiate: a floating point tensor of shape ``(*batch, *channels)``,
+            or a function that computes one, as for `higher_order_grad`.
+        inputs: The floating point tensor of shape ``(*batch, *columns)`` that `outputs` was
+            computed from, as for `laplacian`.
+        create_graph: Record the result, so that it can be differentiated further.
+        method: As for `higher_order_grad`.
+
+    Returns:
+        A tensor of shape ``(*batch, *channels, *columns)`` in the dtype of `inputs`.
+
+    Raises:
+        TypeError: As `higher_order_grad` does.
+        ValueError: If the shapes do not fit together, or `inputs` has no columns, or `method` is
+            unknown.
+        RuntimeError: As `higher_order_grad` does.
+
+    Example:
+        >>> import torch
+        >>> from leafgrad import jacobian
+        >>> points = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        >>> x, y = points.unbind(-1)
+        >>> jacobian(x * y, points).tolist()
+        [[2.0, 1.0], [4.0, 3.0]]
+        >>> field = torch.stack([x * y, x + 2 * y], dim=1)
+        >>> jacobian(field, points)[0].tolist()
+        [[2.0, 1.0], [1.0, 2.0]]
+    """
+    if not is_recording():
+        with torch.inference_mode(mode=False):
+            return jacobian(outputs, inputs, create_graph=create_graph, method=method)
+    problem = parse_problem(
+        outputs, inputs, by_column=True, create_graph=create_graph, method=method
+    )
+    check_columns(problem.axes)
+    orders = [index_of(problem.axes, column) for column in range(problem.axes.columns)]
+    found = problem.derivatives(orders)
+    return problem.finish(problem.by_column([found[order] for order in orders]))

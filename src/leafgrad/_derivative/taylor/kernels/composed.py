@@ -1,0 +1,136 @@
+"""Functions of a series by their own Taylor series: powers of the argument, added up.
+
+Where a function F has the derivatives ``F_d = F^(d)(a) / d!`` at a value a, an argument ``a + h``
+gives
+
+    y = F(a + h) - F(a) = F_1 h + F_2 h**2 + F_3 h**3 + ...
+
+and the derivative of y is ``F_1 + s`` with ``s = 2 F_2 h + 3 F_3 h**2 + ...``, which is a sum of
+the same kind. A gradient g of y is sent back to h_i as ``F_1 g_i + sum_j s_j g_{i+j}``, and to the
+value as ``sum_k s_k g_k``. So two such sums are all that any function takes, forward and backward.
+
+The powers cost more with each order than a recurrence does, and formulas for high derivatives lose
+digits. Up to order `MOST`, which is where people are, they are cheaper and as exact.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from leafgrad._derivative.taylor.kernels.contraction import contract, vjp
+from leafgrad._derivative.taylor.kernels.plans import Recurrence
+from leafgrad._derivative.taylor.kernels.products import Span, StackViews, add_products
+
+MOST = 4  # the highest order of a sum
+
+Term = tuple[Tensor, float]  # a derivative ``[*shape]`` is the tensor times the number
+Derivatives = Callable[[Tensor], Iterator[Term]]  # F', F'', ... at a value, while not zero
+
+
+class Composed(NamedTuple):
+    """A function whose derivatives are known: see the module.
+
+    Attributes:
+        plan: What leads from n to N coefficients.
+        derivatives: Yields F', F'' and so on, each ``[*shape]``, at the value ``[*shape]`` of the
+            argument, of operations that record themselves.
+    """
+
+    plan: Recurrence
+    derivatives: Derivatives
+
+    @property
+    def reads_argument(self) -> bool:
+        """Whether its backward reads the argument's coefficients, and not its own."""
+        return True
+
+    def solve(self, value: Tensor, argument: Tensor) -> Tensor:
+        """Return the coefficients ``[N, *shape]`` of the function.
+
+        Args:
+            value: The argument at order 0, ``[*shape]``.
+            argument: Its other coefficients, ``[n, *shape]``.
+        """
+        return _sum(self.plan, self._terms(value, self.plan.algebra.order), argument)
+
+    def vjp(self, value: Tensor, argument: Tensor, gradient: Tensor, to_value: Tensor) -> Tensor:
+        """Return the gradient of the argument, and write that of the value into `to_value`.
+
+        Args:
+            value: The argument at order 0, ``[*shape]``.
+            argument: Its other coefficients, ``[n, *shape]``.
+            gradient: The gradient of the function's coefficients, ``[N, *shape]``.
+            to_value: ``[*shape]``, not initialised.
+
+        Returns:
+            A stack ``[n, *shape]``.
+        """
+        first, slope = self._first_and_slope(value, argument)
+        to_argument = self.plan.of_argument(gradient) * first
+        dots: dict[Span, Tensor] = {0: to_value}
+        x, s, g = StackViews(to_argument), StackViews(slope), StackViews(gradient)
+        for degree in self.plan.degrees:
+            add_products(dots, s, g, degree.dot)
+            add_products(x, s, g, degree.vjp)
+        return to_argument
+
+    def differentiable_vjp(
+        self, value: Tensor, argument: Tensor, gradient: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return what `vjp` computes, by operations that record themselves.
+
+        Args:
+            value: The argument at order 0, ``[*shape]``.
+            argument: Its other coefficients, ``[n, *shape]``.
+            gradient: The gradient of the function's coefficients, ``[N, *shape]``.
+
+        Returns:
+            The gradient ``[*shape]`` of the value, and that of the argument, ``[n, *shape]``.
+        """
+        first, slope = self._first_and_slope(value, argument)
+        own = self.plan.of_argument(gradient) * first
+        return (slope * gradient).sum(0), vjp(self.plan.product, 0, slope, gradient, start=own)
+
+    def _first_and_slope(self, value: Tensor, argument: Tensor) -> tuple[Tensor, Tensor]:
+        """Return F', ``[*shape]``, and what its argument adds to it, ``[N, *shape]``."""
+        (first, sign), *others = self._terms(value, self.plan.algebra.order + 1)
+        terms = [(tensor, factor * d) for d, (tensor, factor) in enumerate(others, start=2)]
+        return first if sign == 1 else first * sign, _sum(self.plan, terms, argument)
+
+    def _terms(self, value: Tensor, count: int) -> list[Term]:
+        """Return ``F_1``, ``F_2`` and so on, each ``[*shape]``, as many as are asked for."""
+        derivatives = enumerate(islice(self.derivatives(value), count), start=1)
+        return [(tensor, factor / math.factorial(d)) for d, (tensor, factor) in derivatives]
+
+
+def _sum(plan: Recurrence, terms: Sequence[Term], argument: Tensor) -> Tensor:
+    """Return ``c_1 h + c_2 h**2 + ...`` for terms ``[*shape]``: ``[n, *shape]`` to ``[N, *shape]``.
+
+    Where nothing is recorded, all is written into the stack that is returned.
+    """
+    (tensor, factor), *others = terms
+    total = _padded(argument * (tensor if factor == 1 else tensor * factor), 0, plan.size)
+    power = argument
+    for (first, step), (tensor, factor) in zip(plan.powers, others, strict=False):
+        power = contract(step, 2, argument, power)
+        if torch.is_grad_enabled():
+            total = total + _padded(power * tensor * factor, first, plan.size)
+        else:
+            total[first : first + len(power)].addcmul_(power, tensor, value=factor)
+    return total
+
+
+def _padded(stack: Tensor, first: int, size: int) -> Tensor:
+    """Return ``[n, *shape]`` as places from the first on of ``[size, *shape]``, zero elsewhere."""
+    if len(stack) == size:
+        return stack
+    before, after = (
+        stack.new_zeros(n, *stack.shape[1:]) for n in (first, size - first - len(stack))
+    )
+    return torch.cat([before, stack, after])

@@ -1,0 +1,163 @@
+"""Derivatives of functions at a value: F', F'' and so on, up to the fifth, or as long as not zero.
+
+Each function takes the argument ``[*shape]`` and yields tensors ``[*shape]``, each with the number
+that it is to be multiplied by, of operations that record themselves. What nobody asks for is not
+computed. Where something is multiplied by what vanishes far out, the argument is cut off first, so
+that infinity gives no NaN: ``exp(-40**2 / 2)`` and ``sigmoid(-800)`` are zero in double precision.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import cycle, islice
+
+import torch
+from torch import Tensor
+
+from leafgrad._derivative.taylor.constants import number
+from leafgrad._derivative.taylor.kernels.composed import Term
+from leafgrad._derivative.taylor.kernels.products import kept_where
+
+_NORMAL_IS_ZERO = 40.0
+_LOGISTIC_IS_ZERO = 800.0
+
+
+# --- Powers, waves and exponentials
+
+
+def of_square(value: Tensor) -> Iterator[Term]:
+    """Yield ``2 x`` and 2."""
+    yield value, 2
+    yield number(1.0, value.dtype, value.device), 2
+
+
+def of_cube(value: Tensor) -> Iterator[Term]:
+    """Yield ``3 x**2``, ``6 x`` and 6."""
+    yield value * value, 3
+    yield value, 6
+    yield number(1.0, value.dtype, value.device), 6
+
+
+def of_sin(value: Tensor) -> Iterator[Term]:
+    """Yield cos, -sin, -cos, sin and so on."""
+    sine, cosine = value.sin(), value.cos()
+    yield from cycle([(cosine, 1), (sine, -1), (cosine, -1), (sine, 1)])
+
+
+def of_cos(value: Tensor) -> Iterator[Term]:
+    """Yield -sin, -cos, sin, cos and so on."""
+    yield from islice(of_sin(value), 1, None)
+
+
+def of_sinh(value: Tensor) -> Iterator[Term]:
+    """Yield cosh, sinh and so on."""
+    yield from cycle([(value.cosh(), 1), (value.sinh(), 1)])
+
+
+def of_cosh(value: Tensor) -> Iterator[Term]:
+    """Yield sinh, cosh and so on."""
+    yield from islice(of_sinh(value), 1, None)
+
+
+def of_asin(value: Tensor) -> Iterator[Term]:
+    """Yield odd powers of ``1 / sqrt(1 - x**2)`` times polynomials."""
+    inside = (1 - value) * (1 + value)
+    root = inside.rsqrt()
+    yield root, 1
+    yield root / inside * value, 1
+    square = value * value
+    yield root / inside**2 * (1 + 2 * square), 1
+    yield root / inside**3 * value * (9 + 6 * square), 1
+    yield root / inside**4 * (square * (24 * square + 72) + 9), 1
+
+
+def of_acos(value: Tensor) -> Iterator[Term]:
+    """Yield those of the arc sine with the other sign."""
+    for tensor, factor in of_asin(value):
+        yield tensor, -factor
+
+
+def of_erf(value: Tensor) -> Iterator[Term]:
+    """Yield ``2 / sqrt(pi) exp(-x**2)`` times polynomials."""
+    scale = 2 / math.sqrt(math.pi)
+    value = value.clamp(-_NORMAL_IS_ZERO, _NORMAL_IS_ZERO)
+    square = value * value
+    bell = (-square).exp()
+    yield bell, scale
+    odd = bell * value
+    yield odd, -2 * scale
+    yield bell * (2 * square - 1), 2 * scale
+    yield odd * (3 - 2 * square), 4 * scale
+    yield bell * (square * (4 * square - 12) + 3), 4 * scale
+
+
+# --- Activations
+
+
+def of_softplus(value: Tensor, threshold: float) -> Iterator[Term]:
+    """Yield the logistic function and its derivatives, 1 and zeros above the threshold."""
+    most = torch.full_like(value, 2 * _LOGISTIC_IS_ZERO)
+    far: Tensor = torch.ops.aten.threshold_backward(most, value, threshold)
+    for each in _logistic((value + far).sigmoid()):
+        yield each, 1
+
+
+def of_log_sigmoid(value: Tensor) -> Iterator[Term]:
+    """Yield the logistic function of -x and its derivatives."""
+    yield from zip(_logistic((-value).sigmoid()), cycle([1, -1]), strict=False)
+
+
+def of_silu(value: Tensor) -> Iterator[Term]:
+    """Yield ``d s^(d-1) + x s^(d)`` for d = 1, 2, ... and the logistic function s."""
+    value = value.clamp(-_LOGISTIC_IS_ZERO, _LOGISTIC_IS_ZERO)
+    slopes = _logistic(value.sigmoid())
+    below = next(slopes)
+    for d, slope in enumerate(slopes, start=1):
+        yield torch.addcmul(below if d == 1 else below * d, value, slope), 1
+        below = slope
+
+
+def _logistic(s: Tensor) -> Iterator[Tensor]:
+    """Yield the logistic function s and its derivatives, up to the fifth.
+
+    They are polynomials in ``v = s - s**2``, those of even order times ``1 - 2 s``.
+    """
+    yield s
+    v = torch.addcmul(s, s, s, value=-1)
+    yield v
+    second = torch.addcmul(v, v, s, value=-2)
+    yield second
+    yield torch.addcmul(v, v, v, value=-6)
+    yield torch.addcmul(second, second, v, value=-12)
+    yield v * (1 + v * (120 * v - 30))
+
+
+def of_gelu(value: Tensor) -> Iterator[Term]:
+    """Yield the normal distribution function plus x times its density, and what follows.
+
+    From the second on, these are the density times a polynomial.
+    """
+    value = value.clamp(-_NORMAL_IS_ZERO, _NORMAL_IS_ZERO)
+    first: Tensor = torch.ops.aten.gelu_backward(torch.ones_like(value), value)
+    yield first, 1
+    scale = math.sqrt(0.5 / math.pi)
+    square = value * value
+    bell = (square * -0.5).exp()
+    yield bell * (2 - square), scale
+    odd = bell * value
+    yield odd * (square - 4), scale
+    yield bell * (square * (7 - square) - 4), scale
+    yield odd * (square * (square - 11) + 18), scale
+
+
+def of_elu(value: Tensor, slope: float, depth: float) -> Iterator[Term]:
+    """Yield the slope above zero, and ``depth exp(x)``, as often, below it.
+
+    At zero, PyTorch's formula gives the slope from the left, and no bend.
+    """
+    one = torch.ones_like(value)
+    falling: Tensor = torch.ops.aten.elu_backward(one, depth / slope, slope, 1, False, value)  # noqa: FBT003
+    first = torch.add(falling, value.clamp(-1, 1), alpha=0)  # not a number where the value is none
+    yield first, 1
+    yield from cycle([(kept_where(-value, first), 1)])

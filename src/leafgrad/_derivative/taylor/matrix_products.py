@@ -1,0 +1,61 @@
+"""Products of matrices: of series with constants, and of two that both have a value and a series.
+
+The product of series ``[K, ..., a, b]`` and ``[K, ..., b, c]`` with values A and B of the same
+shapes is ``A B_k + A_k B + sum_j A_j B_{k-j}``, ``[K, ..., a, c]``.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from leafgrad._derivative.taylor import batch_axes
+from leafgrad._derivative.taylor.kernels.plans import contraction
+from leafgrad._derivative.taylor.series import Series
+
+
+def times_constant(x: Series, matrix: Tensor) -> Series:
+    """Return ``[K, ..., a, b]`` times a constant ``[..., b, c]``, for all coefficients at once."""
+    batch_axes.free(x.axes, [-1])
+    if matrix.dim() == 2:  # noqa: PLR2004
+        return x.times(matrix)
+    return x.changed(x.full(-1) @ matrix, shape=(*x.shape[:-1], matrix.shape[-1]))
+
+
+def constant_times(matrix: Tensor, x: Series) -> Series:
+    """Return a constant ``[..., a, b]`` times ``[K, ..., b, c]``."""
+    batch_axes.free(x.axes, [-2])
+    shape = (*x.shape[:-2], matrix.shape[-2], x.shape[-1])
+    return x.changed(matrix @ x.full(-2), shape=shape)
+
+
+def product(one: Tensor, x: Series, two: Tensor, y: Series) -> Series:
+    """Return the product ``[K, ..., a, c]`` of matrices that both have a value and a series."""
+    linear = times_constant(x, two) + constant_times(one, y)
+    mixed = _mixed(x, y, linear)
+    return linear if mixed is None else linear + mixed
+
+
+def _mixed(x: Series, y: Series, linear: Series) -> Series | None:
+    """Return ``sum_j A_j B_{k-j}``, ``[K, ..., a, c]``, None where there is none.
+
+    Products with the same result are one product: rows side by side times columns one above the
+    other.
+    """
+    plan = contraction(x.algebra, x.indices, y.indices)
+    if not plan.products:
+        return None
+    left, right = x.full(-1).unbind(0), y.full(-2).unbind(0)
+    products = []
+    for place in range(plan.sizes[2]):
+        pairs = [(a, b) for a, b, c, _ in plan.products if c == place]
+        products.append(
+            joined([left[a] for a, _ in pairs], -1) @ joined([right[b] for _, b in pairs], -2)
+        )
+    indices = x.algebra.with_products(x.indices, y.indices)
+    return linear.changed(torch.stack(products), indices=indices)
+
+
+def joined(parts: list[Tensor], dim: int) -> Tensor:
+    """Join parts along an axis."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim)

@@ -1,0 +1,294 @@
+"""Rules for determinants, inverses, systems of equations and Cholesky factors.
+
+Of a value A ``[..., n, n]`` and its series H ``[K, ..., n, n]``, with N = A^-1 H, which has the
+shape of H, and with d(k) for the degree of the index k, here in one direction:
+
+    solution    (A + H) X = B       X_k = (A^-1 B_k - N_k X_0) - sum_{j<k} N_{k-j} X_j
+    inverse     Y = (I + N)^-1 - I      Y_k = -N_k - sum_{j<k} N_{k-j} Y_j
+    log det     l = log det(I + N)  k l_k = k tr N_k + sum_{j<k} j tr(N_j Y_{k-j})
+    Cholesky    L (I + F) for A + H     F_k = low(M_k - sum_{j<k} F_j F_{k-j}^T)
+
+with M = L^-1 H L^-T, and low(M) for the lower triangle of M with half of its diagonal. The third is
+the integral of Jacobi's formula, d log det A = tr(A^-1 dA). Equations that hold for matrices are
+solved degree by degree: Walter and Lehmann, Algorithmic differentiation of linear algebra functions
+with application in optimum experimental design, arXiv 1001.1654.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from leafgrad._derivative.taylor import batch_axes
+from leafgrad._derivative.taylor import jet as jets
+from leafgrad._derivative.taylor.algebra import Algebra, Indices
+from leafgrad._derivative.taylor.jet import Jet, add
+from leafgrad._derivative.taylor.kernels.plans import Contraction, contraction
+from leafgrad._derivative.taylor.looks import may_look
+from leafgrad._derivative.taylor.matrix_products import constant_times, joined, times_constant
+from leafgrad._derivative.taylor.series import Series
+from leafgrad._derivative.taylor.step import Rule, Step
+from leafgrad._derivative.taylor.unsupported import unsupported_if
+
+Solve = Callable[[Series], Series]  # A^-1 times each coefficient [K, ..., n, m]
+
+# --- Determinants
+
+# Up to this size, a determinant by products is exact to 100 times the rounding of the largest one.
+_BY_PRODUCTS = 8
+
+
+def _log_determinant(step: Step, x: Series) -> list[Series | None]:
+    """Return None for the sign, and the logarithm of the determinant's size, ``[K, ...]``."""
+    return [None, _log_of_determinant(step.tensor("A"), x)]
+
+
+def _determinant(step: Step, x: Series) -> Series | None:
+    """Return the determinant, ``[K, ...]``.
+
+    Its logarithm loses as many digits at each order as it has zeros before the first one, and all
+    where a matrix is singular, so that a small one is a sum of products instead.
+    """
+    value = step.tensor("A")
+    if 0 < value.shape[-1] <= _BY_PRODUCTS:
+        return _determinant_by_products(Jet(value, x)).series
+    return jets.exp_of(_log_of_determinant(value, x)).scaled(step.tensor("result"))
+
+
+def _log_of_determinant(value: Tensor, x: Series) -> Series:
+    """Return ``log det(A + H) - log det(A)``, ``[K, ...]``.
+
+    A trace of a product takes the elements that the diagonal is made of, and no others.
+    """
+    batch_axes.free(x.axes, [-2, -1])
+    n = _solved_by(value)(x)
+    slope = n.weighted()
+    trace = slope.changed(
+        slope.full(-2, -1).diagonal(dim1=-2, dim2=-1).sum(-1),
+        shape=x.shape[:-2],
+        axes=x.axes[:-2],
+    )
+    factors = _factors(n.algebra, n.indices)
+    if not factors:
+        return trace.unweighted()
+    inverse = _resolved(n, -n, factors)
+    products = n.changed(n.stack[:0], indices=()).plus_product(inverse, slope.transposed())
+    return (trace + products.summed([-2, -1], keepdim=False)).unweighted()
+
+
+@lru_cache(maxsize=1024)
+def _factors(algebra: Algebra, indices: Indices) -> Indices:
+    """Return the indices of a function of a series with these, whose product with it stays."""
+    found = algebra.generated(indices)
+    return tuple(j for j in found if any((i, j) in algebra.products for i in indices))
+
+
+def _determinant_by_products(x: Jet) -> Jet:
+    """Return the determinant, ``[...]`` with the series ``[K, ...]``, without a division.
+
+    It is the first element of ``mu(...mu(mu(A) A)... A) A``, up to its sign, by Bird, A simple
+    division-free algorithm for computing determinants, Information Processing Letters 111, 2011.
+    """
+    size, power = x.value.shape[-1], x
+    for _ in range(size - 1):
+        turned = Jet(_mu(power.value), power.series and _linear(_mu, power.series))
+        power = turned @ x
+    sign = -1 if size % 2 == 0 else 1
+    corner = power.series and power.series.selected(-1, 0).selected(-1, 0)
+    return Jet(power.value[..., 0, 0], corner) * sign
+
+
+def _mu(matrix: Tensor) -> Tensor:
+    """Return what is above the diagonal, and on it minus the sum of what follows there."""
+    diagonal = matrix.diagonal(dim1=-2, dim2=-1)
+    after = diagonal.flip(-1).cumsum(-1).flip(-1) - diagonal
+    return matrix.triu(1) - after.diag_embed()
+
+
+def _linear(function: Callable[[Tensor], Tensor], x: Series) -> Series:
+    """Return what a linear function of matrices, shape for shape, makes of each coefficient."""
+    batch_axes.free(x.axes, [-2, -1])
+    return x.changed(function(x.full(-2, -1)))
+
+
+# --- Inverses and systems of equations
+
+
+def _inverted(step: Step, x: Series) -> Series:
+    """Return the inverse, ``[K, ..., n, n]``."""
+    batch_axes.free(x.axes, [-2, -1])
+    inverse = step.tensor("inverse")
+    n = constant_times(inverse, x)
+    return _resolved(n, -times_constant(n, inverse))
+
+
+def _solved(step: Step, a: Series | None, b: Series | None) -> Series | None:
+    """Return the solution X of ``A X = B`` or ``X A = B``, where B may be a vector."""
+    value, result = step.tensor("A"), step.tensor("result")
+    if step.saved("left"):
+        return _solution(_solved_by(value), value, a, b, result)
+    a, b = (series and series.transposed() for series in (a, b))
+    series = _solution(_solved_by(value.mT), value, a, b, result.mT)
+    return series and series.transposed()
+
+
+def _solved_by_triangle(step: Step, a: Series | None, b: Series | None) -> Series | None:
+    """Return the solution X of ``A X = B`` or ``X A = B``, where A is a triangle."""
+    value, result, upper = step.tensor("self"), step.tensor("result"), step.saved("upper")
+    is_unit = step.saved("unitriangular")
+    if a is not None:
+        first = 1 if is_unit else 0
+        a = _linear(lambda t: t.triu(first) if upper else t.tril(-first), a)
+    left = step.saved("left")
+    if not left:
+        a, b = (series and series.transposed() for series in (a, b))
+        value, result, upper = value.mT, result.mT, not upper
+    solve = _columns_solved(
+        lambda columns: torch.linalg.solve_triangular(
+            value, columns, upper=upper, unitriangular=is_unit
+        )
+    )
+    series = _solution(solve, value, a, b, result)
+    return series if left or series is None else series.transposed()
+
+
+def _solution(
+    solve: Solve, value: Tensor, a: Series | None, b: Series | None, result: Tensor
+) -> Series | None:
+    """Return the series of the solution X of ``A X = B`` whose value is the result.
+
+    Args:
+        solve: Multiplies by A^-1.
+        value: A, ``[..., n, n]``.
+        a: Its series, ``[K, ..., n, n]``.
+        b: That of B, ``[K, ..., n, m]``, or ``[K, ..., n]`` for vectors, as is what is returned.
+        result: The value of X, ``[..., n, m]`` or ``[..., n]``.
+    """
+    if result.dim() < value.dim():
+        b = b and b.viewed((*b.shape, 1))
+        series = _solution(solve, value, a, b, result.unsqueeze(-1))
+        return series and series.viewed(series.shape[:-1])
+    batch, (rows, columns) = result.shape[:-2], result.shape[-2:]
+    start = b and solve(b.broadcast((*batch, rows, columns)))
+    if a is None:
+        return start
+    n = solve(a.broadcast((*batch, rows, rows)))
+    start = add(start, -times_constant(n, result))
+    return start and _resolved(n, start)
+
+
+def _solved_by(value: Tensor) -> Solve:
+    """Return what multiplies by the inverse of a value ``[..., n, n]``, unless it has none."""
+
+    def solve(columns: Tensor) -> Tensor:
+        solution: Tensor
+        solution, failed = torch.linalg.solve_ex(value, columns)
+        unsupported_if(may_look(failed) and bool(failed.any()), "a matrix is singular")
+        return solution
+
+    return _columns_solved(solve)
+
+
+def _columns_solved(solve: Callable[[Tensor], Tensor]) -> Solve:
+    """Make a function of columns ``[..., n, m]`` one of all coefficients ``[K, ..., n, m]``."""
+
+    def solved(x: Series) -> Series:
+        batch_axes.free(x.axes, [-2])
+        columns = x.full(-2, -1).movedim(0, -2)
+        solution = solve(columns.flatten(-2)).unflatten(-1, columns.shape[-2:])
+        return x.changed(solution.movedim(-2, 0))
+
+    return solved
+
+
+# --- Cholesky factors
+
+
+def _cholesky(step: Step, x: Series) -> Series:
+    """Return the triangle that is the root of a symmetric matrix, ``[K, ..., n, n]``."""
+    value = step.tensor("L")
+    lower = value.mT if step.saved("upper") else value
+    solve = _columns_solved(
+        lambda columns: torch.linalg.solve_triangular(lower, columns, upper=False)
+    )
+    half = solve((x + x.transposed()).scaled(0.5)).transposed()
+    series = constant_times(lower, _root(solve(half)))
+    return series.transposed() if step.saved("upper") else series
+
+
+def _root(m: Series) -> Series:
+    """Return the triangle F with ``(I + F) (I + F)^T = I + M``, of the shape of M."""
+    indices = m.algebra.generated(m.indices)
+    pairs = _pairs(contraction(m.algebra, indices, indices, indices))
+    known = dict(zip(m.indices, m.stack.unbind(0), strict=True))
+    found: list[Tensor] = []
+    for place, index in enumerate(indices):
+        left = [found[a] for a, _ in pairs[place]]
+        right = [found[b].mT for _, b in pairs[place]]
+        total = _minus_products(known.get(index, 0), left, right)
+        found.append(total.tril() - total.diagonal(dim1=-2, dim2=-1).diag_embed() / 2)
+    return _stacked(m, found, indices)
+
+
+# --- Degree by degree
+
+
+def _resolved(n: Series, start: Series, indices: Indices | None = None) -> Series:
+    """Return Z with ``Z_k = S_k - sum_j N_{k-j} Z_j``, at all its indices or at the first of them.
+
+    The start S and Z are ``[K, ..., n, m]``, N is ``[K, ..., n, n]`` and no larger on other axes.
+    """
+    if indices is None:
+        indices = _reached(n.algebra, n.indices, start.indices)
+    pairs = _pairs(contraction(n.algebra, n.indices, indices, indices))
+    factors = n.stack.unbind(0)
+    known = dict(zip(start.indices, start.full(-2).unbind(0), strict=True))
+    found: list[Tensor] = []
+    for place, index in enumerate(indices):
+        left = [factors[a] for a, _ in pairs[place]]
+        right = [found[b] for _, b in pairs[place]]
+        found.append(_minus_products(known.get(index, 0), left, right))
+    return _stacked(start, found, indices)
+
+
+def _stacked(like: Series, found: list[Tensor], indices: Indices) -> Series:
+    """Return the series of some coefficients, of none too, in the shape of another one."""
+    return like.changed(torch.stack(found) if found else like.stack[:0], indices=indices)
+
+
+def _minus_products(start: Any, left: list[Tensor], right: list[Tensor]) -> Any:
+    """Return ``start - sum_p left_p right_p`` of matrices, by one product; the start may be 0."""
+    return start - joined(left, -1) @ joined(right, -2) if left else start
+
+
+def _pairs(plan: Contraction) -> defaultdict[int, list[tuple[int, int]]]:
+    """Return the places of both factors, by the place of their product."""
+    pairs: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    for left, right, out, _ in plan.products:
+        pairs[out].append((left, right))
+    return pairs
+
+
+@lru_cache(maxsize=1024)
+def _reached(algebra: Algebra, factor: Indices, start: Indices) -> Indices:
+    """Return the indices of products of the start with powers of the factor."""
+    found, grown = set(start), set(start)
+    while grown:
+        grown = {*algebra.with_products(factor, tuple(grown))} - found
+        found |= grown
+    return tuple(sorted(found))
+
+
+RULES: dict[str, Rule] = {
+    "LinalgDetBackward0": Rule(_determinant),
+    "LinalgSlogdetBackward0": Rule(_log_determinant),
+    "LinalgInvExBackward0": Rule(_inverted),
+    "LinalgSolveExBackward0": Rule(_solved),
+    "LinalgSolveTriangularBackward0": Rule(_solved_by_triangle),
+    "LinalgCholeskyExBackward0": Rule(_cholesky),
+}

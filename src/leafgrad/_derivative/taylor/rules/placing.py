@@ -1,0 +1,170 @@
+"""Rules for what puts elements of one tensor, the source, in places of another, the base.
+
+The coefficients ``[K, *shape]`` of the result are those of the base, with zeros where something was
+put in their place, plus those of the source among zeros. An axis along which places are counted
+must be none of the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from leafgrad._derivative.taylor import batch_axes
+from leafgrad._derivative.taylor.jet import add
+from leafgrad._derivative.taylor.rules.indexing import indexed_axes, indices_of, numbered
+from leafgrad._derivative.taylor.series import Series
+from leafgrad._derivative.taylor.step import Rule, Step
+from leafgrad._derivative.taylor.unsupported import unsupported_if
+
+Placing = Callable[[Step, Series | None, Series | None], Series | None]  # of base and source
+Clear = Callable[[Step, Tensor, int], Tensor]  # of a stack [K, *shape] and an axis from the end
+Put = Callable[[Step, Tensor, int, Tensor], Tensor]  # of zeros, the axis and the source's stack
+
+
+def _along(clear: Clear | None, put: Put) -> Placing:
+    """Make the rule of what puts a source along an axis, and adds it where nothing is cleared."""
+
+    def rule(step: Step, base: Series | None, source: Series | None) -> Series | None:
+        unsupported_if(not step.shape, "it counts an axis of a number, which has none")
+        dim = step.result_dim()
+        if base is not None:
+            batch_axes.free(base.axes, [dim])
+            if clear is not None:
+                base = base.changed(clear(step, base.full(), dim))
+        if source is None:
+            return base
+        batch_axes.free(source.axes, [dim])
+        zeros = source.stack.new_zeros(len(source.indices), *step.shape)
+        stack = put(step, zeros, dim, source.full())
+        return add(base, source.changed(stack, shape=step.shape))
+
+    return rule
+
+
+def _filled(clear: Clear) -> Callable[[Step, Series], Series]:
+    """Make the rule of what puts a number in places, and so zeros in those of the series."""
+    return lambda step, base: base.changed(
+        clear(step, base.full(), base.from_end(step.saved("dim")))
+    )
+
+
+def _spread(step: Step, stack: Tensor, dim: int) -> Tensor:
+    """Return the saved index, with as many places as the result has but along the axis."""
+    index = step.tensor("index")
+    sizes = [*zip(index.shape, step.shape, strict=True)]
+    del sizes[dim]
+    unsupported_if(any(one != other for one, other in sizes), "it fills a part of the other axes")
+    return index.expand(len(stack), *index.shape)
+
+
+def _scattered(
+    scatter: Callable[[Tensor, int, Tensor, Tensor], Tensor],
+) -> Put:
+    """Make what puts elements of the source at the places that the index holds."""
+
+    def put(step: Step, zeros: Tensor, dim: int, source: Tensor) -> Tensor:
+        index = _spread(step, zeros, dim)
+        for axis, size in enumerate(index.shape):
+            source = source.narrow(axis, 0, size)
+        return scatter(zeros, dim, index, source)
+
+    return put
+
+
+def _with_slice(step: Step, stack: Tensor, dim: int, source: Tensor | None = None) -> Tensor:
+    """Return ``[K, *shape]`` with every so many places of an axis replaced, or zeros there."""
+    part = slice(*map(step.saved, ("start", "end", "step")))
+    return _replaced(stack, dim, part, source)
+
+
+def _with_place(step: Step, stack: Tensor, dim: int, source: Tensor | None = None) -> Tensor:
+    """Return ``[K, *shape]`` with one place of an axis replaced, or zeros there."""
+    place = step.saved("index") % step.shape[dim]
+    return _replaced(stack, dim, slice(place, place + 1), source)
+
+
+def _replaced(stack: Tensor, dim: int, part: slice, source: Tensor | None) -> Tensor:
+    """Return ``[K, *shape]`` with a slice of an axis replaced, or zeros there."""
+    result = stack.clone()
+    view = result.movedim(dim, 0)[part].movedim(0, dim)
+    view.zero_() if source is None else view.copy_(source)
+    return result
+
+
+def _selected(step: Step, base: Series | None, source: Series | None) -> Series | None:
+    """Return the base with one place of an axis replaced by a source that lacks the axis."""
+    if source is not None:
+        shape = list(source.shape)
+        shape.insert(len(step.shape) + step.result_dim(), 1)
+        source = source.viewed(shape)
+    return _along(_with_place, _with_place)(step, base, source)
+
+
+def _index_put(step: Step, base: Series | None, *others: Series | None) -> Series | None:
+    """Return the base with elements at some places, or where a mask holds, replaced or added to."""
+    *_, source = others
+    indices, adds = indices_of(step), step.saved("accumulate")
+    dims, numbers = numbered(indices)
+    if base is not None:
+        batch_axes.free(base.axes, dims)
+        if not adds:
+            last = base.full().movedim(0, -1)
+            cleared = torch.ops.aten.index_put(last, indices, last.new_zeros(()))
+            base = base.changed(cleared.movedim(-1, 0))
+    if source is None:
+        return base
+    axes = _base_axes(source.axes, dims, len(step.shape), max(n.dim() for n in numbers))
+    zeros = source.stack.new_zeros(*step.shape, len(source.indices))
+    stack = torch.ops.aten.index_put(zeros, indices, source.full().movedim(0, -1), adds)
+    placed = source.changed(stack.movedim(-1, 0), shape=step.shape, axes=axes)
+    return add(base, placed)
+
+
+def _base_axes(
+    axes: batch_axes.Axes, dims: Sequence[int], ndim: int, ndim_of_index: int
+) -> batch_axes.Axes:
+    """Return the axes of the base, `ndim`, that a source with these axes is put in."""
+    taken = ndim - len(dims) + ndim_of_index
+    aligned = batch_axes.aligned(axes, taken)
+    labels = tuple(((dim, 1),) for dim in range(ndim))
+    places = indexed_axes(labels, dims, taken)
+    batch_axes.free(aligned, [place for place, label in enumerate(places) if not label])
+    known = {label[0][0]: axis for label, axis in zip(places, aligned, strict=True) if label}
+    return tuple(known.get(dim, ()) for dim in range(ndim))
+
+
+def _cleared_by_index(step: Step, stack: Tensor, dim: int) -> Tensor:
+    """Return ``[K, *shape]`` with zeros at some places of an axis."""
+    return stack.index_fill(dim, step.tensor("index"), 0)
+
+
+def _cleared_by_places(step: Step, stack: Tensor, dim: int) -> Tensor:
+    """Return ``[K, *shape]`` with zeros at the places that the index holds."""
+    index = step.tensor("index")
+    return stack.scatter(dim, index.expand(len(stack), *index.shape), 0)
+
+
+def _copied(step: Step, zeros: Tensor, dim: int, source: Tensor) -> Tensor:
+    """Return ``[K, *shape]`` with the source at some places of an axis."""
+    return zeros.index_copy(dim, step.tensor("index"), source)
+
+
+def _added(step: Step, zeros: Tensor, dim: int, source: Tensor) -> Tensor:
+    """Return ``[K, *shape]`` with the source, times a number, added at some places of an axis."""
+    return zeros.index_add(dim, step.tensor("index"), source, alpha=step.saved("alpha"))
+
+
+RULES: dict[str, Rule] = {
+    "IndexCopyBackward0": Rule(_along(_cleared_by_index, _copied)),
+    "IndexAddBackward0": Rule(_along(None, _added)),
+    "IndexFillBackward0": Rule(_filled(_cleared_by_index), rowwise=True),
+    "ScatterBackward0": Rule(_along(_cleared_by_places, _scattered(Tensor.scatter))),
+    "ScatterBackward1": Rule(_filled(_cleared_by_places), rowwise=True),
+    "ScatterAddBackward0": Rule(_along(None, _scattered(Tensor.scatter_add))),
+    "SliceScatterBackward0": Rule(_along(_with_slice, _with_slice)),
+    "SelectScatterBackward0": Rule(_selected),
+    "IndexPutBackward0": Rule(_index_put),
+}

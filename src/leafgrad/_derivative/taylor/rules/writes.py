@@ -1,0 +1,123 @@
+"""Rules for writes into views, and for views by strides, whose places their nodes do not tell.
+
+The backward of such a node only takes elements from place to place, so it tells where they went: it
+is sent a probe, in which each element of the result has a number of its own, from 1 on. That it
+changes nothing but places is seen from the kinds of nodes that it records.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from leafgrad import _autograd
+from leafgrad._derivative.taylor import batch_axes
+from leafgrad._derivative.taylor.jet import add
+from leafgrad._derivative.taylor.looks import may_look
+from leafgrad._derivative.taylor.series import Series
+from leafgrad._derivative.taylor.step import Rule, Step
+from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
+
+# What the backward of a copy, or of a sum, is made of, and that of nothing else.
+_PLACES_ALONE = {
+    "AccumulateGrad",
+    "AsStridedBackward0",
+    "CloneBackward0",
+    "CopyBackwards",
+    "CopySlices",
+    "ToCopyBackward0",
+}
+
+
+def _written(step: Step, base: Series | None, source: Series | None = None) -> Series | None:
+    """Return the base where a part of it was replaced by a source, or had one added to it."""
+    probe, (to_base, *to_source) = _sent_back(step)
+    if base is not None:
+        is_kept = to_base == probe
+        unsupported_if(not (is_kept | (to_base == 0)).all(), "it does more than move elements")
+        base = base.masked(is_kept)
+    if source is None:
+        return base
+    places = to_source[0].long() - 1  # of each element of the source in the flat result
+    unsupported_if(len(places.unique()) < places.numel(), "it writes one element several times")
+    coordinates = torch.unravel_index(places, step.shape)
+    axes: list[batch_axes.Axis] = [()] * len(step.shape)
+    for dim, axis in enumerate(source.axes):
+        if axis:
+            axes[_counting_as(coordinates, dim, step.shape)] = axis
+    zeros = source.stack.new_zeros(len(source.indices), probe.numel())
+    flat = zeros.index_copy(1, places.flatten(), source.full().flatten(1))
+    placed = source.changed(flat.unflatten(1, step.shape), shape=step.shape, axes=tuple(axes))
+    return add(base, placed)
+
+
+def _strided(step: Step, x: Series) -> Series:
+    """Return the elements that a view by strides shows, each of which it shows once.
+
+    What it shows several times is added up by its backward, which does more than move elements.
+    """
+    _, (numbers,) = _sent_back(step)
+    found = numbers.flatten().long()
+    shown = found.nonzero().squeeze(1)
+    places = torch.empty_like(shown).index_copy(0, found[shown] - 1, shown).reshape(step.shape)
+    coordinates = torch.unravel_index(places, x.shape)
+    axes: list[batch_axes.Axis] = [()] * len(step.shape)
+    for dim, axis in enumerate(x.axes):
+        if axis:
+            axes[_counted_by(coordinates[dim], x.shape[dim])] = axis
+    stack = x.full().flatten(1).index_select(1, places.flatten())
+    return x.changed(stack.unflatten(1, step.shape), shape=step.shape, axes=tuple(axes))
+
+
+def _sent_back(step: Step) -> tuple[Tensor, list[Tensor]]:
+    """Return a probe, ``[*shape]``, and what each input that is on the path gets of it."""
+    (result,) = step.results
+    unsupported_if(result.dtype.is_complex, "its result is complex")
+    count = torch.Size(result.shape).numel()
+    with torch.enable_grad(), torch.inference_mode(mode=False):
+        probe = torch.arange(1, count + 1, dtype=torch.float64, device=result.device)
+        unsupported_if(not may_look(probe), "where its elements are cannot be looked at here")
+        probe = probe.to(result.dtype).reshape(result.shape)
+        unsupported_if(count * torch.finfo(result.dtype).eps >= 1, "it has too many elements")
+        sent = _autograd.sent_through(step.node, probe.requires_grad_())
+    present = [gradient for gradient in sent if gradient is not None]
+    roots = [gradient.grad_fn for gradient in present if gradient.grad_fn is not None]
+    kinds = {*map(_autograd.node_name, _autograd.walk(roots))}
+    moves_alone = kinds <= _PLACES_ALONE and len(roots) == len(present)
+    unsupported_if(not moves_alone, "it does more than move elements")
+    return probe.detach(), [torch.zeros(()) if g is None else g.detach() for g in sent]
+
+
+def _counting_as(coordinates: tuple[Tensor, ...], dim: int, shape: tuple[int, ...]) -> int:
+    """Return the axis of the result along which the rows are counted that the source counts."""
+    for axis, coordinate in enumerate(coordinates):
+        if coordinate.shape[dim] == shape[axis] and _counts(coordinate, dim):
+            return axis
+    raise Unsupported("it may carry something from row to row of the batch")
+
+
+def _counted_by(coordinate: Tensor, size: int) -> int:
+    """Return the axis of a view along which a coordinate of what it shows counts its places."""
+    for dim, count in enumerate(coordinate.shape):
+        if count == size and _counts(coordinate, dim):
+            return dim
+    raise Unsupported("it may carry something from row to row of the batch")
+
+
+def _counts(coordinate: Tensor, dim: int) -> bool:
+    """Return whether a coordinate is 0, 1, 2, ... along an axis, whatever the others are."""
+    count = torch.arange(coordinate.shape[dim], device=coordinate.device)
+    shape = [-1 if axis == dim else 1 for axis in range(coordinate.dim())]
+    return torch.equal(coordinate, count.reshape(shape).expand_as(coordinate))
+
+
+def _copied_whole(_: Step, __: Series | None, source: Series | None) -> Series | None:
+    """Return what a whole tensor was overwritten with."""
+    return source
+
+
+RULES: dict[str, Rule] = {
+    "AsStridedBackward0": Rule(_strided),
+    "CopyBackwards": Rule(_copied_whole, rowwise=True),
+    "CopySlices": Rule(_written),
+}

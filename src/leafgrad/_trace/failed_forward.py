@@ -1,0 +1,124 @@
+"""What a forward had computed when it raised, as far as the functions it came through hold it."""
+
+import inspect
+from collections.abc import Iterator, Sequence
+from types import FrameType, TracebackType
+from typing import Any
+
+import torch
+from torch.nn import Module
+
+from leafgrad import _autograd
+from leafgrad._arguments.outputs import gradient_edges, unwrap_functorch
+from leafgrad._graph.failure import ForwardFailure
+from leafgrad._graph.nodes import Source
+from leafgrad._record.module_paths import Roots, join
+from leafgrad._record.place import is_library_file
+from leafgrad._record.torch_functions import tensors_in
+
+Passed = tuple[FrameType, int]
+"""A function that an error came through, and the line where it did."""
+
+
+def failed_forward(
+    error: BaseException, modules: Roots
+) -> tuple[list[torch.Tensor], ForwardFailure]:
+    """Return the last results before an error, which no other one was made of, and its place.
+
+    They are read from functions that are over: to ask one that still runs for its variables would
+    keep these. Where a module ran, what stands around the outermost one is left out.
+    """
+    passed = [*_passed(error)]
+    running = _running()
+    over = [frame for frame, _ in passed if id(frame) not in running]
+    called = [(place, module) for place, frame in enumerate(over) if (module := _module_of(frame))]
+    first = called[0][0] if called else 0
+    results = _last([tensor for frame in over[first:] for tensor in _held(frame)])
+    if not results:
+        raise ValueError(
+            "outputs must be results, or an exception that came through functions which held "
+            f"some with a graph, not a {type(error).__name__} that did not; pass the tensors that "
+            "are at hand"
+        )
+    return results, _failure(error, passed, [module for _, module in called], modules)
+
+
+def _passed(error: BaseException) -> Iterator[Passed]:
+    """Yield what an error came through, from the outside inwards, then what those behind it did."""
+    seen: set[int] = set()
+    behind: BaseException | None = error
+    while behind is not None and id(behind) not in seen:
+        seen.add(id(behind))
+        step: TracebackType | None = behind.__traceback__
+        while step is not None:
+            yield step.tb_frame, step.tb_lineno
+            step = step.tb_next
+        context = None if behind.__suppress_context__ else behind.__context__
+        behind = behind.__cause__ or context
+
+
+def _running() -> set[int]:
+    """Return the functions that have not ended, by their identities, which keep none of them."""
+    found: set[int] = set()
+    frame = inspect.currentframe()
+    while frame is not None:
+        found.add(id(frame))
+        frame = frame.f_back
+    return found
+
+
+def _module_of(frame: FrameType) -> Module | None:
+    """Return the module whose method ran."""
+    code = frame.f_code
+    first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+    return first if isinstance(first, Module) else None
+
+
+def _held(frame: FrameType) -> Iterator[torch.Tensor]:
+    """Yield the tensors with a graph among the variables of a function.
+
+    Those of a script or a cell are all that it ever made, and at hand.
+    """
+    if frame.f_locals is frame.f_globals:
+        return
+    values: list[Any] = [*frame.f_locals.values()]
+    values += [inner for value in values if type(value) is dict for inner in value.values()]
+    for tensor in map(unwrap_functorch, tensors_in(values)):
+        if not _autograd.is_invalid_view(tensor) and _autograd.plain(tensor, "grad_fn") is not None:
+            yield tensor
+
+
+def _last(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Return the tensors that no other one was made of, one for each node."""
+    made_by = {node: tensor for tensor in tensors for node, _ in gradient_edges([tensor])}
+    graph = _autograd.walk(made_by)
+    earlier = {successor for successors in graph.values() for successor, _ in successors}
+    return [tensor for node, tensor in made_by.items() if node not in earlier]
+
+
+def _failure(
+    error: BaseException, passed: Sequence[Passed], called: Sequence[Module], modules: Roots
+) -> ForwardFailure:
+    sources = [
+        Source(file=frame.f_code.co_filename, line=line, function=frame.f_code.co_qualname)
+        for frame, line in passed
+        if not is_library_file[frame.f_code.co_filename]
+    ]
+    message = str(error).strip().partition("\n")[0]
+    kind = type(error).__name__
+    return ForwardFailure(
+        error=f"{kind}: {message}" if message else kind,
+        module=_path(called[-1], [modules, {"": called[0]}]) if called else None,
+        class_name=type(called[-1]).__name__ if called else None,
+        source=sources[-1] if sources else None,
+    )
+
+
+def _path(module: Module, named: Sequence[Roots]) -> str:
+    """Return the first path of a module in what was named, of one that is nowhere its class."""
+    for roots in named:
+        for name, root in roots.items():
+            for path, inner in root.named_modules():
+                if inner is module:
+                    return join(name, path)
+    return type(module).__name__

@@ -1,0 +1,145 @@
+"""What `torch.distributed` keeps of tensors in several processes, one fact a function."""
+
+import gc
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from leafgrad import _autograd
+from tests.processes import needs_distributed, one_of, unmeasured
+from tests.tensors import node_of
+
+pytestmark = needs_distributed
+
+
+@pytest.fixture
+def mesh() -> Iterator[Any]:
+    from torch.distributed.device_mesh import init_device_mesh  # noqa: PLC0415 (may lack)
+
+    with one_of(2):
+        yield init_device_mesh("cpu", (2,))
+
+
+def test_a_distributed_tensor_tells_its_part_its_placements_and_its_mesh(mesh: Any) -> None:
+    from torch.distributed.tensor import Partial, Shard, distribute_tensor  # noqa: PLC0415
+
+    whole = torch.ones(5, 4)
+    spread = _autograd.spread(distribute_tensor(whole, mesh, [Shard(1)]))
+    assert spread == ((5, 2), ("Shard(dim=1)",), "cpu, 2")
+    summed: Any = distribute_tensor(whole, mesh, [Shard(0)]).sum()
+    assert summed.placements == (Partial(),)
+    assert _autograd.spread(summed) == ((), ("Partial(sum)",), "cpu, 2")
+    assert _autograd.spread(whole) is None
+
+
+def sharded(mesh: Any) -> Any:
+    from torch.distributed.fsdp import fully_shard  # noqa: PLC0415
+
+    return fully_shard(nn.Linear(4, 2), mesh=mesh)
+
+
+def told_of(parameters: list[torch.Tensor]) -> list[Any]:
+    """Return what is known of these parameters; models of other tests may still be alive."""
+    known = {id(one.parameter): one for one in _autograd.sharded_parameters()}
+    return [known.get(id(one)) for one in parameters]
+
+
+def test_a_sharded_parameter_is_known_by_the_leaf_that_stands_for_it(mesh: Any) -> None:
+    model = sharded(mesh)
+    parameters = [*model.parameters()]
+    assert told_of(parameters) == [None, None]  # it was never whole
+    node = model(torch.ones(1, 4)).grad_fn
+    leaves = [after.variable for after, _ in node.next_functions if hasattr(after, "variable")]
+    found = told_of(parameters)
+    assert {*map(id, leaves)} < {id(one.whole) for one in found}
+    assert [(one.is_held_back, one.fills_unused) for one in found] == [(False, False)] * 2
+
+
+def test_a_sharded_parameter_tells_what_is_done_with_its_gradient(mesh: Any) -> None:
+    model = sharded(mesh)
+    parameters = [*model.parameters()]
+    model(torch.ones(1, 4))
+    model.set_requires_gradient_sync(False)
+    assert [one.is_held_back for one in told_of(parameters)] == [True, True]
+
+
+def test_the_functions_that_handle_a_distributed_tensor_hand_on_what_arrives(mesh: Any) -> None:
+    from torch.distributed.tensor import DTensor, Replicate, Shard  # noqa: PLC0415
+
+    x = torch.ones(2, 4, requires_grad=True)
+    made: Any = DTensor.from_local(x, mesh, [Shard(0)], run_check=False)
+    result = (made.redistribute(mesh, [Replicate()]) * 2).to_local()
+    kinds = {
+        _autograd.node_name(node): _autograd.handles_dtensor(node)
+        for node in _autograd.walk([node_of(result)])
+    }
+    assert kinds == {
+        "_ToTorchTensorBackward": True,
+        "MulBackward0": False,
+        "RedistributeBackward": True,
+        "_FromTorchTensorBackward": True,
+        "AccumulateGrad": False,
+    }
+
+
+def test_parameters_that_other_processes_may_fill_are_those_of_a_model_that_looks_for_them(
+    mesh: Any,
+) -> None:
+    del mesh
+    for looks in (True, False):
+        inner = nn.Linear(4, 2)
+        model = nn.parallel.DistributedDataParallel(inner, find_unused_parameters=looks)
+        graph = _autograd.walk([model(torch.ones(1, 4)).grad_fn])
+        found = [*map(id, _autograd.replicated_parameters(graph))]
+        assert found == ([*map(id, inner.parameters())] if looks else [])
+
+
+def test_where_there_is_one_process_no_other_fills_a_parameter() -> None:
+    with one_of(1):
+        model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2), find_unused_parameters=True)
+        graph = _autograd.walk([node_of(model(torch.ones(1, 4)))])
+    assert [*_autograd.replicated_parameters(graph)] == []
+
+
+def test_a_pass_that_puts_it_off_does_not_set_a_static_graph_up(mesh: Any) -> None:
+    del mesh
+    model: Any = nn.parallel.DistributedDataParallel(nn.Linear(4, 2), static_graph=True)
+    loss = model(torch.ones(1, 4)).sum()
+    graph = [*_autograd.walk([loss.grad_fn])]
+    with _autograd.reduction_put_off(graph):
+        torch.autograd.grad(loss, model.module.weight, retain_graph=True)
+    seen = [model._static_graph_delay_allreduce_enqueued]
+    with pytest.raises(RuntimeError, match="the hook result"):  # nobody is there to send it to
+        torch.autograd.grad(loss, model.module.weight, retain_graph=True)
+    seen.append(model._static_graph_delay_allreduce_enqueued)
+    with _autograd.reduction_put_off(graph):
+        pass
+    seen.append(model._static_graph_delay_allreduce_enqueued)
+    assert seen == [False, True, True]
+
+
+def test_a_model_that_is_gone_is_asked_for_nothing(mesh: Any) -> None:
+    del mesh
+    model: Any = nn.parallel.DistributedDataParallel(nn.Linear(4, 2), static_graph=True)
+    graph = [*_autograd.walk([model(torch.ones(1, 4)).sum().grad_fn])]
+    del model
+    gc.collect()
+    assert [*_autograd.replicated_parameters(graph)] == []
+    with _autograd.reduction_put_off(graph):
+        pass
+
+
+def test_where_nobody_uses_several_processes_nothing_is_imported_for_them() -> None:
+    code = (
+        "import sys, torch, leafgrad; leafgrad.trace_graph(torch.ones(2, requires_grad=True) * 2);"
+        "leafgrad.describe_tensor(torch.ones(2));"
+        "print('torch.distributed.tensor' in sys.modules, 'torch.distributed.fsdp' in sys.modules)"
+    )
+    run = [sys.executable, "-c", code]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, env=unmeasured())
+    assert done.stdout.split() == ["False", "False"]

@@ -1,0 +1,150 @@
+"""jacobian and hessian give all first and second derivatives, side by side, or refuse."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.func import jacrev, vmap
+
+from leafgrad import hessian, higher_order_grad, jacobian, laplacian
+from tests.derivative.taylor.oracle import assert_same, gradients, rows
+
+METHODS = ["auto", "taylor", "reverse"]
+
+
+def scalar(points: Tensor) -> Tensor:
+    return (points[:, 0] * 2).sin() * points[:, 1] ** 3 * points[:, 2].exp()
+
+
+def field(points: Tensor) -> Tensor:
+    return torch.stack([scalar(points), points.prod(1), points[:, 1].sin()], 1)
+
+
+def table_of_channels(points: Tensor) -> Tensor:
+    return field(points)[:, :2, None] * points[:, None, 1:]
+
+
+FUNCTIONS = [scalar, field, table_of_channels]
+
+
+def by_row(function: Callable[[Tensor], Tensor], points: Tensor, times: int) -> Tensor:
+    """Differentiate row by row, with PyTorch's own transforms."""
+
+    def of_row(row: Tensor) -> Tensor:
+        return function(row[None])[0]
+
+    for _ in range(times):
+        of_row = jacrev(of_row)
+    result: Tensor = vmap(of_row)(points)
+    return result
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize(("ours", "times"), [(jacobian, 1), (hessian, 2)])
+def test_it_is_what_pytorch_gives_row_by_row(
+    ours: Any, times: int, function: Any, method: Any
+) -> None:
+    points = rows(4, 3)
+    found = ours(function(points), points, method=method)
+    expected = by_row(function, points, times)
+    assert found.shape == expected.shape
+    assert_same(
+        [found, *gradients([found], [points])], [expected, *gradients([expected], [points])]
+    )
+
+
+@pytest.mark.parametrize("function", [jacobian, hessian])
+def test_columns_may_be_on_several_axes(function: Any) -> None:
+    places = rows(4, 3, 2)
+    flat = places.detach().flatten(1).requires_grad_()
+    found = function(places.prod(-1).sum(-1).sin(), places)
+    expected = function(flat.unflatten(1, (3, 2)).prod(-1).sum(-1).sin(), flat)
+    assert found.shape == (4, *[3, 2] * (1 if function is jacobian else 2))
+    assert_same([found.reshape(expected.shape)], [expected])
+
+
+def test_a_hessian_is_symmetric_and_has_the_laplacian_on_its_diagonal() -> None:
+    points = rows(4, 3)
+    found = hessian(scalar, points)
+    assert torch.equal(found, found.mT)
+    assert_same([found.diagonal(dim1=-2, dim2=-1).sum(-1)], [laplacian(scalar, points)])
+
+
+@pytest.mark.parametrize("function", [jacobian, hessian])
+def test_without_create_graph_it_carries_no_graph(function: Any) -> None:
+    points = rows(4, 3)
+    assert function(scalar, points).requires_grad
+    assert not function(scalar, points, create_graph=False).requires_grad
+
+
+@pytest.mark.parametrize("function", [jacobian, hessian])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_it_works_in_modes_that_record_nothing(function: Any, mode: Any) -> None:
+    points = rows(4, 3)
+    outputs = scalar(points)
+    with mode():
+        found = function(outputs, points)
+    assert_same([found], [function(outputs, points)])
+    assert found.requires_grad
+
+
+def test_what_is_straight_has_a_constant_jacobian() -> None:
+    points = rows(4, 3)
+    straight = jacobian(points.sum(1), points)
+    assert straight.tolist() == [[1.0] * 3] * 4
+    assert not straight.requires_grad
+    assert jacobian(straight, points).tolist() == [[[0.0] * 3] * 3] * 4
+
+
+def test_no_rows_have_an_empty_jacobian_and_hessian() -> None:
+    points = rows(0, 3)
+    assert jacobian(points.sum(1), points).shape == (0, 3)
+    assert hessian(points.sum(1), points).shape == (0, 3, 3)
+
+
+def test_a_jacobian_in_many_columns_is_planned_at_once() -> None:
+    points = rows(2, 1200)
+    outputs = points.reshape(2, 400, 3).prod(-1)[:, :2]
+    found = jacobian(outputs, points, method="taylor")
+    assert_same([found], [jacobian(outputs, points, method="reverse")])
+
+
+@pytest.mark.parametrize("function", [jacobian, hessian])
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (torch.tensor(2.0), "inputs must have columns in its last axis, but has no axes"),
+        (torch.ones(3, 0), "inputs must have at least one column to differentiate in, not none"),
+    ],
+)
+def test_inputs_have_columns(function: Any, inputs: Tensor, message: str) -> None:
+    x = inputs.clone().requires_grad_()
+    with pytest.raises(ValueError, match=message):
+        function(x.sum(-1) if x.dim() else x * 1, x)
+
+
+def test_a_hessian_in_too_many_columns_is_refused() -> None:
+    points = rows(2, 44)
+    message = "inputs must have 43 columns at most for a Hessian, whose derivatives one pass can"
+    with pytest.raises(ValueError, match=re.escape(message)):
+        hessian(points.sum(1), points)
+    most = points[:, :43].detach().requires_grad_()
+    assert hessian(most.sum(1), most).shape == (2, 43, 43)
+
+
+@pytest.mark.parametrize("function", [jacobian, hessian])
+def test_rows_that_mix_are_refused(function: Any) -> None:
+    points = rows(4, 3)
+    with pytest.raises(RuntimeError, match="each row of outputs must depend on the same row"):
+        function(scalar(points) * scalar(points).mean(), points)
+
+
+def test_first_derivatives_are_those_of_each_order() -> None:
+    points = rows(4, 2)
+    orders = [(1, 0), (0, 1)]
+    first = higher_order_grad(points.prod(1), points, orders)
+    assert_same([jacobian(points.prod(1), points)], [torch.stack(first, -1)])

@@ -1,0 +1,238 @@
+"""What a notebook is given to show, and what a browser is."""
+
+import re
+import sys
+import webbrowser
+import xml.etree.ElementTree as ET
+from base64 import b64decode
+from collections.abc import Callable
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import nbclient
+import nbformat
+import pytest
+import torch
+
+from leafgrad import trace_graph
+from leafgrad._display import notebook
+from tests.browser import needs_chromium
+from tests.devtools import Browser, Page
+from tests.tensors import leaf
+
+
+@pytest.fixture
+def kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shell that the kernel of a notebook runs."""
+    shell = SimpleNamespace(kernel=object())
+    interactive = SimpleNamespace(get_ipython=lambda: shell)
+    monkeypatch.setitem(sys.modules, "IPython", interactive)
+
+
+def chain(length: int) -> Any:
+    x = leaf(2)
+    y = x
+    for _ in range(length):
+        y = y.sin()
+    return trace_graph(y, names={"x": x})
+
+
+def tangle(length: int) -> Any:
+    """A graph in which nothing repeats itself."""
+    operations = [torch.sin, torch.exp, torch.tanh, torch.neg, torch.cos]
+    made = [leaf(1)]
+    for number in range(length):
+        made.append(operations[number**2 % 5](made[number // 2]) * made[-1])
+    return trace_graph(made[-1])
+
+
+def classic() -> Any:
+    x = torch.tensor(3.0, requires_grad=True)
+    return trace_graph(x.sin() * x, names={"<'x'>": x}, values=True, gradients=True)
+
+
+class Parts(HTMLParser):
+    """The elements of some markup, with their attributes, and the text that is seen."""
+
+    def __init__(self, markup: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(markup)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def of(self, tag: str) -> list[dict[str, Any]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+VALUES: dict[str, Callable[[], Any]] = {"graph": classic, "steps": lambda: classic().steps()}
+
+
+@pytest.mark.parametrize("make", VALUES.values(), ids=VALUES)
+@pytest.mark.usefixtures("kernel")
+def test_a_notebook_shows_the_whole_page_in_a_frame_that_reaches_nothing_else(
+    make: Callable[[], Any],
+) -> None:
+    value = make()
+    bundle = value._repr_mimebundle_(include=None, exclude=None)
+    (frame,) = Parts(bundle["text/html"]).of("iframe")
+    assert frame["srcdoc"] == value.to_html()
+    assert frame["sandbox"] == "allow-scripts"
+    assert bundle["text/plain"] == str(value)
+
+
+@pytest.mark.parametrize("make", VALUES.values(), ids=VALUES)
+@pytest.mark.usefixtures("kernel")
+def test_what_a_sanitizer_leaves_is_a_picture(make: Callable[[], Any]) -> None:
+    html = make()._repr_mimebundle_()["text/html"]
+    left = re.sub(r"<style>.*?</style>|<iframe.*?</iframe>", "", html, flags=re.DOTALL)
+    assert "<svg" not in left
+    (image,) = Parts(left).of("img")
+    kind, data = image["src"].split(",")
+    assert kind == "data:image/svg+xml;base64"
+    assert ET.fromstring(b64decode(data)).tag.endswith("svg")
+    assert image["alt"].startswith("Autograd graph of 3 nodes")
+
+
+@pytest.mark.usefixtures("kernel")
+def test_what_a_sanitizer_leaves_of_steps_has_them_in_words() -> None:
+    steps = classic().steps()
+    items = re.findall(
+        "<li>(.*?)</li>", steps._repr_mimebundle_()["text/html"].split("</iframe>")[1]
+    )
+    assert [*map(unescape, items)] == [step.sentence for step in steps.steps]
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_frame_is_as_high_as_its_picture_needs_but_leaves_room_on_the_screen() -> None:
+    bundles = [chain(length)._repr_mimebundle_() for length in (1, 2, 30)]
+    heights = [float(Parts(one["text/html"]).of("iframe")[0]["height"]) for one in bundles]
+    assert heights[0] < heights[1] < heights[2] == 640
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_page_that_is_too_long_for_a_notebook_leaves_the_picture(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert "<iframe" in chain(3)._repr_mimebundle_()["text/html"]
+    monkeypatch.setattr("leafgrad._picture.in_a_notebook.MOST_CHARACTERS", 1000)
+    html = chain(3)._repr_mimebundle_()["text/html"]
+    assert "<iframe" not in html
+    assert len(Parts(html).of("img")) == 1
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_graph_too_large_for_a_picture_is_text_behind_the_page() -> None:
+    html = tangle(150)._repr_mimebundle_()["text/html"]
+    assert "<img" not in html
+    assert "</iframe>" in html
+    assert ".nodes and .to_dict() have them all</pre>" in html.split("</iframe>")[1]
+
+
+@pytest.mark.usefixtures("kernel")
+def test_a_graph_too_large_for_a_page_is_text() -> None:
+    trace = tangle(3200)
+    assert "<iframe" not in trace._repr_mimebundle_()["text/html"]
+
+
+def test_a_terminal_that_runs_ipython_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+    interactive = SimpleNamespace(get_ipython=SimpleNamespace)
+    monkeypatch.setitem(sys.modules, "IPython", interactive)
+    assert classic()._repr_mimebundle_() == {}
+
+
+@pytest.mark.parametrize("make", VALUES.values(), ids=VALUES)
+def test_the_builder_of_a_site_gets_the_picture_in_the_page(
+    make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "IPython", raising=False)
+    value = make()
+    assert value._repr_mimebundle_() == {
+        "text/plain": repr(value),
+        "text/html": value._repr_html_(),
+    }
+    assert "<iframe" not in value._repr_html_()
+
+
+# --- In a browser
+
+
+def test_show_opens_the_page_in_a_browser(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    def open_address(address: str) -> bool:
+        opened.append(address)
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", open_address)
+    monkeypatch.setattr(notebook, "running_shell", lambda: None)
+    for value in (classic(), classic().steps()):
+        value.show()
+        file = Path(unquote(urlparse(opened[-1]).path))
+        assert file.read_text("utf-8") == value.to_html()
+        file.unlink()
+        file.parent.rmdir()
+    assert len(opened) == 2
+
+
+def test_show_says_where_the_page_is_where_no_browser_can_be_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(webbrowser, "open", lambda _: False)
+    monkeypatch.setattr(notebook, "running_shell", lambda: None)
+    with pytest.raises(RuntimeError, match=r"^a browser must be there to show a page") as raised:
+        classic().show()
+    (name,) = re.findall(r"open (\S+) in one", str(raised.value))
+    assert Path(name).read_text("utf-8") == classic().to_html()
+    Path(name).unlink()
+    Path(name).parent.rmdir()
+
+
+# --- In a notebook that runs
+
+
+CELL = """
+import torch
+from leafgrad import trace_graph
+
+x = torch.tensor(3.0, requires_grad=True)
+trace = trace_graph(x.sin() * x, names={"x": x}, values=True, gradients=True)
+trace.show()
+trace
+"""
+
+
+def test_a_running_notebook_shows_the_page_by_itself_and_when_told_to() -> None:
+    document = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CELL)])
+    nbclient.NotebookClient(document, timeout=60, kernel_name="python3").execute()
+    told, result = document.cells[0].outputs
+    assert (told.output_type, result.output_type) == ("display_data", "execute_result")
+    assert told.data == result.data
+    assert set(result.data) == {"text/plain", "text/html"}
+    assert "<iframe" in result.data["text/html"]
+    assert result.data["text/plain"].startswith("3 nodes, 3 edges")
+
+
+SEEN = """
+[...document.querySelectorAll(".leafgrad-page > *")].filter(part => part.offsetHeight > 0)
+    .map(part => part.tagName.toLowerCase())
+"""
+
+
+@needs_chromium
+@pytest.mark.usefixtures("kernel")
+def test_a_browser_shows_the_page_or_for_want_of_trust_the_picture(
+    browser: Browser, tmp_path: Path
+) -> None:
+    html = classic()._repr_mimebundle_()["text/html"]
+    left = re.sub(r"<style>.*?</style>|<iframe.*?</iframe>", "", html, flags=re.DOTALL)
+    for body, seen in ((html, ["iframe"]), (left, ["div"])):
+        file = tmp_path / "page.html"
+        file.write_text(f"<!doctype html><meta charset=utf-8>{body}", "utf-8")
+        assert Page(browser, file.as_uri()).ask(SEEN) == seen

@@ -1,0 +1,138 @@
+"""What is said of a model that several processes share, in each of two real ones."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.processes import in_two_processes, needs_distributed
+
+pytestmark = needs_distributed
+PROGRAM = Path(__file__).with_name("models_in_processes.py")
+
+TWO = ["0.bias", "0.weight", "2.bias", "2.weight"]
+BEHIND_MODULE = [f"module.{name}" for name in TWO]
+USED, IDLE, NEVER = (
+    [f"module.{head}.{kind}" for kind in ("bias", "weight")] for head in ("used", "idle", "never")
+)
+NAMES: dict[str, list[str]] = {
+    "replicated": BEHIND_MODULE,
+    "replicated_inside": TWO,
+    "replicated_with_an_idle_head": IDLE + USED,
+    "replicated_without_synchronising": BEHIND_MODULE,
+    "replicated_with_a_static_graph": BEHIND_MODULE,
+    "replicated_and_divided_by_zero": BEHIND_MODULE,
+    "sharded_anew_after_forward": TWO,
+    "sharded_anew_after_backward": TWO,
+    "sharded_as_a_whole": TWO,
+    "sharded_with_an_idle_head": ["0.bias", "0.weight", "1.used.bias", "1.used.weight"],
+    "sharded_and_partly_frozen": ["2.bias", "2.weight"],
+    "sharded_without_synchronising": TWO,
+    "sharded_and_accumulated_before": TWO,
+    "parallel_in_its_tensors": TWO,
+    "parallel_in_two_ways": TWO,
+    "parallel_and_of_no_number": TWO,
+    "spread_by_hand": ["columns", "rows"],
+}
+"""The leaves of each model, alike in both processes."""
+MODELS = [*NAMES, "replicated_with_another_head_in_each"]
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    """What was said of each model, in each process."""
+    return in_two_processes(PROGRAM, tmp_path_factory.mktemp("told"))
+
+
+def test_each_model_is_asked_for(told: list[Any]) -> None:
+    assert [sorted(one) for one in told] == [sorted(MODELS)] * 2
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_what_is_said_is_what_backward_does_and_changes_nothing(
+    model: str, told: list[Any]
+) -> None:
+    for one in (process[model] for process in told):
+        assert one.get("error") is None
+        assert (one["false"], one["unlike"], one["warnings"]) == ([], [], [])
+        assert (one["may fail"], one["without gradients"]) == (False, None)
+        assert (one["unregistered"], one["hidden"]) == (0, 0)
+
+
+@pytest.mark.parametrize("model", NAMES)
+def test_leaves_have_the_names_of_the_parameters(model: str, told: list[Any]) -> None:
+    assert [process[model]["leaves"] for process in told] == [NAMES[model]] * 2
+    modules = {name.rpartition(".")[0] for name in NAMES[model]} - {""}
+    assert all(modules <= {*process[model]["modules"]} for process in told)
+
+
+NOT_COUNTED = {
+    "parallel_and_of_no_number": 8,  # a Python number, which hooks are not shown
+    "sharded_and_accumulated_before": -128,  # hooks see the first of its two passes as well
+}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_memory_is_that_of_the_own_process(model: str, told: list[Any]) -> None:
+    for one in (process[model] for process in told):
+        assert one["bytes"] == one["counted bytes"] + NOT_COUNTED.get(model, 0) > 0
+
+
+def test_a_gathered_parameter_counts_while_it_is_there(told: list[Any]) -> None:
+    (first, _) = told
+    weight_and_batch = 4 * (4 * 8 + 2 * 8)
+    assert first["sharded_anew_after_backward"]["bytes"] == 4 * 16 + weight_and_batch
+    assert (
+        first["sharded_anew_after_forward"]["bytes"]
+        == first["sharded_anew_after_backward"]["bytes"] - 4 * 8 * 4
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "parts"),
+    [
+        ("sharded_anew_after_forward", {"0.weight": [4, 4], "0.bias": [4], "2.weight": [2, 8]}),
+        ("parallel_in_its_tensors", {"0.weight": [4, 4], "0.bias": [4], "2.weight": [4, 4]}),
+        ("parallel_in_two_ways", {"0.weight": [4, 4], "0.bias": [4], "2.weight": [4, 4]}),
+        ("spread_by_hand", {"rows": [2, 6], "columns": [6, 4]}),
+    ],
+)
+def test_a_part_is_described(model: str, parts: dict[str, Any], told: list[Any]) -> None:
+    for process in told:
+        assert process[model]["classes"] == ["DTensor"]
+        assert parts.items() <= process[model]["parts"].items()
+
+
+def test_what_other_processes_may_fill_is_left_open(told: list[Any]) -> None:
+    model = "replicated_with_another_head_in_each"
+    assert [process[model]["unseen"] for process in told] == [IDLE + NEVER, NEVER]
+    assert [process[model]["without"] for process in told] == [[], []]
+    causes = {told[0][model]["causes"][name] for name in IDLE + NEVER}
+    assert causes == {"left to other processes"}
+    model = "replicated_with_an_idle_head"
+    assert [process[model]["unseen"] for process in told] == [IDLE, IDLE]
+
+
+@pytest.mark.parametrize(
+    ("model", "without", "cause"),
+    [
+        ("sharded_with_an_idle_head", ["1.idle.bias", "1.idle.weight"], "unused"),
+        ("sharded_and_partly_frozen", ["0.bias", "0.weight"], "frozen"),
+        ("sharded_without_synchronising", TWO, "held back by fully_shard"),
+    ],
+)
+def test_what_gets_no_gradient_is_told_with_its_cause(
+    model: str, without: list[str], cause: str, told: list[Any]
+) -> None:
+    for process in told:
+        assert process[model]["without"] == without
+        assert {process[model]["causes"][name] for name in without} == {cause}
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_numbers_that_are_none_are_found_where_they_begin(model: str, told: list[Any]) -> None:
+    expected = {
+        "replicated_and_divided_by_zero": ["div"],
+        "parallel_and_of_no_number": ["sqrt", "mul"],
+    }
+    assert [process[model]["nan"] for process in told] == [expected.get(model, [])] * 2
