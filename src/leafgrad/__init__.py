@@ -1,6 +1,7 @@
 """See what PyTorch autograd sees: tensors, graphs and derivatives, explained and proven."""
 
 from leafgrad._derivative.check_taylor_rule import check_taylor_rule
+from leafgrad._derivative.deepxde import patch_deepxde
 from leafgrad._derivative.hessian import hessian
 from leafgrad._derivative.higher_order_grad import higher_order_grad
 from leafgrad._derivative.jacobian import jacobian
@@ -73,6 +74,7 @@ __all__ = [
     "higher_order_grad",
     "jacobian",
     "laplacian",
+    "patch_deepxde",
     "preflight",
     "record",
     "taylor_rule",
