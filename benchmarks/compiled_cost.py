@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from in_turns import heading, network, per_row
@@ -115,10 +116,12 @@ class Products(TorchDispatchMode):
     """Notes the products of matrices that a step takes."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.found: list[tuple[object, tuple[object, ...]]] = []
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.found: list[tuple[Callable[..., Tensor], Any]] = []
 
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):  # noqa: ANN001, ANN204
+    def __torch_dispatch__(
+        self, function: Any, _: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
         if function in PRODUCTS:
             self.found.append((function, tree_map_only(Tensor, Tensor.detach, args)))
         return function(*args, **kwargs or {})
@@ -132,7 +135,7 @@ def floor(derivative: Derivative, model: nn.Module, x: Tensor) -> Run:
     @torch.no_grad()
     def step() -> None:
         for function, args in products.found:
-            function(*args)  # type: ignore[operator]
+            function(*args)
 
     return step
 

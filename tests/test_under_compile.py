@@ -90,7 +90,7 @@ def in_inference_mode(x: Tensor) -> Tensor:
 
 def special(x: Tensor) -> Tensor:
     h: Tensor = MODEL[0](x)[:, :1]
-    return h.exp() / (2 + h.sin()) + (h * h + 1).sqrt()
+    return h.exp() / (2 + h.sin()) + (h + 9).sqrt()
 
 
 def dropped(x: Tensor) -> Tensor:
