@@ -101,7 +101,7 @@ AMONG_THREE = {
     "draw graph torchviz": "tutorial/pictures reference/gallery",
     "second derivative": "tutorial/create-graph",
     "hessian": "reference/jacobian how-to/vector-calculus reference/laplacian",
-    "jacobian": "tutorial/nonscalar tutorial/grad-outputs",
+    "jacobian": "reference/jacobian tutorial/nonscalar tutorial/grad-outputs",
     "vjp": "tutorial/nonscalar tutorial/grad-outputs",
     "jvp": "tutorial/forward-mode",
     "CUDA": "tutorial/devices",
