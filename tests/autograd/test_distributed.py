@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from leafgrad import _autograd
-from tests.processes import needs_distributed, one_of, unmeasured
+from tests.processes import unmeasured
+from tests.several_processes import needs_distributed, one_of
 from tests.tensors import node_of
 
 pytestmark = needs_distributed

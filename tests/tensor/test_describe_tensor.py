@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from leafgrad import TensorDescription, TensorRole, describe_tensor
-from tests.processes import needs_distributed, one_of
+from tests.several_processes import needs_distributed, one_of
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors"),
