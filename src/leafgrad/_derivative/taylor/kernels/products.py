@@ -114,8 +114,8 @@ class StackViews(dict[Span, Tensor]):
     __slots__ = ("first", "stack")
 
     def __init__(self, stack: Tensor, first: int = 0) -> None:
-        self.stack = stack
-        self.first = first
+        self.stack: Tensor = stack
+        self.first: int = first
 
     def __missing__(self, place: Span) -> Tensor:
         # A number or a slice in brackets takes half as long as `select` or `narrow`.
@@ -150,7 +150,7 @@ class TracedCoefficients(StackViews):
     def __init__(self, stack: Tensor, size: int) -> None:
         """Take the first ones from a stack ``[n, *shape]``; the others, up to `size`, are zero."""
         super().__init__(stack)
-        self.size = size
+        self.size: int = size
 
     def __missing__(self, place: Span) -> Tensor:
         if place in range(len(self.stack)):
