@@ -1,4 +1,6 @@
-"""What the residuals of equations cost in one call of `higher_order_grad`, and in DeepXDE.
+"""What residuals of equations cost in one call of `higher_order_grad`, line by line, and nested.
+
+Nested calls keep each gradient for the next line that asks for a column of it, as DeepXDE does.
 
 Forward pass, residual and backward pass to the parameters: milliseconds of CPU time, and how
 many times leafgrad's, medians of turns; then the peak of megabytes that tensors take.
@@ -7,6 +9,7 @@ many times leafgrad's, medians of turns; then the peak of megabytes that tensors
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 from in_turns import Way, deepxde, heading, network, peak, per_row, take_turns
@@ -108,6 +111,49 @@ def in_one_call(equation: Equation) -> Way:
     return way
 
 
+def line_by_line(equation: Equation) -> Way:
+    """Ask for one derivative of one channel after the other, for none twice."""
+
+    def way(model: nn.Module, inputs: Tensor) -> Tensor:
+        outputs = model(inputs)
+
+        @cache
+        def partial(channel: int, *index: int) -> Tensor:
+            column = outputs[:, channel : channel + 1]
+            return higher_order_grad(column, inputs, index) if index else column
+
+        return equation.residual(partial)
+
+    return way
+
+
+def nested(equation: Equation) -> Way:
+    """Take gradients of columns of gradients, none of them twice."""
+
+    def way(model: nn.Module, inputs: Tensor) -> Tensor:
+        outputs = model(inputs)
+
+        @cache
+        def column(channel: int, *columns: int) -> Tensor:
+            if not columns:
+                part: Tensor = outputs[:, channel : channel + 1]
+                return part
+            return gradient(channel, *columns[:-1])[:, columns[-1] : columns[-1] + 1]
+
+        @cache
+        def gradient(channel: int, *columns: int) -> Tensor:
+            total = column(channel, *columns).sum()
+            return torch.autograd.grad(total, inputs, create_graph=True)[0]
+
+        def partial(channel: int, *index: int) -> Tensor:
+            counts = enumerate(index)
+            return column(channel, *[place for place, count in counts for _ in range(count)])
+
+        return equation.residual(partial)
+
+    return way
+
+
 def by_deepxde(equation: Equation) -> Way:
     """Take Jacobians and Hessians, and those of these, as DeepXDE's own examples do."""
 
@@ -141,7 +187,7 @@ def main() -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     peers = {} if deepxde is None else {"deepxde": by_deepxde}
-    ways_to = {**peers, "leafgrad": in_one_call}
+    ways_to = {**peers, "nested": nested, "lines": line_by_line, "leafgrad": in_one_call}
     print(f"{'5x64':32}{heading([*ways_to])} || MB {heading([*ways_to])}")
     for rows in options.rows:
         for name, equation in EQUATIONS.items():

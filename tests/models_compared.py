@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -36,18 +37,27 @@ def compared_models() -> Count:
     return found
 
 
-def disturbances(name: str) -> Iterator[str]:
-    """Look at a model's loss in each way, and yield what that changed, or said wrongly."""
+def disturbances(name: str, *, recorded: bool) -> Iterator[str]:
+    """Look at a model's loss in each way, and yield what that changed, or said wrongly.
+
+    What is recorded is not compiled.
+    """
     module, run = made(name)
     run().backward()
     undisturbed = {path: one.grad for path, one in module.named_parameters()}
     module, run = made(name)
-    with record(values=True) as recording:
+    with record(values=True) if recorded else nullcontext() as recording:
         loss = run()
     parameters = dict(module.named_parameters())
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        trace = trace_graph(loss, names=module, recording=recording, values=True, gradients=True)
+        look = partial(trace_graph, loss, names=module, recording=recording, values=True)
+        try:
+            trace = look(gradients=True)
+        except RuntimeError as refused:
+            if "donated buffers" not in str(refused):  # compiled code may be run backward once
+                raise
+            trace = look()
         report = find_nan(loss, names=module, recording=recording)
         described = [describe_tensor(one) for one in parameters.values()]
     yield from (f"warns: {one.message}" for one in warned)

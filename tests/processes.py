@@ -1,22 +1,12 @@
 """What tests that start processes share."""
 
-import json
 import os
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no process can be forked here")
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="no shell, no signals")
-needs_distributed = pytest.mark.skipif(
-    not torch.distributed.is_available(), reason="this PyTorch was built without torch.distributed"
-)
 
 
 def unmeasured() -> dict[str, str]:
@@ -25,26 +15,3 @@ def unmeasured() -> dict[str, str]:
     To count costs up to half of what it runs: it is for what tests in the process itself cover.
     """
     return {name: text for name, text in os.environ.items() if not name.startswith("COVERAGE_")}
-
-
-@contextmanager
-def one_of(count: int) -> Iterator[None]:
-    """Be the first of some processes, without the others: nothing is sent nor waited for.
-
-    What each of two real ones has in its gradients, `in_two_processes` is for.
-    """
-    from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: PLC0415 (may lack)
-
-    torch.distributed.init_process_group("fake", rank=0, world_size=count, store=FakeStore())
-    try:
-        yield
-    finally:
-        torch.distributed.destroy_process_group()
-
-
-def in_two_processes(program: Path, folder: Path) -> list[Any]:
-    """Run a program that starts two processes; return what each of them leaves in the folder."""
-    way = "fork" if hasattr(os, "fork") else "spawn"  # to fork saves an import of PyTorch
-    command = [sys.executable, str(program), str(folder), way]
-    subprocess.run(command, capture_output=True, check=True, timeout=300, env=unmeasured())
-    return [json.loads((folder / f"{rank}.json").read_text("utf-8")) for rank in range(2)]

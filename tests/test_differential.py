@@ -40,6 +40,9 @@ def test_what_is_said_of_real_models_is_what_backward_does() -> None:
 LOOKED_AT = [name for name in MODELS if name != "reentrant_blocks"]
 
 
+@pytest.mark.parametrize("recorded", [True, False], ids=["recorded", "not recorded"])
 @pytest.mark.parametrize("model", LOOKED_AT)
-def test_to_look_at_a_real_model_changes_nothing_and_names_its_parameters(model: str) -> None:
-    assert [*disturbances(model)] == []
+def test_to_look_at_a_real_model_changes_nothing_and_names_its_parameters(
+    model: str, *, recorded: bool
+) -> None:
+    assert [*disturbances(model, recorded=recorded)] == []

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.processes import in_two_processes, needs_distributed
+from tests.several_processes import in_two_processes, needs_distributed
 
 pytestmark = needs_distributed
 PROGRAM = Path(__file__).with_name("models_in_processes.py")

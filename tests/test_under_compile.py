@@ -1,5 +1,6 @@
-"""A function that torch.compile compiles may call leafgrad, which runs uncompiled in its midst."""
+"""A function that torch.compile compiles may call leafgrad: derivatives are a part of its graph."""
 
+import copy
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,11 +9,16 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch.nn import functional
 
 from leafgrad import (
+    _autograd,
     describe_tensor,
     explain_grad,
+    hessian,
     higher_order_grad,
+    jacobian,
     laplacian,
     preflight,
     record,
@@ -38,11 +44,33 @@ def residual(x: Tensor, *orders: tuple[int, int]) -> Tensor:
     return loss
 
 
-STEPS: dict[str, Callable[[Tensor], Tensor]] = {
+Step = Callable[[Tensor], Tensor]
+
+TRACED: dict[str, Step] = {
     "first order": lambda x: residual(x, (1, 0)),
-    "several orders": lambda x: residual(x, (0, 1), (2, 0), (2, 2)),
-    "reverse mode": lambda x: higher_order_grad(MODEL, x, (2, 0), method="reverse").square().mean(),
+    "several orders": lambda x: residual(x, (0, 1), (2, 0)),
+    "order nine": lambda x: higher_order_grad(MODEL, x, (9, 0)).square().mean(),
+    "a tensor": lambda x: higher_order_grad(MODEL(x), x, (2, 0)).square().mean(),
+    "arguments by name": lambda x: laplacian(outputs=MODEL, inputs=x, dims=[1]).square().mean(),
     "laplacian": lambda x: laplacian(MODEL, x).square().mean(),
+    "laplacian and gradient": lambda x: (
+        torch.cat(laplacian(MODEL, x, directions=torch.eye(2).to(x), with_gradient=True)[1:])
+        .square()
+        .mean()
+    ),
+    "jacobian and hessian": lambda x: (
+        jacobian(MODEL, x).square().mean() + hessian(MODEL, x).square().mean()
+    ),
+    "reverse mode": lambda x: higher_order_grad(MODEL, x, (2, 0), method="reverse").square().mean(),
+    "inputs without grad": lambda x: laplacian(MODEL, x.detach()).square().mean(),
+    "within no_grad": lambda x: without_grad(x) + MODEL(x).sum(),
+    "within inference_mode": lambda x: MODEL(x).sum() + in_inference_mode(x),
+    "exponentials": lambda x: laplacian(special, x).square().mean(),
+}
+APART: dict[str, Step] = {
+    "a derivative of one": lambda x: laplacian(lambda y: laplacian(MODEL, y), x).square().mean(),
+    "dropout": lambda x: laplacian(dropped, x).square().mean(),
+    "control flow": lambda x: laplacian(branching, x).square().mean(),
     "graph": lambda x: MODEL(x).sum() * len(trace_graph(x).leaves),
     "description": lambda x: MODEL(x).sum() * describe_tensor(x).is_leaf,
     "explanation": lambda x: MODEL(x).sum() * explain_grad(x, x.sin()).is_reached,
@@ -50,28 +78,78 @@ STEPS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def compiled(step: Callable[[Tensor], Tensor], **options: Any) -> Callable[[Tensor], Tensor]:
+def without_grad(x: Tensor) -> Tensor:
+    with torch.no_grad():
+        return higher_order_grad(MODEL, x, (2, 0), create_graph=False).square().mean()
+
+
+def in_inference_mode(x: Tensor) -> Tensor:
+    with torch.inference_mode():
+        return higher_order_grad(MODEL, x, (2, 0), create_graph=False).square().mean().clone()
+
+
+def special(x: Tensor) -> Tensor:
+    h: Tensor = MODEL[0](x)[:, :1]
+    return h.exp() / (2 + h.sin()) + (h + 9).sqrt()
+
+
+def dropped(x: Tensor) -> Tensor:
+    result: Tensor = MODEL[2](functional.dropout(MODEL[:2](x)))
+    return result
+
+
+def paraboloid(x: Tensor) -> Tensor:
+    return x[:, 0] ** 2 + x[:, 1]
+
+
+def branching(x: Tensor) -> Tensor:
+    u: Tensor = MODEL(x)
+    return u.sin() if u.sum() > 0 else u.cos()
+
+
+def compiled(step: Callable[..., Tensor], **options: Any) -> Callable[..., Tensor]:
     torch.compiler.reset()
-    faster: Callable[[Tensor], Tensor] = torch.compile(step, **options)
+    faster: Callable[..., Tensor] = torch.compile(step, **options)
     return faster
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
-def test_a_compiled_step_gives_what_the_step_gives(
-    step: Callable[[Tensor], Tensor], backend: str
-) -> None:
-    faster, (weight, *_) = compiled(step, backend=backend), MODEL.parameters()
+def assert_alike(ours: Tensor, theirs: Tensor) -> None:
+    torch.testing.assert_close(ours, theirs)
+    weight, *_ = MODEL.parameters()
+    pair = [torch.autograd.grad(loss, weight)[0] for loss in (ours, theirs)]
+    torch.testing.assert_close(*pair)
+
+
+@pytest.mark.parametrize("step", TRACED.values(), ids=TRACED)
+def test_a_step_with_derivatives_is_one_graph_that_gives_what_the_step_gives(step: Step) -> None:
+    counter = CompileCounterWithBackend("aot_eager")
+    faster = compiled(step, backend=counter, fullgraph=True)
     for _ in range(2):
-        ours, theirs = faster(points()), step(points())
-        torch.testing.assert_close(ours, theirs)
-        pair = [torch.autograd.grad(loss, weight)[0] for loss in (ours, theirs)]
-        torch.testing.assert_close(*pair)
+        assert_alike(faster(points()), step(points()))
+    assert counter.frame_count == 1
+
+
+@pytest.mark.parametrize("step", APART.values(), ids=APART)
+def test_what_cannot_be_traced_runs_between_compiled_parts(step: Step) -> None:
+    faster = compiled(step, backend="aot_eager")
+    for _ in range(2):
+        losses = []
+        for each in (faster, step):
+            torch.manual_seed(0)
+            losses.append(each(points()))
+        assert_alike(*losses)
+
+
+@pytest.mark.parametrize("step", APART.values(), ids=APART)
+def test_with_fullgraph_it_is_said_why_not(step: Step) -> None:
+    faster = compiled(step, backend="eager", fullgraph=True)
+    with pytest.raises(Exception, match=r"leave out fullgraph|Data-dependent branching"):
+        faster(points())
 
 
 def test_a_step_is_compiled_once() -> None:
     torch._dynamo.utils.counters.clear()
-    faster = compiled(STEPS["several orders"], backend="eager")
+    faster = compiled(APART["description"], backend="eager")
     faster(points())
     frames = dict(torch._dynamo.utils.counters["frames"])
     for _ in range(10):
@@ -79,28 +157,100 @@ def test_a_step_is_compiled_once() -> None:
     assert torch._dynamo.utils.counters["frames"] == frames
 
 
-@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
-def test_with_fullgraph_it_is_said_that_leafgrad_runs_uncompiled(
-    step: Callable[[Tensor], Tensor],
+@pytest.mark.parametrize("dynamic", [None, False])
+def test_another_batch_size_is_a_symbol_or_compiled_for(*, dynamic: bool | None) -> None:
+    step = TRACED["laplacian"]
+    faster = compiled(step, backend="aot_eager", fullgraph=True, dynamic=dynamic)
+    for rows in (5, 8, 3):
+        assert_alike(faster(points()[:rows].repeat(2, 1)), step(points()[:rows].repeat(2, 1)))
+
+
+def train(step: Callable[..., Tensor], model: nn.Module) -> list[Tensor]:
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for number in range(4):
+        optimizer.zero_grad()
+        step(model, points(), 1 + number // 2).backward()
+        optimizer.step()
+    return [*model.parameters(), *model.buffers()]
+
+
+class Counting(nn.Module):
+    """Counts in a buffer how often it is called."""
+
+    calls: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.calls += 1
+        result: Tensor = self.layers(x)
+        return result
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_training_sees_new_parameters_and_numbers_and_counts_in_buffers(
+    backend: str,
 ) -> None:
-    faster = compiled(step, backend="eager", fullgraph=True)
-    message = "so it runs uncompiled, between the compiled parts of a function: leave out fullgraph"
-    with pytest.raises(Exception, match=message):
+    def step(model: nn.Module, x: Tensor, weight: int) -> Tensor:
+        u = model(x)
+        loss: Tensor = u.square().mean() + weight * laplacian(u, x).square().mean()
+        return loss
+
+    torch.manual_seed(0)
+    ours = Counting().double()
+    theirs = copy.deepcopy(ours)
+    faster = compiled(step, backend=backend, fullgraph=True)
+    torch.testing.assert_close(train(faster, ours), train(step, theirs))
+    assert ours.calls.item() == 4
+
+
+def test_each_row_is_as_independent_as_where_nothing_is_compiled() -> None:
+    norm = nn.BatchNorm1d(8).double()
+    model = nn.Sequential(MODEL[:1], norm, MODEL[1:])
+
+    def step(x: Tensor) -> Tensor:
+        return laplacian(model, x).square().mean()
+
+    with pytest.raises(RuntimeError, match=r"BatchNorm in training mode: call eval\(\)"):
+        compiled(step, backend="aot_eager")(points())
+    model.eval()
+    assert_alike(compiled(step, backend="aot_eager", fullgraph=True)(points()), step(points()))
+
+
+def test_a_compiled_call_is_evaluated_without_grad_and_refused_in_inference_mode() -> None:
+    faster = compiled(lambda x: laplacian(MODEL, x), backend="aot_eager", fullgraph=True)
+    x = points().detach()
+    with torch.no_grad():
+        torch.testing.assert_close(faster(x), laplacian(MODEL, x))
+    with torch.inference_mode(), pytest.raises(RuntimeError, match=r"use `torch.no_grad\(\)`"):
+        faster(x)
+
+
+def test_what_is_wrong_is_said_as_where_nothing_is_compiled() -> None:
+    faster = compiled(lambda x: higher_order_grad(MODEL, x, (2, 0, 0)), backend="aot_eager")
+    with pytest.raises(ValueError, match="order must hold a count for each of the 2 columns"):
         faster(points())
 
 
 def test_a_function_of_ours_may_be_compiled_itself() -> None:
     ours: Any = laplacian
-    faster: Any = compiled(ours, backend="eager")
+    faster: Any = compiled(ours, backend="aot_eager")
     x = points()
     torch.testing.assert_close(faster(MODEL, x), laplacian(MODEL, x))
 
 
-def test_outputs_of_the_compiled_part_are_refused() -> None:
-    faster = compiled(lambda x: laplacian(MODEL(x), x), backend="aot_eager")
+def test_outputs_of_another_compiled_part_are_refused() -> None:
+    def step(x: Tensor) -> Tensor:
+        u = MODEL(x)
+        torch._dynamo.graph_break()
+        return laplacian(u, x)
+
     message = "compute outputs with the original, or pass that as outputs, to be called"
     with pytest.raises(RuntimeError, match=message):
-        faster(points())
+        compiled(step, backend="aot_eager")(points())
 
 
 def test_a_recording_cannot_start_in_compiled_code() -> None:
@@ -121,6 +271,12 @@ def test_what_stands_in_for_a_function_while_its_caller_is_compiled(
     assert describe_tensor(points()).shape == (5, 2)
     with pytest.raises(RuntimeError, match=r"^record\(\) must start outside of a function"):
         record()
+    x, expected = points(), [2.0] * 5
+    for is_alone in (True, False):
+        monkeypatch.setattr(_autograd, "is_compiled_alone", lambda: is_alone)  # noqa: B023
+        assert laplacian(paraboloid, x).tolist() == expected
+    assert laplacian(paraboloid, x.detach()).tolist() == expected
+    assert laplacian(paraboloid(x), x).tolist() == expected
 
 
 def test_where_nobody_compiles_the_compiler_is_not_imported() -> None:

@@ -4,6 +4,7 @@ What only the site knows is put in Markdown's own words: a claim becomes a quota
 open, a link leads to another of these notebooks or is left out. The outputs are those of the page.
 """
 
+import base64
 import json
 import posixpath
 import re
@@ -43,6 +44,8 @@ SHOWN = re.compile(r"^```\{code-cell\} python\n(?!:tags: \[remove-input\])", re.
 FROM = re.compile(r"\A---\n(?:.*\n)*?notebook: (.*)\n(?:.*\n)*?---\n")
 """A page says so where its notebook begins, if what stands before needs the site's files."""
 LEFT_OUT = "\n*The page begins with what it reads off other pages of the site, which is not here.*"
+PICTURE = re.compile(r"<svg\b[^>]*\bxmlns=.*?</svg>", re.DOTALL)
+TITLE = re.compile(r"<title>([^<\"]*)</title>")
 NEEDS = """\
 *The page “{title}” of leafgrad's site, as a notebook. It needs leafgrad {release}, which
 brings PyTorch: `pip install leafgrad`.*
@@ -96,7 +99,22 @@ def add_outputs(notebook: NotebookNode, executed: NotebookNode) -> None:
             cell.outputs = found.pop(0) if found else []
             for output in cell.outputs:
                 if html := output.get("data", {}).get("text/html"):
-                    output.data["text/html"] = lighter("".join(html))
+                    output.data["text/html"] = with_images(lighter("".join(html)))
+
+
+def with_images(html: str) -> str:
+    """Put each picture into an image: who opens a notebook has not run it, so it is not trusted.
+
+    Of what is no image, JupyterLab leaves the words alone. A script moves what stands in the page.
+    """
+    return html if "<script" in html else PICTURE.sub(_as_image, html)
+
+
+def _as_image(found: re.Match[str]) -> str:
+    title = TITLE.search(found[0])
+    data = base64.b64encode(found[0].encode()).decode()
+    name = title[1] if title else "A picture"
+    return f'<img alt="{name}" src="data:image/svg+xml;base64,{data}" style="max-width: none">'
 
 
 def _needs(title: str, release: str, left_out: str) -> NotebookNode:

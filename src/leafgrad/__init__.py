@@ -1,6 +1,7 @@
 """See what PyTorch autograd sees: tensors, graphs and derivatives, explained and proven."""
 
 from leafgrad._derivative.check_taylor_rule import check_taylor_rule
+from leafgrad._derivative.deepxde import patch_deepxde
 from leafgrad._derivative.hessian import hessian
 from leafgrad._derivative.higher_order_grad import higher_order_grad
 from leafgrad._derivative.jacobian import jacobian
@@ -17,6 +18,7 @@ from leafgrad._graph.diff import GraphDiff, KindChange
 from leafgrad._graph.failure import ForwardFailure
 from leafgrad._graph.gradient_norms import GradientNorms, ModuleGradient, ZeroGradients
 from leafgrad._graph.memory import GraphMemory, KeptStorage, MemoryShare
+from leafgrad._graph.modules import TracedModule
 from leafgrad._graph.nodes import CustomFunction, SavedTensor, Source, TracedEdge, TracedNode, Write
 from leafgrad._graph.summary import TensorSummary
 from leafgrad._record.cut import Cut, CutKind
@@ -59,6 +61,7 @@ __all__ = [
     "TensorRole",
     "TensorSummary",
     "TracedEdge",
+    "TracedModule",
     "TracedNode",
     "Unregistered",
     "Write",
@@ -71,6 +74,7 @@ __all__ = [
     "higher_order_grad",
     "jacobian",
     "laplacian",
+    "patch_deepxde",
     "preflight",
     "record",
     "taylor_rule",

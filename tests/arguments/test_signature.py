@@ -41,7 +41,13 @@ def test_a_name_that_was_left_out_is_told(
 
 
 FUNCTIONS = [describe_tensor, trace_graph, laplacian, higher_order_grad]
-FUNCTIONS += [leafgrad.preflight, leafgrad.explain_grad, leafgrad.record]
+FUNCTIONS += [
+    leafgrad.jacobian,
+    leafgrad.hessian,
+    leafgrad.preflight,
+    leafgrad.explain_grad,
+    leafgrad.record,
+]
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)

@@ -55,3 +55,47 @@ def test_what_leaves_compiled_code_runs_as_it_is_written() -> None:
 
     y, name = compiled(step, leaf(2))
     assert (_autograd.grad_fn_name(y), name) == ("CompiledFunctionBackward", "SinBackward0")
+
+
+def test_a_node_of_compiled_code_is_one_call_in_its_graph_and_its_backward_is_traced() -> None:
+    def cube(x: torch.Tensor) -> torch.Tensor:
+        assert x.requires_grad
+        return x**3
+
+    called: list[str] = []
+
+    def backend(graph: torch.fx.GraphModule, _: Any) -> Any:
+        called.extend(node.name for node in graph.graph.nodes if node.op == "call_function")
+        return graph
+
+    node = _autograd.node_of_compiled_code(cube)
+    x = leaf(2)
+
+    def total(x: torch.Tensor) -> torch.Tensor:
+        return node(x).sum()
+
+    faster: Any = torch.compile(total, backend=backend, fullgraph=True)
+    (gradient,) = torch.autograd.grad(faster(x), x)
+    assert torch.equal(gradient, 3 * x**2)
+    assert called == ["node"]
+    assert torch.equal(node(x), x**3)
+
+
+def test_the_graph_ends_before_a_node_that_raises_which_raises_by_itself_then() -> None:
+    def refusing(_: torch.Tensor) -> torch.Tensor:
+        raise ValueError("first line\nsecond line")
+
+    node = _autograd.node_of_compiled_code(refusing)
+    message = r"leave out fullgraph=True; without values it says: first line\n"
+    with pytest.raises(Exception, match=message):
+        torch.compile(node, backend="eager", fullgraph=True)(leaf(2))
+    torch.compiler.reset()
+    with pytest.raises(ValueError, match="second line"):
+        torch.compile(node, backend="eager")(leaf(2))
+
+
+def test_whether_a_function_of_ours_is_compiled_by_itself_is_known_to_the_compiler() -> None:
+    def is_alone(x: torch.Tensor) -> torch.Tensor:
+        return x + _autograd.is_compiled_alone()
+
+    assert compiled(is_alone, torch.zeros(())).item() == 0

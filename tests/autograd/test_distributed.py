@@ -11,7 +11,8 @@ import torch
 from torch import nn
 
 from leafgrad import _autograd
-from tests.processes import needs_distributed, one_of, unmeasured
+from tests.processes import unmeasured
+from tests.several_processes import needs_distributed, one_of
 from tests.tensors import node_of
 
 pytestmark = needs_distributed
@@ -30,10 +31,10 @@ def test_a_distributed_tensor_tells_its_part_its_placements_and_its_mesh(mesh: A
 
     whole = torch.ones(5, 4)
     spread = _autograd.spread(distribute_tensor(whole, mesh, [Shard(1)]))
-    assert spread == ((5, 2), ("Shard(dim=1)",), "cpu, 2")
+    assert spread == ((5, 2), ("Shard(dim=1)",), "2 on cpu")
     summed: Any = distribute_tensor(whole, mesh, [Shard(0)]).sum()
     assert summed.placements == (Partial(),)
-    assert _autograd.spread(summed) == ((), ("Partial(sum)",), "cpu, 2")
+    assert _autograd.spread(summed) == ((), ("Partial(sum)",), "2 on cpu")
     assert _autograd.spread(whole) is None
 
 

@@ -168,7 +168,7 @@ def test_where_operations_are_intercepted_is_told() -> None:
     seen = []
 
     def look(x: torch.Tensor) -> torch.Tensor:
-        seen.append(_autograd.is_intercepted())
+        seen.append((_autograd.is_intercepted(), _autograd.is_transformed()))
         return x
 
     x = leaf(2)
@@ -177,7 +177,8 @@ def test_where_operations_are_intercepted_is_told() -> None:
     with TorchDispatchMode():
         look(x)
     look(x)
-    assert seen == [False, True, True, False]
+    none, mode, transform = (False, False), (True, False), (True, True)
+    assert seen == [none, transform, mode, none]
 
 
 def holding(*values: float) -> torch.Tensor:
@@ -242,3 +243,56 @@ class Square(torch.autograd.Function):
 def test_a_custom_function_shows_the_results_of_others() -> None:
     y: Any = Square.apply(holding(1.0) * 3.0)  # type: ignore[no-untyped-call]
     assert results(y.grad_fn) == [("MulBackward0", 0, [3.0])]
+
+
+# --- What saved tensors say when they are read
+
+
+def test_what_is_saved_is_at_hand_while_the_graph_lives() -> None:
+    inner = leaf(2) * 2
+    outputs = inner.sin().cos()
+    nodes = _autograd.walk([node_of(outputs)])
+    assert _autograd.saved_is_at_hand(nodes)
+    outputs.sum().backward()
+    with pytest.raises(RuntimeError, match="a second time"):
+        _autograd.saved_is_at_hand(nodes)
+
+
+def test_what_changed_in_place_is_not_at_hand() -> None:
+    inner = leaf(2) * 2
+    outputs = inner.sin()
+    inner.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        _autograd.saved_is_at_hand([node_of(outputs)])
+
+
+def test_what_a_checkpoint_computes_anew_is_not_at_hand_and_not_computed() -> None:
+    calls: list[torch.Tensor] = []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        calls.append(x)
+        return x.sin().cos()
+
+    outputs = checkpoint(function, leaf(2) * 2, use_reentrant=False)
+    assert not _autograd.saved_is_at_hand(_autograd.walk([node_of(outputs)]))
+    assert len(calls) == 1
+    with disable_saved_tensors_hooks("theirs"):
+        assert not _autograd.saved_is_at_hand(_autograd.walk([node_of(outputs)]))
+        with pytest.raises(RuntimeError, match="theirs"), save_on_cpu():
+            pass
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_pass_is_known_by_the_first_nodes_that_save(is_kept: bool) -> None:  # noqa: FBT001
+    middle = leaf(2).sin()
+    outputs = (middle + middle * 2).view(2, 1).t() + 1
+    assert not _autograd.was_passed(node_of(outputs))
+    outputs.sum().backward(retain_graph=is_kept)
+    assert _autograd.was_passed(node_of(outputs)) != is_kept
+
+
+def test_a_pass_through_a_custom_function_is_known() -> None:
+    outputs: Any = Square.apply(holding(1.0) * 3.0)  # type: ignore[no-untyped-call]
+    assert not _autograd.was_passed(outputs.grad_fn)
+    outputs.sum().backward()
+    assert _autograd.was_passed(outputs.grad_fn)

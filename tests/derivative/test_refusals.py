@@ -50,7 +50,7 @@ def assert_refused(
 @pytest.mark.parametrize(
     ("outputs", "inputs", "message"),
     [
-        (column(), [column()], "inputs must be a tensor, not of type list"),
+        (column(), {"x": column()}, "inputs must be a tensor, not of type dict"),
         (column(), torch.ones(5, 1, dtype=torch.int64), "inputs must be floating point, not"),
         (column(), torch.ones(5, 1, dtype=torch.complex64), "inputs must be real, not"),
         (column(), torch.eye(5).to_sparse(), "inputs must be dense, not torch.sparse_coo"),
@@ -75,6 +75,17 @@ def test_a_tensor_inside_a_transform_is_refused() -> None:
     message = "inputs must be a plain tensor, not one inside torch.func (vmap, level 1)"
     with pytest.raises(RuntimeError, match=re.escape(message)):
         torch.func.vmap(inside)(column())
+
+
+def test_gradients_in_parameters_by_a_transform_are_refused_with_their_cure() -> None:
+    inputs = column().detach()
+
+    def residual(weight: Tensor) -> Tensor:
+        return higher_order_grad(lambda x: (weight * x).tanh(), inputs, 2)
+
+    message = r"inputs must require grad before torch.func is called: .* is_grads_batched=True"
+    with pytest.raises(RuntimeError, match=message):
+        torch.func.jacrev(residual)(torch.ones(()))
 
 
 @pytest.mark.parametrize(
@@ -366,15 +377,14 @@ def test_a_function_that_returns_no_tensor_is_told_what_it_returned(
     ("inputs", "cure"),
     [
         (
-            (column(), column()),
-            "not of type tuple; join what are columns in one tensor, by torch.c",
+            (column(), None),
+            "inputs[1] must be a tensor, not of type NoneType; make one by",
         ),
-        ([column()], "not of type list; join what are columns in one tensor, by torch.cat(..., di"),
         (np.ones((5, 1)), "not of type ndarray; make one by torch.as_tensor(...), and compute out"),
         (1.0, "not of type float; make one by torch.as_tensor(...), and compute outputs from it"),
-        ([1.0], "not of type list; make one by torch.as_tensor(...)"),
+        ([1.0], "inputs[0] must be a tensor, not of type float; make one by torch.as_tensor(...)"),
     ],
-    ids=["a tuple", "a list", "an array", "a number", "numbers"],
+    ids=["not all", "an array", "a number", "numbers"],
 )
 def test_what_is_no_tensor_is_told_how_one_is_made(inputs: Any, cure: str) -> None:
     assert_refused(cure, TypeError, column(), inputs, 1)

@@ -194,6 +194,17 @@ def test_show_says_where_the_page_is_where_no_browser_can_be_started(
     Path(name).parent.rmdir()
 
 
+@pytest.mark.usefixtures("kernel")
+def test_show_displays_in_a_notebook_and_writes_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    displayed: list[object] = []
+    display = SimpleNamespace(display=displayed.append)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    monkeypatch.setattr(notebook, "tempfile", None)
+    for value in (classic(), classic().steps()):
+        value.show()
+        assert displayed[-1] is value
+
+
 # --- In a notebook that runs
 
 

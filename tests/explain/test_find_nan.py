@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -275,6 +275,20 @@ def test_a_backward_that_fails_leaves_the_values() -> None:
         h.add_(1.0)
     report = find_nan(y + h.sum() * h.sum().exp().sum(), names={"x": x}, recording=recording)
     assert "the backward fails with 'one of the variables" in str(report.without_gradients)
+
+
+def test_compiled_code_that_runs_backward_once_is_no_failure() -> None:
+    def waves(x: Tensor) -> Tensor:
+        return x.sin().exp().sin()
+
+    faster: Any = torch.compile(waves, backend="aot_eager")
+    x = torch.ones(2, requires_grad=True)
+    faster(x).sum().backward()  # it is compiled to free what it saved
+    loss = faster(x).sum()
+    report = find_nan(loss)
+    assert report.without_gradients is not None
+    assert "donated_buffer = False" in report.without_gradients
+    loss.backward()
 
 
 def test_many_origins_are_told_in_short() -> None:

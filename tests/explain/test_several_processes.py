@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from leafgrad import GradCause, explain_grad, preflight, record, trace_graph
-from tests.processes import needs_distributed, one_of
+from tests.several_processes import needs_distributed, one_of
 
 pytestmark = needs_distributed
 

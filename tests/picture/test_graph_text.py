@@ -383,7 +383,7 @@ def test_modules_whose_names_end_in_other_numbers_are_alike() -> None:
     model = nn.Sequential(OrderedDict((f"conv{i}", nn.Linear(2, 2)) for i in range(12)))
     trace = trace_graph(model(torch.ones(1, 2)), names=model)
     assert "\nconv*      12     48 " in str(trace)
-    assert ">conv* ×10<" in trace.to_svg(fold="conv*")  # all but the first and the root
+    assert ">conv*: Linear ×10<" in trace.to_svg(fold="conv*")  # all but the first and the root
 
 
 NAME = "a_name_that_is_longer_than_a_terminal_is_wide_" * 3

@@ -61,9 +61,34 @@ def test_of_a_module_within_a_module_the_outer_one_is_the_box() -> None:
     assert boxes(view_of(blocks(), fold=["*.attend", "*"])) == ["Sum", "4", "*", "0"]
 
 
-def test_a_module_that_made_one_node_is_that_node() -> None:
+def test_a_module_that_made_one_node_has_a_box_too_and_tells_which_node() -> None:
     trace = recorded(nn.Sequential(nn.Tanh(), nn.Sigmoid()), 2)
-    assert boxes(view_of(trace, fold="*")) == ["Sum", "Sigmoid", "Tanh"]
+    assert boxes(view_of(trace, fold="*")) == ["Sum", "1", "0"]
+    written = [text.text for text in ET.fromstring(trace.to_svg(fold="*")).iter(f"{SVG}text")]
+    assert written[written.index("1: Sigmoid") + 1] == "SigmoidBackward0"
+
+
+def test_a_module_of_unknown_class_has_its_path_and_is_called_a_module() -> None:
+    trace = blocks()
+    picture = GraphTrace(nodes=trace.nodes, roots=trace.roots).to_svg(fold="4")
+    written = [text.text for text in ET.fromstring(picture).iter(f"{SVG}text")]
+    assert written[written.index("4") + 1] == "module of 4 nodes"
+    assert "module 4, 4 nodes" in picture
+
+
+def test_modules_of_one_class_within_a_module_are_counted() -> None:
+    inner = (nn.Sequential(nn.Linear(2, 2), nn.Tanh()) for _ in range(2))
+    trace = recorded(nn.Sequential(nn.Sequential(*inner)), 1, 2)
+    assert ">2 × Sequential, 6 nodes<" in trace.to_svg(fold="0")
+    assert ">3 nodes<" in trace.to_svg(fold="0.0")
+
+
+def test_a_module_that_is_called_by_its_class_has_that_name_once() -> None:
+    with record() as recording:
+        y = nn.MSELoss()(nn.Linear(2, 2)(torch.ones(1, 2)), torch.ones(1, 2))
+    trace = trace_graph(y, recording=recording)
+    titles = [box.title for box in view_of(trace, fold="*").boxes]
+    assert titles == ["MSELoss", "Linear"]
 
 
 class Twice(nn.Module):
@@ -107,13 +132,13 @@ def test_a_box_tells_what_the_module_is_made_of_and_keeps() -> None:
     trace = blocks()
     view_of = trace.to_svg(fold=["*", "*.*"])
     written = [text.text for text in ET.fromstring(view_of).iter(f"{SVG}text")]
-    assert {"4", "module of 4 nodes", "(1, 2, 1)", "2 leaves, 5 numbers"} <= {*written}
+    assert {"4: Linear", "4 nodes", "(1, 2, 1)", "2 leaves, 5 numbers"} <= {*written}
     assert "all nodes of a module" in written
-    (told,) = [title for title in titles(trace, "4") if title[0] == "module 4: 4 nodes"]
+    (told,) = [title for title in titles(trace, "4") if title[0] == "module 4: Linear, 4 nodes"]
     assert told[1] == "output (1, 2, 1) float32 cpu"
     assert {"1 × AddmmBackward0", "leaf 4.bias (1,)"} <= {*told}
     assert "saves 2 tensors, 32 B without parameters" in told
-    assert "The module 4 of 4 nodes leads to" in (ET.fromstring(view_of)[1].text or "")
+    assert "The module 4: Linear of 4 nodes leads to" in (ET.fromstring(view_of)[1].text or "")
 
 
 def test_a_module_tells_its_first_leaves_and_the_number_of_the_others() -> None:
@@ -139,7 +164,9 @@ def test_a_module_without_leaves_that_saves_nothing_tells_its_nodes() -> None:
 
     trace = recorded(nn.Sequential(nn.Tanh(), Plain()), 2)
     shown = "\n".join(titles(trace, "1")[1])
-    assert shown.startswith("module 1: 2 nodes\noutput (1, 2) float32 cpu\n1 × ViewBackward0\n1 ×")
+    assert shown.startswith(
+        "module 1: Plain, 2 nodes\noutput (1, 2) float32 cpu\n1 × ViewBackward0\n1 ×"
+    )
     assert "saves" not in shown
 
 

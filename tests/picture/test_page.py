@@ -1,14 +1,32 @@
 """The page of a graph, as text."""
 
+import base64
 import json
 import re
+import zlib
+from typing import Any
 
 import pytest
 import torch
 
-from leafgrad import trace_graph
+from leafgrad import GraphTrace, trace_graph
 from tests.models import polynomial
 from tests.picture.test_modules import blocks
+from tests.picture.test_overview import Language, traced
+
+
+def facts(page: str) -> dict[str, Any]:
+    """What the page knows at once."""
+    (found,) = re.findall(r'id="data">(.*?)</script>', page)
+    known: dict[str, Any] = json.loads(found)
+    return known
+
+
+def views(page: str) -> list[dict[str, Any]]:
+    """Where everything is in each view, the packed ones among them."""
+    (packed,) = re.findall(r'id="rest">(.*?)</script>', page)
+    first = facts(page)["first"]
+    return [one or first for one in json.loads(zlib.decompress(base64.b64decode(packed)))]
 
 
 def test_the_page_is_all_in_one_and_allows_no_code_but_its_own() -> None:
@@ -18,20 +36,57 @@ def test_the_page_is_all_in_one_and_allows_no_code_but_its_own() -> None:
     assert "default-src 'none'" in page
 
 
-def test_the_page_knows_where_each_box_is_and_which_links_there_are() -> None:
+@pytest.mark.parametrize("direction", ["backward", "forward"])
+def test_the_page_knows_where_each_box_is_and_which_links_there_are(direction: Any) -> None:
     trace = blocks()
-    data = re.search(r'id="data">(.*?)</script>', trace.to_html())
-    assert data is not None
-    folded, full = json.loads(data[1])
+    page = trace.to_html(direction=direction)
+    _, full, *inner = found = views(page)
     assert len(full["boxes"]) == len(trace.nodes)
     edges = [[edge.source, edge.target] for edge in trace.edges if edge.target is not None]
-    assert full["links"] == edges
-    for view in (folded, full):
+    assert [pair[:: -1 if direction == "forward" else 1] for pair in full["links"]] == edges
+    assert len(inner) == len(facts(page)["modules"]) > 10
+    for view in found:
+        assert len(view["opens"]) == len(view["boxes"])
         assert len(view["paths"]) == len(view["links"])
         for (source, target), path in zip(view["links"], view["paths"], strict=True):
             (left, _, right, bottom), (_, top, _, _) = view["boxes"][source], view["boxes"][target]
             assert left <= path[0] <= right
-            assert [path[1], path[-1]] == [bottom, top]
+            assert path[-1] == top
+            assert bottom - 14 < path[1] <= bottom
+
+
+def test_a_box_opens_the_module_that_it_is() -> None:
+    page = traced(Language()).to_html()
+    known, (overview, _, *inner) = facts(page), views(page)
+    titles = [title for title, _ in known["modules"]]
+    assert known["whole"] == "Language"
+    assert [titles[n] if n >= 0 else None for n in overview["opens"]] == [
+        None,
+        "head: Linear",
+        None,
+        "blocks.3: Block",
+        "embed: Linear",
+    ]
+    attend = titles.index("blocks.2.attend: MultiheadAttention")
+    assert titles[known["modules"][attend][1]] == "blocks.2: Block"
+    assert attend in inner[titles.index("blocks.2: Block")]["opens"]
+    assert "blocks.2.attend.in_proj_bias" in inner[attend]["markup"]
+
+
+def test_what_one_starts_with_is_written_once_and_the_rest_is_packed() -> None:
+    page = traced(Language()).to_html()
+    assert page.count("<svg") == 1
+    assert ["markup" in view for view in views(page)].count(False) == 1
+    assert len(page) < 100_000
+
+
+@pytest.mark.parametrize("name", ["</script>", "<!--<script>"])
+def test_no_name_of_a_class_ends_the_script_that_holds_it(name: str) -> None:
+    kind = type(name, (torch.nn.Sequential,), {})
+    model = torch.nn.Sequential(kind(torch.nn.Linear(2, 2), torch.nn.Tanh()))
+    page = trace_graph(model(torch.ones(1, 2)), names=model).to_html()
+    assert facts(page)["modules"][0][0] == f"0: {name}"
+    assert page.count("<script") == 3
 
 
 def test_a_graph_that_is_too_large_even_when_it_is_folded_is_refused() -> None:
@@ -45,14 +100,29 @@ def test_what_is_too_large_in_full_is_only_there_folded() -> None:
     for _ in range(3001):
         y = y.sin()
     page = trace_graph(y.sum()).to_html()
-    assert page.count('class="view"') == 1
+    assert len(views(page)) == 1
     assert 'data-do="fold"' not in page
-    assert "f folds what repeats" not in page
+    assert ", f folds" not in page
     assert "What repeats stays folded: there are 3,003 nodes" in page
+    assert "Trace with names=model to look into modules" in page
+
+
+def test_of_what_is_too_large_in_full_each_module_can_be_looked_into(deep: GraphTrace) -> None:
+    page = deep.to_html()
+    assert len(deep.nodes) > 3000
+    assert "Look into modules to see them in full." in page
+    titles = [title for title, _ in facts(page)["modules"]]
+    assert {f"blocks.{number}: Block" for number in range(60)} < {*titles}
+    assert len(page) < 400_000
+
+
+@pytest.fixture(scope="module")
+def deep() -> GraphTrace:
+    return traced(Language(60))
 
 
 def test_what_can_be_folded_is_offered() -> None:
     page = blocks().to_html()
     assert 'data-do="fold"' in page
-    assert "f folds what repeats" in page
+    assert ", f folds" in page
     assert "What repeats stays folded" not in page

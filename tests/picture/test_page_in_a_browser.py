@@ -12,6 +12,7 @@ from tests.browser import needs_chromium
 from tests.devtools import CONTROL, SHIFT, Browser, Page
 from tests.models import Block, pinn, polynomial, resnet, transformer
 from tests.picture.test_modules import blocks
+from tests.picture.test_overview import Language, traced
 
 BOXES = "view.boxes"
 DRAWN = "[...document.querySelectorAll('.view:not([hidden]) .part')]"
@@ -33,7 +34,9 @@ def opened(browser: Browser, tmp_path: Path) -> Opened:
     def at(trace: GraphTrace, width: int = 1000, height: int = 700) -> Page:
         file = tmp_path / "graph.html"
         file.write_text(trace.to_html(), "utf-8")
-        return Page(browser, file.as_uri(), width, height)
+        page = Page(browser, file.as_uri(), width, height)
+        page.until("rest.length > 0")
+        return page
 
     return at
 
@@ -113,6 +116,7 @@ def test_a_click_with_shift_lights_the_paths_between_two(opened: Opened) -> None
 
 def test_dragging_moves_the_picture_and_selects_nothing(opened: Opened) -> None:
     page = opened(transformer())
+    page.key("f")
     before = page.ask(SCROLL)
     page.drag((60, 500), (60, 200))
     assert page.ask(SCROLL) == [before[0], before[1] + 300]
@@ -267,6 +271,161 @@ def test_keys_that_mean_nothing_change_nothing(opened: Opened) -> None:
     assert page.ask("[view.boxes.length, selected]") == before
 
 
+# --- Modules
+
+TITLES = f"{NAMES}.join()"
+CHOICES = "[...document.querySelectorAll('nav select')].map(one => one.selectedOptions[0].text)"
+FOLDED = "document.querySelector('[data-do=fold]').ariaPressed"
+BLOCK = [
+    "blocks.3: Block",
+    "AddBackward0",
+    "blocks.2.perceptron: Sequential",
+    "blocks.2.norms.1: LayerNorm",
+    "AddBackward0",
+    "blocks.2.attend: MultiheadAttention",
+    "blocks.2.norms.0: LayerNorm",
+    "blocks.1: Block",
+]
+
+
+@pytest.fixture(name="model")
+def of_a_model(opened: Opened) -> Page:
+    return opened(traced(Language()))
+
+
+def double_click(page: Page, spot: tuple[float, float]) -> None:
+    page.click(spot)
+    for kind in ("mousePressed", "mouseReleased"):
+        page.mouse(kind, spot, button="left", clickCount=2)
+
+
+def test_a_double_click_looks_into_a_module_and_the_choices_say_which(model: Page) -> None:
+    assert model.ask(CHOICES) == ["all of Language"]
+    double_click(model, model.middle(box(1)))
+    assert model.ask(CHOICES) == ["head: Linear"]
+    assert model.ask(TITLES).startswith("SumBackward0,")
+    double_click(model, model.middle(box(1)))  # a node has nothing to look into
+    assert model.ask(CHOICES) == ["head: Linear"]
+
+
+def test_any_single_module_can_be_chosen_and_the_next_one_from_there(model: Page) -> None:
+    choose = "(choice => (choice.value = {}, choice.dispatchEvent(new Event('change'))))"
+    number = model.ask("modules.findIndex(([title]) => title === 'blocks.2: Block')")
+    model.ask(f"{choose.format(number)}(document.querySelector('nav select'))")
+    assert model.ask(NAMES) == BLOCK
+    assert model.ask(CHOICES) == ["blocks.2: Block", "all of it"]
+    number = model.ask("modules.findIndex(([title]) => title.startsWith('blocks.2.attend:'))")
+    model.ask(f"{choose.format(number)}(document.querySelectorAll('nav select')[1])")
+    assert model.ask(f"{CHOICES}[1]") == "blocks.2.attend: MultiheadAttention"
+    assert model.ask(TITLES).endswith("blocks.2.norms.0: LayerNorm")
+    model.ask(f"{choose.format(-1)}(document.querySelector('nav select'))")
+    assert model.ask(CHOICES) == ["all of Language"]
+    assert model.ask(FOLDED) == "true"
+
+
+def test_keys_look_into_a_module_walk_to_the_next_and_go_back_out(model: Page) -> None:
+    for _ in range(4):
+        model.key("ArrowDown")
+    model.key("Enter")
+    assert model.ask(f"{CHOICES}[0]") == "blocks.3: Block"
+    model.ask(f"select({NAMES}.indexOf('blocks.2: Block'))")
+    model.key("Enter")
+    assert model.ask(NAMES) == BLOCK
+    model.key("Backspace")
+    assert model.ask(f"[{CHOICES}[0], {SELECTED}]") == ["all of Language", -1]
+    model.key("Backspace")
+    assert model.ask(CHOICES) == ["all of Language"]
+
+
+def test_going_back_out_selects_the_module_that_one_was_in(model: Page) -> None:
+    double_click(model, model.middle(box(1)))
+    model.key("Backspace")
+    assert model.ask(SELECTED) == 1
+
+
+def test_from_within_a_module_a_key_shows_the_whole_in_full_and_leads_back(model: Page) -> None:
+    double_click(model, model.middle(box(1)))
+    inside = model.ask(NAMES)
+    model.key("f")
+    assert model.ask(f"[{BOXES}.length > 100, {FOLDED}]") == [True, "false"]
+    model.key("f")
+    assert model.ask(NAMES) == inside
+    assert model.ask(FOLDED) == "true"
+
+
+def test_what_is_looked_for_is_found_in_a_module_that_is_not_shown(model: Page) -> None:
+    model.key("/")
+    model.send("Input.insertText", text="blocks.1.perceptron.0.weight")
+    assert model.ask(TOLD) == "none here; Enter looks into blocks.1.perceptron.0: Linear"
+    model.key("Enter")
+    assert model.ask(f"{LIT}.length") == 1
+    assert model.ask(f"{CHOICES}[0]") == "blocks.1: Block"
+    model.send("Input.insertText", text="no such name")
+    assert model.ask(TOLD).startswith("0 boxes found")
+    model.key("Enter")
+    assert model.ask(f"{CHOICES}[0]") == "blocks.1: Block"
+
+
+CLASS = "view.shape(number).getAttribute('class')"
+HEAT = f"{BOXES}.map((_, number) => Number({CLASS}.match(/heat-(.)/)?.[1] ?? 0))"
+PAINT = "(color.value = '{}', color.dispatchEvent(new Event('change')))"
+
+
+def test_colours_tell_bytes_or_gradients_in_every_view(opened: Opened) -> None:
+    page = opened(traced(Language(), gradients=True))
+    for which in ("bytes", "gradient"):
+        page.ask(PAINT.format(which))
+        steps = page.ask(HEAT)
+        assert max(steps) == 5
+        assert steps == page.ask(f"view.heat.{which}.slice(1)")
+    assert page.ask(TOLD).startswith("Colour: gradient norm, ")
+    double_click(page, page.middle(box(3)))
+    assert page.ask(HEAT) == page.ask("view.heat.gradient.slice(1)")
+    page.key("f")
+    page.key("0")
+    drawn = "[...document.querySelectorAll('.view:not([hidden]) [class*=heat]')].length"
+    assert page.ask(drawn) > 0
+    page.ask(PAINT.format(""))
+    assert page.ask(drawn) == 0
+    assert page.ask(TOLD).startswith("Point at a box")
+
+
+def test_without_gradients_there_is_no_colour_for_them(model: Page) -> None:
+    assert model.ask("[...color.options].map(one => one.value)") == ["", "bytes"]
+
+
+def test_a_page_begins_with_the_colour_that_was_asked_for(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "coloured.html"
+    file.write_text(traced(Language()).to_html(color="bytes"), "utf-8")
+    page = Page(browser, file.as_uri(), 1000, 700)
+    assert max(page.ask(HEAT)) == 5
+    assert page.ask(TOLD).startswith("Colour: bytes saved, up to ")
+
+
+def test_a_choice_and_a_button_keep_their_own_keys(model: Page) -> None:
+    model.ask("document.querySelector('nav select').focus()")
+    model.key("ArrowDown")
+    assert model.ask(f"[{SELECTED}, {CHOICES}[0]]")[0] == -1
+    model.ask("document.querySelector('[data-do=fold]').focus()")
+    model.key("Enter")
+    assert model.ask(SELECTED) == -1
+
+
+def test_a_browser_that_cannot_unpack_shows_what_it_starts_with(
+    tmp_path: Path, browser: Browser
+) -> None:
+    file = tmp_path / "old.html"
+    text = traced(Language()).to_html()
+    file.write_text(text.replace('id="rest">', 'id="rest">!'), "utf-8")
+    page = Page(browser, file.as_uri(), 1000, 700)
+    page.until("!document.querySelector('[data-do=fold]')")
+    assert page.ask(f"{BOXES}.length") == 5
+    page.key("f")
+    double_click(page, page.middle(box(1)))
+    assert page.ask(f"{BOXES}.length") == 5
+    assert page.ask("document.querySelector('nav').childElementCount") == 0
+
+
 # --- Thousands of nodes
 
 SEEN = """
@@ -314,8 +473,8 @@ def test_boxes_too_small_to_read_are_drawn_as_shapes_until_one_comes_nearer(page
     assert sum(page.ask(shapes)) == page.ask("view.nearBoxes.length") > 200
     assert page.ask(f"{DRAWN}.length") == 0
     page.click(page.ask("view.middle(view.nearBoxes[100])"))
-    lit = page.ask("[view.lit.size, view.nearBoxes.filter(n => !view.lit.has(n)).length]")
-    assert page.ask(VEIL).count("M") == lit[1] > 0
+    covers = page.ask("view.nearBoxes.filter(n => !view.lit.has(n)).map(n => view.cover(n))")
+    assert page.ask(VEIL) == "".join(covers) != ""
     page.ask("zoom(1)")
     assert page.ask(THERE)
 
@@ -378,6 +537,7 @@ def test_arrows_with_shift_move_the_other_end_of_the_paths(opened: Opened) -> No
 
 def test_what_the_keyboard_selects_comes_into_view(opened: Opened) -> None:
     page = opened(transformer())
+    page.key("f")
     for _ in range(30):
         page.key("ArrowDown")
     assert page.ask(SELECTED) > 20
@@ -387,6 +547,7 @@ def test_what_the_keyboard_selects_comes_into_view(opened: Opened) -> None:
 
 def test_keys_zoom_and_fit(opened: Opened) -> None:
     page = opened(transformer())
+    page.key("f")
     width = page.ask(WIDTH)
     page.key("+")
     assert page.ask(WIDTH) == pytest.approx(1.25 * width, abs=1)

@@ -11,6 +11,7 @@ from leafgrad import trace_graph
 from tests.browser import needs_chromium
 from tests.devtools import Browser, Page
 from tests.models import MODELS, pinn, polynomial
+from tests.picture.test_overview import Language, traced
 
 pytestmark = needs_chromium
 
@@ -49,7 +50,11 @@ def pictures() -> list[str]:
     x = [torch.ones(2, requires_grad=True) for _ in NASTY]
     named = trace_graph([one.exp() for one in x], names=dict(zip(NASTY, x, strict=True)))
     shown = [named.to_svg(fold=fold) for fold in (True, False)]
-    return shown + [model().to_svg() for model in MODELS.values()]
+    traces = [model() for model in MODELS.values()]
+    shown += [trace.to_svg() for trace in traces]
+    shown += [trace.to_svg(direction="forward", color="bytes") for trace in traces]
+    coloured = traced(Language(), gradients=True)
+    return [*shown, coloured.to_svg(color="gradient"), coloured.to_svg(fold="blocks.*.attend")]
 
 
 def test_no_text_leaves_its_box(browser: Browser, tmp_path: Path) -> None:
@@ -111,6 +116,18 @@ def test_who_scrolls_away_from_the_root_stays_there(browser: Browser, tmp_path: 
 
 
 # --- Colours
+
+FILLS = """
+[...document.querySelectorAll("svg")].map(svg => new Set([...svg.querySelectorAll(".part > .box")]
+    .map(box => getComputedStyle(box).fillOpacity)).size)
+"""
+
+
+def test_a_plain_picture_leaves_one_before_it_its_colours(browser: Browser, tmp_path: Path) -> None:
+    trace = traced(Language())
+    body = trace.to_svg(color="bytes") + trace.to_svg()
+    assert ask(browser, body, FILLS, tmp_path) == [3, 1]
+
 
 INK = """
 ["svg text", "svg .leaf"].map(sign => getComputedStyle(document.querySelector(sign)))

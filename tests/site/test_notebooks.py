@@ -1,15 +1,19 @@
 """The notebook of a page runs by itself, in a process that knows nothing of the site."""
 
+import re
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
+from base64 import b64decode
 from pathlib import Path
 
 import nbformat
 import pytest
 import torch
 from nbformat import NotebookNode
-from notebooks import FOLD, add_outputs, as_notebook, has_notebook, written
+from notebooks import FOLD, add_outputs, as_notebook, has_notebook, with_images, written
 
+from leafgrad import trace_graph
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims._versions import broken_bound
 from tests.processes import unmeasured
@@ -182,3 +186,20 @@ def test_a_notebook_may_begin_where_a_page_says() -> None:
     assert needs.endswith("which is not here.*")
     assert "“A page”" in needs
     assert heading == "## There"
+
+
+def test_a_picture_is_an_image_that_needs_no_trust() -> None:
+    x = torch.ones(2, requires_grad=True)
+    drawn = trace_graph(x.sin(), names={"<x>": x})
+    html = with_images(f"<p>Before</p>{drawn._repr_html_()}")
+    assert "<svg" not in html
+    (name, data) = re.findall('<img alt="(.*?)" src="data:image/svg.xml;base64,(.*?)"', html)[0]
+    assert name == "Autograd graph of 2 nodes"
+    assert ET.fromstring(b64decode(data)).tag.endswith("svg")
+    assert html.startswith("<p>Before</p>")
+
+
+def test_a_picture_that_a_script_moves_stays_in_the_page() -> None:
+    x = torch.tensor(2.0, requires_grad=True)
+    steps = trace_graph(x.sin(), names={"x": x}, gradients=True).steps()
+    assert with_images(steps._repr_html_()) == steps._repr_html_()

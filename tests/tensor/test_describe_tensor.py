@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from leafgrad import TensorDescription, TensorRole, describe_tensor
-from tests.processes import needs_distributed, one_of
+from tests.several_processes import needs_distributed, one_of
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors"),
@@ -979,14 +979,14 @@ def test_a_distributed_tensor_is_described_as_a_whole_and_with_the_part_that_is_
     assert pickle.loads(pickle.dumps(facts)) == facts
     assert (facts.shape, facts.local_shape) == ((3, 4), (2, 4))
     assert facts.placements == ("Shard(dim=0)", "Replicate()")
-    assert facts.mesh == "cpu, data=2 x model=1"
+    assert facts.mesh == "data=2 x model=1 on cpu"
     assert facts.to_dict()["placements"] == ["Shard(dim=0)", "Replicate()"]
     assert str(facts).splitlines()[:5] == [
         "weight: leaf",
         "  tensor         float32, shape (3, 4), cpu, parameter",
         "  class          DTensor",
         "  local part     shape (2, 4), Shard(dim=0), Replicate()",
-        "  mesh           cpu, data=2 x model=1",
+        "  mesh           data=2 x model=1 on cpu",
     ]
     assert '<code style="color: inherit">DTensor</code>' in facts._repr_html_()
 

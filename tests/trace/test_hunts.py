@@ -643,7 +643,7 @@ def test_what_is_folded_can_be_looked_up() -> None:
     assert f"values not finite (NaN) from node {node.index}, the leaf 7.weight" in text
     assert f".nodes[{node.index}]" in text
     (row,) = [line for line in text.splitlines() if line.startswith("*")]
-    assert f"NaN from node {node.index}; " in row
+    assert row.endswith(f" NaN from node {node.index} in 7")
     assert ".nodes[" not in str(deep(breaks=False))
 
 
@@ -664,8 +664,8 @@ def chain(operations: list[str]) -> GraphTrace:
 
 def test_what_is_folded_by_repetition_or_kind_is_marked_too() -> None:
     repeated = chain(["neg"] * 40)
-    assert "; infinity from" not in str(repeated)
-    assert "infinity from node 40; " in str(repeated)
+    marked = [line for line in str(repeated).splitlines() if "infinity from node 40" in line]
+    assert [line[:6] for line in marked] == ["40 to "]
     mixed = chain(random.Random(0).choices(["neg", "cosh", "abs", "square", "clone"], k=48))
     (row,) = [line for line in str(mixed).splitlines() if line.startswith("LogBackward0")]
-    assert row.endswith("infinity from node 48;")
+    assert row.endswith(" infinity from node 48")

@@ -14,13 +14,16 @@ Result = TypeVar("Result")
 
 
 def public_function(
-    *, cure: str = "", refusal: str | None = None
+    *,
+    cure: str = "",
+    refusal: str | None = None,
+    traced: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None,
 ) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
     """Decorate a public function; one wrapper does both, as each call of a wrapper takes time.
 
     A caller who passes too much by position is told what the rest is called, where Python only
     counts, and then `cure`. Where `torch.compile` comes upon the function as it traces a caller,
-    the function runs as it is, or raises with `refusal`.
+    the function runs as it is, or raises with `refusal`, or what `traced` makes of it is traced.
     """
 
     def decorated(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -33,7 +36,8 @@ def public_function(
             raise RuntimeError(refusal)
 
         uncompiled: Callable[Arguments, Result] = function if refusal is None else refuse
-        outside = _autograd.outside_compiled_code(uncompiled)
+        compiled: Callable[Arguments, Result]
+        compiled = (traced or _autograd.outside_compiled_code)(uncompiled)
 
         @wraps(function)
         def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -45,7 +49,7 @@ def public_function(
                     f"position{cure}"
                 )
             if torch.compiler.is_dynamo_compiling():
-                return outside(*args, **kwargs)
+                return compiled(*args, **kwargs)
             return function(*args, **kwargs)
 
         return call

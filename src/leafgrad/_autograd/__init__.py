@@ -4,7 +4,12 @@ One fact a function, one test a fact in ``tests/autograd``, so that a PyTorch th
 first.
 """
 
-from leafgrad._autograd.compiled import compiled_gradients, outside_compiled_code
+from leafgrad._autograd.compiled import (
+    compiled_gradients,
+    is_compiled_alone,
+    node_of_compiled_code,
+    outside_compiled_code,
+)
 from leafgrad._autograd.distributed import (
     Sharded,
     handles_dtensor,
@@ -47,12 +52,15 @@ from leafgrad._autograd.forward import (
     in_backward,
     is_cast,
     is_intercepted,
+    is_transformed,
     keeps,
     kept,
     kept_at_hand,
     output_types,
     results_in_slots,
+    saved_is_at_hand,
     taken,
+    was_passed,
 )
 from leafgrad._autograd.graph_structure import GraphStructure, living_graph, number_of
 from leafgrad._autograd.node import (

@@ -1,8 +1,9 @@
-"""What compiled code saves and hands on, and how to stay out of such code."""
+"""What compiled code saves and hands on, and how to be a part of it, or to stay out."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import torch
@@ -39,10 +40,10 @@ def _graph_of_backward(node: Node) -> Any:
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
-_OUTSIDE = (
-    "leafgrad reads the graph that PyTorch records, so it runs uncompiled, between the compiled "
-    "parts of a function: leave out fullgraph=True"
+_UNCOMPILED = (
+    "so it runs uncompiled, between the compiled parts of a function: leave out fullgraph=True"
 )
+_OUTSIDE = f"leafgrad reads the graph that PyTorch records, {_UNCOMPILED}"
 
 
 def outside_compiled_code(function: Callable[Given, Result]) -> Callable[Given, Result]:
@@ -58,3 +59,60 @@ def outside_compiled_code(function: Callable[Given, Result]) -> Callable[Given, 
         return disabled(*args, **kwargs)
 
     return call
+
+
+def _run_by_the_compiler(function: Callable[Given, Result]) -> Callable[Given, Result]:
+    """Mark what runs while its caller is traced, as ``assume_constant_result`` does.
+
+    But without the compiler, as above.
+    """
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
+
+
+@_run_by_the_compiler
+def is_compiled_alone() -> bool:
+    """Return whether `torch.compile` traces a function of leafgrad by itself, and no caller."""
+    tracer = torch._dynamo.symbolic_convert.InstructionTranslator.current_tx()
+    return Path(tracer.f_code.co_filename).is_relative_to(_LEAFGRAD)
+
+
+_LEAFGRAD = Path(__file__).parents[1]
+
+
+def node_of_compiled_code(function: Callable[Given, Result]) -> Callable[Given, Result]:
+    """Return what calls a function as one node of the graph that `torch.compile` makes of a caller.
+
+    What compiles the graph traces the operations within, and those of their backward. Before, the
+    node runs on fake tensors: where it raises there, the graph ends before the outermost call that
+    led to it, so that this runs as it is, and any error is its own.
+    """
+
+    def node(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            if any(isinstance(one, torch._subclasses.FakeTensor) for one in args):
+                _end_graph(error)
+            raise
+
+    @_run_by_the_compiler
+    def allow() -> None:
+        torch.compiler.allow_in_graph(node)
+
+    def call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+        allow()
+        return node(*args, **kwargs)
+
+    return call
+
+
+def _end_graph(reason: Exception) -> None:
+    """Let `torch.compile` run what cannot be traced as it is, or tell why where it may not."""
+    why = next(iter(str(reason).splitlines()), type(reason).__name__)
+    torch._dynamo.exc.unimplemented(
+        gb_type="call of leafgrad that cannot be traced",
+        context="",
+        explanation=f"leafgrad cannot be traced here, {_UNCOMPILED}; without values it says: {why}",
+        hints=[],
+    )

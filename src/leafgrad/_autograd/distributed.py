@@ -20,8 +20,8 @@ class Spread(NamedTuple):
     Attributes:
         local_shape: The shape of the part that is in this process.
         placements: How it is spread over each dimension of the mesh.
-        mesh: The kind of device, and the sizes of these dimensions, after their names if they have
-            any.
+        mesh: The sizes of these dimensions, after their names if they have any, and the kind of
+            device.
     """
 
     local_shape: tuple[int | str, ...] | None
@@ -40,7 +40,7 @@ def spread(tensor: torch.Tensor) -> Spread | None:
     return Spread(
         local_shape=shape(distributed._local_tensor),
         placements=tuple(map(repr, distributed.placements)),
-        mesh=f"{mesh.device_type}, {' x '.join(sizes)}",
+        mesh=f"{' x '.join(sizes)} on {mesh.device_type}",
     )
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
 import torch
 from torch.autograd.graph import Node
 
-from leafgrad._autograd.node import forward_class
+from leafgrad._autograd.node import forward_class, next_functions
 from leafgrad._autograd.saved import Slot, saved_slots
 from leafgrad._autograd.tensor import plain
 
@@ -67,6 +67,62 @@ def kept_at_hand(node: Node, name: str) -> Any:
             _refuse(before, False)  # noqa: FBT003
 
 
+def saved_is_at_hand(nodes: Iterable[Node]) -> bool:
+    """Read the tensors that nodes saved, as their backward would; False where one is computed anew.
+
+    PyTorch raises where the graph was freed, or such a tensor was changed in place.
+    """
+    before = _refusal()
+    _refuse(_REFUSAL, False)  # noqa: FBT003
+    try:
+        for node in nodes:
+            _read(node)
+    except RuntimeError as error:
+        if _REFUSAL in str(error):
+            return False
+        raise
+    finally:
+        if before is None:
+            _allow()
+        else:
+            _refuse(before, False)  # noqa: FBT003
+    return True
+
+
+def was_passed(start: Node) -> bool:
+    """Return whether what a node saved, or those did behind it that it leads to, was freed.
+
+    A pass that frees comes through one of them first, the first on each way that saved a tensor.
+    """
+    ahead, seen = [start], {start}
+    while ahead:
+        node = ahead.pop()
+        try:
+            if _read(node):
+                continue
+        except RuntimeError:
+            return True
+        following = {after for after, _ in next_functions(node) if after is not None} - seen
+        ahead.extend(following)
+        seen |= following
+    return False
+
+
+def _read(node: Node) -> int:
+    """Read each tensor that a node saved, and return how many names it has for them."""
+    kind = type(node)
+    if kind not in _names:
+        raw = [name for name in dir(kind) if name.startswith("_raw_saved_")]
+        cut = len("_raw") if forward_class(node) is None else len("_raw_")
+        _names[kind] = [name[cut:] for name in raw]
+    for name in _names[kind]:
+        getattr(node, name)
+    return len(_names[kind])
+
+
+_names: dict[type[Node], list[str]] = {}
+
+
 def in_backward(compute: Callable[[], Result]) -> Result:
     """Call a function in a backward pass of its own, which has no other effect.
 
@@ -112,9 +168,14 @@ def taken(ctx: Any) -> list[Any]:
     return saved
 
 
+def is_transformed() -> bool:
+    """Return whether a transform of `torch.func` is on."""
+    return torch._C._are_functorch_transforms_active()
+
+
 def is_intercepted() -> bool:
     """Return whether a mode or a transform may make other than plain tensors of computations."""
-    return torch._C._len_torch_dispatch_stack() > 0 or torch._C._are_functorch_transforms_active()
+    return torch._C._len_torch_dispatch_stack() > 0 or is_transformed()
 
 
 def is_cast(tensor: torch.Tensor) -> bool:

@@ -3,7 +3,7 @@
 import math
 import operator
 import reprlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
@@ -13,7 +13,8 @@ from torch import Size, Tensor
 
 from leafgrad import _autograd
 
-Function = Callable[[Tensor], Tensor]
+Function = Callable[..., Tensor]  # of inputs
+Inputs = Tensor | Sequence[Tensor]
 MultiIndex = tuple[int, ...]
 
 # --- Tensors
@@ -28,8 +29,7 @@ def check_differentiable(name: str, tensor: object) -> None:
     if _autograd.is_wrapped(tensor):
         raise RuntimeError(
             f"{name} must be a plain tensor, not one inside torch.func "
-            f"({_autograd.functorch_wrapper(tensor)}): call higher_order_grad outside of the "
-            "transform, or nest torch.func.grad inside"
+            f"({_autograd.functorch_wrapper(tensor)}): {_OUTSIDE}"
         )
     if tensor.is_meta:
         raise TypeError(f"{name} must hold data, which a tensor on the meta device does not")
@@ -49,30 +49,34 @@ def check_differentiable(name: str, tensor: object) -> None:
         )
 
 
+_OUTSIDE = (
+    "call higher_order_grad outside of the transform, and take gradients in parameters by "
+    "torch.autograd.grad, those of each row at once with is_grads_batched=True; or nest "
+    "torch.func.grad inside"
+)
+
+
 def _tensor_of(given: object) -> str:
     """Return how a tensor is made of what was given in its place."""
-    if isinstance(given, list | tuple) and all(isinstance(part, Tensor) for part in given):
-        return (
-            "; join what are columns in one tensor, by torch.cat(..., dim=-1), compute outputs "
-            "from that, and let order count its columns"
-        )
     if callable(given):
         return "; outputs come first, then inputs"
     return "; make one by torch.as_tensor(...), and compute outputs from it"
 
 
-def evaluate(function: Function, inputs: Tensor) -> tuple[Tensor, Tensor]:
-    """Return outputs and what they were computed from: `inputs`, or a copy that requires grad."""
+def evaluate(function: object, *inputs: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """Return outputs and what they were computed from: `inputs`, or copies that require grad."""
     if not callable(function):
         raise TypeError(
             "outputs must be a tensor, or a function that computes one from inputs, not of type "
             f"{type(function).__name__}"
         )
-    leaf = inputs if inputs.requires_grad else inputs.clone().detach().requires_grad_()
-    outputs: object = function(leaf)
+    if _autograd.is_transformed() and not all(x.requires_grad for x in inputs):
+        raise RuntimeError(f"inputs must require grad before torch.func is called: {_OUTSIDE}")
+    leaves = [x if x.requires_grad else x.clone().detach().requires_grad_() for x in inputs]
+    outputs: object = function(*leaves)
     if not isinstance(outputs, Tensor):
         raise TypeError(_no_tensor(outputs))
-    return outputs, leaf
+    return outputs, leaves
 
 
 def _no_tensor(outputs: object) -> str:

@@ -6,15 +6,16 @@ import torch
 from torch import Tensor
 
 from leafgrad._arguments.signature import public_function
-from leafgrad._derivative.arguments import MOST_DERIVATIVES, Axes, Function
+from leafgrad._derivative.arguments import MOST_DERIVATIVES, Axes, Function, Inputs
 from leafgrad._derivative.columns import check_columns, index_of, pairs_of
 from leafgrad._derivative.problem import Method, is_recording, parse_problem
+from leafgrad._derivative.traced import traced
 
 
-@public_function()
+@public_function(traced=traced)
 def hessian(
     outputs: Tensor | Function,
-    inputs: Tensor,
+    inputs: Inputs,
     *,
     create_graph: bool = True,
     method: Method = "auto",

@@ -6,9 +6,10 @@ import torch
 from torch import Tensor
 
 from leafgrad._arguments.signature import public_function
-from leafgrad._derivative.arguments import Function, MultiIndex, is_by_column, parse_orders
+from leafgrad._derivative.arguments import Function, Inputs, MultiIndex, is_by_column, parse_orders
 from leafgrad._derivative.path import raise_if_apart
 from leafgrad._derivative.problem import Method, is_recording, parse_problem
+from leafgrad._derivative.traced import traced
 
 Order = TypeVar("Order", bound=int | MultiIndex)
 
@@ -16,7 +17,7 @@ Order = TypeVar("Order", bound=int | MultiIndex)
 @overload
 def higher_order_grad(
     outputs: Tensor | Function,
-    inputs: Tensor,
+    inputs: Inputs,
     order: int | MultiIndex,
     *,
     create_graph: bool = True,
@@ -28,7 +29,7 @@ def higher_order_grad(
 @overload
 def higher_order_grad(
     outputs: Tensor | Function,
-    inputs: Tensor,
+    inputs: Inputs,
     order: list[Order],
     *,
     create_graph: bool = True,
@@ -37,10 +38,10 @@ def higher_order_grad(
 ) -> tuple[Tensor, ...]: ...
 
 
-@public_function()
+@public_function(traced=traced)
 def higher_order_grad(
     outputs: Tensor | Function,
-    inputs: Tensor,
+    inputs: Inputs,
     order: int | MultiIndex | list[Any],
     *,
     create_graph: bool = True,
@@ -63,7 +64,10 @@ def higher_order_grad(
             computed from. If it has the very shape of `outputs`, an int as `order` means
             elementwise, and a multi-index rows with as many channels as columns. Where `outputs`
             has fewer axes than come before the columns, all that it lacks are columns, counted as
-            ``inputs.flatten(outputs.dim())`` counts them.
+            ``inputs.flatten(outputs.dim())`` counts them. Or several tensors, each with some of
+            the columns, in the order in which a multi-index counts them: these may have the shape
+            ``batch`` as well, for one column each, where `outputs` has that of ``(rows,)``. A
+            function is called with all of them.
         order: How often to differentiate. An int where there is one column, or elementwise. Else
             a multi-index, a tuple with one count per column: ``(2, 0)`` is the second derivative
             in column 0, ``(1, 1)`` the mixed one. Or a list of these, which share what they have
@@ -74,8 +78,9 @@ def higher_order_grad(
         method: ``"taylor"`` carries truncated Taylor series along the recorded graph, once for
             all orders, which costs little more per order; it has a rule for most of PyTorch's
             operations, and `taylor_rule` adds one's own. ``"reverse"`` nests reverse passes, which
-            costs about three times more per order. ``"auto"`` takes Taylor mode where it has an
-            answer and is cheaper, and else reverse mode.
+            costs about three times more per order. ``"auto"`` takes Taylor mode, but reverse mode
+            where Taylor mode has no answer, and for first derivatives, where a pass per channel is
+            cheaper than a series per column.
 
     Returns:
         A tensor with the shape of `outputs` and the dtype of `inputs`, or a tuple of them for a
@@ -100,6 +105,11 @@ def higher_order_grad(
         checkpointed function is run once more. A write into a view tells where it went by its own
         backward alone, which waits for the device.
 
+        Calls that ask for parts of one derivative, for another column of a channel or for another
+        channel of an order, share the pass that gave it, as long as a result of it is alive. They
+        get the same numbers as without, each in a tensor of its own; but what hooks do, they do
+        once.
+
         Reverse mode, which ``"auto"`` takes for a first derivative too where that is cheaper, is
         what nested calls of `torch.autograd.grad` are: hooks on the way run and may change
         gradients, and each pass adds to the ``.grad`` of a tensor in between that has
@@ -109,18 +119,22 @@ def higher_order_grad(
         function on the way is called once more, to see that it records itself: plain numbers that
         it uses, and what is kept elsewhere than on its ``ctx``, are taken for constants.
 
-        Within a function that `torch.compile` compiles, this call runs uncompiled, so `outputs`
-        must be the function or module, to be called here: what the compiled part made has no graph
-        that can be differentiated twice.
+        Within a function that `torch.compile` compiles, this call is a part of its graph, and so is
+        the backward of the result, where the graph alone proves that rows are independent. Else it
+        runs uncompiled between the compiled parts, and `outputs` must be the function or module, to
+        be called here, as what a compiled part made has no graph that can be differentiated twice;
+        with ``fullgraph=True`` it is an error that says why. Evaluate such
+        a call in ``no_grad()``, as in ``inference_mode()`` PyTorch refuses what it saves.
 
         A derivative that the dtype of `inputs` cannot hold is infinite, or zero. All others are as
         exact as the values that PyTorch saved, at any order and scale: Taylor mode computes half
         precision in single and orders above 8 in double precision, scales its coefficients, looks
         at them at the end, and computes again in double precision, with other scales, where one may
-        have left the range. That look waits for the device; where a CUDA graph is captured, or a
-        dispatch mode or transform is on, there is none, and coefficients that leave the range of
-        single precision up to order 8, as those of a function whose argument was scaled by 1e-12
-        and its value by 1e20 may do, are infinite, not a number, or too small to be exact.
+        have left the range. That look waits for the device; where a call is compiled, a CUDA graph
+        is captured, or a dispatch mode or transform is on, there is none, and coefficients that
+        leave the range of single precision up to order 8, as those of a function whose argument was
+        scaled by 1e-12 and its value by 1e20 may do, are infinite, not a number, or too small to be
+        exact.
 
         At a kink, such as that of ReLU at zero, the derivative is what PyTorch's formula says,
         and so it is where a formula divides zero by zero. The second derivative of a ReLU network
@@ -137,6 +151,9 @@ def higher_order_grad(
         >>> u_xx, u_xy = higher_order_grad(u, points, [(2, 0), (1, 1)])
         >>> u_xx.tolist(), u_xy.tolist()
         ([4.0, 8.0], [2.0, 6.0])
+        >>> x, t = torch.ones(2, requires_grad=True), torch.tensor([2.0, 3.0], requires_grad=True)
+        >>> higher_order_grad(x**2 * t**3, (x, t), (1, 2)).tolist()
+        [24.0, 36.0]
     """
     if not is_recording():
         with torch.inference_mode(mode=False):

@@ -11,6 +11,7 @@ from leafgrad._arguments.signature import public_function
 from leafgrad._derivative.arguments import (
     Axes,
     Function,
+    Inputs,
     as_count,
     check_differentiable,
     shorten,
@@ -23,12 +24,13 @@ from leafgrad._derivative.problem import (
     is_recording,
     parse_problem,
 )
+from leafgrad._derivative.traced import traced
 
 
 @overload
 def laplacian(
     outputs: Tensor | Function,
-    inputs: Tensor,
+    inputs: Inputs,
     *,
     dims: Sequence[int] | None = None,
     directions: Tensor | None = None,
@@ -41,7 +43,7 @@ def laplacian(
 @overload
 def laplacian(
     outputs: Tensor | Function,
-    inputs: Tensor,
+    inputs: Inputs,
     *,
     dims: Sequence[int] | None = None,
     directions: Tensor | None = None,
@@ -51,10 +53,10 @@ def laplacian(
 ) -> tuple[Tensor, Tensor]: ...
 
 
-@public_function()
+@public_function(traced=traced)
 def laplacian(
     outputs: Tensor | Function,
-    inputs: Tensor,
+    inputs: Inputs,
     *,
     dims: Sequence[int] | None = None,
     directions: Tensor | None = None,
@@ -74,7 +76,7 @@ def laplacian(
         inputs: The floating point tensor of shape ``(*batch, *columns)`` that `outputs` was
             computed from. Columns are the last axis; where `outputs` has fewer axes than come
             before it, they are all axes that `outputs` lacks, as for ``(batch,)`` and
-            ``(batch, electrons, 3)``.
+            ``(batch, electrons, 3)``. Or several tensors, as for `higher_order_grad`.
         dims: The columns to add up, such as those of space where there is one for time as well.
             All of them if not given.
         directions: In the place of columns, n directions across all of them, of shape
@@ -120,7 +122,7 @@ def laplacian(
     """
     if not is_recording():
         with torch.inference_mode(mode=False):
-            return laplacian(  # type: ignore[call-overload, no-any-return]
+            return laplacian(  # type: ignore[call-overload, misc, no-any-return]
                 outputs,
                 inputs,
                 dims=dims,

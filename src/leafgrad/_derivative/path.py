@@ -126,7 +126,7 @@ def _check_view(outputs: Tensor, inputs: Tensor) -> None:
     source = next((source for source, path in paths if path is not None), None)
     if source is None:
         return
-    columns = _columns(inputs, source)
+    columns = columns_shown(inputs, source)
     if columns is None or len(columns) == source.shape[-1]:
         raise RuntimeError(
             "inputs must be in the graph of outputs, but outputs was computed from the tensor that "
@@ -155,7 +155,7 @@ def _sources(view: Tensor) -> Iterator[Tensor]:
             yield leaf
 
 
-def _columns(view: Tensor, source: Tensor) -> range | None:
+def columns_shown(view: Tensor, source: Tensor) -> range | None:
     """Return the columns of `source` that the view shows, None where it shows something else.
 
     The shape of `source` is ``(*batch, columns)``, and that of a view of columns

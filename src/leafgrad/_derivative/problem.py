@@ -1,7 +1,7 @@
 """What is to be differentiated, and by which method: Taylor mode where it has rules, or reverse."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -10,19 +10,23 @@ from leafgrad import _autograd
 from leafgrad._derivative.arguments import (
     Axes,
     Function,
+    Inputs,
     MultiIndex,
     check_differentiable,
     evaluate,
     read_axes,
 )
 from leafgrad._derivative.columns import index_of, second_order_weights
+from leafgrad._derivative.joined_inputs import JoinedInputs, join
+from leafgrad._derivative.living import recall, remember
 from leafgrad._derivative.path import (
+    columns_shown,
     find_path,
     note_constant,
     raise_if_apart,
     raise_if_freed,
 )
-from leafgrad._derivative.reverse import Reverse, differentiate_once
+from leafgrad._derivative.reverse import Reverse, first_derivatives, gradients_once
 from leafgrad._derivative.taylor import Taylor, Unsupported
 
 Method = Literal["auto", "taylor", "reverse"]
@@ -36,7 +40,7 @@ def is_recording() -> bool:
 
 def parse_problem(
     outputs: Tensor | Function,
-    inputs: Tensor,
+    inputs: Inputs,
     *,
     by_column: bool,
     create_graph: bool,
@@ -49,22 +53,30 @@ def parse_problem(
     for name, flag in {"create_graph": create_graph, "allow_unused": allow_unused or False}.items():
         if not isinstance(flag, bool):
             raise TypeError(f"{name} must be a bool, not {flag!r}; write True or False")
-    check_differentiable("inputs", inputs)
+    joined = None
+    x: Any = inputs
+    if isinstance(inputs, tuple | list):
+        if method == "reverse":
+            raise ValueError('method must be "auto" or "taylor" where inputs are several tensors')
+        outputs, joined = join(outputs, inputs)
+        x, by_column = joined.whole, True
+    check_differentiable("inputs", x)
     if not isinstance(outputs, Tensor):
-        outputs, inputs = evaluate(outputs, inputs)
+        outputs, (x,) = evaluate(outputs, x)
     check_differentiable("outputs", outputs)
     try:
-        axes = read_axes(outputs, inputs, by_column=by_column)
+        axes = read_axes(outputs, x, by_column=by_column)
     except ValueError as error:
-        raise_if_apart(error, outputs, inputs)
+        raise_if_apart(error, outputs, x)
         raise
     return DerivativeProblem(
         outputs=outputs,
-        inputs=inputs,
+        inputs=x,
         axes=axes,
         create_graph=create_graph,
         method=method,
         allow_unused=allow_unused,
+        joined=joined,
     )
 
 
@@ -81,6 +93,7 @@ class DerivativeProblem(NamedTuple):
     create_graph: bool
     method: str
     allow_unused: bool | None
+    joined: JoinedInputs | None = None  # where inputs are several tensors
 
     def derivatives(self, orders: list[MultiIndex]) -> dict[MultiIndex, Tensor]:
         """Return the derivatives of all `orders`, none of which is 0, each shaped as `outputs`."""
@@ -89,14 +102,10 @@ class DerivativeProblem(NamedTuple):
             return {index: self._zeros() for index in orders}
         try:
             taylor = self._taylor(path)
-            if (
-                self._is_for_one_pass(orders)
-                and taylor.proves_rows_apart()
-                and taylor.records_itself()
-            ):
-                return differentiate_once(
-                    self.outputs, self.inputs, self.axes, orders, create_graph=self.create_graph
-                )
+            if self._is_for_one_pass(orders) and (found := self._in_one_pass(orders, taylor)):
+                return found
+            if found := self._from_all_channels(orders):
+                return found
             if self.method != "reverse":
                 try:
                     return taylor.derivatives(orders)
@@ -156,7 +165,10 @@ class DerivativeProblem(NamedTuple):
 
     def _path(self) -> _autograd.Path | None:
         """Return the nodes between, None if all derivatives are zeros: no path, or no element."""
-        path = find_path(self.outputs, self.inputs, allow_unused=self.allow_unused)
+        if self.joined is None:
+            path = find_path(self.outputs, self.inputs, allow_unused=self.allow_unused)
+        else:
+            path = self.joined.find_path(self.outputs, allow_unused=self.allow_unused)
         return path if self.outputs.numel() else None
 
     def _zeros(self) -> Tensor:
@@ -164,15 +176,80 @@ class DerivativeProblem(NamedTuple):
 
     def _is_for_one_pass(self, orders: Sequence[MultiIndex]) -> bool:
         """Return whether a reverse pass per channel is cheaper than a series per column."""
-        if self.method != "auto" or max(map(sum, orders)) > 1:
+        if self.method != "auto" or self.joined or max(map(sum, orders)) > 1:
             return False
         return self.outputs.numel() <= len(set(orders)) * self.axes.batch.numel()
+
+    def _in_one_pass(
+        self, orders: list[MultiIndex], taylor: Taylor
+    ) -> dict[MultiIndex, Tensor] | None:
+        """Return first derivatives from a reverse pass per channel, None where rows may meet."""
+        source = _autograd.base(self.outputs)
+        source = self.outputs if source is None else source
+        what = tuple(self.outputs.shape), self.outputs.stride(), self.outputs.storage_offset()
+        is_shared = self._is_shared() and self.outputs.numel() == self.axes.batch.numel()
+        known = recall(source, self.inputs, what, taylor.path) if is_shared else None
+        if known is not None:
+            gradients = [known]
+        elif taylor.proves_rows_apart() and taylor.records_itself():
+            gradients = gradients_once(
+                self.outputs, self.inputs, self.axes, create_graph=self.create_graph
+            )
+        else:
+            return None
+        found = first_derivatives(gradients, orders, self.axes, self.outputs.shape)
+        if not is_shared:
+            return found
+        parts = {order: derivative.clone() for order, derivative in found.items()}
+        for part in parts.values():
+            remember(source, self.inputs, what, gradients[0], part)
+        return parts
+
+    def _is_shared(self) -> bool:
+        """Return whether another call may ask for another part of the same derivative."""
+        if self.joined or self.method != "auto" or not self.create_graph:
+            return False
+        if self.axes.columns == 1:
+            return False
+        given = self.outputs, self.inputs
+        return not (torch.overrides.has_torch_function(given) or _autograd.is_intercepted())
+
+    def _from_all_channels(self, orders: list[MultiIndex]) -> dict[MultiIndex, Tensor] | None:
+        """Return parts of derivatives of all channels, where outputs are some columns of these.
+
+        To carry them all takes no more, as they were computed on the way to outputs. None where
+        outputs are no such columns, or Taylor mode has no answer for all channels.
+        """
+        whole = _autograd.base(self.outputs) if self._is_shared() else None
+        columns = None if whole is None else columns_shown(self.outputs, whole)
+        path = None if whole is None else _autograd.path_between(whole, self.inputs)
+        if whole is None or columns is None or path is None or len(columns) == whole.shape[-1]:
+            return None
+        recalled = {order: recall(whole, self.inputs, order, path) for order in orders}
+        known = {order: found for order, found in recalled.items() if found is not None}
+        missing = [order for order in orders if order not in known]
+        taylor = Taylor(whole, self.inputs, len(self.axes.batch), path, self.create_graph)
+        try:
+            known |= taylor.derivatives(missing) if missing else {}
+        except Unsupported:
+            return None
+        parts = {}
+        for order, derivative in known.items():
+            shown = derivative[..., columns.start : columns.stop]
+            parts[order] = shown.reshape(self.outputs.shape).clone()
+            remember(whole, self.inputs, order, derivative, parts[order])
+        return parts
 
     def _taylor(self, path: _autograd.Path) -> Taylor:
         return Taylor(self.outputs, self.inputs, len(self.axes.batch), path, self.create_graph)
 
     def _check_fallback(self, reason: Unsupported) -> None:
         """Raise where nothing but Taylor mode may answer."""
+        if self.joined is not None:
+            raise RuntimeError(
+                "inputs must be one tensor here, joined by torch.cat(..., dim=-1) before outputs "
+                f"is computed from it, as several take Taylor mode: {reason}"
+            ) from None
         if self.method == "taylor":
             raise RuntimeError(
                 f'method must be "auto" or "reverse" here, not "taylor": {reason}'

@@ -95,27 +95,30 @@ def _check_growth(nodes: int, most: int, order: int) -> None:
         )
 
 
-def differentiate_once(
-    outputs: Tensor,
-    inputs: Tensor,
-    axes: Axes,
-    orders: Sequence[MultiIndex],
-    *,
-    create_graph: bool,
-) -> dict[MultiIndex, Tensor]:
-    """Return first derivatives, shaped as `outputs`, by one reverse pass per channel.
+def gradients_once(
+    outputs: Tensor, inputs: Tensor, axes: Axes, *, create_graph: bool
+) -> list[Tensor]:
+    """Return the gradient of each channel, shaped as `inputs`, by one reverse pass for each.
 
-    The caller has proven that rows are independent and that all on the way records itself. Of
-    each multi-index in `orders`, one count is 1 and the others are 0.
+    The caller has proven that rows are independent and that all on the way records itself.
     """
 
     def in_all_channels() -> list[Tensor]:
         channels = _channels(outputs, axes)
         return [_gradient(channel, inputs, create_graph=create_graph) for channel in channels]
 
-    gradients = _without_side_effects(outputs, inputs, in_all_channels)
+    return _without_side_effects(outputs, inputs, in_all_channels)
+
+
+def first_derivatives(
+    gradients: Sequence[Tensor], orders: Sequence[MultiIndex], axes: Axes, shape: torch.Size
+) -> dict[MultiIndex, Tensor]:
+    """Return first derivatives in the `shape` of the outputs, from the gradient of each channel.
+
+    Of each multi-index in `orders`, one count is 1 and the others are 0.
+    """
     return {
-        order: _joined([_column(g, order.index(1), axes) for g in gradients], outputs.shape)
+        order: _joined([_column(g, order.index(1), axes) for g in gradients], shape)
         for order in orders
     }
 

@@ -53,7 +53,7 @@ def embedded(page: str, *, name: str, height: float, instead: Markup) -> Markup:
     """
     source = page.replace("&", "&amp;").replace("'", "&#39;")
     frame = (
-        f'<iframe title="{escape(name)}" sandbox="allow-scripts" loading="lazy" width="100%" '
+        f'<iframe title="{escape(name)}" sandbox="allow-scripts" width="100%" '
         f"height=\"{height:.0f}\" srcdoc='{source}'></iframe>"
     )
     return element(

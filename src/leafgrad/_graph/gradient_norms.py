@@ -193,10 +193,10 @@ def _modules(members: Mapping[str, Nodes]) -> Iterator[ModuleGradient]:
     first: float | None = None
     for module, nodes in members.items():
         results = [node for node in nodes if not node.is_leaf]
-        arriving = _norm(results[0].gradients) if results else None
+        arriving = norm_of(results[0].gradients) if results else None
         is_inside = bool(results) and bool(results[0].module)
         first = first or (arriving if is_inside else None)
-        leaves = [_norm(node.gradients) for node in nodes if node.is_leaf]
+        leaves = [norm_of(node.gradients) for node in nodes if node.is_leaf]
         known = [norm for norm in leaves if norm is not None]
         yield ModuleGradient(
             module=module,
@@ -207,7 +207,7 @@ def _modules(members: Mapping[str, Nodes]) -> Iterator[ModuleGradient]:
         )
 
 
-def _norm(gradients: Sequence[TensorSummary | None]) -> float | None:
+def norm_of(gradients: Sequence[TensorSummary | None]) -> float | None:
     """Return the 2-norm of all that arrived at a node, None where nothing could be read."""
     norms = [one.norm for one in gradients if one is not None and one.norm is not None]
     return hypot(*norms) if norms else None

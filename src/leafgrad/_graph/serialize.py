@@ -12,11 +12,13 @@ import torch
 from leafgrad._display.jsonable import json_types
 from leafgrad._graph.failure import ForwardFailure
 from leafgrad._graph.graph import Graph
+from leafgrad._graph.modules import TracedModule
 from leafgrad._graph.nodes import TracedNode
 
 SCHEMA = 1  # grows when a field goes or changes its meaning
 
 Nodes = tuple[TracedNode, ...]
+Modules = tuple[TracedModule, ...]
 
 
 def graph_to_dict(graph: Graph) -> dict[str, Any]:
@@ -25,6 +27,7 @@ def graph_to_dict(graph: Graph) -> dict[str, Any]:
         "schema": SCHEMA,
         "nodes": [node_to_dict(node) for node in graph.nodes],
         "roots": [node.index for node in graph.roots],
+        "modules": [json_types(module) for module in graph.modules],
         "leaves": [node.index for node in graph.leaves],
         "sinks": [node.index for node in graph.sinks],
         "depth": graph.depth,
@@ -53,6 +56,7 @@ def graph_fields(text: str) -> dict[str, Any]:
         return {
             "nodes": nodes,
             "roots": tuple(nodes[index] for index in data["roots"]),
+            "modules": _loader(Modules)(data.get("modules", ())),
             "failure": failure and _loader(ForwardFailure)(failure),
         }
     except (LookupError, TypeError, AttributeError, RuntimeError) as error:

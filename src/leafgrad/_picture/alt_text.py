@@ -8,9 +8,14 @@ from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.nodes import SavedTensor, TracedNode
 from leafgrad._graph.saved_states import SAVED_STATES
-from leafgrad._picture.box_text import leaf_text, numbers, output, turns
+from leafgrad._picture.box_text import called, leaf_text, numbers, output, turns
+from leafgrad._picture.look import Direction
 from leafgrad._picture.view import Box, View
 
+BEYOND = {
+    "user": "outside of this module, made of what it gives",
+    "input": "outside of this module, which is given this",
+}
 MOST_SENTENCES = 40
 MOST_LEAVES = 12
 
@@ -20,49 +25,54 @@ def title(graph: Graph) -> str:
     return f"Autograd graph of {count(len(graph.nodes), 'node')}"
 
 
-def description(view: View) -> str:
+def description(view: View, direction: Direction) -> str:
     """Return a small picture in sentences, box by box, and of a large one where it starts."""
     if len(view.boxes) > MOST_SENTENCES:
-        starts = [_called(box) for box in view.boxes if box.is_root]
+        starts = [_called(box, direction) for box in view.boxes if box.is_root]
         return f"Backward starts at {', '.join(starts)}. {len(view.boxes)} boxes are drawn."
-    return " ".join(_sentence(box, view) for box in view.boxes)
+    return " ".join(_sentence(box, view, direction) for box in view.boxes)
 
 
-def _sentence(box: Box, view: View) -> str:
-    called, ends = _called(box), [_called(view.boxes[place]) for place, _ in box.edges]
+def _sentence(box: Box, view: View, direction: Direction) -> str:
+    """Tell what a box leads to, or in the direction of the forward what it is made from."""
+    name = _called(box, direction)
+    ends = [_called(view.boxes[place], direction) for place, _ in box.edges]
     ends += [f"the leaf {leaf.name or 'without a name'}" for leaf in box.leaves]
     ends += ["an input that needs no gradient" for edge in box.node.edges if edge.target is None]
     if box.is_root:
-        called = f"the root {called}"
+        name = f"the root {name}"
     if box.copies > 1:
-        called += f", {box.copies} times,"
+        name += f", {box.copies} times,"
     else:
-        called += "".join(f", {line.text}" for line in numbers(box.node))
-    return f"{called[0].upper()}{called[1:]} leads to {' and '.join(ends or ['nothing'])}."
+        name += "".join(f", {line.text}" for line in numbers(box.node))
+    leads = "leads to" if direction == "backward" else "is made from"
+    return f"{name[0].upper()}{name[1:]} {leads} {' and '.join(ends or ['nothing'])}."
 
 
-def _called(box: Box) -> str:
+def _called(box: Box, direction: Direction) -> str:
     node = box.node
     if box.name is not None:
-        return f"the module {box.name} of {count(len(box.members), 'node')}"
+        return f"the module {box.title} of {count(len(box.members), 'node')}"
     if node.is_leaf:
         return f"the leaf {node.leaf_name or f'at node {node.index}'}"
-    return f"{node.name} at node {node.index}"
+    return f"{called(node, direction)} at node {node.index}"
 
 
 def details(box: Box) -> Iterator[str]:
     """Yield everything about a box, a line for each fact."""
     node = box.node
     times = f", the first of {box.copies} alike" if box.copies > 1 else ""
+    if box.beyond is not None:
+        yield BEYOND[box.beyond]
     if box.name is not None:
-        yield f"module {box.name}: {len(box.members)} nodes{times}"
+        yield f"module {box.title}, {count(len(box.members), 'node')}{times}"
         yield from _kinds(box)
         return
     yield f"node {node.index}: {node.name}{times}"
     yield from (f"tensor {name}" for name in node.tensor_names)
     if node.derivative_order:
         yield f"derivative of order {node.derivative_order}"
-    yield f"output {output(node, with_kind=True)}"
+    yield f"output {output(box, with_kind=True)}"
     yield from (line.text for line in (*numbers(node), *turns(node)))
     if node.retains_grad:
         yield "retains its gradient"
@@ -79,7 +89,11 @@ def details(box: Box) -> Iterator[str]:
 
 def _kinds(box: Box) -> Iterator[str]:
     """Yield what a module is made of, and what it keeps."""
-    yield f"output {output(box.node, with_kind=True)}"
+    yield f"output {output(box, with_kind=True)}"
+    if box.beyond is not None:
+        return
+    if box.module is not None and box.module.frozen:
+        yield f"{count(box.module.parameters or 0, 'parameter')}, {box.module.frozen} frozen"
     kinds = Counter(node.name for node in box.members).most_common()
     yield from (f"{times} × {name}" for name, times in kinds)
     if box.saved:

@@ -6,15 +6,19 @@ from math import prod
 from typing import Literal
 
 from leafgrad._display.units import count, first_few, shape_text, size, torch_name
+from leafgrad._graph.gradient_norms import norm_of
 from leafgrad._graph.memory import bytes_without_parameters
-from leafgrad._graph.nodes import SavedTensor, TracedNode, gradient_text, value_text
+from leafgrad._graph.nodes import SavedTensor, Shape, TracedNode, gradient_text, value_text
 from leafgrad._graph.saved_states import SAVED_STATES
+from leafgrad._graph.summary import worst_of
+from leafgrad._picture.forward_name import forward_name
+from leafgrad._picture.look import Direction
 from leafgrad._picture.view import Box, FoldedLeaf
 
 MOST_NAMES = 2
 MOST_SHAPES = 2
 SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-Style = Literal["name", "fact", "alarm", "leaf", "value", "grad"]
+Style = Literal["name", "fact", "alarm", "leaf", "frozen", "value", "grad"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,29 +28,32 @@ class Line:
     Attributes:
         text: The text.
         style: What it is: the node's name, a fact, something that keeps backward from working, a
-            leaf that is shown within the node, what its operation made, or the gradient there.
+            leaf that is shown within the node, parameters that are frozen, what its operation
+            made, or the gradient there.
     """
 
     text: str
     style: Style = "fact"
 
 
-def lines(box: Box, *, with_kind: bool) -> Iterator[Line]:
-    """Write what a box is, what it made, what it saved and which leaves it leads to."""
+def lines(box: Box, *, made: str, direction: Direction) -> Iterator[Line]:
+    """Write what a box is, what it `made`, what it saved and which leaves it leads to."""
     node = box.node
     times = f" ×{box.copies}" if box.copies > 1 else ""
     if box.name is not None:
-        yield from _lines_of_module(box, times, with_kind=with_kind)
+        yield from _lines_of_module(box, times, made=made, direction=direction)
         return
-    made = output(node, with_kind=with_kind)
     if node.is_leaf:
         yield Line(text=f"{node.leaf_name or 'leaf'}{times}", style="name")
         yield Line(text=f"leaf {made}" if node.leaf_name else made)
     else:
-        yield Line(text=f"{order_sign(node)}{node.name}{times}", style="name")
-        yield Line(text=f"{', '.join(node.tensor_names)} {made}" if node.tensor_names else made)
+        yield Line(text=f"{order_sign(node)}{called(node, direction)}{times}", style="name")
+        if named := " ".join(filter(None, (", ".join(node.tensor_names), made))):
+            yield Line(text=named)
         if node.retains_grad:
             yield Line(text="retains grad")
+    if box.beyond is not None:
+        return
     if box.copies == 1:
         yield from numbers(node)
     yield from turns(node)
@@ -56,6 +63,11 @@ def lines(box: Box, *, with_kind: bool) -> Iterator[Line]:
         if box.copies == 1:
             yield from numbers(leaf.node)
         yield from turns(leaf.node)
+
+
+def called(node: TracedNode, direction: Direction) -> str:
+    """Return the name of a node, or that of the function whose backward it is."""
+    return node.name if direction == "backward" else forward_name(node)
 
 
 def numbers(node: TracedNode) -> Iterator[Line]:
@@ -74,27 +86,78 @@ def turns(node: TracedNode) -> Iterator[Line]:
         yield Line(text=f"grad: {node.gradient_turn_kind} from here", style="alarm")
 
 
-def _lines_of_module(box: Box, times: str, *, with_kind: bool) -> Iterator[Line]:
-    yield Line(text=f"{order_sign(box.node)}{box.name}{times}", style="name")
-    each = " each" if box.copies > 1 else ""
-    yield Line(text=f"module of {count(len(box.members), 'node')}{each}")
-    yield Line(text=output(box.node, with_kind=with_kind))
-    inside = (*box.members, *(leaf.node for leaf in box.leaves))
-    yield from dict.fromkeys(line for node in inside for line in turns(node))
+def _lines_of_module(box: Box, times: str, *, made: str, direction: Direction) -> Iterator[Line]:
+    yield Line(text=f"{order_sign(box.node)}{box.title}{times}", style="name")
+    if box.beyond is None:
+        yield Line(text=_made_of(box, direction))
+    if made:
+        yield Line(text=made)
+    if box.beyond is not None:
+        return
+    if box.copies == 1 and (value := value_text(box.node)) is not None:
+        yield Line(text=f"value {value}", style="value")
+    yield from _gradient_norms(box)
+    yield from _alarms(box)
     yield from saved_lines(box.saved)
-    leaves = {leaf.node.index: leaf.node for leaf in box.leaves}.values()
-    if leaves:
-        yield Line(text=_together([*leaves]), style="leaf")
+    if leaves := [*{leaf.node.index: leaf.node for leaf in box.leaves}.values()]:
+        word = "leaf" if len(leaves) == 1 else "leaves"
+        yield Line(text=f"{len(leaves)} {word}{_numbers_in(leaves)}", style="leaf")
+    if box.module is not None and box.module.frozen:
+        entries = count(box.module.frozen_numbers or 0, "number")
+        yield Line(text=f"{box.module.frozen} frozen, {entries}", style="frozen")
 
 
-def _together(leaves: Sequence[TracedNode]) -> str:
-    """Write the number of several leaves, and that of what is in them if they are plain tensors."""
-    word = "leaf" if len(leaves) == 1 else "leaves"
+def _made_of(box: Box, direction: Direction) -> str:
+    """Write the one node of a module, or how many there are."""
+    if len(box.members) == 1:
+        return called(box.node, direction)
+    written = count(len(box.members), "node")
+    if box.module is None:
+        written = f"module of {written}"
+    elif len(box.inner) > 1 and len({*box.inner}) == 1:
+        written = f"{len(box.inner)} × {box.inner[0]}, {written}"
+    return f"{written} each" if box.copies > 1 else written
+
+
+def _gradient_norms(box: Box) -> Iterator[Line]:
+    """Write how large the gradients are that come to the result of a module and to its leaves."""
+    if norms := arriving_norms(box):
+        yield Line(text=f"grad norm {_range(norms)}", style="grad")
+    leaves = [
+        norm_of([gradient for leaf in box.leaves for gradient in leaf.alike[copy].gradients])
+        for copy in range(box.copies)
+    ]
+    if known := [norm for norm in leaves if norm is not None]:
+        yield Line(text=f"of its leaves {_range(known)}", style="grad")
+
+
+def _alarms(box: Box) -> Iterator[Line]:
+    """Write where within a module numbers stop being finite, and if its gradients are not."""
+    leaves = [node for leaf in box.leaves for node in leaf.alike]
+    inside = (*(node for nodes in box.alike for node in nodes), *leaves)
+    yield from dict.fromkeys(line for node in inside for line in turns(node))
+    ends = (*(nodes[0] for nodes in box.alike), *leaves)
+    if (found := worst_of(one for node in ends for one in node.gradients)) is not None:
+        yield Line(text=f"grad: {found}", style="alarm")
+
+
+def arriving_norms(box: Box) -> list[float]:
+    """Return the norm of the gradient that came to each of the boxes that one stands for."""
+    norms = (norm_of(nodes[0].gradients) for nodes in box.alike)
+    return [norm for norm in norms if norm is not None]
+
+
+def _range(norms: Sequence[float]) -> str:
+    """Write the least and the greatest of several numbers, or the one that all are."""
+    return " to ".join(dict.fromkeys(f"{norm:.3g}" for norm in (min(norms), max(norms))))
+
+
+def _numbers_in(leaves: Sequence[TracedNode]) -> str:
+    """Write how many numbers are in several leaves together if they are plain tensors."""
     sizes = [size for leaf in leaves for size in leaf.shapes[0] or ("nested",)]
     if not all(isinstance(size, int) for size in sizes):
-        return f"{len(leaves)} {word}"
-    entries = sum(prod(map(int, leaf.shapes[0] or ())) for leaf in leaves)
-    return f"{len(leaves)} {word}, {count(entries, 'number')}"
+        return ""
+    return f", {count(sum(prod(map(int, leaf.shapes[0] or ())) for leaf in leaves), 'number')}"
 
 
 def order_sign(node: TracedNode) -> str:
@@ -108,20 +171,21 @@ def order_sign(node: TracedNode) -> str:
 
 def leaf_text(leaf: FoldedLeaf) -> str:
     """Write a leaf's name, shape and, where there are several, the number of its uses."""
-    written = f"{leaf.name or 'leaf'} {shapes(leaf.node)}"
+    written = f"{leaf.name or 'leaf'} {shapes(leaf.node.shapes)}"
     return f"{written}, used {leaf.uses}×" if leaf.uses > 1 else written
 
 
-def output(node: TracedNode, *, with_kind: bool) -> str:
-    """Write what a node's operation made."""
-    return f"{shapes(node)} {torch_name(node.dtype)} {node.device}" if with_kind else shapes(node)
+def output(box: Box, *, with_kind: bool) -> str:
+    """Write what a node's operation made, or what others use of a module."""
+    node, made = box.node, shapes(box.results or box.node.shapes)
+    return f"{made} {torch_name(node.dtype)} {node.device}" if with_kind else made
 
 
-def shapes(node: TracedNode) -> str:
-    """Write the shapes of a node's outputs."""
-    if len(node.shapes) > 1 and len({*node.shapes}) == 1:
-        return f"{len(node.shapes)} × {shape_text(node.shapes[0])}"
-    return first_few([*map(shape_text, node.shapes)], MOST_SHAPES)
+def shapes(made: Sequence[Shape | None]) -> str:
+    """Write the shapes of several outputs."""
+    if len(made) > 1 and len({*made}) == 1:
+        return f"{len(made)} × {shape_text(made[0])}"
+    return first_few([*map(shape_text, made)], MOST_SHAPES)
 
 
 def saved_lines(slots: Sequence[SavedTensor]) -> Iterator[Line]:

@@ -13,6 +13,7 @@ from leafgrad._graph.graph import Graph
 from leafgrad._graph.serialize import graph_to_dict
 from leafgrad._picture import dot, mermaid, text
 from leafgrad._picture.html import page
+from leafgrad._picture.look import Look
 from leafgrad._picture.svg import svg
 from leafgrad._picture.svg.style import LIGHT
 from leafgrad._picture.view import Fold
@@ -23,17 +24,16 @@ PATIENCE = 120.0
 TEXTS: Mapping[str, Callable[[Graph], str]] = {
     ".dot": dot.dot,
     ".gv": dot.dot,
-    ".html": page.page,
     ".json": lambda graph: json.dumps(graph_to_dict(graph)),
     ".mmd": mermaid.mermaid,
     ".txt": text.text,
 }
 CONVERTED = (".pdf", ".png")
-PICTURES = (".svg", *CONVERTED)
+DRAWN = (".html", ".svg", *CONVERTED)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome", "msedge")
 
 
-def save(graph: Graph, path: str | PathLike[str], *, fold: Fold, legend: bool) -> Path:
+def save(graph: Graph, path: str | PathLike[str], *, fold: Fold, look: Look) -> Path:
     """Write a graph into a file, all of it or nothing, and return the file."""
     if not isinstance(path, str | PathLike):
         raise TypeError(f"path must be a str or a path, not {type(path).__name__}; name the file")
@@ -41,13 +41,15 @@ def save(graph: Graph, path: str | PathLike[str], *, fold: Fold, legend: bool) -
     ending = target.suffix.lower()
     if ending in TEXTS:
         target.write_text(TEXTS[ending](graph), encoding="utf-8")
+    elif ending == ".html":
+        target.write_text(page.page(graph, look), encoding="utf-8")
     elif ending == ".svg":
-        target.write_text(svg.svg(graph, fold=fold, legend=legend), encoding="utf-8")
+        target.write_text(svg.svg(graph, fold=fold, look=look), encoding="utf-8")
     elif ending in CONVERTED:
-        _convert(svg.svg(graph, fold=fold, legend=legend), target)
+        _convert(svg.svg(graph, fold=fold, look=look), target)
     else:
         raise ValueError(
-            f"path must end in {', '.join(sorted([*PICTURES, *TEXTS]))}, not in {ending!r}; "
+            f"path must end in {', '.join(sorted([*DRAWN, *TEXTS]))}, not in {ending!r}; "
             "name the file as in 'graph.svg'"
         )
     return target

@@ -1,15 +1,25 @@
 """Modules as boxes of a picture: a box for each stretch of nodes that a call of one made."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import groupby
 from math import inf
+from typing import Literal
 
+from leafgrad._graph.modules import ModuleLevels, outwards
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.order import topological_order
 
 MOST_MODULES = 4
+
+Beyond = Literal["user", "input"]
+"""Where a box stands that is outside of the module that a picture is of: what leads to that module
+in the graph, or what that module leads to.
+"""
+
+Boxes = Mapping[str | None, str | None]
+"""For the module of a node, the module whose box it stands in; None where it stands for itself."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -19,33 +29,71 @@ class ModuleBox:
     Attributes:
         nodes: The nodes, each before those that it leads to.
         module: The path of the module; None for a node that stands for itself.
+        beyond: Where it stands, if outside of the module that the picture is of.
     """
 
     nodes: tuple[TracedNode, ...]
     module: str | None = None
+    beyond: Beyond | None = None
 
 
-def module_boxes(nodes: Sequence[TracedNode], modules: Collection[str]) -> list[ModuleBox]:
-    """Put what belongs to modules whose paths match in boxes, each before those it leads to.
+def matching(nodes: Sequence[TracedNode], patterns: Collection[str]) -> Boxes:
+    """Choose the modules whose paths match, of one within another the outer one."""
+    paths = {node.module for node in nodes}
+    if not patterns:
+        return dict.fromkeys(paths)
+    return {
+        path: next((p for p in outwards(path) if _matches(p, *patterns)), None) for path in paths
+    }
+
+
+def at_level(nodes: Sequence[TracedNode], levels: ModuleLevels, level: int) -> Boxes:
+    """Choose the modules so many levels down, and higher ones that nothing stands in.
+
+    What a module made itself, beside those within it, stands for itself where these are chosen.
+    """
+    chains = {path: levels.chain(path)[:level] for path in {node.module for node in nodes}}
+    opened = {one for chain in chains.values() for one in chain[:-1]}
+    ends = {path: chain[-1] if chain else None for path, chain in chains.items()}
+    return {path: None if end in opened else end for path, end in ends.items()}
+
+
+def first_level(
+    nodes: Sequence[TracedNode], levels: ModuleLevels, *, least: int, most_share: float
+) -> Boxes | None:
+    """Choose the first level that has a few modules, none of which has nearly all of the nodes.
+
+    Where there is no such level it is the deepest; None where no module is known.
+    """
+    deepest = max(len(levels.chain(path)) for path in {node.module for node in nodes})
+    for level in range(1, deepest):
+        boxes = at_level(nodes, levels, level)
+        counts = Counter(boxes[node.module] for node in nodes)
+        del counts[None]
+        if len(counts) >= least and max(counts.values()) <= most_share * len(nodes):
+            return boxes
+    return at_level(nodes, levels, deepest) if deepest else None
+
+
+def module_boxes(nodes: Sequence[TracedNode], boxes: Boxes) -> list[ModuleBox]:
+    """Put nodes in the boxes of their modules, each before those that it leads to.
 
     A call of a module is a stretch of the order in which the nodes were made. Whatever is cut into
     stretches along an order has no cycle, so that a module that is called twice, with something
     in between, is two boxes.
     """
-    if not modules:
+    if not any(boxes.values()):
         return [ModuleBox(nodes=(node,)) for node in nodes]
-    paths = {node.module for node in nodes}
-    of = {path: next((p for p in _outwards(path) if _matches(p, *modules)), None) for path in paths}
     places: dict[int | None, int] = {node.index: place for place, node in enumerate(nodes)}
     edges = [[places[e.target] for e in node.edges if e.target in places] for node in nodes]
     youngest_first = [inf if node.created is None else -node.created for node in nodes]
     ordered = (nodes[place] for place in topological_order(edges, youngest_first))
-    return [*_stretches(ordered, of)]
+    return [*_stretches(ordered, boxes)]
 
 
 def check_modules(nodes: Sequence[TracedNode], modules: Collection[str]) -> None:
     """Raise where a path matches none of the modules that are known."""
-    known = dict.fromkeys(path for node in nodes for path in _outwards(node.module))
+    known = dict.fromkeys(path for node in nodes for path in outwards(node.module))
     for module in modules:
         if not any(_matches(path, module) for path in known):
             there = "no module is known: trace with names=model or with a recording"
@@ -59,21 +107,22 @@ def check_modules(nodes: Sequence[TracedNode], modules: Collection[str]) -> None
             )
 
 
-def _stretches(
-    nodes: Iterator[TracedNode], modules: Mapping[str | None, str | None]
-) -> Iterator[ModuleBox]:
-    for module, stretch in groupby(nodes, lambda node: modules[node.module]):
-        together = tuple(stretch)
-        if module is None or len(together) == 1:
-            yield from (ModuleBox(nodes=(node,)) for node in together)
-        else:
-            yield ModuleBox(nodes=together, module=module)
+def _stretches(nodes: Iterator[TracedNode], boxes: Boxes) -> Iterator[ModuleBox]:
+    """Yield the boxes; what was made elsewhere between two nodes ends a stretch, though unseen."""
+    stretch: list[TracedNode] = []
+    for node in nodes:
+        if stretch and not _goes_on(stretch[-1], node, boxes):
+            yield ModuleBox(nodes=tuple(stretch), module=boxes[stretch[-1].module])
+            stretch = []
+        stretch.append(node)
+    yield ModuleBox(nodes=tuple(stretch), module=boxes[stretch[-1].module])
 
 
-def _outwards(module: str | None) -> Iterator[str]:
-    """Yield the paths of the modules that one stands in, the outermost first, then its own."""
-    parts = module.split(".") if module else []
-    yield from (".".join(parts[: depth + 1]) for depth in range(len(parts)))
+def _goes_on(before: TracedNode, node: TracedNode, boxes: Boxes) -> bool:
+    module = boxes[node.module]
+    if module is None or boxes[before.module] != module:
+        return False
+    return before.created is None or node.created is None or before.created - node.created <= 1
 
 
 def _matches(path: str, *patterns: str) -> bool:

@@ -26,12 +26,14 @@ class ModuleCall(NamedTuple):
         outermost: The number of the outermost module at the time.
         path: Its path in that one.
         unregistered_in: What called it, where it is no submodule of the outermost one.
+        kind: The name of its class.
     """
 
     module: ReferenceType[Module]
     outermost: int
     path: str
     unregistered_in: "ModuleCall | None"
+    kind: str
 
 
 def paths_of(

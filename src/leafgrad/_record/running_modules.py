@@ -68,7 +68,8 @@ class _Running:
             or call.module() is not module
             or call.unregistered_in is not unregistered_in
         ):
-            call = ModuleCall(ref(module), outermost, path, unregistered_in)
+            kind = type(module).__name__
+            call = ModuleCall(ref(module), outermost, path, unregistered_in, kind)
             self.known[outermost, path] = call
         return call
 

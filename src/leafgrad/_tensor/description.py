@@ -75,8 +75,9 @@ class TensorDescription:
             that of the whole; None for any other tensor.
         placements: How a DTensor is spread over each dimension of its mesh, such as
             ``("Shard(dim=0)",)``; None for any other tensor.
-        mesh: The kind of device and the sizes of the mesh of a DTensor, after the names of its
-            dimensions if they have any, such as ``"cuda, dp=4 x tp=2"``; None for any other tensor.
+        mesh: The sizes of the mesh of a DTensor, after the names of its dimensions if they have
+            any, and the kind of device, such as ``"dp=4 x tp=2 on cuda"``; None for any other
+            tensor.
         hooks: How many hooks on the tensor itself may change its gradient.
         post_accumulate_hooks: How many hooks on it run once its gradient is stored.
         role: The part that the tensor plays.

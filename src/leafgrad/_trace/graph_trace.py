@@ -14,6 +14,7 @@ from leafgrad._graph.graph import Graph
 from leafgrad._graph.serialize import graph_fields, graph_to_dict
 from leafgrad._picture import dot, files, in_a_notebook, mermaid, networkx, text
 from leafgrad._picture.html import page
+from leafgrad._picture.look import Color, Direction, Look
 from leafgrad._picture.svg import svg
 from leafgrad._steps.steps import BackwardSteps, steps_of
 
@@ -27,6 +28,8 @@ class GraphTrace(Graph):
     Attributes:
         nodes: Every node, each one before its successors; ``nodes[i].index == i``.
         roots: The nodes at which a backward from the outputs would start.
+        modules: The modules that nodes belong to and those around them, where they are known: from
+            ``names=model``, or because a recording saw them run.
         failure: Where the forward stopped, if what was traced is an exception; else None.
     """
 
@@ -95,7 +98,8 @@ class GraphTrace(Graph):
         Returns:
             ``schema``, the number of this form, which changes when a field goes or changes its
             meaning; ``nodes``, each with the attributes of `TracedNode` and so on inwards;
-            ``roots``, ``leaves`` and ``sinks`` by index, ``depth``, ``is_freed`` and ``failure``.
+            ``roots``, ``leaves`` and ``sinks`` by index, ``modules``, ``depth``, ``is_freed`` and
+            ``failure``.
             Data types and devices stand by their names, and numbers that JSON does not have, such
             as NaN, as text.
 
@@ -191,7 +195,12 @@ class GraphTrace(Graph):
         return mermaid.mermaid(self)
 
     def to_svg(
-        self, *, fold: bool | str | Collection[str] | None = None, legend: bool = True
+        self,
+        *,
+        fold: bool | str | Collection[str] | None = None,
+        direction: Direction = "backward",
+        color: Color | None = None,
+        legend: bool = True,
     ) -> str:
         """Draw the graph: the root at the top, arrows in the direction of the gradients.
 
@@ -202,9 +211,17 @@ class GraphTrace(Graph):
         Args:
             fold: Whether a leaf is shown within the box of the node that leads to it, and of parts
                 that are repeated, such as the blocks of a transformer, only one, with their
-                number. None folds graphs of more than 40 nodes. The path of a module, or several,
-                also shows each of these in one box, where modules are known; ``"*"`` stands for any
-                one part of a path, as in ``"layers.*"``.
+                number. The path of a module, or several, also shows each of these in one box, where
+                modules are known; ``"*"`` stands for any one part of a path, as in ``"layers.*"``.
+                None folds graphs of more than 40 nodes, by the outer modules where modules are
+                known.
+            direction: ``"backward"`` leads arrows from the root down to the leaves, as the
+                gradients go, and calls nodes as PyTorch does. ``"forward"`` leads them from the
+                leaves down to the root, as the values go, with the names of the functions that
+                were called, and the shape of what each hands on at its arrow.
+            color: What the colour of a box tells: ``"bytes"`` how much is saved there for backward,
+                ``"gradient"`` how large the gradient is that arrived, where `trace_graph` was asked
+                for gradients. None leaves boxes plain.
             legend: Whether the facts of the graph and the meaning of the signs stand under it. Of
                 several pictures on one page, one can tell it for all.
 
@@ -213,7 +230,8 @@ class GraphTrace(Graph):
 
         Raises:
             TypeError: If `fold` is none of these.
-            ValueError: If there would be more than 3,000 boxes, or no module has such a path.
+            ValueError: If there would be more than 3,000 boxes, or no module has such a path, or
+                `direction` or `color` is none of these, or there are no gradients to colour by.
 
         Example:
             >>> import torch
@@ -227,13 +245,16 @@ class GraphTrace(Graph):
             >>> "root: backward starts here" in trace_graph(x * x).to_svg(legend=False)
             False
         """
-        return svg.svg(self, fold=fold, legend=legend)
+        look = Look(direction=direction, color=color, legend=legend)
+        return svg.svg(self, fold=fold, look=look)
 
     def save(
         self,
         path: str | PathLike[str],
         *,
         fold: bool | str | Collection[str] | None = None,
+        direction: Direction = "backward",
+        color: Color | None = None,
         legend: bool = True,
     ) -> Path:
         """Write the graph into a file, in the form that the ending of its name asks for.
@@ -244,6 +265,8 @@ class GraphTrace(Graph):
                 ``.txt``, ``.json``, ``.dot``, ``.gv`` or ``.mmd`` (Mermaid). A PNG or PDF is made
                 of the SVG by ``rsvg-convert`` or by a Chromium, whichever is there.
             fold: As in `to_svg`; for pictures.
+            direction: As in `to_svg`; for pictures and the page.
+            color: As in `to_svg`; for pictures and the page.
             legend: As in `to_svg`; for pictures.
 
         Returns:
@@ -251,7 +274,8 @@ class GraphTrace(Graph):
 
         Raises:
             TypeError: If `path` is no path, or `fold` is not what `to_svg` takes.
-            ValueError: If the name ends in something else, or the picture is too large.
+            ValueError: If the name ends in something else, the picture is too large, or `direction`
+                or `color` is not what `to_svg` takes.
             RuntimeError: If there is no program to make a PNG or PDF, or it failed.
             OSError: If the file cannot be written.
 
@@ -264,20 +288,28 @@ class GraphTrace(Graph):
             ...     file.name, file.read_text(encoding="utf-8")[:4]
             ('graph.svg', '<svg')
         """
-        return files.save(self, path, fold=fold, legend=legend)
+        look = Look(direction=direction, color=color, legend=legend)
+        return files.save(self, path, fold=fold, look=look)
 
-    def to_html(self) -> str:
-        """Write a page to move about in: zoom, search, follow a node's paths, fold what repeats.
+    def to_html(self, *, direction: Direction = "backward", color: Color | None = None) -> str:
+        """Write a page to move about in: zoom, search, follow a node's paths, look into modules.
 
         Everything is in the one text, and the page asks no network. It works with mouse, keyboard
-        and touch, in the light and in the dark; the page itself says which key does what.
+        and touch, in the light and in the dark; the page itself says which key does what. It can be
+        folded, and where modules are known each of several nodes has a view of its own, with what
+        stands next to it.
+
+        Args:
+            direction: As in `to_svg`.
+            color: As in `to_svg`, to begin with: the page lets one choose.
 
         Returns:
             A whole HTML document. It starts as `to_svg` would draw the graph, and shows it folded
             only where it has more than 3,000 nodes.
 
         Raises:
-            ValueError: If there would be more than 3,000 boxes even when it is folded.
+            ValueError: If there would be more than 3,000 boxes even when it is folded, or
+                `direction` or `color` is not what `to_svg` takes.
 
         Example:
             >>> import torch
@@ -286,7 +318,7 @@ class GraphTrace(Graph):
             >>> trace_graph(x * x, names={"x": x}).to_html()[:15]
             '<!doctype html>'
         """
-        return page.page(self)
+        return page.page(self, Look(direction=direction, color=color))
 
     def show(self) -> None:
         """Show the graph to move about in: in the notebook that runs this, else in a browser.
@@ -356,4 +388,4 @@ class GraphTrace(Graph):
         return svg.html(self)
 
     def _repr_mimebundle_(self, **_: object) -> notebook.Bundle:
-        return notebook.bundle_of(self, lambda: in_a_notebook.html(self))
+        return notebook.bundle_of(self, lambda: in_a_notebook.html(self, self.to_html))

@@ -2,7 +2,7 @@
 
 import inspect
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from torch.autograd.graph import Node
 from leafgrad import _autograd
 from leafgrad._graph.nodes import CustomFunction, SavedTensor, TracedEdge, TracedNode
 from leafgrad._record.log import Log
-from leafgrad._record.module_paths import Roots
+from leafgrad._record.module_paths import ModuleCall, Roots
 from leafgrad._trace.columns import from_columns, from_rows
 
 Tensors = Sequence[tuple[str | None, torch.Tensor]]  # with their names, if any
@@ -42,6 +42,7 @@ class GraphReader:
         indices: Their places, in order.
         places: Their places, by the nodes; None for None, which stands where there is no node.
         leaves: The leaf tensors, by the places of their nodes.
+        calls: The modules that a log saw run, by their paths.
     """
 
     def __init__(self, roots: Iterable[Node], tensors: Tensors) -> None:
@@ -54,6 +55,7 @@ class GraphReader:
         self.places[None] = None  # where an input needed no gradient
         self.types = [*map(type, self.nodes)]
         self.leaves = _autograd.leaf_variables(self.nodes, self.types)
+        self.calls: dict[str, ModuleCall] = {}
 
     def read(self, log: Log, modules: Roots, *, saved: bool) -> tuple[TracedNode, ...]:
         """Read every node, and of the log where it was made; paths of modules start at `modules`.
@@ -64,6 +66,8 @@ class GraphReader:
         edges = self._edges()
         names, retains_grad = self._names()
         numbers = _autograd.sequence_nrs(self.nodes)
+        paths = log.paths(modules) if log else {}
+        self.calls = {paths[id(call)]: call for _, call in log.modules if call is not None}
         nodes = from_columns(
             TracedNode,
             index=self.indices,
@@ -76,7 +80,7 @@ class GraphReader:
             retains_grad=retains_grad,
             created=_ranks(numbers, self.indices),
             **_columns(NodeKind, self._kinds()),
-            **(_recorded(log, numbers, edges, modules) if log else {}),
+            **(_recorded(log, numbers, edges, paths) if log else {}),
         )
         return tuple(nodes)
 
@@ -193,10 +197,12 @@ def _numbered(storages: Numbers) -> Iterator[int | None]:
 
 
 def _recorded(
-    log: Log, numbers: Numbers, edges: Iterable[tuple[TracedEdge, ...]], modules: Roots
+    log: Log,
+    numbers: Numbers,
+    edges: Iterable[tuple[TracedEdge, ...]],
+    paths: Mapping[int, str],
 ) -> dict[str, Iterable[object]]:
     """Return what a log knows of each node: its module, its line of code and its order."""
-    paths = log.paths(modules)
     calls = [None if number is None else log.module_of(number) for number in numbers]
     columns: dict[str, Iterable[object]] = {
         "module": [None if call is None else paths[id(call)] for call in calls],

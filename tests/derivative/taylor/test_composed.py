@@ -86,6 +86,22 @@ def test_at_its_kink_elu_has_the_slope_from_the_left_and_no_bend() -> None:
     assert values("ELU", 0.0) == [0.75, 0, 0, 0, 0]
 
 
+@pytest.mark.parametrize(
+    "function",
+    [derivatives.of_asin, derivatives.of_acos, derivatives.of_silu, derivatives.of_log_sigmoid],
+)
+def test_as_many_as_are_needed_are_there(function: Derivatives) -> None:
+    assert len([*function(torch.zeros(1))]) >= MOST + 1
+
+
+def test_a_product_whose_factors_carry_no_graph_above_order_0_is_differentiated_on() -> None:
+    x = rows(3, 1)
+    for outputs in (x * x.sin(), x.sin() * x):
+        for orders in ([1], [1, 2, 3]):
+            ours, theirs = (higher_order_grad(outputs, x, orders, method=m) for m in METHODS)
+            assert_same_thrice(ours, theirs, [x])
+
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "sin": torch.sin,
     "cos": torch.cos,

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from leafgrad import Jet, Series, higher_order_grad, laplacian, taylor_rule
 from leafgrad._derivative.taylor.algebra import powers
@@ -205,3 +206,16 @@ def test_what_is_kept_for_backward_is_freed_on_the_way_unless_it_is_used_again(
         assert_same(found, torch.autograd.grad(derivative.sum(), matrix))
     with pytest.raises(RuntimeError, match="a second time"):
         torch.autograd.grad(derivative.sum(), matrix)
+
+
+@pytest.mark.parametrize("rows_of_x", [5, 40_000], ids=["whole", "in blocks"])
+def test_a_backward_under_a_mode_gives_what_it_gives_without(rows_of_x: int) -> None:
+    model = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1))
+    model.double()
+    x = torch.linspace(-1, 1, 2 * rows_of_x, dtype=torch.float64).reshape(-1, 2)
+    loss = laplacian(model, x).square().mean()
+    weights = [*model.parameters()][:-1]
+    theirs = torch.autograd.grad(loss, weights, retain_graph=True)
+    with FlopCounterMode(display=False):
+        ours = torch.autograd.grad(loss, weights)
+    torch.testing.assert_close(ours, theirs)

@@ -81,6 +81,14 @@ def test_matrices_without_elements_have_derivatives_of_zero(function: Any) -> No
 
 
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_a_first_derivative_alone_is_that_of_reverse_mode(function: Any) -> None:
+    x = rows(3, 2)
+    outputs = function(x[:, :, None] * x[:, None] + torch.eye(2, dtype=x.dtype))
+    found = [higher_order_grad(outputs, x, (1, 0), method=m) for m in ("taylor", "reverse")]
+    assert_same(found[:1], found[1:])
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
 def test_rows_that_meet_in_a_matrix_are_refused(function: Any) -> None:
     x = rows(2, 2)
     outputs = function(x.exp()) * x[:, 0]

@@ -279,6 +279,16 @@ REFUSED: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
         "AsStridedBackward0, and it does more than move elements",
         lambda x: x.exp().as_strided((3, 2), (2, 0)),
     ),
+    "some rows scattered": (
+        "it puts some of the rows alone",
+        lambda x: torch.ones(2, 4, dtype=x.dtype).scatter(1, torch.zeros(2, 1).long(), x)[
+            [0, 1, 0]
+        ],
+    ),
+    "a part of the rows scattered": (
+        "it fills a part of the other axes",
+        lambda x: x.scatter(1, torch.zeros(2, 1).long(), x.exp()),
+    ),
     "an element written several times": (
         "it writes one element several times",
         lambda x: overlapping(x.exp()),
@@ -296,7 +306,7 @@ REFUSED: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
         "joins several constants",
         lambda x: torch.cat([torch.ones(3, 1), x, torch.ones(3, 2)], 1),
     ),
-    "another norm": ("not the Euclidean", lambda x: torch.linalg.vector_norm(x, 3, dim=1)),
+    "another norm": ("neither the Euclidean", lambda x: torch.linalg.vector_norm(x, 3, dim=1)),
     "what a norm divided by": (
         "NativeGroupNormBackward0, and its rule gives 1 of its 3 results",
         lambda x: torch.native_group_norm(x, None, None, 3, 2, 1, 1, 0.5)[2],

@@ -277,8 +277,6 @@ def exp_of(h: Series) -> Series:
 
 def sin_cos_of(h: Series) -> tuple[Series, Series]:
     """Return ``sin(h)`` and ``cos(h) - 1``, each of the shape of h."""
-    if not h.indices:
-        return h, h
     both = h.function(recurrences.sin_cos)
     sine, cosine = both.stack.unbind(0)
     return both.changed(sine), both.changed(cosine)

@@ -5,8 +5,11 @@ const search = document.querySelector("input");
 const told = document.querySelector("output");
 const button = (name) => document.querySelector(`[data-do="${name}"]`);
 const between = button("path");
+const color = document.querySelector("#color");
+const modulesOnTheWay = document.querySelector("nav");
 if (!matchMedia("(pointer: coarse)").matches) told.textContent += `\n${told.dataset.keys}`;
-const hint = told.textContent;
+const help = told.textContent;
+let hint = help;
 
 const SVG = "http://www.w3.org/2000/svg";
 const AROUND = 0.5; // how much of a window is drawn beyond each of its edges
@@ -23,11 +26,13 @@ const holds = (one, other) =>
 const outline = ({ left, top, right, bottom }, more = 0) =>
   `M${left - more} ${top - more}H${right + more}V${bottom + more}H${left - more}z`;
 
-// One drawing of the graph, with what repeats folded or in full. Only what lies in the window or
-// near it is part of the document, whatever the graph's size.
+// One drawing: of the graph folded or in full, or of a module. Only what lies in the window or near
+// it is part of the document, whatever the graph's size.
 class View {
-  constructor(frame, { boxes, links, paths }) {
+  constructor(frame, { boxes, links, paths, opens, heat }) {
     this.frame = frame;
+    this.opens = opens;
+    this.heat = heat;
     this.svg = frame.querySelector("svg");
     this.legend = this.svg.querySelector(":scope > .legend");
     const { x, width, height } = this.svg.viewBox.baseVal;
@@ -138,6 +143,18 @@ class View {
     });
   }
 
+  // Colour the boxes by what was chosen, and return what the colours mean.
+  paint(color) {
+    const [meaning, ...steps] = this.heat[color] ?? [""];
+    this.boxes.forEach((_, number) => {
+      const shape = this.shape(number);
+      shape.classList.remove("heat-1", "heat-2", "heat-3", "heat-4", "heat-5");
+      if (steps[number]) shape.classList.add(`heat-${steps[number]}`);
+    });
+    this.window = null; // shapes that are too small to read are drawn anew
+    return meaning;
+  }
+
   shape(number) {
     return this.boxes[number].querySelector(":scope > .box, :scope > .leaf");
   }
@@ -201,13 +218,20 @@ class View {
 
 const head = ([x, y]) => `M${x} ${y}l-3.5 -7h7z`;
 
-const data = JSON.parse(document.querySelector("#data").textContent);
-const views = [...stage.children].map((frame, n) => new View(frame, data[n]));
-let view = views.find((each) => !each.frame.hidden);
+const { first, start, wholes, modules, whole: model } = JSON.parse(
+  document.querySelector("#data").textContent,
+);
+const views = []; // those that were drawn: of the whole graph, then of each module
+views[start] = new View(stage.firstElementChild, first);
+let view = views[start];
+let rest = []; // what the others are drawn from
+let overview = 0;
 let scale = 1;
 let selected = null;
 let other = null; // the far end, where the paths between two are shown
 let found = [];
+let elsewhere = -1; // the module that has what is looked for, where this view does not
+let texts = null;
 
 function center() {
   const frame = stage.getBoundingClientRect();
@@ -302,20 +326,122 @@ function look() {
   found = words ? view.words.flatMap((text, number) => (text.includes(words) ? [number] : [])) : [];
   view.show(words ? new Set(found) : null);
   told.textContent = words ? `${found.length} boxes found; Enter goes to the next` : hint;
+  elsewhere = words && !found.length ? within(words) : -1;
+  if (elsewhere >= 0) told.textContent = `none here; Enter looks into ${modules[elsewhere][0]}`;
 }
+
+// The innermost module in whose view words stand, -1 for none.
+function within(words) {
+  const escaped = words
+    .replaceAll("&", "&amp;")
+    .replaceAll("<", "&lt;")
+    .replaceAll(">", "&gt;")
+    .replaceAll('"', "&quot;")
+    .replaceAll("'", "&#x27;");
+  texts ??= modules.map((_, n) => textOf(rest[wholes + n]?.markup ?? ""));
+  return texts.findLastIndex((text) => text.includes(escaped));
+}
+
+const textOf = (markup) =>
+  markup
+    .slice(markup.indexOf("</style>"))
+    .replace(/<[^>]*>/g, "\n")
+    .toLowerCase();
 
 function next(event) {
   if (found.length) go(found[(found.indexOf(other ?? selected) + 1) % found.length], event);
+  else if (elsewhere >= 0) show(wholes + elsewhere);
 }
 
-function turn() {
-  if (views.length < 2) return;
+// Unpack the other views; an old browser has the first one alone.
+async function unpack() {
+  const packed = atob(document.querySelector("#rest").textContent);
+  const bytes = Uint8Array.from(packed, (each) => each.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  rest = await new Response(stream).json();
+}
+
+unpack().catch(() => {
+  button("fold")?.remove();
+  modulesOnTheWay.replaceChildren();
+});
+
+// The number of the module that is looked into, -1 for the whole.
+const module = () => Math.max(-1, views.indexOf(view) - wholes);
+
+function drawn(number) {
+  if (!views[number]) {
+    const frame = document.createElement("div");
+    frame.className = "view";
+    frame.innerHTML = rest[number].markup;
+    stage.append(frame);
+    views[number] = new View(frame, rest[number]);
+  }
+  return views[number];
+}
+
+function show(number) {
+  if (!views[number] && !rest[number]) return;
   select(null);
-  view = views[1 - views.indexOf(view)];
-  views.forEach((each) => (each.frame.hidden = each !== view));
-  button("fold").setAttribute("aria-pressed", String(view === views[0]));
+  view.frame.hidden = true;
+  view = drawn(number);
+  view.frame.hidden = false;
+  paint();
+  button("fold")?.setAttribute("aria-pressed", String(wholes < 2 || number !== wholes - 1));
+  offer();
   open();
   look();
+}
+
+function paint() {
+  const meaning = view.paint(color.value);
+  hint = meaning ? `Colour: ${meaning}\n${help}` : help;
+  view.update();
+  if (selected === null && !search.value) told.textContent = hint;
+}
+
+// From folded, or from within a module, to the whole in full, and back.
+function turn() {
+  if (wholes < 2) return;
+  const number = views.indexOf(view);
+  if (number !== wholes - 1) overview = number;
+  show(number === wholes - 1 ? overview : wholes - 1);
+}
+
+// Look into the module of a box, or of the selected one.
+function enter(number = selected) {
+  if (number !== null && view.opens[number] >= 0) show(wholes + view.opens[number]);
+}
+
+// Back out of a module, to the box that it is.
+function leave() {
+  const from = module();
+  if (from < 0) return;
+  const outer = modules[from][1];
+  show(outer < 0 ? 0 : wholes + outer);
+  const box = view.opens.indexOf(from);
+  if (box >= 0) go(box, {});
+}
+
+// The modules on the way to the one that is looked into, each to be changed for one beside it.
+function offer() {
+  const way = [];
+  for (let at = module(); at >= 0; [, at] = modules[at]) way.unshift(at);
+  const within = (outer) => [...modules.keys()].filter((number) => modules[number][1] === outer);
+  const choices = [-1, ...way].flatMap((outer, depth) => {
+    const inner = within(outer);
+    if (!inner.length) return [];
+    const choice = document.createElement("select");
+    choice.setAttribute("aria-label", outer < 0 ? "Module" : `Module in ${modules[outer][0]}`);
+    choice.append(new Option(outer < 0 ? `all of ${model}` : "all of it", outer));
+    choice.append(...inner.map((number) => new Option(modules[number][0], number)));
+    choice.value = String(way[depth] ?? outer);
+    choice.addEventListener("change", () => {
+      show(choice.value === "-1" ? 0 : wholes + Number(choice.value));
+    });
+    return [choice];
+  });
+  modulesOnTheWay.replaceChildren(...choices);
 }
 
 // The nearest box of the same row in a direction.
@@ -332,6 +458,8 @@ const keys = {
   ArrowLeft: (event) => step((number) => beside(number, -1), event),
   ArrowRight: (event) => step((number) => beside(number, 1), event),
   Escape: () => select(null),
+  Enter: () => enter(),
+  Backspace: leave,
   "+": () => zoom(scale * 1.25),
   "=": () => zoom(scale * 1.25),
   "-": () => zoom(scale / 1.25),
@@ -349,6 +477,8 @@ document.addEventListener("keydown", (event) => {
       look();
       stage.focus();
     }
+  } else if (event.target.matches("select") || (event.target.matches("button") && event.key === "Enter")) {
+    return; // these have keys of their own
   } else if (keys[event.key]) {
     event.preventDefault();
     keys[event.key](event);
@@ -379,6 +509,8 @@ document.addEventListener("pointerup", () => {
 stage.addEventListener("click", (event) => {
   pick(view.at(event), event);
 });
+
+stage.addEventListener("dblclick", (event) => enter(view.at(event) ?? null));
 
 let pinch = null;
 
@@ -420,6 +552,7 @@ stage.addEventListener(
 );
 
 search.addEventListener("input", look);
+color.addEventListener("change", paint);
 button("in").addEventListener("click", () => zoom(scale * 1.25));
 button("out").addEventListener("click", () => zoom(scale / 1.25));
 button("fit").addEventListener("click", fit);
@@ -431,4 +564,6 @@ stage.addEventListener("scroll", () => view.update());
 addEventListener("resize", () => view.update());
 addEventListener("beforeprint", () => view.fill(EVERYTHING, 0));
 addEventListener("afterprint", () => view.update());
+offer();
 open();
+if (color.value) paint(); // what a browser remembers of a page that is loaded again

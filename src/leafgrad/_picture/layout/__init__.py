@@ -13,21 +13,22 @@ drawings few crossings: here the order within a layer follows from the tracks.
 from collections.abc import Sequence
 
 from leafgrad._picture.layout.columns import x_coordinates
-from leafgrad._picture.layout.geometry import Edge, Extent, Layout, Point, Position
+from leafgrad._picture.layout.flip import flipped
+from leafgrad._picture.layout.geometry import Band, Edge, Extent, Layout, Point, Position
 from leafgrad._picture.layout.layers import assign_layers
 from leafgrad._picture.layout.routes import route_edges
 from leafgrad._picture.layout.tracks import tracks_of
 
-__all__ = ["Edge", "Extent", "Layout", "Point", "Position", "lay_out"]
+__all__ = ["Band", "Edge", "Extent", "Layout", "Point", "Position", "flipped", "lay_out"]
 
 
-def lay_out(boxes: Sequence[Extent], edges: Sequence[Edge]) -> Layout:
+def lay_out(boxes: Sequence[Extent], edges: Sequence[Edge], bands: Sequence[Band] = ()) -> Layout:
     """Place boxes and route edges; each edge must lead to a box of a higher number.
 
     Time and memory grow with the layers that the tracks cover, which is linear where what is made
     is used soon.
     """
-    layers = assign_layers(boxes, edges)
+    layers = assign_layers(boxes, edges, bands)
     tracks = tracks_of(boxes, edges, layers)
     xs = x_coordinates(edges, tracks)
     return route_edges(boxes, edges, layers, tracks, xs)

@@ -26,8 +26,10 @@ def x_coordinates(edges: Sequence[Edge], tracks: Tracks) -> list[float]:
     """Return the x of each track: 0 for the trunk, then outwards as near to it as there is room."""
     sides = _Sides(edges, tracks)
     xs = [0.0] * len(tracks.tracks)
+    trunk, lowest = tracks.tracks[0], max(one.first + len(one.halves) for one in tracks.tracks)
     for half in (LEFT, RIGHT):
-        contour = [*tracks.tracks[0].halves]
+        contour = [0.0] * lowest
+        contour[trunk.first : trunk.first + len(trunk.halves)] = trunk.halves
         for number in sides.outwards(half):
             track = tracks.tracks[number]
             span = slice(track.first, track.first + len(track.halves))

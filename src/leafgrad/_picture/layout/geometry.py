@@ -39,6 +39,21 @@ class Edge:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Band:
+    """Boxes that get layers of their own, so that no other box stands between them.
+
+    Attributes:
+        boxes: Their numbers. No box is in two bands, and no path leads out of one and back into it.
+        above: How much room there is above them in which no edge bends.
+        below: How much below them.
+    """
+
+    boxes: tuple[int, ...]
+    above: float
+    below: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Position:
     """Where a box is.
 

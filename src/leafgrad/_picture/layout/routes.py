@@ -32,7 +32,9 @@ def route_edges(
     router = _Router(boxes=boxes, edges=edges, layers=layers, tracks=tracks, xs=xs)
     tops, bottoms = router.layer_spans()
     positions = tuple(
-        Position(x=xs[tracks.of_box[box]], top=tops[layer], layer=layer)
+        Position(
+            x=xs[tracks.of_box[box]], top=tops[layer] + layers.above.get(layer, 0.0), layer=layer
+        )
         for box, layer in enumerate(layers.layer)
     )
     rights = [at.x + box.width / 2 for at, box in zip(positions, boxes, strict=True)]
@@ -62,10 +64,11 @@ class _Router:
         for box, layer in zip(self.boxes, self.layers.layer, strict=True):
             heights[layer] = max(heights[layer], box.height)
         tops, bottoms, y = [], [], 0.0
-        for height, bend in zip(heights, self._bends(), strict=True):
+        for layer, (height, bend) in enumerate(zip(heights, self._bends(), strict=True)):
             tops.append(y)
-            bottoms.append(y + height)
-            y += height + min(max(LEAST_GAP, bend * GAP_TO_BEND), GREATEST_GAP)
+            y += self.layers.above.get(layer, 0.0) + height + self.layers.below.get(layer, 0.0)
+            bottoms.append(y)
+            y += min(max(LEAST_GAP, bend * GAP_TO_BEND), GREATEST_GAP)
         return tops, bottoms
 
     def _bends(self) -> list[float]:
@@ -94,7 +97,7 @@ class _Router:
             if (lane := self.tracks.of_edge.get(number)) is not None:
                 x = self.xs[lane]
                 points += [(x, tops[above.layer + 1]), (x, bottoms[below.layer - 1])]
-            points.append((arrive[number], below.top))
+            points += [(arrive[number], tops[below.layer]), (arrive[number], below.top)]
             paths.append(tuple(dict.fromkeys(points)))
         return tuple(paths)
 

@@ -52,7 +52,8 @@ class Tracks:
 def tracks_of(boxes: Sequence[Extent], edges: Sequence[Edge], layers: Layers) -> Tracks:
     """Take the longest path as the trunk, then path by path from the top, then the lanes left."""
     builder = _TrackBuilder(boxes, edges, layers)
-    for box in sorted(range(len(boxes)), key=layers.layer.__getitem__):
+    trunk = max(range(len(boxes)), key=layers.height.__getitem__)
+    for box in (trunk, *sorted(range(len(boxes)), key=layers.layer.__getitem__)):
         if box not in builder.laid.of_box:
             builder.lay_path(box)
     for bus in builder.buses.values():

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from leafgrad._display.markup import Markup, element, path, text
 from leafgrad._display.text_width import OF_LATIN
 from leafgrad._display.units import size
-from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import SavedTensor
+from leafgrad._picture.look import Look
 from leafgrad._picture.svg.boxes import BAR, CORNER, MeasuredBox, behind, rect, stub
+from leafgrad._picture.svg.heat import STEPS, Heat
 from leafgrad._picture.svg.style import FACT_SIZE
-from leafgrad._picture.text import header
-from leafgrad._picture.view import Box
+from leafgrad._picture.view import Box, View
 
 SIGN = 40.0
 MIDDLE = 16.0
@@ -23,6 +23,8 @@ WIDTH = 330.0
 """As wide as a phone shows without scrolling."""
 
 NUMBERS = {"value": "what the operation made", "grad": "the gradient that arrived"}
+
+INFERRED = ", as inferred"
 
 Signs = tuple[Markup, ...]
 Sign = Callable[[float], Signs]
@@ -41,22 +43,32 @@ class Legend:
 NO_LEGEND = Legend(markup=Markup(""), width=0.0, height=0.0)
 
 
-def legend(graph: Graph, measured: Sequence[MeasuredBox], most: int) -> Legend:
+def legend(
+    facts: Sequence[str],
+    view: View,
+    measured: Sequence[MeasuredBox],
+    most: int,
+    look: Look,
+    heat: Heat,
+) -> Legend:
     """Lay out what is true of the graph, then those signs that the picture uses.
 
     Args:
-        graph: The graph.
+        facts: What is true of the graph.
+        view: What is shown.
         measured: The boxes that are drawn.
         most: What a full bar of saved bytes means; 0 for no bars.
+        look: How the picture is drawn.
+        heat: The colours of the boxes.
     """
     letters = int(WIDTH / FACT_SIZE / OF_LATIN)
-    facts = [line for fact in header(graph) for line in textwrap.wrap(fact, letters)]
-    entries = [*_entries(measured, most)]
-    markup = [_text(fact, 0, number * LINE) for number, fact in enumerate(facts)]
+    told = [line for fact in facts for line in textwrap.wrap(fact, letters)]
+    entries = [*_entries(view, measured, most, look, heat)]
+    markup = [_text(fact, 0, number * LINE) for number, fact in enumerate(told)]
     for number, (sign, meaning) in enumerate(entries):
-        y = (len(facts) + 0.4 + number) * LINE
+        y = (len(told) + 0.4 + number) * LINE
         markup += [*sign(y), _text(meaning, SIGN, y)]
-    lines = len(facts) + 0.5 + len(entries)
+    lines = len(told) + 0.5 + len(entries)
     return Legend(markup=element("g", *markup), width=WIDTH, height=lines * LINE)
 
 
@@ -64,32 +76,54 @@ def _text(content: str, x: float, y: float) -> Markup:
     return element("text", text(content), class_="start", x=x, y=y + 4)
 
 
-def _entries(measured: Sequence[MeasuredBox], most: int) -> Iterator[tuple[Sign, str]]:
-    boxes = [one.box for one in measured]
-    yield _root, "root: backward starts here"
+def _entries(
+    view: View, measured: Sequence[MeasuredBox], most: int, look: Look, heat: Heat
+) -> Iterator[tuple[Sign, str]]:
+    boxes = view.boxes
+    if any(box.is_root for box in boxes):
+        yield _root, "root: backward starts here"
     if any(box.edges for box in boxes):
-        yield _arrow, "the way of the gradients"
+        yield _arrow, f"the way of the {'values' if look.is_forward else 'gradients'}"
+    if any(one.label for one in measured):
+        yield _letters("(2,)", "", 0, 4), "the shape of what is handed on"
+    yield from _in_boxes(measured)
+    if view.frames:
+        is_inferred = any(frame.is_inferred for frame in view.frames)
+        yield _box("frame", CORNER), f"the nodes of a module{INFERRED if is_inferred else ''}"
+    yield from _of_several(boxes)
+    if most:
+        yield _bar, f"bytes saved, {size(most)} if full"
+    if heat.meaning:
+        yield _scale, heat.meaning
+    yield from _alarms([saved for box in boxes for saved in box.saved if box.beyond is None])
+
+
+def _in_boxes(measured: Sequence[MeasuredBox]) -> Iterator[tuple[Sign, str]]:
+    """Yield the signs that stand in the box of a node, or at it."""
+    boxes = [one.box for one in measured]
     if any(box.node.is_leaf or box.leaves for box in boxes):
         yield _box("leaf", 8.0), "leaf: gradients add up in its .grad"
     written = {line.style for one in measured for line in one.lines}
+    if "frozen" in written:
+        yield _box("frozen", 8.0), "frozen parameters: no gradient"
     for style, meaning in NUMBERS.items():
         if style in written:
             yield _letters(style, style, -1, 4), meaning
     if any(one.stubs for one in measured):
         yield _stub, "an input that needs no gradient"
-    if any(box.outputs for box in boxes):
+    if any(box.outputs and box.name is None for box in boxes):
         yield _letters("0 1 2", "port", 0, 3), "which output of the node"
-    yield from _of_several(boxes)
-    if most:
-        yield _bar, f"bytes saved, {size(most)} if full"
-    yield from _alarms([saved for box in boxes for saved in box.saved])
 
 
 def _of_several(boxes: Sequence[Box]) -> Iterator[tuple[Sign, str]]:
     if any(box.node.derivative_order for box in boxes):
         yield _letters("∂ ∂²", "name", 0, 4), "order of the derivative it belongs to"
-    if any(box.name is not None for box in boxes):
-        yield _box("box module", CORNER), "all nodes of a module"
+    modules = [box for box in boxes if box.name is not None and box.beyond is None]
+    if modules:
+        is_inferred = any(node.is_module_inferred for box in modules for node in box.members)
+        yield _box("box module", CORNER), f"all nodes of a module{INFERRED if is_inferred else ''}"
+    if any(box.beyond is not None for box in boxes):
+        yield _box("box beyond", CORNER), "outside of this module"
     if any(box.copies > 1 for box in boxes):
         yield _copies, "×n: n alike; * where they differ"
 
@@ -136,4 +170,13 @@ def _bar(y: float) -> Signs:
     return (
         rect("rail", MIDDLE - 14, y - BAR / 2, 28, BAR, BAR / 2),
         rect("bar", MIDDLE - 14, y - BAR / 2, 20, BAR, BAR / 2),
+    )
+
+
+def _scale(y: float) -> Signs:
+    """Draw the colours from the palest to the fullest."""
+    wide = 28 / STEPS
+    return tuple(
+        rect(f"box heat-{step}", MIDDLE - 14 + wide * (step - 1), y - 7, wide, 14, 0)
+        for step in range(1, STEPS + 1)
     )

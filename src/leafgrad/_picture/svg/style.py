@@ -8,6 +8,7 @@ PORT_SIZE = 9.0
 
 LIGHT = "--lg-leaf:#1a7f37;--lg-root:#0b57d0;--lg-alarm:#b3261e;--lg-order:#8250df"
 DARK = "--lg-leaf:#56d364;--lg-root:#8ab4f8;--lg-alarm:#ff8a80;--lg-order:#c297ff"
+HEAT = "#e8830c"
 
 
 def _within(*themes: str) -> str:
@@ -45,6 +46,9 @@ font-size:{FACT_SIZE}px;max-width:none;height:auto}}
 .{CLASS} .leaf{{fill:var(--lg-leaf);fill-opacity:.12;stroke:var(--lg-leaf);stroke-width:1.5}}
 .{CLASS} .freed{{stroke:var(--lg-alarm);stroke-opacity:1;stroke-dasharray:5 3;stroke-width:1.5}}
 .{CLASS} .modified{{stroke:var(--lg-alarm);stroke-opacity:1;stroke-width:3}}
+.{CLASS} .frozen{{fill:none;stroke:currentColor;stroke-opacity:.6;stroke-dasharray:3 2}}
+.{CLASS} .frame{{fill:none;stroke:currentColor;stroke-opacity:.35}}
+.{CLASS} .beyond{{fill:none;stroke-dasharray:5 3}}
 .{CLASS} .bar{{fill:currentColor;fill-opacity:.55}}
 .{CLASS} .rail{{fill:currentColor;fill-opacity:.12}}
 .{CLASS} .links{{fill:none;stroke:currentColor;stroke-width:1.2;opacity:.6}}
@@ -52,6 +56,14 @@ font-size:{FACT_SIZE}px;max-width:none;height:auto}}
 .{CLASS} .head{{fill:currentColor}}
 .{CLASS} .stub{{fill:none;stroke:currentColor;stroke-width:1.5}}
 """.replace("\n", "")
+
+# One that is plain and comes later on the page has no say in the colours of another.
+HEAT_STYLE = "".join(
+    f".{CLASS} rect.heat-{step}{{fill:{HEAT};fill-opacity:{share}}}"
+    for step, share in enumerate((".1", ".22", ".36", ".52", ".7"), 1)
+)
+# Coloured text on a full colour would be hard to read.
+HEAT_STYLE += f".{CLASS} rect:is(.heat-4,.heat-5)~text{{fill:currentColor}}"
 
 # The frame begins at the trunk: a scroller snaps to it until the animation, which is the only
 # thing that CSS ends by itself, is over.

@@ -10,11 +10,15 @@ from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._picture import text as graph_text
 from leafgrad._picture.alt_text import description, title
-from leafgrad._picture.layout import Edge, Layout, Point, lay_out
+from leafgrad._picture.layout import Edge, Layout, Point, flipped, lay_out
+from leafgrad._picture.look import Look
 from leafgrad._picture.svg.boxes import MeasuredBox, draw, measure
 from leafgrad._picture.svg.brackets import brackets
-from leafgrad._picture.svg.legend import NO_LEGEND, head, legend
-from leafgrad._picture.svg.style import CLASS, FRAME, FRAME_STYLE, STYLE
+from leafgrad._picture.svg.frames import bands, frames
+from leafgrad._picture.svg.heat import Heat, heat_of
+from leafgrad._picture.svg.legend import NO_LEGEND, Legend, head, legend
+from leafgrad._picture.svg.style import CLASS, FRAME, FRAME_STYLE, HEAT_STYLE, STYLE
+from leafgrad._picture.text import header
 from leafgrad._picture.view import Fold, View, view_of
 
 MOST_BOXES = 3000
@@ -24,16 +28,19 @@ LEAST_SCALE = 0.8
 
 MARGIN = 12.0
 HEAD = 6.0
+LABEL_GAP = 5.0
+DEFAULT = Look()
 
 
-def svg(graph: Graph, *, fold: Fold, legend: bool) -> str:
+def svg(graph: Graph, *, fold: Fold, look: Look) -> str:
     """Draw a graph, or refuse one that is too large to look at."""
+    look.check(graph)
     if fold is False and len(graph.nodes) > MOST_BOXES:
         raise ValueError(too_large(graph, len(graph.nodes)))
     view = view_of(graph, fold=fold)
     if len(view.boxes) > MOST_BOXES:
         raise ValueError(too_large(graph, len(view.boxes)))
-    return draw_view(graph, view, with_legend=legend).markup
+    return draw_view(graph, view, look).markup
 
 
 def too_large(graph: Graph, boxes: int) -> str:
@@ -52,43 +59,85 @@ def too_large(graph: Graph, boxes: int) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Drawing:
-    """A picture that is drawn, and where everything is in it; its trunk is at 0 from the left."""
+    """A picture that is drawn, and where everything is in it; its trunk is at 0 from the left.
+
+    Attributes:
+        measured: The boxes.
+        links: The places of the boxes that each arrow leads from and to.
+        layout: Where the boxes are.
+        paths: The points that each arrow passes.
+        left: The least x.
+        width: How wide the picture is.
+        markup: The picture.
+    """
 
     measured: list[MeasuredBox]
-    edges: list[Edge]
+    links: list[tuple[int, int]]
     layout: Layout
+    paths: list[tuple[Point, ...]]
     left: float
     width: float
     markup: Markup
 
 
-def draw_view(graph: Graph, view: View, *, with_legend: bool = True) -> Drawing:
-    """Draw what was chosen to be shown."""
-    measured = measure_boxes(graph, view)
-    edges = layout_edges(view)
-    layout = lay_out([one.extent() for one in measured], edges)
-    most_bytes = max(one.nbytes for one in measured)
+def draw_view(
+    graph: Graph, view: View, look: Look = DEFAULT, *, facts: Sequence[str] | None = None
+) -> Drawing:
+    """Draw what was chosen to be shown; the legend begins with the facts, or those of the graph."""
+    heat = heat_of(view.boxes, look.color)
+    measured, edges = measure_boxes(graph, view, look), layout_edges(view)
+    layout = _lay_out(view, measured, edges, look)
+    paths = [*_paths(measured, edges, layout)]
+    around = [*frames(view, [one.extent() for one in measured], layout, paths)]
     beside = brackets(view, measured, layout)
+    most_bytes = max(one.nbytes for one in measured)
+    under = NO_LEGEND
+    if look.legend:
+        facts = [*header(graph)] if facts is None else facts
+        under = legend(facts, view, measured, most_bytes, look, heat)
     middle = (layout.left + layout.right) / 2
-    under = legend(graph, measured, most_bytes) if with_legend else NO_LEGEND
-    left = min(layout.left - beside.width, middle - under.width / 2) - MARGIN
-    right = max(layout.right, middle + under.width / 2) + MARGIN
-    # Under the trunk: who sees no more than a part of the picture sees that one.
-    under_trunk = max(left + MARGIN, min(-under.width / 2, right - MARGIN - under.width))
-    place = f"{coordinate(under_trunk)} {coordinate(layout.height + 2 * MARGIN)}"
-    below = MARGIN + under.height if with_legend else 0.0
-    width, height = right - left, layout.height + 2 * MARGIN + below
-    markup = element(
-        "svg",
+    lefts = layout.left - beside.width, middle - under.width / 2, *(one.left for one in around)
+    rights = layout.right, middle + under.width / 2, *(one.right for one in around)
+    left, right = min(lefts) - MARGIN, max(rights) + MARGIN
+    markup = _svg(
         element("title", text(title(graph))),
-        element("desc", text(description(view))),
-        element("style", Markup(STYLE)),
-        *_edges(layout),
-        *_boxes(measured, edges, layout, most_bytes),
+        element("desc", text(description(view, look.direction))),
+        element("style", Markup(STYLE if look.color is None else STYLE + HEAT_STYLE)),
+        *([element("g", *(one.draw() for one in around), class_="frames")] if around else []),
+        *_arrows(paths),
+        *_boxes(measured, edges, layout, most_bytes, heat),
+        *_labels(measured, edges, layout),
         beside.markup,
-        element("g", under.markup, class_="legend", transform=f"translate({place})")
-        if with_legend
-        else Markup(""),
+        *(_under(under, left, right, layout.height + 2 * MARGIN) if look.legend else ()),
+        left=left,
+        width=right - left,
+        height=layout.height + 2 * MARGIN + (MARGIN + under.height if look.legend else 0.0),
+    )
+    ends = ((edge.source, edge.target) for edge in edges)
+    return Drawing(
+        measured=measured,
+        links=[pair[::-1] if look.is_forward else pair for pair in ends],
+        layout=layout,
+        paths=paths,
+        left=left,
+        width=right - left,
+        markup=markup,
+    )
+
+
+def _lay_out(
+    view: View, measured: Sequence[MeasuredBox], edges: Sequence[Edge], look: Look
+) -> Layout:
+    """Place boxes and arrows, upside down where these lead forward."""
+    extents = [one.extent() for one in measured]
+    layout = lay_out(extents, edges, bands(view, look))
+    return flipped(extents, layout) if look.is_forward else layout
+
+
+def _svg(*content: Markup, left: float, width: float, height: float) -> Markup:
+    return element(
+        "svg",
+        *content,
         xmlns="http://www.w3.org/2000/svg",
         class_=CLASS,
         style="max-width:none",  # a page that shrinks its pictures makes text too small
@@ -97,9 +146,13 @@ def draw_view(graph: Graph, view: View, *, with_legend: bool = True) -> Drawing:
         height=height,
         viewBox=" ".join(map(coordinate, (left, -MARGIN, width, height))),
     )
-    return Drawing(
-        measured=measured, edges=edges, layout=layout, left=left, width=width, markup=markup
-    )
+
+
+def _under(legend: Legend, left: float, right: float, y: float) -> Iterator[Markup]:
+    """Put the legend under the trunk: who sees but a part of the picture sees that one."""
+    x = max(left + MARGIN, min(-legend.width / 2, right - MARGIN - legend.width))
+    place = f"translate({coordinate(x)} {coordinate(y)})"
+    yield element("g", legend.markup, class_="legend", transform=place)
 
 
 def html(graph: Graph) -> str:
@@ -133,16 +186,22 @@ def framed(graph: Graph, drawing: Drawing) -> Markup:
     )
 
 
-def measure_boxes(graph: Graph, view: View) -> list[MeasuredBox]:
+def measure_boxes(graph: Graph, view: View, look: Look = DEFAULT) -> list[MeasuredBox]:
     """Write and measure every box, with room for bars where there is something to compare."""
     arrivals = Counter(place for box in view.boxes for place, _ in box.edges)
     # data types and devices are written only where they differ
     with_kind = len({(node.dtype, node.device) for node in graph.nodes}) > 1
-    nbytes = [bytes_without_parameters(box.saved) for box in view.boxes]
-    if len({*nbytes} - {0}) <= 1:
+    nbytes = [0 if box.beyond else bytes_without_parameters(box.saved) for box in view.boxes]
+    if len({*nbytes} - {0}) <= 1 or look.color == "bytes":
         nbytes = [0] * len(nbytes)
     return [
-        measure(box, with_kind=with_kind, arrivals=arrivals[place], nbytes=kept)
+        measure(
+            box,
+            direction=look.direction,
+            with_kind=with_kind,
+            arrivals=arrivals[place],
+            nbytes=kept,
+        )
         for place, (box, kept) in enumerate(zip(view.boxes, nbytes, strict=True))
     ]
 
@@ -157,11 +216,19 @@ def layout_edges(view: View) -> list[Edge]:
     ]
 
 
-def _edges(layout: Layout) -> Iterator[Markup]:
-    """Draw the edges, and a head wherever some arrive."""
-    heads = dict.fromkeys(points[-1] for points in layout.paths)
-    curves = (element("path", d=_curve(points)) for points in layout.paths)
-    yield element("g", *curves, class_="links")
+def _paths(
+    measured: Sequence[MeasuredBox], edges: Sequence[Edge], layout: Layout
+) -> Iterator[tuple[Point, ...]]:
+    """Yield the points that each arrow passes, from the box itself on where a label is under it."""
+    for edge, points in zip(edges, layout.paths, strict=True):
+        (x, y), below = points[0], measured[edge.target].below
+        yield ((x, y - below), *points) if below else points
+
+
+def _arrows(paths: Sequence[Sequence[Point]]) -> Iterator[Markup]:
+    """Draw the arrows, and a head wherever some arrive."""
+    heads = dict.fromkeys(points[-1] for points in paths)
+    yield element("g", *(element("path", d=_curve(points)) for points in paths), class_="links")
     yield element("g", *(head(x, y) for x, y in heads), class_="heads")
 
 
@@ -180,11 +247,32 @@ def _step(ends: tuple[Point, Point]) -> str:
 
 
 def _boxes(
-    measured: Sequence[MeasuredBox], edges: Sequence[Edge], layout: Layout, most_bytes: int
+    measured: Sequence[MeasuredBox],
+    edges: Sequence[Edge],
+    layout: Layout,
+    most_bytes: int,
+    heat: Heat,
 ) -> Iterator[Markup]:
     ports: list[dict[int, float]] = [{} for _ in measured]
     for edge, points in zip(edges, layout.paths, strict=True):
-        ports[edge.target][edge.output] = points[-1][0]
-    for one, position, at in zip(measured, layout.positions, ports, strict=True):
-        arrive = [at[rank] for rank in range(len(one.box.outputs))]
-        yield draw(one, position, ports=arrive, most_bytes=most_bytes)
+        end = 0 if measured[edge.target].direction == "forward" else -1
+        ports[edge.target][edge.output] = points[end][0]
+    for one, position, at, step in zip(measured, layout.positions, ports, heat.steps, strict=True):
+        arrive = [at[rank] for rank in range(len(one.ports))]
+        yield draw(one, position, ports=arrive, most_bytes=most_bytes, step=step)
+
+
+def _labels(
+    measured: Sequence[MeasuredBox], edges: Sequence[Edge], layout: Layout
+) -> Iterator[Markup]:
+    """Write the shape that a box gives to others at the right of its arrows."""
+    starts: dict[int, Point] = {}
+    for edge, points in zip(edges, layout.paths, strict=True):
+        if measured[edge.target].label:
+            starts[edge.target] = max(points[0], starts.get(edge.target, points[0]))
+    written = (
+        element("text", text(measured[box].label), class_="start", x=x + LABEL_GAP, y=y - 2.5)
+        for box, (x, y) in starts.items()
+    )
+    if starts:
+        yield element("g", *written, class_="labels")

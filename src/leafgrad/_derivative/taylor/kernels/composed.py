@@ -23,6 +23,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from leafgrad import _autograd
 from leafgrad._derivative.taylor.kernels.contraction import contract, vjp
 from leafgrad._derivative.taylor.kernels.plans import Recurrence
 from leafgrad._derivative.taylor.kernels.products import Span, StackViews, add_products
@@ -112,14 +113,14 @@ class Composed(NamedTuple):
 def _sum(plan: Recurrence, terms: Sequence[Term], argument: Tensor) -> Tensor:
     """Return ``c_1 h + c_2 h**2 + ...`` for terms ``[*shape]``: ``[n, *shape]`` to ``[N, *shape]``.
 
-    Where nothing is recorded, all is written into the stack that is returned.
+    Where nothing is recorded or traced, all is written into the stack that is returned.
     """
     (tensor, factor), *others = terms
     total = _padded(argument * (tensor if factor == 1 else tensor * factor), 0, plan.size)
     power = argument
     for (first, step), (tensor, factor) in zip(plan.powers, others, strict=False):
         power = contract(step, 2, argument, power)
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() or _autograd.is_intercepted():
             total = total + _padded(power * tensor * factor, first, plan.size)
         else:
             total[first : first + len(power)].addcmul_(power, tensor, value=factor)

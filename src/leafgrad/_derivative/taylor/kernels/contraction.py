@@ -74,6 +74,8 @@ def _contracted(
     plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None
 ) -> Tensor:
     """Do what `contract` does, with its shapes, by writing into a stack that is new."""
+    if _autograd.is_intercepted():
+        return _written_out(plan, slot, first, second, start)
     if start is None:
         shape = common_shape(first.shape[1:], second.shape[1:])
         out = first.new_empty(plan.sizes[slot], *shape)
@@ -154,14 +156,12 @@ class _Product(Function):
         to_value, to_series = (
             (_dot, _sent_back) if is_recorded else (_dot_written, _sent_and_written)
         )
-        _, needs_one, needs_a, needs_two, needs_b = ctx.needs_input_grad
-        to_one = to_a = to_two = to_b = None
-        if needs_one:
-            to_one = summed_to(to_value(gradient, b), one.shape)
+        _, _, needs_a, _, needs_b = ctx.needs_input_grad
+        to_one = summed_to(to_value(gradient, b), one.shape)
+        to_two = summed_to(to_value(gradient, a), two.shape)
+        to_a = to_b = None
         if needs_a:
             to_a = summed_to(to_series(ctx.plan, 0, two, b, gradient), a.shape)
-        if needs_two:
-            to_two = summed_to(to_value(gradient, a), two.shape)
         if needs_b:
             to_b = summed_to(to_series(ctx.plan, 1, one, a, gradient), b.shape)
         return None, to_one, to_a, to_two, to_b

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import cycle, islice
+from itertools import cycle, islice, repeat
 
 import torch
 from torch import Tensor
@@ -74,8 +74,7 @@ def of_asin(value: Tensor) -> Iterator[Term]:
 
 def of_acos(value: Tensor) -> Iterator[Term]:
     """Yield those of the arc sine with the other sign."""
-    for tensor, factor in of_asin(value):
-        yield tensor, -factor
+    yield from ((tensor, -factor) for tensor, factor in of_asin(value))
 
 
 def of_erf(value: Tensor) -> Iterator[Term]:
@@ -99,8 +98,7 @@ def of_softplus(value: Tensor, threshold: float) -> Iterator[Term]:
     """Yield the logistic function and its derivatives, 1 and zeros above the threshold."""
     most = torch.full_like(value, 2 * _LOGISTIC_IS_ZERO)
     far: Tensor = torch.ops.aten.threshold_backward(most, value, threshold)
-    for each in _logistic((value + far).sigmoid()):
-        yield each, 1
+    yield from zip(_logistic((value + far).sigmoid()), repeat(1), strict=False)
 
 
 def of_log_sigmoid(value: Tensor) -> Iterator[Term]:

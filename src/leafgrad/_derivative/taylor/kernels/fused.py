@@ -84,8 +84,12 @@ class _Fused(Function):
         start, *rest = _autograd.taken(ctx)
         tensors, made = rest[:count], rest[count:]
         del rest  # so that what the layers made is freed once it has been used
-        if torch.is_grad_enabled() or _autograd.is_batch(gradients[0]):
-            return None, *_recorded(layers, start, tensors, gradients[0])
+        is_traced = _autograd.is_intercepted() and not torch.is_grad_enabled()
+        if is_traced and len(ctx.slices) == 1 and None not in made:
+            return None, *_recorded(layers, [start, *made], tensors, gradients[0])
+        if is_traced or torch.is_grad_enabled() or _autograd.is_batch(gradients[0]):
+            states = _states(layers, start, tensors)
+            return None, *_recorded(layers, states, tensors, gradients[0])
         needed = ctx.needs_input_grad[1:]
         found: list[Tensor | None] = [None] * count
         to_start: list[Any] = []
@@ -122,9 +126,10 @@ class _RowBlock:
     def forward(self, *, keeps: bool) -> Tensor:
         """Return the coefficients ``[N, *rows, columns]`` of these rows.
 
-        Where `keeps`, what backward reads and cannot compute again cheaply stays in `made`.
+        Where `keeps`, what backward reads and cannot compute again cheaply stays in `made`; all
+        stays for whoever traces the operations, and chooses.
         """
-        x = self.start
+        x, is_traced = self.start, _autograd.is_intercepted()
         for number, (layer, tensor) in enumerate(zip(self.layers, self.tensors, strict=True)):
             if layer:
                 x = layer.solve(tensor, x)
@@ -133,7 +138,7 @@ class _RowBlock:
                 x = x @ tensor
                 is_kept = self._is_read_by_backward(number, x)
             if keeps:
-                self.made.append(x if is_kept else None)
+                self.made.append(x if is_kept or is_traced else None)
         return x
 
     def _is_read_by_backward(self, number: int, product: Tensor) -> bool:
@@ -206,17 +211,23 @@ def _plus(total: Tensor | None, one: Tensor, two: Tensor) -> Tensor:
     return one @ two if total is None else total.addmm_(one, two)
 
 
-def _recorded(
-    layers: Layers, start: Tensor, tensors: Sequence[Tensor], gradient: Tensor
-) -> list[Tensor]:
-    """Return the gradients of the start and of each tensor, by operations that record themselves.
-
-    Start and tensors have the shapes that `FusedLayers` says, the gradient ``[N, *rows, columns]``.
-    """
+def _states(layers: Layers, start: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Return the start and what each layer makes, all ``[n, *rows, columns]``, computed anew."""
     states = [start]
     for layer, tensor in zip(layers, tensors, strict=True):
         x = states[-1]
         states.append(FusedLayers(x).then(layer, tensor).stack if layer else x @ tensor)
+    return states
+
+
+def _recorded(
+    layers: Layers, states: Sequence[Tensor], tensors: Sequence[Tensor], gradient: Tensor
+) -> list[Tensor]:
+    """Return the gradients of the start and of each tensor, by operations that record themselves.
+
+    The states are the start and what each layer made of it; they and the tensors have the shapes
+    that `FusedLayers` says, the gradient ``[N, *rows, columns]``.
+    """
     found = []
     for layer, tensor, (x, out) in reversed([*zip(layers, tensors, pairwise(states), strict=True)]):
         if layer:
@@ -233,12 +244,14 @@ def _recorded(
 def _row_slices(layers: Layers, start: Tensor, tensors: Sequence[Tensor]) -> list[slice | None]:
     """Return slices of the rows so small that their coefficients stay in a cache, [None] for all.
 
-    That is on a CPU alone, where each value has the axes ``[*rows, columns]`` of the coefficients.
+    That is on a CPU alone, and not for whoever traces the operations, where each value has the axes
+    ``[*rows, columns]`` of the coefficients.
     """
     functions = [
         (layer.plan.size, value) for layer, value in zip(layers, tensors, strict=True) if layer
     ]
-    if not functions or start.dim() < _WITH_ROWS or not start.is_cpu:
+    is_whole = not functions or _autograd.is_intercepted()
+    if is_whole or start.dim() < _WITH_ROWS or not start.is_cpu:
         return [None]
     size, value = max(functions, key=lambda pair: pair[0] * pair[1].numel())
     length = max(_NEAR // size, _WORTHWHILE) * torch.get_num_threads()

@@ -29,11 +29,14 @@ from itertools import product as pairs_of
 import torch
 from torch import Tensor
 
+from leafgrad import _autograd
 from leafgrad._derivative.taylor.algebra import Algebra, Indices
 from leafgrad._derivative.taylor.kernels.products import (
     Product,
     ProductRun,
     Span,
+    StackViews,
+    TracedCoefficients,
     common_shape,
     product_runs,
     span_of,
@@ -92,7 +95,6 @@ class Degree:
     g a gradient of the solution; i, j, k are places.
 
     Attributes:
-        first: The first of P.
         span: P, which is a run.
         square: ``y_k += y_i y_j`` for k in P.
         product: ``y_k += h_i s_j`` for j in P: all that s_j is a factor of, once it is known.
@@ -101,7 +103,6 @@ class Degree:
         dot: ``sum += s_j g_j`` for j in P.
     """
 
-    first: int
     span: Span
     square: tuple[ProductRun, ...]
     product: tuple[ProductRun, ...]
@@ -138,20 +139,22 @@ class Recurrence:
         """N, the number of coefficients of the solution."""
         return len(self.indices)
 
-    def start(self, argument: Tensor, factor: Tensor | float) -> Tensor:
+    def start(self, argument: Tensor, factor: Tensor | float) -> StackViews:
         """Return a stack ``[N, *shape]`` that begins with a factor times ``[n, *shape]``.
 
         The other N - n coefficients are not initialised: the recurrence writes them.
         """
         count = len(self.argument)
+        if _autograd.is_intercepted():
+            return TracedCoefficients(argument * factor, self.size)
         if count == self.size:
-            return argument * factor
+            return StackViews(argument * factor)
         shape: Sequence[int] = argument.shape[1:]
         if isinstance(factor, Tensor):
             shape = common_shape(shape, factor.shape)
         out = argument.new_empty((self.size, *shape))
         torch.mul(argument, factor, out=out[:count])
-        return out
+        return StackViews(out)
 
     def of_argument(self, stack: Tensor) -> Tensor:
         """Return the part ``[n, *shape]`` of a stack ``[N, *shape]`` that the argument has too."""
@@ -201,7 +204,6 @@ def recurrence(algebra: Algebra, argument: Indices) -> Recurrence:
         weighted = [t._replace(weight=degree_at[t.left] / degree_at[t.out]) for t in known]
         degrees.append(
             Degree(
-                first=places[0],
                 span=span_of((places[0], places[-1])),
                 square=_square([t for t in square.products if t.out in places]),
                 product=product_runs(known, written),

@@ -114,8 +114,8 @@ class StackViews(dict[Span, Tensor]):
     __slots__ = ("first", "stack")
 
     def __init__(self, stack: Tensor, first: int = 0) -> None:
-        self.stack = stack
-        self.first = first
+        self.stack: Tensor = stack
+        self.first: int = first
 
     def __missing__(self, place: Span) -> Tensor:
         # A number or a slice in brackets takes half as long as `select` or `narrow`.
@@ -125,6 +125,63 @@ class StackViews(dict[Span, Tensor]):
             part = self.stack[place.start - self.first : place.stop - self.first]
         self[place] = part
         return part
+
+    def scaled(self, span: Span, factor: Tensor) -> StackViews:
+        """Return the coefficients of a run times a factor ``[*shape]``, at the same places."""
+        stack = self[span] * factor
+        found = StackViews(stack, _places(span, 1)[0])
+        found[span] = stack
+        return found
+
+    def whole(self) -> Tensor:
+        """Return the stack ``[K, *shape]``."""
+        return self.stack
+
+
+class TracedCoefficients(StackViews):
+    """Coefficients ``[*shape]`` of a stack that is not there until all of them are known.
+
+    To whoever traces operations, what is written into a stack is another stack each time. So each
+    coefficient is a tensor of its own here, and a new one where something is added.
+    """
+
+    __slots__ = ("size",)
+
+    def __init__(self, stack: Tensor, size: int) -> None:
+        """Take the first ones from a stack ``[n, *shape]``; the others, up to `size`, are zero."""
+        super().__init__(stack)
+        self.size: int = size
+
+    def __missing__(self, place: Span) -> Tensor:
+        if place in range(len(self.stack)):
+            return super().__missing__(place)
+        return torch.zeros_like(self.stack[0])
+
+    def scaled(self, span: Span, factor: Tensor) -> StackViews:
+        """Do what `StackViews.scaled` does."""
+        found = TracedCoefficients(self.stack, self.size)
+        found.update({place: self[place] * factor for place in _places(span, 1)})
+        return found
+
+    def add(
+        self, left: StackViews, right: StackViews, table: tuple[ProductRun, ...], weight: float
+    ) -> None:
+        """Do what `add_products` does."""
+        for to, one, other, count, is_first in table:
+            size = max(len(span) if isinstance(span, range) else 1 for span in (to, one, other))
+            for c, a, b in zip(*(_places(span, size) for span in (to, one, other)), strict=True):
+                term = left[a] * right[b]
+                term = term if weight * count == 1 else term * (weight * count)
+                self[c] = term if is_first else self[c] + term
+
+    def whole(self) -> Tensor:
+        """Return the stack ``[K, *shape]``."""
+        return torch.stack([self[place] for place in range(self.size)])
+
+
+def _places(span: Span, size: int) -> Sequence[int]:
+    """Return the places of a run of this size, in which a single one is that of each."""
+    return span if isinstance(span, range) else [span] * size
 
 
 def common_shape(one: Sequence[int], two: Sequence[int]) -> Sequence[int]:
@@ -159,6 +216,9 @@ def add_products(
     All three are views of stacks ``[K, *shape]``, of which `out` has the broadcast shape. Where
     nothing was written to `out` before, it need not be initialised.
     """
+    if isinstance(out, TracedCoefficients):
+        out.add(left, right, table, weight)
+        return
     for to, one, other, count, is_first in table:
         value = weight * count
         if not is_first:

@@ -72,11 +72,10 @@ def exp(plan: Recurrence, argument: Tensor) -> Tensor:
 
 def _solve_exp(plan: Recurrence, argument: Tensor) -> Tensor:
     """Solve ``k y_k = k h_k + sum_{j<k} j h_j y_{k-j}``: ``[n, *shape]`` to ``[N, *shape]``."""
-    out = plan.start(argument, 1)
-    y, h = StackViews(out), StackViews(argument)
+    y, h = plan.start(argument, 1), StackViews(argument)
     for degree in plan.degrees:
         add_products(y, h, y, degree.chain)
-    return out
+    return y.whole()
 
 
 _EXP = _Equation(solve=_solve_exp, slope=lambda _, out: out, factor=1)
@@ -92,11 +91,10 @@ def inverse(plan: Recurrence, argument: Tensor) -> Tensor:
 
 def _solve_inverse(plan: Recurrence, argument: Tensor) -> Tensor:
     """Solve ``y_k = -h_k - sum_{j<k} h_j y_{k-j}``: ``[n, *shape]`` to ``[N, *shape]``."""
-    out = plan.start(argument, -1)
-    y, h = StackViews(out), StackViews(argument)
+    y, h = plan.start(argument, -1), StackViews(argument)
     for degree in plan.degrees:
         add_products(y, h, y, degree.product, weight=-1)
-    return out
+    return y.whole()
 
 
 _INVERSE = _Equation(
@@ -114,12 +112,11 @@ def root(plan: Recurrence, argument: Tensor) -> Tensor:
 
 def _solve_root(plan: Recurrence, argument: Tensor) -> Tensor:
     """Solve ``2 y_k = h_k - sum_{j<k} y_j y_{k-j}``: ``[n, *shape]`` to ``[N, *shape]``."""
-    out = plan.start(argument, 0.5)
-    out[len(plan.argument) :].zero_()
-    y = StackViews(out)
+    y = plan.start(argument, 0.5)
+    y.stack[len(plan.argument) :].zero_()
     for degree in plan.degrees:
         add_products(y, y, y, degree.square, weight=-0.5)
-    return out
+    return y.whole()
 
 
 _ROOT = _Equation(solve=_solve_root, slope=lambda plan, out: inverse(plan.full, out), factor=0.5)
@@ -134,11 +131,11 @@ def sin_cos(plan: Recurrence, argument: Tensor) -> Tensor:
 class _SinCos(Function):
     @staticmethod
     def forward(ctx: Any, plan: Recurrence, argument: Tensor) -> Tensor:
-        both = torch.stack([plan.start(argument, factor) for factor in (1, 0)])
-        s, c, h = StackViews(both[0]), StackViews(both[1]), StackViews(argument)
+        s, c, h = plan.start(argument, 1), plan.start(argument, 0), StackViews(argument)
         for degree in plan.degrees:
             add_products(s, h, c, degree.chain)
             add_products(c, h, s, degree.chain, weight=-1)
+        both = torch.stack([s.whole(), c.whole()])
         ctx.save_for_backward(both)
         ctx.plan = plan
         return both

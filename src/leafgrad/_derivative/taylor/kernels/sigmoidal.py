@@ -23,10 +23,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from leafgrad import _autograd
 from leafgrad._derivative.taylor.constants import number
 from leafgrad._derivative.taylor.kernels.contraction import contract, vjp
 from leafgrad._derivative.taylor.kernels.plans import Degree, Recurrence
-from leafgrad._derivative.taylor.kernels.products import Span, StackViews, add_products
+from leafgrad._derivative.taylor.kernels.products import (
+    Span,
+    StackViews,
+    TracedCoefficients,
+    add_products,
+)
 
 DerivativeOfValue = Callable[[Tensor], tuple[Tensor, Tensor]]  # v and m of the value
 
@@ -55,11 +61,10 @@ class Sigmoidal(NamedTuple):
             argument: The coefficients of the argument, ``[n, *shape]``.
         """
         derivative, middle = self.derivative_of_value(value)
-        out = self.plan.start(argument, derivative)
-        x, y = StackViews(argument), StackViews(out)
+        x, y = StackViews(argument), self.plan.start(argument, derivative)
         for degree in self.plan.degrees[:-1]:
             add_products(y, x, _falls(degree, middle, y), degree.chain, weight=-2)
-        return out
+        return y.whole()
 
     def vjp(self, value: Tensor, out: Tensor, gradient: Tensor, to_value: Tensor) -> Tensor:
         """Return the gradient of the argument, and write that of the value into `to_value`.
@@ -104,10 +109,30 @@ class Sigmoidal(NamedTuple):
         """
         plan = self.plan
         derivative, middle = self.derivative_of_value(value)
-        above = out * (middle * -2) - contract(plan.square, 2, out, out)  # -2 f
+        divisor = derivative.masked_fill(derivative == 0, math.inf)
         own = plan.of_argument(gradient) * derivative
-        to_value = (above * gradient).sum(0) / derivative.masked_fill(derivative == 0, math.inf)
+        if _autograd.is_intercepted():
+            dot, to_argument = self._traced_vjp(middle, out, gradient, own)
+            return dot * -2 / divisor, to_argument
+        above = out * (middle * -2) - contract(plan.square, 2, out, out)  # -2 f
+        to_value = (above * gradient).sum(0) / divisor
         return to_value, vjp(plan.product, 0, above, gradient, start=own)
+
+    def _traced_vjp(
+        self, middle: Tensor, out: Tensor, gradient: Tensor, own: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return ``sum_k f_k g_k``, ``[*shape]``, and the gradient of x, ``[n, *shape]``.
+
+        Coefficient by coefficient, with no stack in between, as `vjp` does it: m is `middle`,
+        ``[*shape]``, and `own`, ``[n, *shape]``, what the gradient of x starts with.
+        """
+        dots, x = (TracedCoefficients(stack, len(stack)) for stack in (own[:1], own))
+        y, g = TracedCoefficients(out, len(out)), StackViews(gradient)
+        for degree in self.plan.degrees:
+            falls = _falls(degree, middle, y)
+            add_products(dots, falls, g, degree.dot)
+            add_products(x, falls, g, degree.vjp, weight=-2)
+        return dots[0], x.whole()
 
 
 def tanh_derivative(value: Tensor) -> tuple[Tensor, Tensor]:
@@ -126,8 +151,6 @@ def _falls(degree: Degree, middle: Tensor, y: StackViews) -> StackViews:
 
     The distance m is `middle`, ``[*shape]``.
     """
-    start = y[degree.span] * middle
-    falls = StackViews(start, degree.first)
-    falls[degree.span] = start
+    falls = y.scaled(degree.span, middle)
     add_products(falls, y, y, degree.square, weight=0.5)
     return falls

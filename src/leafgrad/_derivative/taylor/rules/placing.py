@@ -37,6 +37,9 @@ def _along(clear: Clear | None, put: Put) -> Placing:
         if source is None:
             return base
         batch_axes.free(source.axes, [dim])
+        sizes = zip(source.axes, source.shape, step.shape, strict=True)
+        is_cut = any(axis and one != other for axis, one, other in sizes)
+        unsupported_if(is_cut, "it puts some of the rows alone")
         zeros = source.stack.new_zeros(len(source.indices), *step.shape)
         stack = put(step, zeros, dim, source.full())
         return add(base, source.changed(stack, shape=step.shape))
@@ -103,9 +106,8 @@ def _selected(step: Step, base: Series | None, source: Series | None) -> Series 
     return _along(_with_place, _with_place)(step, base, source)
 
 
-def _index_put(step: Step, base: Series | None, *others: Series | None) -> Series | None:
+def _index_put(step: Step, base: Series | None, source: Series | None) -> Series | None:
     """Return the base with elements at some places, or where a mask holds, replaced or added to."""
-    *_, source = others
     indices, adds = indices_of(step), step.saved("accumulate")
     dims, numbers = numbered(indices)
     if base is not None:

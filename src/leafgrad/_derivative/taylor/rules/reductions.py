@@ -35,9 +35,11 @@ def _mean_along(step: Step, x: Series) -> Series:
 
 
 def _norm(step: Step, x: Series, kind: str, dims: Sequence[int], *, keepdim: bool) -> Series:
-    """Return the root of the sum of squares along some axes."""
+    """Return the root of the sum of squares along some axes, or the sum of absolute values."""
+    if step.saved(kind) == 1:
+        return x.scaled(step.tensor("self").sgn()).summed(dims, keepdim=keepdim)
     if step.saved(kind) != 2:  # noqa: PLR2004
-        raise Unsupported("its norm is not the Euclidean one")
+        raise Unsupported("its norm is neither the Euclidean one nor that of absolute values")
     total = jet.square(step.tensor("self"), x).summed(dims, keepdim=keepdim)
     return _root_of_squares(step.tensor("result"), total)
 
@@ -52,7 +54,7 @@ def _root_of_squares(result: Tensor, total: Series) -> Series:
     return series.changed(torch.where(keep, series.stack, 0))
 
 
-def _distances(step: Step, x: Series | None, y: Series | None) -> Series | None:
+def _distances(step: Step, x: Series | None, y: Series | None) -> Series:
     """Return the distance of each row of ``[..., n, m]`` from each of another ``[..., k, m]``.
 
     The differences, ``[K, ..., n, k, m]``, are computed: squares of sums would cancel out. So is
@@ -61,12 +63,11 @@ def _distances(step: Step, x: Series | None, y: Series | None) -> Series | None:
     power = step.saved("p") if _autograd.keeps(step.node, "p") else 2.0
     unsupported_if(power not in {1.0, 2.0}, "its distance is neither Euclidean nor of Manhattan")
     one, two = step.tensor("x1").unsqueeze(-2), step.tensor("x2").unsqueeze(-3)
-    left = None if x is None else x.viewed((*x.shape[:-1], 1, x.shape[-1]))
-    right = None if y is None else y.viewed((*y.shape[:-2], 1, *y.shape[-2:]))
-    value, series = one - two, jet.add(left, None if right is None else -right)
-    if series is None:
-        return None
-    series = series.broadcast(value.shape)
+    apart = [] if x is None else [x.viewed((*x.shape[:-1], 1, x.shape[-1]))]
+    if y is not None:
+        apart.append(-y.viewed((*y.shape[:-2], 1, *y.shape[-2:])))
+    value = one - two
+    series = sum(apart[1:], apart[0]).broadcast(value.shape)
     if power == 1:
         return series.scaled(value.sgn()).summed([-1], keepdim=False)
     total = jet.square(value, series).summed([-1], keepdim=False)
@@ -190,7 +191,7 @@ def _group_norm(step: Step, x: Series | None, *constants: Series | None) -> Seri
 def _batch_norm(step: Step, x: Series | None, *constants: Series | None) -> Series:
     """Return ``[K, rows, channels, ...]`` normalised in each channel, times the weight."""
     x = _alone(x, constants)
-    if step.saved("training"):
+    if _autograd.keeps(step.node, "training") and step.saved("training"):
         normal = _normalised_by_batch(step, x)
     else:
         scale = (step.tensor("running_var") + step.saved("eps")).rsqrt()
@@ -264,4 +265,5 @@ RULES: dict[str, Rule] = {
     "NativeLayerNormBackward0": Rule(_layer_norm),
     "NativeGroupNormBackward0": Rule(_group_norm),
     "NativeBatchNormBackward0": Rule(_batch_norm),
+    "NativeBatchNormLegitNoTrainingBackward0": Rule(_batch_norm),  # in code that is compiled
 }

@@ -105,8 +105,10 @@ def _diagonal_embedded(step: Step, x: Series) -> Series:
 
 def _joined(step: Step, *parts: Series | None) -> Series:
     """Return parts joined along an axis."""
+    if any(part.ndim != len(step.shape) for part in _present(parts)):
+        raise Unsupported("it joins an empty vector with something else")
     dim = step.result_dim()
-    return _catenated(parts, _sizes(step, dim, parts), dim)
+    return catenated(parts, _sizes(step, dim, parts), dim)
 
 
 def _present(parts: Sequence[Series | None]) -> list[Series]:
@@ -127,7 +129,7 @@ def _sizes(step: Step, dim: int, parts: Sequence[Series | None]) -> list[int]:
     return [rest if size is None else size for size in sizes]
 
 
-def _catenated(parts: Sequence[Series | None], sizes: Sequence[int], dim: int) -> Series:
+def catenated(parts: Sequence[Series | None], sizes: Sequence[int], dim: int) -> Series:
     """Return parts joined along an axis, with zeros where a part has no series."""
     present = _present(parts)
     first = present[0]
@@ -160,7 +162,7 @@ def _stacked(step: Step, *parts: Series | None) -> Series:
     shape = list(_present(parts)[0].shape)
     shape.insert(len(shape) + 1 + dim, 1)
     raised = [None if part is None else part.viewed(shape) for part in parts]
-    return _catenated(raised, [1] * len(parts), dim)
+    return catenated(raised, [1] * len(parts), dim)
 
 
 # --- The rest

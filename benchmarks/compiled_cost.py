@@ -1,0 +1,272 @@
+"""What a training step with derivatives costs compiled, beside other ways, compiled or not.
+
+Forward pass, derivative and backward pass to the parameters: milliseconds of CPU time, and how
+many times those of leafgrad compiled, medians of turns. Each way is compiled as its users do: by
+`torch.compile` with Inductor, what nests `torch.autograd.grad` after `make_fx` has captured the
+whole step, and JAX by `jax.jit` in a process of its own, which takes its turns like the others.
+The floor is the matrix products of leafgrad's graph and nothing else.
+"""
+
+import argparse
+import importlib.util
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from in_turns import heading, network, per_row
+from torch import Tensor, nn
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
+
+from leafgrad import higher_order_grad, laplacian
+
+Field = Callable[[Tensor], Tensor]
+Derivative = Callable[[Field, Tensor], Tensor]  # of a function at some points, a loss is made of it
+Run = Callable[[], object]
+
+LAPLACIAN = 0  # in the place of an order
+PRODUCTS = {torch.ops.aten.mm.default, torch.ops.aten.addmm.default}
+
+
+def ours(order: int) -> Derivative:
+    """Take the derivative by leafgrad."""
+    if order == LAPLACIAN:
+        return laplacian
+    return lambda function, x: higher_order_grad(function, x, order)
+
+
+def nested(order: int) -> Derivative:
+    """Nest reverse mode, as one does by hand."""
+
+    def derivative(function: Field, x: Tensor) -> Tensor:
+        outputs = function(x)
+        if order != LAPLACIAN:
+            for _ in range(order):
+                (outputs,) = torch.autograd.grad(outputs.sum(), x, create_graph=True)
+            return outputs
+        (slope,) = torch.autograd.grad(outputs.sum(), x, create_graph=True)
+        columns = range(x.shape[1])
+        seconds = [torch.autograd.grad(slope[:, c].sum(), x, create_graph=True)[0] for c in columns]
+        return torch.stack([second[:, c] for c, second in enumerate(seconds)]).sum(0)
+
+    return derivative
+
+
+def by_jvp(order: int) -> Derivative:
+    """Nest forward mode, once per direction of a Laplacian."""
+
+    def along(function: Field, direction: Tensor) -> Field:
+        return lambda x: torch.func.jvp(function, (x,), (direction.expand_as(x),))[1]
+
+    def derivative(function: Field, x: Tensor) -> Tensor:
+        if order != LAPLACIAN:
+            for _ in range(order):
+                function = along(function, torch.ones_like(x[:1]))
+            return function(x)
+        units = torch.eye(x.shape[1]).unbind()
+        return torch.stack([along(along(function, unit), unit)(x) for unit in units]).sum(0)
+
+    return derivative
+
+
+def eager(derivative: Derivative, model: nn.Module, x: Tensor) -> Run:
+    """Run a step as it was written."""
+
+    def step() -> None:
+        derivative(model, x.clone().requires_grad_()).square().mean().backward()
+        model.zero_grad()
+
+    return step
+
+
+def compiled(derivative: Derivative, model: nn.Module, x: Tensor) -> Run:
+    """Compile what computes the loss, and let autograd do the rest."""
+    loss = torch.compile(lambda x: derivative(model, x).square().mean(), fullgraph=True)
+
+    def step() -> None:
+        loss(x).backward()
+        model.zero_grad()
+
+    return step
+
+
+def captured(derivative: Derivative, model: nn.Module, x: Tensor) -> Run:
+    """Capture the whole step with its backward, and compile what was captured."""
+    names, values = zip(*model.named_parameters(), strict=True)
+
+    def step(values: list[Tensor], x: Tensor) -> tuple[Tensor, ...]:
+        values = [value.detach().requires_grad_() for value in values]
+        known = dict(zip(names, values, strict=True))
+        loss = derivative(
+            lambda x: torch.func.functional_call(model, known, (x,)),
+            x.detach().requires_grad_(),
+        )
+        return torch.autograd.grad(loss.square().mean(), values, allow_unused=True)
+
+    whole = torch.compile(make_fx(step)(list(values), x))
+    return partial(whole, list(values), x)
+
+
+class Products(TorchDispatchMode):
+    """Notes the products of matrices that a step takes."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.found: list[tuple[Callable[..., Tensor], Any]] = []
+
+    def __torch_dispatch__(
+        self, function: Any, _: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if function in PRODUCTS:
+            self.found.append((function, tree_map_only(Tensor, Tensor.detach, args)))
+        return function(*args, **kwargs or {})
+
+
+def floor(derivative: Derivative, model: nn.Module, x: Tensor) -> Run:
+    """Take the products of matrices of a step alone, of the same sizes and strides."""
+    with Products() as products:
+        eager(derivative, model, x)()
+
+    @torch.no_grad()
+    def step() -> None:
+        for function, args in products.found:
+            function(*args)
+
+    return step
+
+
+JAX = """
+import sys, time
+import jax, jax.numpy as np
+from jax.experimental.jet import jet
+
+columns, depth, width, rows, order = map(int, sys.argv[1:])
+sizes = [columns, *[width] * depth, 1]
+keys = jax.random.split(jax.random.key(0), len(sizes))
+shapes = zip(sizes, sizes[1:])
+layers = [(jax.random.normal(k, (m, n)) / m**0.5, np.zeros(n)) for k, (m, n) in zip(keys, shapes)]
+x = jax.random.uniform(keys[-1], (rows, columns))
+
+def network(layers, x):
+    for weight, bias in layers[:-1]:
+        x = np.tanh(x @ weight + bias)
+    weight, bias = layers[-1]
+    return x @ weight + bias
+
+def derivative(layers, x):
+    function = lambda x: network(layers, x)
+    if order:
+        series = [np.ones_like(x), *[np.zeros_like(x)] * (order - 1)]
+        return jet(function, (x,), (series,))[1][-1]
+    along = lambda v: jet(function, (x,), ([np.broadcast_to(v, x.shape), np.zeros_like(x)],))[1][-1]
+    return jax.vmap(along)(np.eye(columns)).sum(0)
+
+step = jax.jit(jax.grad(lambda layers, x: (derivative(layers, x) ** 2).mean()))
+jax.block_until_ready(step(layers, x))
+for _ in sys.stdin:
+    start = time.process_time()
+    jax.block_until_ready(step(layers, x))
+    print(1e3 * (time.process_time() - start), flush=True)
+"""
+
+
+class Jax:
+    """A process that takes a step of JAX when it is told to, on one core as all others."""
+
+    def __init__(self, python: str, *sizes: int) -> None:
+        flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+        self.process = subprocess.Popen(
+            [python, "-c", JAX, *map(str, sizes)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={"XLA_FLAGS": flags},
+        )
+
+    def milliseconds(self) -> float:
+        """Time one step."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        print(file=self.process.stdin, flush=True)
+        return float(self.process.stdout.readline())
+
+    def close(self) -> None:
+        """Let the process end."""
+        self.process.communicate()
+
+
+def milliseconds(run: Run) -> float:
+    """Time one step."""
+    start = time.process_time()
+    run()
+    return 1e3 * (time.process_time() - start)
+
+
+def ways_to(order: int, model: nn.Module, x: Tensor, only: list[str]) -> dict[str, Run]:
+    """Give those ways to a step that can be compiled, each of which has run already."""
+    make = {
+        "leafgrad": lambda: compiled(ours(order), model, x),
+        "eager": lambda: eager(ours(order), model, x),
+        "whole": lambda: captured(ours(order), model, x),
+        "nested": lambda: captured(nested(order), model, x),
+        "jvp": lambda: captured(by_jvp(order), model, x),
+        "floor": lambda: floor(ours(order), model, x),
+    }
+    ways = {}
+    for name in make.keys() & only:
+        try:
+            run = make[name]()
+            run()
+        except RuntimeError as error:  # a compiler's own
+            print(f"no column for {name}: {error}")
+            continue
+        ways[name] = run
+    return {name: ways[name] for name in make if name in ways}
+
+
+def main() -> None:
+    """Print the time of each way, and its ratio to leafgrad's."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--shapes", nargs="*", default=["5x64", "3x128"])
+    parser.add_argument("--rows", type=int, nargs="*", default=[256, 4096])
+    parser.add_argument("--orders", type=int, nargs="*", default=[2, 4, LAPLACIAN])
+    parser.add_argument("--ways", nargs="*", default=["eager", "whole", "nested", "jvp", "floor"])
+    parser.add_argument("--jax", help="the Python that has JAX, this one if it is not given")
+    parser.add_argument("--quick", action="store_true", help="one network, size and order")
+    options = parser.parse_args()
+    if options.quick:
+        options.shapes, options.rows, options.orders, options.rounds = ["5x64"], [256], [2], 5
+    if options.jax is None and importlib.util.find_spec("jax") is not None:
+        options.jax = sys.executable
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    for rows in options.rows:
+        for shape in options.shapes:
+            for order in options.orders:
+                torch.compiler.reset()
+                depth, width = map(int, shape.split("x"))
+                columns = 1 if order else 10
+                model, x = network(columns, width, depth), torch.rand(rows, columns)
+                ways = ways_to(order, model, x, ["leafgrad", *options.ways])
+                jax = Jax(options.jax, columns, depth, width, rows, order) if options.jax else None
+                turns: dict[str, list[float]] = {name: [] for name in ways}
+                for _ in range(options.rounds):
+                    for name, run in ways.items():
+                        turns[name].append(milliseconds(run))
+                    if jax is not None:
+                        turns.setdefault("jax", []).append(jax.milliseconds())
+                if jax is not None:
+                    jax.close()
+                kind = f"order {order}" if order else "Laplacian 10"
+                print(f"{'':28}{heading(turns)}")
+                print(f"{f'{shape} rows {rows} {kind}':28}{per_row(turns)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""DeepXDE's `jacobian` and `hessian`, answered by `higher_order_grad`."""
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from leafgrad import _autograd
+from leafgrad._arguments.signature import public_function
+from leafgrad._derivative.arguments import MultiIndex
+from leafgrad._derivative.higher_order_grad import higher_order_grad
+
+
+@public_function()
+def patch_deepxde(grad: Any) -> None:
+    """Let `higher_order_grad` answer what a DeepXDE script asks ``dde.grad`` for.
+
+    The script stays as it is: its equation, its boundary conditions and its callbacks go on calling
+    ``dde.grad.jacobian`` and ``dde.grad.hessian``, on DeepXDE's PyTorch backend. The derivatives of
+    all components that one step of training asked for are computed in one call in the next, and a
+    derivative of a derivative is one of higher order, not a nested one.
+
+    Args:
+        grad: The module ``dde.grad``. Its ``jacobian``, ``hessian`` and ``clear`` are replaced.
+
+    Raises:
+        TypeError: If `grad` has no such functions. Later, if outputs are no tensors, as they are
+            not in DeepXDE's forward mode.
+
+    Note:
+        What `higher_order_grad` refuses, such as outputs that mix the points of a batch, is refused
+        here as well; second derivatives of a linear output, which end in an error in DeepXDE, are
+        zero. As in DeepXDE, derivatives are kept until ``dde.grad.clear`` is called, which a
+        training step does at its end; those of a tensor that was changed in place are not used
+        again.
+
+    Example:
+        >>> import types
+        >>> import torch
+        >>> from leafgrad import patch_deepxde
+        >>> grad = types.SimpleNamespace(jacobian=None, hessian=None, clear=None)  # or dde.grad
+        >>> patch_deepxde(grad)
+        >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        >>> y = x[:, 0:1] ** 3 * x[:, 1:2]
+        >>> grad.hessian(y, x, i=0, j=1).tolist()
+        [[3.0], [27.0]]
+    """
+    missing = [name for name in ("jacobian", "hessian", "clear") if not hasattr(grad, name)]
+    if missing:
+        raise TypeError(
+            f"grad must be the module dde.grad, which has {' and '.join(missing)}, "
+            f"not {grad!r:.60}; import deepxde as dde first"
+        )
+    derivatives = _Derivatives()
+    grad.jacobian = derivatives.jacobian
+    grad.hessian = derivatives.hessian
+    grad.clear = derivatives.clear
+
+
+class _Column(NamedTuple):
+    """A column of a tensor: which derivative of which channel of some outputs it is."""
+
+    channel: int
+    order: MultiIndex
+
+    def by(self, dimension: int) -> "_Column":
+        """Differentiate once more."""
+        counts = (count + (k == dimension) for k, count in enumerate(self.order))
+        return self._replace(order=tuple(counts))
+
+
+class _Outputs:
+    """Outputs at the points of a step, and those of their derivatives that were asked for."""
+
+    def __init__(self, outputs: Tensor, inputs: Tensor, plan: list[MultiIndex]) -> None:
+        self._outputs = outputs
+        self._inputs = inputs
+        self._plan = plan
+        self._known: dict[MultiIndex, Tensor] = {}
+        self.asked: dict[MultiIndex, None] = {}
+
+    def derivatives(self, columns: list[_Column]) -> Tensor:
+        """Return the columns side by side, in shape (points, columns)."""
+        orders = dict.fromkeys(column.order for column in columns)
+        self.asked |= orders
+        self._compute([order for order in orders if order not in self._known])
+        # Copied, as a caller may change what it gets in place.
+        return torch.cat([self._known[order][:, channel, None] for channel, order in columns], 1)
+
+    def _compute(self, orders: list[MultiIndex]) -> None:
+        """Compute what is missing, and with it what the step before went on to ask for."""
+        if set(orders).intersection(self._plan):
+            orders = [*orders, *(order for order in self._plan if order not in orders)]
+            self._plan = []
+        if orders:
+            found = higher_order_grad(self._outputs, self._inputs, orders)
+            self._known |= zip(orders, found, strict=True)
+
+
+class _Source(NamedTuple):
+    """A tensor that was differentiated or is a derivative, and what its columns are."""
+
+    tensor: Tensor
+    version: int | None
+    outputs: _Outputs
+    columns: list[_Column]
+
+
+class _Derivatives:
+    """What stands in place of `dde.grad.jacobian`, `dde.grad.hessian` and `dde.grad.clear`."""
+
+    def __init__(self) -> None:
+        self._inputs: Tensor | None = None
+        self._sources: dict[int, _Source] = {}  # by the id of a tensor, which they keep alive
+        self._met: list[_Outputs] = []
+        self._plans: list[list[MultiIndex]] = []  # what the step before asked of each it met
+
+    def jacobian(
+        self, ys: Tensor, xs: Tensor, i: int | None = None, j: int | None = None
+    ) -> Tensor:
+        """Return dy_i / dx_j as a column, or a row or column of them where one is not given."""
+        source = self._source(ys, xs)
+        if i is None and j is None and (ys.shape[1], xs.shape[1]) != (1, 1):
+            raise ValueError("i and j must not both be None, unless ys and xs have one column each")
+        rows = range(ys.shape[1]) if i is None else [_checked("i", i, ys.shape[1])]
+        dimensions = range(xs.shape[1]) if j is None else [_checked("j", j, xs.shape[1])]
+        return self._take(source, [source.columns[r].by(d) for r in rows for d in dimensions])
+
+    def hessian(self, ys: Tensor, xs: Tensor, component: int = 0, i: int = 0, j: int = 0) -> Tensor:
+        """Return the second derivative of a component in x_i and x_j as a column."""
+        source = self._source(ys, xs)
+        column = source.columns[_checked("component", component, ys.shape[1])]
+        i, j = _checked("i", i, xs.shape[1]), _checked("j", j, xs.shape[1])
+        return self._take(source, [column.by(i).by(j)])
+
+    def clear(self) -> None:
+        """Forget all tensors, and remember what was asked for."""
+        if self._met:
+            self._plans = [list(outputs.asked) for outputs in self._met]
+        self._inputs, self._sources, self._met = None, {}, []
+
+    def _source(self, ys: Tensor, xs: Tensor) -> _Source:
+        """Return what is known of a tensor, or begin to know it."""
+        _check_shapes(ys, xs)
+        if xs is not self._inputs:
+            self.clear()
+            self._inputs = xs
+        source = self._sources.get(id(ys))
+        if source is None or _autograd.version(ys) != source.version:
+            place = len(self._met)
+            plan = self._plans[place] if place < len(self._plans) else []
+            self._met.append(_Outputs(ys, xs, plan))
+            values = (0,) * xs.shape[1]
+            columns = [_Column(channel, values) for channel in range(ys.shape[1])]
+            source = self._keep(ys, self._met[-1], columns)
+        return source
+
+    def _take(self, source: _Source, columns: list[_Column]) -> Tensor:
+        found = source.outputs.derivatives(columns)
+        return self._keep(found, source.outputs, columns).tensor
+
+    def _keep(self, tensor: Tensor, outputs: _Outputs, columns: list[_Column]) -> _Source:
+        source = _Source(tensor, _autograd.version(tensor), outputs, columns)
+        self._sources[id(tensor)] = source
+        return source
+
+
+def _check_shapes(ys: object, xs: object) -> None:
+    for name, tensor in {"ys": ys, "xs": xs}.items():
+        if not isinstance(tensor, Tensor):
+            cure = "; leave dde.config.autodiff at reverse" if isinstance(tensor, tuple) else ""
+            raise TypeError(f"{name} must be a tensor, not of type {type(tensor).__name__}{cure}")
+        if tensor.dim() != 2:  # noqa: PLR2004 - points and columns
+            raise ValueError(f"{name} must have points and columns, not shape {(*tensor.shape,)}")
+
+
+def _checked(name: str, number: int, count: int) -> int:
+    if not 0 <= number < count:
+        raise ValueError(f"{name} must be from 0 to {count - 1}, not {number}")
+    return number

@@ -1,0 +1,89 @@
+"""Several tensors as inputs: columns of one tensor that is joined for the occasion.
+
+Outputs was computed from the parts and not from what they are joined to, but a path can be laid
+from there: the whole is cut into pieces of the shapes of its parts, and each edge of the graph that
+leads to a part is led on to its piece.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from leafgrad import _autograd
+from leafgrad._derivative.arguments import Function, check_differentiable, evaluate
+from leafgrad._derivative.path import find_path
+
+
+class JoinedInputs(NamedTuple):
+    """Inputs ``(*batch, columns)``, joined of parts.
+
+    Attributes:
+        whole: A leaf, which shares nothing with its parts but the values.
+        parts: The tensors that outputs was computed from: ``(*batch, some columns)``, or ``batch``.
+        pieces: What each part is in the whole, of its shape, cut out of it.
+    """
+
+    whole: Tensor
+    parts: Sequence[Tensor]
+    pieces: Sequence[Tensor]
+
+    def find_path(self, outputs: Tensor, *, allow_unused: bool | None) -> _autograd.Path | None:
+        """Return the path from the whole, None where outputs depends on no part, and need not."""
+        paths = {
+            number: path
+            for number, part in enumerate(self.parts)
+            if (path := _path_to(number, outputs, part, allow_unused=allow_unused)) is not None
+        }
+        if not paths:
+            return None
+        end = next(iter(paths.values())).end
+        cut: Any = self.pieces[0].grad_fn  # that of all pieces
+        led: dict[Any, Any] = {path.start: (cut, number) for number, path in paths.items()}
+        edges = {node: edges for path in paths.values() for node, edges in path.nodes.items()}
+        if any(node in edges for node, _ in led):
+            raise ValueError("inputs must not be computed from one another")
+        nodes = {cut: _autograd.next_functions(cut)}
+        for node in reversed([*_autograd.walk([end[0]])]):
+            if node in edges:
+                nodes[node] = tuple(led.get(edge, edge) for edge in edges[node])
+        start: Any = nodes[cut][0]
+        return _autograd.Path(nodes, start, led.get(end, end))
+
+
+def _path_to(
+    number: int, outputs: Tensor, part: Tensor, *, allow_unused: bool | None
+) -> _autograd.Path | None:
+    """Return the path to one of several inputs, whose number is told where there is none."""
+    try:
+        return find_path(outputs, part, allow_unused=allow_unused)
+    except RuntimeError as error:
+        raise RuntimeError(f"with inputs[{number}] for inputs, {error}") from None
+
+
+def join(outputs: Tensor | Function, inputs: Sequence[Tensor]) -> tuple[Tensor, JoinedInputs]:
+    """Return outputs, computed from the parts where they are a function, and the joined inputs."""
+    if not inputs:
+        raise ValueError("inputs must be a tensor or several of them, not none")
+    for place, part in enumerate(inputs):
+        check_differentiable(f"inputs[{place}]", part)
+    parts = inputs
+    if not isinstance(outputs, Tensor):
+        outputs, parts = evaluate(outputs, *inputs)
+    if len({*map(id, parts)}) < len(parts):
+        raise ValueError("inputs must name each tensor once")
+    if len({(part.dtype, part.device) for part in parts}) > 1:
+        raise TypeError("inputs must all have one dtype and be on one device")
+    values = [part.detach() for part in parts]
+    if all(part.shape == outputs.shape for part in parts) and outputs.dim() <= 1:
+        whole = torch.stack(values, -1).requires_grad_()
+        return outputs, JoinedInputs(whole, parts, whole.unbind(-1))
+    if not all(part.dim() for part in parts) or len({part.shape[:-1] for part in parts}) > 1:
+        shapes = ", ".join(str(tuple(part.shape)) for part in parts)
+        raise ValueError(
+            "inputs must all have the shape (*batch, columns), with the same batch, or that of "
+            f"outputs where this has one axis, but have the shapes {shapes}"
+        )
+    whole = torch.cat(values, -1).requires_grad_()
+    return outputs, JoinedInputs(whole, parts, whole.split([p.shape[-1] for p in parts], -1))

@@ -1,0 +1,50 @@
+"""The rule for a layer of an LSTM, which PyTorch's CPU computes in one node in single precision.
+
+Inputs are ``[times, rows, features]``, and its state h and c ``[rows, hidden]``. At each time
+
+    i, f, g, o = x W^T + h U^T + b, by its columns
+    c' = sigmoid(f) c + sigmoid(i) tanh(g)
+    h' = sigmoid(o) tanh(c')
+
+as Hochreiter and Schmidhuber, Long Short-Term Memory, Neural Computation 9, 1997, with the gate f
+of Gers, Schmidhuber and Cummins, 2000.
+"""
+
+from __future__ import annotations
+
+from leafgrad._derivative.taylor.rules.shape import catenated
+from leafgrad._derivative.taylor.series import Series
+from leafgrad._derivative.taylor.step import Rule, Step
+from leafgrad._derivative.taylor.unsupported import unsupported_if
+
+_LSTM = 2  # among the modes of a recurrent layer
+
+
+def _layer(step: Step, x: Series | None, *others: Series | None) -> list[Series | None]:
+    """Return the outputs ``[K, times, rows, hidden]`` and the last state, written out.
+
+    The one node keeps neither the gates nor the state in between.
+    """
+    *weights, h, c = others
+    is_usual = step.saved("mode") == _LSTM and not step.saved("batch_sizes")
+    unsupported_if(not is_usual or any(weights), "it is no LSTM with weights of its own")
+    hidden, cell = step.jet("hx_", h), step.jet("cx_", c)
+    of_input, of_hidden = (step.tensor(name).mT for name in ("weight0", "weight1"))
+    inputs = step.jet("input", x) @ of_input
+    if step.saved("has_biases"):
+        inputs = inputs + (step.tensor("weight2") + step.tensor("weight3"))
+    size = step.saved("hidden_size")
+    times = [*range(inputs.value.shape[0])]
+    made: dict[int, Series | None] = {}
+    for time in reversed(times) if step.saved("reverse") else times:
+        gates = inputs[time] + hidden @ of_hidden
+        i, f, g, o = (gates[:, n * size : (n + 1) * size] for n in range(4))
+        cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+        hidden = o.sigmoid() * cell.tanh()
+        made[time] = hidden.series
+    raised = [s and s.viewed((1, *s.shape)) for s in (made[time] for time in times)]
+    outputs = catenated(raised, [1] * len(raised), -3)
+    return [outputs, hidden.series, cell.series]
+
+
+RULES: dict[str, Rule] = {"MkldnnRnnLayerBackward0": Rule(_layer)}

@@ -1,0 +1,45 @@
+"""The modules behind a graph as values, and what their paths tell."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TracedModule:
+    """A module that nodes of a trace belong to, or that such a module stands in.
+
+    Attributes:
+        path: Its path, as in ``named_modules()``, where the outermost has an empty one.
+        class_name: The name of its class.
+        has_forward: Whether it can be called; a `torch.nn.ModuleList` only holds others.
+        parameters: How many parameters it and the modules within it have; None where a recording
+            knows of the module, but it was gone when the graph was read.
+        frozen: How many of these do not require a gradient.
+        frozen_numbers: How many numbers are in the frozen ones, as far as their sizes are known.
+    """
+
+    path: str
+    class_name: str
+    has_forward: bool
+    parameters: int | None
+    frozen: int | None
+    frozen_numbers: int | None
+
+
+def outwards(path: str | None) -> Iterator[str]:
+    """Yield the paths of the modules that one stands in, the outermost first, then its own."""
+    parts = path.split(".") if path else []
+    yield from (".".join(parts[: depth + 1]) for depth in range(len(parts)))
+
+
+class ModuleLevels:
+    """Which modules stand in which, but for those that only hold others and are never called."""
+
+    def __init__(self, modules: Sequence[TracedModule]) -> None:
+        """Know these modules; where there are none, each part of a path counts as one."""
+        self.called = {module.path for module in modules if module.has_forward}
+        self.is_known = bool(modules)
+
+    def chain(self, path: str | None) -> list[str]:
+        """Return the modules that can be called on the way to a path, the outermost first."""
+        return [one for one in outwards(path) if one in self.called or not self.is_known]

@@ -1,0 +1,103 @@
+"""Views of one module each: what it is made of, and what stands next to it outside."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from leafgrad._graph.graph import Graph
+from leafgrad._graph.nodes import TracedNode
+from leafgrad._picture.module_boxes import Beyond, ModuleBox, module_boxes
+from leafgrad._picture.view import View, Viewer
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scope:
+    """A module that can be looked into.
+
+    Attributes:
+        path: The path of the module.
+        title: The path, and the class where that is known.
+        outer: The path of the next module around it that can be looked into; None where there is
+            none.
+        view: What it is made of.
+    """
+
+    path: str
+    title: str
+    outer: str | None
+    view: View
+
+
+def scopes(graph: Graph, *, most_boxes: int, most_in_all: int) -> Iterator[Scope]:
+    """Yield every module of several nodes, outer ones first, as long as there is room for boxes."""
+    insides = _Insides(graph)
+    known: set[str] = set()
+    left = most_in_all
+    for path in insides.modules():
+        view = insides.view(path)
+        if len(view.boxes) <= min(left, most_boxes):
+            left -= len(view.boxes)
+            outer = [one for one in insides.viewer.levels.chain(path) if one in known]
+            known.add(path)
+            yield Scope(
+                path=path,
+                title=insides.viewer.title_of(path),
+                outer=outer[-1] if outer else None,
+                view=view,
+            )
+
+
+class _Insides:
+    """What each module of a graph is made of."""
+
+    def __init__(self, graph: Graph) -> None:
+        """Sort the nodes by their modules."""
+        self.viewer = Viewer(graph)
+        self.nodes = defaultdict[str, list[TracedNode]](list)
+        self.users = defaultdict[int, list[TracedNode]](list)
+        self.chains: Mapping[str | None, Sequence[str]] = {
+            path: self.viewer.levels.chain(path) for path in {n.module for n in graph.nodes}
+        }
+        for node in self.viewer.apart:
+            for path in self.chains[node.module]:
+                self.nodes[path].append(node)
+            for target in {edge.target for edge in node.edges} - {None}:
+                self.users[target or 0].append(node)
+
+    def modules(self) -> list[str]:
+        """Return the modules of several nodes, outer ones first and else in the forward's order."""
+        several = [path for path, nodes in self.nodes.items() if len(nodes) > 1][::-1]
+        return sorted(several, key=lambda path: len(self.viewer.levels.chain(path)))
+
+    def view(self, path: str) -> View:
+        """Show the modules right within one, its own nodes, and what stands next to it."""
+        nodes = self.nodes[path]
+        depth = len(self.viewer.levels.chain(path))
+        chains = {node.module: self.chains[node.module] for node in nodes}
+        inner = {module: next(iter(chain[depth:]), None) for module, chain in chains.items()}
+        inside = {node.index for node in nodes}
+        users = [user for node in nodes for user in self.users[node.index]]
+        targets = [edge.target for node in nodes for edge in node.edges]
+        graph, leaves = self.viewer.graph, self.viewer.leaves
+        inputs = [graph.nodes[one] for one in targets if one is not None and one not in leaves]
+        return self.viewer.view(
+            [
+                *self._beyond(path, users, inside, "user"),
+                *module_boxes(nodes, inner),
+                *self._beyond(path, inputs, inside, "input"),
+            ]
+        )
+
+    def _beyond(
+        self, path: str, nodes: Sequence[TracedNode], inside: set[int], where: Beyond
+    ) -> Iterator[ModuleBox]:
+        """Yield what stands outside: the outermost modules that do not hold this one, and nodes."""
+        groups = defaultdict[str | int, dict[int, TracedNode]](dict)
+        here = {"", *self.viewer.levels.chain(path)}
+        for node in nodes:
+            if node.index not in inside:
+                outside = (one for one in self.chains[node.module] if one not in here)
+                groups[next(outside, node.index)][node.index] = node
+        for key, members in groups.items():
+            module = key if isinstance(key, str) else None
+            yield ModuleBox(nodes=tuple(members.values()), module=module, beyond=where)

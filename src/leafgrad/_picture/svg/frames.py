@@ -1,0 +1,85 @@
+"""Frames around the boxes of a module, with its path and its class."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import inf
+
+from leafgrad._display.markup import Markup, element, text
+from leafgrad._display.text_width import shortened, width
+from leafgrad._picture.layout import Band, Extent, Layout, Point
+from leafgrad._picture.look import Look
+from leafgrad._picture.svg.style import FACT_SIZE
+from leafgrad._picture.view import View
+
+MOST_LETTERS = 44
+ABOVE = 17.0
+"""The room over the boxes, in which the title stands."""
+
+AROUND = 6.0
+INSIDE = 7.0
+BASELINE = 12.0
+CORNER = 8.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DrawnFrame:
+    """A frame, where it begins and ends, and its title, and where that begins."""
+
+    title: str
+    start: float
+    left: float
+    right: float
+    top: float
+    bottom: float
+
+    def draw(self) -> Markup:
+        """Draw it."""
+        wide, high = self.right - self.left, self.bottom - self.top
+        at = {"x": self.left, "y": self.top, "width": wide, "height": high, "rx": CORNER}
+        return element(
+            "g",
+            element("rect", class_="frame", **at),
+            element("text", text(self.title), class_="start", x=self.start, y=self.top + BASELINE),
+        )
+
+
+def bands(view: View, look: Look) -> list[Band]:
+    """Return what the layout must know of frames: their boxes, and the room for their titles."""
+    above, below = (AROUND, ABOVE) if look.is_forward else (ABOVE, AROUND)
+    return [Band(boxes=frame.places, above=above, below=below) for frame in view.frames]
+
+
+def frames(
+    view: View, boxes: Sequence[Extent], layout: Layout, paths: Sequence[Sequence[Point]]
+) -> Iterator[DrawnFrame]:
+    """Yield the frames, each so wide that its title stands between the arrows from above."""
+    for frame in view.frames:
+        inside = [(layout.positions[place], boxes[place]) for place in frame.places]
+        left = min(at.x - box.width / 2 for at, box in inside) - AROUND
+        right = max(at.x + box.width / 2 for at, box in inside) + AROUND
+        top = min(at.top for at, _ in inside) - ABOVE
+        title = shortened(frame.title, MOST_LETTERS)
+        room = width(title, FACT_SIZE) + 2 * INSIDE
+        start = _start(left, right, room, sorted(_crossing(paths, top + ABOVE / 2)))
+        yield DrawnFrame(
+            title=title,
+            start=start + INSIDE,
+            left=min(left, start),
+            right=max(right, start + room),
+            top=top,
+            bottom=max(at.top + box.height for at, box in inside) + AROUND,
+        )
+
+
+def _start(left: float, right: float, room: float, arrows: Sequence[float]) -> float:
+    """Return where a title starts: between two arrows, where the frame has to grow least for it."""
+    gaps = pairwise([-inf, *arrows, inf])
+    starts = [min(max(left, a), b - room) for a, b in gaps if b - a >= room]
+    return min(starts, key=lambda start: max(left - start, 0) + max(start + room - right, 0))
+
+
+def _crossing(paths: Sequence[Sequence[Point]], y: float) -> Iterator[float]:
+    """Yield where arrows come down at a height; none bends there."""
+    for points in paths:
+        yield from (x for (x, above), (_, below) in pairwise(points) if above < y < below)

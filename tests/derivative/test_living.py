@@ -1,0 +1,337 @@
+"""Calls that ask for parts of one derivative share it, and nobody notices but the clock."""
+
+import gc
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+from weakref import ref
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.checkpoint import checkpoint
+
+from leafgrad import higher_order_grad
+from leafgrad._derivative import living
+from leafgrad._derivative.taylor import Taylor
+
+ORDERS = [(1, 0), (0, 1), (2, 0), (1, 1)]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_lives() -> Iterator[None]:
+    living._living.clear()
+    yield
+    gc.collect()
+    assert not living._living
+
+
+class Model:
+    """A network of two columns and three channels that counts the passes back through it."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        self.network = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 3)).double()
+        self.x = torch.rand(5, 2, dtype=torch.float64, requires_grad=True)
+        self.passes: list[Tensor] = []
+
+    def outputs(self) -> Tensor:
+        hidden = self.network[1](self.network[0](self.x))
+        hidden.register_hook(self.passes.append)
+        result: Tensor = self.network[2](hidden)
+        return result
+
+    def exact(self, order: tuple[int, int], channel: int = 0) -> Tensor:
+        """Differentiate in a graph of its own."""
+        derivative = self.network(self.x)[:, channel]
+        for column, count in enumerate(order):
+            for _ in range(count):
+                (slopes,) = torch.autograd.grad(derivative.sum(), self.x, create_graph=True)
+                derivative = slopes[:, column]
+        result: Tensor = derivative.detach()
+        return result
+
+
+@pytest.fixture
+def model() -> Model:
+    return Model()
+
+
+@pytest.fixture
+def walks(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Note what Taylor mode is asked for."""
+    asked: list[Any] = []
+    derivatives = Taylor.derivatives
+
+    def note(taylor: Taylor, orders: Any) -> Any:
+        asked.append(list(orders))
+        return derivatives(taylor, orders)
+
+    monkeypatch.setattr(Taylor, "derivatives", note)
+    return asked
+
+
+Part = Callable[[Tensor], Tensor]
+PARTS: dict[str, Part] = {
+    "a column": lambda y: y[:, 0:1],
+    "a channel": lambda y: y[:, 0],
+    "by select": lambda y: y.select(1, 0),
+}
+
+
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+def test_one_pass_serves_all_columns_of_a_channel(model: Model, part: Part) -> None:
+    y = model.outputs()
+    found = [higher_order_grad(part(y), model.x, order) for order in [(1, 0), (0, 1), (1, 0)]]
+    assert len(model.passes) == 1
+    for order, derivative in zip([(1, 0), (0, 1), (1, 0)], found, strict=True):
+        torch.testing.assert_close(derivative.reshape(5), model.exact(order))
+
+
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+def test_one_walk_serves_all_channels_of_an_order(
+    model: Model, part: Part, walks: list[Any]
+) -> None:
+    y = model.outputs()
+    found = [higher_order_grad(part(y), model.x, order) for order in [(2, 0), (1, 1)]]
+    others = higher_order_grad(y[:, 1:], model.x, [(1, 1), (2, 0), (0, 2)])
+    assert walks == [[(2, 0)], [(1, 1)], [(0, 2)]]
+    for order, derivative in zip([(2, 0), (1, 1)], found, strict=True):
+        assert derivative.shape == part(y).shape
+        torch.testing.assert_close(derivative.reshape(5), model.exact(order))
+    for order, derivative in zip([(1, 1), (2, 0), (0, 2)], others, strict=True):
+        expected = torch.stack([model.exact(order, channel) for channel in (1, 2)], 1)
+        torch.testing.assert_close(derivative, expected)
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+def test_what_is_done_to_one_result_is_not_seen_in_another(
+    model: Model, order: tuple[int, int]
+) -> None:
+    y = model.outputs()
+    one, two, other = (
+        higher_order_grad(y[:, channel : channel + 1], model.x, order) for channel in (0, 0, 1)
+    )
+    product = (two * other).sum()
+    one.mul_(3)
+    torch.testing.assert_close(two[:, 0], model.exact(order))
+    torch.testing.assert_close(higher_order_grad(y[:, 0], model.x, order), model.exact(order))
+    (product + one.sum()).backward()
+    assert model.network[0].weight.grad is not None
+
+
+def test_gradients_of_what_is_shared_are_those_of_one_call(model: Model) -> None:
+    y = model.outputs()
+    weights = list(model.network.parameters())
+    line_by_line = [higher_order_grad(y[:, 0:1], model.x, order) for order in ORDERS]
+    at_once = higher_order_grad(model.network(model.x)[:, 0:1], model.x, ORDERS)
+    for found in zip(
+        *(
+            torch.autograd.grad(sum(d.square().sum() for d in each), weights, allow_unused=True)  # type: ignore[arg-type]
+            for each in (line_by_line, at_once)
+        ),
+        strict=True,
+    ):
+        if found[0] is not None:
+            torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+def test_nothing_is_kept_alive(model: Model, order: tuple[int, int]) -> None:
+    y = model.outputs()
+    one, other = (higher_order_grad(y[:, :1], model.x, order) for _ in range(2))
+    whole = [ref(known.derivative) for known in living._living.values()]
+    assert [each() is not None for each in whole] == [True]
+    del one
+    assert len(living._living) == 1
+    del other
+    assert [each() for each in whole] == [None]
+    derivative = higher_order_grad(y[:, :1], model.x, order)
+    source = ref(y)
+    del y
+    assert source() is None
+    assert not living._living
+    assert derivative.requires_grad
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+def test_what_is_written_past_autograd_is_not_seen_in_another(
+    model: Model, order: tuple[int, int]
+) -> None:
+    y = model.outputs()
+    one = higher_order_grad(y[:, :1], model.x, order)
+    one.data.zero_()
+    two = higher_order_grad(y[:, :1], model.x, order)
+    torch.testing.assert_close(two[:, 0], model.exact(order))
+
+
+def test_what_is_taken_anew_is_remembered_in_place_of_what_was_freed() -> None:
+    x, w = (torch.rand(*shape, requires_grad=True) for shape in ((3, 2), (2, 1)))
+    u = x @ w
+    first = higher_order_grad(u, x, (1, 0))
+    first.sum().backward()
+    second = higher_order_grad(u, x, (0, 1))
+    (kept,) = living._living.values()
+    del first
+    assert [*living._living.values()] == [kept]
+    assert second.requires_grad
+    del kept
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+def test_a_parameter_that_changed_in_place_is_pytorchs_own_error(
+    model: Model, order: tuple[int, int]
+) -> None:
+    y = model.outputs()
+    first = higher_order_grad(y[:, 0:1], model.x, order)
+    with torch.no_grad():
+        model.network[2].get_parameter("weight").add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        higher_order_grad(y[:, 0:1], model.x, order)
+    assert first.isfinite().all()
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+def test_a_graph_that_was_freed_is_pytorchs_own_error(model: Model, order: tuple[int, int]) -> None:
+    y = model.outputs()
+    first = higher_order_grad(y[:, 0:1], model.x, order)
+    y.sum().backward()
+    with pytest.raises(RuntimeError, match="a second time"):
+        higher_order_grad(y[:, 0:1], model.x, order)
+    assert first.isfinite().all()
+
+
+def test_a_derivative_whose_own_graph_was_freed_is_taken_anew() -> None:
+    x, w = (torch.rand(*shape, requires_grad=True) for shape in ((3, 2), (2, 1)))
+    u = x @ w
+    first = higher_order_grad(u, x, (1, 0))
+    first.sum().backward()
+    second = higher_order_grad(u, x, (0, 1))
+    second.sum().backward()
+    assert w.grad is not None
+    assert w.grad.tolist() == [[3.0], [3.0]]
+
+
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+def test_what_changed_in_place_is_not_taken_for_what_it_was(
+    model: Model, order: tuple[int, int]
+) -> None:
+    y = model.outputs()
+    first = higher_order_grad(y[:, 0:1], model.x, order)
+    y.mul_(2)
+    second = higher_order_grad(y[:, 0:1], model.x, order)
+    torch.testing.assert_close(second, 2 * first)
+
+
+def test_other_inputs_other_elements_and_other_tensors_are_told_apart(model: Model) -> None:
+    y = model.outputs()
+    middle = model.x * 1
+    z = model.network(middle)
+    first = higher_order_grad(z[:, 0:1], middle, (1, 0))
+    second = higher_order_grad(z[:, 0:1], model.x, (1, 0))
+    third = higher_order_grad(z[:, 1:2], model.x, (1, 0))
+    fourth = higher_order_grad(y[:, 2:3], model.x, (1, 0))
+    torch.testing.assert_close(first, second)
+    torch.testing.assert_close(third[:, 0], model.exact((1, 0), 1))
+    torch.testing.assert_close(fourth[:, 0], model.exact((1, 0), 2))
+
+
+@pytest.mark.parametrize(
+    "options", [{"create_graph": False}, {"method": "reverse"}, {"method": "taylor"}], ids=str
+)
+@pytest.mark.parametrize("order", ORDERS, ids=str)
+def test_what_is_asked_for_in_another_way_is_computed(
+    model: Model, options: dict[str, Any], order: tuple[int, int], walks: list[Any]
+) -> None:
+    y = model.outputs()
+    kept = higher_order_grad(y[:, 0:1], model.x, order)
+    before = len(model.passes) + len(walks)
+    other = higher_order_grad(y[:, 0:1], model.x, order, **options)
+    assert len(model.passes) + len(walks) > before
+    assert other.requires_grad == options.get("create_graph", True)
+    torch.testing.assert_close(kept, other)
+
+
+def test_in_no_grad_results_carry_their_graph_all_the_same(model: Model) -> None:
+    u = model.outputs()[:, 0]
+    with torch.no_grad():
+        found = [higher_order_grad(u, model.x, order) for order in [(1, 0), (0, 1), (2, 0)]]
+    assert all(each.requires_grad for each in found)
+
+
+def test_a_checkpoint_is_run_once_more_as_without_sharing(model: Model) -> None:
+    y = checkpoint(model.network, model.x, use_reentrant=False)
+    for order in [(1, 0), (0, 1), (2, 0), (2, 0)]:
+        derivative = higher_order_grad(y[:, 0], model.x, order)
+        torch.testing.assert_close(derivative, model.exact(order))
+
+
+class Labelled(Tensor):
+    """A tensor with a name, as libraries for physics have them."""
+
+
+def test_nothing_is_shared_in_subclasses_nor_in_modes(model: Model) -> None:
+    x = model.x.detach().as_subclass(Labelled).requires_grad_()
+    y = model.network(x)
+    found = [higher_order_grad(y[:, 0:1], x, order) for order in ORDERS]
+    assert not living._living
+
+    class Nothing(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, operator: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            del types
+            return operator(*args, **(kwargs or {}))
+
+    plain = model.outputs()
+    with Nothing():  # type: ignore[no-untyped-call]
+        others = [higher_order_grad(plain[:, 0:1], model.x, order) for order in ORDERS]
+    assert not living._living
+    for one, other, order in zip(found, others, ORDERS, strict=True):
+        torch.testing.assert_close(one.as_subclass(Tensor)[:, 0], model.exact(order))
+        torch.testing.assert_close(other[:, 0], model.exact(order))
+
+
+class Cube(torch.autograd.Function):
+    """A function without a rule, whose backward records itself."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return 3 * ctx.saved_tensors[0] ** 2 * gradients[0]
+
+
+def test_where_all_channels_have_no_answer_the_columns_may_have_one(model: Model) -> None:
+    cubes: Any = Cube.apply(model.x)  # type: ignore[no-untyped-call]
+    y = torch.cat([model.outputs(), cubes], 1)
+    ours = higher_order_grad(y[:, 3:4], model.x, (2, 0))
+    torch.testing.assert_close(ours, 6 * model.x[:, :1])
+
+
+def test_columns_of_inputs_themselves_and_of_what_is_apart_are_as_ever(model: Model) -> None:
+    assert higher_order_grad(model.x[:, 0:1], model.x, (2, 0)).tolist() == [[0.0]] * 5
+    strange = model.outputs().view(15)[:5]
+    assert higher_order_grad(strange * model.x[:, 0], model.x, (0, 0)).shape == (5,)
+
+
+def test_threads_get_the_same(model: Model) -> None:
+    y = model.outputs()
+    found: list[Tensor] = []
+
+    def work() -> None:
+        for order in ORDERS * 3:
+            derivative = higher_order_grad(y[:, 0], model.x, order)
+            if not torch.allclose(derivative, model.exact(order)):
+                found.append(derivative)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not found

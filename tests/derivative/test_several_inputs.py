@@ -1,0 +1,146 @@
+"""Inputs may be several tensors, each with some of the columns, or an error says what to do."""
+
+import re
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from leafgrad import hessian, higher_order_grad, jacobian, laplacian
+from tests.derivative.taylor.oracle import assert_same, gradients, rows
+
+ORDERS = [(1, 0), (0, 1), (1, 1), (2, 1), (0, 2)]
+W = torch.linspace(-1, 1, 8, dtype=torch.float64).reshape(2, 4).requires_grad_()
+
+
+def wave(x: Tensor, t: Tensor) -> Tensor:
+    return (torch.cat([x, t], -1) @ W).tanh().prod(-1, keepdim=True) * x.exp()
+
+
+def pair(shape: tuple[int, ...] = (5, 1)) -> list[Tensor]:
+    whole = rows(2, *shape).detach()
+    return [part.clone().requires_grad_() for part in whole.unbind(0)]
+
+
+def nested(u: Tensor, parts: list[Tensor], order: tuple[int, ...]) -> Tensor:
+    for part, count in zip(parts, order, strict=True):
+        for _ in range(count):
+            (u,) = torch.autograd.grad(u.sum(), part, create_graph=True)
+    return u
+
+
+def test_mixed_derivatives_are_those_of_nested_passes() -> None:
+    parts = pair()
+    u = wave(*parts)
+    ours = higher_order_grad(u, tuple(parts), ORDERS)
+    theirs = [nested(u, parts, order) for order in ORDERS]
+    sources = [*parts, W]
+    assert_same([*ours, *gradients(ours, sources)], [*theirs, *gradients(theirs, sources)])
+
+
+def test_tensors_without_columns_are_a_column_each() -> None:
+    parts = pair((5,))
+    u = (parts[0] * parts[1]).sin() + parts[1] ** 3
+    ours = higher_order_grad(u, parts, ORDERS)
+    assert_same(ours, [nested(u, parts, order) for order in ORDERS])
+
+
+def test_numbers_are_a_column_each() -> None:
+    x, t = (torch.tensor(value, requires_grad=True) for value in (2.0, 3.0))
+    assert higher_order_grad(x**2 * t**3, (x, t), (1, 2)).item() == 72
+
+
+def test_parts_may_have_several_columns() -> None:
+    place, time = rows(5, 2), pair()[1]
+    u = (place.prod(1, keepdim=True) * time).sin()
+    whole = torch.cat([place, time], 1).detach().requires_grad_()
+    of_whole = (whole[:, :2].prod(1, keepdim=True) * whole[:, 2:]).sin()
+    for function in (jacobian, hessian, laplacian):
+        assert_same([function(u, [place, time])], [function(of_whole, whole)])
+    ours = laplacian(u, (place, time), dims=[0, 1], with_gradient=True)
+    assert_same(ours, laplacian(of_whole, whole, dims=[0, 1], with_gradient=True))
+
+
+def test_a_function_is_called_with_all_of_them() -> None:
+    x, t = pair()
+    expected = higher_order_grad(wave(x, t), (x, t), (2, 1))
+    assert_same([higher_order_grad(wave, (x.detach(), t), (2, 1))], [expected])
+
+
+def test_columns_that_were_cut_out_of_one_tensor_are_inputs_like_others() -> None:
+    points = rows(5, 2)
+    x, t = points.unbind(1)
+    u = (x * t).sin() * x
+    ours = higher_order_grad(u, (x, t), ORDERS)
+    assert_same(ours, higher_order_grad(u, points, ORDERS))
+
+
+def test_one_of_the_inputs_may_be_outputs_itself() -> None:
+    x, t = pair()
+    with pytest.raises(
+        RuntimeError, match=re.escape("with inputs[1] for inputs, outputs must dep")
+    ):
+        higher_order_grad(x, (x, t), (1, 0))
+    found = higher_order_grad(x, (x, t), [(1, 0), (0, 1), (2, 0)], allow_unused=True)
+    assert [derivative.tolist()[0] for derivative in found] == [[1.0], [0.0], [0.0]]
+
+
+def test_none_of_the_inputs_may_be_used_where_that_is_allowed() -> None:
+    parts = pair()
+    u = rows(5, 1).sin()
+    assert higher_order_grad(u, parts, (1, 0), allow_unused=True).tolist() == [[0.0]] * 5
+
+
+def test_without_create_graph_it_carries_no_graph() -> None:
+    parts = pair()
+    assert not higher_order_grad(wave, parts, (1, 1), create_graph=False).requires_grad
+
+
+X, T = pair()
+REFUSED: dict[str, tuple[Any, Any, type[Exception], str]] = {
+    "none": ((), (1,), ValueError, "inputs must be a tensor or several of them, not none"),
+    "twice": ((X, X), (1, 0), ValueError, "inputs must name each tensor once"),
+    "dtypes": ((X, T.float()), (1, 0), TypeError, "inputs must all have one dtype"),
+    "shapes": ((X, T[:3]), (1, 0), ValueError, "same batch, or that of outputs where this has one"),
+    "a number": ((X, T[0, 0]), (1, 0), ValueError, "but have the shapes (5, 1), ()"),
+    "an int": (
+        (X, T),
+        2,
+        ValueError,
+        "order must be a multi-index, with a count for each",
+    ),
+    "no gradient": (
+        (X, T.detach()),
+        (1, 0),
+        RuntimeError,
+        "with inputs[1] for inputs, inputs must require grad before outputs is computed",
+    ),
+}
+
+
+@pytest.mark.parametrize(("inputs", "order", "error", "message"), REFUSED.values(), ids=REFUSED)
+def test_what_does_not_fit_is_told(
+    inputs: Any, order: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        higher_order_grad(wave(X, T), inputs, order)
+
+
+def test_inputs_that_were_computed_from_one_another_are_refused() -> None:
+    x = pair()[0]
+    t = x.sin()
+    with pytest.raises(ValueError, match="inputs must not be computed from one another"):
+        higher_order_grad(wave(x, t), (x, t), (1, 1))
+
+
+def test_what_takes_reverse_mode_is_refused_with_several_inputs() -> None:
+    x, t = pair()
+    with pytest.raises(
+        ValueError, match='method must be "auto" or "taylor" where inputs are sever'
+    ):
+        higher_order_grad(wave(x, t), (x, t), (1, 1), method="reverse")
+    message = "inputs must be one tensor here, joined by torch.cat(..., dim=-1) before outputs is"
+    for outputs in (torch.i0(x * t), wave(x, t) * x.mean()):
+        with pytest.raises(RuntimeError, match=re.escape(message)):
+            higher_order_grad(outputs, (x, t), (1, 1))

@@ -1,0 +1,248 @@
+"""The default picture of a model is the model: its modules, with their classes."""
+
+import re
+import xml.etree.ElementTree as ET
+
+import torch
+from torch import nn
+
+from leafgrad import GraphTrace, record, trace_graph
+from leafgrad._picture.view import View, view_of
+from tests.models import Block, pinn, transformer
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+class Language(nn.Module):
+    """A small transformer as one writes it, with its blocks in a list."""
+
+    def __init__(self, blocks: int = 4) -> None:
+        super().__init__()
+        self.embed = nn.Linear(4, 4)
+        self.blocks = nn.ModuleList(Block(4) for _ in range(blocks))
+        self.norm = nn.LayerNorm(4)
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.embed(x)
+        for block in self.blocks:
+            x = block(x)
+        y: torch.Tensor = self.head(self.norm(x))
+        return y
+
+
+class Wrapper(nn.Module):
+    """A module that has nothing but another one, as models of libraries often do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.language = Language()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.language(x)
+        return y
+
+
+def traced(model: nn.Module, *, gradients: bool = False) -> GraphTrace:
+    torch.manual_seed(0)
+    with record() as recording:
+        y = model(torch.ones(1, 2, 4))
+    return trace_graph(y.sum(), names=model, recording=recording, gradients=gradients)
+
+
+def titles(view: View) -> list[str]:
+    return [box.title or box.node.name for box in view.boxes]
+
+
+def texts(picture: str) -> list[str]:
+    return [text.text or "" for text in ET.fromstring(picture).iter(f"{SVG}text")]
+
+
+OUTER = ["SumBackward0", "head: Linear", "norm: LayerNorm", "blocks.*: Block", "embed: Linear"]
+
+
+def test_more_than_forty_nodes_are_shown_by_their_modules_and_what_only_holds_these_is_opened() -> (
+    None
+):
+    view = view_of(traced(Language()), fold=None)
+    assert titles(view) == OUTER
+    assert [box.copies for box in view.boxes] == [1, 1, 1, 4, 1]
+
+
+def test_a_module_that_has_nearly_all_nodes_is_opened_and_its_own_nodes_stand_alone() -> None:
+    class Vision(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.patch, self.encoder, self.head = nn.Linear(4, 4), Encoder(), nn.Linear(4, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y: torch.Tensor = self.head(self.encoder(self.patch(x)))
+            return y
+
+    class Encoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blocks = nn.Sequential(*(Block(4) for _ in range(3)))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y: torch.Tensor = self.blocks(x * 2).tanh()
+            return y
+
+    assert titles(view_of(traced(Vision()), fold=None)) == [
+        "SumBackward0",
+        "head: Linear",
+        "TanhBackward0",
+        "encoder.blocks.*: Block",
+        "MulBackward0",
+        "patch: Linear",
+    ]
+
+
+def test_a_module_that_has_but_one_or_two_is_opened_too() -> None:
+    inner = [name if "Sum" in name else f"language.{name}" for name in OUTER]
+    assert titles(view_of(traced(Wrapper()), fold=None)) == inner
+
+
+def test_up_to_forty_nodes_every_node_is_shown() -> None:
+    trace = traced(nn.Sequential(nn.Linear(4, 4), nn.Tanh()))
+    assert len(view_of(trace, fold=None).boxes) == len(trace.nodes) < 40
+
+
+def test_a_fold_that_is_asked_for_knows_no_modules() -> None:
+    view = view_of(transformer(), fold=True)
+    assert not any(box.name for box in view.boxes)
+
+
+def test_where_modules_leave_more_to_see_than_repeats_these_are_shown() -> None:
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4)) for _ in range(2)))
+    y = torch.ones(1, 4)
+    for _ in range(30):
+        y = model[1](model[0](y).tanh()).sin()
+    view = view_of(trace_graph(y.sum(), names=model), fold=None)
+    assert len(view.boxes) < 20
+
+
+def test_of_too_many_modules_and_more_repeats_the_modules_are_shown() -> None:
+    kinds = nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.ReLU, nn.ELU, nn.Softplus
+    model = nn.Sequential(
+        *(
+            nn.Sequential(nn.Linear(n + 1, n + 2), kinds[n * n % 7](), kinds[n * n * n % 7]())
+            for n in range(50)
+        )
+    )
+    with record() as recording:
+        y = model(torch.ones(1, 1))
+    view = view_of(trace_graph(y.sum(), recording=recording), fold=None)
+    assert len(view.boxes) == 51
+    assert all(box.name for box in view.boxes[1:])
+
+
+def test_where_no_module_is_known_repeats_are_folded() -> None:
+    assert not any(box.name for box in view_of(pinn(), fold=None).boxes)
+
+
+def test_a_box_has_the_class_and_the_number_of_nodes_or_the_node() -> None:
+    written = texts(traced(Language()).to_svg())
+    place = written.index("blocks.*: Block ×4")
+    assert re.fullmatch(r"\d+ nodes each", written[place + 1])
+    assert written[written.index("norm: LayerNorm") + 1] == "NativeLayerNormBackward0"
+
+
+def test_frozen_parameters_are_counted_in_the_box_of_their_module() -> None:
+    model = Language()
+    for parameter in model.blocks.parameters():
+        parameter.requires_grad_(False)
+    model.get_parameter("blocks.3.attend.in_proj_bias").requires_grad_(True)
+    picture = traced(model).to_svg()
+    written = texts(picture)
+    frozen = [text for text in written if "frozen" in text]
+    numbers = sum(parameter.numel() for parameter in model.blocks[0].parameters())
+    assert frozen == [
+        f"11 frozen, {numbers - 12} numbers",
+        f"12 frozen, {numbers} numbers",
+        "frozen parameters: no gradient",
+    ]
+    assert 'class="frozen"' in picture
+    assert "12 parameters, 11 frozen" in picture
+
+
+def test_blocks_of_which_one_is_frozen_are_not_shown_as_alike() -> None:
+    model = Language(9)
+    for parameter in model.get_submodule("blocks.4.perceptron").parameters():
+        parameter.requires_grad_(False)
+    view = view_of(traced(model), fold=None)
+    assert [box.title for box in view.boxes if box.copies != 1] == ["blocks.*: Block"] * 2
+
+
+def test_modules_with_other_names_are_not_shown_as_alike() -> None:
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            for name in ("one", "two", "three", "four", "five"):
+                self.add_module(name, nn.Sequential(nn.Linear(4, 4), nn.Tanh()))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for module in self.children():
+                x = module(x)
+            return x
+
+    view = view_of(traced(Two()), fold="*")
+    assert [box.copies for box in view.boxes] == [1] * 6
+
+
+def test_a_module_in_a_box_tells_how_large_its_gradients_are() -> None:
+    trace = traced(Language(), gradients=True)
+    written = texts(trace.to_svg())
+    norms = [text for text in written if text.startswith("grad norm")]
+    by_path = {one.module: one for one in trace.gradient_norms.modules}
+    arriving = [by_path[f"blocks.{n}"].arriving or 0.0 for n in range(4)]
+    assert f"grad norm {min(arriving):.3g} to {max(arriving):.3g}" in norms
+    assert f"of its leaves {by_path['head'].parameters:.3g}" in written
+
+
+def test_a_module_in_a_box_tells_what_it_made() -> None:
+    with record(values=True) as recording:
+        y = Language()(torch.ones(1, 2, 4))
+    trace = trace_graph(y.sum(), recording=recording, values=True)
+    written = texts(trace.to_svg())
+    place = written.index("head: Linear")
+    assert any(text.startswith("value [") for text in written[place : place + 4])
+
+
+def test_a_gradient_that_is_not_finite_is_marked_at_the_module_that_it_comes_to() -> None:
+    model = Language()
+    with torch.no_grad():
+        model.head.weight[0, 0] = torch.inf
+    written = texts(traced(model, gradients=True).to_svg())
+    block = written[written.index("blocks.*: Block ×4") :]
+    assert "grad: NaN" in block or "grad: infinity" in block
+
+
+class Halves(nn.Module):
+    """A module with two results of different shapes."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x.sin().sum(0), x.cos().sin()
+
+
+def test_the_shape_of_each_result_stands_where_its_arrow_arrives() -> None:
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.halves = Halves()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            one, other = self.halves(x)
+            result: torch.Tensor = one * other
+            return result
+
+    with record() as recording:
+        y = Both()(torch.ones(2, 3, requires_grad=True))
+    trace = trace_graph(y, recording=recording)
+    (box,) = [box for box in view_of(trace, fold="*").boxes if box.name == "halves"]
+    assert {*box.results} == {(2, 3), (3,)}
+    assert box.outputs == (0, 1)
+    picture = trace.to_svg(fold="*")
+    ports = re.findall(r'class="port"[^>]*>([^<]*)<', picture)
+    assert sorted(ports) == ["(2, 3)", "(3,)"]
+    assert 'class="port"' in trace.to_svg(fold="*", direction="forward")

@@ -1,0 +1,42 @@
+"""What tests of models that several processes share need."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.processes import unmeasured
+
+needs_distributed = pytest.mark.skipif(
+    not torch.distributed.is_available(), reason="this PyTorch was built without torch.distributed"
+)
+
+
+@contextmanager
+def one_of(count: int) -> Iterator[None]:
+    """Be the first of some processes, without the others: nothing is sent nor waited for.
+
+    What each of two real ones has in its gradients, `in_two_processes` is for.
+    """
+    from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: PLC0415 (may lack)
+
+    torch.distributed.init_process_group("fake", rank=0, world_size=count, store=FakeStore())
+    try:
+        yield
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def in_two_processes(program: Path, folder: Path) -> list[Any]:
+    """Run a program that starts two processes; return what each of them leaves in the folder."""
+    way = "fork" if hasattr(os, "fork") else "spawn"  # to fork saves an import of PyTorch
+    command = [sys.executable, str(program), str(folder), way]
+    subprocess.run(command, capture_output=True, check=True, timeout=300, env=unmeasured())
+    return [json.loads((folder / f"{rank}.json").read_text("utf-8")) for rank in range(2)]
