@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from leafgrad import higher_order_grad
 from leafgrad._derivative import living
 from leafgrad._derivative.taylor import Taylor
+from tests.derivative.test_refusals import Cube
 
 ORDERS = [(1, 0), (0, 1), (2, 0), (1, 1)]
 
@@ -291,19 +292,6 @@ def test_nothing_is_shared_in_subclasses_nor_in_modes(model: Model) -> None:
     for one, other, order in zip(found, others, ORDERS, strict=True):
         torch.testing.assert_close(one.as_subclass(Tensor)[:, 0], model.exact(order))
         torch.testing.assert_close(other[:, 0], model.exact(order))
-
-
-class Cube(torch.autograd.Function):
-    """A function without a rule, whose backward records itself."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return x**3
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        return 3 * ctx.saved_tensors[0] ** 2 * gradients[0]
 
 
 def test_where_all_channels_have_no_answer_the_columns_may_have_one(model: Model) -> None:
