@@ -16,7 +16,11 @@ project = "leafgrad"
 author = "The leafgrad authors"
 project_copyright = author
 version = release = installed_version("leafgrad")
+
+# Where the site stands in each language, beside the English one, and what that calls itself.
+LANGUAGES = {"en": ("", "English"), "zh_CN": ("zh-cn/", "中文")}
 language = os.environ.get("SITE_LANGUAGE", "en")
+place_of_language = LANGUAGES[language][0]
 locale_dirs = ["locales"]
 gettext_compact = False  # a catalogue a page
 gettext_location = gettext_uuid = False  # which would change with each line above
@@ -32,6 +36,7 @@ extensions = [
     "sphinxext.opengraph",
     "accessible",
     "chinese_search",
+    "code_comments",
     "code_links",
     "keywords",
     "ledger_parts",
@@ -84,7 +89,7 @@ intersphinx_disabled_reftypes = ["std:*"]
 repository = os.environ.get("GITHUB_REPOSITORY", "")
 html_baseurl = os.environ.get("SITE_URL", os.environ.get("READTHEDOCS_CANONICAL_URL", ""))
 if html_baseurl:
-    html_baseurl = html_baseurl.rstrip("/") + "/"
+    html_baseurl = html_baseurl.rstrip("/") + "/" + place_of_language
     extensions.append("sphinx_sitemap")
     sitemap_url_scheme = "{link}"
     sitemap_excludes = ["404.html", "genindex.html", "search.html"]
@@ -104,7 +109,10 @@ html_title = "leafgrad"
 html_favicon = html_logo = "_static/leaf.svg"
 html_secnumber_suffix = " "
 html_static_path = ["_static"]
-html_context = {"translations": any(Path(__file__).parent.glob("locales/*/LC_MESSAGES"))}
+html_context = {  # what leads from a page to its translations
+    "languages": [(code.replace("_", "-"), *about) for code, about in LANGUAGES.items()],
+    "to_english": "../" if place_of_language else "",
+}
 html_css_files = ["leafgrad.css"]
 html_js_files = [("sidebar.js", {"defer": "defer"})]
 html_math_renderer = "mathml"

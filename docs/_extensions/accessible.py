@@ -3,9 +3,12 @@
 from typing import Any
 
 from docutils import nodes
+from sphinx.addnodes import desc
 from sphinx.application import Sphinx
+from sphinx.locale import _
 from sphinx.util.typing import ExtensionMetadata
 
+PRINTED = (nodes.literal_block, nodes.raw, nodes.image, nodes.figure)
 BETTER = {
     # Code and tables may be wider than the screen, and then only what has focus scrolls by key.
     "<pre>": '<pre tabindex="0">',
@@ -16,21 +19,40 @@ BETTER = {
     '<th class="head"><p></p></th>': '<td class="head"></td>',
     # A label hides what the summary says itself.
     '<summary aria-label="Toggle hidden content">': "<summary>",
-    # What is folded away, in the reader's words: whole cells are answers to questions.
-    "code cell content": "the answer",
-    "code cell source": "the code",
 }
+FOLDED = {
+    "Show code cell content": "Show the answer",
+    "Hide code cell content": "Hide the answer",
+    "Show code cell source": "Show the code",
+    "Hide code cell source": "Hide the code",
+}
+"""What is folded away, in the reader's words: whole cells are answers to questions."""
 
 
 def reach(
     _app: Sphinx, _page: str, _template: str, context: dict[str, Any], _tree: nodes.document | None
 ) -> None:
     """Write better what every page has."""
+    body = context.get("body", "")
     for tag, better in BETTER.items():
-        context["body"] = context.get("body", "").replace(tag, better)
+        body = body.replace(tag, better)
+    for words, better in FOLDED.items():
+        body = body.replace(words, _(better))
+    context["body"] = body
+
+
+def mark_english(app: Sphinx, doctree: nodes.document, _page: str) -> None:
+    """Say of what no translation touches that it is English: docstrings, and what cells print."""
+    if app.config.language == "en":
+        return
+    outputs = (box for box in doctree.findall(nodes.container) if "cell_output" in box["classes"])
+    printed = (box for box in outputs if all(isinstance(part, PRINTED) for part in box.children))
+    for node in (*doctree.findall(desc), *printed):
+        node["classes"].append("language-en")  # of which docutils makes lang="en"
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Touch each page as it is written."""
+    app.connect("doctree-resolved", mark_english)
     app.connect("html-page-context", reach)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -9,13 +9,14 @@ import json
 import posixpath
 import re
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import nbformat
 from docutils import nodes
+from code_comments import in_other_words
 from light_pictures import lighter
 from myst_nb.core.read import read_myst_markdown_notebook
 from myst_parser.config.main import MdParserConfig
@@ -25,6 +26,7 @@ from sphinx.environment import BuildEnvironment
 from sphinx.locale import _
 from sphinx.util.osutil import relative_uri
 from sphinx.util.typing import ExtensionMetadata
+from translated_markdown import messages, translated
 
 FOLDER = "_notebooks"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -34,7 +36,8 @@ CLAIM = re.compile(
 FOLD = re.compile(r"^(:{3,})\{fold\} ([^\n]*)\n(.*?)^\1 *$", re.MULTILINE | re.DOTALL)
 CONTAINER = re.compile(r"^(:{3,})\{container\} [^\n]*\n(.*?)^\1 *$", re.MULTILINE | re.DOTALL)
 BOUND = re.compile(r"^:(since|until): (\S+)", re.MULTILINE)
-TOLD = re.compile(r"\A# This raises .*\n")
+RAISES = "This raises"
+TOLD = re.compile(rf"\A# {RAISES} .*\n")
 PIN = re.compile(r"^ *#> .*\n?|  #> .*", re.MULTILINE)
 CODE_ROLE = re.compile(r"\{(?:claim|value)\}(`+[^`]+`+)")
 TEXT_ROLE = re.compile(r"\{[\w:-]+\}`([^`<]+?)(?: <[^`>]*>)?`")
@@ -43,7 +46,7 @@ SHOWN = re.compile(r"^```\{code-cell\} python\n(?!:tags: \[remove-input\])", re.
 """A cell that the site does not show is its own business; a page of such only has no notebook."""
 FROM = re.compile(r"\A---\n(?:.*\n)*?notebook: (.*)\n(?:.*\n)*?---\n")
 """A page says so where its notebook begins, if what stands before needs the site's files."""
-LEFT_OUT = "\n*The page begins with what it reads off other pages of the site, which is not here.*"
+LEFT_OUT = "*The page begins with what it reads off other pages of the site, which is not here.*"
 PICTURE = re.compile(r"<svg\b[^>]*\bxmlns=.*?</svg>", re.DOTALL)
 TITLE = re.compile(r"<title>([^<\"]*)</title>")
 NEEDS = """\
@@ -102,6 +105,14 @@ def add_outputs(notebook: NotebookNode, executed: NotebookNode) -> None:
                     output.data["text/html"] = with_images(lighter("".join(html)))
 
 
+def translate_comments(notebook: NotebookNode, said: Mapping[str, str]) -> None:
+    """Let the code of a notebook speak the language of its text."""
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            raises = TOLD.sub(lambda told: told[0].replace(RAISES, _(RAISES), 1), cell.source)
+            cell.source = in_other_words(raises, said)
+
+
 def with_images(html: str) -> str:
     """Put each picture into an image: who opens a notebook has not run it, so it is not trusted.
 
@@ -118,7 +129,8 @@ def _as_image(found: re.Match[str]) -> str:
 
 
 def _needs(title: str, release: str, left_out: str) -> NotebookNode:
-    words = NEEDS.format(title=title, release=release) + left_out
+    needs = _(NEEDS).format(title=title, release=release)
+    words = f"{needs}\n{_(left_out)}" if left_out else needs
     cell: NotebookNode = nbformat.v4.new_markdown_cell(words)
     return cell
 
@@ -126,7 +138,7 @@ def _needs(title: str, release: str, left_out: str) -> NotebookNode:
 def _code(cell: NotebookNode) -> tuple[str, NotebookNode]:
     """Give what a cell executes, and what is known of it."""
     raises = cell.metadata.get("raises")
-    told = f"# This raises {raises}\n" if raises else ""
+    told = f"# {RAISES} {raises}\n" if raises else ""
     tags = [*cell.metadata.get("tags", []), *(["raises-exception"] if raises else [])]
     metadata: NotebookNode = nbformat.from_dict({"tags": tags} if tags else {})
     return told + PIN.sub("", cell.source).rstrip(), metadata
@@ -152,8 +164,8 @@ def _text(text: str, page: str, pages: Collection[str]) -> str:
 
 def _quoted(claim: re.Match[str]) -> str:
     sentence = " ".join(claim[3].split())
-    bounds = "".join(f", {word} PyTorch {version}" for word, version in BOUND.findall(claim[2]))
-    return f"> {sentence}\n>\n> *claim {claim[1]}{bounds}*"
+    bounds = "".join(f", {_(word)} PyTorch {version}" for word, version in BOUND.findall(claim[2]))
+    return f"> {sentence}\n>\n> *{_('claim')} {claim[1]}{bounds}*"
 
 
 def write(
@@ -166,10 +178,12 @@ def write(
     """Write the notebook of each page that has one, and link under it to that."""
     pages = _pages(app.env)
     if page in pages:
-        notebook = as_notebook(pages[page], page, pages, app.config.release)
+        said = messages(app.config, Path(app.srcdir), page)
+        notebook = as_notebook(translated(pages[page], said), page, pages, app.config.release)
         executed = Path(app.outdir).parent / "jupyter_execute" / f"{page}.ipynb"
         if executed.is_file():
             add_outputs(notebook, nbformat.v4.reads_json(executed.read_text("utf-8")))
+        translate_comments(notebook, said)
         target = Path(app.outdir, FOLDER, f"{page}.ipynb")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(written(notebook), "utf-8")

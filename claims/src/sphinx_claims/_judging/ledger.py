@@ -66,7 +66,7 @@ def _claim(verdict: ClaimVerdict, red: Iterable[RedLine], site: SiteVerdict) -> 
         "id": identifier,
         "statement": verdict.statement,
         "sentences": {
-            each.language: each.sentences[identifier]
+            each.language: verdict.in_full(each.sentences[identifier])
             for each in site.translations
             if identifier in each.sentences
         },

@@ -5,7 +5,7 @@ import itertools
 import re
 import textwrap
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from sphinx_claims._executing.asserts import asserts
@@ -43,6 +43,11 @@ class ClaimVerdict:
     is_skipped: bool = False
     quantifier: str | None = None
     families: tuple[Family, ...] = ()
+    values: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
+
+    def in_full(self, sentence: str) -> str:
+        """Make what the claim says in some language stand alone: with values, without links."""
+        return _filled(sentence, self.values)
 
     @property
     def is_universal(self) -> bool:
@@ -203,6 +208,7 @@ def _claims(
             is_skipped=is_skipped,
             quantifier=universal_word(claim.statement),
             families=tuple(family for _, record in own for family in record.families),
+            values=values,
         )
 
 
@@ -264,7 +270,7 @@ def _without_family(verdict: ClaimVerdict) -> Problem | None:
     return Problem(claim.line, f"{says}: {cure}")
 
 
-def _filled(statement: str, values: dict[str, str]) -> str:
+def _filled(statement: str, values: Mapping[str, str]) -> str:
     """Make a sentence that stands alone: with values in their places, and without links."""
     filled = re.sub(
         r"\{value\}`([^`]*)`", lambda role: values.get(role[1], f"`{role[1]}`"), statement

@@ -1,0 +1,90 @@
+"""Let the comments of the code that a page shows be translated with its sentences.
+
+Only the words of a comment are: the code itself stays as it was executed, letter for letter.
+"""
+
+import io
+import tokenize
+from collections.abc import Iterator, Mapping, Sequence
+
+from docutils import nodes
+from docutils.nodes import SkipNode
+from sphinx.addnodes import translatable
+from sphinx.application import Sphinx
+from sphinx.transforms import SphinxTransform
+from sphinx.util.typing import ExtensionMetadata
+from sphinx.writers.html5 import HTML5Translator
+
+MARK = "# "
+
+
+class CodeComments(nodes.Invisible, nodes.Element, translatable):
+    """The comments of the code that stands beside this, as messages of the page."""
+
+    def preserve_original_messages(self) -> None:
+        """Keep the comments as they are, which a translation does not touch."""
+
+    def extract_original_messages(self) -> Sequence[str]:
+        """Return what a translator is asked for."""
+        return [str(words) for words in self["comments"]]
+
+    def apply_translated_message(self, original_message: str, translated_message: str) -> None:
+        """Let the code beside this have a comment in another language."""
+        code = self.next_node(nodes.literal_block, descend=False, siblings=True)
+        text = in_other_words(code.astext(), {original_message: translated_message})
+        code.rawsource, code.children = text, []
+        code += nodes.Text(text)
+
+
+def comments(code: str) -> Iterator[tokenize.TokenInfo]:
+    """Yield the comments of some code that are for its reader; of what is no code, none."""
+    try:
+        tokens = [*tokenize.generate_tokens(io.StringIO(code).readline)]
+    except (tokenize.TokenError, SyntaxError):
+        return
+    for token in tokens:
+        if token.type == tokenize.COMMENT and token.string.startswith(MARK):
+            yield token
+
+
+def words(comment: tokenize.TokenInfo) -> str:
+    """Return what a comment says."""
+    return comment.string.removeprefix(MARK)
+
+
+def in_other_words(code: str, messages: Mapping[str, str]) -> str:
+    """Write some code with those of its comments translated for which there is a message."""
+    lines = code.splitlines(keepends=True)
+    for comment in comments(code):
+        row, column = comment.start
+        line = lines[row - 1]
+        said = messages.get(words(comment)) or words(comment)
+        end = line[column + len(comment.string) :]
+        lines[row - 1] = f"{line[:column]}{MARK}{said}{end}"
+    return "".join(lines)
+
+
+class NoteComments(SphinxTransform):
+    """Put the comments of each shown cell before its code, where messages are looked for."""
+
+    default_priority = 5  # before Sphinx translates
+
+    def apply(self, **_: object) -> None:
+        """Look at the code of each cell."""
+        for box in self.document.findall(nodes.container):
+            if "cell_input" in box["classes"]:
+                for code in [*box.findall(nodes.literal_block)]:
+                    if said := [words(comment) for comment in comments(code.astext())]:
+                        code.parent.insert(code.parent.index(code), CodeComments(comments=said))
+
+
+def skip(_translator: HTML5Translator, _node: nodes.Element) -> None:
+    """Show nothing."""
+    raise SkipNode
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Note the comments of each page as it is read."""
+    app.add_node(CodeComments, html=(skip, None))
+    app.add_transform(NoteComments)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
