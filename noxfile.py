@@ -179,6 +179,18 @@ def column(session: nox.Session) -> None:
 
 
 @nox.session(default=False, venv_backend="shared")
+def catalogues(session: nox.Session) -> None:
+    """Bring the catalogues of the translations to what the pages say."""
+    install(session, *OWN)
+    templates = Path(session.create_tmp()).resolve()
+    session.run("sphinx-build", "-q", "-b", "gettext", "docs", str(templates))
+    (templates / "sphinx.pot").unlink()  # has only a part of what the site's own parts say
+    languages = [f"--language={language}" for language in translations()]
+    where = (f"--pot-dir={templates}", f"--locale-dir={LOCALES}")
+    session.run("sphinx-intl", "update", *where, *languages, "--line-width=100", "--no-obsolete")
+
+
+@nox.session(default=False, venv_backend="shared")
 def serve(session: nox.Session) -> None:
     """Build the site and serve it on this machine."""
     options = install(session, *OWN)

@@ -50,6 +50,7 @@ extensions = [
     "page_checks",
     "routes",
     "sidebar",
+    "stays_english",
     "value_classes",
 ]
 exclude_patterns = ["_build", "_templates"]

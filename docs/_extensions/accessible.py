@@ -3,12 +3,10 @@
 from typing import Any
 
 from docutils import nodes
-from sphinx.addnodes import desc
 from sphinx.application import Sphinx
 from sphinx.locale import _
 from sphinx.util.typing import ExtensionMetadata
 
-PRINTED = (nodes.literal_block, nodes.raw, nodes.image, nodes.figure)
 BETTER = {
     # Code and tables may be wider than the screen, and then only what has focus scrolls by key.
     "<pre>": '<pre tabindex="0">',
@@ -41,18 +39,7 @@ def reach(
     context["body"] = body
 
 
-def mark_english(app: Sphinx, doctree: nodes.document, _page: str) -> None:
-    """Say of what no translation touches that it is English: docstrings, and what cells print."""
-    if app.config.language == "en":
-        return
-    outputs = (box for box in doctree.findall(nodes.container) if "cell_output" in box["classes"])
-    printed = (box for box in outputs if all(isinstance(part, PRINTED) for part in box.children))
-    for node in (*doctree.findall(desc), *printed):
-        node["classes"].append("language-en")  # of which docutils makes lang="en"
-
-
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Touch each page as it is written."""
-    app.connect("doctree-resolved", mark_english)
     app.connect("html-page-context", reach)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

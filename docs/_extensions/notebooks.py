@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from docutils import nodes
 from code_comments import in_other_words
+from docutils import nodes
 from light_pictures import lighter
 from myst_nb.core.read import read_myst_markdown_notebook
 from myst_parser.config.main import MdParserConfig

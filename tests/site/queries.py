@@ -149,3 +149,23 @@ AMONG_THREE = {
     "cheat sheet": "tutorial/cheat-sheet",
 }
 """Symptoms, questions and messages, also misspelt: a page that must be among the first three."""
+
+CHINESE = {
+    "叶子张量": "tutorial/leaf",
+    "计算图": "tutorial/graph",
+    "反向传播": "tutorial/backward tutorial/step-by-step",
+    "梯度为 None": "how-to/missing-gradient",
+    "梯度累加": "tutorial/grad-attr",
+    "原地操作": "tutorial/inplace",
+    "显存不断增长": "how-to/memory-grows",
+    "二阶导数": "tutorial/create-graph tutorial/second-order-memory",
+    "钩子": "tutorial/hooks",
+    "梯度消失": "how-to/vanishing",
+    "出现 nan": "how-to/nan",
+    "优化器": "tutorial/optimizers",
+    "PINN 不收敛": "how-to/pinn-does-not-converge",
+    "拉普拉斯": "how-to/laplacian",
+    "自定义函数": "tutorial/custom-functions",
+    "retain_graph": "tutorial/retain-graph",
+}
+"""What is typed on the Chinese site, and the page that is to be among the first three."""

@@ -1,0 +1,254 @@
+"""The Chinese edition: a catalogue that says something else is red, and what it shows is found."""
+
+import dataclasses
+import itertools
+import json
+import re
+from collections.abc import Callable, Iterator
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from chinese_search import SearchChinese
+from code_comments import in_other_words
+from notebooks import as_notebook, has_notebook, translate_comments
+from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace
+from translated_markdown import translated
+
+from sphinx_claims._config import find_pages, read_config
+from sphinx_claims._judging.pages import read_pages
+from sphinx_claims._translating.catalogue import Message
+from sphinx_claims._translating.differences import differences
+from sphinx_claims._translating.translation import TranslatedPage, translated_pages
+from tests.browser import needs_chromium
+from tests.devtools import Browser, Page
+from tests.site.queries import CHINESE
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+SPAN = re.compile(r"(?P<role>\{[\w:]+\})?(?P<tick>`+)(?P<said>.+?)(?P=tick)")
+NOT_PROSE = re.compile(r"`+[^`]*`+|\$[^$]*\$|\]\([^)]*\)|\{[^}]*\}|<[^>]*>")
+
+
+@pytest.fixture(scope="module")
+def pages() -> list[TranslatedPage]:
+    config = read_config(ROOT)
+    files = find_pages([ROOT / path for path in config.pages])
+    return [*translated_pages(config, "zh_CN", read_pages(files, config))]
+
+
+def replaced(pattern: str, put: Callable[[re.Match[str]], str]) -> Callable[[str], Iterator[str]]:
+    """Change each place where a pattern is found, one at a time."""
+
+    def mutants(text: str) -> Iterator[str]:
+        for found in re.finditer(pattern, text):
+            yield text[: found.start()] + put(found) + text[found.end() :]
+
+    return mutants
+
+
+def other_numbers(text: str) -> Iterator[str]:
+    """Change each number of the prose."""
+    prose = NOT_PROSE.sub(lambda found: " " * len(found[0]), text)
+    for found in re.finditer(r"(?<![\w.])\d+(?![\w.])", prose):
+        yield text[: found.start()] + str(int(found[0]) + 1) + text[found.end() :]
+
+
+def codes(text: str) -> list[re.Match[str]]:
+    """List the spans of code, which have no role."""
+    return [found for found in SPAN.finditer(text) if not found["role"]]
+
+
+def other_code(text: str) -> Iterator[str]:
+    """Change each span of code."""
+    for span in codes(text):
+        yield text[: span.start("said")] + "_" + text[span.start("said") :]
+
+
+def no_code(text: str) -> Iterator[str]:
+    """Leave out each span of code."""
+    for span in codes(text):
+        yield text[: span.start()] + "…" + text[span.end() :]
+
+
+def swapped_code(text: str) -> Iterator[str]:
+    """Swap neighbours that differ."""
+    for one, other in itertools.pairwise(codes(text)):
+        if one["said"] != other["said"]:
+            between = text[one.end() : other.start()]
+            yield text[: one.start()] + other[0] + between + one[0] + text[other.end() :]
+
+
+MUTATIONS: dict[str, Callable[[str], Iterator[str]]] = {
+    "another number": other_numbers,
+    "another formula": replaced(r"\$([^$]+)\$", lambda found: f"${found[1]} + 1$"),
+    "another link": replaced(r"\]\([^)]+\)", lambda _: "](elsewhere.md)"),
+    "another target": replaced(
+        r"(\{[\w:]+\}`[^`<]+<)([^>]+)(>`)", lambda found: f"{found[1]}other{found[3]}"
+    ),
+    "another word": replaced(r"\{term\}`[^`<]+<", lambda _: "{term}`另一个词 <"),
+    "other code": other_code,
+    "no code": no_code,
+    "swapped code": swapped_code,
+}
+
+
+@pytest.mark.parametrize("mutants", MUTATIONS.values(), ids=MUTATIONS)
+def test_a_changed_translation_is_red(
+    pages: list[TranslatedPage], mutants: Callable[[str], Iterator[str]]
+) -> None:
+    tried, green = 0, []
+    for page in pages:
+        for message in page.messages:
+            for mutant in mutants(message.translation):
+                changed: Message = dataclasses.replace(message, translation=mutant)
+                tried += 1
+                if not [*dataclasses.replace(page, catalogue={"": changed}).problems()]:
+                    green.append((page.path, message.source, mutant))
+    assert tried > 100
+    assert green == []
+
+
+def test_a_claim_that_loses_its_not_is_red(pages: list[TranslatedPage]) -> None:
+    tried, green = 0, []
+    for page in pages:
+        for claim in page.page.claims:
+            message = page.message(claim)
+            if message and "不" in message.translation:
+                other = message.translation.replace("不", "", 1)
+                changed = dataclasses.replace(message, translation=other)
+                tried += 1
+                if not [*dataclasses.replace(page, catalogue={"": changed}).problems()]:
+                    green.append(claim.id)
+    assert tried > 100
+    assert green == []
+
+
+def blocks(file: str) -> list[str]:
+    return (ROOT / file).read_text("utf-8").split("\n\n")
+
+
+def test_the_readme_says_what_the_english_one_says() -> None:
+    english, chinese = blocks("README.md"), blocks("README.zh-CN.md")
+    chinese.remove("[English](README.md)")
+    english.remove("[中文](README.zh-CN.md)")
+    assert len(chinese) == len(english)
+    told = {
+        one: [*differences(one, other, {})]
+        for one, other in zip(english, chinese, strict=True)
+        if not one.startswith("```")
+    }
+    assert {one: found for one, found in told.items() if found} == {}
+    fences = [one for one in zip(english, chinese, strict=True) if one[0].startswith("```")]
+    assert [one for one, other in fences if one != other] == []
+
+
+def test_what_is_searched_for_is_cut_into_pairs() -> None:
+    search = SearchChinese({})
+    assert search.split("计算图 graph") == ["计算", "算图", "graph"]
+    assert search.split("图") == ["图"]
+    assert search.split("`w.grad` 为空") == ["w", "grad", "为空"]
+
+
+def test_only_the_words_of_comments_are_translated() -> None:
+    code = 'x = "# no comment"  # one\n# two\ny = 2  #: three\n'
+    said = {"one": "一", "two": "二", "no comment": "不", ": three": "三"}
+    assert in_other_words(code, said) == 'x = "# no comment"  # 一\n# 二\ny = 2  #: three\n'
+    assert in_other_words("f'{x # one", said) == "f'{x # one"
+
+
+PAGE = """\
+---
+notebook: Begin
+---
+
+# Title
+
+## Begin
+
+A sentence
+over two lines.
+Another sentence.
+
+- Begin
+- it is `Begin` here
+
+| Begin | 1 |
+
+:::{claim} a/b
+It is so.
+:::
+
+```{code-cell} python
+Begin = 1  # so
+```
+"""
+SAID = {
+    "Title": "标题",
+    "Begin": "开始",
+    "A sentence over two lines. Another sentence.": "两句话。",
+    "It is so.": "如此。",
+    "so": "是",
+}
+
+
+def test_a_page_is_translated_message_by_message() -> None:
+    text = translated(PAGE, SAID)
+    assert "notebook: 开始\n" in text
+    assert "# 标题\n\n## 开始\n\n两句话。\n\n- 开始\n- it is `Begin` here\n\n| 开始 | 1 |" in text
+    assert ":::{claim} a/b\n如此。\n:::" in text
+    assert "Begin = 1  # so\n" in text
+    notebook = as_notebook(text, "a", {}, "0")
+    translate_comments(notebook, SAID)
+    assert [cell.source for cell in notebook.cells if cell.cell_type == "code"] == [
+        "Begin = 1  # 是"
+    ]
+
+
+RANKED = "Search._performSearch(...Search._parseQuery({})).reverse().map(([page]) => page)"
+CONF = """
+extensions = ["myst_parser", "chinese_search", "keywords"]
+source_suffix = {{".md": "markdown"}}
+language = "zh_CN"
+html_search_scorer = {scorer!r}
+suppress_warnings = ["myst", "toc"]
+"""
+
+
+@pytest.fixture(scope="module")
+def text_alone(tmp_path_factory: pytest.TempPathFactory, pages: list[TranslatedPage]) -> Path:
+    """Build the Chinese text without its code, which searching needs not."""
+    folder = tmp_path_factory.mktemp("chinese")
+    scorer = str(DOCS / "_templates/ranking.js")
+    (folder / "conf.py").write_text(CONF.format(scorer=scorer), "utf-8")
+    (folder / "locales/zh_CN").mkdir(parents=True)
+    keywords = DOCS / "locales/zh_CN/keywords.json"
+    (folder / "locales/zh_CN/keywords.json").write_text(keywords.read_text("utf-8"), "utf-8")
+    for page in pages:
+        text = translated(
+            (ROOT / page.page.path).read_text("utf-8"),
+            {message.source: message.translation for message in page.messages},
+        )
+        if has_notebook(text):
+            cells = as_notebook(text, "a", {}, "0").cells[1:]
+            text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+        file = folder / Path(page.page.path).relative_to("docs")
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, "utf-8")
+    with docutils_namespace():
+        out = folder / "_build"
+        Sphinx(folder, folder, out, out, "html", status=None, warning=StringIO()).build()
+    return out
+
+
+@needs_chromium
+def test_search_finds_chinese_words(browser: Browser, text_alone: Path) -> None:
+    page = Page(browser, f"{(text_alone / 'search.html').as_uri()}?q=leaf")
+    page.until("Search.hasIndex()")
+    found = {
+        query: [*dict.fromkeys(page.ask(RANKED.format(json.dumps(query))))][:3]
+        for query in CHINESE
+    }
+    page.send("Page.close")
+    assert {q: names for q, names in found.items() if not {*names} & {*CHINESE[q].split()}} == {}
