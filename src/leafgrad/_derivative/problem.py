@@ -153,10 +153,16 @@ class DerivativeProblem(NamedTuple):
 
     def by_column(self, derivatives: Sequence[Tensor]) -> Tensor:
         """Join derivatives in each column, shaped as `outputs`, on the axes that columns have."""
-        return torch.stack([*derivatives], -1).reshape(*self.outputs.shape, *self.axes.row)
+        columns = torch.stack([*derivatives], -1)
+        return columns if len(self.axes.row) == 1 else columns.unflatten(-1, self.axes.row)
 
     def finish(self, result: Tensor) -> Tensor:
-        """Return a result as the caller gets it: detached, or noted where it is a constant."""
+        """Return a result as the caller gets it: detached, or noted where it is a constant.
+
+        Only outputs itself may be a view: a write into a part of a stack would be one into others.
+        """
+        if result is not self.outputs and _autograd.base(result) is not None:
+            result = result.clone()
         if not self.create_graph:
             return result.detach()
         if not result.requires_grad:
