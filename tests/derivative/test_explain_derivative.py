@@ -19,11 +19,12 @@ class Cube(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
-        return 3 * x**2 * gradient
+        sent: Tensor = 3 * x**2 * gradient
+        return sent
 
 
 def cubed(x: Tensor) -> Tensor:
-    result: Tensor = Cube.apply(x)
+    result: Tensor = Cube.apply(x)  # type: ignore[no-untyped-call]
     return result
 
 
@@ -40,7 +41,7 @@ def cubed(x: Tensor) -> Tensor:
 )
 @pytest.mark.parametrize("create_graph", [True, False])
 def test_the_method_is_told_with_its_reason(
-    function: Any, order: Any, method: str | None, because: str, create_graph: bool
+    function: Any, order: Any, method: str | None, because: str, *, create_graph: bool
 ) -> None:
     told = explain_derivative(function, rows(4, 2), order, create_graph=create_graph)
     assert told.method == method

@@ -59,7 +59,7 @@ CALLS: dict[str, Differentiate] = {
 @pytest.mark.parametrize("name", sorted(CALLS))
 @pytest.mark.parametrize("create_graph", [True, False])
 def test_a_result_is_written_into_and_no_other_changes(
-    name: str, function: Callable[[Tensor], Tensor], create_graph: bool
+    name: str, function: Callable[[Tensor], Tensor], *, create_graph: bool
 ) -> None:
     x = rows(5, 2)
     u = function(x)
@@ -76,7 +76,9 @@ def test_a_result_is_written_into_and_no_other_changes(
         for total in (ours, theirs):
             assert total.requires_grad
         found = [
-            torch.autograd.grad(total, [WEIGHT, x], allow_unused=True, materialize_grads=True)
+            torch.autograd.grad(
+                total, [WEIGHT, x], retain_graph=True, allow_unused=True, materialize_grads=True
+            )
             for total in (ours, theirs)
         ]
         assert_same(*found)

@@ -43,7 +43,7 @@ def explain_derivative(
         >>> import torch
         >>> from leafgrad import explain_derivative
         >>> x = torch.rand(5, 2, requires_grad=True)
-        >>> u = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))(x)
+        >>> u = torch.nn.Linear(2, 1)(x).tanh()
         >>> explain_derivative(u, x, (2, 0)).method
         'taylor'
         >>> print(explain_derivative(u, x, (1, 0)))

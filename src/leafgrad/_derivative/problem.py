@@ -32,6 +32,15 @@ from leafgrad._derivative.taylor import Taylor, Unsupported
 Method = Literal["auto", "taylor", "reverse"]
 _METHODS = get_args(Method)
 
+RULES = "Each operation on the way has a rule, so that one walk along the graph gives all orders."
+FIRST_ALONE = (
+    "Of first derivatives alone, a reverse pass for each channel costs less than a series for each "
+    "column."
+)
+ASKED_FOR = 'It is what method="reverse" asks for.'
+NOTHING = "The graph proves zeros: no path leads from outputs to inputs, or outputs is empty."
+ORDER_0 = "Order 0 is outputs itself."
+
 
 def is_recording() -> bool:
     """Return whether PyTorch records; ``inference_mode(mode=False)`` makes it do so."""
@@ -88,16 +97,6 @@ class Answer(NamedTuple):
     because: str
 
 
-RULES = "Each operation on the way has a rule, so that one walk along the graph gives all orders."
-ONE_PASS = (
-    "Of first derivatives alone, a reverse pass for each channel costs less than a series for each "
-    "column."
-)
-ASKED_FOR = 'It is what method="reverse" asks for.'
-NOTHING = "The graph proves zeros: no path leads from outputs to inputs, or outputs is empty."
-ORDER_0 = "Order 0 is outputs itself."
-
-
 class DerivativeProblem(NamedTuple):
     """What is to be differentiated with respect to what, and how.
 
@@ -126,7 +125,7 @@ class DerivativeProblem(NamedTuple):
         try:
             taylor = self._taylor(path)
             if self._is_for_one_pass(orders) and (found := self._in_one_pass(orders, taylor)):
-                return Answer(found, "reverse", ONE_PASS)
+                return Answer(found, "reverse", FIRST_ALONE)
             if found := self._from_all_channels(orders):
                 return Answer(found, "taylor", RULES)
             why = ASKED_FOR
