@@ -724,12 +724,14 @@ CASES: dict[str, list[Function]] = {
     # --- Complex numbers, on the way from real ones to real ones
     "ComplexBackward0": [
         of_complex(lambda z: z * z),
+        lambda x, w: (point(x, w) + 1).abs(),
         lambda x, w: torch.complex((w * x).exp(), x.detach()).log().imag,
         lambda x, w: torch.complex(x.detach(), (w * x).exp()).log().imag,
         lambda x, w: torch.complex((w * x[:, :1]).exp(), (w * x).sin()).sqrt().imag,
     ],
     "PolarBackward0": [
         lambda x, w: torch.polar((w * x).exp(), x * x).sin().imag,
+        lambda x, w: (torch.polar((w * x).exp(), x * x) + 1).abs(),
         lambda x, w: torch.polar((w * x).exp(), x.detach()).imag,
         lambda x, w: torch.polar(x.detach(), w * x * x).imag,
     ],
@@ -769,8 +771,14 @@ CASES: dict[str, list[Function]] = {
         lambda x, w: ((w * x).exp() / point(x, w)).imag,
         lambda x, w: ((w * x).exp() + point(x, w)).log().imag,
     ],
-    "ConjBackward0": [of_complex(lambda z: z.conj() * z.exp())],
-    "ConjPhysicalBackward0": [of_complex(lambda z: z.conj_physical() * z.exp())],
+    "ConjBackward0": [
+        of_complex(lambda z: z.conj() * z.exp()),
+        lambda x, w: (point(x, w).conj() + 1).abs(),
+    ],
+    "ConjPhysicalBackward0": [
+        of_complex(lambda z: z.conj_physical() * z.exp()),
+        lambda x, w: (point(x, w).conj_physical() + 1).abs(),
+    ],
     "NegViewBackward0": [lambda x, w: point(x, w).conj().imag.exp()],
     "AngleBackward0": [
         lambda x, w: point(x, w).angle(),
