@@ -1216,3 +1216,76 @@ def test_the_logistic_function_is_exact_where_it_is_tiny() -> None:
     x = torch.full((1, 1), -40.0, dtype=torch.float64, requires_grad=True)
     fourth = higher_order_grad(torch.sigmoid(x), x, 4, method="taylor")
     torch.testing.assert_close(fourth, torch.exp(x.detach()), rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (lambda x: torch.linalg.vector_norm(point(x, x), dim=1), "computes with complex numbers"),
+        (lambda x: (x ** torch.full_like(x, 2).mul(1j)).imag, "computes with complex numbers"),
+        (lambda x: torch.special.gammainc(x, x.detach()), "its exponent depends on inputs"),
+        (lambda x: torch.special.zeta(x + 1, x.detach()), "its exponent depends on inputs"),
+    ],
+    ids=["a norm", "a complex power", "an incomplete gamma function", "zeta"],
+)
+def test_what_a_rule_does_not_know_is_refused(
+    function: Callable[[Tensor], Tensor], why: str
+) -> None:
+    x = rows(3, 2)
+    with pytest.raises(RuntimeError, match=why):
+        higher_order_grad(function(x), x, (2, 0), method="taylor")
+
+
+@pytest.mark.parametrize("function", [torch.fft.fft, torch.fft.ifft, torch.fft.fft2])
+def test_a_transform_along_the_rows_is_refused(function: Callable[..., Tensor]) -> None:
+    x = rows(3, 2)
+    outputs = torch.view_as_real(function(x.exp() + 0j, dim=(0, 1) if "2" in str(function) else 0))
+    for method in ("auto", "taylor", "reverse"):
+        with pytest.raises(RuntimeError, match="row"):
+            higher_order_grad(outputs, x, (2, 0), method=method)
+
+
+def test_complex_numbers_in_single_precision_are_computed_in_double_where_orders_ask() -> None:
+    x, w = rows(3, 2), parameter()
+    single = x.detach().float().requires_grad_()
+    for order in [(2, 0), (1, 1), (0, 4), (0, 9)]:
+        ours = higher_order_grad(point(single, w.float()).log().imag, single, order)
+        theirs = higher_order_grad(point(x, w).log().imag, x, order)
+        assert ours.dtype == torch.float32
+        scale = theirs.detach().abs().max().item() + 1e-3
+        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=1e-4 * scale)
+
+
+def test_at_zero_complex_numbers_have_the_slope_of_the_formula() -> None:
+    x = torch.zeros(2, 2, dtype=torch.float64, requires_grad=True)
+    z = torch.complex(x[:, 0], x[:, 1])
+    for outputs in (z.abs(), z.angle(), z.sgn().imag):
+        for order in [(1, 0), (0, 2)]:
+            found = higher_order_grad(outputs, x, order, method="taylor")
+            assert torch.equal(found, torch.zeros(2, dtype=torch.float64))
+
+
+def test_a_picture_of_one_pixel_is_read() -> None:
+    x = rows(3, 2)
+    outputs = functional.grid_sample(
+        PICTURE[..., :1, :1], x[None, None], padding_mode="reflection", align_corners=True
+    )
+    found = higher_order_grad(outputs[0, :, 0].t(), x, [(1, 0), (0, 2)], method="taylor")
+    assert all(torch.equal(each, torch.zeros(3, 2, dtype=x.dtype)) for each in found)
+
+
+@pytest.mark.parametrize(
+    ("function", "derivatives"),
+    [
+        (torch.sinc, [0, -(torch.pi**2) / 3, 0, torch.pi**4 / 5]),
+        (torch.special.i0, [0, 1 / 2, 0, 3 / 8]),
+        (torch.special.i1, [1 / 2, 0, 3 / 8, 0]),
+    ],
+)
+def test_at_zero_a_series_has_no_hole(
+    function: Callable[[Tensor], Tensor], derivatives: list[float]
+) -> None:
+    x = torch.zeros(1, dtype=torch.float64, requires_grad=True)
+    found = higher_order_grad(function(x), x, [1, 2, 3, 4], method="taylor")
+    expected = [x.new_tensor([each]) for each in derivatives]
+    assert_same(found, expected)

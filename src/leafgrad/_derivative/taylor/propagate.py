@@ -83,11 +83,11 @@ def results_of(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Seque
     try:
         if not rule.is_for_complex:
             _check_real(each.dtype for each in inputs if each is not None)
+            if not rule.has_exact_type:
+                _check_real(result.dtype for result in step.results)
         results = rule.propagate(step, *inputs)
         if rule.has_exact_type:
             return _as_tuple(results)
-        if not rule.is_for_complex:
-            _check_real(result.dtype for result in step.results)
         given = zip(_as_tuple(results), step.results, strict=False)
         return [series and _fitted(step, series, result) for series, result in given]
     except Unsupported as error:

@@ -24,7 +24,7 @@ from leafgrad._derivative.taylor import jet as jets
 from leafgrad._derivative.taylor.jet import Jet, compose, integral, multiply
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Propagate, Rule, Step
-from leafgrad._derivative.taylor.unsupported import unsupported_if
+from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 
 def _by_polygamma(lowest: int, step: Step, x: Series) -> Series:
@@ -70,9 +70,8 @@ def _incomplete_gamma(sign: int) -> Propagate:
     """
 
     def rule(step: Step, a: Series | None, x: Series | None) -> Series | None:
-        unsupported_if(a is not None, "its exponent depends on inputs")
-        if x is None:
-            return None
+        if a is not None or x is None:
+            raise Unsupported("its exponent depends on inputs")
         power, jet = step.tensor("self"), step.jet("other", x)
         slope = (jet.log() * (power - 1) - jet - power.lgamma()).exp() * sign
         return integral(slope, x.broadcast(slope.value.shape))
