@@ -46,11 +46,12 @@ def explain_derivative(
         >>> u = torch.nn.Linear(2, 1)(x).tanh()
         >>> explain_derivative(u, x, (2, 0)).method
         'taylor'
-        >>> print(explain_derivative(u, x, (1, 0)))
+        >>> explain_derivative(u, x, (1, 0)).because[:26]
+        'Of first derivatives alone'
+        >>> print(explain_derivative(u, x, (0, 0)))
         derivative
-          method  reverse
-          - Of first derivatives alone, a reverse pass for each channel costs less than a
-            series for each column.
+          method  None
+          - Order 0 is outputs itself.
     """
     if not is_recording():
         with torch.inference_mode(mode=False):
