@@ -2,6 +2,8 @@
 
 from leafgrad._derivative.check_taylor_rule import check_taylor_rule
 from leafgrad._derivative.deepxde import patch_deepxde
+from leafgrad._derivative.explain_derivative import explain_derivative
+from leafgrad._derivative.explanation import DerivativeExplanation
 from leafgrad._derivative.hessian import hessian
 from leafgrad._derivative.higher_order_grad import higher_order_grad
 from leafgrad._derivative.jacobian import jacobian
@@ -35,6 +37,7 @@ __all__ = [
     "CustomFunction",
     "Cut",
     "CutKind",
+    "DerivativeExplanation",
     "ForwardFailure",
     "GradCause",
     "GradExplanation",
@@ -68,6 +71,7 @@ __all__ = [
     "ZeroGradients",
     "check_taylor_rule",
     "describe_tensor",
+    "explain_derivative",
     "explain_grad",
     "find_nan",
     "hessian",

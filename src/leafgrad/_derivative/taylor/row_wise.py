@@ -125,20 +125,18 @@ def _results(
     if look is not None and (found := look(node, given, masks)):
         return found
     made = _autograd.output_types(node)[0]
-    if rule is None or not made.dtype.is_floating_point:
+    if rule is None or not (made.dtype.is_floating_point or made.dtype.is_complex):
         raise Unsupported("its kind has no rule")
-    step = step_at(node, edges, wider(made.dtype, torch.float32))
-    empty = [
-        each and _without_coefficients(each.axes, each.shape, step.dtype, made.device)
-        for each in given
-    ]
+    step = step_at(node, edges, torch.float32)
+    empty = [each and _without_coefficients(each) for each in given]
     series = results_of(rule, step, empty)
     return [None if each is None else each.axes for each in series]
 
 
-def _without_coefficients(
-    axes: Axes, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
-) -> Series:
-    """Return a series of this shape without any coefficient, ``[0, 1, ..., 1]``."""
-    empty = torch.empty((0, *[1] * len(shape)), dtype=dtype, device=device)
-    return Series(algebra=powers(1), indices=(), source=empty, shape=shape, axes=axes)
+def _without_coefficients(known: Known) -> Series:
+    """Return a series of this tensor without any coefficient, ``[0, 1, ..., 1]``."""
+    node, number = known.edge
+    made = _autograd.output_types(node)[number]
+    dtype = wider(made.dtype, torch.float32)
+    empty = torch.empty((0, *[1] * len(known.shape)), dtype=dtype, device=made.device)
+    return Series(algebra=powers(1), indices=(), source=empty, shape=known.shape, axes=known.axes)
