@@ -19,6 +19,7 @@ from leafgrad._explain.preflight_report import Preflight
 from leafgrad._graph.diff import GraphDiff, KindChange
 from leafgrad._graph.failure import ForwardFailure
 from leafgrad._graph.gradient_norms import GradientNorms, ModuleGradient, ZeroGradients
+from leafgrad._graph.inputs import InputUse, TracedInput
 from leafgrad._graph.memory import GraphMemory, KeptStorage, MemoryShare
 from leafgrad._graph.modules import TracedModule
 from leafgrad._graph.nodes import CustomFunction, SavedTensor, Source, TracedEdge, TracedNode, Write
@@ -46,6 +47,7 @@ __all__ = [
     "GraphMemory",
     "GraphTrace",
     "InPlaceConflict",
+    "InputUse",
     "Jet",
     "KeptStorage",
     "KindChange",
@@ -64,6 +66,7 @@ __all__ = [
     "TensorRole",
     "TensorSummary",
     "TracedEdge",
+    "TracedInput",
     "TracedModule",
     "TracedNode",
     "Unregistered",
