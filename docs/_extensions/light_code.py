@@ -1,8 +1,9 @@
 """Colour the code of a page with half of its tags: those that no style of the site knows are none.
 
 Punctuation and plain names look like the text around them in the light as in the dark, a dot is
-part of a name, and neighbours of one colour share it. Code in a sentence is one word or several,
-none of which the theme knows by its own tag.
+part of a name, and neighbours of one colour share it. What is left has the shortest tag that there
+is, which leafgrad.css sets upright. Code in a sentence is one word or several, none of which the
+theme knows by its own tag.
 """
 
 import re
@@ -21,6 +22,7 @@ WORD = re.compile('<span class="pre">([^<]*)</span>')
 UNKNOWN = re.compile(r'(?<=[" ])docutils (?=(?:literal|container)[ \w-]*")')
 DOT = '<span class="o">.</span>'
 NEIGHBOURS = re.compile(r'(<span class="(\w+)">[^<]*)</span>( *)<span class="\2">')
+COLOURED = re.compile(r'<span class="(\w+)">([^<]*)</span>')
 
 
 @cache
@@ -43,7 +45,7 @@ def lighter(code: str, known: re.Pattern[str]) -> str:
     before = ""
     while code != before:
         before, code = code, NEIGHBOURS.sub(r"\1\3", code)
-    return code
+    return COLOURED.sub(r"<i class=\1>\2</i>", code)
 
 
 def lighten(

@@ -11,17 +11,21 @@ CASES = {
     "a name": ('<span class="n">x</span>', "x"),
     "punctuation": ('<span class="p">(</span><span class="n">x</span>', "(x"),
     "a blank": ('<span class="w"> </span>', " "),
-    "a keyword": ('<span class="k">for</span>', '<span class="k">for</span>'),
-    "coloured in the dark only": ('<span class="nn">torch</span>',) * 2,
+    "a keyword": ('<span class="k">for</span>', "<i class=k>for</i>"),
+    "coloured in the dark only": ('<span class="nn">torch</span>', "<i class=nn>torch</i>"),
+    "what holds more than text": ('<span class="k"><b>x</b></span>',) * 2,
     "a dot": (
         '<a href="#"><span class="n">a</span><span class="o">.</span><span class="n">b</span></a>',
         '<a href="#">a.b</a>',
     ),
     "neighbours": (
         '<span class="s2">"</span><span class="s2">a</span> <span class="s2">"</span>',
-        '<span class="s2">"a "</span>',
+        '<i class=s2>"a "</i>',
     ),
-    "neighbours of two colours": ('<span class="s2">a</span><span class="mi">1</span>',) * 2,
+    "neighbours of two colours": (
+        '<span class="s2">a</span><span class="mi">1</span>',
+        "<i class=s2>a</i><i class=mi>1</i>",
+    ),
 }
 
 
