@@ -29,6 +29,7 @@ extensions = [
     "sphinxext.opengraph",
     "accessible",
     "code_links",
+    "dashes",
     "keywords",
     "ledger_parts",
     "lengths",
@@ -55,7 +56,7 @@ warnings.filterwarnings(
     "ignore", category=RemovedInSphinx10Warning, module="sphinx_autodoc_typehints"
 )
 
-smartquotes_action = "D"  # dashes only: a message of PyTorch is searched for with its own quotes
+smartquotes = False  # a message of PyTorch is searched for with its own quotes
 default_role = "literal"  # single backticks in a docstring
 autodoc_member_order = "bysource"
 napoleon_google_docstring = True

@@ -59,7 +59,23 @@ def lighten(
         context[part] = BLOCK.sub(lambda found: found[1] + lighter(found[2], known), shown)
 
 
+def keep_formatters(app: Sphinx) -> None:
+    """Let blocks of code share what colours them: Sphinx makes one, and its styles, for each."""
+    highlighter = getattr(app.builder, "highlighter", None)
+    if highlighter is not None:
+        make, kept = highlighter.get_formatter, dict[str, Any]()
+
+        def formatter(**options: Any) -> Any:
+            key = repr(sorted(options.items()))
+            if key not in kept:
+                kept[key] = make(**options)
+            return kept[key]
+
+        highlighter.get_formatter = formatter
+
+
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Touch each page once its code has links, which go by what is plain."""
+    app.connect("builder-inited", keep_formatters)
     app.connect("html-page-context", lighten, priority=AFTER_LINKS)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

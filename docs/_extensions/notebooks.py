@@ -8,7 +8,8 @@ import json
 import posixpath
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from light_pictures import lighter
 from myst_nb.core.read import read_myst_markdown_notebook
 from myst_parser.config.main import MdParserConfig
 from nbformat import NotebookNode
+from nbformat.v4 import nbbase
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util.osutil import relative_uri
@@ -51,7 +53,7 @@ RULE = re.compile(r"([^{};]+)(\{[^{}]*\})")
 CLASSES = re.compile(r' class="([^"]*)"')
 NEEDED = re.compile(r"\.([\w-]+)|\[class\*=([\w-]+)\]|(\[data-)")
 ATTRIBUTE = re.compile(r"""="([^"'<>]*)"(?=[\s/>])""")
-IN_ADDRESS = {"%": "%25", "#": "%23", "&": "%26", '"': "%22", "\n": "%0A"}
+IN_ADDRESS = str.maketrans({"%": "%25", "#": "%23", "&": "%26", '"': "%22", "\n": "%0A"})
 NEEDS = """\
 *The page “{title}” of leafgrad's site, as a notebook. It needs leafgrad {release}, which
 brings PyTorch: `pip install leafgrad`.*
@@ -71,7 +73,8 @@ def as_notebook(text: str, page: str, pages: Collection[str], release: str) -> N
     begins = FROM.match(text)
     needs = _needs(title[1] if title else page, release, LEFT_OUT if begins else "")
     start = text.index(f"\n## {begins[1]}\n") if begins else 0
-    notebook: NotebookNode = read_myst_markdown_notebook(text[start:], config)
+    with _unchecked():
+        notebook: NotebookNode = read_myst_markdown_notebook(text[start:], config)
     shown = [c for c in notebook.cells if "remove-input" not in c.metadata.get("tags", [])]
     for cell in shown:
         if cell.cell_type == "markdown":
@@ -83,6 +86,17 @@ def as_notebook(text: str, page: str, pages: Collection[str], release: str) -> N
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number}"  # the same in every build
     return notebook
+
+
+@contextmanager
+def _unchecked() -> Iterator[None]:
+    """Let nbformat make cells without a schema that holds of all of them: it takes the longest."""
+    check = nbbase.validate
+    nbbase.validate = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        nbbase.validate = check
 
 
 def _unfolded(text: str) -> str:
@@ -126,7 +140,7 @@ def _as_image(found: re.Match[str]) -> str:
 
 def as_address(svg: str) -> str:
     """Write a picture as the address of an image may hold it: base64 would need a third more."""
-    return ATTRIBUTE.sub(r"='\1'", svg).translate(str.maketrans(IN_ADDRESS))
+    return ATTRIBUTE.sub(r"='\1'", svg).translate(IN_ADDRESS)
 
 
 def _what_applies_in(svg: str) -> Callable[[re.Match[str]], str]:
