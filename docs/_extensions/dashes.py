@@ -8,13 +8,14 @@ from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 
 TYPED, WRITTEN = " -- ", " – "
+AS_IT_IS = (nodes.literal, nodes.FixedTextElement, nodes.raw, nodes.math)
 
 
 def write_dashes(_app: Sphinx, doctree: nodes.document) -> None:
     """Write each dash of a page that was read."""
     for text in [*doctree.findall(nodes.Text)]:
-        if text == TYPED:
-            text.parent.replace(text, nodes.Text(WRITTEN))
+        if TYPED in text and not isinstance(text.parent, AS_IT_IS):
+            text.parent.replace(text, nodes.Text(text.replace(TYPED, WRITTEN)))
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
