@@ -43,7 +43,8 @@ for file in sys.argv[1:]:
                 if raised != ("raises-exception" in cell.metadata.get("tags", [])):
                     open(file + ".failed", "w").write(cell.source)
         os._exit(0)
-    os.wait()
+    if code := os.waitstatus_to_exitcode(os.wait()[1]):
+        open(file + ".failed", "w").write(f"its process ended with {code}")
 """
 PAGE = """\
 # A page
