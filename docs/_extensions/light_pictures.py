@@ -21,6 +21,8 @@ SHARED = "pictures.css"
 PLOT = re.compile(r"<svg\b[^>]*>\s*<metadata>.*?</svg>", re.DOTALL)
 STYLE = re.compile(r"<style\b[^>]*>.*?</style>", re.DOTALL)
 TAG = re.compile(r"<[^>]*>")
+WITHIN = re.compile(rf"srcdoc=(?:'[^']*'|\"[^\"]*\")|{STYLE.pattern}", re.DOTALL)
+"""A page within a page has nothing of the styles around it."""
 LEFT_OUT = re.compile(
     r"<metadata>.*?</metadata>|<style .*?</style>| xmlns:xlink=\"[^\"]*\"| version=\"1.1\""
     r"| transform=\"rotate\(-0 [^\"]*\"|<path [^>]*style=\"fill: none\"/>",
@@ -85,12 +87,14 @@ def lighten(
     seen = set[str]()
 
     def once(found: re.Match[str]) -> str:
+        if found[0].startswith("srcdoc"):
+            return found[0]
         if found[0] in seen:
             return ""
         seen.add(found[0])
         return "" if found[0] in styles() else found[0]
 
-    context["body"] = STYLE.sub(once, lighter(context.get("body", "")))
+    context["body"] = WITHIN.sub(once, lighter(context.get("body", "")))
     if seen & styles():
         app.add_css_file(SHARED)
 

@@ -89,3 +89,13 @@ def test_the_style_of_a_graph_is_a_file_of_the_site(tmp_path: Path) -> None:
 def test_another_style_stays_once() -> None:
     own = "<style>p{color:red}</style>"
     assert written(own, own) == (own, [])
+
+
+@pytest.mark.parametrize("quote", ["'", '"'])
+def test_a_page_within_a_page_keeps_its_style(quote: str) -> None:
+    style = next(iter(styles())).replace(quote, "")
+    frame = f"<iframe srcdoc={quote}{style}<p>A</p>{quote}></iframe>"
+    shared = next(iter(styles()))
+    assert written(shared, frame) == (frame, [SHARED])
+    inner = f"<iframe srcdoc='{shared}'></iframe>"
+    assert written(inner) == (inner, [])
