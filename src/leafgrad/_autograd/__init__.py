@@ -88,6 +88,7 @@ from leafgrad._autograd.saved import (
     caches_kept,
     keeps_detached,
     read_saved,
+    saved_rows,
     saved_slots,
 )
 from leafgrad._autograd.tensor import (

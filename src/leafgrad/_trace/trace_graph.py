@@ -13,7 +13,6 @@ from leafgrad._record.record import Recording, log_of
 from leafgrad._trace.failed_forward import failed_forward
 from leafgrad._trace.gradients import Weights, add_gradients
 from leafgrad._trace.graph_trace import GraphTrace
-from leafgrad._trace.inferred_modules import infer_modules, name_leaf_modules
 from leafgrad._trace.inputs import buffers_of, graph_inputs, names_of_memory
 from leafgrad._trace.reader import GraphReader
 from leafgrad._trace.traced_modules import traced_modules
@@ -122,10 +121,7 @@ def trace_graph(
         reader = GraphReader(roots, tensors)
         if isinstance(names, Mapping):
             _check_attached(dict(named), [*reader.leaves.values()])
-        nodes = reader.read(log, modules, saved=saved)
-        if modules:
-            infer = infer_modules if recording is None else name_leaf_modules
-            nodes = infer(nodes, modules)
+        nodes = reader.read(log, modules, saved=saved, infers_modules=recording is None)
         traced = traced_modules(nodes, modules, reader.calls)
         known = names_of_memory([*log.given_tensors(), *named], buffers_of(modules, log))
         inputs = graph_inputs(nodes, reader.nodes, reader.leaves.values(), known)
