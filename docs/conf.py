@@ -38,10 +38,12 @@ extensions = [
     "chinese_search",
     "code_comments",
     "code_links",
+    "dashes",
     "keywords",
     "ledger_parts",
     "lengths",
     "light_code",
+    "light_markup",
     "light_pictures",
     "light_styles",
     "mathml",
@@ -64,7 +66,7 @@ warnings.filterwarnings(
     "ignore", category=RemovedInSphinx10Warning, module="sphinx_autodoc_typehints"
 )
 
-smartquotes_action = "D"  # dashes only: a message of PyTorch is searched for with its own quotes
+smartquotes = False  # a message of PyTorch is searched for with its own quotes
 default_role = "literal"  # single backticks in a docstring
 autodoc_member_order = "bysource"
 napoleon_google_docstring = True
@@ -120,10 +122,7 @@ html_math_renderer = "mathml"
 html_copy_source = False
 html_search_scorer = str(Path(__file__).parent / "_templates" / "ranking.js")
 html_show_sphinx = False
-html_theme_options: dict[str, str | dict[str, str]] = {
-    "light_css_variables": {"color-brand-primary": "#1a6b3c", "color-brand-content": "#1a6b3c"},
-    "dark_css_variables": {"color-brand-primary": "#7fd1a0", "color-brand-content": "#7fd1a0"},
-}
+html_theme_options: dict[str, str] = {}
 if repository:  # a page leads to its source, and to where one can change it
     server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
     html_theme_options |= {
@@ -131,6 +130,7 @@ if repository:  # a page leads to its source, and to where one can change it
         "source_branch": os.environ.get("GITHUB_REF_NAME", "main"),
         "source_directory": "docs/",
     }
+# The colours of both, and of the brand, stand in leafgrad.css, not on each page.
 pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "github-dark"
 

@@ -59,7 +59,7 @@ def test_a_false_page_is_red_where_it_is_false_and_nowhere_else(
     verdict = judge_file(file)
     declared = front_matter(file)["red"]
     found = defaultdict(list)
-    for problem in (*verdict.problems, *unjudged(verdict.page, ())):
+    for problem in (*verdict.problems, *unjudged(verdict.page, tuple)):
         found[problem.line].append(problem.message)
     assert found.keys() == declared.keys(), dict(found)
     for line, message in declared.items():

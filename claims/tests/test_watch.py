@@ -131,7 +131,7 @@ def test_an_editor_may_save_by_renaming(project: Project) -> None:
     def save() -> None:
         project.write("docs/a.md~", PAGE.format("a", 2))
         project.write("docs/4913", "")
-        project.write("docs/.a.md.swp", PAGE.format("a", 3)).rename(project.folder / "docs/a.md")
+        project.write("docs/.a.md.swp", PAGE.format("a", 3)).replace(project.folder / "docs/a.md")
 
     _, saved = project.told(save)
     assert saved[0] == "false  docs/a.md"
@@ -235,7 +235,7 @@ def test_a_page_that_stands_elsewhere_is_watched_and_nothing_beside_it(
     def save() -> None:
         beside.touch()
         page.with_suffix(".new").write_text(PAGE.format("c", 3))
-        page.with_suffix(".new").rename(page)
+        page.with_suffix(".new").replace(page)
 
     _, saved = project.told(save, paths=(page,))
     assert saved[0].startswith("false ")

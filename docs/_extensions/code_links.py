@@ -1,7 +1,7 @@
 """Let the names in code lead to what documents them: PyTorch's to its site, ours to the reference.
 
 Written out from their module they are known for what they are; no code is parsed to find more.
-In each block the first use of a name is a link.
+In each section the first use of a name is a link.
 """
 
 import re
@@ -21,7 +21,9 @@ NAME = r'<span class="n">(\w+)</span>'
 DOTTED = re.compile(rf'<span class="n">(torch|nn)</span>(?:<span class="o">\.</span>{NAME})+')
 OURS = re.compile(rf'(?<!<span class="o">\.</span>){NAME}(?! ?<span class="o">=</span>)')
 IMPORTED = '<span class="nn">leafgrad</span>'
-BLOCK = re.compile(r"<pre\b.*?</pre>", re.DOTALL)
+BLOCK = re.compile(r"<h[1-6]\b|<pre\b.*?</pre>", re.DOTALL)
+ALONE = re.compile(r"(.*/([^/#]+)\.html)#\2$")
+"""The address of what has a page for itself."""
 TAG = re.compile("<[^>]*>")
 
 Link = Callable[[re.Match[str]], str]
@@ -51,10 +53,14 @@ def link(
 
     body = context.get("body", "")
     is_imported = IMPORTED in body
+    seen = set[str]()
 
     def in_block(block: re.Match[str]) -> str:
-        code = DOTTED.sub(_once(to_torch), block[0])
-        return OURS.sub(_once(to_reference), code) if is_imported else code
+        if not block[0].startswith("<pre"):
+            seen.clear()
+            return block[0]
+        code = DOTTED.sub(_once(to_torch, seen), block[0])
+        return OURS.sub(_once(to_reference, seen), code) if is_imported else code
 
     context["body"] = BLOCK.sub(in_block, body)
 
@@ -63,16 +69,15 @@ def link(
 def _torch(env: BuildEnvironment) -> dict[str, str]:
     """Return the address of each name of PyTorch."""
     return {
-        name: place.uri
+        name: ALONE.sub(r"\1", place.uri)
         for kind, places in InventoryAdapter(env).named_inventory["torch"].items()
         for name, place in places.items()
         if kind.startswith("py:")
     }
 
 
-def _once(write: Link) -> Link:
-    """Let `write` have what is found the first time; later it stays as it is."""
-    seen = set[str]()
+def _once(write: Link, seen: set[str]) -> Link:
+    """Let `write` have what is not `seen` yet; later it stays as it is."""
 
     def written(found: re.Match[str]) -> str:
         if found[0] in seen:

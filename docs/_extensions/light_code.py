@@ -1,8 +1,9 @@
 """Colour the code of a page with half of its tags: those that no style of the site knows are none.
 
 Punctuation and plain names look like the text around them in the light as in the dark, a dot is
-part of a name, and neighbours of one colour share it. Code in a sentence is one word or several,
-none of which the theme knows by its own tag.
+part of a name, and neighbours of one colour share it. What is left has the shortest tag that there
+is, which leafgrad.css sets upright. Code in a sentence is one word or several, none of which the
+theme knows by its own tag.
 """
 
 import re
@@ -21,6 +22,7 @@ WORD = re.compile('<span class="pre">([^<]*)</span>')
 UNKNOWN = re.compile(r'(?<=[" ])docutils (?=(?:literal|container)[ \w-]*")')
 DOT = '<span class="o">.</span>'
 NEIGHBOURS = re.compile(r'(<span class="(\w+)">[^<]*)</span>( *)<span class="\2">')
+COLOURED = re.compile(r'<span class="(\w+)">([^<]*)</span>')
 
 
 @cache
@@ -43,7 +45,7 @@ def lighter(code: str, known: re.Pattern[str]) -> str:
     before = ""
     while code != before:
         before, code = code, NEIGHBOURS.sub(r"\1\3", code)
-    return code
+    return COLOURED.sub(r"<i class=\1>\2</i>", code)
 
 
 def lighten(
@@ -57,7 +59,23 @@ def lighten(
         context[part] = BLOCK.sub(lambda found: found[1] + lighter(found[2], known), shown)
 
 
+def keep_formatters(app: Sphinx) -> None:
+    """Let blocks of code share what colours them: Sphinx makes one, and its styles, for each."""
+    highlighter = getattr(app.builder, "highlighter", None)
+    if highlighter is not None:
+        make, kept = highlighter.get_formatter, dict[str, Any]()
+
+        def formatter(**options: Any) -> Any:
+            key = repr(sorted(options.items()))
+            if key not in kept:
+                kept[key] = make(**options)
+            return kept[key]
+
+        highlighter.get_formatter = formatter
+
+
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Touch each page once its code has links, which go by what is plain."""
+    app.connect("builder-inited", keep_formatters)
     app.connect("html-page-context", lighten, priority=AFTER_LINKS)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

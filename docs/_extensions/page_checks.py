@@ -26,7 +26,7 @@ LIGHT = 60_000
 FETCHED = {"img": "src", "script": "src", "iframe": "src", "source": "src", "video": "src"}
 FETCHED_LINKS = {"icon", "stylesheet", "preload", "modulepreload", "prefetch", "manifest"}
 IN_STYLES = re.compile(r"""(?:url\(|@import)\s*["']?([^"')\s;]+)""")
-BARE = re.compile(r'<(?!img|script|style)\w+(?: class="[^"]*")?>|</(?!script|style)\w+>')
+BARE = re.compile(r'<(?!img|script|style)\w+(?: class=(?:"[^"]*"|\w+))?>|</(?!script|style)\w+>')
 """What has no more than a look is most of a page, and says nothing here."""
 PICTURE = re.compile(r"<svg\b.*?</svg>|data:image/[^\"']*", re.DOTALL)
 

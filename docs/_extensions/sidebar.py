@@ -1,7 +1,9 @@
-"""Write the list of all pages beside each page: titles are looked up once a build, not once a page.
+"""Write the list of pages beside each page: open where the reader is, and nowhere else.
 
-It says what the theme's own would, in half as many letters, and the theme has nothing left to do.
-Only documents are listed: a toctree with an address of another site needs the theme's list.
+Each page on the way there stands with its neighbours, so that the list grows with the length of
+the way and not with the site; what stands below a neighbour, that one's own page lists. It says
+what the theme's own would, in half as many letters, and the theme has nothing left to do. Only
+documents are listed: a toctree with an address of another site needs the theme's list.
 """
 
 from collections.abc import Iterator
@@ -12,11 +14,9 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
-from sphinx.locale import _
 from sphinx.util.typing import ExtensionMetadata
 
 BEFORE_THEME, AFTER_THEME = 450, 900
-ARROW = '<span class="icon"><svg><use href="#svg-arrow-right"></use></svg></span>'
 
 
 class Sidebar:
@@ -25,9 +25,7 @@ class Sidebar:
     def __init__(self, env: BuildEnvironment) -> None:
         self._env = env
         self._below = env.toctree_includes
-        self._boxes = {page: f"nav-{n}" for n, page in enumerate(self._listed(env.config.root_doc))}
-        self._titles = {page: self._title(page) for page in self._boxes}
-        self._words = {page: escape(env.titles[page].astext()) for page in self._boxes}
+        self._titles = {page: self._title(page) for page in self._listed(env.config.root_doc)}
 
     def write(self, here: str, pathto: Any) -> str:
         """Write the list on the page `here`, open where that is."""
@@ -38,11 +36,10 @@ class Sidebar:
         return f"<ul>{''.join(items)}</ul>"
 
     def _item(self, above: str, page: str, here: str, path: set[str], pathto: Any) -> str:
-        is_top, has_more = above == self._env.config.root_doc, page in self._below
+        is_open = page in path and page in self._below
         said = {
-            "toctree-l1": is_top,
+            "toctree-l1": above == self._env.config.root_doc,
             "current": page in path,
-            "has-children": has_more,
             "current-page": page == here,
         }
         classes = " ".join(name for name, holds in said.items() if holds)
@@ -50,18 +47,9 @@ class Sidebar:
         return (
             (f'<li class="{classes}">' if classes else "<li>")
             + f'<a class="reference" href={place}>{self._titles[page]}</a>'
-            + (self._switch(page, path) + self._list(page, here, path, pathto) if has_more else "")
+            + (self._list(page, here, path, pathto) if is_open else "")
             + "</li>"
         )
-
-    def _switch(self, page: str, path: set[str]) -> str:
-        """Write what unfolds the pages below a page."""
-        box = self._boxes[page]
-        checked = " checked" if page in path else ""
-        label = _("Toggle navigation of {page}").format(page=self._words[page])
-        about = f'aria-label="{label}" role="switch"{checked}'
-        tag = f'<input class="toctree-checkbox" id="{box}" type="checkbox" {about}>'
-        return f'{tag}<label for="{box}">{ARROW}</label>'
 
     def _listed(self, page: str) -> Iterator[str]:
         for below in self._below.get(page, ()):

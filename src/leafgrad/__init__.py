@@ -2,6 +2,8 @@
 
 from leafgrad._derivative.check_taylor_rule import check_taylor_rule
 from leafgrad._derivative.deepxde import patch_deepxde
+from leafgrad._derivative.explain_derivative import explain_derivative
+from leafgrad._derivative.explanation import DerivativeExplanation
 from leafgrad._derivative.hessian import hessian
 from leafgrad._derivative.higher_order_grad import higher_order_grad
 from leafgrad._derivative.jacobian import jacobian
@@ -17,6 +19,7 @@ from leafgrad._explain.preflight_report import Preflight
 from leafgrad._graph.diff import GraphDiff, KindChange
 from leafgrad._graph.failure import ForwardFailure
 from leafgrad._graph.gradient_norms import GradientNorms, ModuleGradient, ZeroGradients
+from leafgrad._graph.inputs import InputUse, TracedInput
 from leafgrad._graph.memory import GraphMemory, KeptStorage, MemoryShare
 from leafgrad._graph.modules import TracedModule
 from leafgrad._graph.nodes import CustomFunction, SavedTensor, Source, TracedEdge, TracedNode, Write
@@ -35,6 +38,7 @@ __all__ = [
     "CustomFunction",
     "Cut",
     "CutKind",
+    "DerivativeExplanation",
     "ForwardFailure",
     "GradCause",
     "GradExplanation",
@@ -43,6 +47,7 @@ __all__ = [
     "GraphMemory",
     "GraphTrace",
     "InPlaceConflict",
+    "InputUse",
     "Jet",
     "KeptStorage",
     "KindChange",
@@ -61,6 +66,7 @@ __all__ = [
     "TensorRole",
     "TensorSummary",
     "TracedEdge",
+    "TracedInput",
     "TracedModule",
     "TracedNode",
     "Unregistered",
@@ -68,6 +74,7 @@ __all__ = [
     "ZeroGradients",
     "check_taylor_rule",
     "describe_tensor",
+    "explain_derivative",
     "explain_grad",
     "find_nan",
     "hessian",

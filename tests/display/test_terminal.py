@@ -1,12 +1,9 @@
 """How wide a terminal is, and what fits in it."""
 
 import os
-import pty
 import sys
-from fcntl import ioctl
 from io import StringIO
 from struct import pack
-from termios import TIOCSWINSZ
 
 import pytest
 
@@ -18,8 +15,9 @@ from leafgrad._display.terminal import cells, elided, terminal_width
 def test_the_width_is_that_of_the_terminal_but_never_below_60(
     columns: int, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pty, fcntl, termios = map(pytest.importorskip, ("pty", "fcntl", "termios"))
     ours, theirs = pty.openpty()
-    ioctl(theirs, TIOCSWINSZ, pack("HHHH", 24, columns, 0, 0))
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, pack("HHHH", 24, columns, 0, 0))
     with os.fdopen(ours, "rb"), os.fdopen(theirs, "w") as output, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", output)
         assert terminal_width() == width

@@ -87,7 +87,7 @@ def test_a_module_that_is_called_by_its_class_has_that_name_once() -> None:
     with record() as recording:
         y = nn.MSELoss()(nn.Linear(2, 2)(torch.ones(1, 2)), torch.ones(1, 2))
     trace = trace_graph(y, recording=recording)
-    titles = [box.title for box in view_of(trace, fold="*").boxes]
+    titles = [box.title for box in view_of(trace, fold="*").boxes if box.given is None]
     assert titles == ["MSELoss", "Linear"]
 
 

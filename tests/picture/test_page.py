@@ -66,6 +66,7 @@ def test_a_box_opens_the_module_that_it_is() -> None:
         None,
         "blocks.3: Block",
         "embed: Linear",
+        None,
     ]
     attend = titles.index("blocks.2.attend: MultiheadAttention")
     assert titles[known["modules"][attend][1]] == "blocks.2: Block"

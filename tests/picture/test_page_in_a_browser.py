@@ -31,9 +31,9 @@ Opened = Callable[..., Page]
 
 @pytest.fixture
 def opened(browser: Browser, tmp_path: Path) -> Opened:
-    def at(trace: GraphTrace, width: int = 1000, height: int = 700) -> Page:
+    def at(shown: GraphTrace | str, width: int = 1000, height: int = 700) -> Page:
         file = tmp_path / "graph.html"
-        file.write_text(trace.to_html(), "utf-8")
+        file.write_text(shown if isinstance(shown, str) else shown.to_html(), "utf-8")
         page = Page(browser, file.as_uri(), width, height)
         page.until("rest.length > 0")
         return page
@@ -288,9 +288,14 @@ BLOCK = [
 ]
 
 
+@pytest.fixture(scope="module")
+def language() -> str:
+    return traced(Language()).to_html()
+
+
 @pytest.fixture(name="model")
-def of_a_model(opened: Opened) -> Page:
-    return opened(traced(Language()))
+def of_a_model(opened: Opened, language: str) -> Page:
+    return opened(language)
 
 
 def double_click(page: Page, spot: tuple[float, float]) -> None:
@@ -445,13 +450,13 @@ DRAWN_WRONG = f"""
 
 
 @pytest.fixture(scope="module")
-def deep() -> GraphTrace:
+def deep() -> str:
     model = nn.Sequential(nn.Linear(8, 8), *(Block(8) for _ in range(54)))
-    return trace_graph(model(torch.ones(1, 4, 8)).mean(), names=model)
+    return trace_graph(model(torch.ones(1, 4, 8)).mean(), names=model).to_html()
 
 
 @pytest.fixture(name="page")
-def in_full(opened: Opened, deep: GraphTrace) -> Page:
+def in_full(opened: Opened, deep: str) -> Page:
     """Three thousand boxes; benchmarks/page_cost.py tells what it costs to move among them."""
     page = opened(deep)
     page.key("f")

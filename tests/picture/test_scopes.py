@@ -131,7 +131,7 @@ def test_each_node_of_a_module_is_in_its_view(name: str) -> None:
         shown = {
             node.index
             for box in scope.view.boxes
-            if box.beyond is None
+            if box.beyond is None and box.given is None
             for nodes in box.alike
             for node in nodes
         }

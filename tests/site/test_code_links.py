@@ -17,9 +17,10 @@ INVENTORY = """\
 # Project: PyTorch
 # Version: stable
 torch.nn.Linear class generated/torch.nn.Linear.html
+torch.nn.Linear.bias attribute generated/torch.nn.Linear.html
 """
 HEAD = "A\n=\n\n.. function:: leafgrad.trace_graph\n\n.. code-block:: python\n\n   "
-TORCH = 'href="https://a.b/c/generated/torch.nn.Linear.html#torch.nn.Linear"'
+TORCH = 'href="https://a.b/c/generated/torch.nn.Linear.html"'
 OURS = 'href="#leafgrad.trace_graph"'
 
 
@@ -46,6 +47,7 @@ class Links:
 
 
 NEXT = "\n\n.. code-block:: python\n\n   "
+SECTION = f"\n\nB\n-{NEXT}"
 CASES = {
     "torch": ("y = torch.nn.Linear(1, 2)", [TORCH]),
     "nn": ("y = nn.Linear(1, 2)", [TORCH]),
@@ -53,7 +55,9 @@ CASES = {
     "of something else": ("y = my.torch_nn.Linear(1)", []),
     "imported": ("from leafgrad import trace_graph", [OURS]),
     "used again": ("from leafgrad import trace_graph\n   trace_graph(y)", [OURS]),
-    "used in the next block": (f"torch.nn.Linear(){NEXT}torch.nn.Linear()", [TORCH, TORCH]),
+    "a part of a page": ("torch.nn.Linear.bias", [f'{TORCH[:-1]}#torch.nn.Linear.bias"']),
+    "used in the next block": (f"torch.nn.Linear(){NEXT}torch.nn.Linear()", [TORCH]),
+    "used in the next section": (f"torch.nn.Linear(){SECTION}torch.nn.Linear()", [TORCH, TORCH]),
     "not imported": ("trace_graph(y)", []),
     "not public": ("from leafgrad import Trace\n   Trace()", []),
     "an attribute": ("import leafgrad\n   y.trace_graph(y)", []),

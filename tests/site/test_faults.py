@@ -268,7 +268,7 @@ for fault, program in zip(faults, json.load(sys.stdin), strict=True):
         fault.plant()
         print(json.dumps([fault.name, before, is_seen(program)]), flush=True)
         os._exit(0)
-    os.wait()
+    assert os.wait()[1] == 0, fault.name
 """
 
 

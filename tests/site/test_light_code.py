@@ -4,24 +4,29 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from light_code import lighten, lighter, plain
+from light_code import keep_formatters, lighten, lighter, plain
+from sphinx.highlighting import PygmentsBridge
 
 STYLES = ("a11y-high-contrast-light", "github-dark")
 CASES = {
     "a name": ('<span class="n">x</span>', "x"),
     "punctuation": ('<span class="p">(</span><span class="n">x</span>', "(x"),
     "a blank": ('<span class="w"> </span>', " "),
-    "a keyword": ('<span class="k">for</span>', '<span class="k">for</span>'),
-    "coloured in the dark only": ('<span class="nn">torch</span>',) * 2,
+    "a keyword": ('<span class="k">for</span>', "<i class=k>for</i>"),
+    "coloured in the dark only": ('<span class="nn">torch</span>', "<i class=nn>torch</i>"),
+    "what holds more than text": ('<span class="k"><b>x</b></span>',) * 2,
     "a dot": (
         '<a href="#"><span class="n">a</span><span class="o">.</span><span class="n">b</span></a>',
         '<a href="#">a.b</a>',
     ),
     "neighbours": (
         '<span class="s2">"</span><span class="s2">a</span> <span class="s2">"</span>',
-        '<span class="s2">"a "</span>',
+        '<i class=s2>"a "</i>',
     ),
-    "neighbours of two colours": ('<span class="s2">a</span><span class="mi">1</span>',) * 2,
+    "neighbours of two colours": (
+        '<span class="s2">a</span><span class="mi">1</span>',
+        "<i class=s2>a</i><i class=mi>1</i>",
+    ),
 }
 
 
@@ -44,3 +49,22 @@ def test_code_in_a_sentence_has_one_tag_and_prose_stays() -> None:
     assert context["body"] == (
         f'{light} a docutils container <span class="n">y</span><pre tabindex="0">x</pre>'
     )
+
+
+def test_blocks_with_the_same_options_share_a_formatter() -> None:
+    bridge = PygmentsBridge("html", "default")
+    as_before = bridge.highlight_block("x = 1\ny", "python", linenos="table", hl_lines=[2])
+    app: Any = SimpleNamespace(builder=SimpleNamespace(highlighter=bridge))
+    keep_formatters(app)
+    plain_one = bridge.get_formatter(linenos=False)
+    assert plain_one is bridge.get_formatter(linenos=False)
+    assert plain_one is not bridge.get_formatter(linenos="table")
+    for _ in range(2):
+        options: Any = {"linenos": "table", "hl_lines": [2]}
+        assert bridge.highlight_block("x = 1\ny", "python", **options) == as_before
+
+
+def test_a_builder_without_colours_is_left_alone() -> None:
+    app: Any = SimpleNamespace(builder=SimpleNamespace())
+    keep_formatters(app)
+    assert vars(app.builder) == {}

@@ -2,10 +2,16 @@
 
 import io
 import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from light_pictures import lighter
+import torch
+from light_pictures import SHARED, lighten, lighter, styles, write_styles
+
+from leafgrad import trace_graph
 
 matplotlib = pytest.importorskip("matplotlib")
 figures = pytest.importorskip("matplotlib.figure")
@@ -56,3 +62,40 @@ def test_the_words_and_what_is_referred_to_stay(plot: str) -> None:
 def test_what_no_plotter_drew_stays_as_it_is() -> None:
     own = '<svg><title>A graph</title>\n<path id="a_1" d="M 0.123456 0"/></svg>'
     assert lighter(own) == own
+
+
+def written(*pictures: str) -> tuple[str, list[str]]:
+    """Return the body of a page with these pictures, and the files that its look needs."""
+    files: list[str] = []
+    app: Any = SimpleNamespace(add_css_file=files.append)
+    context = {"body": "".join(pictures)}
+    lighten(app, "", "", context, None)
+    return context["body"], files
+
+
+def test_the_style_of_a_graph_is_a_file_of_the_site(tmp_path: Path) -> None:
+    app: Any = SimpleNamespace(outdir=tmp_path, builder=SimpleNamespace(format="html"))
+    write_styles(app)
+    css = (tmp_path / "_static" / SHARED).read_text("utf-8")
+    graph = trace_graph(torch.ones(2, requires_grad=True).exp())._repr_html_()
+    body, files = written(graph)
+    assert "<style" in graph
+    assert "<style" not in body
+    assert files == [SHARED]
+    assert all(style.removesuffix("</style>").partition(">")[2] in css for style in styles())
+    assert "<" not in css
+
+
+def test_another_style_stays_once() -> None:
+    own = "<style>p{color:red}</style>"
+    assert written(own, own) == (own, [])
+
+
+@pytest.mark.parametrize("quote", ["'", '"'])
+def test_a_page_within_a_page_keeps_its_style(quote: str) -> None:
+    style = next(iter(styles())).replace(quote, "")
+    frame = f"<iframe srcdoc={quote}{style}<p>A</p>{quote}></iframe>"
+    shared = next(iter(styles()))
+    assert written(shared, frame) == (frame, [SHARED])
+    inner = f"<iframe srcdoc='{shared}'></iframe>"
+    assert written(inner) == (inner, [])

@@ -4,8 +4,8 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
-from base64 import b64decode
 from pathlib import Path
+from urllib.parse import unquote
 
 import nbformat
 import pytest
@@ -43,7 +43,8 @@ for file in sys.argv[1:]:
                 if raised != ("raises-exception" in cell.metadata.get("tags", [])):
                     open(file + ".failed", "w").write(cell.source)
         os._exit(0)
-    os.wait()
+    if code := os.waitstatus_to_exitcode(os.wait()[1]):
+        open(file + ".failed", "w").write(f"its process ended with {code}")
 """
 PAGE = """\
 # A page
@@ -190,13 +191,29 @@ def test_a_notebook_may_begin_where_a_page_says() -> None:
 
 def test_a_picture_is_an_image_that_needs_no_trust() -> None:
     x = torch.ones(2, requires_grad=True)
-    drawn = trace_graph(x.sin(), names={"<x>": x})
+    drawn = trace_graph(x.sin(), names={'<x> & "y" #1 100%': x})
     html = with_images(f"<p>Before</p>{drawn._repr_html_()}")
-    assert "<svg" not in html
-    (name, data) = re.findall('<img alt="(.*?)" src="data:image/svg.xml;base64,(.*?)"', html)[0]
+    assert "<svg" not in html.replace("+xml,<svg", "")
+    (name, address) = re.findall('<img alt="(.*?)" src="data:image/svg.xml,(.*?)"', html)[0]
     assert name == "Autograd graph of 2 nodes"
-    assert ET.fromstring(b64decode(data)).tag.endswith("svg")
+    assert not {*'"#&\n'} & {*address}
+    picture = ET.fromstring(unquote(address))
+    assert picture.tag.endswith("svg")
+    assert '<x> & "y" #1 100%' in {text.text for text in picture.iter()}
     assert html.startswith("<p>Before</p>")
+
+
+def test_an_image_has_the_style_of_what_it_shows() -> None:
+    rules = (
+        ".g{a:1}:root.g{b:1}@media(c:d){.g{e:1}[data-theme=f] .g,.vscode .g{g:1}}"
+        ".g text{h:1}.g .box{i:1}.g .gone{j:1}.g .gone,.g .box{k:1}.g [class*=x-]{l:1}"
+        ".g [class*=y-]{m:1}"
+    )
+    inside = '<rect class="box x-1"/>'
+    svg = f'<svg xmlns="http://a" class="g"><style>{rules}</style>{inside}</svg>'
+    (address,) = re.findall(',(.*?)"', with_images(svg))
+    assert re.findall("(.):1", unquote(address)) == [*"abehikl"]
+    assert ".gone" not in address
 
 
 def test_a_picture_that_a_script_moves_stays_in_the_page() -> None:

@@ -247,8 +247,7 @@ def test_search_finds_chinese_words(browser: Browser, text_alone: Path) -> None:
     page = Page(browser, f"{(text_alone / 'search.html').as_uri()}?q=leaf")
     page.until("Search.hasIndex()")
     found = {
-        query: [*dict.fromkeys(page.ask(RANKED.format(json.dumps(query))))][:3]
-        for query in CHINESE
+        query: [*dict.fromkeys(page.ask(RANKED.format(json.dumps(query))))][:3] for query in CHINESE
     }
     page.send("Page.close")
     assert {q: names for q, names in found.items() if not {*names} & {*CHINESE[q].split()}} == {}

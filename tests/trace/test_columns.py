@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 from leafgrad import TracedEdge
-from leafgrad._trace.columns import from_columns, with_columns
+from leafgrad._trace.columns import from_columns
 
 
 def test_values_made_from_columns_equal_those_made_one_by_one() -> None:
@@ -41,12 +41,3 @@ def test_a_column_without_field_is_not_lost() -> None:
 def test_columns_of_two_lengths_are_not_cut() -> None:
     with pytest.raises(ValueError, match="longer"):
         from_columns(TracedEdge, source=[0], target=[1, 2], input_nr=[0], output_nr=[0])
-
-
-def test_a_copy_with_other_columns_equals_what_replace_makes() -> None:
-    edges = from_columns(
-        TracedEdge, source=[0, 1], target=[1, 2], input_nr=[0, 0], output_nr=[0, 0]
-    )
-    copies = with_columns(TracedEdge, edges, target=[None, 3])
-    assert copies == [replace(edges[0], target=None), replace(edges[1], target=3)]
-    assert [edge.target for edge in edges] == [1, 2]

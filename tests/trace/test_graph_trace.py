@@ -163,6 +163,7 @@ def test_a_dict_of_a_trace_holds_everything_as_json_types() -> None:
         ],
         "roots": [0],
         "modules": [],
+        "inputs": [],
         "leaves": [1],
         "sinks": [1],
         "depth": 1,

@@ -79,6 +79,7 @@ from leafgrad._autograd.node import (
     sequence_nr,
     sequence_nrs,
 )
+from leafgrad._autograd.operator import operator_name, tensor_arguments
 from leafgrad._autograd.parameter_creation import watched_parameters
 from leafgrad._autograd.path import Path, edge_by_use, gradient_edge, has_accumulator, path_between
 from leafgrad._autograd.running_code import SET_GRAD_ENABLED, is_grad_mode, stepping_optimizer
@@ -87,6 +88,7 @@ from leafgrad._autograd.saved import (
     caches_kept,
     keeps_detached,
     read_saved,
+    saved_rows,
     saved_slots,
 )
 from leafgrad._autograd.tensor import (

@@ -88,6 +88,14 @@ Row = tuple[Any, ...]
 def read_saved(nodes: Sequence[Node], parameters: Container[int | None]) -> list[SavedFacts]:
     """Read what many nodes saved, node by node, as `saved_slots` does of one.
 
+    A storage among `parameters` is a parameter's, whatever shows it.
+    """
+    return [*map(SavedFacts._make, saved_rows(nodes, parameters))]
+
+
+def saved_rows(nodes: Sequence[Node], parameters: Container[int | None]) -> list[Row]:
+    """Return what `read_saved` does, without the names of the fields.
+
     A storage among `parameters` is a parameter's, whatever shows it. What a tensor wraps follows
     it, with facts of its own.
 
@@ -119,7 +127,7 @@ def read_saved(nodes: Sequence[Node], parameters: Container[int | None]) -> list
             except _OF_ANOTHER_KIND:
                 for slot in _slots_of(node, raw, public, name):
                     rows += ((place, *row) for row in _rows(slot, parameters))
-    return [*map(SavedFacts._make, rows)]
+    return rows
 
 
 class _Shapes(dict[torch.Size, tuple[int | str, ...]]):

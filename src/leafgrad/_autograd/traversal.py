@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -61,23 +61,25 @@ def walk(roots: Iterable[Node]) -> dict[Node, Successors]:
 def _walked(roots: Iterable[Node]) -> dict[Node, Successors]:
     """Enter each node once, and finish it after its successors.
 
-    What waits on the stack is a node to be entered or, below a None, one to be finished.
+    A node waits on the stack to be entered, and below its successors to be finished. Where it
+    waited more than once it is finished again, which changes nothing: a key of a dict keeps its
+    place.
     """
     entered: dict[Any, Successors] = {}
-    finished: list[Any] = []
+    finished: dict[Any, Successors] = {}
     ahead: list[Any] = [*roots]
     while ahead:
         node = ahead.pop()
-        if node is None:
-            finished.append(ahead.pop())
-        elif node not in entered:
-            entered[node] = successors = node.next_functions
-            ahead += node, None
-            for successor, _ in successors:
-                if successor is not None:
-                    ahead.append(successor)
-    _break_fall(finished, entered)
-    return {node: entered[node] for node in reversed(finished)}
+        if node in entered:
+            finished[node] = entered[node]
+            continue
+        entered[node] = successors = node.next_functions
+        ahead.append(node)
+        for successor, _ in successors:
+            if successor is not None:
+                ahead.append(successor)
+    _break_fall(finished)
+    return dict(reversed(finished.items()))
 
 
 Edge = tuple[Node, int]
@@ -127,7 +129,7 @@ def _leading(
 _LONGEST_FALL = 1_000  # steps of up to 300 bytes, on a stack that has 512 KiB or more
 
 
-def _break_fall(nodes: Sequence[Node], successors: Mapping[Node, Successors]) -> None:
+def _break_fall(graph: Mapping[Node, Successors]) -> None:
     """Make a graph that Python has looked at safe to free, however deep it is.
 
     PyTorch frees a graph in a loop, but a node that Python has seen is freed by its Python object,
@@ -136,17 +138,17 @@ def _break_fall(nodes: Sequence[Node], successors: Mapping[Node, Successors]) ->
     As every node is still held by its predecessors alone, nothing lives longer and no cycle
     arises, and a graph that is not that deep stays as it is.
 
-    Each of the `nodes` comes after its successors.
+    Each node of the graph comes after its successors.
     """
-    if len(nodes) <= _LONGEST_FALL:
+    if len(graph) <= _LONGEST_FALL:
         return
     falls: dict[Node | None, int] = {None: 0}
-    for node in nodes:
+    for node, successors in graph.items():
         longest = 0
-        for successor, _ in successors[node]:
+        for successor, _ in successors:
             longest = max(longest, falls[successor])
         if longest == _LONGEST_FALL:
-            keep_successors(node, successors[node])
+            keep_successors(node, successors)
             longest = 0
         falls[node] = longest + 1
 

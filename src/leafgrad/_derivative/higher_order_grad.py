@@ -1,5 +1,6 @@
 """Derivatives of any order: an answer per row and channel that is right, or an error."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar, overload
 
 import torch
@@ -179,6 +180,15 @@ def higher_order_grad(
         raise_if_apart(error, problem.outputs, problem.inputs)
         raise
     found = problem.derivatives([index for index in orders if any(index)])
+    if not isinstance(order, list):
+        return problem.finish(found.get(orders[0], problem.outputs))
     results = [found.get(index, problem.outputs) for index in orders]
-    results = [problem.finish(result) for result in results]
-    return tuple(results) if isinstance(order, list) else results[0]
+    return tuple(map(problem.finish, _apart(results)))
+
+
+def _apart(results: Iterable[Tensor]) -> Iterator[Tensor]:
+    """Yield each tensor, or a copy where it came before, so that no two are one."""
+    seen = set()
+    for result in results:
+        yield result.clone() if id(result) in seen else result
+        seen.add(id(result))

@@ -32,6 +32,15 @@ from leafgrad._derivative.taylor import Taylor, Unsupported
 Method = Literal["auto", "taylor", "reverse"]
 _METHODS = get_args(Method)
 
+RULES = "Each operation on the way has a rule, so that one walk along the graph gives all orders."
+FIRST_ALONE = (
+    "Of first derivatives alone, a reverse pass for each channel costs less than a series for each "
+    "column."
+)
+ASKED_FOR = 'It is what method="reverse" asks for.'
+NOTHING = "The graph proves zeros: no path leads from outputs to inputs, or outputs is empty."
+ORDER_0 = "Order 0 is outputs itself."
+
 
 def is_recording() -> bool:
     """Return whether PyTorch records; ``inference_mode(mode=False)`` makes it do so."""
@@ -80,6 +89,14 @@ def parse_problem(
     )
 
 
+class Answer(NamedTuple):
+    """Derivatives, the method that gave them, None where it was none, and why it was this one."""
+
+    derivatives: dict[MultiIndex, Tensor]
+    method: Literal["taylor", "reverse"] | None
+    because: str
+
+
 class DerivativeProblem(NamedTuple):
     """What is to be differentiated with respect to what, and how.
 
@@ -97,21 +114,28 @@ class DerivativeProblem(NamedTuple):
 
     def derivatives(self, orders: list[MultiIndex]) -> dict[MultiIndex, Tensor]:
         """Return the derivatives of all `orders`, none of which is 0, each shaped as `outputs`."""
+        return self.answer(orders).derivatives
+
+    def answer(self, orders: list[MultiIndex]) -> "Answer":
+        """Return what `derivatives` does, with the method that gave it and why it was this one."""
         path = self._path() if orders else None
         if path is None:
-            return {index: self._zeros() for index in orders}
+            zeros = {index: self._zeros() for index in orders}
+            return Answer(zeros, None, NOTHING if orders else ORDER_0)
         try:
             taylor = self._taylor(path)
             if self._is_for_one_pass(orders) and (found := self._in_one_pass(orders, taylor)):
-                return found
+                return Answer(found, "reverse", FIRST_ALONE)
             if found := self._from_all_channels(orders):
-                return found
+                return Answer(found, "taylor", RULES)
+            why = ASKED_FOR
             if self.method != "reverse":
                 try:
-                    return taylor.derivatives(orders)
+                    return Answer(taylor.derivatives(orders), "taylor", RULES)
                 except Unsupported as error:
                     self._check_fallback(error)
-            return self._reverse(orders, path)
+                    why = f"Taylor mode has no answer: {error}."
+            return Answer(self._reverse(orders, path), "reverse", why)
         except RuntimeError as error:
             raise_if_freed(error, path.nodes)
             raise
@@ -153,10 +177,16 @@ class DerivativeProblem(NamedTuple):
 
     def by_column(self, derivatives: Sequence[Tensor]) -> Tensor:
         """Join derivatives in each column, shaped as `outputs`, on the axes that columns have."""
-        return torch.stack([*derivatives], -1).reshape(*self.outputs.shape, *self.axes.row)
+        columns = torch.stack([*derivatives], -1)
+        return columns if len(self.axes.row) == 1 else columns.unflatten(-1, self.axes.row)
 
     def finish(self, result: Tensor) -> Tensor:
-        """Return a result as the caller gets it: detached, or noted where it is a constant."""
+        """Return a result as the caller gets it: detached, or noted where it is a constant.
+
+        Only outputs itself may be a view: a write into a part of a stack would be one into others.
+        """
+        if result is not self.outputs and _autograd.base(result) is not None:
+            result = result.clone()
         if not self.create_graph:
             return result.detach()
         if not result.requires_grad:

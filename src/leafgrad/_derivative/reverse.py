@@ -117,8 +117,11 @@ def first_derivatives(
 
     Of each multi-index in `orders`, one count is 1 and the others are 0.
     """
+    is_column = len(gradients) == 1 and len(shape) > len(axes.batch)
     return {
-        order: _joined([_column(g, order.index(1), axes) for g in gradients], shape)
+        order: _joined(
+            [_column(g, order.index(1), axes, keeps_axis=is_column) for g in gradients], shape
+        )
         for order in orders
     }
 
@@ -137,10 +140,12 @@ def _gradient(channel: Tensor, inputs: Tensor, *, create_graph: bool) -> Tensor:
     return torch.zeros_like(inputs) if gradient is None else gradient
 
 
-def _column(gradient: Tensor, column: int, axes: Axes) -> Tensor:
+def _column(gradient: Tensor, column: int, axes: Axes, *, keeps_axis: bool = False) -> Tensor:
     if axes.columns == 1:
         return gradient
-    return gradient.flatten(len(axes.batch)).select(-1, column)
+    if len(axes.row) > 1:
+        gradient = gradient.flatten(len(axes.batch))
+    return gradient.narrow(-1, column, 1) if keeps_axis else gradient.select(-1, column)
 
 
 def _joined(channels: list[Tensor], shape: torch.Size) -> Tensor:

@@ -5,6 +5,7 @@ from functools import cached_property
 
 from leafgrad._graph.failure import ForwardFailure
 from leafgrad._graph.gradient_norms import GradientNorms, gradient_norms_of
+from leafgrad._graph.inputs import TracedInput
 from leafgrad._graph.memory import GraphMemory, memory_of
 from leafgrad._graph.modules import TracedModule
 from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode, age_order
@@ -18,12 +19,15 @@ class Graph:
         nodes: Every node, each one before its successors; ``nodes[i].index == i``.
         roots: The nodes at which a backward from the outputs would start.
         modules: The modules that nodes belong to and those around them, where they are known.
+        inputs: The tensors that came in from outside and need no gradient, as far as nodes keep
+            them.
         failure: Where the forward stopped, if it did.
     """
 
     nodes: tuple[TracedNode, ...]
     roots: tuple[TracedNode, ...]
     modules: tuple[TracedModule, ...] = ()
+    inputs: tuple[TracedInput, ...] = ()
     failure: ForwardFailure | None = None
 
     @cached_property

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -28,8 +29,7 @@ class TracedModule:
 
 def outwards(path: str | None) -> Iterator[str]:
     """Yield the paths of the modules that one stands in, the outermost first, then its own."""
-    parts = path.split(".") if path else []
-    yield from (".".join(parts[: depth + 1]) for depth in range(len(parts)))
+    return accumulate(path.split(".") if path else (), "{}.{}".format)
 
 
 class ModuleLevels:

@@ -12,6 +12,7 @@ import torch
 from leafgrad._display.jsonable import json_types
 from leafgrad._graph.failure import ForwardFailure
 from leafgrad._graph.graph import Graph
+from leafgrad._graph.inputs import TracedInput
 from leafgrad._graph.modules import TracedModule
 from leafgrad._graph.nodes import TracedNode
 
@@ -19,6 +20,7 @@ SCHEMA = 1  # grows when a field goes or changes its meaning
 
 Nodes = tuple[TracedNode, ...]
 Modules = tuple[TracedModule, ...]
+Inputs = tuple[TracedInput, ...]
 
 
 def graph_to_dict(graph: Graph) -> dict[str, Any]:
@@ -28,6 +30,7 @@ def graph_to_dict(graph: Graph) -> dict[str, Any]:
         "nodes": [node_to_dict(node) for node in graph.nodes],
         "roots": [node.index for node in graph.roots],
         "modules": [json_types(module) for module in graph.modules],
+        "inputs": [json_types(one) for one in graph.inputs],
         "leaves": [node.index for node in graph.leaves],
         "sinks": [node.index for node in graph.sinks],
         "depth": graph.depth,
@@ -57,6 +60,7 @@ def graph_fields(text: str) -> dict[str, Any]:
             "nodes": nodes,
             "roots": tuple(nodes[index] for index in data["roots"]),
             "modules": _loader(Modules)(data.get("modules", ())),
+            "inputs": _loader(Inputs)(data.get("inputs", ())),
             "failure": failure and _loader(ForwardFailure)(failure),
         }
     except (LookupError, TypeError, AttributeError, RuntimeError) as error:

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 
 from leafgrad._display.units import count, shape_text, size, torch_name
 from leafgrad._graph.graph import Graph
+from leafgrad._graph.inputs import TracedInput
 from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.nodes import SavedTensor, TracedNode
 from leafgrad._graph.saved_states import SAVED_STATES
 from leafgrad._picture.box_text import called, leaf_text, numbers, output, turns
+from leafgrad._picture.inputs import InputEdge
 from leafgrad._picture.look import Direction
 from leafgrad._picture.view import Box, View
 
@@ -36,6 +38,8 @@ def description(view: View, direction: Direction) -> str:
 def _sentence(box: Box, view: View, direction: Direction) -> str:
     """Tell what a box leads to, or in the direction of the forward what it is made from."""
     name = _called(box, direction)
+    if box.given is not None:
+        return f"{name[0].upper()}{name[1:]} needs no gradient."
     ends = [_called(view.boxes[place], direction) for place, _ in box.edges]
     ends += [f"the leaf {leaf.name or 'without a name'}" for leaf in box.leaves]
     ends += ["an input that needs no gradient" for edge in box.node.edges if edge.target is None]
@@ -53,9 +57,16 @@ def _called(box: Box, direction: Direction) -> str:
     node = box.node
     if box.name is not None:
         return f"the module {box.title} of {count(len(box.members), 'node')}"
+    if box.given is not None:
+        return called_input(box.given)
     if node.is_leaf:
         return f"the leaf {node.leaf_name or f'at node {node.index}'}"
     return f"{called(node, direction)} at node {node.index}"
+
+
+def called_input(given: TracedInput) -> str:
+    """Return what an input of the graph is called."""
+    return f"the input {given.name or shape_text(given.shape)}"
 
 
 def details(box: Box) -> Iterator[str]:
@@ -64,6 +75,11 @@ def details(box: Box) -> Iterator[str]:
     times = f", the first of {box.copies} alike" if box.copies > 1 else ""
     if box.beyond is not None:
         yield BEYOND[box.beyond]
+    if box.given is not None:
+        yield f"{called_input(box.given)}{times}, which needs no gradient"
+        yield output(box, with_kind=True)
+        yield from (f"given to node {use.node} as {use.argument}" for use in box.given.uses)
+        return
     if box.name is not None:
         yield f"module {box.title}, {count(len(box.members), 'node')}{times}"
         yield from _kinds(box)
@@ -106,6 +122,9 @@ def _kinds(box: Box) -> Iterator[str]:
 
 def _inputs(node: TracedNode) -> Iterator[str]:
     for edge in node.edges:
+        if isinstance(edge, InputEdge):
+            yield f"{edge.argument} is {called_input(edge.given)}, which needs no gradient"
+            continue
         if edge.target is None:
             yield f"input {edge.output_nr} needs no gradient"
             continue

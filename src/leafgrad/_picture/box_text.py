@@ -12,6 +12,7 @@ from leafgrad._graph.nodes import SavedTensor, Shape, TracedNode, gradient_text,
 from leafgrad._graph.saved_states import SAVED_STATES
 from leafgrad._graph.summary import worst_of
 from leafgrad._picture.forward_name import forward_name
+from leafgrad._picture.inputs import INPUT
 from leafgrad._picture.look import Direction
 from leafgrad._picture.view import Box, FoldedLeaf
 
@@ -40,6 +41,10 @@ def lines(box: Box, *, made: str, direction: Direction) -> Iterator[Line]:
     """Write what a box is, what it `made`, what it saved and which leaves it leads to."""
     node = box.node
     times = f" ×{box.copies}" if box.copies > 1 else ""
+    if box.given is not None:
+        yield Line(text=f"{box.given.name or INPUT}{times}", style="name")
+        yield Line(text=f"{INPUT} {made}" if box.given.name else made)
+        return
     if box.name is not None:
         yield from _lines_of_module(box, times, made=made, direction=direction)
         return
@@ -178,7 +183,10 @@ def leaf_text(leaf: FoldedLeaf) -> str:
 def output(box: Box, *, with_kind: bool) -> str:
     """Write what a node's operation made, or what others use of a module."""
     node, made = box.node, shapes(box.results or box.node.shapes)
-    return f"{made} {torch_name(node.dtype)} {node.device}" if with_kind else made
+    if with_kind:
+        return f"{made} {torch_name(node.dtype)} {node.device}"
+    is_usual = box.given is None or node.dtype.is_floating_point
+    return made if is_usual else f"{made} {torch_name(node.dtype)}"
 
 
 def shapes(made: Sequence[Shape | None]) -> str:

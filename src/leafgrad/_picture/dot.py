@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from leafgrad._graph.graph import Graph
+from leafgrad._picture.inputs import InputEdge, InputNode, with_inputs
 from leafgrad._picture.labels import label_of_node
 
 
@@ -13,13 +14,18 @@ def dot(graph: Graph) -> str:
 
 def _lines(graph: Graph) -> Iterator[str]:
     yield '  node [shape=box, fontname="sans-serif"];'
+    graph = with_inputs(graph)
     for node in graph.nodes:
         text = "\\n".join(map(_escaped, label_of_node(node)))
         style = "" if node.is_leaf else ", style=rounded"
+        if isinstance(node, InputNode):
+            style = ", shape=parallelogram"
         yield f'  {node.index} [label="{text}"{style}];'
     for edge in graph.edges:
         if edge.target is not None:
             text = f' [label="output {edge.input_nr}"]' if edge.input_nr else ""
+            if isinstance(edge, InputEdge):
+                text = " [style=dashed, arrowhead=none]"
             yield f"  {edge.source} -> {edge.target}{text};"
 
 

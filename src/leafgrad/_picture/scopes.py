@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import TracedNode
+from leafgrad._picture.inputs import InputEdge
 from leafgrad._picture.module_boxes import Beyond, ModuleBox, module_boxes
 from leafgrad._picture.view import View, Viewer
 
@@ -77,7 +78,8 @@ class _Insides:
         inner = {module: next(iter(chain[depth:]), None) for module, chain in chains.items()}
         inside = {node.index for node in nodes}
         users = [user for node in nodes for user in self.users[node.index]]
-        targets = [edge.target for node in nodes for edge in node.edges]
+        edges = (edge for node in nodes for edge in node.edges)
+        targets = [edge.target for edge in edges if not isinstance(edge, InputEdge)]
         graph, leaves = self.viewer.graph, self.viewer.leaves
         inputs = [graph.nodes[one] for one in targets if one is not None and one not in leaves]
         return self.viewer.view(

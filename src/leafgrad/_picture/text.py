@@ -100,9 +100,20 @@ The last one always fits: no table of at most 35 nodes is wider by it than `LEAS
 
 
 def _listing(graph: Graph, width: int) -> list[str]:
-    """List the nodes, with as much of each in its cells as there is room for."""
+    """List the nodes, with as much of each in its cells as there is room for, and the inputs."""
     tried = (_table(graph, room, width) for room in ROOMS)
-    return next(lines for lines in tried if max(map(cells, lines)) <= width)
+    lines = next(lines for lines in tried if max(map(cells, lines)) <= width)
+    return [*lines, "", *_inputs(graph, width)] if graph.inputs else lines
+
+
+def _inputs(graph: Graph, width: int) -> list[str]:
+    """Write what came in from outside without a gradient, and which nodes were given it."""
+    told = []
+    for given in graph.inputs:
+        nodes = first_few([str(use.node) for use in given.uses], MOST_IN_A_CELL)
+        words = given.name, shape_text(given.shape), torch_name(given.dtype), f"at {nodes}"
+        told.append(" ".join(filter(None, words)))
+    return textwrap.wrap(f"inputs: {first_few(told, MOST_IN_A_CELL)}", width)
 
 
 def _table(graph: Graph, room: Room, width: int) -> list[str]:
@@ -157,6 +168,8 @@ def _summary(graph: Graph, width: int) -> Iterator[str]:
     yield ""
     yield _few("roots", roots, width)
     yield _few(f"leaves: {len(leaves)}", leaves, width)
+    if graph.inputs:
+        yield from _inputs(graph, width)
     yield from textwrap.wrap(more, width)
 
 

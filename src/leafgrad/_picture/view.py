@@ -8,8 +8,10 @@ from functools import cached_property
 from itertools import chain
 
 from leafgrad._graph.graph import Graph
+from leafgrad._graph.inputs import TracedInput
 from leafgrad._graph.modules import ModuleLevels, TracedModule
 from leafgrad._graph.nodes import SavedTensor, Shape, TracedEdge, TracedNode
+from leafgrad._picture.inputs import InputEdge, InputNode, with_inputs
 from leafgrad._picture.module_boxes import (
     Beyond,
     Boxes,
@@ -98,6 +100,11 @@ class Box:
         return self.members[0]
 
     @property
+    def given(self) -> TracedInput | None:
+        """The input of the graph that it is, if it is one."""
+        return self.node.given if isinstance(self.node, InputNode) else None
+
+    @property
     def title(self) -> str | None:
         """Its name, and the class of its module where that is known; None for a node."""
         return self.name if self.name is None else titled(self.name, self.module)
@@ -151,7 +158,7 @@ def view_of(graph: Graph, *, fold: Fold) -> View:
         return Viewer(graph).in_full()
     if fold is None:
         return overview_of(graph)
-    return Viewer(graph).folded(matching(graph.nodes, modules))
+    return Viewer(graph).by_paths(modules)
 
 
 def overview_of(graph: Graph) -> View:
@@ -160,7 +167,7 @@ def overview_of(graph: Graph) -> View:
     by_module = viewer.by_module()
     if by_module is not None and len(by_module.boxes) <= MOST_IN_FULL:
         return by_module
-    by_repeats = viewer.folded(matching(graph.nodes, ()))
+    by_repeats = viewer.by_paths(())
     if by_module is not None and len(by_module.boxes) < len(by_repeats.boxes):
         return by_module
     return by_repeats
@@ -188,7 +195,7 @@ class Viewer:
             raise ValueError(
                 "a picture must have a node to show, not none; trace a tensor with a graph"
             )
-        self.graph = graph
+        self.graph = with_inputs(graph)
         self.roots = {node.index for node in graph.roots}
         self.modules = {module.path: module for module in graph.modules}
         self.levels = ModuleLevels(graph.modules)
@@ -215,8 +222,9 @@ class Viewer:
 
     @cached_property
     def apart(self) -> list[TracedNode]:
-        """The nodes that a fold does not show within other boxes."""
-        return [node for node in self.graph.nodes if node.index not in self.leaves]
+        """The nodes that a fold does not show within other boxes, without the inputs."""
+        own = self.graph.nodes[: len(self.graph.nodes) - len(self.graph.inputs)]
+        return [node for node in own if node.index not in self.leaves]
 
     def title_of(self, path: str) -> str:
         """Return the path of a module, and its class where that is known."""
@@ -261,12 +269,17 @@ class Viewer:
         boxes = first_level(self.apart, self.levels, least=3, most_share=0.5)
         return None if boxes is None else self.folded(boxes)
 
+    def by_paths(self, patterns: Collection[str]) -> View:
+        """Show the modules whose paths match."""
+        return self.folded(matching(self.apart, patterns))
+
     def folded(self, boxes: Boxes) -> View:
         """Show leaves within others, repeats once, and modules in boxes."""
         return self.view(module_boxes(self.apart, boxes))
 
     def view(self, apart: Sequence[ModuleBox]) -> View:
-        """Show what stands apart, and once what repeats there."""
+        """Show what stands apart, with the inputs of that, and once what repeats there."""
+        apart = [*self._with_inputs(apart)]
         links = _links(apart)
         results = _results(apart, links)
         vertices, repeats = folded([*_vertices(apart, [*map(self._label, apart)], links, results)])
@@ -276,6 +289,22 @@ class Viewer:
             for one in repeats
         ]
         return View(boxes=tuple(boxes), repeats=tuple(shown))
+
+    def _with_inputs(self, apart: Sequence[ModuleBox]) -> Iterator[ModuleBox]:
+        """Yield the boxes, and behind the last one that was given an input a box for that.
+
+        So each stands where what it is given to does, and repeats with that.
+        """
+        last: dict[int, int] = {}
+        for place, one in enumerate(apart):
+            ends = (edge for node in one.nodes for edge in node.edges if one.beyond is None)
+            last |= {edge.target: place for edge in ends if isinstance(edge, InputEdge)}
+        behind = defaultdict[int, list[int]](list)
+        for target, place in last.items():
+            behind[place].append(target)
+        for place, one in enumerate(apart):
+            yield one
+            yield from (ModuleBox(nodes=(self.graph.nodes[target],)) for target in behind[place])
 
     def _label(self, one: ModuleBox) -> Hashable:
         """Return what must be equal where one box is to stand for several."""

@@ -1,11 +1,11 @@
 """What a recording writes down while code runs: numbers and code, never a tensor or a node."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
 from types import FrameType
 from typing import NamedTuple
-from weakref import ReferenceType
+from weakref import ReferenceType, ref
 
 import torch
 
@@ -25,6 +25,7 @@ from leafgrad._record.place import (
 )
 from leafgrad._record.pruning import first_saved_versions
 from leafgrad._record.spans import find_span, is_any_in, living_spans
+from leafgrad._record.torch_functions import tensors_in
 
 MAX_ENTRIES = 100_000
 """How many entries of a kind a recording takes before it looks for what it may forget."""
@@ -33,7 +34,7 @@ MAX_CUTS = 500
 
 
 class Given(NamedTuple):
-    """A tensor that a call was given and that was not finite, which is not kept alive."""
+    """A tensor that a call was given, which is not kept alive."""
 
     argument: str
     tensor: ReferenceType[torch.Tensor]
@@ -54,6 +55,8 @@ class Log:
         switch: What has switched gradients off, and where, if they are off.
         outer_switch: The same for what stands around a block that has switched them on.
         values: What operations made, by the number of the node and of the output.
+        inputs: What the outermost modules were given, by the identities of the tensors, which are
+            not kept alive, each with the argument.
         given: The calls that made what is not finite, though no other node handed them such: the
             numbers that their nodes got, and which other arguments were not finite.
         next_number: The first number that is not accounted for yet.
@@ -76,6 +79,7 @@ class Log:
         self.switch: tuple[str, Place | None] | None = None
         self.outer_switch: tuple[str, Place | None] | None = None
         self.values: dict[tuple[int, int], TensorSummary | None] = {}
+        self.inputs: dict[int, Given] = {}
         self.given: list[tuple[int, int, tuple[Given, ...]]] = []
         self.next_number: int = number
         self.sources_by_place: dict[tuple[int, int], tuple[Place, Source | None]] = {}
@@ -131,6 +135,8 @@ class Log:
         ]
         for place in [place for place in self.values if place[0] not in living]:
             del self.values[place]
+        for identity in [one for one, given in self.inputs.items() if given.tensor() is None]:
+            del self.inputs[identity]
         self.sources_by_place.clear()
         self.passes.prune(numbers)
         self.uses.prune()
@@ -193,6 +199,7 @@ class Log:
             len(self.writes),
             len(self.values),
             len(self.given),
+            len(self.inputs),
             len(self.uses.by_leaf),
             len(self.uses.by_storage),
             len(self.cuts.cuts_by_storage),
@@ -230,6 +237,18 @@ class Log:
         """Return the module that was running when the node with this number was made."""
         after = bisect_right(self.modules, number, key=lambda event: event[0])
         return self.modules[after - 1][1] if after else None
+
+    def note_inputs(self, arguments: Mapping[str, object]) -> None:
+        """Note the tensors that an outermost module was given, by the arguments."""
+        for argument, given in arguments.items():
+            for tensor in tensors_in((given,)):
+                self.inputs[id(tensor)] = Given(argument, ref(tensor))
+
+    def given_tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Yield what outermost modules were given and is alive, by the arguments."""
+        for given in self.inputs.values():
+            if (tensor := given.tensor()) is not None:
+                yield given.argument, tensor
 
     def given_to(self, number: int) -> tuple[Given, ...] | None:
         """Return what else was given to the call that made what is not finite, None to others."""

@@ -1,8 +1,10 @@
 """Which module is running: PyTorch's own hooks on all modules tell, for as long as it is asked."""
 
-from collections.abc import Iterator
+import inspect
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from threading import get_ident
+from types import MappingProxyType
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -22,7 +24,7 @@ def record_modules(log: Log) -> Iterator[None]:
     """Note the path of each module of this thread when it starts, and who goes on when it ends."""
     running = _Running(log)
     begin = register_module_forward_pre_hook(running.begin)
-    end = register_module_forward_hook(running.end, always_call=True)
+    end = register_module_forward_hook(running.end, with_kwargs=True, always_call=True)
     try:
         yield
     finally:
@@ -82,8 +84,11 @@ class _Running:
             self.log.outermost.append(outermost)
         return number
 
-    def end(self, module: Module, *_: Any) -> None:
-        """Go back to the module that called; one that never began has nothing to end."""
+    def end(self, module: Module, args: Any, *more: Any) -> None:
+        """Go back to the module that called; one that never began has nothing to end.
+
+        Between the arguments and the result are those by keyword, but not where it has failed.
+        """
         if get_ident() != self.thread or not self.stack or self.stack[-1][0] is not module:
             return
         self.stack.pop()
@@ -91,4 +96,21 @@ class _Running:
         self.log.modules.append((_autograd.next_sequence_nr(), caller))
         if caller is None:
             self.paths = {}
+            with _autograd.unobserved():
+                self.log.note_inputs(_arguments(module, args, *more[:-1]))
             self.log.prune_if_large()
+
+
+_NO_KEYWORDS: Mapping[str, Any] = MappingProxyType({})
+
+
+def _arguments(
+    module: Module, args: Any, kwargs: Mapping[str, Any] = _NO_KEYWORDS
+) -> dict[str, Any]:
+    """Return what a module was given, by the names of its arguments as far as it has any."""
+    try:
+        bound = inspect.signature(module.forward).bind_partial(*args, **kwargs)
+    except (TypeError, ValueError):  # what is no function of Python may have no signature
+        return {**{f"argument {place}": one for place, one in enumerate(args)}, **kwargs}
+    given: dict[str, Any] = bound.arguments
+    return given

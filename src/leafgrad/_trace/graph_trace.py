@@ -30,6 +30,9 @@ class GraphTrace(Graph):
         roots: The nodes at which a backward from the outputs would start.
         modules: The modules that nodes belong to and those around them, where they are known: from
             ``names=model``, or because a recording saw them run.
+        inputs: The tensors that came in from outside and need no gradient, as data does, as far as
+            nodes keep them: at the operations that the graph begins with, the targets of losses,
+            and, at any operation, what has a name.
         failure: Where the forward stopped, if what was traced is an exception; else None.
     """
 
@@ -98,8 +101,8 @@ class GraphTrace(Graph):
         Returns:
             ``schema``, the number of this form, which changes when a field goes or changes its
             meaning; ``nodes``, each with the attributes of `TracedNode` and so on inwards;
-            ``roots``, ``leaves`` and ``sinks`` by index, ``modules``, ``depth``, ``is_freed`` and
-            ``failure``.
+            ``roots``, ``leaves`` and ``sinks`` by index, ``modules``, ``inputs``, ``depth``,
+            ``is_freed`` and ``failure``.
             Data types and devices stand by their names, and numbers that JSON does not have, such
             as NaN, as text.
 

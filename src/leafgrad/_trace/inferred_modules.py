@@ -1,94 +1,100 @@
 """The modules of nodes where nothing was recorded, from the parameters that they use."""
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
-from functools import reduce
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache, reduce
 from itertools import takewhile
 
-from leafgrad._graph.nodes import TracedNode
-from leafgrad._trace.columns import with_columns
+from leafgrad._graph.nodes import TracedEdge
 
-Nodes = tuple[TracedNode, ...]
+Paths = list[str | None]
+Edges = Sequence[tuple[TracedEdge, ...]]
+LeafNames = Mapping[int, tuple[str, ...]]  # of the leaves that have names, by their places
 
 
-def infer_modules(nodes: Nodes, roots: Collection[str]) -> Nodes:
-    """Return the nodes, each with the module that it is taken to belong to.
+def infer_modules(
+    kinds: Sequence[str],
+    edges: Edges,
+    created: Sequence[int | None],
+    leaf_names: LeafNames,
+    roots: Collection[str],
+) -> Paths:
+    """Return the module that each node is taken to belong to.
 
     A node that uses a parameter belongs to the module that has it, and what was made between the
     uses of two parameters belongs to the innermost module that has both. What several modules have
     tells no more than which module has these. The paths begin with those of `roots`; outside of
     these there is no module.
+
+    Args:
+        kinds: The name of each node, all of which stand before their successors.
+        edges: The edges of each node.
+        created: Their order, as in `TracedNode.created`.
+        leaf_names: The names of the leaves.
+        roots: The paths of the modules that were given.
     """
-    users = _users_of_parameters(nodes, roots)
-    operations = sorted((n for n in nodes if n.created is not None), key=lambda n: n.created or 0)
-    between = _modules_between(operations, users)
-    inferred = dict(zip((node.index for node in operations), between, strict=True))
-    inferred |= {leaf.index: _owner(leaf) for leaf in nodes if leaf.tensor_names and leaf.is_leaf}
-    known = {index: path for index, path in inferred.items() if _is_inside(path, roots)}
-    indices = range(len(nodes))
-    return tuple(
-        with_columns(
-            TracedNode,
-            nodes,
-            module=map(known.get, indices),
-            is_module_inferred=map(known.__contains__, indices),
-        )
-    )
+    users = _users_of_parameters(kinds, edges, leaf_names, roots)
+    ranks = {place: rank for place, rank in enumerate(created) if rank is not None}
+    operations = sorted(ranks, key=ranks.__getitem__)
+    between = _modules_between([users.get(place) for place in operations])
+    inferred = dict(zip(operations, between, strict=True))
+    inferred |= {place: _owner(names) for place, names in leaf_names.items()}
+    inside = _inside(inferred.values(), roots)
+    paths = map(inferred.get, range(len(kinds)))
+    return [path if path in inside else None for path in paths]
 
 
-def name_leaf_modules(nodes: Nodes, roots: Collection[str]) -> Nodes:
-    """Return the nodes, each leaf with the module that has it by the first of its names."""
-    return tuple(
-        replace(node, module=_owner(node))
-        if node.is_leaf and node.tensor_names and _is_inside(_owner(node), roots)
-        else node
-        for node in nodes
-    )
+def name_leaf_modules(recorded: Paths, leaf_names: LeafNames, roots: Collection[str]) -> Paths:
+    """Return the recorded modules, but for each leaf the one that has it by its first name."""
+    owners = {place: _owner(names) for place, names in leaf_names.items()}
+    inside = _inside(owners.values(), roots)
+    owners = {place: owner for place, owner in owners.items() if owner in inside}
+    return [owners.get(place, path) for place, path in enumerate(recorded)]
 
 
-def _is_inside(path: str, roots: Collection[str]) -> bool:
-    return any(not root or f"{path}.".startswith(f"{root}.") for root in roots)
+def _inside(paths: Iterable[str], roots: Collection[str]) -> set[str]:
+    """Return the paths that lead into one of the roots, of which an empty one has them all."""
+    if "" in roots:
+        return {*paths}
+    return {path for path in {*paths} if any(f"{path}.".startswith(f"{root}.") for root in roots)}
 
 
-def _owner(leaf: TracedNode) -> str:
-    return leaf.tensor_names[0].rpartition(".")[0]
+def _owner(names: tuple[str, ...]) -> str:
+    return names[0].rpartition(".")[0]
 
 
-def _owner_of_all_names(leaf: TracedNode) -> str:
+def _owner_of_all_names(names: tuple[str, ...]) -> str:
     """Return the innermost module that has all modules of a leaf, of which a tied one has more."""
-    return reduce(_common_module, (name.rpartition(".")[0] for name in leaf.tensor_names))
+    return reduce(_common_module, [name.rpartition(".")[0] for name in names])
 
 
 # What stands between a parameter and the operation that it is for.
 _REARRANGING = {"TBackward0", "TransposeBackward0", "ViewBackward0", "ToCopyBackward0"}
 
 
-def _users_of_parameters(nodes: Nodes, roots: Collection[str]) -> dict[int, str]:
+def _users_of_parameters(
+    kinds: Sequence[str], edges: Edges, leaf_names: LeafNames, roots: Collection[str]
+) -> dict[int, str]:
     """Map each node that uses parameters onto the innermost module that has them all."""
-    predecessors = defaultdict[int, list[int]](list)
-    for node in nodes:
-        for edge in node.edges:
-            if edge.target is not None:
-                predecessors[edge.target].append(node.index)
+    owners = {place: _owner_of_all_names(names) for place, names in leaf_names.items()}
+    inside = _inside(owners.values(), roots)
+    handed_on = {place: owner for place, owner in owners.items() if owner in inside}
     users: dict[int, str] = {}
-    owned = [(n.index, _owner_of_all_names(n)) for n in nodes if n.is_leaf and n.tensor_names]
-    ahead = [(index, owner) for index, owner in owned if _is_inside(owner, roots)]
-    while ahead:
-        used, module = ahead.pop()
-        for user in predecessors[used]:
-            users[user] = _common_module(users.get(user, module), module)
-            if nodes[user].name in _REARRANGING:
-                ahead.append((user, module))
+    for place in reversed(range(len(kinds))):
+        for edge in edges[place]:
+            if edge.target in handed_on:
+                module = handed_on[edge.target]
+                users[place] = _common_module(users.get(place, module), module)
+        if place in users and kinds[place] in _REARRANGING:
+            handed_on[place] = users[place]
     return users
 
 
-def _modules_between(operations: Sequence[TracedNode], users: dict[int, str]) -> Iterator[str]:
+def _modules_between(known: Sequence[str | None]) -> Iterator[str]:
     """Yield the module of each operation, in the order in which they ran."""
-    known = [users.get(operation.index) for operation in operations]
+    common = cache(_common_module)  # all that ran between two uses have the same
     ahead = [*_repeat_last_known(reversed(known))][::-1]
     for here, before, after in zip(known, _repeat_last_known(known), ahead, strict=True):
-        yield _common_module(before, after) if here is None else here
+        yield common(before, after) if here is None else here
 
 
 def _repeat_last_known(modules: Iterable[str | None]) -> Iterator[str]:

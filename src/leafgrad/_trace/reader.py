@@ -3,7 +3,7 @@
 import inspect
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, islice
+from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -14,9 +14,11 @@ from leafgrad import _autograd
 from leafgrad._graph.nodes import CustomFunction, SavedTensor, TracedEdge, TracedNode
 from leafgrad._record.log import Log
 from leafgrad._record.module_paths import ModuleCall, Roots
-from leafgrad._trace.columns import from_columns, from_rows
+from leafgrad._trace.columns import from_columns, maker
+from leafgrad._trace.inferred_modules import infer_modules, name_leaf_modules
 
 Tensors = Sequence[tuple[str | None, torch.Tensor]]  # with their names, if any
+Columns = dict[str, Any]  # what all nodes tell of a field, by its name
 
 
 class NodeKind(NamedTuple):
@@ -28,6 +30,7 @@ class NodeKind(NamedTuple):
     hides_saved: bool
 
 
+_EDGE = "source", "target", "input_nr", "output_nr"
 _FORMULAS: dict[object, NodeKind] = {}  # PyTorch's own, whose types live for ever anyway
 
 
@@ -57,32 +60,46 @@ class GraphReader:
         self.leaves = _autograd.leaf_variables(self.nodes, self.types)
         self.calls: dict[str, ModuleCall] = {}
 
-    def read(self, log: Log, modules: Roots, *, saved: bool) -> tuple[TracedNode, ...]:
+    def read(
+        self, log: Log, modules: Roots, *, saved: bool, infers_modules: bool
+    ) -> tuple[TracedNode, ...]:
         """Read every node, and of the log where it was made; paths of modules start at `modules`.
 
         Without `saved`, what the nodes keep is left out.
         """
         shapes, dtypes, devices = zip(*_autograd.outputs_of(self.nodes), strict=True)
-        edges = self._edges()
         names, retains_grad = self._names()
         numbers = _autograd.sequence_nrs(self.nodes)
-        paths = log.paths(modules) if log else {}
-        self.calls = {paths[id(call)]: call for _, call in log.modules if call is not None}
-        nodes = from_columns(
-            TracedNode,
-            index=self.indices,
-            shapes=shapes,
-            dtype=dtypes,
-            device=devices,
-            edges=edges,
-            saved=self._saved(log) if saved else [()] * len(self.nodes),
-            tensor_names=names,
-            retains_grad=retains_grad,
-            created=_ranks(numbers, self.indices),
+        columns: Columns = {
             **_columns(NodeKind, self._kinds()),
-            **(_recorded(log, numbers, edges, paths) if log else {}),
-        )
-        return tuple(nodes)
+            "index": self.indices,
+            "shapes": shapes,
+            "dtype": dtypes,
+            "device": devices,
+            "edges": self._edges(),
+            "saved": self._saved(log) if saved else [()] * len(self.nodes),
+            "tensor_names": names,
+            "retains_grad": retains_grad,
+            "created": _ranks(numbers, self.indices),
+        }
+        if log:
+            paths = log.paths(modules)
+            self.calls = {paths[id(call)]: call for _, call in log.modules if call is not None}
+            columns |= _recorded(log, numbers, columns["edges"], paths)
+        if modules:
+            columns |= self._modules(columns, modules, infers_modules=infers_modules)
+        return tuple(from_columns(TracedNode, **columns))
+
+    def _modules(self, columns: Columns, roots: Roots, *, infers_modules: bool) -> Columns:
+        """Return to which module each node belongs, by what the other columns tell."""
+        names = columns["tensor_names"]
+        leaf_names = {place: names[place] for place in self.leaves if names[place]}
+        if not infers_modules:
+            recorded = columns.get("module", [None] * len(self.nodes))
+            return {"module": name_leaf_modules(recorded, leaf_names, roots)}
+        structure = columns["name"], columns["edges"], columns["created"]
+        paths = infer_modules(*structure, leaf_names, roots)
+        return {"module": paths, "is_module_inferred": [path is not None for path in paths]}
 
     def _kinds(self) -> list[NodeKind]:
         """Return the kind of each node, by its type where that is known already."""
@@ -95,14 +112,14 @@ class GraphReader:
 
     def _edges(self) -> list[tuple[TracedEdge, ...]]:
         """Return the edges of each node."""
-        places = self.places
-        rows = [
-            (source, places[successor], input_nr, output_nr)
-            for source, successors in zip(self.indices, self.graph.values(), strict=True)
-            for output_nr, (successor, input_nr) in enumerate(successors)
-        ]
-        edges = iter(from_rows(TracedEdge, ("source", "target", "input_nr", "output_nr"), rows))
-        return [tuple(islice(edges, len(successors))) for successors in self.graph.values()]
+        places, new_edge = self.places, maker(TracedEdge, *_EDGE)
+        edges = []
+        for source, successors in zip(self.indices, self.graph.values(), strict=True):
+            own: list[TracedEdge] = []
+            for successor, input_nr in successors:
+                own.append(new_edge(source, places[successor], input_nr, len(own)))
+            edges.append(tuple(own))
+        return edges
 
     def _names(self) -> tuple[list[tuple[str, ...]], list[bool | None]]:
         """Return what the tensors of each node are called, and whether one retains its gradient."""
@@ -130,7 +147,7 @@ class GraphReader:
     def _saved(self, log: Log) -> list[tuple[SavedTensor, ...]]:
         """Return what each node keeps, with what the log knows to have written into it since."""
         at_hand = [*self.leaves.values(), *(tensor for _, tensor in self.tensors)]
-        rows = _autograd.read_saved(self.nodes, _autograd.storages_of_parameters(at_hand))
+        rows = _autograd.saved_rows(self.nodes, _autograd.storages_of_parameters(at_hand))
         if not rows:
             return [()] * len(self.nodes)
         columns = _columns(_autograd.SavedFacts, rows)
@@ -174,7 +191,7 @@ def _custom_function(node: Node) -> CustomFunction | None:
     )
 
 
-def _columns(kind: Any, rows: Iterable[tuple[Any, ...]]) -> dict[str, Any]:
+def _columns(kind: Any, rows: Iterable[tuple[Any, ...]]) -> Columns:
     """Return named tuples field by field."""
     return dict(zip(kind._fields, zip(*rows, strict=True), strict=True))
 
@@ -182,11 +199,11 @@ def _columns(kind: Any, rows: Iterable[tuple[Any, ...]]) -> dict[str, Any]:
 Numbers = Sequence[int | None]
 
 
-def _ranks(numbers: Numbers, ranks: Iterable[int]) -> Iterator[int | None]:
+def _ranks(numbers: Numbers, ranks: Iterable[int]) -> list[int | None]:
     """Return the rank of each number among all, of the `ranks` that there are."""
     ordered = sorted(number for number in numbers if number is not None)
     known: dict[int | None, int] = dict(zip(ordered, ranks, strict=False))
-    return map(known.get, numbers)
+    return [*map(known.get, numbers)]
 
 
 def _numbered(storages: Numbers) -> Iterator[int | None]:
@@ -201,10 +218,10 @@ def _recorded(
     numbers: Numbers,
     edges: Iterable[tuple[TracedEdge, ...]],
     paths: Mapping[int, str],
-) -> dict[str, Iterable[object]]:
+) -> Columns:
     """Return what a log knows of each node: its module, its line of code and its order."""
     calls = [None if number is None else log.module_of(number) for number in numbers]
-    columns: dict[str, Iterable[object]] = {
+    columns: Columns = {
         "module": [None if call is None else paths[id(call)] for call in calls],
         "source": [None if number is None else log.source_of(number) for number in numbers],
     }

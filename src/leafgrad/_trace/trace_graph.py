@@ -13,7 +13,7 @@ from leafgrad._record.record import Recording, log_of
 from leafgrad._trace.failed_forward import failed_forward
 from leafgrad._trace.gradients import Weights, add_gradients
 from leafgrad._trace.graph_trace import GraphTrace
-from leafgrad._trace.inferred_modules import infer_modules, name_leaf_modules
+from leafgrad._trace.inputs import buffers_of, graph_inputs, names_of_memory
 from leafgrad._trace.reader import GraphReader
 from leafgrad._trace.traced_modules import traced_modules
 from leafgrad._trace.values import add_values
@@ -121,18 +121,19 @@ def trace_graph(
         reader = GraphReader(roots, tensors)
         if isinstance(names, Mapping):
             _check_attached(dict(named), [*reader.leaves.values()])
-        nodes = reader.read(log, modules, saved=saved)
-        if modules:
-            infer = infer_modules if recording is None else name_leaf_modules
-            nodes = infer(nodes, modules)
+        nodes = reader.read(log, modules, saved=saved, infers_modules=recording is None)
         traced = traced_modules(nodes, modules, reader.calls)
+        known = names_of_memory([*log.given_tensors(), *named], buffers_of(modules, log))
+        inputs = graph_inputs(nodes, reader.nodes, reader.leaves.values(), known)
         starts = [reader.places[root] for root in dict.fromkeys(roots)]
         if values:
             nodes = add_values(nodes, starts, reader.graph, tensors, log)
     if gradients:
         nodes = add_gradients(nodes, starts, reader.graph, ends, grad_outputs)
     traced_roots = tuple([nodes[start] for start in starts])
-    return GraphTrace(nodes=nodes, roots=traced_roots, modules=traced, failure=failure)
+    return GraphTrace(
+        nodes=nodes, roots=traced_roots, modules=traced, inputs=inputs, failure=failure
+    )
 
 
 def _check_attached(named: Mapping[str, torch.Tensor], leaves: Sequence[torch.Tensor]) -> None:

@@ -61,8 +61,9 @@ def _read(path: str, module: Module, parameters: Parameters) -> TracedModule:
 
 def _has_forward(module: Module) -> bool:
     """Return whether a module can be called, which `Module` alone refuses."""
-    kinds = (kind for kind in type(module).__mro__ if kind is not Module)
-    return "forward" in vars(module) or any("forward" in vars(kind) for kind in kinds)
+    if "forward" in vars(module):
+        return True
+    return next(kind for kind in type(module).__mro__ if "forward" in vars(kind)) is not Module
 
 
 def _sizes(tensors: Sequence[torch.Tensor]) -> Iterator[int]:

@@ -107,7 +107,13 @@ def test_what_rows_share_is_what_hears_of_all_rows(name: str) -> None:
 
 
 # Whose cases have kinds on the way that are not row-wise.
-NEVER_ALONE = {"AddBackward1", "Atan2Backward0", "TrilBackward0", "TriuBackward0"}
+NEVER_ALONE = {
+    "AddBackward1",
+    "Atan2Backward0",
+    "NegViewBackward0",
+    "TrilBackward0",
+    "TriuBackward0",
+}
 
 
 @pytest.mark.parametrize("name", sorted(name for name in CASES if RULES[name].rowwise))
@@ -122,7 +128,7 @@ def test_what_the_table_proves_the_probe_of_rows_confirms(
         outputs = function(x, parameter())
         path = _autograd.path_between(outputs, x)
         assert path is not None
-        if keep_rows_apart(path, 2, len(batch)):
+        if keep_rows_apart(path, x, outputs, len(batch)):
             check_row_independence(outputs, x, axes, path)  # raises where rows meet
             proven += 1
     assert proven or name in NEVER_ALONE or (batch == (3, 2) and RULES[name].shared)
@@ -134,13 +140,59 @@ ACTIVATIONS = [
 ]
 
 
+def is_counted(function: Callable[[Tensor], Tensor], x: Tensor, batch: int = 1) -> bool:
+    outputs = function(x)
+    path = _autograd.path_between(outputs, x)
+    assert path is not None
+    return keep_rows_apart(path, x, outputs, batch)
+
+
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_a_network_of_layers_is_proven_by_its_kinds(activation: type[nn.Module]) -> None:
     network = nn.Sequential(nn.Linear(2, 4), activation(), nn.Linear(4, 1))
-    x = torch.rand(5, 2, requires_grad=True)
-    path = _autograd.path_between(network(x), x)
-    assert path is not None
-    assert keep_rows_apart(path, 2, 1)
+    assert is_counted(network, torch.rand(5, 2, requires_grad=True))
+
+
+# Of rows (5, 2): how many axes there are is enough to see that rows stay in front.
+IN_FRONT: dict[str, Callable[[Tensor], Tensor]] = {
+    "columns": lambda x: x[:, 0] * x[:, 1],
+    "bases": lambda x: (x.unsqueeze(-1) - torch.arange(3.0)).exp().flatten(1),
+    "an axis of size 1": lambda x: (x.unsqueeze(1) * x.unsqueeze(-2)).squeeze(1),
+    "features": lambda x: torch.cat([x.sin(), x.new_ones(5, 2), x.cos()], -1),
+    "a sum": lambda x: x.sum(-1, keepdim=True) * x.mean(1)[:, None],
+    "exchanged": lambda x: (x[:, :, None] * torch.ones(3)).transpose(1, -1).mean((-1, 1)),
+    "a layer norm": nn.LayerNorm(2),
+}
+# Where a broadcast adds an axis in front, or what follows is more than a count can tell.
+NOT_COUNTED: dict[str, Callable[[Tensor], Tensor]] = {
+    "a place of rows": lambda x: (x * torch.ones(5, 1, 1))[:, 0],
+    "a place of no axis": lambda x: (x[:, 0] * torch.ones(5, 1))[:, 0],
+    "a sum over rows": lambda x: (x * torch.ones(5, 1, 1)).sum((1, -1)),
+    "a sum over all": lambda x: x + x.sum(),
+    "exchanged": lambda x: (x @ torch.ones(2, 5)).t() @ torch.ones(5, 2),
+    "rows that were columns": lambda x: (x @ torch.ones(2, 5)).transpose(0, 1),
+    "rows in a row": lambda x: x.reshape(2, 5).t(),
+    "a view of one more axis": lambda x: (x * torch.ones(5, 1, 1)).view(5, 10),
+    "axes of unlike count": lambda x: x[:, 0] + x @ torch.ones(2, 5),
+    "cut rows": lambda x: torch.cat([x[1:], x[:1]]),
+    "a weight": lambda x: nn.functional.layer_norm(torch.ones(5, 2), (5, 2), x),
+}
+
+
+@pytest.mark.parametrize("name", IN_FRONT)
+def test_rows_are_seen_to_stay_in_front_by_the_number_of_axes(name: str) -> None:
+    assert is_counted(IN_FRONT[name], torch.rand(5, 2, requires_grad=True))
+
+
+@pytest.mark.parametrize("name", NOT_COUNTED)
+def test_rows_that_a_count_of_axes_cannot_follow_are_left_to_other_proofs(name: str) -> None:
+    assert not is_counted(NOT_COUNTED[name], torch.rand(5, 2, requires_grad=True))
+
+
+def test_elements_are_not_followed_where_they_move_and_a_number_is_no_axis() -> None:
+    assert not is_counted(lambda x: x[:, :1] * x, torch.rand(5, 2, requires_grad=True), 2)
+    point = torch.tensor(1.0, requires_grad=True)
+    assert not is_counted(lambda x: (x * torch.ones(3))[0], point, 0)
 
 
 # --- Where rows go, told without running a rule

@@ -78,7 +78,80 @@ def written_and_read(x: Tensor, w: Tensor) -> Tensor:
     return column * result[:, 1]
 
 
+def point(x: Tensor, w: Tensor) -> Tensor:
+    """Make complex numbers whose real and imaginary part both move, none near zero."""
+    return torch.complex((w * x).sin(), x * x * w + 0.3)
+
+
+def of_complex(function: Callable[[Tensor], Tensor]) -> Function:
+    """Apply a function to complex numbers, and tell both parts of what comes out."""
+
+    def parts(x: Tensor, w: Tensor) -> Tensor:
+        result = function(point(x, w))
+        return torch.cat([result.real, result.imag], -1)
+
+    return parts
+
+
+def along_two(x: Tensor, w: Tensor) -> Tensor:
+    """Make a table for each row."""
+    return (w * x[:, :, None] * x[:, None] + x[:, :, None]).exp()
+
+
+def spectral_layer(x: Tensor, w: Tensor) -> Tensor:
+    """Keep and mix the low frequencies of a signal, as a Fourier neural operator does."""
+    signal = ((w * x).exp() @ MATRIX).sin()
+    modes = torch.zeros(len(x), 3, dtype=torch.complex128)
+    modes[:, :2] = torch.fft.rfft(signal)[:, :2] @ torch.complex(w, w * w).expand(2, 2)
+    result: Tensor = torch.fft.irfft(modes, n=4)
+    return result
+
+
+def transformed(h: Tensor, sign: int = -1) -> Tensor:
+    """Write a discrete Fourier transform along the last axis out."""
+    number = torch.arange(h.shape[-1], dtype=torch.float64)
+    turns = torch.outer(number, number) * (sign * 2 * torch.pi / h.shape[-1])
+    result: Tensor = h.to(torch.complex128) @ torch.polar(torch.ones_like(turns), turns)
+    return result
+
+
+PICTURE = torch.linspace(-2, 2, 24, dtype=torch.float64).sin().view(1, 2, 3, 4)
+BLOCK = torch.linspace(-2, 2, 24, dtype=torch.float64).cos().view(1, 1, 2, 3, 4)
+
+
+def sampled(**options: Any) -> Function:
+    """Read one picture at the points."""
+
+    def read(x: Tensor, w: Tensor) -> Tensor:
+        points = (w * x).sin()[None, None] * 1.7 - 0.4
+        found = functional.grid_sample(PICTURE * w, points, align_corners=False, **options)
+        result: Tensor = found[0, :, 0].t()
+        return result
+
+    return read
+
+
+def sampled_each(x: Tensor, w: Tensor) -> Tensor:
+    """Read a picture of its own for each row, at points of its own."""
+    pictures = PICTURE * (w * x).sin()[:, :, None, None]
+    points = (w * x).cos()[:, None, None].expand(-1, 2, 1, 2)
+    return functional.grid_sample(pictures, points, align_corners=True).flatten(1)
+
+
+def sampled_fixed(x: Tensor, w: Tensor, mode: str) -> Tensor:
+    """Read a picture that moves at points that do not."""
+    pictures = PICTURE * (w * x).sin()[:, :, None, None]
+    points = CONSTANT.view(1, 2, 2, 2).expand(len(x), -1, -1, -1)
+    return functional.grid_sample(pictures, points, mode, align_corners=True).flatten(1)
+
+
+def sampled_in_space(x: Tensor, w: Tensor) -> Tensor:
+    points = vectors((w * x).sin())[None, None, None]
+    return functional.grid_sample(BLOCK * w, points, align_corners=True)[0, 0, 0, 0]
+
+
 ALL = slice(None)
+UPPERALL = slice(None)
 UPPER = torch.ones(3, 3, dtype=torch.bool).triu(1)
 PLACES = torch.tensor([2, 0])
 CENTRES = 3 + CONSTANT.view(4, 2)
@@ -191,7 +264,10 @@ CASES: dict[str, list[Function]] = {
     "ReluBackward0": [elementwise(lambda h: torch.relu(h.sin() - 0.8))],
     "ThresholdBackward0": [elementwise(lambda h: functional.threshold(h.sin(), 0.8, 0.3))],
     "LeakyReluBackward0": [elementwise(lambda h: functional.leaky_relu(h.sin() - 0.8, 0.3))],
-    "AbsBackward0": [elementwise(lambda h: (h.sin() - 0.8).abs())],
+    "AbsBackward0": [
+        elementwise(lambda h: (h.sin() - 0.8).abs()),
+        lambda x, w: point(x, w).abs(),
+    ],
     "ClampBackward0": [
         elementwise(lambda h: h.sin().clamp(torch.tensor(0.7), torch.tensor(0.9))),
     ],
@@ -372,7 +448,10 @@ CASES: dict[str, list[Function]] = {
     # --- Views
     "AliasBackward0": [lambda x, w: torch.ops.aten.alias((w * x).sin())],
     "CloneBackward0": [lambda x, w: (w * x).sin().clone()],
-    "ToCopyBackward0": [lambda x, w: (w * x).sin().to(torch.float64, copy=True)],
+    "ToCopyBackward0": [
+        lambda x, w: (w * x).sin().to(torch.float64, copy=True),
+        lambda x, w: ((w * x).to(torch.complex128) * 1j).exp().imag,
+    ],
     "ViewBackward0": [
         lambda x, w: (w * x).sin().view(-1, 1, 2),
         lambda x, w: ((x[:, None] @ MATRIX).view(-1, 2, 2) * w).sin().view(-1, 4),
@@ -597,6 +676,141 @@ CASES: dict[str, list[Function]] = {
         lambda x, w: torch.linalg.cholesky(w * definite(x, 3)),
         lambda x, w: torch.linalg.cholesky(definite(w * x, 2), upper=True),
     ],
+    # --- Special functions
+    "MvlgammaBackward0": [elementwise(lambda h: torch.mvlgamma(h + 2, 3))],
+    "SpecialZetaBackward0": [lambda x, w: torch.special.zeta(1.5 + CONSTANT[-2:], w * x)],
+    "SpecialZetaBackward1": [elementwise(lambda h: torch.special.zeta(2.5, h))],
+    "IgammaBackward0": [
+        lambda x, w: torch.special.gammainc(1.5 + CONSTANT[-2:], w * x),
+        lambda x, w: torch.special.gammainc(1.5 + CONSTANT[-2:], w * x[:, :1]),
+    ],
+    "IgammacBackward0": [lambda x, w: torch.special.gammaincc(1.5 + CONSTANT[-2:], w * x)],
+    "SincBackward0": [elementwise(torch.sinc), elementwise(lambda h: torch.sinc(h * 2 + 2))],
+    "XlogyBackward0": [
+        lambda x, w: torch.xlogy(w * x, 1 + x.exp()),
+        lambda x, w: torch.xlogy(w * x[:, :1] ** 2, x.detach()),
+        lambda x, w: torch.xlogy(x.detach(), w * x),
+    ],
+    "XlogyBackward1": [elementwise(lambda h: torch.xlogy(2.0, h))],
+    "XlogyBackward2": [elementwise(lambda h: torch.xlogy(h, 2.0))],
+    "SpecialXlog1PyBackward0": [lambda x, w: torch.special.xlog1py(w * x, x.exp())],
+    "SpecialXlog1PyBackward1": [elementwise(lambda h: torch.special.xlog1py(2.0, h))],
+    "SpecialXlog1PyBackward2": [elementwise(lambda h: torch.special.xlog1py(h, 2.0))],
+    "I0Backward0": [
+        elementwise(lambda h: torch.i0(h + 5)),
+        elementwise(lambda h: torch.i0(h + 40)),
+    ],
+    "SpecialI1Backward0": [elementwise(lambda h: torch.special.i1(h + 5))],
+    "SpecialI0EBackward0": [
+        elementwise(lambda h: torch.special.i0e(h + 2)),
+        elementwise(lambda h: torch.special.i0e(-h - 2)),
+    ],
+    "SpecialI1EBackward0": [elementwise(lambda h: torch.special.i1e(h + 2))],
+    "Logaddexp2Backward0": [
+        lambda x, w: torch.logaddexp2(w * x, x.exp()),
+        lambda x, w: torch.logaddexp2(x.detach(), w * x * x),
+    ],
+    "FmaxBackward0": [lambda x, w: torch.fmax(w * x * x, x.sin())],
+    "FminBackward0": [lambda x, w: torch.fmin(w * x * x, torch.full_like(x, torch.nan))],
+    "CopysignBackward0": [lambda x, w: torch.copysign(w * x.exp(), -x)],
+    "CopysignBackward1": [elementwise(lambda h: torch.copysign(h.exp(), -2.0))],
+    "NanToNumBackward0": [elementwise(lambda h: h.masked_fill(h > 1, torch.inf).nan_to_num())],
+    "KthvalueBackward0": [lambda x, w: vectors(w * x.exp()).kthvalue(2, 1).values],
+    "ModeBackward0": [lambda x, w: vectors(w * x.exp()).mode(1).values],
+    "MedianBackward1": [lambda x, w: vectors(w * x.exp()).median(1, keepdim=True).values],
+    "NanmedianBackward1": [lambda x, w: vectors(w * x.exp()).nanmedian(1).values],
+    "CummaxBackward0": [lambda x, w: vectors(w * x.exp()).cummax(1).values],
+    "CumminBackward0": [lambda x, w: vectors(w * x.exp()).cummin(1).values],
+    # --- Complex numbers, on the way from real ones to real ones
+    "ComplexBackward0": [
+        of_complex(lambda z: z * z),
+        lambda x, w: (point(x, w) + 1).abs(),
+        lambda x, w: torch.complex((w * x).exp(), x.detach()).log().imag,
+        lambda x, w: torch.complex(x.detach(), (w * x).exp()).log().imag,
+        lambda x, w: torch.complex((w * x[:, :1]).exp(), (w * x).sin()).sqrt().imag,
+    ],
+    "PolarBackward0": [
+        lambda x, w: torch.polar((w * x).exp(), x * x).sin().imag,
+        lambda x, w: (torch.polar((w * x).exp(), x * x) + 1).abs(),
+        lambda x, w: torch.polar((w * x).exp(), x.detach()).imag,
+        lambda x, w: torch.polar(x.detach(), w * x * x).imag,
+    ],
+    "ViewAsRealBackward0": [
+        of_complex(torch.exp),
+        of_complex(torch.exp2),
+        of_complex(torch.expm1),
+        of_complex(torch.log),
+        of_complex(torch.log2),
+        of_complex(torch.log1p),
+        of_complex(torch.sqrt),
+        of_complex(torch.rsqrt),
+        of_complex(torch.sin),
+        of_complex(torch.cos),
+        of_complex(torch.tan),
+        of_complex(torch.sinh),
+        of_complex(torch.cosh),
+        of_complex(torch.tanh),
+        of_complex(torch.sigmoid),
+        of_complex(lambda z: 1 / z),
+        of_complex(lambda z: z**2),
+        of_complex(lambda z: z**-3),
+        of_complex(lambda z: z**2.5),
+        of_complex(lambda z: z ** (1 + 2j)),
+        of_complex(lambda z: (1 + 1j) ** z),
+        of_complex(lambda z: torch.addcmul(z, z, z.exp())),
+        of_complex(lambda z: torch.addcdiv(z, z.exp(), 2 + z)),
+        of_complex(lambda z: torch.where(z.real > 0.6, z, z.exp() * z.abs())),
+        of_complex(lambda z: z.masked_fill(z.real > 0.6, 1j).exp()),
+        of_complex(lambda z: (z @ torch.polar(MATRIX, MATRIX)).exp()),
+        of_complex(lambda z: torch.einsum("ij,ik->ijk", z, z.mH.mT.exp()).flatten(1)),
+        of_complex(lambda z: z.flip(1).exp().cumsum(1).mean(1, keepdim=True)),
+        of_complex(lambda z: put(z, (ALL, 0), z[:, 1].exp())),
+        lambda x, w: ((1 + 1j) ** (w * x)).imag,
+        lambda x, w: ((w * x) ** (1 + 2j)).imag,
+        lambda x, w: (point(x, w) * (w * x).exp()).imag,
+        lambda x, w: ((w * x).exp() / point(x, w)).imag,
+        lambda x, w: ((w * x).exp() + point(x, w)).log().imag,
+    ],
+    "ConjBackward0": [
+        of_complex(lambda z: z.conj() * z.exp()),
+        lambda x, w: (point(x, w).conj() + 1).abs(),
+    ],
+    "ConjPhysicalBackward0": [
+        of_complex(lambda z: z.conj_physical() * z.exp()),
+        lambda x, w: (point(x, w).conj_physical() + 1).abs(),
+    ],
+    "NegViewBackward0": [lambda x, w: point(x, w).conj().imag.exp()],
+    "AngleBackward0": [
+        lambda x, w: point(x, w).angle(),
+        lambda x, w: (w * x).angle() + x * w,
+    ],
+    "SgnBackward0": [of_complex(torch.sgn), lambda x, w: w * x * x.sgn()],
+    "FftR2CBackward0": [
+        lambda x, w: torch.fft.rfft(along_two(x, w), n=5).abs().flatten(1),
+        lambda x, w: torch.fft.fft(along_two(x, w), norm="ortho").imag.flatten(1),
+        lambda x, w: torch.fft.rfft2(along_two(x, w), norm="forward").imag.flatten(1),
+    ],
+    "FftC2CBackward0": [
+        lambda x, w: torch.fft.ifft(torch.fft.fft(along_two(x, w)) ** 2).real.flatten(1),
+        lambda x, w: torch.fft.ifft2(torch.fft.fft2(along_two(x, w)) ** 2).real.flatten(1),
+    ],
+    "FftC2RBackward0": [
+        lambda x, w: torch.fft.irfft(torch.fft.rfft(along_two(x, w)).exp(), n=3).flatten(1),
+        lambda x, w: torch.fft.hfft(point(x, w), n=4),
+        spectral_layer,
+    ],
+    # --- Pictures that are read between their pixels
+    "GridSampler2DBackward0": [
+        *(
+            sampled(mode=mode, padding_mode=padding)
+            for mode in ("bilinear", "bicubic")
+            for padding in ("zeros", "border", "reflection")
+        ),
+        sampled_each,
+        lambda x, w: sampled_fixed(x, w, "bilinear"),
+        lambda x, w: sampled_fixed(x, w, "nearest") + w * x.repeat(1, 4),
+    ],
+    "GridSampler3DBackward0": [sampled_in_space],
     "NativeGroupNormBackward0": [
         lambda x, w: functional.group_norm(x.exp() @ MATRIX, 2, w.expand(4), w.expand(4), 0.1),
         lambda x, w: functional.group_norm(w * x.exp() @ MATRIX, 2, eps=0.1),
@@ -625,6 +839,11 @@ OF_A_POINT: dict[str, list[Function]] = {
     "DotBackward0": [
         lambda x, w: torch.dot((w * x).sin(), x.exp()),
         lambda x, w: torch.dot(x.sin(), w.expand(2)),
+    ],
+    "VdotBackward0": [
+        lambda x, w: torch.vdot(point(x, w), point(w * x, w).exp()).imag,
+        lambda x, w: torch.vdot(point(x, w), point(x.detach(), w)).imag,
+        lambda x, w: torch.vdot(point(x.detach(), w), point(x, w)).imag,
     ],
     "SumBackward0": [lambda x, w: (w * x).sin().sum()],
     "MeanBackward0": [lambda x, w: (w * x).sin().mean()],
@@ -715,6 +934,24 @@ WRITTEN_OUT: dict[str, list[tuple[Function, Function]]] = {
                 1, PLACES[:1].expand(3, 1), w * x.exp()
             ),
             lambda x, w: functional.pad(w * x[:, :1].exp(), (2, 1), value=1.0),
+        ),
+    ],
+    "ViewAsComplexBackward0": [
+        (
+            lambda x, w: torch.view_as_complex((w * x).exp()).log().imag,
+            lambda x, w: torch.atan2(*(w * x).exp().flip(1).unbind(1)),
+        ),
+    ],
+    "FftR2CBackward0": [
+        (
+            lambda x, w: torch.fft.rfft(along_two(x, w)[:, 0]).imag,
+            lambda x, w: transformed(along_two(x, w)[:, 0])[:, :2].imag,
+        ),
+    ],
+    "FftC2RBackward0": [
+        (
+            lambda x, w: torch.fft.irfft(torch.complex(vectors(w * x), 0 * vectors(x)).exp(), n=4),
+            lambda x, w: transformed(vectors(w * x).exp()[:, [0, 1, 2, 1]], sign=1).real / 4,
         ),
     ],
     "HardsigmoidBackward0": [
@@ -979,3 +1216,76 @@ def test_the_logistic_function_is_exact_where_it_is_tiny() -> None:
     x = torch.full((1, 1), -40.0, dtype=torch.float64, requires_grad=True)
     fourth = higher_order_grad(torch.sigmoid(x), x, 4, method="taylor")
     torch.testing.assert_close(fourth, torch.exp(x.detach()), rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        (lambda x: torch.linalg.vector_norm(point(x, x), dim=1), "computes with complex numbers"),
+        (lambda x: (x ** torch.full_like(x, 2).mul(1j)).imag, "computes with complex numbers"),
+        (lambda x: torch.special.gammainc(x, x.detach()), "its exponent depends on inputs"),
+        (lambda x: torch.special.zeta(x + 1, x.detach()), "its exponent depends on inputs"),
+    ],
+    ids=["a norm", "a complex power", "an incomplete gamma function", "zeta"],
+)
+def test_what_a_rule_does_not_know_is_refused(
+    function: Callable[[Tensor], Tensor], why: str
+) -> None:
+    x = rows(3, 2)
+    with pytest.raises(RuntimeError, match=why):
+        higher_order_grad(function(x), x, (2, 0), method="taylor")
+
+
+@pytest.mark.parametrize("function", [torch.fft.fft, torch.fft.ifft, torch.fft.fft2])
+def test_a_transform_along_the_rows_is_refused(function: Callable[..., Tensor]) -> None:
+    x = rows(3, 2)
+    outputs = torch.view_as_real(function(x.exp() + 0j, dim=(0, 1) if "2" in str(function) else 0))
+    for method in ("auto", "taylor", "reverse"):
+        with pytest.raises(RuntimeError, match="row"):
+            higher_order_grad(outputs, x, (2, 0), method=method)
+
+
+def test_complex_numbers_in_single_precision_are_computed_in_double_where_orders_ask() -> None:
+    x, w = rows(3, 2), parameter()
+    single = x.detach().float().requires_grad_()
+    for order in [(2, 0), (1, 1), (0, 4), (0, 9)]:
+        ours = higher_order_grad(point(single, w.float()).log().imag, single, order)
+        theirs = higher_order_grad(point(x, w).log().imag, x, order)
+        assert ours.dtype == torch.float32
+        scale = theirs.detach().abs().max().item() + 1e-3
+        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=1e-4 * scale)
+
+
+def test_at_zero_complex_numbers_have_the_slope_of_the_formula() -> None:
+    x = torch.zeros(2, 2, dtype=torch.float64, requires_grad=True)
+    z = torch.complex(x[:, 0], x[:, 1])
+    for outputs in (z.abs(), z.angle(), z.sgn().imag):
+        for order in [(1, 0), (0, 2)]:
+            found = higher_order_grad(outputs, x, order, method="taylor")
+            assert torch.equal(found, torch.zeros(2, dtype=torch.float64))
+
+
+def test_a_picture_of_one_pixel_is_read() -> None:
+    x = rows(3, 2)
+    outputs = functional.grid_sample(
+        PICTURE[..., :1, :1], x[None, None], padding_mode="reflection", align_corners=True
+    )
+    found = higher_order_grad(outputs[0, :, 0].t(), x, [(1, 0), (0, 2)], method="taylor")
+    assert all(torch.equal(each, torch.zeros(3, 2, dtype=x.dtype)) for each in found)
+
+
+@pytest.mark.parametrize(
+    ("function", "derivatives"),
+    [
+        (torch.sinc, [0, -(torch.pi**2) / 3, 0, torch.pi**4 / 5]),
+        (torch.special.i0, [0, 1 / 2, 0, 3 / 8]),
+        (torch.special.i1, [1 / 2, 0, 3 / 8, 0]),
+    ],
+)
+def test_at_zero_a_series_has_no_hole(
+    function: Callable[[Tensor], Tensor], derivatives: list[float]
+) -> None:
+    x = torch.zeros(1, dtype=torch.float64, requires_grad=True)
+    found = higher_order_grad(function(x), x, [1, 2, 3, 4], method="taylor")
+    expected = [x.new_tensor([each]) for each in derivatives]
+    assert_same(found, expected)

@@ -1,6 +1,7 @@
 """The pages of a site as they are read: each by itself, and beside the others."""
 
 import dataclasses
+import functools
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,7 +26,11 @@ def read_pages(
     `taken` holds the places of the ids that were read before, and is added to.
     """
     taken = {} if taken is None else taken
-    judged = frozenset(file.resolve() for file in (*files, *config.files()))
+
+    @functools.cache
+    def judged() -> frozenset[Path]:
+        return frozenset(file.resolve() for file in (*files, *config.files()))
+
     pages = []
     for file in files:
         page = _read(file, config.root)

@@ -61,10 +61,13 @@ def literally_included(name: str, options: Mapping[str, Any], line: int, files: 
     yield from snippet_problems(text, str(language), line)
 
 
-def unjudged(page: Page, judged: Container[Path]) -> Iterator[Problem]:
-    """Yield a problem for each file whose examples `page` shows and nobody judges."""
+def unjudged(page: Page, judged: Callable[[], Container[Path]]) -> Iterator[Problem]:
+    """Yield a problem for each file whose examples `page` shows and nobody judges.
+
+    `judged` lists all that is, for which few pages ask.
+    """
     for include in page.of(Include):
-        if include.file not in judged:
+        if include.file not in judged():
             name = include.file.name
             rule = "what a page includes must be judged too"
             yield Problem(include.line, f"{rule}, and {name} is not: name it among the pages")

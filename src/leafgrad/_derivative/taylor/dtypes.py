@@ -15,12 +15,10 @@ def is_on(device: torch.device, dtype: torch.dtype) -> bool:
 
 @cache
 def wider(one: torch.dtype, two: torch.dtype) -> torch.dtype:
-    """Return the floating dtype that holds more."""
-    return one if torch.finfo(one).bits >= torch.finfo(two).bits else two
+    """Return the dtype that is as precise as either, and complex where one of them is."""
+    return torch.promote_types(one, two)
 
 
 def at_least(value: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return a tensor ``[*shape]`` that is as precise as this dtype, with its graph."""
-    if value.dtype == dtype or wider(value.dtype, dtype) == value.dtype:
-        return value
-    return value.to(dtype)
+    """Return a tensor ``[*shape]`` that holds what this dtype does, with its graph."""
+    return value if value.dtype == dtype else value.to(wider(value.dtype, dtype))

@@ -108,7 +108,7 @@ class Taylor(NamedTuple):
 
         Only where PyTorch's own formulas are on the way.
         """
-        if keep_rows_apart(self.path, self.inputs.dim(), self.batch):
+        if keep_rows_apart(self.path, self.inputs, self.outputs, self.batch):
             return True
         with self._mode(), torch.no_grad():
             try:

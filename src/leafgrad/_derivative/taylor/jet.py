@@ -345,11 +345,15 @@ def rsqrt_from(result: Tensor, series: Series) -> Series:
 
 def tanh_from(result: Tensor, series: Series) -> Series:
     """Return the series of tanh, whose value is `result`, ``[*shape]``."""
+    if series.dtype.is_complex:  # 2 sigmoid(2 h) - 1
+        return sigmoid_from((result + 1) / 2, series.scaled(2)).scaled(2)
     return series.apply(sigmoidal.tanh_derivative, result)
 
 
 def sigmoid_from(result: Tensor, series: Series) -> Series:
     """Return the series of the logistic function, whose value is `result`, ``[*shape]``."""
+    if series.dtype.is_complex:  # s / (s + (1 - s) exp(-h))
+        return reciprocal_from(result, exp_of(-series).scaled((1 - result) / result))
     return series.apply(sigmoidal.sigmoid_derivative, result)
 
 
@@ -380,15 +384,20 @@ def power(x: Jet, exponent: Number) -> Series | None:
     """Return the series ``[K, *shape]`` of a power of a jet.
 
     A whole exponent means products, exact at zero too. Else it is the binomial series, in which
-    nothing is divided by `x`.
+    nothing is divided by `x`; of complex numbers, it is the exponential of exponent times log.
     """
     if x.series is None or exponent == 0:
         return None
-    if not float(exponent).is_integer():
+    is_whole = not isinstance(exponent, complex) and float(exponent).is_integer()
+    if not is_whole and (isinstance(exponent, complex) or x.value.is_complex()):
+        logarithm = log_of(x.series.scaled(1 / x.value))
+        return exp_of(logarithm.scaled(exponent)).scaled(x.value**exponent)
+    if not is_whole:
         unit = unit_of(x.value)
         binomials = _binomials(x.value / unit, exponent, x.series.algebra.order)
         return compose(x.series.scaled(1 / unit), binomials).scaled(unit**exponent)
-    return _whole_power(x.reciprocal() if exponent < 0 else x, abs(int(exponent))).series
+    whole = int(exponent.real)
+    return _whole_power(x.reciprocal() if whole < 0 else x, abs(whole)).series
 
 
 def unit_of(value: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ orders.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 import torch
 from torch.autograd.graph import Node
@@ -81,6 +81,10 @@ def check_results(
 def results_of(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | None]:
     """Return the series of each result, of its shape, by the rule of the node."""
     try:
+        if not rule.is_for_complex:
+            _check_real(each.dtype for each in inputs if each is not None)
+            if not rule.has_exact_type:
+                _check_real(result.dtype for result in step.results)
         results = rule.propagate(step, *inputs)
         if rule.has_exact_type:
             return _as_tuple(results)
@@ -88,6 +92,12 @@ def results_of(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Seque
         return [series and _fitted(step, series, result) for series, result in given]
     except Unsupported as error:
         raise Unsupported(f"outputs was computed through {step.name}, and {error}") from None
+
+
+def _check_real(dtypes: Iterable[torch.dtype]) -> None:
+    """Raise where one of the dtypes is complex."""
+    if any(dtype.is_complex for dtype in dtypes):
+        raise Unsupported("it computes with complex numbers")
 
 
 def _as_tuple(results: Result) -> Sequence[Series | None]:
@@ -99,8 +109,6 @@ def _as_tuple(results: Result) -> Sequence[Series | None]:
 def _fitted(step: Step, series: Series, result: _autograd.TensorType) -> Series:
     """Return a series with the shape of the operation's result, and no less precision."""
     shape = tuple(result.shape)
-    if result.dtype.is_complex:
-        raise Unsupported("its result is complex")
     if 0 in shape:
         raise Unsupported("its result has no elements")
     if series.shape != shape:

@@ -43,67 +43,124 @@ def shape_of(node: Node, number: int = 0) -> tuple[int, ...]:
 # --- Kinds with a rule
 
 
-def _viewed(node: Node, given: Given, _: list[Tensor]) -> Sequence[Axes]:
-    """Return the same elements, in the same order, in another shape."""
-    (source,) = _all_of(given)
-    after = shape_of(node)
-    return [] if 0 in after else [batch_axes.viewed(source.axes, source.shape, after)]
+class Move(NamedTuple):
+    """What a kind of node does to the axes of what it is given, the same to each.
+
+    Attributes:
+        touched: The axes that are cut, reduced, joined or put together, so that rows in one of
+            them may meet.
+        left: Of each axis of the result, the axis that it comes from, None for none.
+    """
+
+    touched: Sequence[int]
+    left: Sequence[int | None]
+
+
+# Of a node and of how many axes, one at least, what it is given was counted to have. It may have
+# more, as those in front were not: then the move is wrong, but takes none of these away. None where
+# it does not show.
+Moves = Callable[[Node, int], Move | None]
+
+
+def _reshaped(node: Node, ndim: int) -> Move | None:
+    """Keep the first axes whose sizes stay, and put what follows them in others in its order."""
+    ((source, number),) = _autograd.next_functions(node)
+    before, after = () if source is None else shape_of(source, number), shape_of(node)
+    if len(before) != ndim:
+        return None
+    stay = 0
+    while stay < min(ndim, len(after)) and before[stay] == after[stay]:
+        stay += 1
+    return Move(range(stay, ndim), [*range(stay), *[None] * (len(after) - stay)])
+
+
+def _unsqueezed(node: Node, ndim: int) -> Move:
+    """Put in an axis of size 1."""
+    dim = _autograd.kept(node, "dim") % (ndim + 1)
+    return Move((), [*range(dim), None, *range(dim, ndim)])
+
+
+def _cut(node: Node, ndim: int) -> Move:
+    """Take places of an axis, or join parts along it."""
+    return Move((_autograd.kept(node, "dim") % ndim,), range(ndim))
+
+
+def _selected(node: Node, ndim: int) -> Move:
+    """Take one place of an axis, which is gone then."""
+    dim = _autograd.kept(node, "dim") % ndim
+    return Move((dim,), [*range(dim), *range(dim + 1, ndim)])
+
+
+def _transposed(node: Node, ndim: int) -> Move:
+    """Exchange two axes."""
+    left = [*range(ndim)]
+    one, two = (_autograd.kept(node, name) % ndim for name in ("dim0", "dim1"))
+    left[one], left[two] = left[two], left[one]
+    return Move((), left)
+
+
+def _summed(node: Node, ndim: int) -> Move | None:
+    """Add up along axes, which have size 1 then, or are gone."""
+    named = _autograd.kept(node, "dim")
+    dims = {dim % ndim for dim in named}
+    if not dims or len(dims) != len(named):
+        return None
+    is_kept = _autograd.kept(node, "keepdim")
+    return Move([*dims], [axis for axis in range(ndim) if is_kept or axis not in dims])
+
+
+def _normalised(node: Node, ndim: int) -> Move:
+    """Normalise along the last axes, which are those of weight and bias as well."""
+    first = max(ndim - len(_autograd.kept(node, "normalized_shape")), 0)
+    return Move(range(first, ndim), range(ndim))
+
+
+MOVES: dict[str, Moves] = {
+    "ViewBackward0": _reshaped,
+    "UnsafeViewBackward0": _reshaped,
+    "SqueezeBackward1": _reshaped,
+    "UnsqueezeBackward0": _unsqueezed,
+    "SliceBackward0": _cut,
+    "SelectBackward0": _selected,
+    "TransposeBackward0": _transposed,
+    "CatBackward0": _cut,
+    "SumBackward1": _summed,
+    "MeanBackward1": _summed,
+    "NativeLayerNormBackward0": _normalised,
+}
+
+
+def _moved(moves: Moves) -> Look:
+    """Return the look that follows axes wherever they are."""
+
+    def look(node: Node, given: Given, _: list[Tensor]) -> Sequence[Axes]:
+        parts = [part.axes for part in _all_of(given)]
+        ndim = len(parts[0])
+        if not ndim or any(len(axes) != ndim for axes in parts):
+            return []
+        move = moves(node, ndim)
+        if move is None or len(move.left) != len(shape_of(node)):
+            return []
+        axes = batch_axes.merged(parts)
+        batch_axes.free(axes, move.touched)
+        return [tuple([() if axis is None else axes[axis] for axis in move.left])]
+
+    return look
 
 
 def _sliced(node: Node, given: Given, _: list[Tensor]) -> Sequence[Axes]:
     """Return every so many places of an axis, which holds no rows unless they are all of it."""
     (source,) = _all_of(given)
-    dim = _autograd.kept(node, "dim")
-    if source.axes[dim] and shape_of(node) != source.shape:
-        batch_axes.free(source.axes, [dim])
+    if shape_of(node) != source.shape:
+        batch_axes.free(source.axes, [_autograd.kept(node, "dim")])
     return [source.axes]
 
 
-def _selected(node: Node, given: Given, _: list[Tensor]) -> Sequence[Axes]:
-    """Return one place of an axis, which is gone then."""
+def _viewed(node: Node, given: Given, _: list[Tensor]) -> Sequence[Axes]:
+    """Return the same elements, in the same order, in another shape."""
     (source,) = _all_of(given)
-    dim = _autograd.kept(node, "dim") % len(source.axes)
-    batch_axes.free(source.axes, [dim])
-    return [(*source.axes[:dim], *source.axes[dim + 1 :])]
-
-
-def _transposed(node: Node, given: Given, _: list[Tensor]) -> Sequence[Axes]:
-    """Return the same with two axes exchanged."""
-    (source,) = _all_of(given)
-    axes = list(source.axes)
-    one, two = (_autograd.kept(node, name) for name in ("dim0", "dim1"))
-    axes[one], axes[two] = axes[two], axes[one]
-    return [tuple(axes)]
-
-
-def _joined(node: Node, given: Given, _: list[Tensor]) -> Sequence[Axes]:
-    """Return parts joined along an axis that holds no rows."""
-    axes = batch_axes.merged([part.axes for part in _all_of(given)])
-    if len(axes) != len(shape_of(node)):  # as that of an empty vector, which is left out
-        return []
-    batch_axes.free(axes, [_autograd.kept(node, "dim")])
-    return [axes]
-
-
-def _summed(node: Node, given: Given, _: list[Tensor]) -> Sequence[Axes]:
-    """Return the sum along axes that hold no rows."""
-    (source,) = _all_of(given)
-    named = _autograd.kept(node, "dim")
-    if not source.axes or not named:
-        return []
-    dims = {dim % len(source.axes) for dim in named}
-    batch_axes.free(source.axes, dims)
-    is_kept = _autograd.kept(node, "keepdim")
-    return [tuple(axis for n, axis in enumerate(source.axes) if is_kept or n not in dims)]
-
-
-def _normalised(node: Node, given: Given, _: list[Tensor]) -> Sequence[Axes]:
-    """Return the same shape, normalised along its last axes, in which there are no rows."""
-    source, *constants = given
-    if source is None or any(constants):
-        return []
-    batch_axes.free(source.axes, range(-len(_autograd.kept(node, "normalized_shape")), 0))
-    return [source.axes]
+    after = shape_of(node)
+    return [] if 0 in after else [batch_axes.viewed(source.axes, source.shape, after)]
 
 
 def _all_of(given: Given) -> list[Known]:
@@ -166,17 +223,11 @@ def _recurrent(node: Node, given: Given, _: list[Tensor]) -> Sequence[Axes]:
 
 
 LOOKS: dict[str, Look] = {
+    **{name: _moved(moves) for name, moves in MOVES.items()},
     "ViewBackward0": _viewed,
     "UnsafeViewBackward0": _viewed,
     "SqueezeBackward1": _viewed,
-    "UnsqueezeBackward0": _viewed,
     "SliceBackward0": _sliced,
-    "SelectBackward0": _selected,
-    "TransposeBackward0": _transposed,
-    "CatBackward0": _joined,
-    "SumBackward1": _summed,
-    "MeanBackward1": _summed,
-    "NativeLayerNormBackward0": _normalised,
     "IndexBackward0": _chosen,
     "IndexPutBackward0": _put,
     "MkldnnRnnLayerBackward0": _recurrent,

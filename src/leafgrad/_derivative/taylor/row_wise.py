@@ -17,29 +17,49 @@ from leafgrad._derivative.taylor.algebra import powers
 from leafgrad._derivative.taylor.batch_axes import Axes
 from leafgrad._derivative.taylor.dtypes import wider
 from leafgrad._derivative.taylor.propagate import check_results, results_of, step_at
-from leafgrad._derivative.taylor.row_kinds import LOOKS, Known
+from leafgrad._derivative.taylor.row_kinds import LOOKS, MOVES, Known, Move
 from leafgrad._derivative.taylor.rules import RULES
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Rule
 from leafgrad._derivative.taylor.unsupported import Unsupported
 
 
-def keep_rows_apart(path: _autograd.Path, ndim: int, batch: int) -> bool:
-    """Return whether the path to inputs with `ndim` axes, of which `batch` count rows, shows it.
+def keep_rows_apart(path: _autograd.Path, inputs: Tensor, outputs: Tensor, batch: int) -> bool:
+    """Return whether rows are seen to stay apart, and on the first axes of all that is computed.
 
-    As long as nothing adds axes in front, the first axes of all that is computed count rows. No
-    row-wise kind takes an axis away, so that it is seen at the end whether one was added.
+    The first `batch` axes of inputs and outputs count rows. Here the axes of a tensor are only
+    counted, and those not that broadcasting adds in front. As no kind takes one of these away, the
+    outputs have more axes then than were counted.
     """
-    known: set[object] = {path.start}
+    counts: dict[object, int] = {path.start: inputs.dim()}
     for node, edges in path.nodes.items():
-        rule = RULES.get(_autograd.node_name(node))
-        if rule is None or not rule.rowwise:
+        count = 0
+        for edge in edges:
+            if edge in counts:
+                if count and counts[edge] != count:
+                    return False
+                count = counts[edge]
+        name = _autograd.node_name(node)
+        rule = RULES.get(name)
+        if rule is not None and rule.rowwise:
+            if rule.shared and (batch != 1 or any(edges[n] in counts for n in rule.shared)):
+                return False
+            counts[node, 0] = count
+            continue
+        moves = MOVES.get(name)
+        move = moves(node, count) if moves is not None and count else None
+        if move is None or not _leaves_rows(move, batch):
             return False
-        if rule.shared and (batch != 1 or any(edges[number] in known for number in rule.shared)):
+        counts[node, 0] = len(move.left)
+    return counts.get(path.end) == outputs.dim()
+
+
+def _leaves_rows(move: Move, batch: int) -> bool:
+    """Return whether the first axes stay as they are, which count rows."""
+    for axis in move.touched:
+        if axis < batch:
             return False
-        known.add((node, 0))
-    node, number = path.end
-    return len(_autograd.output_types(node)[number].shape) == ndim
+    return [*move.left[:batch]] == [*range(batch)]
 
 
 def axes_at_end(path: _autograd.Path, inputs: Tensor, batch: int) -> Axes | None:
@@ -105,20 +125,18 @@ def _results(
     if look is not None and (found := look(node, given, masks)):
         return found
     made = _autograd.output_types(node)[0]
-    if rule is None or not made.dtype.is_floating_point:
+    if rule is None or not (made.dtype.is_floating_point or made.dtype.is_complex):
         raise Unsupported("its kind has no rule")
-    step = step_at(node, edges, wider(made.dtype, torch.float32))
-    empty = [
-        each and _without_coefficients(each.axes, each.shape, step.dtype, made.device)
-        for each in given
-    ]
+    step = step_at(node, edges, torch.float32)
+    empty = [each and _without_coefficients(each) for each in given]
     series = results_of(rule, step, empty)
     return [None if each is None else each.axes for each in series]
 
 
-def _without_coefficients(
-    axes: Axes, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device
-) -> Series:
-    """Return a series of this shape without any coefficient, ``[0, 1, ..., 1]``."""
-    empty = torch.empty((0, *[1] * len(shape)), dtype=dtype, device=device)
-    return Series(algebra=powers(1), indices=(), source=empty, shape=shape, axes=axes)
+def _without_coefficients(known: Known) -> Series:
+    """Return a series of this tensor without any coefficient, ``[0, 1, ..., 1]``."""
+    node, number = known.edge
+    made = _autograd.output_types(node)[number]
+    dtype = wider(made.dtype, torch.float32)
+    empty = torch.empty((0, *[1] * len(known.shape)), dtype=dtype, device=made.device)
+    return Series(algebra=powers(1), indices=(), source=empty, shape=known.shape, axes=known.axes)

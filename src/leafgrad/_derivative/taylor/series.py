@@ -18,6 +18,7 @@ from torch import Tensor
 
 from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.algebra import Algebra, Indices
+from leafgrad._derivative.taylor.dtypes import at_least, wider
 from leafgrad._derivative.taylor.kernels.composed import Composed, Derivatives
 from leafgrad._derivative.taylor.kernels.contraction import contract, product
 from leafgrad._derivative.taylor.kernels.fused import FusedLayers, Layer
@@ -26,7 +27,7 @@ from leafgrad._derivative.taylor.kernels.products import common_shape, kept_wher
 from leafgrad._derivative.taylor.kernels.sigmoidal import DerivativeOfValue, Sigmoidal
 from leafgrad._derivative.taylor.unsupported import Unsupported
 
-Number = float | int
+Number = complex | float | int
 
 
 @dataclass(kw_only=True, slots=True, eq=False)  # frozen, it would take three times as long to make
@@ -135,6 +136,8 @@ class Series:
     def masked(self, keep: Tensor) -> Series:
         """Return the series with zeros where `keep`, ``[*shape]``, is false, whatever was there."""
         wide = self.broadcast(common_shape(self.shape, keep.shape))
+        if wide.dtype.is_complex:
+            return wide.changed(torch.where(keep, wide.stack, 0))
         return wide.changed(kept_where(keep.to(wide.dtype), wide.stack))
 
     def spread(self, indices: Indices) -> Tensor:
@@ -192,6 +195,7 @@ class Series:
         one, two = together(self, other)
         axes = batch_axes.merged((one.axes, two.axes))
         plan = contraction(one.algebra, one.indices, two.indices, indices)
+        value, other_value = at_least(value, one.dtype), at_least(other_value, one.dtype)
         stack = product(plan, value, one.stack, other_value, two.stack)
         return one.changed(stack, axes=axes, indices=indices)
 
@@ -331,7 +335,10 @@ class Series:
 
 
 def together(one: Series, two: Series) -> tuple[Series, Series]:
-    """Return two series broadcast to the same shape."""
+    """Return two series broadcast to the same shape, both complex where one is."""
+    if one.dtype != two.dtype:
+        dtype = wider(one.dtype, two.dtype)
+        one, two = one.changed(one.stack.to(dtype)), two.changed(two.stack.to(dtype))
     if one.shape == two.shape:
         return one, two
     shape = common_shape(one.shape, two.shape)

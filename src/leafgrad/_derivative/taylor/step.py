@@ -29,12 +29,15 @@ class Rule(NamedTuple):
         shared: The inputs that all rows share, as the matrix: these are no rows.
         has_exact_type: Whether the series has the shape and dtype of the node's only result, so
             that neither is asked.
+        is_for_complex: Whether it holds for complex numbers as well, as it does for what is linear
+            or holomorphic.
     """
 
     propagate: Propagate
     rowwise: bool = False
     shared: tuple[int, ...] = ()
     has_exact_type: bool = False
+    is_for_complex: bool = False
 
 
 class Step(NamedTuple):
@@ -72,7 +75,7 @@ class Step(NamedTuple):
         return tensor
 
     def wide(self, dtype: torch.dtype) -> torch.dtype:
-        """Return a floating dtype, or that of coefficients where it is less precise."""
+        """Return a dtype, made as precise as that of coefficients."""
         return wider(dtype, self.dtype)
 
     def _usable(self, name: str, value: Any) -> Any:
@@ -87,7 +90,7 @@ class Step(NamedTuple):
                 f"what {self.name} saved as {name!r} must hold data, but {lack}: give it back its "
                 "memory, which untyped_storage().resize_() took"
             )
-        if value.dtype == self.dtype or not value.is_floating_point():
+        if value.dtype == self.dtype or not (value.is_floating_point() or value.is_complex()):
             return value
         return at_least(value, self.dtype)
 

@@ -70,6 +70,11 @@ class MeasuredBox:
         return min(MOST_STUBS, sum(edge.target is None for edge in self.box.node.edges))
 
     @property
+    def is_without_gradient(self) -> bool:
+        """Whether it is an input, to which no gradient goes; values come from there."""
+        return self.box.given is not None and self.direction == "backward"
+
+    @property
     def below(self) -> float:
         """The room that its label takes under it."""
         return LABEL if self.label else 0.0
@@ -97,7 +102,7 @@ def measure(
         nbytes: How many bytes a bar shows.
     """
     made = "" if box.beyond == "user" else output(box, with_kind=with_kind)
-    is_labelled = direction == "forward" and arrivals and not box.node.is_leaf
+    is_labelled = direction == "forward" and arrivals and not _comes_from_outside(box)
     label = made if is_labelled and not box.outputs and box.beyond is None else ""
     written = tuple(
         Line(text=shortened(line.text, MOST_LETTERS), style=line.style)
@@ -123,6 +128,11 @@ def measure(
         label=label,
         direction=direction,
     )
+
+
+def _comes_from_outside(box: Box) -> bool:
+    """Return whether a box stands for a tensor that no operation of the graph made."""
+    return box.node.is_leaf or box.given is not None
 
 
 def _ports(box: Box) -> Iterator[str]:
@@ -177,7 +187,7 @@ def draw(
 
 def _outlines(measured: MeasuredBox, left: float, top: float, step: int) -> Iterator[Markup]:
     box, wide, high = measured.box, measured.width, measured.height
-    corner = min(high / 2, LEAF_CORNER) if box.node.is_leaf else CORNER
+    corner = min(high / 2, LEAF_CORNER) if _comes_from_outside(box) else CORNER
     if box.copies > 1:
         yield behind(left, top, wide, high)
     classes = [*_classes(box), *([f"heat-{step}"] if step else [])]
@@ -193,6 +203,8 @@ def _classes(box: Box) -> Iterator[str]:
     if box.beyond is not None:
         yield "beyond"
         return
+    if box.given is not None:
+        yield "input"
     if box.name is not None:
         yield "module"
     if box.node.derivative_order:

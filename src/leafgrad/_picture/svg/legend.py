@@ -103,6 +103,8 @@ def _in_boxes(measured: Sequence[MeasuredBox]) -> Iterator[tuple[Sign, str]]:
     boxes = [one.box for one in measured]
     if any(box.node.is_leaf or box.leaves for box in boxes):
         yield _box("leaf", 8.0), "leaf: gradients add up in its .grad"
+    if any(box.given is not None for box in boxes):
+        yield _box("box input", 8.0), "input from outside: no gradient"
     written = {line.style for one in measured for line in one.lines}
     if "frozen" in written:
         yield _box("frozen", 8.0), "frozen parameters: no gradient"

@@ -47,6 +47,8 @@ font-size:{FACT_SIZE}px;max-width:none;height:auto}}
 .{CLASS} .freed{{stroke:var(--lg-alarm);stroke-opacity:1;stroke-dasharray:5 3;stroke-width:1.5}}
 .{CLASS} .modified{{stroke:var(--lg-alarm);stroke-opacity:1;stroke-width:3}}
 .{CLASS} .frozen{{fill:none;stroke:currentColor;stroke-opacity:.6;stroke-dasharray:3 2}}
+.{CLASS} .input{{fill:none}}
+.{CLASS} .free{{stroke-dasharray:2 3}}
 .{CLASS} .frame{{fill:none;stroke:currentColor;stroke-opacity:.35}}
 .{CLASS} .beyond{{fill:none;stroke-dasharray:5 3}}
 .{CLASS} .bar{{fill:currentColor;fill-opacity:.55}}

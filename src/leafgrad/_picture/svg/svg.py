@@ -104,7 +104,7 @@ def draw_view(
         element("desc", text(description(view, look.direction))),
         element("style", Markup(STYLE if look.color is None else STYLE + HEAT_STYLE)),
         *([element("g", *(one.draw() for one in around), class_="frames")] if around else []),
-        *_arrows(paths),
+        *_arrows(measured, edges, paths),
         *_boxes(measured, edges, layout, most_bytes, heat),
         *_labels(measured, edges, layout),
         beside.markup,
@@ -225,17 +225,28 @@ def _paths(
         yield ((x, y - below), *points) if below else points
 
 
-def _arrows(paths: Sequence[Sequence[Point]]) -> Iterator[Markup]:
-    """Draw the arrows, and a head wherever some arrive."""
-    heads = dict.fromkeys(points[-1] for points in paths)
-    yield element("g", *(element("path", d=_curve(points)) for points in paths), class_="links")
+def _arrows(
+    measured: Sequence[MeasuredBox], edges: Sequence[Edge], paths: Sequence[Sequence[Point]]
+) -> Iterator[Markup]:
+    """Draw the arrows, and a head wherever some arrive; no gradient arrives at an input."""
+    is_free = [measured[edge.target].is_without_gradient for edge in edges]
+    heads = dict.fromkeys(
+        points[-1] for points, free in zip(paths, is_free, strict=True) if not free
+    )
+    links = (
+        element("path", d=_curve(points, 0.0), class_="free")
+        if free
+        else element("path", d=_curve(points, HEAD))
+        for points, free in zip(paths, is_free, strict=True)
+    )
+    yield element("g", *links, class_="links")
     yield element("g", *(head(x, y) for x, y in heads), class_="heads")
 
 
-def _curve(points: Sequence[Point]) -> str:
-    """Write an edge as a path: straight down, or in a curve with upright ends."""
+def _curve(points: Sequence[Point], head: float) -> str:
+    """Write an edge as a path with room for a head: straight down, or curved with upright ends."""
     x, y = points[-1]
-    return path(points[0], *map(_step, pairwise([*points[:-1], (x, y - HEAD)])))
+    return path(points[0], *map(_step, pairwise([*points[:-1], (x, y - head)])))
 
 
 def _step(ends: tuple[Point, Point]) -> str:

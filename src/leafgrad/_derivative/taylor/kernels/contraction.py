@@ -8,6 +8,7 @@ two others. Shapes may be broadcast against each other, stack by stack.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -22,6 +23,22 @@ from leafgrad._derivative.taylor.kernels.products import (
     add_products_to,
     common_shape,
 )
+
+
+def holomorphic(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a backward that is written for real numbers serve complex ones as well.
+
+    What a derivative F' makes of a gradient g is ``conj(F') g`` then, in PyTorch's convention, and
+    so the conjugate of what it makes of ``conj(g)``.
+    """
+
+    def conjugated(ctx: Any, gradient: Any) -> Any:
+        if not gradient.is_complex():
+            return backward(ctx, gradient)
+        sent = backward(ctx, gradient.conj_physical())
+        return tuple(s.conj_physical() if isinstance(s, Tensor) else s for s in sent)
+
+    return conjugated
 
 
 def contract(
@@ -55,6 +72,7 @@ class _Contract(Function):
         return _contracted(plan, slot, first, second, start)
 
     @staticmethod
+    @holomorphic
     def backward(ctx: Any, *gradients: Any) -> Any:
         first, second = ctx.saved_tensors
         (gradient,) = gradients
@@ -149,6 +167,7 @@ class _Product(Function):
         return _multiplied(plan, one, a, two, b)
 
     @staticmethod
+    @holomorphic
     def backward(ctx: Any, *gradients: Any) -> Any:
         one, a, two, b = ctx.saved_tensors
         (gradient,) = gradients

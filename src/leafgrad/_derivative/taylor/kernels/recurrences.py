@@ -29,7 +29,12 @@ from torch import Tensor
 from torch.autograd import Function
 
 from leafgrad import _autograd
-from leafgrad._derivative.taylor.kernels.contraction import contract, elementwise_vjp, vjp
+from leafgrad._derivative.taylor.kernels.contraction import (
+    contract,
+    elementwise_vjp,
+    holomorphic,
+    vjp,
+)
 from leafgrad._derivative.taylor.kernels.plans import Recurrence
 from leafgrad._derivative.taylor.kernels.products import StackViews, add_products
 
@@ -58,6 +63,7 @@ class _Solution(Function):
         return out
 
     @staticmethod
+    @holomorphic
     def backward(ctx: Any, *gradients: Any) -> Any:
         (out,) = ctx.saved_tensors
         slope = ctx.equation.slope(ctx.plan, out)
@@ -141,6 +147,7 @@ class _SinCos(Function):
         return both
 
     @staticmethod
+    @holomorphic
     def backward(ctx: Any, *gradients: Any) -> Any:
         sine, cosine = ctx.saved_tensors[0]
         to_sine, to_cosine = gradients[0]

@@ -92,22 +92,26 @@ def _addcdiv(step: Step, z: Series | None, x: Series | None, y: Series | None) -
 
 
 RULES: dict[str, Rule] = {
-    "AddBackward0": Rule(_add, rowwise=True),
-    "AddBackward1": Rule(lambda _, x: x, rowwise=True),
-    "SubBackward0": Rule(_subtract, rowwise=True),
-    "SubBackward1": Rule(lambda _, x: x, rowwise=True),
-    "RsubBackward0": Rule(_rsub, rowwise=True),
-    "RsubBackward1": Rule(_rsub, rowwise=True),
-    "NegBackward0": Rule(lambda _, x: -x, rowwise=True),
-    "MulBackward0": Rule(_multiply, rowwise=True),
-    "MulBackward1": Rule(lambda step, x: x.scaled(step.saved("other")), rowwise=True),
-    "DivBackward0": Rule(_divide, rowwise=True),
-    "DivBackward1": Rule(lambda step, x: x.scaled(1 / step.saved("other")), rowwise=True),
-    "AddcmulBackward0": Rule(_addcmul, rowwise=True),
-    "LerpBackward0": Rule(_lerp, rowwise=True),
+    "AddBackward0": Rule(_add, rowwise=True, is_for_complex=True),
+    "AddBackward1": Rule(lambda _, x: x, rowwise=True, is_for_complex=True),
+    "SubBackward0": Rule(_subtract, rowwise=True, is_for_complex=True),
+    "SubBackward1": Rule(lambda _, x: x, rowwise=True, is_for_complex=True),
+    "RsubBackward0": Rule(_rsub, rowwise=True, is_for_complex=True),
+    "RsubBackward1": Rule(_rsub, rowwise=True, is_for_complex=True),
+    "NegBackward0": Rule(lambda _, x: -x, rowwise=True, is_for_complex=True),
+    "MulBackward0": Rule(_multiply, rowwise=True, is_for_complex=True),
+    "MulBackward1": Rule(
+        lambda step, x: x.scaled(step.saved("other")), rowwise=True, is_for_complex=True
+    ),
+    "DivBackward0": Rule(_divide, rowwise=True, is_for_complex=True),
+    "DivBackward1": Rule(
+        lambda step, x: x.scaled(1 / step.saved("other")), rowwise=True, is_for_complex=True
+    ),
+    "AddcmulBackward0": Rule(_addcmul, rowwise=True, is_for_complex=True),
+    "LerpBackward0": Rule(_lerp, rowwise=True, is_for_complex=True),
     "DivBackward2": Rule(_divided_and_rounded, rowwise=True),
     "DivBackward3": Rule(_divided_by_a_number_and_rounded, rowwise=True),
-    "AddcdivBackward0": Rule(_addcdiv, rowwise=True),
+    "AddcdivBackward0": Rule(_addcdiv, rowwise=True, is_for_complex=True),
     "Deg2RadBackward0": Rule(lambda _, x: x.scaled(math.pi / 180), rowwise=True),
     "Rad2DegBackward0": Rule(lambda _, x: x.scaled(180 / math.pi), rowwise=True),
 }

@@ -35,7 +35,7 @@ def _composed(
     """Make the rule of a function whose derivatives are known, and what is cheaper from order 5."""
 
     def rule(step: Step, x: Series) -> Series | None:
-        if x.algebra.order > MOST:
+        if x.algebra.order > MOST or x.dtype.is_complex:
             return otherwise(step, x.computed())
         return x.compose(derivatives, step.tensor("self"))
 
@@ -84,7 +84,7 @@ def _log_to_base(base: float) -> Propagate:
 def _power(step: Step, x: Series) -> Series | None:
     """Return the power by a number, of the shape of x."""
     exponent = step.saved("exponent")
-    if exponent in _POWERS:
+    if exponent in _POWERS and not x.dtype.is_complex:
         return x.compose(_POWERS[exponent], step.tensor("self"))
     return jets.power(step.jet("self", x), exponent)
 
@@ -94,8 +94,9 @@ _POWERS: dict[float, Derivatives] = {2: derivatives.of_square, 3: derivatives.of
 
 def _power_of_number(step: Step, exponent: Series) -> Series:
     """Return ``b**p (exp(h log(b)) - 1)``, of the shape of the exponent p."""
-    base = torch.as_tensor(step.saved("self"), dtype=exponent.dtype, device=exponent.stack.device)
-    return jets.exp_of(exponent.scaled(base.log())).scaled(step.tensor("result"))
+    result = step.tensor("result")
+    base = torch.as_tensor(step.saved("self"), dtype=result.dtype, device=result.device)
+    return jets.exp_of(exponent.scaled(base.log())).scaled(result)
 
 
 def _power_of_tensor(step: Step, base: Series | None, exponent: Series | None) -> Series | None:
@@ -218,13 +219,24 @@ def _hypot(step: Step, x: Series | None, y: Series | None) -> Series | None:
 
 
 def _log_add_exp(step: Step, x: Series | None, y: Series | None) -> Series | None:
+    """Return ``log(exp(x) + exp(y))``, of the broadcast shape."""
+    return _log_of_sum(step.jet("self", x), step.jet("other", y))
+
+
+def _log_of_sum(one: Jet, two: Jet) -> Series | None:
     """Return ``y + softplus(x - y)``, of the broadcast shape, in which nothing overflows."""
-    one, two = step.jet("self", x), step.jet("other", y)
     are_gone = (one.value == two.value) & one.value.isinf()  # exponentials of zero, as masks make
     difference = one - two
     between = Jet(difference.value.masked_fill(are_gone, 0), difference.series)
     softplus = between.to(between.value, lambda series: integral(between.sigmoid(), series))
-    return jets.add(y, softplus.series)
+    return jets.add(two.series, softplus.series)
+
+
+def _log_add_exp_to_base_2(step: Step, x: Series | None, y: Series | None) -> Series | None:
+    """Return ``log2(2**x + 2**y)``, of the broadcast shape."""
+    one, two = (step.jet(name, h) * math.log(2) for name, h in (("self", x), ("other", y)))
+    total = _log_of_sum(one, two)
+    return total and total.scaled(1 / math.log(2))
 
 
 # --- Activations that are products
@@ -283,51 +295,73 @@ def _glu(step: Step, x: Series) -> Series | None:
 
 RULES: dict[str, Rule] = {
     "TanhBackward0": Rule(
-        lambda step, x: jets.tanh_from(step.tensor("result"), x), rowwise=True, has_exact_type=True
+        lambda step, x: jets.tanh_from(step.tensor("result"), x),
+        rowwise=True,
+        has_exact_type=True,
+        is_for_complex=True,
     ),
     "SigmoidBackward0": Rule(
         lambda step, x: jets.sigmoid_from(step.tensor("result"), x),
         rowwise=True,
         has_exact_type=True,
+        is_for_complex=True,
     ),
     "SinBackward0": Rule(
         _composed(derivatives.of_sin, lambda step, x: jets.sin_from(step.tensor("self"), x)),
         rowwise=True,
         has_exact_type=True,
+        is_for_complex=True,
     ),
     "CosBackward0": Rule(
         _composed(derivatives.of_cos, lambda step, x: jets.cos_from(step.tensor("self"), x)),
         rowwise=True,
         has_exact_type=True,
+        is_for_complex=True,
     ),
-    "TanBackward0": Rule(_tan, rowwise=True),
+    "TanBackward0": Rule(_tan, rowwise=True, is_for_complex=True),
     "SinhBackward0": Rule(
-        _composed(derivatives.of_sinh, _hyperbolic(Tensor.sinh, Tensor.cosh)), rowwise=True
+        _composed(derivatives.of_sinh, _hyperbolic(Tensor.sinh, Tensor.cosh)),
+        rowwise=True,
+        is_for_complex=True,
     ),
     "CoshBackward0": Rule(
-        _composed(derivatives.of_cosh, _hyperbolic(Tensor.cosh, Tensor.sinh)), rowwise=True
+        _composed(derivatives.of_cosh, _hyperbolic(Tensor.cosh, Tensor.sinh)),
+        rowwise=True,
+        is_for_complex=True,
     ),
     "ExpBackward0": Rule(
-        lambda step, x: jets.exp_of(x).scaled(step.tensor("result")), rowwise=True
+        lambda step, x: jets.exp_of(x).scaled(step.tensor("result")),
+        rowwise=True,
+        is_for_complex=True,
     ),
     "Expm1Backward0": Rule(
-        lambda step, x: jets.exp_of(x).scaled(step.tensor("result") + 1), rowwise=True
+        lambda step, x: jets.exp_of(x).scaled(step.tensor("result") + 1),
+        rowwise=True,
+        is_for_complex=True,
     ),
-    "Exp2Backward0": Rule(_exp2, rowwise=True),
-    "LogBackward0": Rule(_log_to_base(math.e), rowwise=True),
-    "Log2Backward0": Rule(_log_to_base(2), rowwise=True),
-    "Log10Backward0": Rule(_log_to_base(10), rowwise=True),
+    "Exp2Backward0": Rule(_exp2, rowwise=True, is_for_complex=True),
+    "LogBackward0": Rule(_log_to_base(math.e), rowwise=True, is_for_complex=True),
+    "Log2Backward0": Rule(_log_to_base(2), rowwise=True, is_for_complex=True),
+    "Log10Backward0": Rule(_log_to_base(10), rowwise=True, is_for_complex=True),
     "Log1PBackward0": Rule(
-        lambda step, x: jets.log_of(x.scaled(1 / (1 + step.tensor("self")))), rowwise=True
+        lambda step, x: jets.log_of(x.scaled(1 / (1 + step.tensor("self")))),
+        rowwise=True,
+        is_for_complex=True,
     ),
-    "SqrtBackward0": Rule(lambda step, x: jets.sqrt_from(step.tensor("result"), x), rowwise=True),
-    "RsqrtBackward0": Rule(lambda step, x: jets.rsqrt_from(step.tensor("result"), x), rowwise=True),
+    "SqrtBackward0": Rule(
+        lambda step, x: jets.sqrt_from(step.tensor("result"), x), rowwise=True, is_for_complex=True
+    ),
+    "RsqrtBackward0": Rule(
+        lambda step, x: jets.rsqrt_from(step.tensor("result"), x), rowwise=True, is_for_complex=True
+    ),
     "ReciprocalBackward0": Rule(
-        lambda step, x: jets.reciprocal_from(step.tensor("result"), x), rowwise=True
+        lambda step, x: jets.reciprocal_from(step.tensor("result"), x),
+        rowwise=True,
+        is_for_complex=True,
     ),
-    "PowBackward0": Rule(_power, rowwise=True),
+    "PowBackward0": Rule(_power, rowwise=True, is_for_complex=True),
     "PowBackward1": Rule(_power_of_tensor, rowwise=True),
-    "PowBackward2": Rule(_power_of_number, rowwise=True),
+    "PowBackward2": Rule(_power_of_number, rowwise=True, is_for_complex=True),
     "AsinBackward0": Rule(
         _composed(derivatives.of_asin, _with_slope(lambda x: (1 - x * x).rsqrt())), rowwise=True
     ),
@@ -350,10 +384,15 @@ RULES: dict[str, Rule] = {
     ),
     "SoftplusBackward0": Rule(_softplus, rowwise=True),
     "Atan2Backward0": Rule(_atan2, rowwise=True),
-    "SiluBackward0": Rule(_composed(derivatives.of_silu, _silu), rowwise=True, has_exact_type=True),
+    "SiluBackward0": Rule(
+        _composed(derivatives.of_silu, _silu),
+        rowwise=True,
+        has_exact_type=True,
+    ),
     "MishBackward0": Rule(_mish, rowwise=True),
     "GeluBackward0": Rule(_gelu, rowwise=True),
     "GluBackward0": Rule(_glu),
     "HypotBackward0": Rule(_hypot, rowwise=True),
     "LogaddexpBackward0": Rule(_log_add_exp, rowwise=True),
+    "Logaddexp2Backward0": Rule(_log_add_exp_to_base_2, rowwise=True),
 }

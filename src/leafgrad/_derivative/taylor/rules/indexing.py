@@ -96,7 +96,7 @@ def _ordered(step: Step, x: Series) -> list[Series | None]:
 
 
 def _extreme_along(step: Step, x: Series) -> list[Series | None]:
-    """Return the element of an axis that is largest or smallest, and None for its place."""
+    """Return the element of an axis that is largest, or the like, and None for its place."""
     dim, index = x.from_end(step.saved("dim")), step.tensor("indices")
     if step.saved("keepdim"):
         return [_gather(x, dim, index), None]
@@ -117,16 +117,25 @@ def _extreme(step: Step, x: Series) -> Series:
 
 
 RULES: dict[str, Rule] = {
-    "IndexBackward0": Rule(_indexed),
+    "IndexBackward0": Rule(_indexed, is_for_complex=True),
     "IndexSelectBackward0": Rule(
-        lambda step, x: _taken(step, x, step.saved("dim"), step.tensor("index"))
+        lambda step, x: _taken(step, x, step.saved("dim"), step.tensor("index")),
+        is_for_complex=True,
     ),
-    "GatherBackward0": Rule(lambda step, x: _gather(x, step.saved("dim"), step.tensor("index"))),
+    "GatherBackward0": Rule(
+        lambda step, x: _gather(x, step.saved("dim"), step.tensor("index")), is_for_complex=True
+    ),
     "SortBackward0": Rule(_ordered),
     "SortBackward1": Rule(_ordered),
     "TopkBackward0": Rule(_ordered),
     "MaxBackward0": Rule(_extreme_along),
     "MinBackward0": Rule(_extreme_along),
+    "KthvalueBackward0": Rule(_extreme_along),
+    "ModeBackward0": Rule(_extreme_along),
+    "MedianBackward1": Rule(_extreme_along),
+    "NanmedianBackward1": Rule(_extreme_along),
+    "CummaxBackward0": Rule(_ordered),
+    "CumminBackward0": Rule(_ordered),
     "AmaxBackward0": Rule(_extreme),
     "AminBackward0": Rule(_extreme),
     "MaxBackward1": Rule(_extreme),

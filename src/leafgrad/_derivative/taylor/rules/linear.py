@@ -138,15 +138,23 @@ def _turned(x: Series, count: int, dim: int) -> Series:
 
 
 RULES: dict[str, Rule] = {
-    "MmBackward0": Rule(_matmul, rowwise=True, shared=(1,), has_exact_type=True),
-    "BmmBackward0": Rule(_matmul),
-    "AddmmBackward0": Rule(
-        _added(_of_matrices, ("mat1", "mat2")), rowwise=True, shared=(2,), has_exact_type=True
+    "MmBackward0": Rule(
+        _matmul, rowwise=True, shared=(1,), has_exact_type=True, is_for_complex=True
     ),
-    "BaddbmmBackward0": Rule(_added(_of_matrices, ("batch1", "batch2"))),
-    "MvBackward0": Rule(lambda step, x, y: _matrix_times_vector(step, ("self", "vec"), x, y)),
-    "AddmvBackward0": Rule(_added(_matrix_times_vector, ("mat", "vec"))),
-    "DotBackward0": Rule(_dot),
+    "BmmBackward0": Rule(_matmul, is_for_complex=True),
+    "AddmmBackward0": Rule(
+        _added(_of_matrices, ("mat1", "mat2")),
+        rowwise=True,
+        shared=(2,),
+        has_exact_type=True,
+        is_for_complex=True,
+    ),
+    "BaddbmmBackward0": Rule(_added(_of_matrices, ("batch1", "batch2")), is_for_complex=True),
+    "MvBackward0": Rule(
+        lambda step, x, y: _matrix_times_vector(step, ("self", "vec"), x, y), is_for_complex=True
+    ),
+    "AddmvBackward0": Rule(_added(_matrix_times_vector, ("mat", "vec")), is_for_complex=True),
+    "DotBackward0": Rule(_dot, is_for_complex=True),
     "TrilinearBackward0": Rule(_bilinear),
     "ConvolutionBackward0": Rule(_convolved),
     "LinalgCrossBackward0": Rule(_cross),

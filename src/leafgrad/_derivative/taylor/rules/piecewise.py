@@ -97,6 +97,21 @@ def _extreme(sign: int) -> Propagate:
     return rule
 
 
+def _larger(sign: int) -> Propagate:
+    """Make the rule of `fmax` or `fmin`: the first of equal ones, the number beside NaN."""
+
+    def rule(step: Step, x: Series | None, y: Series | None) -> Series | None:
+        one, two = step.tensor("self"), step.tensor("other")
+        return where((sign * one >= sign * two) | two.isnan(), x, y)
+
+    return rule
+
+
+def _sign_copied(step: Step, x: Series | None, _: Series | None = None) -> Series | None:
+    """Return x with the sign of something else, which has no slope, of the broadcast shape."""
+    return x and x.scaled(step.tensor("self").sgn() * step.tensor("result").sgn())
+
+
 def _masked_fill(step: Step, x: Series | None, fill: Series | None = None) -> Series | None:
     """Return the fill, a number's series, where the mask ``[*shape]`` holds, and x elsewhere."""
     return where(step.tensor("mask"), fill, x)
@@ -128,7 +143,6 @@ RULES: dict[str, Rule] = {
         lambda step, x: where(step.tensor("self") > 0, x, x.scaled(step.saved("negative_slope"))),
         rowwise=True,
     ),
-    "AbsBackward0": Rule(lambda step, x: x.scaled(step.tensor("self").sgn()), rowwise=True),
     "ClampBackward0": Rule(_clamp, rowwise=True),
     "ClampBackward1": Rule(_clamp, rowwise=True),
     "ClampMinBackward0": Rule(_clamp_one("min", 1), rowwise=True),
@@ -154,11 +168,18 @@ RULES: dict[str, Rule] = {
     ),
     "CeluBackward0": Rule(lambda step, x: _elu(step, x, 1, 1 / step.saved("alpha")), rowwise=True),
     "PreluKernelBackward0": Rule(_prelu, rowwise=True),
-    "WhereBackward0": Rule(lambda step, x, y: where(step.tensor("condition"), x, y), rowwise=True),
-    "MaskedFillBackward0": Rule(_masked_fill, rowwise=True),
-    "MaskedFillBackward1": Rule(_masked_fill, rowwise=True),
+    "WhereBackward0": Rule(
+        lambda step, x, y: where(step.tensor("condition"), x, y), rowwise=True, is_for_complex=True
+    ),
+    "MaskedFillBackward0": Rule(_masked_fill, rowwise=True, is_for_complex=True),
+    "MaskedFillBackward1": Rule(_masked_fill, rowwise=True, is_for_complex=True),
     "MaximumBackward0": Rule(_extreme(1), rowwise=True),
     "MinimumBackward0": Rule(_extreme(-1), rowwise=True),
+    "FmaxBackward0": Rule(_larger(1), rowwise=True),
+    "FminBackward0": Rule(_larger(-1), rowwise=True),
+    "CopysignBackward0": Rule(_sign_copied, rowwise=True),
+    "CopysignBackward1": Rule(_sign_copied, rowwise=True),
+    "NanToNumBackward0": Rule(_mask(lambda step: step.tensor("self").isfinite()), rowwise=True),
     "FloorBackward0": Rule(_locally_constant, rowwise=True),
     "CeilBackward0": Rule(_locally_constant, rowwise=True),
     "RoundBackward0": Rule(_locally_constant, rowwise=True),

@@ -160,13 +160,15 @@ def _added(step: Step, zeros: Tensor, dim: int, source: Tensor) -> Tensor:
 
 
 RULES: dict[str, Rule] = {
-    "IndexCopyBackward0": Rule(_along(_cleared_by_index, _copied)),
-    "IndexAddBackward0": Rule(_along(None, _added)),
-    "IndexFillBackward0": Rule(_filled(_cleared_by_index), rowwise=True),
-    "ScatterBackward0": Rule(_along(_cleared_by_places, _scattered(Tensor.scatter))),
-    "ScatterBackward1": Rule(_filled(_cleared_by_places), rowwise=True),
-    "ScatterAddBackward0": Rule(_along(None, _scattered(Tensor.scatter_add))),
-    "SliceScatterBackward0": Rule(_along(_with_slice, _with_slice)),
-    "SelectScatterBackward0": Rule(_selected),
-    "IndexPutBackward0": Rule(_index_put),
+    "IndexCopyBackward0": Rule(_along(_cleared_by_index, _copied), is_for_complex=True),
+    "IndexAddBackward0": Rule(_along(None, _added), is_for_complex=True),
+    "IndexFillBackward0": Rule(_filled(_cleared_by_index), rowwise=True, is_for_complex=True),
+    "ScatterBackward0": Rule(
+        _along(_cleared_by_places, _scattered(Tensor.scatter)), is_for_complex=True
+    ),
+    "ScatterBackward1": Rule(_filled(_cleared_by_places), rowwise=True, is_for_complex=True),
+    "ScatterAddBackward0": Rule(_along(None, _scattered(Tensor.scatter_add)), is_for_complex=True),
+    "SliceScatterBackward0": Rule(_along(_with_slice, _with_slice), is_for_complex=True),
+    "SelectScatterBackward0": Rule(_selected, is_for_complex=True),
+    "IndexPutBackward0": Rule(_index_put, is_for_complex=True),
 }

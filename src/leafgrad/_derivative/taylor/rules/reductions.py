@@ -246,8 +246,8 @@ def _normalised(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) ->
 
 
 RULES: dict[str, Rule] = {
-    "MeanBackward0": Rule(lambda _, x: _mean(x, range(x.ndim), keepdim=False)),
-    "MeanBackward1": Rule(_mean_along),
+    "MeanBackward0": Rule(lambda _, x: _mean(x, range(x.ndim), keepdim=False), is_for_complex=True),
+    "MeanBackward1": Rule(_mean_along, is_for_complex=True),
     "LinalgVectorNormBackward0": Rule(_norm_along("ord")),
     "NormBackward0": Rule(lambda step, x: _norm(step, x, "p", range(x.ndim), keepdim=False)),
     "NormBackward1": Rule(_norm_along("p")),
@@ -256,8 +256,8 @@ RULES: dict[str, Rule] = {
     "VarBackward0": Rule(_variance),
     "StdBackward0": Rule(_deviation),
     "VarMeanBackward0": Rule(_variance_and_mean),
-    "ProdBackward0": Rule(_product_of_all),
-    "ProdBackward1": Rule(_product_along),
+    "ProdBackward0": Rule(_product_of_all, is_for_complex=True),
+    "ProdBackward1": Rule(_product_along, is_for_complex=True),
     "SoftmaxBackward0": Rule(_softmax),
     "SafeSoftmaxBackward0": Rule(_softmax),
     "LogSoftmaxBackward0": Rule(_log_softmax),

@@ -208,7 +208,10 @@ def _padded(step: Step, x: Series) -> Series:
 
 def _copied(step: Step, x: Series) -> Series:
     """Return x on the device of the result, in its dtype, of the same shape."""
-    return x.changed(x.stack.to(step.results[0].device, step.wide(step.results[0].dtype)))
+    result = step.results[0]
+    is_cut = x.dtype.is_complex and not result.dtype.is_complex
+    stack = x.stack.real if is_cut else x.stack
+    return x.changed(stack.to(result.device, step.wide(result.dtype)))
 
 
 def _same(_: Any, x: Series) -> Series:
@@ -217,41 +220,45 @@ def _same(_: Any, x: Series) -> Series:
 
 
 RULES: dict[str, Rule] = {
-    "AliasBackward0": Rule(_same, rowwise=True),
-    "CloneBackward0": Rule(_same, rowwise=True),
-    "ToCopyBackward0": Rule(_copied, rowwise=True),
-    "ViewBackward0": Rule(_viewed),
-    "UnsafeViewBackward0": Rule(_viewed),
-    "ReshapeAliasBackward0": Rule(_viewed),
-    "SqueezeBackward0": Rule(_viewed),
-    "SqueezeBackward1": Rule(_viewed),
-    "SqueezeBackward2": Rule(_viewed),
-    "SqueezeBackward4": Rule(_viewed),
-    "SqueezeBackward5": Rule(_viewed),
-    "UnsqueezeBackward0": Rule(_viewed),
-    "ExpandBackward0": Rule(lambda step, x: x.broadcast(step.shape)),
-    "RepeatBackward0": Rule(_repeated),
-    "TBackward0": Rule(lambda _, x: x.permuted(range(x.ndim)[::-1])),
-    "TransposeBackward0": Rule(_transposed),
-    "TransposeBackward1": Rule(_transposed),
-    "PermuteBackward0": Rule(lambda step, x: x.permuted(step.saved("dims"))),
-    "SliceBackward0": Rule(_sliced),
-    "SelectBackward0": Rule(lambda step, x: x.selected(step.saved("dim"), step.saved("index"))),
-    "UnbindBackward0": Rule(_unbound),
-    "SplitBackward0": Rule(_split),
-    "UnsafeSplitBackward0": Rule(_split),
-    "SplitWithSizesBackward0": Rule(_split_with_sizes),
-    "UnsafeSplitWithSizesBackward0": Rule(_split_with_sizes),
-    "DiagonalBackward0": Rule(_diagonal),
-    "SumBackward0": Rule(lambda _, x: x.summed(range(x.ndim), keepdim=False)),
-    "SumBackward1": Rule(lambda step, x: x.summed(step.dims(x), keepdim=step.saved("keepdim"))),
-    "CumsumBackward0": Rule(_cumulated),
-    "FlipBackward0": Rule(_flipped),
-    "RollBackward0": Rule(_rolled),
-    "TrilBackward0": Rule(_triangle(Tensor.tril), rowwise=True),
-    "TriuBackward0": Rule(_triangle(Tensor.triu), rowwise=True),
-    "ConstantPadNdBackward0": Rule(_padded),
-    "DiagEmbedBackward0": Rule(_diagonal_embedded),
-    "CatBackward0": Rule(_joined),
-    "StackBackward0": Rule(_stacked),
+    "AliasBackward0": Rule(_same, rowwise=True, is_for_complex=True),
+    "CloneBackward0": Rule(_same, rowwise=True, is_for_complex=True),
+    "ToCopyBackward0": Rule(_copied, rowwise=True, is_for_complex=True),
+    "ViewBackward0": Rule(_viewed, is_for_complex=True),
+    "UnsafeViewBackward0": Rule(_viewed, is_for_complex=True),
+    "ReshapeAliasBackward0": Rule(_viewed, is_for_complex=True),
+    "SqueezeBackward0": Rule(_viewed, is_for_complex=True),
+    "SqueezeBackward1": Rule(_viewed, is_for_complex=True),
+    "SqueezeBackward2": Rule(_viewed, is_for_complex=True),
+    "SqueezeBackward4": Rule(_viewed, is_for_complex=True),
+    "SqueezeBackward5": Rule(_viewed, is_for_complex=True),
+    "UnsqueezeBackward0": Rule(_viewed, is_for_complex=True),
+    "ExpandBackward0": Rule(lambda step, x: x.broadcast(step.shape), is_for_complex=True),
+    "RepeatBackward0": Rule(_repeated, is_for_complex=True),
+    "TBackward0": Rule(lambda _, x: x.permuted(range(x.ndim)[::-1]), is_for_complex=True),
+    "TransposeBackward0": Rule(_transposed, is_for_complex=True),
+    "TransposeBackward1": Rule(_transposed, is_for_complex=True),
+    "PermuteBackward0": Rule(lambda step, x: x.permuted(step.saved("dims")), is_for_complex=True),
+    "SliceBackward0": Rule(_sliced, is_for_complex=True),
+    "SelectBackward0": Rule(
+        lambda step, x: x.selected(step.saved("dim"), step.saved("index")), is_for_complex=True
+    ),
+    "UnbindBackward0": Rule(_unbound, is_for_complex=True),
+    "SplitBackward0": Rule(_split, is_for_complex=True),
+    "UnsafeSplitBackward0": Rule(_split, is_for_complex=True),
+    "SplitWithSizesBackward0": Rule(_split_with_sizes, is_for_complex=True),
+    "UnsafeSplitWithSizesBackward0": Rule(_split_with_sizes, is_for_complex=True),
+    "DiagonalBackward0": Rule(_diagonal, is_for_complex=True),
+    "SumBackward0": Rule(lambda _, x: x.summed(range(x.ndim), keepdim=False), is_for_complex=True),
+    "SumBackward1": Rule(
+        lambda step, x: x.summed(step.dims(x), keepdim=step.saved("keepdim")), is_for_complex=True
+    ),
+    "CumsumBackward0": Rule(_cumulated, is_for_complex=True),
+    "FlipBackward0": Rule(_flipped, is_for_complex=True),
+    "RollBackward0": Rule(_rolled, is_for_complex=True),
+    "TrilBackward0": Rule(_triangle(Tensor.tril), rowwise=True, is_for_complex=True),
+    "TriuBackward0": Rule(_triangle(Tensor.triu), rowwise=True, is_for_complex=True),
+    "ConstantPadNdBackward0": Rule(_padded, is_for_complex=True),
+    "DiagEmbedBackward0": Rule(_diagonal_embedded, is_for_complex=True),
+    "CatBackward0": Rule(_joined, is_for_complex=True),
+    "StackBackward0": Rule(_stacked, is_for_complex=True),
 }

@@ -72,7 +72,6 @@ def _strided(step: Step, x: Series) -> Series:
 def _sent_back(step: Step) -> tuple[Tensor, list[Tensor]]:
     """Return a probe, ``[*shape]``, and what each input that is on the path gets of it."""
     (result,) = step.results
-    unsupported_if(result.dtype.is_complex, "its result is complex")
     count = torch.Size(result.shape).numel()
     with torch.enable_grad(), torch.inference_mode(mode=False):
         probe = torch.arange(1, count + 1, dtype=torch.float64, device=result.device)
@@ -85,7 +84,13 @@ def _sent_back(step: Step) -> tuple[Tensor, list[Tensor]]:
     kinds = {*map(_autograd.node_name, _autograd.walk(roots))}
     moves_alone = kinds <= _PLACES_ALONE and len(roots) == len(present)
     unsupported_if(not moves_alone, "it does more than move elements")
-    return probe.detach(), [torch.zeros(()) if g is None else g.detach() for g in sent]
+    zero = torch.zeros(())
+    return _numbers(probe), [zero if g is None else _numbers(g) for g in sent]
+
+
+def _numbers(probe: Tensor) -> Tensor:
+    """Return the numbers of a probe, which are its real part where it is complex."""
+    return probe.detach().real if probe.is_complex() else probe.detach()
 
 
 def _counting_as(coordinates: tuple[Tensor, ...], dim: int, shape: tuple[int, ...]) -> int:
@@ -117,7 +122,7 @@ def _copied_whole(_: Step, __: Series | None, source: Series | None) -> Series |
 
 
 RULES: dict[str, Rule] = {
-    "AsStridedBackward0": Rule(_strided),
-    "CopyBackwards": Rule(_copied_whole, rowwise=True),
-    "CopySlices": Rule(_written),
+    "AsStridedBackward0": Rule(_strided, is_for_complex=True),
+    "CopyBackwards": Rule(_copied_whole, rowwise=True, is_for_complex=True),
+    "CopySlices": Rule(_written, is_for_complex=True),
 }

@@ -1,0 +1,48 @@
+"""How a derivative was computed, as a value that shows itself."""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from leafgrad._display.card import Card
+from leafgrad._display.jsonable import fields_as_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class DerivativeExplanation:
+    """By which method a derivative is computed, and why; `explain_derivative` makes it.
+
+    Attributes:
+        method: ``"taylor"`` or ``"reverse"``, as `higher_order_grad` knows them; None where nothing
+            is computed, as for order 0 and for zeros that the graph proves.
+        because: One sentence that says why this method; where it names an operation, Taylor mode
+            has no answer there, and it says what to do if anything can be done.
+    """
+
+    method: Literal["taylor", "reverse"] | None
+    because: str
+
+    def __str__(self) -> str:
+        return _card(self).to_text()
+
+    def _repr_html_(self) -> str:
+        return _card(self).to_html()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every field under its name, as JSON types only.
+
+        Example:
+            >>> import torch
+            >>> from leafgrad import explain_derivative
+            >>> x = torch.ones(2, requires_grad=True)
+            >>> explain_derivative(x.sin(), x, 2).to_dict()["method"]
+            'taylor'
+        """
+        return fields_as_json(self)
+
+
+def _card(explanation: DerivativeExplanation) -> Card:
+    return Card(
+        title="derivative",
+        rows=(("method", str(explanation.method)),),
+        sentences=(explanation.because,),
+    )

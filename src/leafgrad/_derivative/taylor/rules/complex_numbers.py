@@ -1,0 +1,128 @@
+"""Rules for what leads to complex numbers, and back to real ones.
+
+Inputs are real, and so a series of a complex tensor ``[*shape]`` has complex coefficients
+``[K, *shape]`` and real indices. What is linear or holomorphic has one rule for both kinds of
+numbers; here is what takes them apart or puts them together, of ``x + i y`` or ``r exp(i phi)``.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from leafgrad._derivative.taylor import batch_axes
+from leafgrad._derivative.taylor import jet as jets
+from leafgrad._derivative.taylor.jet import Jet, add, multiply
+from leafgrad._derivative.taylor.series import Series
+from leafgrad._derivative.taylor.step import Rule, Step
+
+
+def _complex(_: Step, x: Series | None, y: Series | None) -> Series | None:
+    """Return ``x + i y``, of the broadcast shape."""
+    return add(x, None if y is None else y.scaled(1j))
+
+
+def _polar(step: Step, r: Series | None, phi: Series | None) -> Series | None:
+    """Return ``r exp(i phi)``, of the broadcast shape, for r above zero, as PyTorch's formula."""
+    result = step.tensor("result")
+    turned = None if phi is None else jets.exp_of(phi.scaled(1j))
+    by_r = None if r is None else multiply(Jet(result.sgn(), None), Jet(result, r))
+    if turned is None:
+        return by_r
+    by_phi = turned.scaled(result)
+    return by_phi if by_r is None else (by_phi + by_r).plus_product(turned, by_r)
+
+
+def _as_real(step: Step, x: Series) -> Series:
+    """Return real and imaginary part along a last axis of size 2."""
+    stack = torch.view_as_real(x.stack.resolve_conj())
+    return x.changed(stack, shape=step.shape, axes=(*x.axes, ()))
+
+
+def _as_complex(step: Step, x: Series) -> Series:
+    """Return the complex numbers whose parts a last axis of size 2 holds, without this axis."""
+    batch_axes.free(x.axes, [-1])
+    stack = torch.view_as_complex(x.full(-1).contiguous())
+    return x.changed(stack, shape=step.shape, axes=x.axes[:-1])
+
+
+def _conjugate(_: Step, x: Series) -> Series:
+    """Return the conjugate, of the shape of x."""
+    return x.changed(x.stack.conj_physical())
+
+
+def relative(value: Tensor, x: Series) -> Series:
+    """Return ``h / a`` of a complex value a, ``[*shape]``, zero where a is, of the shape of x."""
+    is_zero = value == 0
+    return x.masked(~is_zero).scaled(1 / value.masked_fill(is_zero, 1))
+
+
+def _absolute(value: Tensor, x: Series) -> Series:
+    """Return ``|a + h| - |a|``, real, of the shape of x: ``|a| (|1 + h / a| - 1)``.
+
+    With ``h / a = p + i q`` this is the root of ``1 + 2 p + p**2 + q**2``. At zero, PyTorch's
+    formula gives zero.
+    """
+    p, q = _parts(relative(value, x))
+    squares = p.scaled(2).plus_product(p, p).plus_product(q, q)
+    return jets.root_of(squares).scaled(value.abs())
+
+
+def _parts(x: Series) -> tuple[Series, Series]:
+    """Return real and imaginary part, both of the shape of x."""
+    return x.changed(x.stack.real), x.changed(x.stack.imag)
+
+
+def _abs(step: Step, x: Series) -> Series:
+    """Return the absolute value, real and of the shape of x."""
+    value = step.tensor("self")
+    return _absolute(value, x) if value.is_complex() else x.scaled(value.sgn())
+
+
+def _angle(step: Step, x: Series) -> Series | None:
+    """Return the angle, of the shape of x: the imaginary part of ``log(1 + h / a)``.
+
+    That of a real number is constant, and so is that of zero by PyTorch's formula.
+    """
+    value = step.tensor("self")
+    if not value.is_complex():
+        return None
+    return _parts(jets.log_of(relative(value, x)))[1]
+
+
+def _sign(step: Step, x: Series) -> Series | None:
+    """Return ``a / |a|`` of a complex number, of the shape of x; that of a real one is constant."""
+    value = step.tensor("self")
+    if not value.is_complex():
+        return None
+    size = value.abs()
+    is_zero = size == 0
+    inverse = Jet(size.masked_fill(is_zero, 1), _absolute(value, x)).reciprocal()
+    return multiply(Jet(value, x.masked(~is_zero)), inverse)
+
+
+def _inner_product(step: Step, x: Series | None, y: Series | None) -> Series | None:
+    """Return the sum of ``conj(x) y`` of two vectors ``[n]``, ``[K]``."""
+    conjugate = None if x is None else _conjugate(step, x)
+    if y is None or conjugate is None:
+        by_x = None if conjugate is None else conjugate.scaled(step.tensor("other"))
+        products = by_x if y is None else y.scaled(step.tensor("self").conj_physical())
+    else:
+        one = Jet(step.tensor("self").conj_physical(), conjugate)
+        products = multiply(one, step.jet("other", y))
+    return None if products is None else products.summed([0], keepdim=False)
+
+
+RULES: dict[str, Rule] = {
+    "ComplexBackward0": Rule(_complex, rowwise=True, is_for_complex=True),
+    "PolarBackward0": Rule(_polar, rowwise=True, is_for_complex=True),
+    "ViewAsRealBackward0": Rule(_as_real, is_for_complex=True),
+    "ViewAsComplexBackward0": Rule(_as_complex, is_for_complex=True),
+    "ConjBackward0": Rule(_conjugate, rowwise=True, is_for_complex=True),
+    "ConjPhysicalBackward0": Rule(_conjugate, rowwise=True, is_for_complex=True),
+    "NegViewBackward0": Rule(lambda _, x: -x, rowwise=True, is_for_complex=True),
+    "AbsBackward0": Rule(_abs, rowwise=True, is_for_complex=True),
+    "AngleBackward0": Rule(_angle, rowwise=True, is_for_complex=True),
+    "SgnBackward0": Rule(_sign, rowwise=True, is_for_complex=True),
+    "VdotBackward0": Rule(_inner_product, is_for_complex=True),
+}

@@ -1,0 +1,78 @@
+"""explain_derivative tells which method answers, and why."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from leafgrad import DerivativeExplanation, explain_derivative, higher_order_grad
+from tests.derivative.taylor.oracle import rows
+
+
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        sent: Tensor = 3 * x**2 * gradient
+        return sent
+
+
+def cubed(x: Tensor) -> Tensor:
+    result: Tensor = Cube.apply(x)  # type: ignore[no-untyped-call]
+    return result
+
+
+@pytest.mark.parametrize(
+    ("function", "order", "method", "because"),
+    [
+        (torch.sin, (2, 0), "taylor", "Each operation on the way has a rule"),
+        (lambda x: x.sin()[:, 0], (0, 2), "taylor", "Each operation on the way has a rule"),
+        (torch.sin, [(1, 0), (2, 0)], "taylor", "Each operation on the way has a rule"),
+        (lambda x: x.sin().prod(1), (1, 0), "reverse", "Of first derivatives alone"),
+        (cubed, (2, 0), "reverse", "register one by leafgrad.taylor_rule."),
+        (torch.sin, (0, 0), None, "Order 0 is outputs itself."),
+    ],
+)
+@pytest.mark.parametrize("create_graph", [True, False])
+def test_the_method_is_told_with_its_reason(
+    function: Any, order: Any, method: str | None, because: str, *, create_graph: bool
+) -> None:
+    told = explain_derivative(function, rows(4, 2), order, create_graph=create_graph)
+    assert told.method == method
+    assert because in told.because
+    assert told.to_dict() == {"method": method, "because": told.because}
+    assert str(told).startswith(f"derivative\n  method  {method}\n  - ")
+    assert told.because.split(",")[0] in told._repr_html_()
+
+
+def test_zeros_that_the_graph_proves_are_told() -> None:
+    x = rows(4, 2)
+    constant = higher_order_grad(3 * x, x, (2, 0))
+    told = explain_derivative(constant, x, (1, 0))
+    assert told.method is None
+    assert "proves zeros" in told.because
+    assert told == DerivativeExplanation(method=None, because=told.because)
+
+
+def test_it_is_the_method_that_answers() -> None:
+    x = rows(4, 2)
+    for function in (torch.sin, cubed):
+        method = explain_derivative(function(x), x, (2, 0)).method
+        assert method is not None
+        higher_order_grad(function(x), x, (2, 0), method=method)
+    with pytest.raises(RuntimeError, match="which has no rule"):
+        higher_order_grad(cubed(x), x, (2, 0), method="taylor")
+
+
+def test_what_is_refused_is_refused() -> None:
+    x = rows(4, 2)
+    with pytest.raises(RuntimeError, match="must depend on the same row"):
+        explain_derivative(x - x.mean(0), x, (2, 0))
+    with torch.no_grad(), torch.inference_mode():
+        assert explain_derivative(torch.sin, x.detach(), (2, 0)).method == "taylor"

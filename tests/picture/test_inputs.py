@@ -1,0 +1,114 @@
+"""Inputs in pictures: boxes of their own, to which no gradient leads."""
+
+import xml.etree.ElementTree as ET
+
+import torch
+from torch import Tensor, nn
+
+from leafgrad import GraphTrace, record, trace_graph
+from leafgrad._picture.view import view_of
+from tests.tensors import leaf
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def perceptron() -> GraphTrace:
+    model, x = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1)), torch.ones(2, 4)
+    return trace_graph(model(x).sum(), names={"model": model, "x": x})
+
+
+def texts(picture: str) -> list[str]:
+    return [text.text or "" for text in ET.fromstring(picture).iter(f"{SVG}text")]
+
+
+def told(picture: str) -> list[list[str]]:
+    titles = [title.text or "" for title in ET.fromstring(picture).iter(f"{SVG}title")]
+    return [title.splitlines() for title in titles]
+
+
+def test_an_input_is_a_box_with_its_name_and_shape_and_the_legend_says_what_it_is() -> None:
+    picture = perceptron().to_svg()
+    written = texts(picture)
+    assert written[written.index("x") + 1] == "input (2, 4)"
+    assert "input from outside: no gradient" in written
+    assert 'class="box input"' in picture
+    assert next(lines[:2] for lines in told(picture) if lines[0].startswith("the input x")) == [
+        "the input x, which needs no gradient",
+        "(2, 4) float32 cpu",
+    ]
+    assert any("mat1 is the input x, which needs no gradient" in lines for lines in told(picture))
+    assert "leads to the leaf model.0.bias and the node" not in picture
+
+
+def test_what_has_no_name_is_called_input_and_integers_say_so() -> None:
+    ids = torch.tensor([1, 2])
+    written = texts(trace_graph(nn.Embedding(4, 2)(ids)).to_svg())
+    assert written[written.index("input") + 1] == "(2,) int64"
+
+
+def test_no_gradient_leads_to_an_input_and_values_lead_from_it() -> None:
+    backward = ET.fromstring(perceptron().to_svg(direction="backward"))
+    forward = ET.fromstring(perceptron().to_svg(direction="forward"))
+    free = [
+        [p for p in one.iter(f"{SVG}path") if p.get("class") == "free"]
+        for one in (backward, forward)
+    ]
+    assert [len(paths) for paths in free] == [1, 0]
+    heads = [
+        len([p for p in one.iter(f"{SVG}path") if p.get("class") == "head"])
+        for one in (backward, forward)
+    ]
+    assert heads[1] > 0
+
+
+def test_the_description_names_it() -> None:
+    description = ET.fromstring(perceptron().to_svg())[1].text or ""
+    assert "The input x needs no gradient." in description
+
+
+def test_other_languages_show_it_too() -> None:
+    trace = perceptron()
+    place, user = len(trace.nodes), trace.inputs[0].uses[0].node
+    mermaid, dot = trace.to_mermaid(), trace.to_dot()
+    assert f'  n{place}[/"input<br/>x<br/>(2, 4)"/]' in mermaid
+    assert f"  n{user} -.- n{place}" in mermaid
+    assert f'  {place} [label="input\\nx\\n(2, 4)", shape=parallelogram];' in dot
+    assert f"  {user} -> {place} [style=dashed, arrowhead=none];" in dot
+
+
+def test_inputs_repeat_with_what_they_are_given_to() -> None:
+    cell, h = nn.RNNCell(2, 2), torch.zeros(1, 2)
+    for _ in range(20):
+        h = cell(torch.ones(1, 2), h)
+    trace = trace_graph(h.sum(), names=cell)
+    assert len(trace.inputs) == 21
+    boxes = view_of(trace, fold=True).boxes
+    assert len(boxes) < 20
+    assert max(box.copies for box in boxes if box.given is not None) > 10
+
+
+class Pair(nn.Module):
+    """Two modules of several nodes, both of which are given one tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = (nn.Sequential(nn.Linear(2, 2), nn.Tanh()) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.one(x) + self.two(x)
+        return result
+
+
+def test_a_module_that_is_looked_into_shows_what_it_was_given() -> None:
+    model, x = Pair(), torch.ones(1, 2)
+    with record() as recording:
+        y = model(x)
+    trace = trace_graph(y, names=model, recording=recording)
+    boxes = view_of(trace, fold="*").boxes
+    assert [box.given.name for box in boxes if box.given is not None] == ["x"]
+    assert trace.to_html().count("the input x, which needs no gradient") >= 2
+
+
+def test_a_gradient_that_is_wanted_leaves_a_leaf() -> None:
+    x = leaf(2)
+    assert "box input" not in trace_graph(x * torch.ones(2), names={"x": x}).to_svg()

@@ -1,0 +1,244 @@
+"""`GraphTrace.inputs`: what came into a graph from outside without a gradient."""
+
+import gc
+import weakref
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 - as everybody writes it
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from leafgrad import GraphTrace, TracedInput, record, trace_graph
+from tests.tensors import leaf
+
+Facts = tuple[str | None, tuple[int | str, ...]]
+
+
+def facts(trace: GraphTrace) -> list[Facts]:
+    """Return the name and the shape of each input."""
+    return [(given.name, given.shape) for given in trace.inputs]
+
+
+def at(trace: GraphTrace, given: TracedInput) -> list[tuple[str, str, int | None]]:
+    """Return the operations that were given an input, with the argument and the edge."""
+    return [(trace.nodes[use.node].name, use.argument, use.output_nr) for use in given.uses]
+
+
+def classifier() -> nn.Module:
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(16, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Dropout(), nn.Linear(4, 3)
+    )
+
+
+IMAGES, LABELS = torch.ones(2, 1, 4, 4), torch.tensor([0, 2])
+
+
+def test_the_data_and_the_target_of_a_model_are_known_without_a_name() -> None:
+    trace = trace_graph(F.cross_entropy(classifier()(IMAGES), LABELS))
+    images, labels = trace.inputs
+    assert (images.name, images.shape, images.dtype) == (None, (2, 1, 4, 4), torch.float32)
+    assert (labels.name, labels.shape, labels.dtype) == (None, (2,), torch.int64)
+    assert images.device == labels.device == torch.device("cpu")
+    assert at(trace, images) == [("AddmmBackward0", "mat1", 1)]
+    assert at(trace, labels) == [("NllLossBackward0", "target", None)]
+    node = trace.nodes[images.uses[0].node]
+    assert node.edges[1].target is None
+
+
+def test_an_input_has_its_name_or_the_argument_that_it_was_passed_as() -> None:
+    model = classifier()
+    with record() as recording:
+        loss = nn.CrossEntropyLoss()(model(IMAGES), target=LABELS)
+    assert facts(trace_graph(loss, recording=recording)) == [
+        ("input", (2, 1, 4, 4)),
+        ("target", (2,)),
+    ]
+    named = trace_graph(loss, names={"model": model, "images": IMAGES}, recording=recording)
+    assert facts(named) == [("images", (2, 1, 4, 4)), ("target", (2,))]
+
+
+class Conditioned(nn.Module):
+    """A model whose arguments are a list and what only has a name behind them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+
+    def forward(self, parts: list[Tensor], *rest: Tensor, scale: Tensor) -> Tensor:
+        result: Tensor = self.linear(parts[0]) * rest[0] * scale
+        return result
+
+
+def test_the_arguments_of_a_module_are_looked_into() -> None:
+    model, x, factor, scale = Conditioned(), torch.ones(1, 2), torch.ones(2), torch.ones(1, 2)
+    with record() as recording:
+        y = model([x], factor, scale=scale)
+    assert facts(trace_graph(y, recording=recording)) == [
+        ("parts", (1, 2)),
+        ("rest", (2,)),
+        ("scale", (1, 2)),
+    ]
+
+
+class Unsigned:
+    """Something that can be called, of which Python knows no signature."""
+
+    __signature__ = "none"
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return x * nn.Parameter(torch.ones(2))
+
+
+class WithoutSignature(nn.Module):
+    """A module whose forward tells nothing of its arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forward = Unsigned()
+
+
+def test_an_argument_without_a_name_has_its_place() -> None:
+    model, x = WithoutSignature(), torch.ones(2)
+    with record() as recording:
+        y = model(x)
+    assert facts(trace_graph(y, recording=recording)) == [("argument 0", (2,))]
+
+
+def test_noise_masks_and_statistics_further_on_are_none() -> None:
+    model = classifier()
+    trace = trace_graph(model(IMAGES))
+    assert any(node.name == "MulBackward0" for node in trace.nodes)  # by the noise of the dropout
+    assert facts(trace) == [(None, (2, 1, 4, 4))]
+
+
+def test_frozen_parameters_buffers_and_constants_are_none() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = nn.Parameter(torch.ones(2))
+            self.frozen = nn.Parameter(torch.ones(2), requires_grad=False)
+            self.scale = nn.Buffer(torch.ones(2))
+
+        def forward(self) -> Tensor:
+            result: Tensor = self.w * self.frozen + self.w * self.scale + 2 * self.w
+            return result
+
+    model = Scaled()
+    with record() as recording:
+        y = model()
+    assert trace_graph(y, names=model).inputs == ()
+    assert trace_graph(y, recording=recording).inputs == ()
+    assert facts(trace_graph(y)) == [(None, (2,))]  # nothing tells a buffer from an input
+
+
+def test_where_other_leaves_may_be_the_data_only_what_has_a_name_is_one() -> None:
+    x, mask = leaf(2), torch.ones(2)
+    y = x * mask
+    assert trace_graph(y).inputs == ()
+    assert facts(trace_graph(y, names={"mask": mask})) == [("mask", (2,))]
+
+
+def test_indices_are_inputs() -> None:
+    ids = torch.tensor([[1, 2, 3]])
+    trace = trace_graph(nn.Embedding(5, 2)(ids))
+    assert facts(trace) == [(None, (1, 3))]
+    assert at(trace, trace.inputs[0]) == [("EmbeddingBackward0", "indices", None)]
+
+
+def test_a_tensor_that_is_used_twice_is_one_input() -> None:
+    x = torch.ones(1, 2)
+    trace = trace_graph(nn.Linear(2, 2)(x) + nn.Linear(2, 2)(x))
+    assert len(trace.inputs) == 1
+    assert [name for name, *_ in at(trace, trace.inputs[0])] == ["AddmmBackward0"] * 2
+
+
+def test_parts_of_a_tensor_are_inputs_of_their_own() -> None:
+    cell, x, h = nn.RNNCell(2, 2), torch.ones(3, 1, 2), torch.zeros(1, 2)
+    for step in x:
+        h = cell(step, h)
+    assert facts(trace_graph(h, names={"x": x})) == [
+        ("part of x", (1, 2)),
+        ("part of x", (1, 2)),
+        ("part of x", (1, 2)),
+        (None, (1, 2)),
+    ]
+
+
+def test_what_is_kept_otherwise_is_not_known() -> None:
+    model, x = nn.Linear(2, 2), leaf(1, 2)
+    y = model(torch.ones(1, 2)).sum()
+    assert len(trace_graph(y).inputs) == 1
+    assert trace_graph(y, saved=False).inputs == ()
+    y.backward()
+    assert trace_graph(y).inputs == ()  # freed
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda _: pytest.fail("it ran")):
+        assert trace_graph(model(torch.ones(1, 2))).inputs == ()
+    assert trace_graph(checkpoint(model, x, use_reentrant=False)).inputs == ()
+
+
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, w: Tensor, x: Tensor) -> Tensor:
+        ctx.save_for_backward(w, x)
+        return w * x
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return gradients[0] * ctx.saved_tensors[1], None
+
+
+def test_of_a_custom_function_what_has_a_name_is_known() -> None:
+    function: Any = Product
+    w, x = nn.Parameter(torch.ones(2)), torch.ones(2)
+    y = function.apply(w, x)
+    assert trace_graph(y).inputs == ()
+    trace = trace_graph(y, names={"w": w, "x": x})
+    assert facts(trace) == [("x", (2,))]
+    assert at(trace, trace.inputs[0]) == [("ProductBackward", "saved_tensors[1]", None)]
+
+
+def test_a_name_that_shares_its_memory_with_a_tensor_that_needs_a_gradient_is_no_input() -> None:
+    function: Any = Product
+    w = nn.Parameter(torch.ones(2))
+    hidden = w * 2
+    y = function.apply(hidden, torch.ones(2))
+    assert trace_graph(y, names={"copy": hidden.detach()}).inputs == ()
+
+
+def test_a_jagged_input_has_words_for_its_sizes() -> None:
+    rows = torch.nested.nested_tensor([torch.ones(1, 2), torch.ones(3, 2)], layout=torch.jagged)
+    trace = trace_graph(nn.Linear(2, 2)(rows).values(), names={"rows": rows})
+    assert facts(trace) == [("rows", (2, "ragged", 2))]
+
+
+def test_nothing_is_kept_alive_and_json_has_it_all() -> None:
+    model, x = nn.Linear(2, 2), torch.ones(1, 2)
+    with record() as recording:
+        y = model(x)
+    trace = trace_graph(y, recording=recording)
+    gone = weakref.ref(x)
+    assert GraphTrace.from_json(trace.to_json()) == trace
+    assert trace.to_dict()["inputs"] == [
+        {
+            "name": "input",
+            "shape": [1, 2],
+            "dtype": "float32",
+            "device": "cpu",
+            "uses": [{"node": trace.inputs[0].uses[0].node, "argument": "mat1", "output_nr": 1}],
+        }
+    ]
+    del x, y
+    gc.collect()
+    assert gone() is None
+    assert recording.log.inputs
+    recording.log.prune()
+    assert not recording.log.inputs
+    assert trace_graph(model(torch.ones(1, 2)), recording=recording).inputs[0].name is None
+
+
+def test_text_without_inputs_is_of_an_older_writer() -> None:
+    trace = trace_graph(nn.Linear(2, 2)(torch.ones(1, 2)))
+    data = trace.to_json().replace('"inputs":', '"others":')
+    assert GraphTrace.from_json(data).inputs == ()
