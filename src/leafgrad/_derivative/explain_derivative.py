@@ -32,7 +32,7 @@ def explain_derivative(
         create_graph: Whether the derivative is to be differentiated on.
 
     Returns:
-        The method and the reason: ``print`` shows both.
+        The method and the reason; ``print`` shows both.
 
     Raises:
         TypeError: As `higher_order_grad` does.
