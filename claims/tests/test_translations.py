@@ -288,6 +288,19 @@ def test_what_is_gone_is_forgotten(reviewed: Config) -> None:
     assert len(kept["docs/leaf.md"]) == 1
 
 
+def test_a_translated_sentence_stands_alone_in_the_ledger(reviewed: Config) -> None:
+    said = SAFE.replace("refused", "refused {value}`1 + 1` times")
+    other = SICHER.replace("拒绝", "拒绝 {value}`1 + 1` 次")
+    keep(catalogue_of(reviewed), CATALOGUE | {said: other})
+    text = PAGE.replace(SAFE, said) + "\n```{code-cell} python\nassert 1 + 1 == 2\n```\n"
+    (reviewed.root / "docs/leaf.md").write_text(text, encoding="utf-8")
+    main(["verify", "--json", "ledger.json"])
+    ledger = json.loads((reviewed.root / "ledger.json").read_text(encoding="utf-8"))
+    made, safe = (claim["sentences"]["zh_CN"] for claim in ledger["claims"])
+    assert made == BLATT.replace("[那里](leaf.md)", "那里")
+    assert safe == "写入叶子会被拒绝 2 次。"
+
+
 def test_the_ledger_has_the_sentences_and_a_word_for_each(
     reviewed: Config, capsys: pytest.CaptureFixture[str]
 ) -> None:
