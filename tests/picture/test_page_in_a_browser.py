@@ -25,7 +25,7 @@ WIDTH = "document.querySelector('.view:not([hidden]) svg').getBoundingClientRect
 SCROLL = "[document.querySelector('main').scrollLeft, document.querySelector('main').scrollTop]"
 
 
-pytestmark = needs_chromium
+pytestmark = [needs_chromium, pytest.mark.covered_elsewhere]
 Opened = Callable[..., Page]
 
 
