@@ -16,6 +16,8 @@ from torch import Tensor
 from leafgrad import higher_order_grad
 from tests.derivative.taylor.networks import Boundary, Modified, Network, Residual
 
+pytestmark = pytest.mark.covered_elsewhere
+
 Function = Callable[[Tensor], Tensor]
 MultiIndex = tuple[int, ...]
 

@@ -19,6 +19,8 @@ from sphinx_claims._reading.read import parse_page
 from sphinx_claims.faults import Fault, read_faults
 from tests.processes import unmeasured
 
+pytestmark = pytest.mark.covered_elsewhere
+
 Judge = Callable[[str], PageVerdict]
 
 FILE = Path(__file__).parents[2] / "docs" / "_faults.py"

@@ -33,7 +33,7 @@ needs_axe = pytest.mark.skipif(not AXE.is_file(), reason="LEAFGRAD_NODE_MODULES 
 needs_site = pytest.mark.skipif(
     not has_site, reason="the tools of the documentation are not installed"
 )
-pytestmark = needs_chromium
+pytestmark = [needs_chromium, pytest.mark.covered_elsewhere]
 
 RUN = """
 axe.run(document, {resultTypes: ["violations"]}).then(result => JSON.stringify(

@@ -11,7 +11,7 @@ from leafgrad import BackwardSteps, trace_graph
 from tests.browser import needs_chromium
 from tests.devtools import Browser, Page
 
-pytestmark = needs_chromium
+pytestmark = [needs_chromium, pytest.mark.covered_elsewhere]
 Opened = Callable[..., Page]
 
 TOLD = "document.querySelector('.told').textContent"

@@ -63,6 +63,7 @@ from leafgrad._autograd.forward import (
     was_passed,
 )
 from leafgrad._autograd.graph_structure import GraphStructure, living_graph, number_of
+from leafgrad._autograd.module_hooks import remove_hook_on_all
 from leafgrad._autograd.node import (
     Successors,
     forward_class,

@@ -29,7 +29,7 @@ def record_modules(log: Log) -> Iterator[None]:
         yield
     finally:
         begin.remove()
-        end.remove()
+        _autograd.remove_hook_on_all(end)
 
 
 class _Running:

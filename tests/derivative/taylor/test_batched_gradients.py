@@ -12,6 +12,8 @@ from leafgrad import higher_order_grad, laplacian
 from tests.derivative.taylor.oracle import rows
 from tests.derivative.taylor.test_rules import CASES, Function, parameter
 
+pytestmark = pytest.mark.covered_elsewhere
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
