@@ -1,4 +1,4 @@
-"""What PyTorch leaves of a hook on all modules, which is why leafgrad removes it by its own door."""
+"""What PyTorch leaves of a hook on all modules, for which leafgrad removes it by its own door."""
 
 import torch
 from torch.nn.modules import module

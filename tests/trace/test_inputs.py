@@ -242,3 +242,11 @@ def test_text_without_inputs_is_of_an_older_writer() -> None:
     trace = trace_graph(nn.Linear(2, 2)(torch.ones(1, 2)))
     data = trace.to_json().replace('"inputs":', '"others":')
     assert GraphTrace.from_json(data).inputs == ()
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_an_input_without_sizes_of_numbers_is_shown_as_it_is() -> None:
+    rows = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=torch.jagged)
+    model = nn.Linear(3, 2)
+    (given,) = trace_graph(model(rows).values().sum(), names=model).inputs
+    assert given.shape == (2, "ragged", 3)
