@@ -88,6 +88,10 @@ def test_another_order_of_code_is_seen(translation: str, is_other: bool) -> None
     assert is_reordered(ORDER, translation) is is_other
 
 
+def test_a_role_that_is_named_has_its_place() -> None:
+    assert is_reordered("With `a` a `{term}` is.", "`{term}` 有 `a`。")
+
+
 def test_links_and_terms_may_stand_in_another_order() -> None:
     source = "A {term}`leaf` of [that](a.md) and a {term}`non-leaf` of [this](b.md)."
     translation = (

@@ -31,9 +31,10 @@ class CodeComments(nodes.Invisible, nodes.Element, translatable):
     def apply_translated_message(self, original_message: str, translated_message: str) -> None:
         """Let the code beside this have a comment in another language."""
         code = self.next_node(nodes.literal_block, descend=False, siblings=True)
-        text = in_other_words(code.astext(), {original_message: translated_message})
-        code.rawsource, code.children = text, []
-        code += nodes.Text(text)
+        if code is not None:
+            text = in_other_words(code.astext(), {original_message: translated_message})
+            code.rawsource = text
+            code[:] = [nodes.Text(text)]
 
 
 def comments(code: str) -> Iterator[tokenize.TokenInfo]:

@@ -37,7 +37,8 @@ def translated(text: str, catalogue: Mapping[str, str]) -> str:
     for said in sorted(catalogue, key=len, reverse=True):
         words = r"\s+".join(map(re.escape, said.split()))
         sentence = re.compile(f"({BEFORE}){words}{AFTER}", re.MULTILINE)
-        text = sentence.sub(lambda found, other=catalogue[said]: found[1] + keep(other), text)
+        if sentence.search(text):
+            text = sentence.sub(rf"\g<1>{keep(catalogue[said])}", text)
     for number in reversed(range(len(kept))):
         text = text.replace(KEPT.format(number), kept[number])
     return text

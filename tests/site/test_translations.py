@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import json
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from io import StringIO
 from pathlib import Path
@@ -13,6 +14,7 @@ from chinese_search import SearchChinese
 from code_comments import in_other_words
 from notebooks import as_notebook, has_notebook, translate_comments
 from sphinx.application import Sphinx
+from sphinx.deprecation import RemovedInSphinx11Warning
 from sphinx.util.docutils import docutils_namespace
 from translated_markdown import translated
 
@@ -236,8 +238,9 @@ def text_alone(tmp_path_factory: pytest.TempPathFactory, pages: list[TranslatedP
         file = folder / Path(page.page.path).relative_to("docs")
         file.parent.mkdir(exist_ok=True)
         file.write_text(text, "utf-8")
-    with docutils_namespace():
-        out = folder / "_build"
+    out = folder / "_build"
+    with docutils_namespace(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RemovedInSphinx11Warning)  # MyST's business
         Sphinx(folder, folder, out, out, "html", status=None, warning=StringIO()).build()
     return out
 

@@ -44,7 +44,9 @@ def is_reordered(source: str, translation: str) -> bool:
 def _in_order(facts: Facts, kind: str) -> list[str | float]:
     if kind == "links":
         return []
-    return [fact for fact in getattr(facts, kind) if not str(fact).startswith("{term}")]
+    if kind == "roles":
+        return [role for role in facts.roles if not role.startswith("{term}")]
+    return [*getattr(facts, kind)]
 
 
 def _shown(fact: str | float) -> str:
