@@ -74,7 +74,7 @@ def test_what_is_said_before_a_backward_comes_true(compiled: tuple[nn.Module, An
     loss.backward()
     assert {name for name, one in model.named_parameters() if one.grad is not None} == expected
     assert explain_grad(weight, loss).cause is GradCause.FILLED
-    assert preflight(loss, names=model).freed
+    assert preflight(loss, names=model).will_fail
 
 
 def test_every_picture_of_it_is_drawn(compiled: tuple[nn.Module, Any]) -> None:

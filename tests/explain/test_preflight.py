@@ -744,3 +744,15 @@ def test_parameters_of_distributed_models_are_told_as_far_as_they_are_seen(tmp_p
         "['module.idle.bias', 'module.idle.weight'] 0 0",
         "[] 0 0",
     ]
+
+
+def test_compiled_code_always_looks_at_what_was_freed() -> None:
+    x = torch.tensor(2.0, requires_grad=True)
+    sine: Any = torch.compile(torch.sin, backend="aot_eager")
+    y = sine(x)
+    y.backward()
+    told = preflight(y, names={"x": x})
+    assert told.will_fail
+    assert told.first_failure is told.freed[0]
+    with pytest.raises(RuntimeError, match="a second time"):
+        y.backward()

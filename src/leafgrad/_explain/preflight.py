@@ -92,13 +92,14 @@ def preflight(
         live = [] if lacks_graph else [*_autograd.walk(root_nodes(ends))]
         detached, moved = those(_autograd.keeps_detached), those(_autograd.is_leaf_with_history)
         refusing, running = those(_autograd.refuses), those(explainer.flow.unseen.__contains__)
+        compiled = {node.index for node in those(_autograd.is_compiled)}
         once = tuple(_once_differentiable(nodes, live))
         conflicts = tuple(_with_names(_conflicts(nodes), live, names))
         hidden_leaves = tuple(_unregistered(nodes, live, names, log))
         second = None if explainer.second is None else explainer.second.told()
     freed = tuple(node for node in nodes if node.is_freed)
-    # a custom function may not look at what it saved
-    surely_freed = (node for node in freed if node.custom_function is None)
+    # a custom function may not look at what it saved; compiled code always does
+    surely_freed = (one for one in freed if one.custom_function is None or one.index in compiled)
     certain = {conflict.node.index for conflict in conflicts if conflict.is_certain}
     certain.update(node.index for node in (*surely_freed, *detached, *moved, *refusing))
     return Preflight(
