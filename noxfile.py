@@ -215,6 +215,7 @@ def build_site(session: nox.Session, *options: str) -> None:
         doctrees = f"--doctree-dir={SITE.with_name(f'doctrees-{language}')}"
         build = ("sphinx-build", *strict, jobs, doctrees, *options, "docs", str(site))
         session.run(*build, env={"SITE_LANGUAGE": language})
+    shutil.rmtree(SITE / "jupyter_execute", ignore_errors=True)  # left beside a translation
     session.log(f"the site: {(SITE / 'index.html').resolve()}")
 
 
