@@ -8,9 +8,9 @@ from sphinx.locale import _
 from sphinx.util.typing import ExtensionMetadata
 
 BETTER = {
-    # Code, tables and pictures may be wider than the screen; then only what has focus scrolls by key.
+    # Code, tables, pictures may be wider than the screen: only what has focus scrolls by key then.
     "<pre>": '<pre tabindex="0">',
-    '<div class="output text_html"><svg xmlns': '<div tabindex="0" class="output text_html"><svg xmlns',
+    'text_html"><svg xmlns': 'text_html" tabindex="0"><svg xmlns',
     '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
     # The caption of a table of contents is a heading, of which level nobody says.
     '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
