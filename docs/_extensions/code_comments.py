@@ -18,15 +18,15 @@ from sphinx.writers.html5 import HTML5Translator
 MARK = "# "
 
 
-class CodeComments(nodes.Invisible, nodes.Element, translatable):
-    """The comments of the code that stands beside this, as messages of the page."""
+class CodeComment(nodes.Invisible, nodes.Element, translatable):
+    """A comment of the code that stands beside this, as a message of the page."""
 
     def preserve_original_messages(self) -> None:
-        """Keep the comments as they are, which a translation does not touch."""
+        """Keep the comment as it is, which a translation does not touch."""
 
     def extract_original_messages(self) -> Sequence[str]:
         """Return what a translator is asked for."""
-        return [str(words) for words in self["comments"]]
+        return [str(self["words"])]
 
     def apply_translated_message(self, original_message: str, translated_message: str) -> None:
         """Let the code beside this have a comment in another language."""
@@ -75,8 +75,8 @@ class NoteComments(SphinxTransform):
         for box in self.document.findall(nodes.container):
             if "cell_input" in box["classes"]:
                 for code in [*box.findall(nodes.literal_block)]:
-                    if said := [words(comment) for comment in comments(code.astext())]:
-                        code.parent.insert(code.parent.index(code), CodeComments(comments=said))
+                    said = [CodeComment(words=words(one)) for one in comments(code.astext())]
+                    code.parent.insert(code.parent.index(code), said)
 
 
 def skip(_translator: HTML5Translator, _node: nodes.Element) -> None:
@@ -86,6 +86,6 @@ def skip(_translator: HTML5Translator, _node: nodes.Element) -> None:
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Note the comments of each page as it is read."""
-    app.add_node(CodeComments, html=(skip, None))
+    app.add_node(CodeComment, html=(skip, None))
     app.add_transform(NoteComments)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 from chinese_search import SearchChinese
-from code_comments import in_other_words
+from code_comments import CodeComment, NoteComments, in_other_words
+from docutils import nodes
+from docutils.utils import new_document
 from notebooks import as_notebook, has_notebook, translate_comments
 from sphinx.application import Sphinx
 from sphinx.deprecation import RemovedInSphinx11Warning
@@ -127,6 +129,25 @@ def test_a_claim_that_loses_its_not_is_red(pages: list[TranslatedPage]) -> None:
     assert green == []
 
 
+def test_what_a_table_takes_from_a_claim_is_what_the_claim_says(
+    pages: list[TranslatedPage],
+) -> None:
+    said = {
+        claim.statement: message.translation
+        for page in pages
+        for claim in page.page.claims
+        if (message := page.message(claim))
+    }
+    (errata,) = (page for page in pages if page.page.path == "docs/tutorial/errata.md")
+    copies = {
+        message.translation: said[source]
+        for message in errata.messages
+        if (source := message.source.partition(" {ref}`")[0]) in said
+    }
+    assert len(copies) > 20
+    assert [copy for copy, claim in copies.items() if not copy.startswith(claim)] == []
+
+
 def blocks(file: str) -> list[str]:
     return (ROOT / file).read_text("utf-8").split("\n\n")
 
@@ -158,6 +179,18 @@ def test_only_the_words_of_comments_are_translated() -> None:
     said = {"one": "一", "two": "二", "no comment": "不", ": three": "三"}
     assert in_other_words(code, said) == 'x = "# no comment"  # 一\n# 二\ny = 2  #: three\n'
     assert in_other_words("f'{x # one", said) == "f'{x # one"
+
+
+def test_each_comment_is_a_message_of_its_own() -> None:
+    # Of several messages of one node, Sphinx translates none once one of them stays as it is.
+    code = nodes.literal_block("", "x = 1  # one\ny = x  # x\n")
+    document = new_document("a.md")
+    document += nodes.container("", code, classes=["cell_input"])
+    NoteComments(document).apply()
+    noted = [*document.findall(CodeComment)]
+    assert [one.extract_original_messages() for one in noted] == [["one"], ["x"]]
+    noted[0].apply_translated_message("one", "一")
+    assert code.rawsource == code.astext() == "x = 1  # 一\ny = x  # x\n"
 
 
 PAGE = """\
