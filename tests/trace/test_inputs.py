@@ -250,3 +250,11 @@ def test_an_input_without_sizes_of_numbers_is_shown_as_it_is() -> None:
     model = nn.Linear(3, 2)
     (given,) = trace_graph(model(rows).values().sum(), names=model).inputs
     assert given.shape == (2, "ragged", 3)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+def test_an_input_without_a_storage_is_shown_as_it_is() -> None:
+    weight = nn.Parameter(torch.ones(3, 2))
+    result = torch.eye(3).to_sparse_csr() @ weight
+    (given,) = trace_graph(result, names={"weight": weight}).inputs
+    assert (given.shape, given.dtype) == ((3, 3), torch.float32)
