@@ -61,10 +61,15 @@ def kept_at_hand(node: Node, name: str) -> Any:
             raise Recomputation from None
         raise
     finally:
-        if before is None:
-            _allow()
-        else:
-            _refuse(before, False)  # noqa: FBT003
+        _put_back(before)
+
+
+def _put_back(before: str | None) -> None:
+    """Let hooks refuse as they did before, or allow them again."""
+    if before is None:
+        _allow()
+    else:
+        _refuse(before, False)  # noqa: FBT003
 
 
 def saved_is_at_hand(nodes: Iterable[Node]) -> bool:
@@ -82,10 +87,7 @@ def saved_is_at_hand(nodes: Iterable[Node]) -> bool:
             return False
         raise
     finally:
-        if before is None:
-            _allow()
-        else:
-            _refuse(before, False)  # noqa: FBT003
+        _put_back(before)
     return True
 
 
