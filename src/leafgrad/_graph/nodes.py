@@ -151,6 +151,10 @@ class CustomFunction:
     file: str | None
     line: int | None
 
+    def __str__(self) -> str:
+        where = "" if self.file is None else f", {PurePath(self.file).name}:{self.line}"
+        return f"{self.name}{where}"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TracedNode:

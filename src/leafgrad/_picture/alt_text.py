@@ -99,8 +99,7 @@ def details(box: Box) -> Iterator[str]:
     yield from _inputs(node)
     yield from map(_saved, node.saved)
     if node.custom_function is not None:
-        made = node.custom_function
-        yield f"custom function {made.name}, {made.file or 'no file'}:{made.line or '?'}"
+        yield f"custom function {node.custom_function}"
 
 
 def _kinds(box: Box) -> Iterator[str]:
