@@ -67,6 +67,7 @@ class Recorder:
 
     def close(self) -> None:
         """Remove what nobody has to read any more."""
+        self._elsewhere.close()
         if self._distant is not None:
             shutil.rmtree(self._distant, ignore_errors=True)
 
@@ -163,6 +164,10 @@ class DistantRecorder(Recorder):
         self._folder, self._asked = folder, asked
         self.unread = Unread(lambda *complaint: self._leave(complaint), self.has_told)
         self.families = Families(lambda: 0)
+
+    def settle(self) -> None:
+        """Keep nothing here but which lines are false."""
+        self._false = set()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Leave in the same folder what is found where a function is sent on to."""
