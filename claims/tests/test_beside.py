@@ -90,3 +90,15 @@ def test_a_module_on_the_path_already_is_the_changed_one_too(
     monkeypatch.setenv("PYTHONPATH", str(helper.parent))
     with processes.workers([], None) as running:
         assert _problems(tmp_path, running) == ["claim is FALSE: number == 1, where number is 2"]
+
+
+def test_a_process_that_a_page_starts_finds_what_stands_beside_it(
+    tmp_path: Path, workers: Workers
+) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "helper.py").write_text("def double(number):\n    return 2 * number\n")
+    code = "import multiprocessing\nfrom helper import double\n"
+    code += "with multiprocessing.get_context('spawn').Pool(1) as pool:\n"
+    code += "    assert pool.map(double, [1, 2]) == [2, 4]"
+    page = parse_page(f"```{{code-cell}} python\n{code}\n```\n", "docs/page.md")
+    assert _problems(tmp_path, workers, page) == []

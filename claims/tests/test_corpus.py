@@ -5,6 +5,7 @@ One that says `universal: true` is judged with that setting.
 A page that needs other files is `page.md` in a folder of its own.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -20,8 +21,10 @@ from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._reading.include import unjudged
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims._versions import Release
+from tests.processes import needs_fork
 
 CORPUS = Path(__file__).parent / "corpus"
+FORKS = re.compile(r'os\.fork\(|get_context\("fork"\)')
 Judge = Callable[[Path], PageVerdict]
 WorkersFor = Callable[[str], Workers]
 
@@ -29,7 +32,11 @@ WorkersFor = Callable[[str], Workers]
 def pages(folder: str) -> list[Any]:
     alone, beside = (CORPUS / folder).glob("*.md"), (CORPUS / folder).glob("*/page.md")
     named = {file.stem: file for file in alone} | {file.parent.name: file for file in beside}
-    return [pytest.param(file, id=name) for name, file in sorted(named.items())]
+    return [
+        pytest.param(file, id=name, marks=[needs_fork] if FORKS.search(text) else [])
+        for name, file in sorted(named.items())
+        for text in [file.read_text(encoding="utf-8")]
+    ]
 
 
 def front_matter(file: Path) -> Mapping[str, Any]:

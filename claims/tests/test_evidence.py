@@ -1,6 +1,7 @@
 """Whose evidence a check is, which version judges a claim, and what a killed process leaves."""
 
 import os
+import pickle
 import signal
 import threading
 import time
@@ -12,6 +13,7 @@ import pytest
 from sphinx_claims._config import Config
 from sphinx_claims._executing.docstrings import find_docstrings
 from sphinx_claims._executing.processes import usual_kind
+from sphinx_claims._executing.recorder import Recorder
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.prover import prove
 from sphinx_claims._judging.verdict import PageVerdict
@@ -178,3 +180,20 @@ def test_a_page_of_many_claims_costs_no_square_of_them(judge: Judge) -> None:
         assert len(verdict.claims) == count
         assert verdict.problems == ()
     assert times[1] / times[0] < 8 * 4  # its square would be 64 times as much
+
+
+# --- What other processes leave
+
+
+def test_what_other_processes_have_left_is_gone_at_the_end_of_a_page() -> None:
+    recorder, quiet = Recorder("page.md"), Recorder("page.md")
+    distant = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(recorder))))
+    assert distant.asserting(3, "1 == 2", False, dict) is False
+    assert [(check.line, check.passed) for check in recorder.take()] == [(3, False)]
+    assert recorder.take() == []
+    assert distant.asserting(4, "1 == 1", True, dict) is True
+    (_, (_, folder, _)) = recorder.__reduce__()
+    assert len([*folder.iterdir()]) == 1
+    for finished in (recorder, quiet):
+        finished.close()
+    assert not folder.exists()

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.processes import needs_proc
+
 Building = Any
 """The fixture `build`: a small site that builds itself."""
 
@@ -44,7 +46,7 @@ def test_a_site_that_cannot_be_judged_is_an_error_of_its_configuration(tmp_path:
     assert "the process that executes pages is gone" in done.stderr
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc tells who still runs")
+@needs_proc
 @pytest.mark.usefixtures("interruptible")
 def test_control_c_ends_a_build_at_once(tmp_path: Path) -> None:
     command = _command_for_a_site(tmp_path, LONG)

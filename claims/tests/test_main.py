@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sphinx_claims.__main__ import main
+from tests.processes import link, needs_proc
 
 TRUE = "# Page\n\n:::{claim} sums/two\nA sum.\n:::\n\n{claim}`1 + 1 == 2`\n"
 TABLE = "[tool.claims]\n"
@@ -117,7 +118,7 @@ def test_a_page_given_twice_or_by_a_link_is_judged_once(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "page.md").write_text(TRUE)
-    (folder / "link.md").symlink_to("page.md")
+    link(folder / "link.md", "page.md")
     (folder / "folder.md").mkdir()
     assert main(["verify", "page.md", "link.md", ".", str(folder / "page.md")]) == 0
     assert _told(capsys)[-1].startswith("1 page, 1 claim")
@@ -269,7 +270,7 @@ def test_a_page_that_cannot_be_read_is_red(
 
 
 def test_a_link_to_no_page_is_red(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (folder / "page.md").symlink_to("nowhere.md")
+    link(folder / "page.md", "nowhere.md")
     assert main(["verify", "."]) == 1
     assert _told(capsys)[1] == "nowhere.md:1: a page must be a file"
 
@@ -278,7 +279,7 @@ def test_a_link_to_no_page_is_red(folder: Path, capsys: pytest.CaptureFixture[st
 def test_a_page_that_the_system_refuses_to_read_is_red(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "page.md").symlink_to("/proc/self/mem")
+    link(folder / "page.md", "/proc/self/mem")
     assert main(["verify", "."]) == 1
     assert _told(capsys)[1].endswith("mem:1: a page must be readable: Input/output error")
 
@@ -336,7 +337,7 @@ def _wait(happens: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc tells who still runs")
+@needs_proc
 @pytest.mark.usefixtures("interruptible")
 def test_control_c_ends_everything_at_once(folder: Path) -> None:
     pid = folder / "pid"
@@ -348,7 +349,7 @@ def test_control_c_ends_everything_at_once(folder: Path) -> None:
     _wait(lambda: not Path("/proc", pid.read_text()).exists())
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc tells who still runs")
+@needs_proc
 def test_where_nobody_reads_on_everything_ends(folder: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)

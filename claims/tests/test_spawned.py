@@ -108,7 +108,9 @@ def test_the_setting_asks_for_them_and_they_are_all_there_is_without_fork(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with workers((), None) as usual:
-        assert isinstance(usual, SpawnedWorkers) is (sys.platform in ("darwin", "win32"))
+        assert isinstance(usual, SpawnedWorkers) is (
+            not hasattr(os, "fork") or sys.platform == "darwin"
+        )
     monkeypatch.chdir(tmp_path)
     (tmp_path / "page.md").write_text("{claim}`1 + 1 == 2`\n")
     (tmp_path / "pyproject.toml").write_text("[tool.claims]\nprocesses = 'spawn'\n")

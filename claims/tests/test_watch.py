@@ -16,6 +16,7 @@ import pytest
 import watchfiles
 
 from sphinx_claims._watching import Watcher, _files, watch
+from tests.processes import needs_proc
 
 PAGE = "# Page\n\n:::{{claim}} {0}/two\nA sum.\n:::\n\n{{claim}}`1 + 1 == {1}`\n"
 USES = """\
@@ -242,7 +243,7 @@ def test_a_page_that_stands_elsewhere_is_watched_and_nothing_beside_it(
     assert len(saved) == 3
 
 
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc tells who still runs")
+@needs_proc
 @pytest.mark.usefixtures("interruptible")
 def test_control_c_ends_it_in_peace_and_leaves_no_process(project: Project) -> None:
     hangs = "```{code-cell} python\nimport os, time\nopen('pid', 'w').write(str(os.getpid()));\n"

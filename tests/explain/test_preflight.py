@@ -696,7 +696,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from leafgrad import preflight, record
 
-distributed.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=0, world_size=1)
+store = distributed.FileStore(sys.argv[1], 1)
+distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
 
 
 class Two(nn.Module):

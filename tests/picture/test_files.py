@@ -3,6 +3,7 @@
 import re
 import shutil
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -43,21 +44,19 @@ def test_texts_are_what_the_methods_return(trace: GraphTrace, tmp_path: Path) ->
 def test_a_browser_makes_png_and_pdf(
     trace: GraphTrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, start: bytes
 ) -> None:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "chromium").symlink_to(CHROMIUM)
-    monkeypatch.setattr(shutil, "which", lambda name: _in(tmp_path / "bin", name))
+    monkeypatch.setattr(shutil, "which", {"chromium": CHROMIUM}.get)
     file = trace.save(tmp_path / f"graph{ending}")
     assert file.read_bytes().startswith(start)
 
 
-def _in(folder: Path, name: str) -> str | None:
-    return str(folder / name) if (folder / name).exists() else None
-
-
 def converter(folder: Path, script: str) -> Path:
-    """Put an `rsvg-convert` into a folder that does what a script says."""
-    program = folder / "rsvg-convert"
-    program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    """Put an `rsvg-convert` into a folder that does what a script in Python says."""
+    (folder / "convert.py").write_text(script, encoding="utf-8")
+    if sys.platform == "win32":
+        program, start = folder / "rsvg-convert.cmd", '@"{}" "{}" %*\n'
+    else:
+        program, start = folder / "rsvg-convert", '#!/bin/sh\nexec "{}" "{}" "$@"\n'
+    program.write_text(start.format(sys.executable, folder / "convert.py"), encoding="utf-8")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     return program
 
@@ -67,15 +66,19 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Let no program be there but one."""
 
     def only(program: Path) -> None:
-        monkeypatch.setattr(shutil, "which", lambda name: _in(program.parent, name))
+        there = {program.stem: str(program)} if program.is_file() else {}
+        monkeypatch.setattr(shutil, "which", there.get)
 
     return only
 
 
 COPY = """
-for source; do :; done
-for option; do case "$option" in --output=*) cp "$source" "${option#--output=}";; esac; done
+import shutil, sys
+
+(made,) = (option for option in sys.argv if option.startswith("--output="))
+shutil.copyfile(sys.argv[-1], made.removeprefix("--output="))
 """
+FAIL = r"import sys; sys.stderr.buffer.write(b'no fonts \xff'); sys.exit(1)"
 
 
 def test_a_converter_is_given_a_picture_without_variables(
@@ -104,9 +107,11 @@ def test_names_are_not_taken_for_colours(tmp_path: Path, only: Any) -> None:
 def test_a_converter_that_fails_is_told_and_nothing_is_written(
     trace: GraphTrace, tmp_path: Path, only: Any
 ) -> None:
-    only(converter(tmp_path, "echo no fonts >&2; exit 1"))
+    only(converter(tmp_path, FAIL))
     (tmp_path / "graph.png").write_text("what was there", encoding="utf-8")
-    with pytest.raises(RuntimeError, match="which failed: no fonts; save the graph as"):
+    with pytest.raises(
+        RuntimeError, match="which failed: no fonts \N{REPLACEMENT CHARACTER}; save the graph as"
+    ):
         trace.save(tmp_path / "graph.png")
     assert (tmp_path / "graph.png").read_text(encoding="utf-8") == "what was there"
 

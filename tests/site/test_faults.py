@@ -17,7 +17,7 @@ from sphinx_claims._judging.prover import judge_page
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims.faults import Fault, read_faults
-from tests.processes import unmeasured
+from tests.processes import needs_fork, unmeasured
 
 pytestmark = pytest.mark.covered_elsewhere
 
@@ -295,6 +295,7 @@ def test_every_fault_has_a_sign() -> None:
     assert [fault.name for fault in FAULTS] == [*SIGNS]
 
 
+@needs_fork
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_a_fault_is_what_its_name_says(fault: Fault, seen: dict[str, tuple[Any, Any]]) -> None:
     before, after = seen[fault.name]
@@ -346,5 +347,6 @@ assert sorted(used) == [
 )
 
 
+@needs_fork
 def test_a_fault_is_tried_where_it_could_make_a_difference(judge: Judge) -> None:
     assert judge(CELL.format(USED)).problems == ()

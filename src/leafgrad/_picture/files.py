@@ -61,11 +61,12 @@ def _convert(picture: str, target: Path) -> None:
         made = Path(folder, f"made{target.suffix.lower()}")
         command = _command(picture, Path(folder), made)
         done = subprocess.run(  # noqa: S603 - a converter on the path, given our own file
-            command, capture_output=True, text=True, timeout=PATIENCE, check=False
+            command, capture_output=True, timeout=PATIENCE, check=False
         )
         if not made.is_file():
+            told = done.stderr.decode(errors="replace").strip()  # in whatever encoding
             raise RuntimeError(
-                f"{target.name} must be made by {command[0]}, which failed: {done.stderr.strip()}; "
+                f"{target.name} must be made by {command[0]}, which failed: {told}; "
                 "save the graph as .svg or .html"
             )
         shutil.copyfile(made, target)

@@ -1,29 +1,15 @@
-"""Asserts that leave a record, whatever becomes of the exception that they raise."""
+"""Asserts that are rewritten to leave a record, whatever becomes of what they raise."""
 
 import ast
-import contextlib
 import functools
-import io
-import os
-import pickle
 import re
-import reprlib
-import sys
-import tempfile
-import types
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from sphinx_claims._executing.raised import line_of
 from sphinx_claims._executing.reporting import report
-from sphinx_claims._executing.vacuous_values import Vacuous, attended, speaks_of_nan
+from sphinx_claims._executing.vacuous_values import attended, speaks_of_nan
 from sphinx_claims._page import Cell, Doctest, Step
 from sphinx_claims._python import examples, last_name, parsed
-from sphinx_claims._record import Check
-
-FAILED = "claims_failed"
-"""The attribute of an error by which a call has told that something is not true."""
 
 _SCOPED = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
 _ASSERTING = re.compile(r"assert\w*|gradcheck|gradgradcheck")
@@ -124,115 +110,6 @@ def _sources(step: Step) -> Iterator[tuple[int, str]]:
                 yield step.line + example.lineno, example.source
 
 
-_ALWAYS_TRUE = (
-    type,
-    types.AsyncGeneratorType,
-    types.BuiltinFunctionType,
-    types.CoroutineType,
-    types.FunctionType,
-    types.GeneratorType,
-    types.MethodDescriptorType,
-    types.MethodType,
-    types.MethodWrapperType,
-    types.ModuleType,
-    types.WrapperDescriptorType,
-)
-
-
-class Recorder:
-    """Keeps every evaluation since it was last emptied, also those in processes forked since.
-
-    One that a function makes is noted where the cell of `path` calls it, which asks for it.
-    """
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self.unread: Any = None  # what hears of all that is not asserted
-        self.families: Any = None  # and of each check that is evaluated
-        self.vacuous = Vacuous()
-        self.settle()
-
-    def settle(self) -> None:
-        """Take this process as the one that empties it."""
-        self._process = os.getpid()
-        self._checks: deque[Check] = deque()
-        self._elsewhere = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
-        self._read = 0
-        self._false: set[int] = set()
-
-    def asserting(
-        self, line: int, text: str, test: object, operands: Callable[[], dict[str, Any]]
-    ) -> bool:
-        """Report an assert of `text`; `operands` is asked for its parts if it failed."""
-        passed = bool(test)
-        found = "" if passed else _shown(operands)
-        if isinstance(test, _ALWAYS_TRUE):
-            kind = type(test).__name__
-            found = f"it is a {kind}, which is always true: call it, or compare it"
-        elif (reason := self.vacuous.take(line)) and passed:
-            found = reason
-        self._note(line, text, passed=not found and passed, found=found)
-        return passed
-
-    @contextlib.contextmanager
-    def calling(self, line: int, text: str) -> Iterator[None]:
-        """Report what a statement of `text` checks that raises where it is not true."""
-        try:
-            yield
-        except BaseException as error:
-            vars(error)[FAILED] = True
-            self._note(line, text, kind="caught", passed=True)  # if not, the cell tells of it
-            raise
-        self._note(line, text, passed=True)
-
-    def has_told(self, error: BaseException | None) -> bool:
-        """Tell whether `error` is that of an assert which was reported as false."""
-        return isinstance(error, AssertionError) and line_of(error, self._path) in self._false
-
-    def take(self) -> list[Check]:
-        """Return what was reported, and forget it."""
-        taken = list(self._from_elsewhere())
-        while self._checks:
-            taken.append(self._checks.popleft())
-        return taken
-
-    def _note(
-        self, line: int, text: str, *, passed: bool, kind: str = "assert", found: str = ""
-    ) -> None:
-        if not passed:
-            self._false.add(line)
-        if kind != "caught" and self.families is not None:
-            self.families.noted(line)
-        asked = self._asking()
-        self._keep(Check(line=line, kind=kind, text=text, passed=passed, found=found, asked=asked))
-
-    def _asking(self) -> int | None:
-        """Return the line of the cell that is being executed; None where a thread has none."""
-        frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - documented
-        while frame is not None:
-            code = frame.f_code
-            if code.co_filename == self._path and code.co_name == "<module>":
-                return frame.f_lineno
-            frame = frame.f_back
-        return None
-
-    def _keep(self, check: Check) -> None:
-        if os.getpid() == self._process:
-            self._checks.append(check)
-        else:
-            os.write(self._elsewhere.fileno(), pickle.dumps(check))
-
-    def _from_elsewhere(self) -> Iterator[Check]:
-        if not hasattr(os, "fork"):
-            return
-        file = self._elsewhere.fileno()
-        written = os.pread(file, os.fstat(file).st_size - self._read, self._read)
-        self._read += len(written)
-        stream = io.BytesIO(written)
-        while stream.tell() < len(written):
-            yield pickle.load(stream)  # noqa: S301 - written by a copy of this process
-
-
 class _Reporting(ast.NodeTransformer):
     def __init__(self, *, asks_nan: bool) -> None:
         self._asks_nan = asks_nan
@@ -274,12 +151,3 @@ def _operands(test: ast.expr) -> ast.Lambda:
     for made in (values, *filter(None, keys)):
         ast.copy_location(made, test)
     return ast.Lambda(nothing, values)
-
-
-def _shown(operands: Callable[[], dict[str, Any]]) -> str:
-    brief = reprlib.Repr()
-    brief.maxother = brief.maxstring = brief.maxlong = 80
-    try:
-        return ", ".join(f"{text} is {brief.repr(value)}" for text, value in operands().items())
-    except Exception:  # noqa: BLE001 - the page is red already; its parts are only an explanation
-        return ""

@@ -13,7 +13,6 @@ import types
 from collections.abc import Iterator
 from pathlib import Path
 
-from sphinx_claims._executing.asserts import Recorder
 from sphinx_claims._executing.beside import import_from
 from sphinx_claims._executing.capture import OutputCapture
 from sphinx_claims._executing.cell import (
@@ -30,6 +29,7 @@ from sphinx_claims._executing.ending import begin, end
 from sphinx_claims._executing.example import execute_examples
 from sphinx_claims._executing.families import Families
 from sphinx_claims._executing.raised import described
+from sphinx_claims._executing.recorder import Recorder
 from sphinx_claims._executing.reporting import RECORDER
 from sphinx_claims._page import Cell, Doctest, Inline, Page, Problem, Step
 from sphinx_claims._record import Check, Family, Record
@@ -63,6 +63,7 @@ class PageRun:
         self._recorder.families = Families(lambda: self._capture.shown)
         vars(builtins)["display"] = self._capture.show
         self._namespace = _as_main(path)
+        self._namespace[RECORDER] = self._recorder  # which functions take along where they are sent
         self._line = 1
 
     def run(self, step: Step) -> Record:
@@ -78,6 +79,7 @@ class PageRun:
                     record = self._examples(step)
                 case Inline():
                     record = self._inline(step)
+            self._put_back()
         return self._gathered(record, step)
 
     def closing(self) -> Record:
@@ -88,7 +90,15 @@ class PageRun:
             vars(builtins).pop("_", None)  # what an example showed last
             gc.collect()
         self._capture.complain_of_kept()
-        return self._gathered(Record(), None)
+        record = self._gathered(Record(), None)
+        self._recorder.close()
+        return record
+
+    def _put_back(self) -> None:
+        """Complain if the page has replaced what its functions report to, and put it back."""
+        if self._namespace.get(RECORDER) is not self._recorder:
+            self._namespace[RECORDER] = self._recorder
+            self._capture.complain(f"__main__.{RECORDER} was replaced: a cell must leave it alone")
 
     def _cell(self, step: Cell) -> Record:
         families = self._recorder.families

@@ -2,6 +2,9 @@
 
 import traceback
 
+FAILED = "claims_failed"
+"""The attribute of an error by which a call has told that something is not true."""
+
 
 def described(error: object) -> str:
     """Return the line that Python prints last for `error`."""

@@ -108,7 +108,10 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 def _main() -> NoReturn:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    preload, function, arguments = pickle.load(sys.stdin.buffer)  # noqa: S301 - from our own process
+    try:
+        preload, function, arguments = pickle.load(sys.stdin.buffer)  # noqa: S301 - our own process's
+    except (EOFError, pickle.UnpicklingError):  # which has ended before it gave an order
+        sys.exit(1)
     messages = os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)

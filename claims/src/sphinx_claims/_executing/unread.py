@@ -7,7 +7,8 @@ from types import GeneratorType
 from typing import Any
 
 from sphinx_claims._executing.arrays import is_mask
-from sphinx_claims._executing.asserts import FAILED, checked, statements
+from sphinx_claims._executing.asserts import checked, statements
+from sphinx_claims._executing.raised import FAILED
 from sphinx_claims._executing.reporting import report
 from sphinx_claims._python import CLOSE, EQUAL, last_name
 
@@ -57,12 +58,12 @@ class Unread:
     def __init__(
         self, complain: Callable[[str, int | None], None], is_told: Callable[[Any], bool]
     ) -> None:
-        self._complain, self._is_told = complain, is_told
+        self.complain, self._is_told = complain, is_told
 
     def value(self, line: int, name: str, value: object) -> object:
         """Complain if `value`, which `name` gave and nobody takes, has something to say."""
         if value is not None and (what := _told(name, value)):
-            self._complain(f"nobody looks at what {name}() gives here: {what}", line)
+            self.complain(f"nobody looks at what {name}() gives here: {what}", line)
         return value
 
     def passes(self, line: int, is_broad: bool) -> None:  # noqa: FBT001 - as code is built
@@ -81,7 +82,7 @@ class Unread:
         if (is_wrong or hasattr(error, FAILED)) and not self._is_told(error):
             cure = "expect it by :raises: or pytest.raises, or look at what it says"
             told = f"{type(error).__name__} is caught here, and nobody looks at it"
-            self._complain(f"{told}: {cure}: {error}", line or None)
+            self.complain(f"{told}: {cure}: {error}", line or None)
 
 
 def _asks(value: ast.expr) -> bool:

@@ -1,0 +1,195 @@
+"""What the checks of a page report to, in whatever process they are evaluated."""
+
+import contextlib
+import io
+import os
+import pickle
+import reprlib
+import shutil
+import sys
+import tempfile
+import types
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from sphinx_claims._executing.families import Families
+from sphinx_claims._executing.raised import FAILED, line_of
+from sphinx_claims._executing.unread import Unread
+from sphinx_claims._executing.vacuous_values import Vacuous
+from sphinx_claims._record import Check
+
+_LEFT = ".told"
+_ALWAYS_TRUE = (
+    type,
+    types.AsyncGeneratorType,
+    types.BuiltinFunctionType,
+    types.CoroutineType,
+    types.FunctionType,
+    types.GeneratorType,
+    types.MethodDescriptorType,
+    types.MethodType,
+    types.MethodWrapperType,
+    types.ModuleType,
+    types.WrapperDescriptorType,
+)
+
+
+class Recorder:
+    """Keeps every evaluation since it was last emptied, also those in other processes of the page.
+
+    One that a function makes is noted where the cell of `path` calls it, which asks for it.
+    A process that was forked since has a copy of it, and a function that is sent to another as
+    code takes a `DistantRecorder` along.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.unread: Any = None  # what hears of all that is not asserted
+        self.families: Any = None  # and of each check that is evaluated
+        self.vacuous = Vacuous()
+        self.settle()
+
+    def settle(self) -> None:
+        """Take this process as the one that empties it."""
+        self._process = os.getpid()
+        self._checks: deque[Check] = deque()
+        self._elsewhere = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
+        self._read = 0
+        self._distant: Path | None = None
+        self._false: set[int] = set()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Become, wherever a function of the page is sent, what leaves here what it finds."""
+        self._distant = self._distant or Path(tempfile.mkdtemp(prefix="claims-"))
+        return DistantRecorder, (self._path, self._distant, self._asking())
+
+    def close(self) -> None:
+        """Remove what nobody has to read any more."""
+        self._elsewhere.close()
+        if self._distant is not None:
+            shutil.rmtree(self._distant, ignore_errors=True)
+
+    def asserting(
+        self, line: int, text: str, test: object, operands: Callable[[], dict[str, Any]]
+    ) -> bool:
+        """Report an assert of `text`; `operands` is asked for its parts if it failed."""
+        passed = bool(test)
+        found = "" if passed else _shown(operands)
+        if isinstance(test, _ALWAYS_TRUE):
+            kind = type(test).__name__
+            found = f"it is a {kind}, which is always true: call it, or compare it"
+        elif (reason := self.vacuous.take(line)) and passed:
+            found = reason
+        self._note(line, text, passed=not found and passed, found=found)
+        return passed
+
+    @contextlib.contextmanager
+    def calling(self, line: int, text: str) -> Iterator[None]:
+        """Report what a statement of `text` checks that raises where it is not true."""
+        try:
+            yield
+        except BaseException as error:
+            vars(error)[FAILED] = True
+            self._note(line, text, kind="caught", passed=True)  # if not, the cell tells of it
+            raise
+        self._note(line, text, passed=True)
+
+    def has_told(self, error: BaseException | None) -> bool:
+        """Tell whether `error` is that of an assert which was reported as false."""
+        return isinstance(error, AssertionError) and line_of(error, self._path) in self._false
+
+    def take(self) -> list[Check]:
+        """Return what was reported, and forget it."""
+        taken = [*self._from_forked(), *self._from_distant()]
+        while self._checks:
+            taken.append(self._checks.popleft())
+        return taken
+
+    def _note(
+        self, line: int, text: str, *, passed: bool, kind: str = "assert", found: str = ""
+    ) -> None:
+        if not passed:
+            self._false.add(line)
+        if kind != "caught" and self.families is not None:
+            self.families.noted(line)
+        asked = self._asking()
+        self._keep(Check(line=line, kind=kind, text=text, passed=passed, found=found, asked=asked))
+
+    def _asking(self) -> int | None:
+        """Return the line of the cell that is being executed; None where a thread has none."""
+        frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - documented
+        while frame is not None:
+            code = frame.f_code
+            if code.co_filename == self._path and code.co_name == "<module>":
+                return frame.f_lineno
+            frame = frame.f_back
+        return None
+
+    def _keep(self, check: Check) -> None:
+        if os.getpid() == self._process:
+            self._checks.append(check)
+        else:
+            os.write(self._elsewhere.fileno(), pickle.dumps(check))
+
+    def _from_forked(self) -> Iterator[Check]:
+        if not hasattr(os, "fork"):
+            return
+        file = self._elsewhere.fileno()
+        written = os.pread(file, os.fstat(file).st_size - self._read, self._read)
+        self._read += len(written)
+        stream = io.BytesIO(written)
+        while stream.tell() < len(written):
+            yield pickle.load(stream)  # noqa: S301 - written by a copy of this process
+
+    def _from_distant(self) -> Iterator[Check]:
+        for file in self._distant.glob(f"*{_LEFT}") if self._distant else ():
+            told = pickle.loads(file.read_bytes())  # noqa: S301 - left by code of this page
+            file.unlink()
+            if isinstance(told, Check):
+                yield told
+            else:
+                self.unread.complain(*told)
+
+
+class DistantRecorder(Recorder):
+    """Stands for a recorder in a process that knows nothing of the page but what it was sent.
+
+    It leaves what it finds in a folder, where the recorder itself finds it.
+    """
+
+    def __init__(self, path: str, folder: Path, asked: int | None) -> None:
+        super().__init__(path)
+        self._folder, self._asked = folder, asked
+        self.unread = Unread(lambda *complaint: self._leave(complaint), self.has_told)
+        self.families = Families(lambda: 0)
+
+    def settle(self) -> None:
+        """Keep nothing here but which lines are false."""
+        self._false = set()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Leave in the same folder what is found where a function is sent on to."""
+        return DistantRecorder, (self._path, self._folder, self._asked)
+
+    def _asking(self) -> int | None:
+        return self._asked
+
+    def _keep(self, check: Check) -> None:
+        self._leave(check)
+
+    def _leave(self, told: object) -> None:
+        """Leave a check or a complaint in a file of its own, which is named once it is whole."""
+        with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
+            pickle.dump(told, file)
+        Path(file.name).rename(f"{file.name}{_LEFT}")
+
+
+def _shown(operands: Callable[[], dict[str, Any]]) -> str:
+    brief = reprlib.Repr()
+    brief.maxother = brief.maxstring = brief.maxlong = 80
+    try:
+        return ", ".join(f"{text} is {brief.repr(value)}" for text, value in operands().items())
+    except Exception:  # noqa: BLE001 - the page is red already; its parts are only an explanation
+        return ""
