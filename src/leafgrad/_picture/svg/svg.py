@@ -19,7 +19,7 @@ from leafgrad._picture.svg.heat import Heat, heat_of
 from leafgrad._picture.svg.legend import NO_LEGEND, Legend, head, legend
 from leafgrad._picture.svg.style import CLASS, FRAME, FRAME_STYLE, HEAT_STYLE, STYLE
 from leafgrad._picture.text import header
-from leafgrad._picture.view import Fold, View, view_of
+from leafgrad._picture.view import Fold, Open, View, view_of
 
 MOST_BOXES = 3000
 MOST_IN_NOTEBOOK = 200
@@ -32,12 +32,12 @@ LABEL_GAP = 5.0
 DEFAULT = Look()
 
 
-def svg(graph: Graph, *, fold: Fold, look: Look) -> str:
+def svg(graph: Graph, *, fold: Fold, open: Open = (), look: Look) -> str:  # noqa: A002
     """Draw a graph, or refuse one that is too large to look at."""
     look.check(graph)
     if fold is False and len(graph.nodes) > MOST_BOXES:
         raise ValueError(too_large(graph, len(graph.nodes)))
-    view = view_of(graph, fold=fold)
+    view = view_of(graph, fold=fold, open=open)
     if len(view.boxes) > MOST_BOXES:
         raise ValueError(too_large(graph, len(view.boxes)))
     return draw_view(graph, view, look).markup
