@@ -343,19 +343,33 @@ class GraphTrace(Graph):
         """
         notebook.show(self, self.to_html)
 
-    def steps(self) -> BackwardSteps:
+    def steps(
+        self,
+        *,
+        fold: bool | str | Collection[str] | None = None,
+        open: str | Collection[str] = (),  # noqa: A002 - as in to_svg
+    ) -> BackwardSteps:
         """Return the backward that `trace_graph` ran, step by step, in the engine's order.
 
         Values come up in the order of the operations, then gradients flow from the root, and what
-        several nodes pass on to one place adds up as it arrives. A notebook shows the picture of
-        the graph with buttons; `BackwardSteps.to_html` writes a page.
+        several nodes pass on to one place adds up as it arrives. Of a folded graph, a step is all
+        that happens at one box: what arrives and what goes on, the leaves whose gradients are
+        complete there, and the bytes that no later step needs. What the picture shows once, such
+        as the blocks of a transformer, has a step for each. A notebook shows the picture of the
+        graph with buttons; `BackwardSteps.to_html` writes a page.
+
+        Args:
+            fold: As in `to_svg`: None folds graphs of more than 40 nodes, by module where modules
+                are known, and False goes node by node through any.
+            open: As in `to_svg`: the path of a module, or several, to go through node by node.
 
         Returns:
             The steps, each with a sentence.
 
         Raises:
-            ValueError: If `trace_graph` was not asked for gradients, or there are more than 40
-                nodes, which ``gradient_norms`` tells of by module.
+            TypeError: If `fold` or `open` is not what `to_svg` takes.
+            ValueError: If `trace_graph` was not asked for gradients, there are more than 1,000
+                steps, or no module has such a path.
 
         Example:
             >>> import torch
@@ -367,8 +381,13 @@ class GraphTrace(Graph):
              3. Backward starts at node 0 (MulBackward0) with the gradient 1.
              4. Backward: at node 0 (MulBackward0), 1 times the local derivative 2 is 2, for x.
              5. The gradient of x is complete: 2. backward() adds it to x.grad.
+            >>> layers = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(24)))
+            >>> loss = layers(torch.ones(2, 4)).sum()
+            >>> steps = trace_graph(loss, names=layers, gradients=True).steps()
+            >>> len(steps.steps), steps.steps[2].module
+            (26, '23')
         """
-        return steps_of(self)
+        return steps_of(self, fold=fold, open=open)
 
     def to_networkx(self) -> Any:
         """Return the graph as networkx has them.
