@@ -125,8 +125,8 @@ def check_modules(nodes: Sequence[TracedNode], modules: Collection[str], word: s
                 more = ", ..." if len(known) > MOST_MODULES else ""
                 there = f"there are {', '.join(few)}{more}"
             raise ValueError(
-                f"{word} must name modules of the graph, such as 'layers.0' or '*', not {module!r}; "
-                f"{there}"
+                f"{word} must name modules of the graph, such as 'layers.0' or '*', not "
+                f"{module!r}; {there}"
             )
 
 

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, groupby
 
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.inputs import TracedInput
@@ -265,13 +265,16 @@ class Viewer:
             inside = {node.index for node in one.nodes}
             inside |= {*self._own_leaves(one.module, inside)}
             if one.module is not None and len(inside) > 1:
-                known = self.modules.get(one.module)
-                frozen = f", {known.frozen} frozen" if known and known.frozen else ""
-                yield Frame(
-                    title=titled(one.module, known) + frozen,
-                    places=tuple(sorted(inside)),
-                    is_inferred=any(node.is_module_inferred for node in one.nodes),
-                )
+                yield self._frame(one.module, sorted(inside), one.nodes)
+
+    def _frame(self, path: str, places: Sequence[int], nodes: Sequence[TracedNode]) -> Frame:
+        known = self.modules.get(path)
+        frozen = f", {known.frozen} frozen" if known and known.frozen else ""
+        return Frame(
+            title=titled(path, known) + frozen,
+            places=tuple(places),
+            is_inferred=any(node.is_module_inferred for node in nodes),
+        )
 
     def _own_leaves(self, module: str | None, inside: Container[int]) -> Iterator[int]:
         """Yield the leaves of a module that nothing outside uses; unknown ones may be of any."""
@@ -296,7 +299,23 @@ class Viewer:
     def folded(self, boxes: Boxes, opened: Collection[str]) -> View:
         """Show leaves within others, repeats once, and modules in boxes."""
         boxes = with_open(boxes, self.apart, self.levels, opened)
-        return self.view(module_boxes(self.apart, boxes))
+        view = self.view(module_boxes(self.apart, boxes))
+        if not opened:
+            return view
+        return replace(view, frames=tuple(self._open_frames(view, matching(self.apart, opened))))
+
+    def _open_frames(self, view: View, opened: Boxes) -> Iterator[Frame]:
+        """Yield each call of a module that is open: boxes one after the other, but for inputs."""
+        places = [place for place, box in enumerate(view.boxes) if box.given is None]
+
+        def module(place: int) -> str | None:
+            within = {opened[n.module] for nodes in view.boxes[place].alike for n in nodes}
+            return next(iter(within)) if len(within) == 1 else None
+
+        for path, inside in groupby(places, module):
+            if path is not None:
+                inner = [*inside]
+                yield self._frame(path, inner, [view.boxes[place].node for place in inner])
 
     def view(self, apart: Sequence[ModuleBox]) -> View:
         """Show what stands apart, with the inputs of that, and once what repeats there."""

@@ -22,8 +22,8 @@ def forward(visit: Visit, visits: Visits) -> str:
     sentence = f"Forward: {visit.title} makes {written}"
     if givers:
         sentence += f", from {first_few(givers, MOST_NAMES)}"
-    turned = (_turn(node.value_turn_kind, node) for node in visit.nodes if node.value_turns)
-    return " ".join([f"{sentence}.", *turned])
+    turned = [node for node in (*visit.leaves, *visit.nodes) if node.value_turns]
+    return " ".join([f"{sentence}.", *(_turn(node.value_turn_kind, node) for node in turned)])
 
 
 def backward(visit: Visit, visits: Visits, head: Visit | None) -> str:
@@ -66,7 +66,9 @@ def _passed(name: str, edges: Sequence[TracedEdge]) -> str:
     """Return what goes on to one place, and what that makes with what was there."""
     last = edges[-1]
     if len(edges) > 1:
-        return f"{len(edges)} gradients go on to {name}, together {_amounts([last.gradient_so_far])}"
+        return (
+            f"{len(edges)} gradients go on to {name}, together {_amounts([last.gradient_so_far])}"
+        )
     passed = f"{_amounts([last.gradient])} goes on to {name}"
     if last.gradient == last.gradient_so_far:
         return passed
@@ -91,8 +93,12 @@ def _amounts(summaries: Summaries) -> str:
 
 def _amount(summary: TensorSummary) -> str:
     """Write the shape and the norm of a tensor; a single number as it is."""
-    told = str(summary) if summary.unread is not None else brief_text(summary)
-    return f"{shape_text(summary.shape)} of {told}" if told.startswith("norm") else told
+    if summary.unread is not None:
+        return str(summary)
+    is_one = summary.numbers is not None and len(summary.numbers) == 1
+    return (
+        brief_text(summary) if is_one else f"{shape_text(summary.shape)} of {brief_text(summary)}"
+    )
 
 
 def _turn(kind: str | None, node: TracedNode) -> str:

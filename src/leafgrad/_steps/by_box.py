@@ -18,7 +18,10 @@ def told(graph: Graph, view: View) -> Iterator[Told]:
     writer, ways = Writer(visits, view), _ways(view)
     for visit in visits.forward:
         sentence = box_sentences.forward(visit, visits)
-        yield _step("value", visit, sentence), Sign(box=visit.place, writes=tuple(writer.values(visit)))
+        yield (
+            _step("value", visit, sentence),
+            Sign(box=visit.place, writes=tuple(writer.values(visit))),
+        )
     for root in graph.roots:
         visit = visits.at[root.index]
         yield _step("start", visit, sentences.start(root, graph)), Sign(box=visit.place)

@@ -61,7 +61,7 @@ def _along(edge: TracedEdge, graph: Graph, way: int) -> Sign:
     writes = [*_numbers(node, "grad")]
     if edge.gradient_so_far is not None and len(target.shapes) == 1:
         so_far = f"grad {edge.gradient_so_far}"
-        writes += [(*place, so_far) for *place, _ in _numbers(target, "grad")]
+        writes += [(box, line, so_far) for box, line, _ in _numbers(target, "grad")]
     return Sign(box=node.index, ways=(way,), writes=tuple(writes))
 
 

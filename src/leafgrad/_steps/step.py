@@ -13,8 +13,8 @@ class Step:
     Attributes:
         kind: ``"value"``: an operation made something, or a leaf holds it; ``"start"``: a backward
             starts; ``"pass"``: a node passes a gradient on along an edge; ``"complete"``: all
-            gradients of a leaf have arrived. Where a step is of a box of several nodes, a ``"pass"``
-            is all that the backward does there.
+            gradients of a leaf have arrived. For a box of several nodes, a ``"pass"`` is all that
+            the backward does there.
         node: The index of the node at which it happened, in a box of several nodes the last that
             ran.
         edge: Which edge of the node, for a ``"pass"``.

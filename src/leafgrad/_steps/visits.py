@@ -36,6 +36,11 @@ class Visit:
     name: str
 
     @property
+    def leaves(self) -> list[TracedNode]:
+        """The leaves that are shown within it."""
+        return [*dict.fromkeys(leaf.alike[self.copy] for leaf in self.box.leaves)]
+
+    @property
     def title(self) -> str:
         """The name, and the class of the module where that is known."""
         module = self.box.module
@@ -122,9 +127,10 @@ class Visits:
         found = defaultdict[Visit, list[TracedNode]](list)
         for leaf in self.graph.leaves:
             edges = [edge for edge in self.users[leaf.index, 0] if edge.gradient is not None]
-            last = max((self.graph.nodes[e.source] for e in edges), key=_turn, default=leaf)
-            if last.visited is not None:
-                found[self.at.get(leaf.index) or self.at[last.index]].append(leaf)
+            last = max((self.graph.nodes[edge.source] for edge in edges), key=_turn, default=leaf)
+            here = self.at.get(leaf.index, self.at.get(last.index))
+            if here is not None and leaf.visited is not None:
+                found[here].append(leaf)
         return found
 
     def _let_go(self) -> dict[Visit, int]:
