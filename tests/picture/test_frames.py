@@ -66,7 +66,7 @@ def drawn(trace: GraphTrace, look: Look) -> tuple[list[DrawnFrame], list[Sides]]
         (at.x - size.width / 2, at.top, at.x + size.width / 2, at.top + size.height)
         for at, size in zip(drawing.layout.positions, extents, strict=True)
     ]
-    return [*frames(view, extents, drawing.layout, drawing.paths)], sides
+    return [*frames(view, extents, drawing.layout, layout_edges(view), drawing.paths)], sides
 
 
 def test_the_nodes_of_a_module_and_the_leaves_that_it_alone_uses_have_a_frame() -> None:
@@ -151,7 +151,7 @@ def test_no_arrow_crosses_a_title_and_no_title_its_frame(make: Make, look: Look)
     extents = [one.extent() for one in measure_boxes(trace, view, look)]
     layout = lay_out(extents, layout_edges(view), bands(view, look))
     layout = flipped(extents, layout) if look.is_forward else layout
-    for one in frames(view, extents, layout, layout.paths):
+    for one in frames(view, extents, layout, layout_edges(view), layout.paths):
         end = one.start + 6.6 * len(one.title)
         assert one.left < one.start < end < one.right
         for points in layout.paths:

@@ -4,6 +4,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -190,3 +191,76 @@ def test_what_names_no_module_is_refused_with_those_that_there_are() -> None:
 def test_what_is_no_fold_is_a_type_error(fold: object) -> None:
     with pytest.raises(TypeError, match="fold must be True, False, None, the path of a module"):
         polynomial().to_svg(fold=fold)  # type: ignore[arg-type]
+
+
+# --- Modules that are left open
+
+
+def test_an_open_module_shows_its_nodes_in_a_frame_and_the_others_stay_boxes() -> None:
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(12)))
+    with record() as recording:
+        loss = model(torch.ones(2, 4)).sum()
+    trace = trace_graph(loss, names=model, recording=recording)
+    shown = view_of(trace, fold=None, open="3")
+    assert [(box.name, box.copies) for box in shown.boxes if box.path] == [
+        ("*", 8),
+        ("2", 1),
+        ("1", 1),
+        ("0", 1),
+    ]
+    (frame,) = shown.frames
+    assert frame.title == "3: Sequential"
+    assert [shown.boxes[place].node.name for place in frame.places] == [
+        "TanhBackward0",
+        "AddmmBackward0",
+        "TBackward0",
+    ]
+    assert ">3: Sequential</text>" in trace.to_svg(open=["3"])
+    assert view_of(trace, fold="*", open="3").boxes == shown.boxes
+    assert view_of(trace, fold=False, open="3") == view_of(trace, fold=False)
+
+
+def test_modules_that_are_open_and_alike_are_shown_once_and_in_no_frame() -> None:
+    model = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(20)))
+    with record() as recording:
+        loss = model(torch.ones(2, 4)).sum()
+    trace = trace_graph(loss, names=model, recording=recording)
+    shown = view_of(trace, fold=None, open="*")
+    assert [box.copies for box in shown.boxes if box.node.name == "TanhBackward0"] == [19, 1]
+    assert [frame.title for frame in shown.frames] == ["0: Sequential"]
+
+
+def test_a_large_module_is_opened_by_those_within_it_through_one_that_only_holds_others() -> None:
+    class Holder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.parts = nn.ModuleList(
+                nn.Sequential(*(nn.Linear(4, 4) for _ in range(25))) for _ in range(3)
+            )
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for part in self.parts:
+                x = part(x)
+            return x
+
+    model = Holder()
+    with record() as recording:
+        loss = model(torch.ones(2, 4)).sum()
+    trace = trace_graph(loss, names=model, recording=recording)
+    opened = view_of(trace, fold=None, open="parts.1")
+    assert [(box.name, box.copies) for box in opened.boxes if box.path] == [
+        ("parts.2", 1),
+        ("parts.1.*", 25),
+        ("parts.0", 1),
+    ]
+    whole = view_of(trace, fold="parts", open=["parts.2.24"])
+    assert [box.node.name for box in whole.boxes][1:3] == ["AddmmBackward0", "TBackward0"]
+    assert whole.boxes[3].name == "parts.2.*"
+
+
+def test_what_is_open_must_be_a_module() -> None:
+    wrong: Any = ["0", 1]
+    with pytest.raises(TypeError, match=r"^open must be the path of a module or several, not \['0"):
+        blocks().to_svg(open=wrong)
+    with pytest.raises(ValueError, match=r"^open must name modules of the graph, .* not 'nowhere'"):
+        blocks().to_svg(open="nowhere")

@@ -8,7 +8,9 @@ from typing import Any
 
 import torch
 
-from leafgrad import BackwardSteps, trace_graph
+from leafgrad import BackwardSteps, record, trace_graph
+from leafgrad._picture.svg.svg import draw_view
+from leafgrad._picture.view import view_of
 
 
 def steps(name: str = "x") -> BackwardSteps:
@@ -32,20 +34,34 @@ def test_the_list_has_every_sentence_in_order() -> None:
 
 def test_the_script_is_told_which_box_and_which_way_and_what_is_written() -> None:
     assert signs(steps()) == [
-        {"node": 1, "way": None, "writes": [[1, "value", "value 3"]]},
-        {"node": 0, "way": None, "writes": [[0, "value", "value 9"]]},
-        {"node": 0, "way": None, "writes": [[0, "grad", "grad 1"]]},
-        {"node": 0, "way": 0, "writes": [[0, "grad", "grad 1"], [1, "grad", "grad 3"]]},
-        {"node": 0, "way": 1, "writes": [[0, "grad", "grad 1"], [1, "grad", "grad 6"]]},
-        {"node": 1, "way": None, "writes": [[1, "grad", "grad 6"]]},
+        {"box": 1, "ways": [], "writes": [[1, 0, "value 3"]]},
+        {"box": 0, "ways": [], "writes": [[0, 0, "value 9"]]},
+        {"box": 0, "ways": [], "writes": [[0, 1, "grad 1"]]},
+        {"box": 0, "ways": [0], "writes": [[0, 1, "grad 1"], [1, 1, "grad 3"]]},
+        {"box": 0, "ways": [1], "writes": [[0, 1, "grad 1"], [1, 1, "grad 6"]]},
+        {"box": 1, "ways": [], "writes": [[1, 1, "grad 6"]]},
     ]
+
+
+def test_the_way_that_lights_up_is_right_where_inputs_have_arrows_too() -> None:
+    x, w = torch.tensor([2.0]), torch.tensor([3.0], requires_grad=True)
+    with record() as recording:
+        y = (x * w * x).sum()
+    trace = trace_graph(y, names={"x": x, "w": w}, recording=recording, gradients=True)
+    told = trace.steps()
+    links = draw_view(trace, view_of(trace, fold=None)).links
+    for step, sign in zip(told.steps, signs(told), strict=True):
+        if step.edge is not None:
+            (way,) = sign["ways"]
+            (edge,) = (e for e in trace.nodes[step.node].edges if e.output_nr == step.edge)
+            assert links[way] == (step.node, edge.target)
 
 
 def test_where_a_node_has_several_outputs_only_the_whole_is_written() -> None:
     first, second = torch.tensor([1.0, 2.0], requires_grad=True).unbind()
     told = trace_graph(first * second, values=True, gradients=True).steps()
     written = [write for sign in signs(told) for write in sign["writes"]]
-    assert {text for node, style, text in written if (node, style) == (1, "grad")} == {"grad 2; 1"}
+    assert {text for node, line, text in written if (node, line) == (1, 1)} == {"grad 2; 1"}
 
 
 def test_every_box_shows_what_the_sentences_call_its_node() -> None:

@@ -70,6 +70,7 @@ def test_the_steps_are_values_with_their_node_and_edge() -> None:
         "node": 2,
         "edge": None,
         "sentence": "Forward: x (a leaf) is 4.",
+        "module": None,
     }
     assert repr(steps) == "<BackwardSteps: 15 of them>"
     assert str(steps).splitlines()[0] == " 1. Forward: x (a leaf) is 4."
@@ -220,18 +221,17 @@ def test_steps_need_gradients() -> None:
         trace.steps()
 
 
-def test_a_graph_of_more_than_40_nodes_is_refused() -> None:
-    x = number(1.0)
-    y = x
-    for _ in range(40):
-        y = y + 1
-    trace = trace_graph(y, gradients=True)
+def test_more_than_a_thousand_steps_are_refused() -> None:
+    y = x = number(1.0)
+    for count in range(500):
+        y = y.sin() if count % 3 else y + count
+    trace = trace_graph(y, names={"x": x}, gradients=True)
+    assert len(trace.steps(fold=True).steps) == 501
     with pytest.raises(
         ValueError,
-        match=r"^steps must be of at most 40 nodes, not 41; trace a part of the graph, from a ten",
+        match=r"^steps must be at most 1,000, not 1,015; trace with names=model to go from modu",
     ):
-        trace.steps()
-    assert len(trace_graph(y - x, gradients=True).nodes) == 42
+        trace_graph((y.sin() * y.cos()).sin() + y, values=True, gradients=True).steps(fold=False)
 
 
 def test_a_network_is_told_step_by_step() -> None:

@@ -101,7 +101,8 @@ def _lines_of_module(box: Box, times: str, *, made: str, direction: Direction) -
         return
     if box.copies == 1 and (value := value_text(box.node)) is not None:
         yield Line(text=f"value {value}", style="value")
-    yield from _gradient_norms(box)
+    yield from arriving(box)
+    yield from of_leaves(box)
     yield from _alarms(box)
     yield from saved_lines(box.saved)
     if leaves := [*{leaf.node.index: leaf.node for leaf in box.leaves}.values()]:
@@ -124,15 +125,17 @@ def _made_of(box: Box, direction: Direction) -> str:
     return f"{written} each" if box.copies > 1 else written
 
 
-def _gradient_norms(box: Box) -> Iterator[Line]:
-    """Write how large the gradients are that come to the result of a module and to its leaves."""
+def arriving(box: Box) -> Iterator[Line]:
+    """Write how large the gradients are that come to the result of a module."""
     if norms := arriving_norms(box):
         yield Line(text=f"grad norm {_range(norms)}", style="grad")
-    leaves = [
-        norm_of([gradient for leaf in box.leaves for gradient in leaf.alike[copy].gradients])
-        for copy in range(box.copies)
-    ]
-    if known := [norm for norm in leaves if norm is not None]:
+
+
+def of_leaves(box: Box) -> Iterator[Line]:
+    """Write how large the gradients of a module's leaves are together."""
+    each = ({leaf.alike[copy] for leaf in box.leaves} for copy in range(box.copies))
+    norms = (norm_of([one for leaf in leaves for one in leaf.gradients]) for leaves in each)
+    if known := [norm for norm in norms if norm is not None]:
         yield Line(text=f"of its leaves {_range(known)}", style="grad")
 
 

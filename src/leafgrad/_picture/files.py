@@ -16,7 +16,7 @@ from leafgrad._picture.html import page
 from leafgrad._picture.look import Look
 from leafgrad._picture.svg import svg
 from leafgrad._picture.svg.style import LIGHT
-from leafgrad._picture.view import Fold
+from leafgrad._picture.view import Fold, Open
 
 PATIENCE = 120.0
 """Seconds that a program may take to convert a picture."""
@@ -33,7 +33,14 @@ DRAWN = (".html", ".svg", *CONVERTED)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome", "msedge")
 
 
-def save(graph: Graph, path: str | PathLike[str], *, fold: Fold, look: Look) -> Path:
+def save(
+    graph: Graph,
+    path: str | PathLike[str],
+    *,
+    fold: Fold,
+    open: Open = (),  # noqa: A002
+    look: Look,
+) -> Path:
     """Write a graph into a file, all of it or nothing, and return the file."""
     if not isinstance(path, str | PathLike):
         raise TypeError(f"path must be a str or a path, not {type(path).__name__}; name the file")
@@ -44,9 +51,9 @@ def save(graph: Graph, path: str | PathLike[str], *, fold: Fold, look: Look) -> 
     elif ending == ".html":
         target.write_text(page.page(graph, look), encoding="utf-8")
     elif ending == ".svg":
-        target.write_text(svg.svg(graph, fold=fold, look=look), encoding="utf-8")
+        target.write_text(svg.svg(graph, fold=fold, open=open, look=look), encoding="utf-8")
     elif ending in CONVERTED:
-        _convert(svg.svg(graph, fold=fold, look=look), target)
+        _convert(svg.svg(graph, fold=fold, open=open, look=look), target)
     else:
         raise ValueError(
             f"path must end in {', '.join(sorted([*DRAWN, *TEXTS]))}, not in {ending!r}; "

@@ -12,6 +12,7 @@ from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.order import topological_order
 
 MOST_MODULES = 4
+MOST_IN_FULL = 40
 
 Beyond = Literal["user", "input"]
 """Where a box stands that is outside of the module that a picture is of: what leads to that module
@@ -75,6 +76,28 @@ def first_level(
     return at_level(nodes, levels, deepest) if deepest else None
 
 
+def with_open(
+    boxes: Boxes, nodes: Sequence[TracedNode], levels: ModuleLevels, patterns: Collection[str]
+) -> Boxes:
+    """Take the modules whose paths match, and what they stand in, out of their boxes.
+
+    One of few nodes then shows these, a larger one the modules right within it.
+    """
+    sizes = Counter(path for node in nodes for path in outwards(node.module))
+    named = [path for path in sizes if _matches(path, *patterns)]
+    not_boxes = {path for one in named for path in outwards(one)}
+    in_full = {path for path in named if sizes[path] <= MOST_IN_FULL}
+
+    def box_of(module: str | None, box: str | None) -> str | None:
+        if box not in not_boxes:
+            return box
+        if not in_full.isdisjoint(outwards(module)):
+            return None
+        return next((path for path in levels.chain(module) if path not in not_boxes), None)
+
+    return {module: box_of(module, box) for module, box in boxes.items()}
+
+
 def module_boxes(nodes: Sequence[TracedNode], boxes: Boxes) -> list[ModuleBox]:
     """Put nodes in the boxes of their modules, each before those that it leads to.
 
@@ -91,7 +114,7 @@ def module_boxes(nodes: Sequence[TracedNode], boxes: Boxes) -> list[ModuleBox]:
     return [*_stretches(ordered, boxes)]
 
 
-def check_modules(nodes: Sequence[TracedNode], modules: Collection[str]) -> None:
+def check_modules(nodes: Sequence[TracedNode], modules: Collection[str], word: str) -> None:
     """Raise where a path matches none of the modules that are known."""
     known = dict.fromkeys(path for node in nodes for path in outwards(node.module))
     for module in modules:
@@ -102,8 +125,8 @@ def check_modules(nodes: Sequence[TracedNode], modules: Collection[str]) -> None
                 more = ", ..." if len(known) > MOST_MODULES else ""
                 there = f"there are {', '.join(few)}{more}"
             raise ValueError(
-                f"fold must name modules of the graph, such as 'layers.0' or '*', not {module!r}; "
-                f"{there}"
+                f"{word} must name modules of the graph, such as 'layers.0' or '*', not "
+                f"{module!r}; {there}"
             )
 
 

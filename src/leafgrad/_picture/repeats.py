@@ -1,8 +1,8 @@
 """Repeats: stretches of a sequence that are alike, of which one is enough to see.
 
 A run is stretches of one period, one right after the other, each vertex of which is like the one a
-period before it and leads as far on, or to the same place beyond the run. The periods tried are the
-most frequent distances between places that look alike for 1, 2, 4 or 8 vertices.
+period before it and leads as far on, or to the same place beyond the run. The periods tried are 1
+and the most frequent distances between places that look alike for 1, 2, 4 or 8 vertices.
 """
 
 from collections import Counter, defaultdict
@@ -132,9 +132,9 @@ def _best_run(
 
 
 def _periods(labels: Sequence[Hashable]) -> set[int]:
-    """Guess periods: the most frequent distances between places that look alike for a while."""
+    """Guess periods: 1, and the most frequent distances between places that look alike."""
     looks = _numbered(labels)
-    periods = {*_distances(looks)}
+    periods = {1, *_distances(looks)}
     for doubling in range(DOUBLINGS):
         looks = _numbered([*zip_longest(looks, looks[1 << doubling :])])
         periods.update(_distances(looks))

@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, groupby
 
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.inputs import TracedInput
@@ -13,6 +13,7 @@ from leafgrad._graph.modules import ModuleLevels, TracedModule
 from leafgrad._graph.nodes import SavedTensor, Shape, TracedEdge, TracedNode
 from leafgrad._picture.inputs import InputEdge, InputNode, with_inputs
 from leafgrad._picture.module_boxes import (
+    MOST_IN_FULL,
     Beyond,
     Boxes,
     ModuleBox,
@@ -20,13 +21,14 @@ from leafgrad._picture.module_boxes import (
     first_level,
     matching,
     module_boxes,
+    with_open,
 )
 from leafgrad._picture.repeats import Repeat, Vertex, folded
 
-MOST_IN_FULL = 40
 NUMBER = re.compile(r"(\d+)")
 
 Fold = bool | str | Collection[str] | None
+Open = str | Collection[str]
 Leaves = Mapping[int | None, TracedNode]
 """The leaves that are shown within other boxes, by their indices."""
 
@@ -146,26 +148,33 @@ class View:
     frames: tuple[Frame, ...] = ()
 
 
-def view_of(graph: Graph, *, fold: Fold) -> View:
+def view_of(graph: Graph, *, fold: Fold, open: Open = ()) -> View:  # noqa: A002 - as users say it
     """Choose what is shown: every node, or if `fold` leaves within others and repeats once.
 
     None folds what has more than `MOST_IN_FULL` nodes, by module where that leaves few boxes. The
-    paths of modules fold these as well. Each box stands before those that it leads to.
+    paths of modules fold these as well, and those to `open` do not. Each box stands before those
+    that it leads to.
     """
-    modules = modules_of(fold)
-    check_modules(graph.nodes, modules)
-    if fold is False or (fold is None and len(graph.nodes) <= MOST_IN_FULL):
+    modules, opened = modules_of(fold), opened_of(open)
+    check_modules(graph.nodes, modules, "fold")
+    check_modules(graph.nodes, opened, "open")
+    if is_in_full(graph, fold):
         return Viewer(graph).in_full()
     if fold is None:
-        return overview_of(graph)
-    return Viewer(graph).by_paths(modules)
+        return overview_of(graph, opened)
+    return Viewer(graph).by_paths(modules, opened)
 
 
-def overview_of(graph: Graph) -> View:
+def is_in_full(graph: Graph, fold: Fold) -> bool:
+    """Return whether every node is shown."""
+    return fold is False or (fold is None and len(graph.nodes) <= MOST_IN_FULL)
+
+
+def overview_of(graph: Graph, opened: Collection[str] = ()) -> View:
     """Show the modules where they are known, or what repeats once if that leaves less to see."""
     viewer = Viewer(graph)
-    by_module = viewer.by_module()
-    if by_module is not None and len(by_module.boxes) <= MOST_IN_FULL:
+    by_module = viewer.by_module(opened)
+    if by_module is not None and (opened or len(by_module.boxes) <= MOST_IN_FULL):
         return by_module
     by_repeats = viewer.by_paths(())
     if by_module is not None and len(by_module.boxes) < len(by_repeats.boxes):
@@ -183,6 +192,17 @@ def modules_of(fold: object) -> tuple[str, ...]:
     raise TypeError(
         f"fold must be True, False, None, the path of a module or several, not {fold!r}; "
         "name modules as in fold='layers.*'"
+    )
+
+
+def opened_of(named: object) -> tuple[str, ...]:
+    """Read what was given as `open`, and return the modules that it names."""
+    modules = (named,) if isinstance(named, str) else named
+    if isinstance(modules, Collection) and all(isinstance(name, str) for name in modules):
+        return tuple(modules)
+    raise TypeError(
+        f"open must be the path of a module or several, not {named!r}; name modules as in "
+        "open='layers.0'"
     )
 
 
@@ -245,13 +265,16 @@ class Viewer:
             inside = {node.index for node in one.nodes}
             inside |= {*self._own_leaves(one.module, inside)}
             if one.module is not None and len(inside) > 1:
-                known = self.modules.get(one.module)
-                frozen = f", {known.frozen} frozen" if known and known.frozen else ""
-                yield Frame(
-                    title=titled(one.module, known) + frozen,
-                    places=tuple(sorted(inside)),
-                    is_inferred=any(node.is_module_inferred for node in one.nodes),
-                )
+                yield self._frame(one.module, sorted(inside), one.nodes)
+
+    def _frame(self, path: str, places: Sequence[int], nodes: Sequence[TracedNode]) -> Frame:
+        known = self.modules.get(path)
+        frozen = f", {known.frozen} frozen" if known and known.frozen else ""
+        return Frame(
+            title=titled(path, known) + frozen,
+            places=tuple(places),
+            is_inferred=any(node.is_module_inferred for node in nodes),
+        )
 
     def _own_leaves(self, module: str | None, inside: Container[int]) -> Iterator[int]:
         """Yield the leaves of a module that nothing outside uses; unknown ones may be of any."""
@@ -264,18 +287,35 @@ class Viewer:
             if is_own and all(user in inside for user in users[leaf.index]):
                 yield leaf.index
 
-    def by_module(self) -> View | None:
+    def by_module(self, opened: Collection[str] = ()) -> View | None:
         """Show the modules of the first level that tells enough; None where none is known."""
         boxes = first_level(self.apart, self.levels, least=3, most_share=0.5)
-        return None if boxes is None else self.folded(boxes)
+        return None if boxes is None else self.folded(boxes, opened)
 
-    def by_paths(self, patterns: Collection[str]) -> View:
+    def by_paths(self, patterns: Collection[str], opened: Collection[str] = ()) -> View:
         """Show the modules whose paths match."""
-        return self.folded(matching(self.apart, patterns))
+        return self.folded(matching(self.apart, patterns), opened)
 
-    def folded(self, boxes: Boxes) -> View:
+    def folded(self, boxes: Boxes, opened: Collection[str]) -> View:
         """Show leaves within others, repeats once, and modules in boxes."""
-        return self.view(module_boxes(self.apart, boxes))
+        boxes = with_open(boxes, self.apart, self.levels, opened)
+        view = self.view(module_boxes(self.apart, boxes))
+        if not opened:
+            return view
+        return replace(view, frames=tuple(self._open_frames(view, matching(self.apart, opened))))
+
+    def _open_frames(self, view: View, opened: Boxes) -> Iterator[Frame]:
+        """Yield each call of a module that is open: boxes one after the other, but for inputs."""
+        places = [place for place, box in enumerate(view.boxes) if box.given is None]
+
+        def module(place: int) -> str | None:
+            within = {opened[n.module] for nodes in view.boxes[place].alike for n in nodes}
+            return next(iter(within)) if len(within) == 1 else None
+
+        for path, inside in groupby(places, module):
+            if path is not None:
+                inner = [*inside]
+                yield self._frame(path, inner, [view.boxes[place].node for place in inner])
 
     def view(self, apart: Sequence[ModuleBox]) -> View:
         """Show what stands apart, with the inputs of that, and once what repeats there."""

@@ -9,25 +9,36 @@ for (const root of document.querySelectorAll(".leafgrad-steps:not([data-ready])"
   const said = [...root.querySelectorAll("li")];
   const told = find(".told");
   const hint = told.textContent;
-  const lines = [...root.querySelectorAll(".part > :is(.value, .grad)")];
-  const line = (node, style) => boxes[node].querySelector(`:scope > .${style}`);
+  const lines = boxes.map((box) => [...box.querySelectorAll(":scope > :is(.value, .grad)")]);
+  const bars = [...root.querySelectorAll(".profile rect")];
+  const frame = find(".leafgrad-frame");
   let at = 0;
 
-  const mark = (elements, chosen) =>
-    elements.forEach((element, number) => element.classList.toggle("now", number === chosen));
+  const mark = (elements, ...chosen) =>
+    elements.forEach((element, number) => element.classList.toggle("now", chosen.includes(number)));
+
+  // Scroll the picture, and nothing around it, so far that a box is in sight.
+  const reveal = (box) => {
+    const [inner, outer] = [box, frame].map((each) => each.getBoundingClientRect());
+    if (inner.top < outer.top || inner.bottom > outer.bottom)
+      frame.scrollTop += (inner.top + inner.bottom - outer.top - outer.bottom) / 2;
+    if (inner.left < outer.left || inner.right > outer.right)
+      frame.scrollLeft += (inner.left + inner.right - outer.left - outer.right) / 2;
+  };
 
   // Show the graph as it is after so many steps.
   const show = (count) => {
     at = Math.min(steps.length, Math.max(0, count));
     const shown = new Map();
     for (const step of steps.slice(0, at))
-      for (const [node, style, text] of step.writes) shown.set(line(node, style), text);
-    for (const each of lines) {
+      for (const [box, number, text] of step.writes) shown.set(lines[box][number], text);
+    for (const each of lines.flat()) {
       each.classList.toggle("later", !shown.has(each));
       if (shown.has(each)) each.textContent = shown.get(each);
     }
-    mark(boxes, steps[at - 1]?.node);
-    mark(ways, steps[at - 1]?.way);
+    mark(boxes, steps[at - 1]?.box);
+    mark(ways, ...(steps[at - 1]?.ways ?? []));
+    for (const bar of bars) bar.classList.toggle("now", Number(bar.dataset.at) === at - 1);
     mark(said, at - 1);
     said.forEach((each, number) =>
       number === at - 1 ? each.setAttribute("aria-current", "step") : each.removeAttribute("aria-current"),
@@ -35,6 +46,7 @@ for (const root of document.querySelectorAll(".leafgrad-steps:not([data-ready])"
     told.textContent = at ? said[at - 1].textContent : hint;
     find(".count").textContent = `${at} of ${steps.length}`;
     find("ol").scrollTop = at ? said[at - 1].offsetTop - find("ol").offsetTop : 0;
+    reveal(boxes[steps[at - 1]?.box ?? 0]);
   };
 
   const does = {
@@ -52,7 +64,15 @@ for (const root of document.querySelectorAll(".leafgrad-steps:not([data-ready])"
     event.stopPropagation();
     does[keys[event.key]]();
   });
+  find(".profile")?.addEventListener("click", (event) => {
+    const { left, width } = find(".profile svg").getBoundingClientRect();
+    const place = Math.floor(((event.clientX - left) / width) * bars.length);
+    if (bars[place]) show(Number(bars[place].dataset.at) + 1);
+  });
   find(".controls").hidden = false;
   told.hidden = false;
+  // The longest sentence makes room for all, so that the picture stands still.
+  told.textContent = said.reduce((long, { textContent: one }) => (one.length > long.length ? one : long), hint);
+  told.style.minHeight = `${told.offsetHeight}px`;
   show(0);
 }

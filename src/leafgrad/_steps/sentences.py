@@ -25,18 +25,18 @@ def value(node: TracedNode, graph: Graph) -> str:
     """Return what a leaf holds, or what an operation made of what."""
     made = value_text(node)
     if made == UNKNOWN:
-        return f"Forward: what {_called(node)} is was not recorded."
+        return f"Forward: what {called(node)} is was not recorded."
     if node.is_leaf:
-        return f"Forward: {_called(node)} is {made}."
+        return f"Forward: {called(node)} is {made}."
     given = [
         CONSTANT if edge.target is None else short(graph.nodes[edge.target]) for edge in node.edges
     ]
-    return f"Forward: {_called(node)} is {made}, made from {' and '.join(given) or 'nothing'}."
+    return f"Forward: {called(node)} is {made}, made from {' and '.join(given) or 'nothing'}."
 
 
 def start(root: TracedNode, graph: Graph) -> str:
     """Return where a backward starts, and with what if nothing else arrives there."""
-    sentence = f"Backward starts at {_called(root)}"
+    sentence = f"Backward starts at {called(root)}"
     if all(edge.target != root.index for edge in graph.edges):
         sentence += f" with the gradient {gradient_text(root)}"
     return f"{sentence}."
@@ -45,7 +45,7 @@ def start(root: TracedNode, graph: Graph) -> str:
 def passed(edge: TracedEdge, graph: Graph, hooked: str, *, is_first: bool) -> str:
     """Return what a node makes of what arrived, and for whom."""
     node, target = graph.nodes[edge.source], graph.nodes[edge.target or 0]
-    where = f"Backward: at {_called(node)}, "
+    where = f"Backward: at {called(node)}, "
     if edge.gradient is None:
         return f"{where}nothing is passed on to {short(target)}."
     arrived, factor = gradient_text(node), _factor(node, edge)
@@ -112,7 +112,8 @@ def _full(tensors: tuple[TensorSummary | None, ...]) -> str:
     )
 
 
-def _called(node: TracedNode) -> str:
+def called(node: TracedNode) -> str:
+    """Return the name of a node, and what it is."""
     return f"{short(node)} ({'a leaf' if node.is_leaf else node.name})"
 
 

@@ -1,6 +1,5 @@
 """A backward pass, step by step, as it was seen."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,11 +7,12 @@ from leafgrad._display import notebook
 from leafgrad._display.jsonable import json_types
 from leafgrad._display.markup import visible
 from leafgrad._graph.graph import Graph
-from leafgrad._graph.nodes import TracedEdge, TracedNode, age_order
-from leafgrad._steps import player, sentences
-from leafgrad._steps.step import Kind, Step
+from leafgrad._picture.view import Fold, Open, opened_of
+from leafgrad._steps import player
+from leafgrad._steps.shown import Shown
+from leafgrad._steps.step import Step
 
-MOST_NODES = 40
+MOST_STEPS = 1000
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -24,24 +24,32 @@ class BackwardSteps:
     Attributes:
         trace: The graph.
         steps: What happened, in order.
+        fold: What stands in one box, as `GraphTrace.steps` was asked.
+        open: Which modules do not.
     """
 
     trace: Graph
     steps: tuple[Step, ...]
+    fold: Fold = None
+    open: Open = ()
+
+    @property
+    def _shown(self) -> Shown:
+        return Shown(self.trace, fold=self.fold, open=self.open)
 
     def __str__(self) -> str:
-        return "\n".join(
-            f"{n:2}. {visible(step.sentence)}" for n, step in enumerate(self.steps, start=1)
-        )
+        found = self.trace.gradient_norms.sentences
+        told = [f"{n:2}. {step.sentence}" for n, step in enumerate(self.steps, start=1)]
+        return "\n".join(map(visible, [*found, *([""] if found else []), *told]))
 
     def __repr__(self) -> str:
         return f"<BackwardSteps: {len(self.steps)} of them>"
 
     def _repr_html_(self) -> str:
-        return player.fragment(self.trace, self.steps)
+        return player.fragment(self._shown)
 
     def _repr_mimebundle_(self, **_: object) -> notebook.Bundle:
-        return notebook.bundle_of(self, lambda: player.in_a_notebook(self.trace, self.steps))
+        return notebook.bundle_of(self, lambda: player.in_a_notebook(self._shown))
 
     def show(self) -> None:
         """Show the steps: in the notebook that runs this, else as a page in a browser.
@@ -71,7 +79,7 @@ class BackwardSteps:
             >>> steps.to_html()[:15]
             '<!doctype html>'
         """
-        return player.page(self.trace, self.steps)
+        return player.page(self._shown)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the steps as JSON types.
@@ -90,46 +98,19 @@ class BackwardSteps:
         return {"steps": json_types(self.steps)}
 
 
-def steps_of(graph: Graph) -> BackwardSteps:
+def steps_of(graph: Graph, *, fold: Fold, open: Open) -> BackwardSteps:  # noqa: A002 - as in view_of
     """Return the steps of a graph with gradients, or raise where there is nothing to tell."""
     if not any(node.gradients for node in graph.nodes):
         raise ValueError(
             "steps need the gradients of a backward; trace with "
             "trace_graph(..., values=True, gradients=True)"
         )
-    if len(graph.nodes) > MOST_NODES:
+    shown = Shown(graph, fold=fold, open=open)
+    if len(shown.told) > MOST_STEPS:
         raise ValueError(
-            f"steps must be of at most {MOST_NODES} nodes, not {len(graph.nodes)}; trace a part "
-            "of the graph, from a tensor nearer to the leaves, or see gradient_norms, which tells "
-            "of all of it module by module"
+            f"steps must be at most {MOST_STEPS:,}, not {len(shown.told):,}; trace with "
+            "names=model to go from module to module, or fold modules as in fold='layers.*'"
         )
-    return BackwardSteps(trace=graph, steps=(*_forward(graph), *_backward(graph)))
-
-
-def _forward(graph: Graph) -> Iterator[Step]:
-    """Yield the values: the leaves, then the operations in the order in which they ran."""
-    for node in sorted(graph.nodes, key=age_order):
-        if node.values:
-            yield _step("value", node, sentences.value(node, graph))
-
-
-def _backward(graph: Graph) -> Iterator[Step]:
-    """Yield the gradients, in the order in which the engine took the nodes."""
-    for root in graph.roots:
-        yield _step("start", root, sentences.start(root, graph))
-    taken = [(node.visited, node) for node in graph.nodes if node.visited is not None]
-    last: dict[tuple[int | None, int], TracedEdge] = {}
-    for _, node in sorted(taken, key=lambda pair: pair[0]):
-        hooked = sentences.hooked(node, last.get((node.index, 0)))
-        if node.is_leaf:
-            yield _step("complete", node, sentences.complete(node, hooked))
-        for edge in node.edges:
-            if edge.target is not None:
-                place = edge.target, edge.input_nr
-                sentence = sentences.passed(edge, graph, hooked, is_first=place not in last)
-                yield _step("pass", node, sentence, edge.output_nr)
-                last |= {place: edge} if edge.gradient is not None else {}
-
-
-def _step(kind: Kind, node: TracedNode, sentence: str, edge: int | None = None) -> Step:
-    return Step(kind=kind, node=node.index, edge=edge, sentence=sentence)
+    return BackwardSteps(
+        trace=graph, steps=tuple(step for step, _ in shown.told), fold=fold, open=opened_of(open)
+    )

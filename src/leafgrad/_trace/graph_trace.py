@@ -201,6 +201,7 @@ class GraphTrace(Graph):
         self,
         *,
         fold: bool | str | Collection[str] | None = None,
+        open: str | Collection[str] = (),  # noqa: A002 - what one does to a box
         direction: Direction = "backward",
         color: Color | None = None,
         legend: bool = True,
@@ -218,6 +219,9 @@ class GraphTrace(Graph):
                 modules are known; ``"*"`` stands for any one part of a path, as in ``"layers.*"``.
                 None folds graphs of more than 40 nodes, by the outer modules where modules are
                 known.
+            open: The path of a module, or several, that the fold is to leave open, as in
+                ``"layers.3"`` or ``"layers.*.attention"``: one of at most 40 nodes is shown node
+                by node, a larger one by the modules right within it.
             direction: ``"backward"`` leads arrows from the root down to the leaves, as the
                 gradients go, and calls nodes as PyTorch does. ``"forward"`` leads them from the
                 leaves down to the root, as the values go, with the names of the functions that
@@ -232,7 +236,7 @@ class GraphTrace(Graph):
             An ``<svg>`` element, for a file of its own or for a page.
 
         Raises:
-            TypeError: If `fold` is none of these.
+            TypeError: If `fold` or `open` is none of these.
             ValueError: If there would be more than 3,000 boxes, or no module has such a path, or
                 `direction` or `color` is none of these, or there are no gradients to colour by.
 
@@ -249,13 +253,14 @@ class GraphTrace(Graph):
             False
         """
         look = Look(direction=direction, color=color, legend=legend)
-        return svg.svg(self, fold=fold, look=look)
+        return svg.svg(self, fold=fold, open=open, look=look)
 
     def save(
         self,
         path: str | PathLike[str],
         *,
         fold: bool | str | Collection[str] | None = None,
+        open: str | Collection[str] = (),  # noqa: A002 - what one does to a box
         direction: Direction = "backward",
         color: Color | None = None,
         legend: bool = True,
@@ -268,6 +273,7 @@ class GraphTrace(Graph):
                 ``.txt``, ``.json``, ``.dot``, ``.gv`` or ``.mmd`` (Mermaid). A PNG or PDF is made
                 of the SVG by ``rsvg-convert`` or by a Chromium, whichever is there.
             fold: As in `to_svg`; for pictures.
+            open: As in `to_svg`; for pictures.
             direction: As in `to_svg`; for pictures and the page.
             color: As in `to_svg`; for pictures and the page.
             legend: As in `to_svg`; for pictures.
@@ -276,7 +282,7 @@ class GraphTrace(Graph):
             The file.
 
         Raises:
-            TypeError: If `path` is no path, or `fold` is not what `to_svg` takes.
+            TypeError: If `path` is no path, or `fold` or `open` is not what `to_svg` takes.
             ValueError: If the name ends in something else, the picture is too large, or `direction`
                 or `color` is not what `to_svg` takes.
             RuntimeError: If there is no program to make a PNG or PDF, or it failed.
@@ -292,7 +298,7 @@ class GraphTrace(Graph):
             ('graph.svg', '<svg')
         """
         look = Look(direction=direction, color=color, legend=legend)
-        return files.save(self, path, fold=fold, look=look)
+        return files.save(self, path, fold=fold, open=open, look=look)
 
     def to_html(self, *, direction: Direction = "backward", color: Color | None = None) -> str:
         """Write a page to move about in: zoom, search, follow a node's paths, look into modules.
@@ -337,19 +343,33 @@ class GraphTrace(Graph):
         """
         notebook.show(self, self.to_html)
 
-    def steps(self) -> BackwardSteps:
+    def steps(
+        self,
+        *,
+        fold: bool | str | Collection[str] | None = None,
+        open: str | Collection[str] = (),  # noqa: A002 - as in to_svg
+    ) -> BackwardSteps:
         """Return the backward that `trace_graph` ran, step by step, in the engine's order.
 
         Values come up in the order of the operations, then gradients flow from the root, and what
-        several nodes pass on to one place adds up as it arrives. A notebook shows the picture of
-        the graph with buttons; `BackwardSteps.to_html` writes a page.
+        several nodes pass on to one place adds up as it arrives. Of a folded graph, a step is all
+        that happens at one box: what arrives and what goes on, the leaves whose gradients are
+        complete there, and the bytes that no later step needs. What the picture shows once, such
+        as the blocks of a transformer, has a step for each. A notebook shows the picture of the
+        graph with buttons; `BackwardSteps.to_html` writes a page.
+
+        Args:
+            fold: As in `to_svg`: None folds graphs of more than 40 nodes, by module where modules
+                are known, and False goes node by node through any.
+            open: As in `to_svg`: the path of a module, or several, to go through node by node.
 
         Returns:
             The steps, each with a sentence.
 
         Raises:
-            ValueError: If `trace_graph` was not asked for gradients, or there are more than 40
-                nodes, which ``gradient_norms`` tells of by module.
+            TypeError: If `fold` or `open` is not what `to_svg` takes.
+            ValueError: If `trace_graph` was not asked for gradients, there are more than 1,000
+                steps, or no module has such a path.
 
         Example:
             >>> import torch
@@ -361,8 +381,13 @@ class GraphTrace(Graph):
              3. Backward starts at node 0 (MulBackward0) with the gradient 1.
              4. Backward: at node 0 (MulBackward0), 1 times the local derivative 2 is 2, for x.
              5. The gradient of x is complete: 2. backward() adds it to x.grad.
+            >>> layers = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(24)))
+            >>> loss = layers(torch.ones(2, 4)).sum()
+            >>> steps = trace_graph(loss, names=layers, gradients=True).steps()
+            >>> len(steps.steps), steps.steps[2].module
+            (26, '23')
         """
-        return steps_of(self)
+        return steps_of(self, fold=fold, open=open)
 
     def to_networkx(self) -> Any:
         """Return the graph as networkx has them.

@@ -17,7 +17,7 @@ from leafgrad._picture.scopes import Scope, scopes
 from leafgrad._picture.svg.heat import heat_of
 from leafgrad._picture.svg.style import HEAT_STYLE
 from leafgrad._picture.svg.svg import MOST_BOXES, Drawing, draw_view, too_large
-from leafgrad._picture.view import MOST_IN_FULL, View, overview_of, view_of
+from leafgrad._picture.view import View, is_in_full, overview_of, view_of
 
 MOST_IN_ALL = 10_000
 """How many boxes all modules may have together that one can look into."""
@@ -49,7 +49,7 @@ def page(graph: Graph, look: Look) -> str:
     plain = replace(look, color=None)  # the page colours by itself
     views = _views(graph)
     inner = [*scopes(graph, most_boxes=MOST_BOXES, most_in_all=MOST_IN_ALL)]
-    start = 0 if len(graph.nodes) > MOST_IN_FULL else len(views) - 1
+    start = len(views) - 1 if is_in_full(graph, None) else 0
     drawings = [draw_view(graph, view, plain) for view in views]
     drawings += [draw_view(graph, one.view, plain, facts=[one.title]) for one in inner]
     places = {one.path: number for number, one in enumerate(inner)}

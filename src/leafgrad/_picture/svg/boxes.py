@@ -79,6 +79,11 @@ class MeasuredBox:
         """The room that its label takes under it."""
         return LABEL if self.label else 0.0
 
+    @property
+    def above(self) -> float:
+        """How far under its top the box begins that others stand behind."""
+        return 0.0 if self.box.is_root else self.outline
+
     def extent(self) -> Extent:
         """Return the room that it takes in the layout."""
         return Extent(

@@ -1,13 +1,13 @@
 """Frames around the boxes of a module, with its path and its class."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
 
 from leafgrad._display.markup import Markup, element, text
 from leafgrad._display.text_width import shortened, width
-from leafgrad._picture.layout import Band, Extent, Layout, Point
+from leafgrad._picture.layout import Band, Edge, Extent, Layout, Point
 from leafgrad._picture.look import Look
 from leafgrad._picture.svg.style import FACT_SIZE
 from leafgrad._picture.view import View
@@ -51,13 +51,21 @@ def bands(view: View, look: Look) -> list[Band]:
 
 
 def frames(
-    view: View, boxes: Sequence[Extent], layout: Layout, paths: Sequence[Sequence[Point]]
+    view: View,
+    boxes: Sequence[Extent],
+    layout: Layout,
+    edges: Sequence[Edge],
+    paths: Sequence[Sequence[Point]],
 ) -> Iterator[DrawnFrame]:
-    """Yield the frames, each so wide that its title stands between the arrows from above."""
+    """Yield the frames: around boxes and the arrows between them, and wide enough for a title.
+
+    That stands between the arrows from above.
+    """
     for frame in view.frames:
         inside = [(layout.positions[place], boxes[place]) for place in frame.places]
-        left = min(at.x - box.width / 2 for at, box in inside) - AROUND
-        right = max(at.x + box.width / 2 for at, box in inside) + AROUND
+        lanes = [*_within({*frame.places}, edges, paths)]
+        left = min([at.x - box.width / 2 for at, box in inside] + lanes) - AROUND
+        right = max([at.x + box.width / 2 for at, box in inside] + lanes) + AROUND
         top = min(at.top for at, _ in inside) - ABOVE
         title = shortened(frame.title, MOST_LETTERS)
         room = width(title, FACT_SIZE) + 2 * INSIDE
@@ -70,6 +78,15 @@ def frames(
             top=top,
             bottom=max(at.top + box.height for at, box in inside) + AROUND,
         )
+
+
+def _within(
+    places: Container[int], edges: Sequence[Edge], paths: Sequence[Sequence[Point]]
+) -> Iterator[float]:
+    """Yield where arrows go that lead from one of these boxes to another."""
+    for edge, points in zip(edges, paths, strict=True):
+        if edge.source in places and edge.target in places:
+            yield from (x for x, _ in points)
 
 
 def _start(left: float, right: float, room: float, arrows: Sequence[float]) -> float:

@@ -19,7 +19,7 @@ from leafgrad._picture.svg.heat import Heat, heat_of
 from leafgrad._picture.svg.legend import NO_LEGEND, Legend, head, legend
 from leafgrad._picture.svg.style import CLASS, FRAME, FRAME_STYLE, HEAT_STYLE, STYLE
 from leafgrad._picture.text import header
-from leafgrad._picture.view import Fold, View, view_of
+from leafgrad._picture.view import Fold, Open, View, view_of
 
 MOST_BOXES = 3000
 MOST_IN_NOTEBOOK = 200
@@ -32,12 +32,12 @@ LABEL_GAP = 5.0
 DEFAULT = Look()
 
 
-def svg(graph: Graph, *, fold: Fold, look: Look) -> str:
+def svg(graph: Graph, *, fold: Fold, open: Open = (), look: Look) -> str:  # noqa: A002
     """Draw a graph, or refuse one that is too large to look at."""
     look.check(graph)
     if fold is False and len(graph.nodes) > MOST_BOXES:
         raise ValueError(too_large(graph, len(graph.nodes)))
-    view = view_of(graph, fold=fold)
+    view = view_of(graph, fold=fold, open=open)
     if len(view.boxes) > MOST_BOXES:
         raise ValueError(too_large(graph, len(view.boxes)))
     return draw_view(graph, view, look).markup
@@ -88,7 +88,8 @@ def draw_view(
     measured, edges = measure_boxes(graph, view, look), layout_edges(view)
     layout = _lay_out(view, measured, edges, look)
     paths = [*_paths(measured, edges, layout)]
-    around = [*frames(view, [one.extent() for one in measured], layout, paths)]
+    extents = [one.extent() for one in measured]
+    around = [*frames(view, extents, layout, edges, paths)]
     beside = brackets(view, measured, layout)
     most_bytes = max(one.nbytes for one in measured)
     under = NO_LEGEND
@@ -219,10 +220,18 @@ def layout_edges(view: View) -> list[Edge]:
 def _paths(
     measured: Sequence[MeasuredBox], edges: Sequence[Edge], layout: Layout
 ) -> Iterator[tuple[Point, ...]]:
-    """Yield the points that each arrow passes, from the box itself on where a label is under it."""
+    """Yield the points that each arrow passes, from box to box.
+
+    It leaves the box itself where a label is under that, and goes to the box itself where others
+    stand behind that.
+    """
     for edge, points in zip(edges, layout.paths, strict=True):
-        (x, y), below = points[0], measured[edge.target].below
-        yield ((x, y - below), *points) if below else points
+        start, end = measured[edge.target], measured[edge.target]
+        if end.direction == "forward":
+            end = measured[edge.source]
+        (x, y), (u, v) = points[0], points[-1]
+        before = [(x, y - start.below)] if start.below else []
+        yield (*before, *points[:-1], (u, v + end.above))
 
 
 def _arrows(

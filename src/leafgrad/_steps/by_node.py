@@ -1,0 +1,82 @@
+"""A backward, node by node and edge by edge."""
+
+from collections.abc import Iterator
+
+from leafgrad._graph.graph import Graph
+from leafgrad._graph.nodes import TracedEdge, TracedNode, age_order
+from leafgrad._picture.box_text import numbers
+from leafgrad._picture.inputs import InputEdge, with_inputs
+from leafgrad._steps import sentences
+from leafgrad._steps.sign import Sign, Told, Writing
+from leafgrad._steps.step import Kind, Step
+
+Ways = dict[tuple[int, int], int]
+"""The place in the picture of the arrow of each edge, by its source and its number there."""
+
+
+def told(graph: Graph) -> Iterator[Told]:
+    """Yield the steps of a picture that has a box for each node."""
+    yield from _forward(graph)
+    yield from _backward(graph)
+
+
+def _forward(graph: Graph) -> Iterator[Told]:
+    """Yield the values: the leaves, then the operations in the order in which they ran."""
+    for node in sorted(graph.nodes, key=age_order):
+        if node.values:
+            step = _step("value", node, sentences.value(node, graph))
+            yield step, Sign(box=node.index, writes=tuple(_numbers(node, "value")))
+
+
+def _backward(graph: Graph) -> Iterator[Told]:
+    """Yield the gradients, in the order in which the engine took the nodes."""
+    ways = _ways(graph)
+    for root in graph.roots:
+        yield _step("start", root, sentences.start(root, graph)), _at(root)
+    taken = [(node.visited, node) for node in graph.nodes if node.visited is not None]
+    last: dict[tuple[int | None, int], TracedEdge] = {}
+    for _, node in sorted(taken, key=lambda pair: pair[0]):
+        hooked = sentences.hooked(node, last.get((node.index, 0)))
+        if node.is_leaf:
+            yield _step("complete", node, sentences.complete(node, hooked)), _at(node)
+        for edge in node.edges:
+            if edge.target is not None:
+                place = edge.target, edge.input_nr
+                sentence = sentences.passed(edge, graph, hooked, is_first=place not in last)
+                sign = _along(edge, graph, ways[node.index, edge.output_nr])
+                yield _step("pass", node, sentence, edge.output_nr), sign
+                last |= {place: edge} if edge.gradient is not None else {}
+
+
+def _step(kind: Kind, node: TracedNode, sentence: str, edge: int | None = None) -> Step:
+    return Step(kind=kind, node=node.index, edge=edge, sentence=sentence)
+
+
+def _at(node: TracedNode) -> Sign:
+    return Sign(box=node.index, writes=tuple(_numbers(node, "grad")))
+
+
+def _along(edge: TracedEdge, graph: Graph, way: int) -> Sign:
+    node, target = graph.nodes[edge.source], graph.nodes[edge.target or 0]
+    writes = [*_numbers(node, "grad")]
+    if edge.gradient_so_far is not None and len(target.shapes) == 1:
+        so_far = f"grad {edge.gradient_so_far}"
+        writes += [(box, line, so_far) for box, line, _ in _numbers(target, "grad")]
+    return Sign(box=node.index, ways=(way,), writes=tuple(writes))
+
+
+def _numbers(node: TracedNode, style: str) -> Iterator[Writing]:
+    for number, line in enumerate(numbers(node)):
+        if line.style == style:
+            yield node.index, number, line.text
+
+
+def _ways(graph: Graph) -> Ways:
+    """Number the arrows as a picture has them, in which inputs have arrows too."""
+    drawn = (edge for node in with_inputs(graph).nodes for edge in node.edges)
+    arrows = enumerate(edge for edge in drawn if edge.target is not None)
+    return {
+        (edge.source, edge.output_nr): place
+        for place, edge in arrows
+        if not isinstance(edge, InputEdge)
+    }

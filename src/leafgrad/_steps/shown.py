@@ -1,0 +1,21 @@
+"""What is shown of a backward: the picture, and the steps in it."""
+
+from dataclasses import replace
+
+from leafgrad._graph.graph import Graph
+from leafgrad._picture.view import Fold, Open, is_in_full, view_of
+from leafgrad._steps import by_box, by_node
+from leafgrad._steps.sentences import short
+
+
+class Shown:
+    """A graph whose boxes show what the sentences call their nodes, its view and its steps."""
+
+    def __init__(self, graph: Graph, *, fold: Fold, open: Open) -> None:  # noqa: A002
+        """Choose the picture, and tell the steps of it."""
+        nodes = tuple(replace(node, tensor_names=(short(node),)) for node in graph.nodes)
+        roots = tuple(nodes[root.index] for root in graph.roots)
+        self.graph = replace(graph, nodes=nodes, roots=roots)
+        self.view = view_of(self.graph, fold=fold, open=open)
+        in_full = is_in_full(graph, fold)
+        self.told = [*(by_node.told(graph) if in_full else by_box.told(graph, self.view))]
