@@ -18,6 +18,7 @@ from leafgrad._explain.explanation import CAUSE_OF_CUT, GradCause, GradExplanati
 from leafgrad._explain.gradient_flow import Arrival, GradientFlow
 from leafgrad._explain.origin import edges_behind, origin_of
 from leafgrad._explain.second_backward import SecondBackward
+from leafgrad._graph.zero_words import words_of_operation
 from leafgrad._record.cut import Cut
 from leafgrad._record.cut_tracker import LEAVING_PYTORCH
 from leafgrad._record.leaf_uses import LeafUse
@@ -247,6 +248,8 @@ class GradExplainer:
             with _autograd.unobserved():
                 second = self.second.cure()
             return sentences.AGAIN[cause].format(cure=second)
+        if cause is GradCause.ALL_ZERO and found.arrival is not None:
+            return f"{words_of_operation(_operation(found.arrival))[1]}."
         if cause is GradCause.NOT_RETAINED:
             origin = origin_of(tensor)
             if origin is not None and origin.is_same:
@@ -270,6 +273,7 @@ class GradExplainer:
             "grad_fn": str(facts.grad_fn) if made is None else f"{facts.grad_fn} ({made})",
             "dtype": torch_name(facts.dtype),
             "node": arrival.doubt or arrival.zero or withholding[0],
+            "why": words_of_operation(_operation(arrival))[0],
             "others": str(found.others),
             "use": "" if use is None else f"{use.operation} in {source_at(use.place)}",
         }
@@ -304,6 +308,11 @@ def _place_of(log: Log, node: Node) -> str:
     source = None if number is None else log.source_of(number)
     name = _autograd.node_name(node)
     return name if source is None else f"{name} ({source})"
+
+
+def _operation(arrival: Arrival) -> str:
+    """Return the name of the node that makes zeros of a gradient, without its line."""
+    return (arrival.zero or "").partition(" ")[0]
 
 
 def _number(tensor: Tensor) -> int:
