@@ -249,7 +249,8 @@ class GradExplainer:
                 second = self.second.cure()
             return sentences.AGAIN[cause].format(cure=second)
         if cause is GradCause.ALL_ZERO and found.arrival is not None:
-            return f"{words_of_operation(_operation(found.arrival))[1]}."
+            node, _, _ = str(found.arrival.zero).partition(" ")
+            return " ".join(f"{sentence}." for sentence in words_of_operation(node))
         if cause is GradCause.NOT_RETAINED:
             origin = origin_of(tensor)
             if origin is not None and origin.is_same:
@@ -273,7 +274,6 @@ class GradExplainer:
             "grad_fn": str(facts.grad_fn) if made is None else f"{facts.grad_fn} ({made})",
             "dtype": torch_name(facts.dtype),
             "node": arrival.doubt or arrival.zero or withholding[0],
-            "why": words_of_operation(_operation(arrival))[0],
             "others": str(found.others),
             "use": "" if use is None else f"{use.operation} in {source_at(use.place)}",
         }
@@ -308,11 +308,6 @@ def _place_of(log: Log, node: Node) -> str:
     source = None if number is None else log.source_of(number)
     name = _autograd.node_name(node)
     return name if source is None else f"{name} ({source})"
-
-
-def _operation(arrival: Arrival) -> str:
-    """Return the name of the node that makes zeros of a gradient, without its line."""
-    return (arrival.zero or "").partition(" ")[0]
 
 
 def _number(tensor: Tensor) -> int:

@@ -75,7 +75,7 @@ BECAUSE: Mapping[GradCause, str] = {
     ),
     GradCause.ALL_ZERO: (
         "A gradient will come to it, but every path leads through an operation that hands on zeros "
-        "whatever arrives: {node}. {why}"
+        "whatever arrives: {node}"
     ),
     GradCause.SWAPPED: "The path goes the other way: it was computed from the outputs",
     GradCause.USED_UP: (
@@ -181,6 +181,10 @@ CURES: Mapping[GradCause, str] = {
     GradCause.STOPPED: (
         "Let the backward of that function return a gradient for this input, not None, and use "
         "the output that it passes on."
+    ),
+    GradCause.ALL_ZERO: (
+        "Replace the operation by a smooth one, or pass the gradient straight through it, as in "
+        "x + (x.round() - x).detach()."
     ),
     GradCause.SWAPPED: "Swap the two: the tensor comes first, and then what backward is called on.",
     GradCause.USED_UP: "Look at .grad after backward() and before zero_grad().",

@@ -118,16 +118,18 @@ class GradientNorms:
                     f"gradients {word} from {found[0].module} on: at {found[-1].module} arrives "
                     f"{found[-1].ratio:.1e} of the norm at {head}. {CURES[word]}"
                 )
+        for zeros in self.zeros[:MOST_SENTENCES]:
+            where = "the start" if zeros.node is None else place_text(zeros.node)
+            leaves = first_few(zeros.leaves, MOST_LEAVES)
+            yield f"gradients all zeros for {leaves}, from {where}. {zeros.because}. {zeros.cure}."
+
+    def _told_elsewhere(self) -> Iterator[str]:
         bad = next((one for one in self.modules if one.not_finite), None)
         if bad is not None:
             yield (
                 f"{bad.not_finite} in the gradients, first at {bad.module or 'the outermost'}: "
                 "find_nan() tells where it comes up, and what to do"
             )
-        for zeros in self.zeros[:MOST_SENTENCES]:
-            where = "the start" if zeros.node is None else place_text(zeros.node)
-            leaves = first_few(zeros.leaves, MOST_LEAVES)
-            yield f"gradients all zeros for {leaves}, from {where}. {zeros.because}. {zeros.cure}."
 
     def __str__(self) -> str:
         rows = [("module", "arriving", "of the first", "parameters", "")]
@@ -141,7 +143,8 @@ class GradientNorms:
             )
             for one in self.modules
         ]
-        sentences = [line for one in self.sentences for line in textwrap.wrap(one, WIDTH)]
+        told = [*self.sentences, *self._told_elsewhere()]
+        sentences = [line for one in told for line in textwrap.wrap(one, WIDTH)]
         lines = table(rows, right=(1, 2, 3), width=WIDTH)
         if sentences:
             sentences.append("")

@@ -108,7 +108,7 @@ _AT_ZERO: Words = (
     "See whether that should be 0, such as the difference of outputs and a target",
 )
 _OTHER_ONE: Words = (
-    "It took the other one everywhere",
+    "It took the other one wherever a gradient arrives",
     "Look at its condition or at the other one; softmax() or logsumexp() would weigh them",
 )
 
