@@ -90,7 +90,7 @@ def requires_grad_set_after_use() -> object:
 
 @stories(
     "https://github.com/hosseinshn/GradNorm/issues/10",
-    cause=("clone", "not from it|beside"),
+    cause=("[Cc]lone", "not from it|beside"),
     cure="itself|leaf",
 )
 def a_clone_that_the_loss_never_saw() -> object:
@@ -187,6 +187,49 @@ def the_loss_and_the_input_swapped() -> object:
     x = torch.ones(2, requires_grad=True)
     y = x.square()
     return explain_grad(y.sum(), y)
+
+
+@stories(
+    "",
+    cause="does not require grad",
+    cure=r"requires_grad_\(\) on it before",
+)
+def interpolated_samples_of_a_gradient_penalty() -> object:
+    critic = nn.Linear(2, 1)
+    mixed = 0.5 * torch.rand(4, 2) + 0.5 * torch.rand(4, 2)
+    return explain_grad(mixed, critic(mixed).sum())
+
+
+@stories(
+    "",
+    cause="backward",
+    cure=r"backward\(\)",
+    never=("zero_grad", "unused"),
+)
+def gradients_that_are_clipped_before_the_backward() -> object:
+    model = nn.Linear(2, 1)
+    loss = model(torch.ones(2)).sum()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    return explain_grad(model.weight, loss)
+
+
+@stories(
+    "",
+    cause="does not require grad",
+    cure=(r"nn\.Parameter",),
+)
+def a_buffer_that_should_be_trained() -> object:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(2, 2)
+            self.register_buffer("scale", torch.ones(2))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.linear(x) * self.get_buffer("scale")
+
+    model = Scaled()
+    return explain_grad(model.get_buffer("scale"), model(torch.ones(1, 2)).sum())
 
 
 @pytest.mark.parametrize("story", stories, ids=lambda story: story.title)

@@ -355,6 +355,83 @@ def weights_copied_into_a_model_under_no_grad() -> object:
     return explain_grad(scale, loss, recording=recording)
 
 
+@stories(
+    "https://github.com/lululxvi/deepxde/pull/1388",
+    cause="as_tensor",
+    cure=r"torch\.stack\(",
+)
+def derivatives_put_together_by_as_tensor() -> object:
+    model = nn.Linear(2, 1)
+    with record() as recording:
+        terms = [model(torch.ones(2)).sum(), model(torch.zeros(2)).sum()]
+        loss = torch.as_tensor(terms).mean()  # here
+    return preflight(loss, names=model, recording=recording)
+
+
+@stories(
+    "https://github.com/Quantum-Cheese/DeepReinforcementLearning_Pytorch/issues/1",
+    cause="tensor in",
+    cure=r"torch\.stack\(",
+    never="sample",
+)
+def log_probabilities_of_an_episode_in_a_new_tensor() -> object:
+    policy = nn.Linear(3, 2)
+    memory = []
+    with record() as recording:
+        for state in torch.rand(3, 3):
+            choice = torch.distributions.Categorical(logits=policy(state))
+            memory.append((choice.log_prob(choice.sample()), 1.0))
+        log_probs = torch.tensor([one for one, _ in memory], dtype=torch.float)  # here
+        loss = -(log_probs * torch.ones(3)).sum()
+    return preflight(loss, names=policy, recording=recording)
+
+
+@stories(
+    "",
+    cause=r"\.data",
+    cure="functional_call",
+)
+def an_inner_step_that_writes_data() -> object:
+    model = nn.Linear(2, 1)
+    rate = torch.tensor(0.1, requires_grad=True)
+    with record() as recording:
+        inner = model(torch.ones(2)).square().sum()
+        gradients = torch.autograd.grad(inner, [*model.parameters()], create_graph=True)
+        for one, gradient in zip(model.parameters(), gradients, strict=True):
+            one.data = one - rate * gradient  # here
+        loss = model(torch.zeros(2)).square().sum()
+    return explain_grad(rate, loss, recording=recording)
+
+
+@stories(
+    "",
+    cause=r"\.data",
+    cure="functional_call",
+)
+def weights_that_another_network_makes() -> object:
+    maker, made = nn.Linear(3, 4, bias=False), nn.Linear(4, 1, bias=False)
+    with record() as recording:
+        made.weight.data = maker(torch.ones(1, 3))  # here
+        loss = made(torch.ones(4)).sum()
+    return explain_grad(maker.weight, loss, recording=recording)
+
+
+@stories(
+    "",
+    cause=r"detach",
+    name="encoder",
+    cure=r"detach\(\) out",
+    never="used it for them",
+)
+def coordinates_detached_and_joined_again() -> object:
+    encoder, head = nn.Linear(1, 2), nn.Linear(3, 1)
+    with record() as recording:
+        features = encoder(torch.rand(4, 1))
+        joined = torch.cat([features.detach(), torch.rand(4, 1)], 1)  # here
+        loss = head(joined).sum()
+    return preflight(loss, names={"encoder": encoder, "head": head}, recording=recording)
+
+
 @pytest.mark.parametrize("story", stories, ids=lambda story: story.title)
 def test_the_story_is_explained(story: Story) -> None:
     assert_told(story)

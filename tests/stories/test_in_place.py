@@ -226,6 +226,41 @@ def a_state_detached_in_place() -> object:
     return preflight(loss, names={"w": w})
 
 
+@stories(
+    "https://github.com/pytorch/pytorch/issues/26596",
+    cause=("embedding", "max_norm"),
+    name="weight",
+    cure=r"clone\(\)|max_norm",
+)
+def an_embedding_that_keeps_its_norms_small() -> object:
+    table = nn.Embedding(3, 5, max_norm=1.0)
+    w = torch.rand(7, 5, requires_grad=True)
+    with record() as recording:
+        a = table.weight @ w.t()  # here
+        b = table(torch.tensor([1, 2])) @ w.t()  # here
+        loss = (a.sum() + b.sum()).sigmoid()
+    return preflight(loss, names=table, recording=recording)
+
+
+@stories(
+    "https://github.com/vikrant7/mobile-vod-bottleneck-lstm/issues/25",
+    cause=("step|add_", "carried|before"),
+    name="weight",
+    cure=r"detach\(\)",
+)
+def a_state_carried_over_an_optimizer_step() -> object:
+    cell, state = nn.RNNCell(2, 3), torch.zeros(1, 3)
+    optimizer = torch.optim.SGD(cell.parameters(), lr=0.1)
+    with record() as recording:
+        for batch in torch.rand(3, 1, 2):
+            state = cell(batch, state)  # here
+            loss = state.square().sum()
+            if not preflight(loss).will_fail:
+                loss.backward(retain_graph=True)
+                optimizer.step()  # here
+    return preflight(loss, names=cell, recording=recording)
+
+
 @pytest.mark.parametrize("story", stories, ids=lambda story: story.title)
 def test_the_story_is_explained(story: Story) -> None:
     if story.tell is a_state_detached_in_place and not EACH_SLOT_CAN_BE_ASKED:

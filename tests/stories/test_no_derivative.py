@@ -1,5 +1,7 @@
 """Operations that have no derivative, or one that is zero everywhere."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -174,6 +176,169 @@ def places_of_the_largest_entries() -> object:
         places = heat.topk(2).indices  # here
         loss = (places.float() - 3.0).square().sum()
     return explain_grad(heat, loss, recording=recording)
+
+
+@stories(
+    "https://github.com/D-X-Y/AutoDL-Projects/issues/74",
+    cause="multinomial",
+    cure=r"gumbel_softmax|log_prob",
+    never="sigmoid",
+)
+def an_operation_drawn_by_multinomial() -> object:
+    scores = nn.Parameter(torch.ones(3))
+    values = torch.rand(3)
+    with record() as recording:
+        chosen = torch.multinomial(scores.softmax(0), 1)  # here
+        loss = values[chosen].sum()
+    return explain_grad(scores, loss, recording=recording)
+
+
+@stories(
+    "https://github.com/pytorch/pytorch/issues/4159",
+    cause=("zero", "Bernoulli"),
+    cure=r"RelaxedBernoulli|log_prob|straight",
+    never=r"x\.round\(\)",
+)
+def a_mask_drawn_by_bernoulli() -> object:
+    scores = nn.Parameter(torch.ones(3))
+    with record() as recording:
+        kept = torch.bernoulli(scores.sigmoid())  # here
+        loss = (kept * torch.rand(3)).sum()
+    return explain_grad(scores, loss, recording=recording)
+
+
+@stories(
+    "https://github.com/pytorch/pytorch/pull/4137",
+    cause=("zero", "Normal"),
+    cure=r"randn|rsample",
+    never=r"x\.round\(\)",
+)
+def a_latent_drawn_by_normal() -> object:
+    mean = nn.Parameter(torch.ones(3))
+    with record() as recording:
+        latent = torch.normal(mean, torch.ones(3))  # here
+        loss = latent.square().sum()
+    return preflight(loss, names={"mean": mean}, recording=recording)
+
+
+@stories(
+    "https://github.com/huawei-noah/AdderNet/issues/21",
+    cause=("Adder", "1 gradient", "2 inputs|2 are needed|expects? 2"),
+    cure=r"one for each input|None for",
+)
+def a_custom_backward_with_too_few_gradients() -> object:
+    class Adder(torch.autograd.Function):
+        @staticmethod
+        def forward(_ctx: object, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+            return x + w
+
+        @staticmethod
+        def backward(_ctx: object, gradient: torch.Tensor) -> torch.Tensor:  # here
+            return 2.0 * gradient
+
+    w = nn.Parameter(torch.ones(2))
+    loss = Adder.apply(torch.ones(2), w).sum()  # type: ignore[no-untyped-call]
+    return preflight(loss, names={"w": w})
+
+
+@stories(
+    "https://github.com/huawei-noah/AdderNet/issues/20",
+    cause=("Scaled", "returns? none|returns? nothing|returns? None"),
+    cure=r"return",
+)
+def a_custom_backward_that_forgets_to_return() -> object:
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(_ctx: object, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+            return x * w
+
+        @staticmethod
+        def backward(_ctx: object, gradient: torch.Tensor) -> Any:  # here
+            _ = 2.0 * gradient
+
+    w = nn.Parameter(torch.ones(2))
+    loss = Scaled.apply(torch.ones(2), w).sum()  # type: ignore[no-untyped-call]
+    return preflight(loss, names={"w": w})
+
+
+@stories(
+    "https://github.com/WisconsinAIVision/MaskPoint/issues/7",
+    cause=("one number|scalar", r"\(4,?\)|4 numbers"),
+    cure=r"mean\(\)|sum\(\)",
+)
+def a_loss_for_each_sample() -> object:
+    model = nn.Linear(2, 1)
+    loss = nn.functional.mse_loss(model(torch.ones(4, 2))[:, 0], torch.ones(4), reduction="none")
+    return preflight(loss, names=model)
+
+
+@stories(
+    "https://github.com/pnnl/neuromancer/issues/154",
+    cause=("linear|does not depend on it|constant", "derivative"),
+    cure=r"allow_unused|materialize_grads|zero",
+    never=("nothing that was recorded used it", "Use it for the outputs"),
+)
+def a_second_derivative_of_what_is_linear() -> object:
+    network = nn.Linear(1, 1)
+    x = torch.rand(4, 1, requires_grad=True)
+    with record() as recording:
+        u = network(x)
+        (slope,) = torch.autograd.grad(u.sum(), x, create_graph=True)  # here
+    return explain_grad(x, slope.sum(), recording=recording)
+
+
+@stories(
+    "",
+    cause=("where|gt|comparison",),
+    cure=r"sigmoid",
+)
+def an_overlap_of_masks_made_by_where() -> object:
+    network = nn.Linear(2, 4)
+    with record() as recording:
+        predicted = torch.where(network(torch.ones(1, 2)) > 0.5, 1.0, 0.0)  # here
+        loss = 1 - (predicted * torch.ones(1, 4)).sum()
+    return preflight(loss, names=network, recording=recording)
+
+
+@stories(
+    "",
+    cause=("nonzero|gt",),
+    cure=r"weighted",
+)
+def edges_of_a_graph_that_a_threshold_chooses() -> object:
+    scores = nn.Parameter(torch.rand(3, 3))
+    features = torch.rand(3, 2)
+    with record() as recording:
+        edges = (scores > 0.1).nonzero().t()  # here
+        loss = features[edges[0]].sum()
+    return explain_grad(scores, loss, recording=recording)
+
+
+@stories(
+    "",
+    cause=("searchsorted|bucketize",),
+    cure=r"interpolate",
+)
+def depths_found_by_searchsorted() -> object:
+    weights = nn.Parameter(torch.rand(4))
+    depths = torch.linspace(0, 1, 5)
+    with record() as recording:
+        cumulative = weights.softmax(0).cumsum(0)
+        places = torch.searchsorted(cumulative, torch.rand(6))  # here
+        loss = depths[places].sum()
+    return explain_grad(weights, loss, recording=recording)
+
+
+@stories(
+    "",
+    cause=("zero|no derivative", "floor_divide|//"),
+    cure=r"/|floating|straight",
+)
+def a_step_by_floor_division() -> object:
+    x = nn.Parameter(torch.rand(3))
+    with record() as recording:
+        loss = (x // 0.1).sum()  # here
+    return preflight(loss, names={"x": x}, recording=recording)
 
 
 @pytest.mark.parametrize("story", stories, ids=lambda story: story.title)

@@ -198,6 +198,66 @@ def the_potential_of_a_spiking_layer_that_is_never_reset() -> object:
     return preflight(loss, names=model, recording=recording)
 
 
+@stories(
+    "https://github.com/nikhilbarhate99/PPO-PyTorch/issues/18",
+    cause=("freed", "backward"),
+    cure=r"detach\(\)",
+)
+def old_log_probabilities_of_a_ratio_that_keep_their_graph() -> object:
+    policy = nn.Linear(3, 1)
+    states = torch.rand(4, 3)
+    with record() as recording:
+        old = policy(states).square()  # here
+        for _ in range(2):
+            loss = -(policy(states).square() - old).exp().mean()
+            if not preflight(loss).will_fail:
+                loss.backward()  # here
+    return preflight(loss, names={"policy": policy}, recording=recording)
+
+
+@stories(
+    "",
+    cause=r"autograd\.grad\(\)",
+    cure=r"returns|\.grad = |autograd\.backward|call backward\(\)",
+    never="Look at .grad after backward\(\) and before zero_grad",
+)
+def gradients_that_autograd_grad_has_returned() -> object:
+    model = nn.Linear(2, 1)
+    with record() as recording:
+        loss = model(torch.ones(2)).square().sum()
+        torch.autograd.grad(loss, [*model.parameters()])  # here
+    return explain_grad(model.weight, loss, recording=recording)
+
+
+@stories(
+    "",
+    cause=("retain_grad", "after|since"),
+    cure=r"retain_grad\(\).* before",
+    never="before zero_grad",
+)
+def retain_grad_called_after_the_backward() -> object:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    with record() as recording:
+        hidden = model[0](torch.ones(2))
+        loss = model[1](hidden.tanh()).square().sum()
+        loss.backward()  # here
+        hidden.retain_grad()
+    return explain_grad(hidden, loss, recording=recording)
+
+
+@stories(
+    "",
+    cause=("inputs=",),
+    cure=r"inputs=",
+)
+def a_backward_for_some_inputs_alone() -> object:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    with record() as recording:
+        loss = model(torch.ones(2)).square().sum()
+        loss.backward(inputs=[*model[1].parameters()])  # here
+    return explain_grad(model.get_parameter("0.weight"), loss, recording=recording)
+
+
 @pytest.mark.parametrize("story", stories, ids=lambda story: story.title)
 def test_the_story_is_explained(story: Story) -> None:
     assert_told(story)

@@ -76,8 +76,11 @@ def _cure(group: Sequence[InPlaceConflict]) -> str:
     within = writes[0].within if writes else None
     if within == "load_state_dict":
         return LOADED
+    if writes and writes[0].operation in _KEEPING_NORMS:
+        return MAX_NORM
     if within is not None:
-        return STEPPED.format(step=within)
+        is_carried = any(one.is_used_since for one in group)
+        return (CARRIED if is_carried else STEPPED).format(step=within)
     if conflict.saved.is_parameter:
         return PARAMETER
     if conflict.is_buffer:
@@ -106,6 +109,7 @@ def _takes_inplace(name: str) -> bool:
         return False
 
 
+_KEEPING_NORMS = {"embedding", "embedding_bag", "embedding_renorm_"}
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**"}
 _OPERATORS = {
     **{f"{name}_": sign for name, sign in _SIGNS.items()},
@@ -116,6 +120,15 @@ _OPERATORS = {
 STEPPED = (
     "Call {step}() only after all backward passes through what was computed before it, or compute "
     "the outputs again after it."
+)
+CARRIED = (
+    "What was computed before {step}() is used with what was computed after it: cut it off before "
+    "it is carried on, as in state = state.detach(), or call {step}() only after all backward "
+    "passes."
+)
+MAX_NORM = (
+    "An embedding with max_norm writes its weight whenever it is called: call it before its weight "
+    "is used elsewhere, use weight.clone() there, or leave max_norm out."
 )
 LOADED = (
     "Load weights only after backward(), or run the model on other weights by "

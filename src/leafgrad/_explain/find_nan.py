@@ -8,6 +8,7 @@ import torch
 
 from leafgrad._arguments.outputs import gradient_edges, iter_outputs
 from leafgrad._arguments.signature import public_function
+from leafgrad._display.units import first_few
 from leafgrad._explain.nan_report import NanOrigin, NanReport
 from leafgrad._explain.nan_words import CURE_OF_LEAF, OF_INFINITY, Words, words_for
 from leafgrad._graph.nodes import TracedNode
@@ -104,7 +105,10 @@ def _ones(outputs: Any) -> list[torch.Tensor | None]:
 
 def _in_values(trace: GraphTrace) -> Iterator[NanOrigin]:
     has_infinity = False
+    made = {_operation(node) for node in trace.values_turn if node.value_turn_kind == "NaN"}
     for node in trace.values_turn:
+        if _is_mask(node) and made and "softmax" not in made:
+            continue  # the infinities are meant, and what made NaN of them is not
         given = _given(node, trace)
         is_made_of_infinity = has_infinity and any(one and one.infinities for _, one in given)
         has_infinity |= node.value_turn_kind == "infinity"
@@ -147,6 +151,12 @@ def _in_gradients(trace: GraphTrace) -> Iterator[NanOrigin]:
         )
 
 
+def _is_mask(node: TracedNode) -> bool:
+    """Return whether a node puts infinities in on purpose, of which others may make NaN."""
+    is_mask = _operation(node) in {"maskedfill", "where"}
+    return is_mask and node.value_turn_kind == "infinity" and not node.value_turn_given
+
+
 def _operation(node: TracedNode) -> str:
     """Return the name of the operation, as PyTorch's functions are called."""
     return "leaf" if node.is_leaf else re.sub(r"Backward\d*$", "", node.name).lower()
@@ -171,7 +181,34 @@ def _given(node: TracedNode, trace: GraphTrace) -> tuple[tuple[str, TensorSummar
     for edge in node.edges:
         if edge.target is not None:
             maker = trace.nodes[edge.target]
-            name = maker.tensor_names[0] if maker.tensor_names else f"by node {maker.index}"
+            name = maker.tensor_names[0] if maker.tensor_names else _made_by(maker, trace)
             values = maker.values
             given.append((name, values[edge.input_nr] if edge.input_nr < len(values) else None))
     return tuple(given)
+
+
+def _made_by(maker: TracedNode, trace: GraphTrace) -> str:
+    """Return which node made a tensor without a name, its module, and the names that it goes to."""
+    module = f" of {maker.module}" if maker.module else ""
+    names = _names_behind(maker, trace)
+    behind = f", made of {first_few(names, MOST_NAMES)}" if names else ""
+    return f"by node {maker.index}, {maker.name}{module}{behind}"
+
+
+MOST_NAMES = 3
+
+
+def _names_behind(node: TracedNode, trace: GraphTrace) -> list[str]:
+    """Return the names of the tensors nearest behind a node, going on where there are none."""
+    names: dict[str, None] = {}
+    seen = {node.index}
+    ahead = [node]
+    while ahead and len(names) <= MOST_NAMES:
+        targets = {edge.target for edge in ahead.pop(0).edges if edge.target is not None} - seen
+        seen |= targets
+        for behind in (trace.nodes[target] for target in sorted(targets)):
+            if behind.tensor_names:
+                names[behind.tensor_names[0]] = None
+            else:
+                ahead.append(behind)
+    return [*names]

@@ -15,12 +15,15 @@ class InPlaceConflict:
             where that was recorded.
         name: The name of a tensor that has this memory, where one was given.
         is_buffer: Whether that is a buffer of a module.
+        is_used_since: Whether another node saved the same memory after the write, so that the
+            outputs are made of results from before and from after it.
     """
 
     node: TracedNode
     saved: SavedTensor
     name: str | None = None
     is_buffer: bool = False
+    is_used_since: bool = False
 
     @property
     def is_certain(self) -> bool:

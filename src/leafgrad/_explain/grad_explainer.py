@@ -18,6 +18,7 @@ from leafgrad._explain.explanation import CAUSE_OF_CUT, GradCause, GradExplanati
 from leafgrad._explain.gradient_flow import Arrival, GradientFlow
 from leafgrad._explain.origin import edges_behind, origin_of
 from leafgrad._explain.second_backward import SecondBackward
+from leafgrad._graph.zero_words import words_of_operation
 from leafgrad._record.cut import Cut
 from leafgrad._record.cut_tracker import LEAVING_PYTORCH
 from leafgrad._record.leaf_uses import LeafUse
@@ -126,7 +127,7 @@ class GradExplainer:
     def cuts_of_outputs(self) -> tuple[Cut, ...]:
         """Return the cuts that lead to the outputs, the first one first."""
         with _autograd.unobserved():
-            return self.log.cuts.cuts_at(self._numbers_of_cuts())
+            return self.log.cuts.nearest(self._numbers_of_cuts())
 
     def _numbers_of_cuts(self) -> frozenset[int]:
         """Return the cuts behind the outputs, also by memory that they share with others."""
@@ -246,7 +247,13 @@ class GradExplainer:
         if cause in {GradCause.FILLED, GradCause.USED_UP} and self.second is not None:
             with _autograd.unobserved():
                 second = self.second.cure()
-            return sentences.AGAIN[cause].format(cure=second)
+            again = sentences.AGAIN[cause]
+            if cause is GradCause.USED_UP:
+                again = self._freed(tensor, found, self.second)[1]
+            return again.format(cure=second)
+        if cause is GradCause.ALL_ZERO and found.arrival is not None:
+            node, _, _ = str(found.arrival.zero).partition(" ")
+            return " ".join(f"{sentence}." for sentence in words_of_operation(node))
         if cause is GradCause.NOT_RETAINED:
             origin = origin_of(tensor)
             if origin is not None and origin.is_same:
@@ -270,9 +277,24 @@ class GradExplainer:
             "grad_fn": str(facts.grad_fn) if made is None else f"{facts.grad_fn} ({made})",
             "dtype": torch_name(facts.dtype),
             "node": arrival.doubt or arrival.zero or withholding[0],
+            "freed": self._freed(tensor, found, self.second)[0] if self.second else "",
             "others": str(found.others),
             "use": "" if use is None else f"{use.operation} in {source_at(use.place)}",
         }
+
+    def _freed(self, tensor: Tensor, found: Found, second: SecondBackward) -> tuple[str, str]:
+        """Return what freed the graph without a gradient for a tensor, and the cure of that."""
+        with _autograd.unobserved():
+            is_passed = found.edge is None or second.is_passed(found.edge)
+            is_result = not _autograd.plain(tensor, "is_leaf")
+        if not is_passed:
+            return sentences.FREED_ELSEWHERE, sentences.CURE_OF_FREED_ELSEWHERE
+        call, place = second.call()
+        if is_result and call in {None, "backward()"}:
+            told = sentences.FREED_BEFORE_RETAINED if call else sentences.FREED[None]
+            return told.format(place=place), sentences.RETAIN_BEFORE
+        cure = sentences.CURES_OF_FREED.get(str(call), sentences.AGAIN[GradCause.USED_UP])
+        return sentences.FREED[call].format(place=place), cure
 
     def _is_recorded(self, end: Output) -> bool:
         """Return whether it was recorded how an output was made: a cut would have been seen."""
@@ -286,16 +308,17 @@ class GradExplainer:
         """
         tracker = self.log.cuts
         if not facts.requires_grad:
-            return tracker.cuts_at(tracker.cuts_behind(tensor))
+            return tracker.nearest(tracker.cuts_behind(tensor))
         behind = tracker.structure.depend_on(tensor)
         cuts = {
             number: cut
             for number, (cut, numbers) in enumerate(tracker.entries)
             if not behind.isdisjoint(numbers)
         }
-        on_the_way = self._numbers_of_cuts()
-        found = [cut for number, cut in cuts.items() if number in on_the_way]
-        return tuple(found or [cut for cut in cuts.values() if cut.operation in LEAVING_PYTORCH])
+        on_the_way = self._numbers_of_cuts().intersection(cuts)
+        if on_the_way:
+            return tracker.nearest(on_the_way, behind)
+        return tuple(cut for cut in cuts.values() if cut.operation in LEAVING_PYTORCH)
 
 
 def _place_of(log: Log, node: Node) -> str:

@@ -6,6 +6,10 @@ Words = tuple[str, str]
 """Because and cure."""
 
 VALUES: dict[str, Words] = {
+    "acosh": (
+        "acosh() is NaN below 1.",
+        "Clamp what it is given: x.clamp(min=1 + 1e-6).",
+    ),
     "acos": (
         "acos() is NaN outside of -1 to 1.",
         "Clamp what it is given: x.clamp(-1, 1), or inside of that for its gradient.",
@@ -14,17 +18,43 @@ VALUES: dict[str, Words] = {
         "A product of matrices is beyond the largest number of its type, 65,504 in float16.",
         "Compute it in bfloat16 or float32, or look for what made the numbers so large.",
     ),
+    "atanh": (
+        "atanh() is infinite at -1 and 1, and NaN outside.",
+        "Clamp what it is given inside: x.clamp(-1 + 1e-6, 1 - 1e-6).",
+    ),
+    "binarycrossentropy": (
+        "The logarithm of a probability that is 0 or 1 is not finite.",
+        "Leave the sigmoid() out, and use binary_cross_entropy_with_logits().",
+    ),
     "div": (
         "A division by 0 gives infinity, and 0 / 0 gives NaN.",
         "Keep the divisor away from 0 before dividing, as by y.clamp(min=1e-12) if it is positive.",
     ),
     "exp": (
         "exp() overflows: in float32 from 88.73 on, in float16 from 11.09 on.",
-        "Use softmax(), logsumexp() or softplus(), or subtract the maximum before.",
+        "Clamp what it is given, as a log-variance by x.clamp(-30, 20); or use softmax(), "
+        "logsumexp() or softplus(), or subtract the maximum before.",
+    ),
+    "fmod": (
+        "The remainder of a division by 0 is NaN.",
+        "Keep the divisor away from 0.",
+    ),
+    "kldiv": (
+        "The logarithm of a target that is 0 is -inf.",
+        "Pass log_target=True with log_softmax() on both sides, or clamp the target before.",
+    ),
+    "linalgslogdet": (
+        "The logarithm of the determinant of a singular matrix is -inf.",
+        "Add a small multiple of the identity: a + 1e-6 * torch.eye(n).",
+    ),
+    "logit": (
+        "logit() is infinite at 0 and 1.",
+        "Pass its eps, as in x.logit(eps=1e-6), or keep the scores that sigmoid() was given.",
     ),
     "log": (
         "log() is -inf at 0 and NaN below.",
-        "Use log_softmax() or logsigmoid(), or clamp before: x.clamp(min=1e-12).log().",
+        "Use log_softmax() or logsigmoid(), or binary_cross_entropy_with_logits() for a loss; or "
+        "clamp before: x.clamp(min=1e-12).log().",
     ),
     "maskedfill": (
         "A mask of infinities that leaves a row nothing makes softmax() divide 0 by 0.",
@@ -36,7 +66,12 @@ VALUES: dict[str, Words] = {
     ),
     "mul": (
         "0 times infinity is NaN, and a product may be beyond the largest number of its type.",
-        "Look for the factor that is infinite or very large.",
+        "Look for the factor that is infinite or very large; p * log(p) is torch.xlogy(p, p), "
+        "which is 0 at 0, or -torch.special.entr(p).",
+    ),
+    "nllloss": (
+        "The mean over no label is NaN: all of them are ignore_index, or have the weight 0.",
+        "Leave such a batch out, or pass reduction='sum' and divide by the number of labels.",
     ),
     "pow": (
         "A negative number to a broken power is NaN, and 0 to a negative power is infinite.",
@@ -62,6 +97,14 @@ VALUES: dict[str, Words] = {
         "Infinity minus infinity is NaN.",
         "Look for what made its operands infinite.",
     ),
+    "sum": (
+        "The sum is beyond the largest number of its type, 65,504 in float16.",
+        "Sum in float32, as by x.sum(dtype=torch.float32), or take the mean.",
+    ),
+    "tocopy": (
+        "The number is beyond the largest one of the type that it was turned into.",
+        "Keep it in float32, turn it into bfloat16 in place of float16, or make it smaller before.",
+    ),
 }
 """By operation, on the way forward."""
 
@@ -70,21 +113,61 @@ GRADIENTS: dict[str, Words] = {
         "The slope of acos() at -1 and 1 is infinite.",
         "Clamp what it is given inside: x.clamp(-1 + 1e-6, 1 - 1e-6).acos(), or use atan2().",
     ),
+    "atanh": (
+        "The slope of atanh() at -1 and 1 is infinite.",
+        "Clamp what it is given inside: x.clamp(-1 + 1e-6, 1 - 1e-6).atanh().",
+    ),
+    "acosh": (
+        "The slope of acosh() at 1 is infinite.",
+        "Clamp what it is given: x.clamp(min=1 + 1e-6).",
+    ),
+    "atan2": (
+        "Where both of what atan2() is given are 0, it has no slope.",
+        "Replace them there before: torch.atan2(y, torch.where((x == 0) & (y == 0), 1.0, x)).",
+    ),
     "div": (
         "A division by 0 has no finite slope, also where torch.where() drops its value.",
         "Replace the divisor where it is 0, before: x / torch.where(y == 0, 1.0, y).",
     ),
     "exp": (
-        "exp() is its own slope, and overflows with it.",
-        "Use softmax(), logsumexp() or softplus(), or subtract the maximum before.",
+        "exp() is its own slope, and overflows with it, also where torch.where() drops its value.",
+        "Clamp what it is given; or use softmax(), logsumexp() or softplus(), or subtract the "
+        "maximum before.",
+    ),
+    "hypot": (
+        "Where both of what hypot() is given are 0, it has no slope.",
+        "Add a small number inside: (x * x + y * y + 1e-12).sqrt().",
+    ),
+    "linalgeigh": (
+        "Eigenvectors have no derivative where two eigenvalues are equal: it divides by their "
+        "difference.",
+        "Use torch.linalg.eigvalsh() alone if that will do, or keep them apart by a little noise.",
+    ),
+    "linalgsvd": (
+        "Singular vectors have no derivative where two singular values are equal, or 0: it divides "
+        "by their difference.",
+        "Use torch.linalg.svdvals() alone if that will do, or keep them apart by a little noise.",
     ),
     "log": (
-        "The slope of log() at 0 is infinite.",
-        "Use log_softmax() or logsigmoid(), or clamp before: x.clamp(min=1e-12).log().",
+        "The slope of log() at 0 is infinite, also where torch.where() drops its value.",
+        "Use log_softmax() or logsigmoid(), or replace what it is given before: "
+        "torch.where(x > 0, x, 1.0).log(), or x.clamp(min=1e-12).log().",
+    ),
+    "logsumexp": (
+        "A logsumexp() over nothing but -inf has no slope.",
+        "Leave each row an entry, or mask with torch.finfo(x.dtype).min in place of -inf.",
     ),
     "pow": (
         "The slope of a power below 1 is infinite at 0.",
         "Add a small number inside: (x + 1e-12) ** p.",
+    ),
+    "rsqrt": (
+        "rsqrt() and its slope are infinite at 0, also where a clamp() or where() drops that.",
+        "Add a small number inside, before: (x + 1e-12).rsqrt(), or use normalize().",
+    ),
+    "xlogy": (
+        "The slope of xlogy() in its first argument is log(y), which is infinite at 0.",
+        "Clamp what it is given: p.clamp(min=1e-12).",
     ),
     "sqrt": (
         "The slope of sqrt() at 0 is infinite.",
@@ -95,6 +178,16 @@ GRADIENTS: dict[str, Words] = {
 
 LIKE = {
     "asin": "acos",
+    "cholesky": "linalgslogdet",
+    "expm1": "exp",
+    "exp2": "exp",
+    "sinh": "exp",
+    "cosh": "exp",
+    "linalgeig": "linalgeigh",
+    "log1p": "log",
+    "nllloss2d": "nllloss",
+    "remainder": "fmod",
+    "specialentr": "xlogy",
     "baddbmm": "addmm",
     "bmm": "addmm",
     "convolution": "addmm",

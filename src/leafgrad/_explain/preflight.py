@@ -124,10 +124,17 @@ def preflight(
 
 
 def _conflicts(nodes: Sequence[TracedNode]) -> Iterator[InPlaceConflict]:
+    fresh = {
+        saved.storage
+        for node in nodes
+        for saved in node.saved
+        if saved.saved_version is not None and not saved.is_modified
+    }
     for node in nodes:
         for saved in node.saved:
             if saved.is_modified or saved.may_be_modified:
-                yield InPlaceConflict(node=node, saved=saved)
+                is_used_since = saved.storage is not None and saved.storage in fresh
+                yield InPlaceConflict(node=node, saved=saved, is_used_since=is_used_since)
 
 
 def _with_names(

@@ -43,13 +43,27 @@ class SecondBackward:
 
     def place(self) -> str:
         """Return where a backward has run since what is freed was made."""
-        places = list(dict.fromkeys(str(source) for _, source in self.passes))
+        sources = map(self.log.source_at, [one.place for one in self.passes])
+        places = list(dict.fromkeys(map(str, sources)))
         return f" (backward ran in {' and in '.join(places)} since)" if places else ""
+
+    def call(self) -> tuple[str | None, str]:
+        """Return how the backward was called, where all were called alike, and where."""
+        calls = {one.call for one in self.passes}
+        sources = dict.fromkeys(str(self.log.source_at(one.place)) for one in self.passes)
+        return (calls.pop() if len(calls) == 1 else None), " and in ".join(sources)
+
+    def is_passed(self, edge: _autograd.Edge) -> bool:
+        """Return whether the backward may have come to an edge: by no node that still is whole."""
+        before = [node for node, successors in self.graph.items() if edge in successors]
+        return not any(_has_saved(node, {"live"}) for node in before)
 
     def cure(self) -> str:
         """Return how the outputs come there, and what to do."""
         root = next(iter(self.graph))
-        since = next((when for when, _ in self.passes if when <= self._number(root)), None)
+        since = next(
+            (one.number for one in self.passes if one.number <= self._number(root)), None
+        )
         use = None if since is None else self._use_since(since)
         if since is not None and use is not None:
             return self._cure_of_use(use, since)

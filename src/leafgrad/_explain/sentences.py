@@ -75,12 +75,11 @@ BECAUSE: Mapping[GradCause, str] = {
     ),
     GradCause.ALL_ZERO: (
         "A gradient will come to it, but every path leads through an operation that hands on zeros "
-        "whatever arrives, as its derivative is zero everywhere: {node}"
+        "whatever arrives: {node}"
     ),
     GradCause.SWAPPED: "The path goes the other way: it was computed from the outputs",
     GradCause.USED_UP: (
-        "The outputs depend on it, but a part of their graph was freed already: by a backward "
-        "whose gradient was cleared since, or by torch.autograd.grad(), which stores none"
+        "The outputs depend on it, but a part of their graph was freed already: {freed}"
     ),
     GradCause.NOT_RETAINED: (
         "It is not a leaf but the result of a recorded operation, {grad_fn}, whose gradient is "
@@ -193,8 +192,8 @@ CURES: Mapping[GradCause, str] = {
         "gradient. To start from it as a leaf, cut it off: x = x.detach().requires_grad_()."
     ),
     GradCause.CONSTANT: (
-        "Call requires_grad_() on it before it is used, or look for what kept its own history from "
-        "being recorded."
+        "Call requires_grad_() on it before it is used (what a module is to train, and not a buffer, "
+        "is an nn.Parameter), or look for what kept its own history from being recorded."
     ),
     GradCause.FROZEN: (
         "If it is to be trained, call requires_grad_() on it before the outputs are computed."
@@ -229,7 +228,8 @@ CURES: Mapping[GradCause, str] = {
     ),
     GradCause.NOT_FLOATING: (
         "Compute with floating-point numbers where the gradient should pass, as comparisons and "
-        "integers have no derivative: a mask may be torch.sigmoid((x - threshold) / width)."
+        "integers have no derivative: a mask may be torch.sigmoid((x - threshold) / width), and what "
+        "is chosen may be weighted by the numbers that chose it."
     ),
     GradCause.NOT_DIFFERENTIABLE: (
         "Replace the operation by one with a derivative; for the gradient of a gradient, pass "
@@ -255,6 +255,37 @@ AGAIN = {
         "Look at .grad after backward() and before zero_grad(). For another backward: {cure}"
     ),
 }
+FREED: Mapping[str | None, str] = {
+    None: (
+        "by a backward whose gradient was cleared since, or by torch.autograd.grad(), which stores "
+        "none"
+    ),
+    "backward()": "by backward() in {place}, and its gradient was cleared since",
+    "backward(inputs=...)": (
+        "by backward(inputs=...) in {place}, which stores gradients in what it is given alone, or "
+        "whose gradient was cleared since"
+    ),
+    "torch.autograd.grad()": (
+        "by torch.autograd.grad() in {place}, which returns gradients and stores none"
+    ),
+}
+FREED_ELSEWHERE = "by a backward of others, which did not come to it"
+FREED_BEFORE_RETAINED = "by backward() in {place}; retain_grad() was called after that"
+CURES_OF_FREED = {
+    "backward(inputs=...)": (
+        "Put it into inputs=, or leave inputs= out. Or look at .grad before zero_grad(). For "
+        "another backward: {cure}"
+    ),
+    "torch.autograd.grad()": (
+        "Use the gradient that it returns, or store it, as in w.grad = gradient; backward() stores "
+        "gradients by itself. For another backward: {cure}"
+    ),
+}
+CURE_OF_FREED_ELSEWHERE = "For a backward that comes to it: {cure}"
+RETAIN_BEFORE = (
+    "Call retain_grad() on it before backward(), which keeps its gradient. For another backward: "
+    "{cure}"
+)
 KEEP_LEAF = (
     "Keep the leaf that it was made of: give that a name of its own before {operation}(), and look "
     "at its .grad. To make this one the leaf, call requires_grad_() after {operation}(), not "
@@ -314,13 +345,22 @@ CURES_OF_OPERATIONS = {
         "Draw by rsample() instead of sample(), which passes the gradient on where the "
         "distribution has it; where it has not, weight its log_prob()."
     ),
+    "multinomial": (
+        "Draw by torch.nn.functional.gumbel_softmax(scores, hard=True), or weight the log_prob() of "
+        "what was drawn, as by torch.distributions.Categorical."
+    ),
+    **dict.fromkeys(
+        ("searchsorted", "bucketize"),
+        "A place in a table has no derivative: interpolate between the two entries around it, by "
+        "weights that are computed from the numbers themselves.",
+    ),
     "CheckpointFunction": (
         "A reentrant checkpoint keeps no graph where none of the tensors that it is given requires "
         "grad: call it with use_reentrant=False, or let one of them require grad (in transformers: "
         "model.enable_input_require_grads())."
     ),
     **{name: _STACK.format(name) for name in ("tensor", "as_tensor", "asarray")},
-    **dict.fromkeys(("copy_", "load_state_dict"), _NEW_WEIGHTS),
+    **dict.fromkeys(("copy_", "load_state_dict", ".data ="), _NEW_WEIGHTS),
     "one_hot": (
         "Choose by torch.nn.functional.gumbel_softmax(scores, hard=True), or weight by softmax()."
     ),

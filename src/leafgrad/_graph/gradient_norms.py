@@ -2,18 +2,25 @@
 
 import textwrap
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import hypot
-from typing import Any
+from typing import Any, NamedTuple
 
 from leafgrad._display.jsonable import fields_as_json
 from leafgrad._display.markup import preformatted, visible
 from leafgrad._display.table import table
 from leafgrad._display.terminal import WIDTH
 from leafgrad._display.units import count, first_few
-from leafgrad._graph.nodes import TracedNode, place_text
+from leafgrad._graph.nodes import TracedEdge, TracedNode, place_text
 from leafgrad._graph.summary import NotFinite, TensorSummary, worst_of
+from leafgrad._graph.zero_words import (
+    CANCELLED,
+    FROM_THE_START,
+    HOOKED,
+    Words,
+    words_of_zeros,
+)
 
 MOST_MODULES = 24
 MOST_LEAVES = 4
@@ -56,10 +63,14 @@ class ZeroGradients:
         node: The node that a gradient arrived at and that passed on nothing but zeros to them; None
             where zeros came from the start.
         leaves: The names of the leaves, of those without one their numbers as nodes.
+        because: One sentence that says how that comes about.
+        cure: One sentence that says what to do.
     """
 
     node: TracedNode | None
     leaves: tuple[str, ...]
+    because: str
+    cure: str
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -105,12 +116,20 @@ class GradientNorms:
             if found and found[-1].ratio:
                 yield (
                     f"gradients {word} from {found[0].module} on: at {found[-1].module} arrives "
-                    f"{found[-1].ratio:.1e} of the norm at {head}"
+                    f"{found[-1].ratio:.1e} of the norm at {head}. {CURES[word]}"
                 )
         for zeros in self.zeros[:MOST_SENTENCES]:
             where = "the start" if zeros.node is None else place_text(zeros.node)
             leaves = first_few(zeros.leaves, MOST_LEAVES)
-            yield f"gradients all zeros for {leaves}, from {where}"
+            yield f"gradients all zeros for {leaves}, from {where}. {zeros.because}. {zeros.cure}."
+
+    def _told_elsewhere(self) -> Iterator[str]:
+        bad = next((one for one in self.modules if one.not_finite), None)
+        if bad is not None:
+            yield (
+                f"{bad.not_finite} in the gradients, first at {bad.module or 'the outermost'}: "
+                "find_nan() tells where it comes up, and what to do"
+            )
 
     def __str__(self) -> str:
         rows = [("module", "arriving", "of the first", "parameters", "")]
@@ -124,7 +143,8 @@ class GradientNorms:
             )
             for one in self.modules
         ]
-        sentences = [line for one in self.sentences for line in textwrap.wrap(one, WIDTH)]
+        told = [*self.sentences, *self._told_elsewhere()]
+        sentences = [line for one in told for line in textwrap.wrap(one, WIDTH)]
         lines = table(rows, right=(1, 2, 3), width=WIDTH)
         if sentences:
             sentences.append("")
@@ -143,6 +163,18 @@ class GradientNorms:
             The fields.
         """
         return fields_as_json(self)
+
+
+CURES = {
+    "vanish": (
+        "Use ReLU or another activation that is not flat, residual connections or a normalisation "
+        "between the layers, or begin with larger weights."
+    ),
+    "explode": (
+        "Clip them by torch.nn.utils.clip_grad_norm_(), begin with smaller weights, or put a "
+        "normalisation between the layers."
+    ),
+}
 
 
 def _number(value: float | None) -> str:
@@ -219,28 +251,69 @@ def _is_all_zero(node: TracedNode) -> bool:
     return bool(arrived) and all(one.is_finite and one.norm == 0.0 for one in arrived)
 
 
+class _Origin(NamedTuple):
+    """Where zeros come from.
+
+    Attributes:
+        maker: The node that a gradient arrived at and that passed on zeros; None where zeros came
+            from the start.
+        is_passed_on: Whether it did not pass on zeros itself, but what arrived after it was zero.
+        is_sum: Whether that was a sum of several gradients.
+    """
+
+    maker: TracedNode | None
+    is_passed_on: bool = False
+    is_sum: bool = False
+
+    @property
+    def words(self) -> Words:
+        """Why, and what to do."""
+        if self.is_passed_on:
+            return CANCELLED if self.is_sum else HOOKED
+        return FROM_THE_START if self.maker is None else words_of_zeros(self.maker)
+
+
 def _zero_gradients(nodes: Nodes, in_order: Nodes) -> Iterator[ZeroGradients]:
     """Yield the leaves that only zeros came to, by the first node on the way that made them so.
 
     Each node stands before those that it leads to, so one pass carries that node on to the leaves.
     """
 
-    def visited(index: int | None) -> int:
-        return -1 if index is None else nodes[index].visited or 0
+    def visited(origin: _Origin) -> int:
+        return -1 if origin.maker is None else origin.maker.visited or 0
 
     zeros = {node.index for node in in_order if _is_all_zero(node)}
-    makers: dict[int, int | None] = dict.fromkeys(zeros)
+    arriving = _arriving(nodes, zeros)
+    origins: dict[int, _Origin] = {}
+    leaves = defaultdict[_Origin, list[str]](list)
     for node in nodes:
-        maker = makers[node.index] if node.index in zeros else node.index
-        for edge in node.edges:
-            if edge.target in zeros and maker is not None:
-                known = makers[edge.target]
-                makers[edge.target] = maker if known is None else min(known, maker, key=visited)
-    leaves = defaultdict[int | None, list[str]](list)
-    for node in nodes:
-        if node.is_leaf and node.index in zeros:
-            leaves[makers[node.index]].append(_name(node))
-    for maker in sorted(leaves, key=visited):
+        if node.index not in zeros:
+            continue
+        edges = arriving[node.index]
+        found = [origins.get(edge.source) or _origin(nodes[edge.source], edges) for edge in edges]
+        made = [one for one in found if one.maker is not None]
+        origins[node.index] = min(made, key=visited, default=_Origin(None))
+        if node.is_leaf:
+            leaves[origins[node.index]].append(_name(node))
+    for origin in sorted(leaves, key=visited):
+        because, cure = origin.words
         yield ZeroGradients(
-            node=None if maker is None else nodes[maker], leaves=tuple(leaves[maker])
+            node=origin.maker, leaves=tuple(leaves[origin]), because=because, cure=cure
         )
+
+
+def _arriving(nodes: Nodes, targets: Collection[int]) -> dict[int, list[TracedEdge]]:
+    """Return the edges along which something came to some nodes."""
+    arriving = defaultdict[int, list[TracedEdge]](list)
+    for node in nodes:
+        for edge in node.edges:
+            if edge.target is not None and edge.target in targets and edge.gradient is not None:
+                arriving[edge.target].append(edge)
+    return arriving
+
+
+def _origin(maker: TracedNode, edges: Sequence[TracedEdge]) -> _Origin:
+    """Return where the zeros come from that arrived along some edges, one from `maker`."""
+    is_passed_on = any(edge.gradient is not None and edge.gradient.norm for edge in edges)
+    sums = [edge.gradient_so_far for edge in edges if edge.gradient_so_far is not None]
+    return _Origin(maker, is_passed_on, is_passed_on and any(one.norm == 0.0 for one in sums))

@@ -162,7 +162,7 @@ class CallRecorder(TorchFunctionMode):
             self.log.note_switch(inspect.currentframe(), is_on=args[0])
             return func(*args)
         if func in _BACKWARDS:
-            self._note_backward(kwargs or {})
+            self._note_backward(func, kwargs or {})
         with _autograd.unobserved():
             before = [(one, _autograd.version(one)) for one in tensors_in(args, kwargs)]
         if name_of(func) == "detach_":
@@ -181,10 +181,14 @@ class CallRecorder(TorchFunctionMode):
             self._observe_cuts(func, args, kwargs, made)
         return result
 
-    def _note_backward(self, kwargs: Mapping[str, Any]) -> None:
+    def _note_backward(self, func: Any, kwargs: Mapping[str, Any]) -> None:
         """Note a backward that frees its graph, before it takes place."""
-        if not (kwargs.get("retain_graph") or kwargs.get("create_graph")):
-            self.log.note_backward(_autograd.next_sequence_nr(), inspect.currentframe())
+        if kwargs.get("retain_graph") or kwargs.get("create_graph"):
+            return
+        call = "backward()" if kwargs.get("inputs") is None else "backward(inputs=...)"
+        if func is torch.autograd.grad:
+            call = "torch.autograd.grad()"
+        self.log.note_backward(_autograd.next_sequence_nr(), inspect.currentframe(), call)
 
     def _goes_past_graph(self, func: Any, made: Any, before: Versions) -> bool:
         """Return whether a write may have changed a tensor with a graph without its graph."""

@@ -49,12 +49,25 @@ _TensorCuts = tuple[weakref.ref[Tensor] | None, frozenset[int], bool]
 _NO_CUTS: _TensorCuts = (None, frozenset(), False)
 
 
+class _Loss(NamedTuple):
+    """What was lost at a cut by itself, and not at those that led to it.
+
+    Attributes:
+        numbers: Those of the tensors that had a graph until then.
+        before: The cuts that had led to these.
+    """
+
+    numbers: frozenset[int]
+    before: frozenset[int]
+
+
 class CutTracker:
     """Every place where a result has no graph although something it was made from has one.
 
     Attributes:
         entries: The places, each with the numbers of the tensors that lost their graph there. A cut
             is known elsewhere by its index here.
+        losses: What each of them lost by itself.
         in_custom_functions: Which of them are in the forward of a custom function.
         cuts_by_tensor: For each living tensor that one or more cuts lead to, by identity, which.
         cuts_by_storage: The same for the storages of these tensors, as others may come to share
@@ -66,6 +79,7 @@ class CutTracker:
 
     def __init__(self) -> None:
         self.entries: list[tuple[Cut, frozenset[int]]] = []
+        self.losses: list[_Loss] = []
         self.in_custom_functions: set[int] = set()
         self.cuts_by_tensor: dict[int, _TensorCuts] = {}
         self.cuts_by_storage: dict[int, tuple[_autograd.StorageReference, frozenset[int]]] = {}
@@ -82,6 +96,23 @@ class CutTracker:
     def cuts_at(self, indices: Iterable[int]) -> tuple[Cut, ...]:
         """Return the cuts with these indices, the first one first."""
         return tuple(self.entries[index][0] for index in sorted(indices))
+
+    def nearest(
+        self, indices: Collection[int], behind: Collection[int] | None = None
+    ) -> tuple[Cut, ...]:
+        """Return the cuts with these indices, but for those that only led to another one.
+
+        A graph that was lost at a later cut would have led on: past the earlier ones to what is
+        asked for, the numbers of which are `behind`, where they are given.
+        """
+        losses = [self.losses[index] for index in indices]
+        later = [
+            one
+            for one in losses
+            if one.numbers and (behind is None or not one.numbers.isdisjoint(behind))
+        ]
+        before = frozenset[int]().union(*(one.before for one in later))
+        return self.cuts_at([index for index in indices if index not in before] or indices)
 
     def _cuts_behind_any(self, tensors: Iterable[Tensor]) -> frozenset[int]:
         return frozenset[int]().union(*map(self.cuts_behind, tensors))
@@ -155,7 +186,9 @@ class CutTracker:
         self, kind: CutKind, site: CallSite, graphs: Iterable[Tensor], before: Iterable[int] = ()
     ) -> int:
         """Note a cut, which stands for those before it as well, and return its index."""
+        graphs = [*graphs]
         numbers = {self.structure.add(tensor) for tensor in graphs}
+        self.losses.append(_Loss(frozenset(numbers), self._cuts_behind_any(graphs)))
         numbers.update(*(self.entries[earlier][1] for earlier in before))
         if site.is_in_custom_function:
             kind = CutKind.NOT_DIFFERENTIABLE
@@ -194,6 +227,7 @@ class CutTracker:
         """
         successors = self.structure.successors
         first = self._merge_entries(successors, living)
+        self._merge_losses(successors, living, first)
         for number in [number for number in successors if number not in living]:
             del successors[number]
         self.in_custom_functions.intersection_update(first.values())
@@ -207,6 +241,22 @@ class CutTracker:
             self.cuts_by_storage[identity] = storage, merged(cuts)
             if storage.expired():
                 del self.cuts_by_storage[identity]
+
+    def _merge_losses(
+        self,
+        successors: Mapping[int, Iterable[int]],
+        living: Collection[int],
+        first: Mapping[int, int],
+    ) -> None:
+        """Let what was lost lead to living tensors, and add up what entries lost that are alike."""
+        merged: dict[int, _Loss] = {}
+        for index, loss in enumerate(self.losses):
+            known = merged.get(first[index], _Loss(frozenset(), frozenset()))
+            merged[first[index]] = _Loss(
+                known.numbers | nearest_living(loss.numbers, successors, living),
+                known.before.union(first[one] for one in loss.before) - {first[index]},
+            )
+        self.losses = [merged[first[index]] for index in range(len(self.losses))]
 
     def _merge_entries(
         self, successors: Mapping[int, Iterable[int]], living: Collection[int]

@@ -40,6 +40,21 @@ class Given(NamedTuple):
     tensor: ReferenceType[torch.Tensor]
 
 
+class Pass(NamedTuple):
+    """A backward that frees its graph.
+
+    Attributes:
+        number: The next number of a node when it began.
+        place: The line that called it.
+        call: How it was called: ``"backward()"``, ``"backward(inputs=...)"`` or
+            ``"torch.autograd.grad()"``.
+    """
+
+    number: int
+    place: Place
+    call: str
+
+
 class Log:
     """Everything that one recording sees in its thread, as it comes.
 
@@ -51,7 +66,7 @@ class Log:
         cuts: What lost its graph.
         uses: Which leaves were used.
         passes: The backward passes that made nodes.
-        backwards: The last number before each line's backward that freed its graph, with its place.
+        backwards: Each line's last backward that freed its graph, by the line.
         switch: What has switched gradients off, and where, if they are off.
         outer_switch: The same for what stands around a block that has switched them on.
         values: What operations made, by the number of the node and of the output.
@@ -75,7 +90,7 @@ class Log:
         self.cuts: CutTracker = CutTracker()
         self.uses: LeafUses = LeafUses()
         self.passes: DifferentiablePasses = DifferentiablePasses()
-        self.backwards: dict[tuple[int, int], tuple[int, Place]] = {}
+        self.backwards: dict[tuple[int, int], Pass] = {}
         self.switch: tuple[str, Place | None] | None = None
         self.outer_switch: tuple[str, Place | None] | None = None
         self.values: dict[tuple[int, int], TensorSummary | None] = {}
@@ -160,17 +175,16 @@ class Log:
             return id(call)
         return self.outermost[call.outermost].kind, call.path
 
-    def note_backward(self, number: int, frame: FrameType | None) -> None:
+    def note_backward(self, number: int, frame: FrameType | None, call: str) -> None:
         """Note that a backward that frees its graph begins, where this is the next number."""
         place = place_of(frame)
         if place is not None:
-            self.backwards[id(place[0]), place[1]] = number, place
+            self.backwards[id(place[0]), place[1]] = Pass(number, place, call)
 
-    def backwards_after(self, number: int) -> list[tuple[int, Source | None]]:
-        """Return the passes since a node got its number, each line's last one: when, and where."""
-        later = [one for one in self.backwards.values() if one[0] > number]
-        later.sort(key=itemgetter(0))
-        return [(when, self.source_at(place)) for when, place in later]
+    def backwards_after(self, number: int) -> list[Pass]:
+        """Return the passes since a node got its number, each line's last one, in order."""
+        later = [one for one in self.backwards.values() if one.number > number]
+        return sorted(later, key=itemgetter(0))
 
     def has_run_before(self, source: Source | None, number: int) -> bool:
         """Return whether a line made a node before the one with this number."""

@@ -1,0 +1,171 @@
+"""Why an operation hands on zeros, and what to do about it."""
+
+import re
+
+from leafgrad._graph.nodes import TracedNode
+from leafgrad._graph.summary import TensorSummary
+
+Words = tuple[str, str]
+"""Because and cure."""
+
+
+def operation_of(name: str) -> str:
+    """Return the operation of a node by its name, in lower case, as in ``"addmm"``."""
+    return re.sub(r"Backward(\d+|s)$", "", name).lower()
+
+
+def words_of_zeros(node: TracedNode) -> Words:
+    """Return why a node that a gradient arrived at passed on nothing but zeros."""
+    if _is_underflow(node):
+        return UNDERFLOW
+    return words_of_operation(node.name)
+
+
+def words_of_operation(name: str) -> Words:
+    """Return why a node of this name may pass on nothing but zeros."""
+    return WORDS.get(operation_of(name), GENERAL)
+
+
+def _is_underflow(node: TracedNode) -> bool:
+    """Return whether a gradient was so small that a product with it may be 0 in half precision."""
+    kind = str(node.dtype).removeprefix("torch.")
+    arrived = [one.norm for one in node.gradients if one is not None and one.norm is not None]
+    made = [one for one in node.values if one is not None]
+    is_product = operation_of(node.name) in _PRODUCTS or operation_of(node.name) == "div"
+    is_small = bool(arrived) and max(arrived) < SMALL
+    return kind == "float16" and is_product and is_small and not all(map(_is_zero, made))
+
+
+def _is_zero(value: TensorSummary) -> bool:
+    return value.norm == 0.0
+
+
+SMALL = 1e-3
+"""A gradient below this times a small factor may be less than float16 can hold."""
+
+UNDERFLOW: Words = (
+    "The gradient is too small for float16, which has nothing between 0 and 6e-8",
+    "Scale the loss by torch.amp.GradScaler, or compute in bfloat16 or float32",
+)
+CANCELLED: Words = (
+    "The gradients of its several uses add up to zero",
+    "Look at these uses: they may undo each other, as x - x or a softmax that is summed up",
+)
+HOOKED: Words = (
+    "A hook makes zeros of what arrives",
+    "Look at what register_hook() was called with: it returns the gradient that is to be used",
+)
+FROM_THE_START: Words = (
+    "Zeros is what the backward began with",
+    "Look at grad_outputs, and at the hooks on the outputs",
+)
+GENERAL: Words = (
+    "What arrived there is not zero, and what it passed on is: its slope is zero there",
+    "Look at the values that it was given",
+)
+
+_FLAT = "What it was given is {} wherever a gradient arrives, so that it is flat there"
+_DEAD: Words = (
+    f"{_FLAT.format('negative')}, and its units are dead",
+    "Use leaky_relu() or gelu(), lower the learning rate, or begin with other biases",
+)
+_BOUNDED: Words = (
+    _FLAT.format("outside of its bounds"),
+    "Begin inside of the bounds, or use sigmoid() or softplus() in place of hard ones; in a hinge "
+    "loss each margin is kept, and there is nothing left to learn",
+)
+_SATURATED: Words = (
+    "It is saturated: what it was given is so large that it is flat to the last digit",
+    "Normalise what it is given, or make the weights before it smaller; in a loss, use one that "
+    "takes logits, such as binary_cross_entropy_with_logits()",
+)
+_ONE_ENTRY: Words = (
+    "A softmax over one entry is 1 whatever that is; over more, it is saturated or gives the "
+    "targets already",
+    "Take it over the dim of the classes; for a single class, use sigmoid() and "
+    "binary_cross_entropy_with_logits()",
+)
+_NORMALISED: Words = (
+    "It normalises one number at a time, which is 0 whatever it was, or all of it is summed up "
+    "after",
+    "Give it more than one number to normalise over, or leave it out",
+)
+_FACTOR: Words = (
+    "What it is multiplied by is nothing but zeros where a gradient arrives",
+    "Look at that factor: a mask or a weight of the loss that leaves nothing, or a dropout of all",
+)
+_MATRIX: Words = (
+    "The other factor of the product holds nothing but zeros",
+    "Let weights begin at random, as by torch.nn.init, not at zero, except where that is meant, as "
+    "in an adapter; or look at the input or the state, as that before the first step of a sequence",
+)
+_EQUAL: Words = (
+    "The outputs equal the target already",
+    "Look at the target: it must not be made of the outputs",
+)
+_AT_ZERO: Words = (
+    "What it was given is 0, where its slope is 0",
+    "See whether that should be 0, such as the difference of outputs and a target",
+)
+_OTHER_ONE: Words = (
+    "It took the other one wherever a gradient arrives",
+    "Look at its condition or at the other one; softmax() or logsumexp() would weigh them",
+)
+
+DRAWN: Words = (
+    "A random draw has no slope",
+    "Draw by rsample() of torch.distributions, as mean + std * torch.randn_like(std) does; for "
+    "what is discrete use RelaxedBernoulli or gumbel_softmax(), or weight its log_prob()",
+)
+ROUNDED: Words = (
+    "Its slope is zero everywhere",
+    "Replace the operation by a smooth one, or pass the gradient straight through it, as in x + "
+    "(x.round() - x).detach()",
+)
+COMPARED: Words = (
+    "A comparison has no slope",
+    "Use a smooth one, such as torch.sigmoid((x - threshold) / width)",
+)
+WRITTEN_OVER: Words = (
+    "What was there before is written over, and nothing depends on it any more",
+    "Use it before that line, or write into a clone() of it",
+)
+STRAIGHT: Words = (
+    "The second derivative of an activation made of straight pieces is zero wherever it exists",
+    "Use tanh(), softplus() or another smooth one",
+)
+
+_PRODUCTS = "mul mm addmm bmm baddbmm mv addmv dot addr linear convolution sum prod".split()
+_SEVERAL = {
+    "relu threshold": _DEAD,
+    "clamp clampmin clampmax hardtanh hardsigmoid hardswish": _BOUNDED,
+    "sigmoid tanh erf logsigmoid silu gelu elu softplus": _SATURATED,
+    "softmax logsoftmax safesoftmax": _ONE_ENTRY,
+    "nativelayernorm nativebatchnorm nativegroupnorm cudnnbatchnorm fusedrmsnorm": _NORMALISED,
+    "mul div nativedropout": _FACTOR,
+    "mm addmm bmm baddbmm mv addmv dot addr linear convolution": _MATRIX,
+    "mseloss l1loss smoothl1loss huberloss binarycrossentropywithlogits": _EQUAL,
+    "pow abs linalgvectornorm norm std var": _AT_ZERO,
+    "where maskedfill maximum minimum max min": _OTHER_ONE,
+    "bernoulli cauchy exponential geometric lognormal normal poisson random uniform": DRAWN,
+    "ceil floor round sign sgn trunc": ROUNDED,
+    "eq ge gt le lt ne": COMPARED,
+    "copy fill zero": WRITTEN_OVER,
+    "thresholdbackward leakyrelubackward hardtanhbackward hardshrinkbackward softshrinkbackward "
+    "rreluwithnoisebackward": STRAIGHT,
+}
+WORDS: dict[str, Words] = {
+    **{name: words for names, words in _SEVERAL.items() for name in names.split()},
+    "embedding": (
+        "Each index is padding_idx, whose row gets no gradient",
+        "Look at the indices, and at the padding_idx of the embedding",
+    ),
+    "nllloss": (
+        "Each label is ignored, or has the weight 0",
+        "Look at the labels, at ignore_index and at the weights of the classes",
+    ),
+    "gridsampler2d": (
+        "Each place that is asked for is outside of the image",
+        "Keep the grid within -1 to 1, or pass padding_mode='border'",
+    ),
+}
