@@ -62,7 +62,13 @@ from leafgrad._autograd.forward import (
     taken,
     was_passed,
 )
-from leafgrad._autograd.graph_structure import GraphStructure, living_graph, number_of
+from leafgrad._autograd.graph_structure import (
+    GraphStructure,
+    living_graph,
+    number_of,
+    numbers_after,
+    numbers_after_refusal,
+)
 from leafgrad._autograd.module_hooks import remove_hook_on_all
 from leafgrad._autograd.node import (
     Successors,
