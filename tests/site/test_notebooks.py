@@ -1,5 +1,11 @@
-"""The notebook of a page runs by itself, in a process that knows nothing of the site."""
+"""The notebook of a page runs by itself, in a process that knows nothing of the site.
 
+What is folded runs where the page is proven: a notebook has the code of its page, cell by cell.
+So what runs here is what is seen without the folds, and a notebook whose page has cells that no
+reader sees.
+"""
+
+import ast
 import re
 import subprocess
 import sys
@@ -14,6 +20,7 @@ from nbformat import NotebookNode
 from notebooks import FOLD, add_outputs, as_notebook, has_notebook, with_images, written
 
 from leafgrad import trace_graph
+from sphinx_claims._page import Cell, Doctest
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims._versions import broken_bound
 from tests.processes import unmeasured
@@ -81,42 +88,68 @@ def seen(text: str) -> str:
     return FOLD.sub("", text)
 
 
-LESSONS = {page: seen(text) for page, text in PAGES.items() if FOLD.search(text)}
+def notebook_of(page: str, text: str) -> NotebookNode:
+    return as_notebook(text, page, PAGES, "0.1.0")
+
+
+def executed_by(notebook: NotebookNode) -> list[str]:
+    """Return the code of each cell without its comments, in order."""
+    return [ast.unparse(ast.parse(source)) for source in sources(notebook, "code")]
+
+
+def executed_on(page: str) -> list[str]:
+    """Return the code of each cell that the prover executes, without its comments, in order."""
+    steps = parse_page(PAGES[page], "page.md").steps
+    return [ast.unparse(ast.parse(s.source)) for s in steps if isinstance(s, Cell | Doctest)]
+
+
+WITH_UNSEEN_CELLS = ["how-to/verify", "tutorial/errata"]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run the notebooks of all pages, each in a process of its own that has only imported."""
+    """Run notebooks, each in a process of its own that has only imported."""
     folder = tmp_path_factory.mktemp("notebooks")
-    whole = {page.replace("/", "-"): (page, text) for page, text in PAGES.items()}
-    lessons = {f"{page.replace('/', '-')}-seen": (page, text) for page, text in LESSONS.items()}
+    whole = {page: PAGES[page] for page in WITH_UNSEEN_CELLS}
     files = []
-    for name, (page, text) in (whole | lessons).items():
-        notebook = as_notebook(text, page, PAGES, "0.1.0")
-        nbformat.validate(notebook)
-        files.append(folder / f"{name}.ipynb")
-        files[-1].write_text(written(notebook), encoding="utf-8")
+    for kind, texts in {"whole": whole, "seen": {p: seen(PAGES[p]) for p in PAGES}}.items():
+        for page, text in texts.items():
+            notebook = notebook_of(page, text)
+            nbformat.validate(notebook)
+            files.append(folder / f"{page.replace('/', '-')}-{kind}.ipynb")
+            files[-1].write_text(written(notebook), encoding="utf-8")
     run = [sys.executable, "-c", RUN, *map(str, files)]
     subprocess.run(run, capture_output=True, check=True, cwd=folder, env=unmeasured())
     return folder
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in WITH_UNSEEN_CELLS])
+def test_a_notebook_executes_what_its_page_executes(page: str) -> None:
+    notebook = notebook_of(page, PAGES[page])
+    nbformat.validate(notebook)
+    assert executed_by(notebook) == executed_on(page)
+
+
+@pytest.mark.parametrize("page", WITH_UNSEEN_CELLS)
+def test_a_notebook_without_cells_that_no_reader_sees_runs_by_itself(
+    page: str, folder: Path
+) -> None:
+    assert executed_by(notebook_of(page, PAGES[page])) != executed_on(page)
+    assert_runs(page, folder / f"{page.replace('/', '-')}-whole.ipynb")
+
+
 @pytest.mark.parametrize("page", PAGES)
-def test_a_notebook_runs_by_itself(page: str, folder: Path) -> None:
+def test_what_is_seen_runs_by_itself_and_needs_nothing_of_what_is_folded(
+    page: str, folder: Path
+) -> None:
+    assert_runs(page, folder / f"{page.replace('/', '-')}-seen.ipynb")
+
+
+def assert_runs(page: str, notebook: Path) -> None:
     claims = parse_page(PAGES[page], "page.md").claims
     if any(broken_bound(claim, torch.__version__) for claim in claims):
         pytest.skip("it claims something of other versions of torch")
-    assert not (failed := folder / f"{page.replace('/', '-')}.ipynb.failed").exists(), (
-        failed.read_text()
-    )
-
-
-@pytest.mark.parametrize("page", LESSONS)
-def test_what_is_seen_needs_nothing_of_what_is_folded(page: str, folder: Path) -> None:
-    claims = parse_page(PAGES[page], "page.md").claims
-    if any(broken_bound(claim, torch.__version__) for claim in claims):
-        pytest.skip("it claims something of other versions of torch")
-    failed = folder / f"{page.replace('/', '-')}-seen.ipynb.failed"
+    failed = notebook.with_name(f"{notebook.name}.failed")
     assert not failed.exists(), failed.read_text()
 
 
