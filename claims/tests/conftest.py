@@ -25,6 +25,7 @@ from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims._versions import Release
 from tests.processes import unmeasured
+from tests.sphinx_builds import build as build_with_kept_templates
 
 Judge = Callable[..., PageVerdict]
 WorkersFor = Callable[[str], Workers]
@@ -118,7 +119,7 @@ class Building:
             trees = self.html.with_name("trees")
             where = (self.folder, self.folder, self.html, trees, builder)
             app = Sphinx(*where, status=status, warning=warnings, parallel=jobs, **options or {})
-            app.build(force_all=force)
+            build_with_kept_templates(app, force_all=force)
         self.status, told = (re.sub(COLOUR, "", text.getvalue()) for text in (status, warnings))
         return app.statuscode, told
 

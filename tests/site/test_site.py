@@ -128,19 +128,24 @@ HIDDEN = "[...document.querySelectorAll('.hide pre')].filter(e => !e.checkVisibi
 TOO_WIDE = "document.scrollingElement.scrollWidth > 320"
 
 
-def cut_and_too_wide(browser: Browser, uri: str) -> tuple[list[str], bool]:
-    """Return the code that a wide screen cuts, and whether a narrow phone has to be scrolled."""
-    page = Page(browser, uri, 1280)
-    cut: list[str] = page.ask(f"{CUT}.map(e => e.textContent)")
-    page.resize(320)
-    is_too_wide: bool = page.ask(TOO_WIDE)
+def cut_and_too_wide(browser: Browser, *uris: str) -> list[tuple[list[str], bool]]:
+    """Return of each page the code that a wide screen cuts, and whether a phone has to scroll."""
+    page = Page(browser, uris[0])
+    found = []
+    for uri in uris:
+        page.resize(1280)
+        page.go(uri)
+        cut: list[str] = page.ask(f"{CUT}.map(e => e.textContent)")
+        page.resize(320)
+        found.append((cut, page.ask(TOO_WIDE)))
     page.send("Page.close")
-    return cut, is_too_wide
+    return found
 
 
 @pytest.fixture(scope="module")
 def widths(browser: Browser, address: str, pages: list[str]) -> dict[str, tuple[list[str], bool]]:
-    return {page: cut_and_too_wide(browser, f"{address}/{page}") for page in pages}
+    found = cut_and_too_wide(browser, *(f"{address}/{page}" for page in pages))
+    return dict(zip(pages, found, strict=True))
 
 
 @needs_site
@@ -152,7 +157,7 @@ def test_what_is_wider_than_a_narrow_phone_is_seen(browser: Browser, tmp_path: P
     file = tmp_path / "wide.html"
     for width, is_too_wide in ((300, False), (400, True)):
         file.write_text(f'<!doctype html><div style="width: {width}px">A</div>')
-        assert cut_and_too_wide(browser, file.as_uri()) == ([], is_too_wide)
+        assert cut_and_too_wide(browser, file.as_uri()) == [([], is_too_wide)]
 
 
 @needs_site
