@@ -67,6 +67,13 @@ def release(workers: Workers) -> Release | None:
 
 
 @pytest.fixture
+def processes_uncounted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count what a test itself covers, and of the processes that it starts nothing."""
+    for name in os.environ.keys() - unmeasured().keys():
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
 def interruptible() -> Iterator[None]:
     """Let what a test starts be interrupted, even if a shell has told pytest to ignore that."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -13,6 +13,8 @@ import pytest
 
 from sphinx_claims.__main__ import main
 
+pytestmark = pytest.mark.usefixtures("processes_uncounted")
+
 TRUE = "# Page\n\n:::{claim} sums/two\nA sum.\n:::\n\n{claim}`1 + 1 == 2`\n"
 TABLE = "[tool.claims]\n"
 FALSE = TRUE.replace("sums/two", "sums/three").replace("== 2", "== 3")

@@ -12,6 +12,8 @@ import sphinx_claims
 from sphinx_claims._sphinx.badges import BADGES, TRANSLATIONS
 from sphinx_claims._translating.reviews import digest
 
+pytestmark = pytest.mark.usefixtures("processes_uncounted")
+
 Building = Any
 """The fixture `build`: a small site that builds itself."""
 
