@@ -1,8 +1,6 @@
 """A function that torch.compile compiles may call leafgrad: derivatives are a part of its graph."""
 
 import copy
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +22,7 @@ from leafgrad import (
     record,
     trace_graph,
 )
-from tests.processes import unmeasured
+from tests.processes import RunApart
 
 # The compiler hides this warning of its own, but not where warnings are errors.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
@@ -279,7 +277,7 @@ def test_what_stands_in_for_a_function_while_its_caller_is_compiled(
     assert laplacian(paraboloid(x), x).tolist() == expected
 
 
-def test_where_nobody_compiles_the_compiler_is_not_imported() -> None:
+def test_where_nobody_compiles_the_compiler_is_not_imported(run_apart: RunApart) -> None:
     program = """
 import sys, torch
 from leafgrad import describe_tensor, higher_order_grad, trace_graph
@@ -287,4 +285,4 @@ x = torch.ones(1, 1, requires_grad=True)
 describe_tensor(x), trace_graph(higher_order_grad(x**3, x, 2))
 assert "torch._dynamo" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", program], check=True, env=unmeasured())
+    assert run_apart(program).returncode == 0
