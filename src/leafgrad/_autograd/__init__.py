@@ -7,6 +7,7 @@ first.
 from leafgrad._autograd.compiled import (
     compiled_gradients,
     is_compiled_alone,
+    is_without_values,
     node_of_compiled_code,
     outside_compiled_code,
 )

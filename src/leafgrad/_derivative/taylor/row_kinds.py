@@ -6,15 +6,17 @@ What is here is here for speed, as the rule of a kind tells as much, or since th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd import Function
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.batch_axes import Axes
+from leafgrad._derivative.taylor.kernels import contraction, fused, recurrences
 
 
 class Known(NamedTuple):
@@ -222,6 +224,44 @@ def _recurrent(node: Node, given: Given, _: list[Tensor]) -> Sequence[Axes]:
     return [((), rows, ()), *[(rows, ())] * states]
 
 
+def _layers(node: Node, given: Given, masks: list[Tensor]) -> Sequence[Axes]:
+    """Return the coefficients that layers make, ``[N, *rows, columns]``.
+
+    Matrices that depend on inputs are not followed, and columns of which they make others no rows.
+    """
+    own: Any = node
+    are_products = [False, *(layer is None for layer in own.layers)]
+    if any(each and is_one for each, is_one in zip(given, are_products, strict=True)):
+        return []
+    if any(are_products):
+        for part in _all_of(given):
+            batch_axes.free(part.axes, [-1])
+    return _stacked(node, given, masks)
+
+
+def _stacked(node: Node, given: Given, _: list[Tensor]) -> Sequence[Axes]:
+    """Return coefficients ``[N, *shape]`` that are computed place by place of ``shape``.
+
+    They come from other coefficients ``[n, *shape]``, and from values ``[*shape]``.
+    """
+    ndim = len(shape_of(node))
+    axes = batch_axes.merged([batch_axes.aligned(part.axes, ndim) for part in _all_of(given)])
+    batch_axes.free(axes, [0])
+    return [axes]
+
+
+def _of_own(*looks: tuple[Sequence[type[Function]], Look]) -> dict[str, Look]:
+    """Return looks at functions of leafgrad by name, with nothing told of others of that name."""
+
+    def checked(own: type[Function], look: Look) -> Look:
+        def told(node: Node, given: Given, masks: list[Tensor]) -> Sequence[Axes]:
+            return look(node, given, masks) if _autograd.forward_class(node) is own else []
+
+        return told
+
+    return {f"{own.__name__}Backward": checked(own, look) for kinds, look in looks for own in kinds}
+
+
 LOOKS: dict[str, Look] = {
     **{name: _moved(moves) for name, moves in MOVES.items()},
     "ViewBackward0": _viewed,
@@ -231,4 +271,7 @@ LOOKS: dict[str, Look] = {
     "IndexBackward0": _chosen,
     "IndexPutBackward0": _put,
     "MkldnnRnnLayerBackward0": _recurrent,
+    **_of_own(
+        (fused.FUNCTIONS, _layers), ((*contraction.FUNCTIONS, *recurrences.FUNCTIONS), _stacked)
+    ),
 }

@@ -40,8 +40,8 @@ def keep_rows_apart(path: _autograd.Path, inputs: Tensor, outputs: Tensor, batch
                     return False
                 count = counts[edge]
         name = _autograd.node_name(node)
-        rule = RULES.get(name)
-        if rule is not None and rule.rowwise:
+        rule = _row_wise_rule(node, name)
+        if rule is not None:
             if rule.shared and (batch != 1 or any(edges[n] in counts for n in rule.shared)):
                 return False
             counts[node, 0] = count
@@ -74,9 +74,9 @@ def axes_at_end(path: _autograd.Path, inputs: Tensor, batch: int) -> Axes | None
     masks: list[Tensor] = []
     for node, edges in path.nodes.items():
         name = _autograd.node_name(node)
-        rule = RULES.get(name)
-        if rule is not None and rule.rowwise:
-            axes = _passed_on(rule, node, [known.get(edge) for edge in edges])
+        row_wise = _row_wise_rule(node, name)
+        if row_wise is not None:
+            axes = _passed_on(row_wise, node, [known.get(edge) for edge in edges])
             if axes is not None:
                 known[node, 0] = axes
                 continue
@@ -88,12 +88,30 @@ def axes_at_end(path: _autograd.Path, inputs: Tensor, batch: int) -> Axes | None
         ]
         if not any(given):
             raise Unsupported("nothing arrives there")
-        results = _results(rule, node, edges, given, masks)
+        results = _results(RULES.get(name), node, edges, given, masks)
         known.update({(node, n): axes for n, axes in enumerate(results) if axes is not None})
         if len(results) < len(_autograd.output_types(node)):
             read = {edge for edges in path.nodes.values() for edge in edges}
             check_results(step_at(node, edges, inputs.dtype), len(results), read, path.end)
     return known.get(path.end)
+
+
+def _row_wise_rule(node: Node, name: str) -> Rule | None:
+    """Return the rule of a kind that is row-wise, None for any other kind.
+
+    Where an operation goes element by element, so does the formula of its derivative, which has no
+    rule of its own: what is told of ``TanhBackward0`` holds for ``TanhBackwardBackward0``, unless
+    that makes more than one result.
+    """
+    rule = RULES.get(name)
+    if rule is None and name.endswith(_OF_FORMULA):
+        rule = RULES.get(name.replace(_OF_FORMULA, "Backward0"))
+        if rule is not None and (rule.shared or len(_autograd.output_types(node)) > 1):
+            return None
+    return rule if rule is not None and rule.rowwise else None
+
+
+_OF_FORMULA = "BackwardBackward0"
 
 
 def _passed_on(rule: Rule, node: Node, inputs: Sequence[Axes | None]) -> Axes | None:
