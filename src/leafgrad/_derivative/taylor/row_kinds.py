@@ -5,7 +5,8 @@ What is here is here for speed, as the rule of a kind tells as much, or since th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -56,17 +57,53 @@ class Move(NamedTuple):
     left: Sequence[int | None]
 
 
-# Of a node and of how many axes, one at least, what it is given was counted to have. It may have
-# more, as those in front were not: then the move is wrong, but takes none of these away. None where
-# it does not show.
-Moves = Callable[[Node, int], Move | None]
+# Of how many axes, one at least, what a node is given was counted to have, and of what its kind
+# reads at the node. It may have more axes, as those in front were not counted: then the move is
+# wrong, but takes none of these away. None where it does not show.
+Follow = Callable[..., Move | None]
 
 
-def _reshaped(node: Node, ndim: int) -> Move | None:
-    """Keep the first axes whose sizes stay, and put what follows them in others in its order."""
+class Moves(NamedTuple):
+    """How a kind moves axes: what it reads at a node, as hashable values, and what follows."""
+
+    read: Callable[[Node], tuple[Hashable, ...]]
+    follow: Follow
+
+    def of(self, node: Node, ndim: int) -> Move | None:
+        """Return the move of a node that is given so many axes."""
+        return _followed(self.follow, ndim, self.read(node))
+
+    def left(self, node: Node, ndim: int, batch: int) -> int:
+        """Return how many axes a node leaves, 0 where the first of them, the batch's, may not."""
+        return _left(self.follow, ndim, batch, self.read(node))
+
+
+# Networks have few kinds of moves, and many nodes.
+@lru_cache(maxsize=1024)
+def _followed(follow: Follow, ndim: int, given: tuple[Hashable, ...]) -> Move | None:
+    return follow(ndim, *given)
+
+
+@lru_cache(maxsize=1024)
+def _left(follow: Follow, ndim: int, batch: int, given: tuple[Hashable, ...]) -> int:
+    move = follow(ndim, *given)
+    if move is None or any(axis < batch for axis in move.touched):
+        return 0
+    return len(move.left) if [*move.left[:batch]] == [*range(batch)] else 0
+
+
+def _reads(*names: str) -> Callable[[Node], tuple[Hashable, ...]]:
+    return lambda node: tuple([_autograd.kept(node, name) for name in names])
+
+
+def _shapes(node: Node) -> tuple[Hashable, ...]:
     ((source, number),) = _autograd.next_functions(node)
-    before, after = () if source is None else shape_of(source, number), shape_of(node)
-    if len(before) != ndim:
+    return None if source is None else shape_of(source, number), shape_of(node)
+
+
+def _reshaped(ndim: int, before: tuple[int, ...] | None, after: tuple[int, ...]) -> Move | None:
+    """Keep the first axes whose sizes stay, and put what follows them in others in its order."""
+    if before is None or len(before) != ndim:
         return None
     stay = 0
     while stay < min(ndim, len(after)) and before[stay] == after[stay]:
@@ -74,59 +111,57 @@ def _reshaped(node: Node, ndim: int) -> Move | None:
     return Move(range(stay, ndim), [*range(stay), *[None] * (len(after) - stay)])
 
 
-def _unsqueezed(node: Node, ndim: int) -> Move:
+def _unsqueezed(ndim: int, dim: int) -> Move:
     """Put in an axis of size 1."""
-    dim = _autograd.kept(node, "dim") % (ndim + 1)
+    dim %= ndim + 1
     return Move((), [*range(dim), None, *range(dim, ndim)])
 
 
-def _cut(node: Node, ndim: int) -> Move:
+def _cut(ndim: int, dim: int) -> Move:
     """Take places of an axis, or join parts along it."""
-    return Move((_autograd.kept(node, "dim") % ndim,), range(ndim))
+    return Move((dim % ndim,), range(ndim))
 
 
-def _selected(node: Node, ndim: int) -> Move:
+def _selected(ndim: int, dim: int) -> Move:
     """Take one place of an axis, which is gone then."""
-    dim = _autograd.kept(node, "dim") % ndim
+    dim %= ndim
     return Move((dim,), [*range(dim), *range(dim + 1, ndim)])
 
 
-def _transposed(node: Node, ndim: int) -> Move:
+def _transposed(ndim: int, dim0: int, dim1: int) -> Move:
     """Exchange two axes."""
     left = [*range(ndim)]
-    one, two = (_autograd.kept(node, name) % ndim for name in ("dim0", "dim1"))
+    one, two = dim0 % ndim, dim1 % ndim
     left[one], left[two] = left[two], left[one]
     return Move((), left)
 
 
-def _summed(node: Node, ndim: int) -> Move | None:
+def _summed(ndim: int, named: tuple[int, ...], is_kept: bool) -> Move | None:  # noqa: FBT001
     """Add up along axes, which have size 1 then, or are gone."""
-    named = _autograd.kept(node, "dim")
     dims = {dim % ndim for dim in named}
     if not dims or len(dims) != len(named):
         return None
-    is_kept = _autograd.kept(node, "keepdim")
     return Move([*dims], [axis for axis in range(ndim) if is_kept or axis not in dims])
 
 
-def _normalised(node: Node, ndim: int) -> Move:
+def _normalised(ndim: int, shape: tuple[int, ...]) -> Move:
     """Normalise along the last axes, which are those of weight and bias as well."""
-    first = max(ndim - len(_autograd.kept(node, "normalized_shape")), 0)
+    first = max(ndim - len(shape), 0)
     return Move(range(first, ndim), range(ndim))
 
 
 MOVES: dict[str, Moves] = {
-    "ViewBackward0": _reshaped,
-    "UnsafeViewBackward0": _reshaped,
-    "SqueezeBackward1": _reshaped,
-    "UnsqueezeBackward0": _unsqueezed,
-    "SliceBackward0": _cut,
-    "SelectBackward0": _selected,
-    "TransposeBackward0": _transposed,
-    "CatBackward0": _cut,
-    "SumBackward1": _summed,
-    "MeanBackward1": _summed,
-    "NativeLayerNormBackward0": _normalised,
+    "ViewBackward0": Moves(_shapes, _reshaped),
+    "UnsafeViewBackward0": Moves(_shapes, _reshaped),
+    "SqueezeBackward1": Moves(_shapes, _reshaped),
+    "UnsqueezeBackward0": Moves(_reads("dim"), _unsqueezed),
+    "SliceBackward0": Moves(_reads("dim"), _cut),
+    "SelectBackward0": Moves(_reads("dim"), _selected),
+    "TransposeBackward0": Moves(_reads("dim0", "dim1"), _transposed),
+    "CatBackward0": Moves(_reads("dim"), _cut),
+    "SumBackward1": Moves(_reads("dim", "keepdim"), _summed),
+    "MeanBackward1": Moves(_reads("dim", "keepdim"), _summed),
+    "NativeLayerNormBackward0": Moves(_reads("normalized_shape"), _normalised),
 }
 
 
@@ -138,7 +173,7 @@ def _moved(moves: Moves) -> Look:
         ndim = len(parts[0])
         if not ndim or any(len(axes) != ndim for axes in parts):
             return []
-        move = moves(node, ndim)
+        move = moves.of(node, ndim)
         if move is None or len(move.left) != len(shape_of(node)):
             return []
         axes = batch_axes.merged(parts)
