@@ -31,9 +31,11 @@ class Known(NamedTuple):
 
 
 Given = Sequence[Known | None]  # of each input, None for one that does not depend on inputs
+# Of masks that were met, by their place in memory and size: a number, and the mask.
+Masks = dict[tuple[int, int], tuple[int, Tensor]]
 # Of a node, of what is known of its inputs, and of masks that were met: the axes of its results,
 # and nothing where these do not show.
-Look = Callable[[Node, Given, list[Tensor]], Sequence[Axes]]
+Look = Callable[[Node, Given, Masks], Sequence[Axes]]
 
 
 def shape_of(node: Node, number: int = 0) -> tuple[int, ...]:
@@ -168,7 +170,7 @@ MOVES: dict[str, Moves] = {
 def _moved(moves: Moves) -> Look:
     """Return the look that follows axes wherever they are."""
 
-    def look(node: Node, given: Given, _: list[Tensor]) -> Sequence[Axes]:
+    def look(node: Node, given: Given, _: Masks) -> Sequence[Axes]:
         parts = [part.axes for part in _all_of(given)]
         ndim = len(parts[0])
         if not ndim or any(len(axes) != ndim for axes in parts):
@@ -183,7 +185,7 @@ def _moved(moves: Moves) -> Look:
     return look
 
 
-def _sliced(node: Node, given: Given, _: list[Tensor]) -> Sequence[Axes]:
+def _sliced(node: Node, given: Given, _: Masks) -> Sequence[Axes]:
     """Return every so many places of an axis, which holds no rows unless they are all of it."""
     (source,) = _all_of(given)
     if shape_of(node) != source.shape:
@@ -191,7 +193,7 @@ def _sliced(node: Node, given: Given, _: list[Tensor]) -> Sequence[Axes]:
     return [source.axes]
 
 
-def _viewed(node: Node, given: Given, _: list[Tensor]) -> Sequence[Axes]:
+def _viewed(node: Node, given: Given, _: Masks) -> Sequence[Axes]:
     """Return the same elements, in the same order, in another shape."""
     (source,) = _all_of(given)
     after = shape_of(node)
@@ -206,21 +208,21 @@ def _all_of(given: Given) -> list[Known]:
 # --- Kinds that Taylor mode cannot pass
 
 
-def _chosen(node: Node, given: Given, masks: list[Tensor]) -> Sequence[Axes]:
+def _chosen(node: Node, given: Given, masks: Masks) -> Sequence[Axes]:
     """Return the rows that a mask shows, whose axis has the mask's own number."""
     mask, (source,) = _mask(node), _all_of(given)
-    if mask is None or source.axes[0] != ((0, len(mask)),) or any(source.axes[1:]):
+    if mask is None or source.axes[0] != ((0, mask.numel()),) or any(source.axes[1:]):
         return []
     return [(((_number(mask, masks), shape_of(node)[0]),), *source.axes[1:])]
 
 
-def _put(node: Node, given: Given, masks: list[Tensor]) -> Sequence[Axes]:
+def _put(node: Node, given: Given, masks: Masks) -> Sequence[Axes]:
     """Return rows, some of which were written over by those that the same mask shows."""
     mask = _mask(node)
     if mask is None:
         return []
     others: Axes = ((),) * (len(shape_of(node)) - 1)
-    rows, chosen = ((0, len(mask)),), _number(mask, masks)
+    rows, chosen = ((0, mask.numel()),), _number(mask, masks)
     below, values = given
     if below is not None and below.axes != (rows, *others):
         return []
@@ -238,17 +240,17 @@ def _mask(node: Node) -> Tensor | None:
     return mask if mask.dim() == 1 and mask.is_contiguous() else None
 
 
-def _number(mask: Tensor, masks: list[Tensor]) -> int:
+def _number(mask: Tensor, masks: Masks) -> int:
     """Return a number that is no axis of a batch, and the same for what is the same mask.
 
     All masks are kept until the end, so that no two of them are at one place in memory.
     """
-    masks.append(mask)
-    places = [(each.data_ptr(), len(each)) for each in masks]
-    return -1 - places.index(places[-1])
+    place = mask.data_ptr(), mask.numel()
+    number, _ = masks.setdefault(place, (-1 - len(masks), mask))
+    return number
 
 
-def _recurrent(node: Node, given: Given, _: list[Tensor]) -> Sequence[Axes]:
+def _recurrent(node: Node, given: Given, _: Masks) -> Sequence[Axes]:
     """Return a layer's outputs ``[steps, rows, features]``, and its last states ``[rows, ...]``."""
     source, *others = given
     if source is None or source.axes[0] or source.axes[2] or any(others):

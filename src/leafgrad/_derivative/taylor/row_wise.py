@@ -18,7 +18,7 @@ from leafgrad._derivative.taylor.algebra import powers
 from leafgrad._derivative.taylor.batch_axes import Axes
 from leafgrad._derivative.taylor.dtypes import wider
 from leafgrad._derivative.taylor.propagate import check_results, results_of, step_at
-from leafgrad._derivative.taylor.row_kinds import LOOKS, MOVES, Known, Moves
+from leafgrad._derivative.taylor.row_kinds import LOOKS, MOVES, Known, Masks, Moves
 from leafgrad._derivative.taylor.rules import RULES
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Rule
@@ -85,7 +85,7 @@ def axes_at_end(path: _autograd.Path, inputs: Tensor, batch: int) -> Axes | None
     coefficient.
     """
     known: dict[object, Axes] = {path.start: batch_axes.rows_of(tuple(inputs.shape), batch)}
-    masks: list[Tensor] = []
+    masks: Masks = {}
     for node, edges in path.nodes.items():
         name = _autograd.node_name(node)
         rule = RULES.get(name)
@@ -132,7 +132,7 @@ def _results(
     node: Node,
     edges: _autograd.Successors,
     given: Sequence[Known | None],
-    masks: list[Tensor],
+    masks: Masks,
 ) -> Sequence[Axes | None]:
     """Return the axes of each result of a node, or raise `Unsupported`."""
     look = LOOKS.get(_autograd.node_name(node))
