@@ -75,6 +75,7 @@ from leafgrad._autograd.node import (
     Successors,
     forward_class,
     forward_outputs,
+    has_lasting_type,
     is_leaf_node,
     is_leaf_with_history,
     is_of_its_own_type,
