@@ -200,6 +200,34 @@ def test_a_notebook_has_no_words_of_the_site() -> None:
     ]
 
 
+IMPORTING = """\
+# A page
+
+```{code-cell} python
+import math
+import matplotlib.pyplot as plt
+from leafgrad import record
+from torch import nn
+```
+
+```{code-cell} python
+from IPython.display import HTML
+
+
+def late():
+    import deepxde
+```
+"""
+
+
+def test_a_notebook_says_how_to_install_all_that_it_imports() -> None:
+    first = [as_notebook(text, "a", {"a"}, "0.1.0").cells[0].source for text in (PAGE, IMPORTING)]
+    assert [re.findall("`(pip .*)`", told) for told in first] == [
+        ["pip install leafgrad"],
+        ["pip install leafgrad deepxde matplotlib"],
+    ]
+
+
 FOLDED = """\
 # A page
 

@@ -261,19 +261,23 @@ class Viewer:
         return View(boxes=tuple(self._boxes(apart, vertices, results, {})), frames=frames)
 
     def _frames(self) -> Iterator[Frame]:
-        """Yield the modules of several nodes, each with the leaves that nothing else uses."""
+        """Yield the modules of several nodes and frozen ones, with leaves that are theirs alone."""
         boxes = first_level(self.apart, self.levels, least=2, most_share=1.0)
         for one in module_boxes(self.apart, boxes) if boxes is not None else ():
             inside = {node.index for node in one.nodes}
             inside |= {*self._own_leaves(one.module, inside)}
-            if one.module is not None and len(inside) > 1:
+            if one.module is not None and (len(inside) > 1 or self._frozen(one.module)):
                 yield self._frame(one.module, sorted(inside), one.nodes)
 
-    def _frame(self, path: str, places: Sequence[int], nodes: Sequence[TracedNode]) -> Frame:
+    def _frozen(self, path: str) -> int:
+        """Return how many parameters of a module are frozen, as far as that is known."""
         known = self.modules.get(path)
-        frozen = f", {known.frozen} frozen" if known and known.frozen else ""
+        return (known.frozen or 0) if known else 0
+
+    def _frame(self, path: str, places: Sequence[int], nodes: Sequence[TracedNode]) -> Frame:
+        frozen = f", {number} frozen" if (number := self._frozen(path)) else ""
         return Frame(
-            title=titled(path, known) + frozen,
+            title=self.title_of(path) + frozen,
             places=tuple(places),
             is_inferred=any(node.is_module_inferred for node in nodes),
         )
