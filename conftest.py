@@ -39,6 +39,8 @@ def pytest_sessionfinish() -> None:
 
 IS_MEASURED = coverage.Coverage.current() is not None
 COUNTER = sys.gettrace()  # Coverage.stop() would do as well, but start() trips over torch.ops
+if IS_MEASURED:  # a process that hands tests out to others has none to count
+    sys.settrace(None)
 
 
 @contextmanager

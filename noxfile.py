@@ -2,7 +2,7 @@
 # /// script
 # dependencies = ["nox>=2025.5.1"]
 # ///
-"""The project's tasks: `nox -s docs` proves the site, `nox -s tests` the library.
+"""The project's tasks: `nox -s docs` proves the pages, `nox -s tests` library and prover.
 
 Every session takes `-- --torch VERSION` to run on another PyTorch than the pinned one, which may
 be `oldest` or `newest`; what else follows `--` goes to the session's own tool.
@@ -35,6 +35,7 @@ PINNED_TORCH = Path("constraints/torch.txt")
 VERSIONS = Path("docs/_versions")
 MUTANTS = Path("docs/_mutants.json")
 SITE = Path("docs/_build/html")
+LOOKED_AT = "tests/site/test_site.py"
 LOCALES = Path("docs/locales")
 DISTRIBUTIONS = Path("dist").resolve()
 LIBRARY = ("--include=src/leafgrad/*", "--fail-under=100")
@@ -58,9 +59,11 @@ ALL_VENVS["shared"] = shared
 
 @nox.session(venv_backend="shared")
 def docs(session: nox.Session) -> None:
-    """Execute and verify every page and build the site."""
+    """Execute and verify every page, build the site, and look at it in Chromium if that is here."""
     options = install(session, *OWN)
     build_site(session, *options)
+    if not options:  # which may ask Sphinx for something else than a site
+        session.run("pytest", LOOKED_AT, env=IN_TESTS | {"SITE": str(SITE.resolve())})
 
 
 @nox.session(venv_backend="shared")
@@ -71,7 +74,7 @@ def tests(session: nox.Session) -> None:
         case []:
             measure(session, [], LIBRARY, PROVER)
         case ["library"]:
-            measure(session, ["src", "tests", "README.md", "docs"], LIBRARY)
+            measure(session, ["src", "tests", "README.md"], LIBRARY)
         case ["prover"]:
             measure(session, ["claims"], PROVER)
         case _:  # a part runs in one process: -x, --pdb and -s are as one knows them

@@ -1,11 +1,13 @@
 """What tests of several folders stand on."""
 
+import os
 import sys
 from collections.abc import Iterator
 
 import pytest
 
 from tests.devtools import Browser, chromium
+from tests.processes import RunApart, forking, run_in_a_process
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +17,13 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         pytest.skip("Chromium is led through pipes that it can be given on POSIX alone")
     with chromium(tmp_path_factory.mktemp("profile")) as browser:
         yield browser
+
+
+@pytest.fixture(scope="session")
+def run_apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunApart]:
+    """Run a program in a process of its own, which has imported nothing but PyTorch."""
+    if hasattr(os, "fork"):
+        with forking(tmp_path_factory.mktemp("apart")) as run:
+            yield run
+    else:
+        yield run_in_a_process

@@ -96,8 +96,13 @@ class Page:
         self.send("Emulation.setEmulatedMedia", features=[scheme])
         self.send("Network.enable")
         self.send("Runtime.enable")
+        self.go(uri)
+
+    def go(self, uri: str) -> None:
+        """Open another address, and wait until all of it is there."""
         self.send("Page.navigate", url=uri)
-        self.until("document.readyState === 'complete' && location.href !== 'about:blank'")
+        arrived = f"location.href.startsWith({json.dumps(uri)})"
+        self.until(f"document.readyState === 'complete' && {arrived}")
 
     def send(self, method: str, **params: Any) -> Any:
         return self.browser.send(method, self.session, **params)

@@ -4,8 +4,6 @@ import ast
 import importlib.metadata
 import os
 import re
-import subprocess
-import sys
 import tomllib
 import zipfile
 from collections.abc import Iterator
@@ -16,7 +14,7 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 import leafgrad
-from tests.processes import unmeasured
+from tests.processes import RunApart
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "leafgrad"
@@ -138,6 +136,7 @@ def test_a_private_part_is_seen_however_it_is_reached(source: str, names: list[s
 IMPORT_AND_COMPARE = """
 import sys, warnings, random
 import torch
+warnings.simplefilter("error")
 
 def state():
     return (
@@ -154,14 +153,10 @@ print(*sorted(arrived - sys.stdlib_module_names))
 """
 
 
-def test_importing_it_warns_of_nothing_changes_nothing_and_brings_only_itself() -> None:
-    run = subprocess.run(
-        [sys.executable, "-W", "error", "-c", IMPORT_AND_COMPARE],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=unmeasured(),
-    )
+def test_importing_it_warns_of_nothing_changes_nothing_and_brings_only_itself(
+    run_apart: RunApart,
+) -> None:
+    run = run_apart(IMPORT_AND_COMPARE)
     assert (run.stdout, run.stderr, run.returncode) == ("leafgrad\n", "", 0)
 
 

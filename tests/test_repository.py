@@ -3,8 +3,6 @@
 import platform
 import re
 import shlex
-import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +14,7 @@ import yaml
 from hatchling.builders.wheel import WheelBuilder
 
 import leafgrad
-from tests.processes import unmeasured
+from tests.processes import RunApart
 
 ROOT = Path(__file__).parent.parent
 GITHUB = ROOT / ".github"
@@ -87,12 +85,10 @@ def commands_of_forms() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("command", [*commands_of_forms()])
-def test_the_command_for_versions_prints_them(command: str) -> None:
-    python, *arguments = shlex.split(command)
-    assert python == "python"
-    run = subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, check=True, env=unmeasured()
-    )
+def test_the_command_for_versions_prints_them(command: str, run_apart: RunApart) -> None:
+    *python, program = shlex.split(command)
+    assert python == ["python", "-c"]
+    run = run_apart(program)
     assert {torch.__version__, platform.python_version()} <= set(run.stdout.split())
 
 

@@ -5,15 +5,13 @@ opened in a process of its own.
 """
 
 import json
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 import torch
 
 from leafgrad import GraphTrace, describe_tensor, higher_order_grad, trace_graph
-from tests.processes import needs_fork, unmeasured
+from tests.processes import RunApart, needs_fork
 
 NOTHING = "not read: its storage holds nothing"
 GIVE_BACK = (
@@ -119,11 +117,11 @@ DOORS: dict[str, tuple[str, str]] = {
     ),
 }
 SCRIPT = """
-import json, os, sys, io, contextlib, torch
+import json, os, io, contextlib, torch
 from leafgrad import *
 def gone(tensor):
     tensor.untyped_storage().resize_(0)
-for code in json.loads(sys.argv[1]):
+for code in CODES:
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -144,16 +142,10 @@ for code in json.loads(sys.argv[1]):
 
 
 @pytest.fixture(scope="module")
-def told() -> dict[str, str]:
+def told(run_apart: RunApart) -> dict[str, str]:
     """What comes of each door, or of which signal its process died."""
-    codes = json.dumps([code for code, _ in DOORS.values()])
-    run = subprocess.run(
-        [sys.executable, "-c", SCRIPT, codes],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=unmeasured(),
-    )
+    codes = [code for code, _ in DOORS.values()]
+    run = run_apart(SCRIPT.replace("CODES", repr(codes)))
     return dict(zip(DOORS, map(json.loads, run.stdout.splitlines()), strict=True))
 
 

@@ -1,8 +1,6 @@
 """A function that torch.compile compiles may call leafgrad: derivatives are a part of its graph."""
 
 import copy
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +22,7 @@ from leafgrad import (
     record,
     trace_graph,
 )
-from tests.processes import unmeasured
+from tests.processes import RunApart
 
 # The compiler hides this warning of its own, but not where warnings are errors.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
@@ -66,9 +64,16 @@ TRACED: dict[str, Step] = {
     "within no_grad": lambda x: without_grad(x) + MODEL(x).sum(),
     "within inference_mode": lambda x: MODEL(x).sum() + in_inference_mode(x),
     "exponentials": lambda x: laplacian(special, x).square().mean(),
+    "a Laplacian of one": lambda x: laplacian(lambda y: laplacian(MODEL, y), x).square().mean(),
+    "a derivative of one": lambda x: (
+        higher_order_grad(lambda y: higher_order_grad(MODEL, y, (1, 0)), x, (1, 0)).square().mean()
+    ),
+    "a Laplacian of a product": lambda x: (
+        laplacian(lambda y: laplacian(special, y), x).square().mean()
+    ),
 }
 APART: dict[str, Step] = {
-    "a derivative of one": lambda x: laplacian(lambda y: laplacian(MODEL, y), x).square().mean(),
+    "no rule": lambda x: laplacian(eigenvalues, x).square().mean(),
     "dropout": lambda x: laplacian(dropped, x).square().mean(),
     "control flow": lambda x: laplacian(branching, x).square().mean(),
     "graph": lambda x: MODEL(x).sum() * len(trace_graph(x).leaves),
@@ -91,6 +96,11 @@ def in_inference_mode(x: Tensor) -> Tensor:
 def special(x: Tensor) -> Tensor:
     h: Tensor = MODEL[0](x)[:, :1]
     return h.exp() / (2 + h.sin()) + (h + 9).sqrt()
+
+
+def eigenvalues(x: Tensor) -> Tensor:
+    h: Tensor = MODEL[0](x)[:, :4].unflatten(-1, (2, 2))
+    return torch.linalg.eigvalsh(h + h.mT)
 
 
 def dropped(x: Tensor) -> Tensor:
@@ -145,6 +155,32 @@ def test_with_fullgraph_it_is_said_why_not(step: Step) -> None:
     faster = compiled(step, backend="eager", fullgraph=True)
     with pytest.raises(Exception, match=r"leave out fullgraph|Data-dependent branching"):
         faster(points())
+
+
+def test_with_fullgraph_it_is_said_what_would_prove_that_rows_are_independent() -> None:
+    faster = compiled(APART["no rule"], backend="eager", fullgraph=True)
+    message = (
+        r"each row of outputs must depend on the same row of inputs only, which the graph does not "
+        r"prove here, .* \(explain_derivative, called where nothing is compiled, names what has none"
+    )
+    with pytest.raises(Exception, match=message):
+        faster(points())
+
+
+def test_the_whole_step_with_its_backward_is_one_graph() -> None:
+    if not hasattr(torch._dynamo.config, "trace_autograd_ops"):
+        pytest.skip("here PyTorch compiles no call of torch.autograd.grad")
+    parameters = [*MODEL.parameters()][:3]
+
+    def step(x: Tensor) -> tuple[Tensor, ...]:
+        loss = laplacian(MODEL, x).square().mean()
+        return (loss.detach(), *torch.autograd.grad(loss, parameters))
+
+    counter = CompileCounterWithBackend("aot_eager")
+    with torch._dynamo.config.patch(trace_autograd_ops=True):
+        faster: Any = compiled(step, backend=counter, fullgraph=True)  # type: ignore[arg-type]
+        torch.testing.assert_close(faster(points()), step(points()))
+    assert counter.frame_count == 1
 
 
 def test_a_step_is_compiled_once() -> None:
@@ -279,7 +315,7 @@ def test_what_stands_in_for_a_function_while_its_caller_is_compiled(
     assert laplacian(paraboloid(x), x).tolist() == expected
 
 
-def test_where_nobody_compiles_the_compiler_is_not_imported() -> None:
+def test_where_nobody_compiles_the_compiler_is_not_imported(run_apart: RunApart) -> None:
     program = """
 import sys, torch
 from leafgrad import describe_tensor, higher_order_grad, trace_graph
@@ -287,4 +323,4 @@ x = torch.ones(1, 1, requires_grad=True)
 describe_tensor(x), trace_graph(higher_order_grad(x**3, x, 2))
 assert "torch._dynamo" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", program], check=True, env=unmeasured())
+    assert run_apart(program).returncode == 0

@@ -25,6 +25,7 @@ from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims._versions import Release
 from tests.processes import unmeasured
+from tests.sphinx_builds import build as build_with_kept_templates
 
 Judge = Callable[..., PageVerdict]
 WorkersFor = Callable[[str], Workers]
@@ -63,6 +64,13 @@ def workers(workers_for: WorkersFor) -> Workers:
 def release(workers: Workers) -> Release | None:
     """Return the version of torch, for which a site asks once, and so do the pages of a test."""
     return loaded(workers, Config(root=Path(), package="torch"))
+
+
+@pytest.fixture
+def processes_uncounted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count what a test itself covers, and of the processes that it starts nothing."""
+    for name in os.environ.keys() - unmeasured().keys():
+        monkeypatch.delenv(name)
 
 
 @pytest.fixture
@@ -118,7 +126,7 @@ class Building:
             trees = self.html.with_name("trees")
             where = (self.folder, self.folder, self.html, trees, builder)
             app = Sphinx(*where, status=status, warning=warnings, parallel=jobs, **options or {})
-            app.build(force_all=force)
+            build_with_kept_templates(app, force_all=force)
         self.status, told = (re.sub(COLOUR, "", text.getvalue()) for text in (status, warnings))
         return app.statuscode, told
 

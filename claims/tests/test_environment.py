@@ -12,6 +12,8 @@ from sphinx_claims._judging.prover import judge_page
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._reading.read import parse_page
 
+pytestmark = pytest.mark.usefixtures("processes_uncounted")
+
 Judge = Callable[..., PageVerdict]
 
 IMPORTS = "import builtins, gc, locale, os, random, sys, torch, warnings"

@@ -9,6 +9,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("processes_uncounted")
+
 pytest_plugins = ["pytester"]
 
 TABLE = '[tool.claims]\npages = ["docs"]\npackage = "torch"\n'

@@ -11,6 +11,7 @@ import pytest
 from sphinx_claims._config import Config, find_pages
 from sphinx_claims._judging.pages import read_pages
 from sphinx_claims._page import Cell, Escape
+from sphinx_claims._paths import path_from
 from sphinx_claims._reading.quantities import said
 from sphinx_claims._reading.read import parse_page, read_page
 from sphinx_claims._reading.universal import universal_word
@@ -240,3 +241,13 @@ def test_a_comment_that_never_ends_is_searched_as_others_are() -> None:
     (problem,) = parse_page(text, "page.md").problems
     assert problem.line == 5
     assert problem.message.startswith("nobody executes what stands in a comment")
+
+
+def test_a_file_to_which_no_way_leads_is_told_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert path_from("/a/b", "/a/c/page.md") == "../c/page.md"
+
+    def on_another_drive(*_: object) -> str:
+        raise ValueError("path is on mount 'C:', start on mount 'D:'")
+
+    monkeypatch.setattr(os.path, "relpath", on_another_drive)
+    assert path_from("/a/b", Path("/a/c/page.md")) == "/a/c/page.md"

@@ -18,6 +18,8 @@ import watchfiles
 from sphinx_claims._watching import Watcher, _files, watch
 from tests.processes import needs_proc
 
+pytestmark = pytest.mark.usefixtures("processes_uncounted")
+
 PAGE = "# Page\n\n:::{{claim}} {0}/two\nA sum.\n:::\n\n{{claim}}`1 + 1 == {1}`\n"
 USES = """\
 # Page

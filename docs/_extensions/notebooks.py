@@ -7,8 +7,9 @@ open, a link leads to another of these notebooks or is left out. The outputs are
 import json
 import posixpath
 import re
+import sys
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -58,6 +59,9 @@ CLASSES = re.compile(r' class="([^"]*)"')
 NEEDED = re.compile(r"\.([\w-]+)|\[class\*=([\w-]+)\]|(\[data-)")
 ATTRIBUTE = re.compile(r"""="([^"'<>]*)"(?=[\s/>])""")
 IN_ADDRESS = str.maketrans({"%": "%25", "#": "%23", "&": "%26", '"': "%22", "\n": "%0A"})
+INSTALL = "pip install leafgrad"
+IMPORTED = re.compile(r"^ *(?:from|import) (\w+)", re.MULTILINE)
+BROUGHT = frozenset({"IPython", "functorch", "leafgrad", "torch"})
 NEEDS = """\
 *The page “{title}” of leafgrad's site, as a notebook. It needs leafgrad {release}, which
 brings PyTorch: `pip install leafgrad`.*
@@ -75,7 +79,6 @@ def as_notebook(text: str, page: str, pages: Collection[str], release: str) -> N
     text = _unfolded(text)
     title = re.search(r"^# (.*)", text, re.MULTILINE)
     begins = FROM.match(text)
-    needs = _needs(title[1] if title else page, release, LEFT_OUT if begins else "")
     start = text.index(f"\n## {begins[1]}\n") if begins else 0
     with _unchecked():
         notebook: NotebookNode = read_myst_markdown_notebook(text[start:], config)
@@ -85,6 +88,9 @@ def as_notebook(text: str, page: str, pages: Collection[str], release: str) -> N
             cell.source = _text(cell.source, page, pages)
         else:
             cell.source, cell.metadata = _code(cell)
+    others = _not_brought(cell.source for cell in shown if cell.cell_type == "code")
+    called = title[1] if title else page
+    needs = _needs(called, release, others, LEFT_OUT if begins else "")
     notebook.cells = [needs, *shown]
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL})
     for number, cell in enumerate(notebook.cells):
@@ -173,8 +179,15 @@ def _what_applies_in(svg: str) -> Callable[[re.Match[str]], str]:
     return lambda style: f"<style>{RULE.sub(rule, style[1])}</style>"
 
 
-def _needs(title: str, release: str, left_out: str) -> NotebookNode:
+def _not_brought(code: Iterable[str]) -> list[str]:
+    """List what `code` imports that neither Python, nor leafgrad, nor a notebook brings."""
+    imported = {name for source in code for name in IMPORTED.findall(source)}
+    return sorted(imported - BROUGHT - sys.stdlib_module_names)
+
+
+def _needs(title: str, release: str, others: list[str], left_out: str) -> NotebookNode:
     needs = _(NEEDS).format(title=title, release=release)
+    needs = needs.replace(f"`{INSTALL}`", f"`{' '.join([INSTALL, *others])}`")
     words = f"{needs}\n{_(left_out)}" if left_out else needs
     cell: NotebookNode = nbformat.v4.new_markdown_cell(words)
     return cell

@@ -1,8 +1,6 @@
 """What `torch.distributed` keeps of tensors in several processes, one fact a function."""
 
 import gc
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +9,7 @@ import torch
 from torch import nn
 
 from leafgrad import _autograd
-from tests.processes import unmeasured
+from tests.processes import RunApart
 from tests.several_processes import needs_distributed, one_of
 from tests.tensors import node_of
 
@@ -135,12 +133,13 @@ def test_a_model_that_is_gone_is_asked_for_nothing(mesh: Any) -> None:
         pass
 
 
-def test_where_nobody_uses_several_processes_nothing_is_imported_for_them() -> None:
+def test_where_nobody_uses_several_processes_nothing_is_imported_for_them(
+    run_apart: RunApart,
+) -> None:
     code = (
         "import sys, torch, leafgrad; leafgrad.trace_graph(torch.ones(2, requires_grad=True) * 2);"
         "leafgrad.describe_tensor(torch.ones(2));"
         "print('torch.distributed.tensor' in sys.modules, 'torch.distributed.fsdp' in sys.modules)"
     )
-    run = [sys.executable, "-c", code]
-    done = subprocess.run(run, capture_output=True, text=True, check=True, env=unmeasured())
-    assert done.stdout.split() == ["False", "False"]
+    run = run_apart(code)
+    assert (run.returncode, run.stdout.split()) == (0, ["False", "False"])

@@ -1,13 +1,11 @@
 """One test a fact about the numbers that outlive a graph."""
 
-import subprocess
-import sys
 from typing import Any
 
 import torch
 
 from leafgrad import _autograd
-from tests.processes import unmeasured
+from tests.processes import RunApart
 from tests.tensors import leaf
 
 
@@ -63,9 +61,8 @@ print("freed")
 """
 
 
-def test_a_deep_graph_that_a_structure_was_made_of_can_be_freed() -> None:
-    command = [sys.executable, "-c", DEEP]
-    run = subprocess.run(command, capture_output=True, text=True, check=False, env=unmeasured())
+def test_a_deep_graph_that_a_structure_was_made_of_can_be_freed(run_apart: RunApart) -> None:
+    run = run_apart(DEEP)
     assert (run.returncode, run.stdout, run.stderr) == (0, "100001\nfreed\n", "")
 
 

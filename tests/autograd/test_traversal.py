@@ -1,7 +1,5 @@
 """One test a fact about a walk over a graph, and about the graph that it leaves."""
 
-import subprocess
-import sys
 import traceback
 from collections.abc import Iterable
 from typing import Any, ClassVar
@@ -10,7 +8,7 @@ import torch
 
 from leafgrad import _autograd
 from leafgrad._autograd import traversal
-from tests.processes import unmeasured
+from tests.processes import RunApart
 from tests.tensors import leaf, node_of
 
 
@@ -55,9 +53,10 @@ for stride in (1, -1, 3):
 """
 
 
-def test_a_deep_graph_whose_steps_were_named_can_be_freed_on_a_small_stack() -> None:
-    command = [sys.executable, "-c", NAME_STEP_BY_STEP]
-    run = subprocess.run(command, capture_output=True, text=True, check=False, env=unmeasured())
+def test_a_deep_graph_whose_steps_were_named_can_be_freed_on_a_small_stack(
+    run_apart: RunApart,
+) -> None:
+    run = run_apart(NAME_STEP_BY_STEP)
     assert (run.returncode, run.stdout, run.stderr) == (0, "1 0\n-1 0\n3 0\n", "")
 
 

@@ -45,9 +45,9 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[int, ...]]]:
     """What `higher_order_grad` is asked for, call by call."""
     seen: list[list[tuple[int, ...]]] = []
 
-    def noted(y: Tensor, x: Tensor, orders: list[tuple[int, ...]]) -> Any:
+    def noted(y: Tensor, x: Tensor, orders: list[tuple[int, ...]], **options: Any) -> Any:
         seen.append(orders)
-        return higher_order_grad(y, x, orders)
+        return higher_order_grad(y, x, orders, **options)
 
     monkeypatch.setattr(deepxde, "higher_order_grad", noted)
     return seen

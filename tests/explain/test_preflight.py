@@ -2,8 +2,6 @@
 
 import dataclasses
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +17,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 
 from leafgrad import GradCause, Preflight, Source, preflight, record
-from tests.processes import unmeasured
+from tests.processes import RunApart
 from tests.tensors import leaf
 
 # From 2.12 on.
@@ -689,14 +687,13 @@ def test_a_second_derivative_through_compiled_code_is_foreseen() -> None:
 
 
 DISTRIBUTED = """
-import sys
 import torch
 from torch import distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from leafgrad import preflight, record
 
-store = distributed.FileStore(sys.argv[1], 1)
+store = distributed.FileStore(STORE, 1)
 distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
 
 
@@ -735,12 +732,11 @@ distributed.destroy_process_group()
 """
 
 
-def test_parameters_of_distributed_models_are_told_as_far_as_they_are_seen(tmp_path: Path) -> None:
-    command = [sys.executable, "-W", "ignore", "-c", DISTRIBUTED, str(tmp_path / "store")]
-    result = subprocess.run(
-        command, capture_output=True, text=True, check=True, timeout=120, env=unmeasured()
-    )
-    said = [line for line in result.stdout.splitlines() if not line.startswith("[Gloo]")]
+def test_parameters_of_distributed_models_are_told_as_far_as_they_are_seen(
+    tmp_path: Path, run_apart: RunApart
+) -> None:
+    run = run_apart(DISTRIBUTED.replace("STORE", repr(str(tmp_path / "store"))))
+    said = [line for line in run.stdout.splitlines() if not line.startswith("[Gloo]")]
     assert said == [
         "['module.idle.bias', 'module.idle.weight'] 0 0",
         "[] 0 0",

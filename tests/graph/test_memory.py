@@ -1,8 +1,6 @@
 """What a graph keeps alive, to the byte."""
 
 import json
-import subprocess
-import sys
 from functools import partial
 from typing import Any
 
@@ -13,7 +11,7 @@ from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_conte
 
 from leafgrad import GraphMemory, MemoryShare, SavedTensor, preflight, record, trace_graph
 from leafgrad._autograd import saved_slots
-from tests.processes import unmeasured
+from tests.processes import RunApart
 from tests.tensors import leaf
 
 
@@ -167,10 +165,9 @@ destroy_process_group()
 
 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="PyTorch was built without it")
-def test_a_distributed_tensor_counts_with_what_is_here() -> None:
-    run = [sys.executable, "-c", OF_DTENSOR]
-    done = subprocess.run(run, capture_output=True, text=True, check=True, env=unmeasured())
-    said = [line for line in done.stdout.splitlines() if not line.startswith("[Gloo]")]
+def test_a_distributed_tensor_counts_with_what_is_here(run_apart: RunApart) -> None:
+    run = run_apart(OF_DTENSOR)
+    said = [line for line in run.stdout.splitlines() if not line.startswith("[Gloo]")]
     assert said == [f"{2 * 4 * 4} {2 * 2 * 4 * 4} 0"]
 
 

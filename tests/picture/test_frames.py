@@ -179,3 +179,9 @@ def test_a_page_has_the_frames_too() -> None:
     with record() as recording:
         y = nn.Sequential(nn.Linear(2, 2), nn.Tanh())(torch.ones(1, 2))
     assert 'class="frame"' in trace_graph(y, recording=recording).to_html()
+
+
+def test_a_module_of_one_node_has_a_frame_where_it_is_frozen() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 2))
+    model[2].requires_grad_(requires_grad=False)
+    assert titles(recorded(model, 1, 2)) == ["4: Linear", "2: Linear, 2 frozen", "0: Linear"]

@@ -54,10 +54,10 @@ def unbound() -> Any:
 UNBOUND = """
 3 nodes, 6 edges, depth 2, all float32 on cpu, 0 tensors saved
 
-   node             output                  leads to
-0  StackBackward0   (5, 2)                  1 output 1, 1 output 2, and 3 more
-1  UnbindBackward0  (2,), (2,), and 4 more  2
-2  AccumulateGrad   (6, 2)
+   node    output         leads to
+0  Stack   (5, 2)         1 output 1, 1 output 2 +3
+1  Unbind  (2,), (2,) +4  2
+2  leaf    (6, 2)
 """
 
 
@@ -255,12 +255,12 @@ def long_path() -> Any:
 LONG_PATH = """
 5 nodes, 4 edges, depth 3, all float32 on cpu, 1 tensor saved
 
-   node            tensor                        output  leads to    saved
-0  SumBackward0                                  ()      1
-1  AddmmBackward0                                (1, 4)  2, none, 3  mat1 (1, 4)
-2  AccumulateGrad  transfor...t_projection.bias  (4,)
-3  TBackward0                                    (4, 4)  4
-4  AccumulateGrad  transfor...projection.weight  (4, 4)
+   node   tensor                                       output  leads to    saved
+0  Sum                                                 ()      1
+1  Addmm                                               (1, 4)  2, none, 3  1
+2  leaf   transformer.e...tention.out_projection.bias  (4,)
+3  T                                                   (4, 4)  4
+4  leaf   transformer.e...ntion.out_projection.weight  (4, 4)
 
 inputs: (1, 4) float32 at 1
 """
@@ -277,14 +277,14 @@ def numbered_path() -> Any:
 NUMBERED_PATH = """
 7 nodes, 6 edges, depth 5, all on cpu, 2 tensors saved
 
-   node             tensor           output          value    grad      leads to
-0  SumBackward0                      () float64      -7.6714  1         1
-1  ToCopyBackward0                   (2, 4) float64           norm 2.8  2
-2  SinBackward0                      (2, 4) float32           norm 2.8  3
-3  AddBackward0                      (2, 4) float32  norm 14  norm 0.8  4, 6
-4  MmBackward0                       (2, 4) float32           norm 0.8  none, 5
-5  AccumulateGrad   tran...n.weight  (4, 4) float32  norm 4   norm 2.3
-6  AccumulateGrad   tran...ion.bias  (4,) float32    norm 2   norm 1.1
+   node    tensor                    output          value    grad      leads to
+0  Sum                               () float64      -7.6714  1         1
+1  ToCopy                            (2, 4) float64           norm 2.8  2
+2  Sin                               (2, 4) float32           norm 2.8  3
+3  Add                               (2, 4) float32  norm 14  norm 0.8  4, 6
+4  Mm                                (2, 4) float32           norm 0.8  none, 5
+5  leaf    transfo...jection.weight  (4, 4) float32  norm 4   norm 2.3
+6  leaf    transfo...rojection.bias  (4,) float32    norm 2   norm 1.1
 """
 
 
@@ -458,6 +458,23 @@ def test_where_there_is_room_nothing_is_left_out() -> None:
 def test_shapes_and_edges_stay_where_names_are_long(width: int) -> None:
     lines = numbered_path().to_text(width=width).splitlines()
     assert [line for line in lines if " (2, 4) " in line and line.endswith(" 4, 6")]
+
+
+def test_counted_tensors_say_what_became_of_them() -> None:
+    x = torch.ones(2, requires_grad=True)
+    y = x.sin().mul(x)
+    freed = trace_graph(y, names={NAME: x})
+    y.sum().backward()
+    lines = trace_graph(y, names={NAME: x}).to_text(width=60).splitlines()
+    assert [line.split()[-2:] for line in lines if " Mul " in line] == [["2", "freed"]]
+    assert [
+        line.split()[-1] for line in freed.to_text(width=60).splitlines() if " Mul " in line
+    ] == ["2"]
+    h = x.sin()
+    late = h * h
+    h.detach().add_(1)
+    lines = trace_graph(late, names={NAME: x}).to_text(width=60).splitlines()
+    assert [line.split()[-2:] for line in lines if " Mul " in line] == [["2", "modified"]]
 
 
 def far_too_wide() -> Any:

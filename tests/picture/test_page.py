@@ -51,7 +51,7 @@ def test_the_page_knows_where_each_box_is_and_which_links_there_are(direction: A
         for (source, target), path in zip(view["links"], view["paths"], strict=True):
             (left, _, right, bottom), (_, top, _, _) = view["boxes"][source], view["boxes"][target]
             assert left <= path[0] <= right
-            assert path[-1] == top
+            assert path[-1] - top in {0, 4}  # 4 where others stand behind the box
             assert bottom - 14 < path[1] <= bottom
 
 

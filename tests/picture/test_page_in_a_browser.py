@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from leafgrad import GraphTrace, trace_graph
+from leafgrad import GraphTrace, record, trace_graph
 from tests.browser import needs_chromium
 from tests.devtools import CONTROL, SHIFT, Browser, Page
 from tests.models import Block, pinn, polynomial, resnet, transformer
@@ -132,6 +132,18 @@ def test_control_and_the_wheel_zoom_where_the_pointer_is(opened: Opened) -> None
     x, y = page.middle(box(3))
     assert abs(y - spot[1]) < 10
     assert abs(x - spot[0]) < 10
+
+
+def test_what_leads_to_an_input_is_dotted_and_has_no_head(opened: Opened) -> None:
+    x, w = torch.ones(3), torch.ones(3, requires_grad=True)
+    with record() as recording:
+        y = (x * w).sin()
+    page = opened(trace_graph(y, names={"x": x, "w": w}, recording=recording))
+    lines, free, heads = (
+        page.ask(f"document.querySelector('{what}').getAttribute('d').split('M').length - 1")
+        for what in (".links > :not(.free)", ".links > .free", ".heads > .head")
+    )
+    assert (lines, free, heads) == (2, 1, 2)
 
 
 def test_a_tap_selects(opened: Opened) -> None:

@@ -3,8 +3,6 @@
 import functools
 import gc
 import json
-import subprocess
-import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -21,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 import leafgrad
 from leafgrad import GraphTrace, Recording, TracedNode, laplacian, record, trace_graph
-from tests.processes import unmeasured
+from tests.processes import RunApart
 from tests.tensors import leaf
 
 LINES = Path(__file__).read_text("utf-8").splitlines()
@@ -605,12 +603,6 @@ print(recording.node_count, "torch._dynamo" in sys.modules)
 """
 
 
-def test_a_recording_does_not_load_the_compiler() -> None:
-    run = subprocess.run(
-        [sys.executable, "-c", WITHOUT_THE_COMPILER],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=unmeasured(),
-    )
+def test_a_recording_does_not_load_the_compiler(run_apart: RunApart) -> None:
+    run = run_apart(WITHOUT_THE_COMPILER)
     assert (run.returncode, run.stdout, run.stderr) == (0, "1 False\n", "")

@@ -7,6 +7,8 @@ import pytest
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
+from tests.sphinx_builds import build
+
 CONF = """
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.intersphinx", "accessible", "code_links"]
 source_suffix = {".rst": "restructuredtext"}  # the default is one dict, which others write into
@@ -41,7 +43,7 @@ class Links:
         (self._folder / "index.rst").write_text(HEAD + code)
         out = self._folder / "_build"
         with docutils_namespace():
-            Sphinx(self._folder, self._folder, out, out, "html", status=None).build()
+            build(Sphinx(self._folder, self._folder, out, out, "html", status=None))
         blocks = re.findall("<pre.*?</pre>", (out / "index.html").read_text(), re.DOTALL)
         return [link for block in blocks for link in re.findall("<a ([^>]*)>", block)]
 

@@ -1,5 +1,11 @@
-"""The notebook of a page runs by itself, in a process that knows nothing of the site."""
+"""The notebook of a page runs by itself, in a process that knows nothing of the site.
 
+A notebook has the code of its page, cell by cell, and that runs where the page is proven. What runs
+here is what does not run there: what is seen without the folds, and what is left of a page that has
+cells which no reader sees.
+"""
+
+import ast
 import re
 import subprocess
 import sys
@@ -15,6 +21,7 @@ from nbformat import NotebookNode
 from notebooks import FOLD, add_outputs, as_notebook, has_notebook, with_images, written
 
 from leafgrad import trace_graph
+from sphinx_claims._page import Cell, Doctest
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims._versions import broken_bound
 from tests.processes import unmeasured
@@ -94,21 +101,39 @@ def seen(text: str) -> str:
 LESSONS = {page: seen(text) for page, text in PAGES.items() if FOLD.search(text)}
 
 
+def notebook_of(page: str, text: str) -> NotebookNode:
+    return as_notebook(text, page, PAGES, "0.1.0")
+
+
+def executed_by(notebook: NotebookNode) -> list[str]:
+    """Return the code of each cell without its comments, in order."""
+    return [ast.unparse(ast.parse(source)) for source in sources(notebook, "code")]
+
+
+def executed_on(page: str) -> list[str]:
+    """Return the code of each cell that the prover executes, without its comments, in order."""
+    steps = parse_page(PAGES[page], "page.md").steps
+    return [ast.unparse(ast.parse(s.source)) for s in steps if isinstance(s, Cell | Doctest)]
+
+
+WITH_UNSEEN_CELLS = ["how-to/verify", "tutorial/errata"]
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run the notebooks of all pages, each in a process of its own that has only imported.
+    """Run notebooks, each in a process of its own that has only imported.
 
     Where none can be forked they share one, and what fails there runs again, in one of its own.
     """
     folder = tmp_path_factory.mktemp("notebooks")
-    whole = {page.replace("/", "-"): (page, text) for page, text in PAGES.items()}
-    lessons = {f"{page.replace('/', '-')}-seen": (page, text) for page, text in LESSONS.items()}
+    whole = {page: PAGES[page] for page in WITH_UNSEEN_CELLS}
     files = []
-    for name, (page, text) in (whole | lessons).items():
-        notebook = as_notebook(text, page, PAGES, "0.1.0")
-        nbformat.validate(notebook)
-        files.append(folder / f"{name}.ipynb")
-        files[-1].write_text(written(notebook), encoding="utf-8")
+    for kind, texts in {"whole": whole, "seen": LESSONS}.items():
+        for page, text in texts.items():
+            notebook = notebook_of(page, text)
+            nbformat.validate(notebook)
+            files.append(folder / f"{page.replace('/', '-')}-{kind}.ipynb")
+            files[-1].write_text(written(notebook), encoding="utf-8")
     run_in_new_processes(folder, files)
     if get_start_method() == "spawn":
         for file in (file for file in files if not file.with_suffix(".ipynb.passed").exists()):
@@ -121,27 +146,35 @@ def run_in_new_processes(folder: Path, files: list[Path]) -> None:
     subprocess.run(run, capture_output=True, check=False, cwd=folder, env=unmeasured())
 
 
-def hold_passed(notebook: Path) -> None:
-    """Demand that a notebook has come to its end; say which cell did not, if it was one."""
-    failed = notebook.with_suffix(".ipynb.failed")
-    told = failed.read_text(encoding="utf-8") if failed.exists() else "its process died"
-    assert notebook.with_suffix(".ipynb.passed").exists(), told
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in WITH_UNSEEN_CELLS])
+def test_a_notebook_executes_what_its_page_executes(page: str) -> None:
+    notebook = notebook_of(page, PAGES[page])
+    nbformat.validate(notebook)
+    assert executed_by(notebook) == executed_on(page)
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_a_notebook_runs_by_itself(page: str, folder: Path) -> None:
-    claims = parse_page(PAGES[page], "page.md").claims
-    if any(broken_bound(claim, torch.__version__) for claim in claims):
-        pytest.skip("it claims something of other versions of torch")
-    hold_passed(folder / f"{page.replace('/', '-')}.ipynb")
+@pytest.mark.parametrize("page", WITH_UNSEEN_CELLS)
+def test_a_notebook_without_cells_that_no_reader_sees_runs_by_itself(
+    page: str, folder: Path
+) -> None:
+    assert executed_by(notebook_of(page, PAGES[page])) != executed_on(page)
+    assert_runs(page, folder / f"{page.replace('/', '-')}-whole.ipynb")
 
 
 @pytest.mark.parametrize("page", LESSONS)
-def test_what_is_seen_needs_nothing_of_what_is_folded(page: str, folder: Path) -> None:
+def test_what_is_seen_runs_by_itself_and_needs_nothing_of_what_is_folded(
+    page: str, folder: Path
+) -> None:
+    assert_runs(page, folder / f"{page.replace('/', '-')}-seen.ipynb")
+
+
+def assert_runs(page: str, notebook: Path) -> None:
     claims = parse_page(PAGES[page], "page.md").claims
     if any(broken_bound(claim, torch.__version__) for claim in claims):
         pytest.skip("it claims something of other versions of torch")
-    hold_passed(folder / f"{page.replace('/', '-')}-seen.ipynb")
+    failed = notebook.with_suffix(".ipynb.failed")
+    told = failed.read_text(encoding="utf-8") if failed.exists() else "its process died"
+    assert notebook.with_suffix(".ipynb.passed").exists(), told
 
 
 def test_a_page_with_cells_has_a_notebook() -> None:
@@ -164,6 +197,34 @@ def test_a_notebook_has_no_words_of_the_site() -> None:
     assert sources(notebook, "code") == [
         "# This raises ZeroDivisionError: by zero\nprint(1)\n1 / 0",
         'x = "#> kept"',
+    ]
+
+
+IMPORTING = """\
+# A page
+
+```{code-cell} python
+import math
+import matplotlib.pyplot as plt
+from leafgrad import record
+from torch import nn
+```
+
+```{code-cell} python
+from IPython.display import HTML
+
+
+def late():
+    import deepxde
+```
+"""
+
+
+def test_a_notebook_says_how_to_install_all_that_it_imports() -> None:
+    first = [as_notebook(text, "a", {"a"}, "0.1.0").cells[0].source for text in (PAGE, IMPORTING)]
+    assert [re.findall("`(pip .*)`", told) for told in first] == [
+        ["pip install leafgrad"],
+        ["pip install leafgrad deepxde matplotlib"],
     ]
 
 

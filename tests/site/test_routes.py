@@ -8,6 +8,8 @@ import pytest
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
+from tests.sphinx_builds import build
+
 CONF = """
 extensions = ["myst_parser", "lengths", "routes"]
 source_suffix = {".md": "markdown"}  # the default is one dict, which others write into
@@ -38,10 +40,9 @@ class Site:
         for name, text in {**pages, "index": index}.items():
             (self._folder / "tutorial" / f"{name}.md").write_text(text)
         out, said = self._folder / "_build", StringIO()
+        where = (self._folder, self._folder, out, out, "html")
         with docutils_namespace():
-            Sphinx(
-                self._folder, self._folder, out, out, "html", status=None, warning=said, parallel=2
-            ).build()
+            build(Sphinx(*where, status=None, warning=said, parallel=2))
         lines = re.sub("\x1b[^m]*m", "", said.getvalue()).splitlines()
         self.warnings = [line.removeprefix(f"{self._folder}/tutorial/") for line in lines]
 

@@ -1,14 +1,14 @@
-"""Built pages in a real browser: axe-core finds nothing, nothing is too wide, search finds."""
+"""The built site in a real browser: axe-core finds nothing, nothing is too wide, search finds.
 
-import importlib.util
+`nox -s docs` builds it, and names the folder in SITE.
+"""
+
 import json
 import os
 import re
-import subprocess
-import sys
 from base64 import b64decode
 from collections.abc import Iterator
-from functools import partial
+from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -23,16 +23,12 @@ from tests.browser import needs_chromium
 from tests.devtools import Browser, Page
 from tests.models import checkpointed, pinn
 from tests.picture.test_modules import blocks
-from tests.processes import unmeasured
-from tests.site.queries import AMONG_THREE, FIRST
+from tests.site.queries import AMONG_THREE, CHINESE, FIRST
 
-ROOT = Path(__file__).parents[2]
+SITE = os.environ.get("SITE", "")
 AXE = Path(os.environ.get("LEAFGRAD_NODE_MODULES", "")) / "axe-core" / "axe.min.js"
-has_site = importlib.util.find_spec("furo") is not None
 needs_axe = pytest.mark.skipif(not AXE.is_file(), reason="LEAFGRAD_NODE_MODULES has no axe-core")
-needs_site = pytest.mark.skipif(
-    not has_site, reason="the tools of the documentation are not installed"
-)
+needs_site = pytest.mark.skipif(not SITE, reason="nox -s docs looks at the site that it builds")
 pytestmark = [needs_chromium, pytest.mark.covered_elsewhere]
 
 RUN = """
@@ -41,32 +37,36 @@ axe.run(document, {resultTypes: ["violations"]}).then(result => JSON.stringify(
 """
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    built = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "-q", "-b", "html", "-D", "notfound_urls_prefix=/"]
-    command += [str(ROOT / "docs"), str(built)]
-    subprocess.run(command, check=True, capture_output=True, env=unmeasured())
-    return built
+class Server(SimpleHTTPRequestHandler):
+    """Serves the site as if it stood where it will: its page for no address names files there."""
 
+    def translate_path(self, path: str) -> str:
+        return super().translate_path("/" + path.removeprefix(published()))
 
-class Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_words: Any) -> None:
         pass
 
 
+@cache
+def published() -> str:
+    """Return the folder of the site on the server that will have it."""
+    found = re.search(r'href="([^"]*/)_static/', Path(SITE, "404.html").read_text("utf-8"))
+    assert found
+    return found[1]
+
+
 @pytest.fixture(scope="module")
-def address(site: Path) -> Iterator[str]:
+def address() -> Iterator[str]:
     """Serve the site: search reads the pages that it finds, and that takes a server."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Server, directory=SITE)) as server:
         Thread(target=server.serve_forever).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
 
 
 @pytest.fixture(scope="module")
-def pages(site: Path) -> list[str]:
-    names = [file.relative_to(site).as_posix() for file in sorted(site.rglob("*.html"))]
+def pages() -> list[str]:
+    names = [file.relative_to(SITE).as_posix() for file in sorted(Path(SITE).rglob("*.html"))]
     return [name for name in names if not name.startswith("_static/")]
 
 
@@ -128,19 +128,24 @@ HIDDEN = "[...document.querySelectorAll('.hide pre')].filter(e => !e.checkVisibi
 TOO_WIDE = "document.scrollingElement.scrollWidth > 320"
 
 
-def cut_and_too_wide(browser: Browser, uri: str) -> tuple[list[str], bool]:
-    """Return the code that a wide screen cuts, and whether a narrow phone has to be scrolled."""
-    page = Page(browser, uri, 1280)
-    cut: list[str] = page.ask(f"{CUT}.map(e => e.textContent)")
-    page.resize(320)
-    is_too_wide: bool = page.ask(TOO_WIDE)
+def cut_and_too_wide(browser: Browser, *uris: str) -> list[tuple[list[str], bool]]:
+    """Return of each page the code that a wide screen cuts, and whether a phone has to scroll."""
+    page = Page(browser, uris[0])
+    found = []
+    for uri in uris:
+        page.resize(1280)
+        page.go(uri)
+        cut: list[str] = page.ask(f"{CUT}.map(e => e.textContent)")
+        page.resize(320)
+        found.append((cut, page.ask(TOO_WIDE)))
     page.send("Page.close")
-    return cut, is_too_wide
+    return found
 
 
 @pytest.fixture(scope="module")
 def widths(browser: Browser, address: str, pages: list[str]) -> dict[str, tuple[list[str], bool]]:
-    return {page: cut_and_too_wide(browser, f"{address}/{page}") for page in pages}
+    found = cut_and_too_wide(browser, *(f"{address}/{page}" for page in pages))
+    return dict(zip(pages, found, strict=True))
 
 
 @needs_site
@@ -152,7 +157,7 @@ def test_what_is_wider_than_a_narrow_phone_is_seen(browser: Browser, tmp_path: P
     file = tmp_path / "wide.html"
     for width, is_too_wide in ((300, False), (400, True)):
         file.write_text(f'<!doctype html><div style="width: {width}px">A</div>')
-        assert cut_and_too_wide(browser, file.as_uri()) == ([], is_too_wide)
+        assert cut_and_too_wide(browser, file.as_uri()) == [([], is_too_wide)]
 
 
 @needs_site
@@ -228,11 +233,15 @@ RANKED = "Search._performSearch(...Search._parseQuery({})).reverse().map(([page]
 
 
 @needs_site
-@pytest.mark.parametrize(("queries", "most"), [(FIRST, 1), (AMONG_THREE, 3)])
+@pytest.mark.parametrize(
+    ("queries", "most", "edition"),
+    [(FIRST, 1, ""), (AMONG_THREE, 3, ""), (CHINESE, 3, "zh-cn/")],
+    ids=["first", "among three", "Chinese"],
+)
 def test_search_finds_the_page_that_is_looked_for(
-    browser: Browser, address: str, queries: dict[str, str], most: int
+    browser: Browser, address: str, queries: dict[str, str], most: int, edition: str
 ) -> None:
-    page = Page(browser, f"{address}/search.html?q=leaf")
+    page = Page(browser, f"{address}/{edition}search.html?q=leaf")
     page.until("Search.hasIndex()")
     found = {
         query: [*dict.fromkeys(page.ask(RANKED.format(json.dumps(query))))][:most]

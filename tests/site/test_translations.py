@@ -1,12 +1,9 @@
-"""The Chinese edition: a catalogue that says something else is red, and what it shows is found."""
+"""The Chinese edition: a catalogue that says something else is red."""
 
 import dataclasses
 import itertools
-import json
 import re
-import warnings
 from collections.abc import Callable, Iterator
-from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -14,10 +11,7 @@ from chinese_search import SearchChinese
 from code_comments import CodeComment, NoteComments, in_other_words
 from docutils import nodes
 from docutils.utils import new_document
-from notebooks import as_notebook, has_notebook, translate_comments
-from sphinx.application import Sphinx
-from sphinx.deprecation import RemovedInSphinx11Warning
-from sphinx.util.docutils import docutils_namespace
+from notebooks import as_notebook, translate_comments
 from translated_markdown import translated
 
 from sphinx_claims._config import find_pages, read_config
@@ -25,9 +19,6 @@ from sphinx_claims._judging.pages import read_pages
 from sphinx_claims._translating.catalogue import Message
 from sphinx_claims._translating.differences import differences
 from sphinx_claims._translating.translation import TranslatedPage, translated_pages
-from tests.browser import needs_chromium
-from tests.devtools import Browser, Page
-from tests.site.queries import CHINESE
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -239,51 +230,3 @@ def test_a_page_is_translated_message_by_message() -> None:
     assert [cell.source for cell in notebook.cells if cell.cell_type == "code"] == [
         "Begin = 1  # 是"
     ]
-
-
-RANKED = "Search._performSearch(...Search._parseQuery({})).reverse().map(([page]) => page)"
-CONF = """
-extensions = ["myst_parser", "chinese_search", "keywords"]
-source_suffix = {{".md": "markdown"}}
-language = "zh_CN"
-html_search_scorer = {scorer!r}
-suppress_warnings = ["myst", "toc"]
-"""
-
-
-@pytest.fixture(scope="module")
-def text_alone(tmp_path_factory: pytest.TempPathFactory, pages: list[TranslatedPage]) -> Path:
-    """Build the Chinese text without its code, which searching needs not."""
-    folder = tmp_path_factory.mktemp("chinese")
-    scorer = str(DOCS / "_templates/ranking.js")
-    (folder / "conf.py").write_text(CONF.format(scorer=scorer), "utf-8")
-    (folder / "locales/zh_CN").mkdir(parents=True)
-    keywords = DOCS / "locales/zh_CN/keywords.json"
-    (folder / "locales/zh_CN/keywords.json").write_text(keywords.read_text("utf-8"), "utf-8")
-    for page in pages:
-        text = translated(
-            (ROOT / page.page.path).read_text("utf-8"),
-            {message.source: message.translation for message in page.messages},
-        )
-        if has_notebook(text):
-            cells = as_notebook(text, "a", {}, "0").cells[1:]
-            text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-        file = folder / Path(page.page.path).relative_to("docs")
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text, "utf-8")
-    out = folder / "_build"
-    with docutils_namespace(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RemovedInSphinx11Warning)  # MyST's business
-        Sphinx(folder, folder, out, out, "html", status=None, warning=StringIO()).build()
-    return out
-
-
-@needs_chromium
-def test_search_finds_chinese_words(browser: Browser, text_alone: Path) -> None:
-    page = Page(browser, f"{(text_alone / 'search.html').as_uri()}?q=leaf")
-    page.until("Search.hasIndex()")
-    found = {
-        query: [*dict.fromkeys(page.ask(RANKED.format(json.dumps(query))))][:3] for query in CHINESE
-    }
-    page.send("Page.close")
-    assert {q: names for q, names in found.items() if not {*names} & {*CHINESE[q].split()}} == {}

@@ -1,6 +1,7 @@
 """Tensors that are not the one that a gradient comes to."""
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -225,7 +226,7 @@ def a_buffer_that_should_be_trained() -> object:
             self.linear = nn.Linear(2, 2)
             self.register_buffer("scale", torch.ones(2))
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def forward(self, x: torch.Tensor) -> Any:
             return self.linear(x) * self.get_buffer("scale")
 
     model = Scaled()

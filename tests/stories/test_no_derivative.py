@@ -232,8 +232,8 @@ def a_custom_backward_with_too_few_gradients() -> object:
         def forward(_ctx: object, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
             return x + w
 
-        @staticmethod
-        def backward(_ctx: object, gradient: torch.Tensor) -> torch.Tensor:  # here
+        @staticmethod  # here
+        def backward(_ctx: object, gradient: torch.Tensor) -> torch.Tensor:
             return 2.0 * gradient
 
     w = nn.Parameter(torch.ones(2))
@@ -252,8 +252,8 @@ def a_custom_backward_that_forgets_to_return() -> object:
         def forward(_ctx: object, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
             return x * w
 
-        @staticmethod
-        def backward(_ctx: object, gradient: torch.Tensor) -> Any:  # here
+        @staticmethod  # here
+        def backward(_ctx: object, gradient: torch.Tensor) -> Any:
             _ = 2.0 * gradient
 
     w = nn.Parameter(torch.ones(2))
@@ -263,7 +263,7 @@ def a_custom_backward_that_forgets_to_return() -> object:
 
 @stories(
     "https://github.com/WisconsinAIVision/MaskPoint/issues/7",
-    cause=("one number|scalar", r"\(4,?\)|4 numbers"),
+    cause=(r"one (real )?number|scalar", r"\(4,?\)|4 numbers"),
     cure=r"mean\(\)|sum\(\)",
 )
 def a_loss_for_each_sample() -> object:
@@ -331,7 +331,7 @@ def depths_found_by_searchsorted() -> object:
 
 @stories(
     "",
-    cause=("zero|no derivative", "floor_divide|//"),
+    cause=("derivative that does not exist|no derivative", "//"),
     cure=r"/|floating|straight",
 )
 def a_step_by_floor_division() -> object:

@@ -219,7 +219,7 @@ def old_log_probabilities_of_a_ratio_that_keep_their_graph() -> object:
     "",
     cause=r"autograd\.grad\(\)",
     cure=r"returns|\.grad = |autograd\.backward|call backward\(\)",
-    never="Look at .grad after backward\(\) and before zero_grad",
+    never=r"Look at .grad after backward\(\) and before zero_grad",
 )
 def gradients_that_autograd_grad_has_returned() -> object:
     model = nn.Linear(2, 1)

@@ -8,16 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.processes import needs_fork, unmeasured
+from tests.processes import PYTHON_ON_A_SMALL_STACK, RunApart, needs_fork
 
 pytestmark = needs_fork
 
 DEEP_GRAPHS = Path(__file__).with_name("deep_graphs.py")
 SCENARIOS = runpy.run_path(str(DEEP_GRAPHS))["SCENARIOS"]
 UNGUARDED = "nothing guards it"
-
-# On such a stack some 3,000 steps are too many.
-PYTHON_ON_A_SMALL_STACK = ["/bin/sh", "-c", 'ulimit -s 512 && exec "$0" "$@"', sys.executable]
 
 
 @pytest.fixture(scope="module")
@@ -97,8 +94,7 @@ print("freed")
     ],
 )
 def test_a_graph_of_up_to_a_hundred_thousand_operations_can_be_traced_and_freed(
-    program: str,
+    program: str, run_apart: RunApart
 ) -> None:
-    command = [*PYTHON_ON_A_SMALL_STACK, "-c", program]
-    run = subprocess.run(command, capture_output=True, text=True, check=False, env=unmeasured())
+    run = run_apart(program)
     assert (run.returncode, run.stdout, run.stderr) == (0, "freed\n", "")

@@ -1,8 +1,6 @@
 """Forward values in a trace: whence they are had, and what is not guessed."""
 
 import math
-import subprocess
-import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +10,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from leafgrad import GraphTrace, record, trace_graph
-from tests.processes import needs_posix, unmeasured
+from tests.processes import RunApart, needs_posix
 
 
 def leaf(*values: float) -> torch.Tensor:
@@ -278,13 +276,12 @@ FREED = """
 del y
 print("freed")
 """
-ON_A_SMALL_STACK = ["/bin/sh", "-c", 'ulimit -s 512 && exec "$0" "$@"', sys.executable, "-c"]
 
 
 @needs_posix
 @pytest.mark.parametrize("code", [DEEP + FREED, DEEP + TRACED + FREED], ids=["seen", "traced"])
-def test_a_deep_graph_whose_values_were_recorded_can_be_freed(code: str) -> None:
-    run = subprocess.run(
-        [*ON_A_SMALL_STACK, code], capture_output=True, text=True, check=False, env=unmeasured()
-    )
+def test_a_deep_graph_whose_values_were_recorded_can_be_freed(
+    code: str, run_apart: RunApart
+) -> None:
+    run = run_apart(code)
     assert (run.stdout, run.returncode) == ("freed\n", 0), run.stderr

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from sphinx_claims._judging.report import RedLine
+from sphinx_claims._paths import path_from
 
 _DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
@@ -19,7 +20,7 @@ def annotations(red: Iterable[RedLine], root: Path) -> Iterator[str]:
         return
     workspace = os.environ.get("GITHUB_WORKSPACE", ".")
     for line in red:
-        file = Path(os.path.relpath(root / line.path, workspace)).as_posix()
+        file = path_from(workspace, root / line.path)
         place = f"file={_escaped(file, _PROPERTY)},line={line.line}"
         title = f"title={_escaped(line.claim or 'not true', _PROPERTY)}"
         yield f"::error {place},{title}::{_escaped(line.text, _DATA)}"

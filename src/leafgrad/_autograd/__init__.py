@@ -7,6 +7,7 @@ first.
 from leafgrad._autograd.compiled import (
     compiled_gradients,
     is_compiled_alone,
+    is_without_values,
     node_of_compiled_code,
     outside_compiled_code,
 )
@@ -62,12 +63,19 @@ from leafgrad._autograd.forward import (
     taken,
     was_passed,
 )
-from leafgrad._autograd.graph_structure import GraphStructure, living_graph, number_of
+from leafgrad._autograd.graph_structure import (
+    GraphStructure,
+    living_graph,
+    number_of,
+    numbers_after,
+    numbers_after_refusal,
+)
 from leafgrad._autograd.module_hooks import remove_hook_on_all
 from leafgrad._autograd.node import (
     Successors,
     forward_class,
     forward_outputs,
+    has_lasting_type,
     is_leaf_node,
     is_leaf_with_history,
     is_of_its_own_type,

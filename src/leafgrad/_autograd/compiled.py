@@ -107,6 +107,13 @@ def node_of_compiled_code(function: Callable[Given, Result]) -> Callable[Given, 
     return call
 
 
+def is_without_values(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor stands for one while code is compiled, and holds no numbers."""
+    if not torch._C._len_torch_dispatch_stack():
+        return False
+    return isinstance(tensor, torch._subclasses.FakeTensor)
+
+
 def _end_graph(reason: Exception) -> None:
     """Let `torch.compile` run what cannot be traced as it is, or tell why where it may not."""
     why = next(iter(str(reason).splitlines()), type(reason).__name__)

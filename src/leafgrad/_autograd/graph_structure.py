@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 from torch.autograd.graph import Node
 
-from leafgrad._autograd.node import leaf_variable, next_functions, sequence_nr
+from leafgrad._autograd.node import leaf_variable, next_functions, node_name, sequence_nr
 from leafgrad._autograd.tensor import (
     alive,
     base,
@@ -45,6 +45,21 @@ def _number(node: Node) -> int:
     """Number a node: a leaf's as the leaf itself."""
     number = sequence_nr(node)
     return ~id(leaf_variable(node)) if number is None else number
+
+
+def numbers_after(node: Node) -> tuple[int, ...]:
+    """Return the numbers of the nodes that a node leads to, and of leaves."""
+    successors = [after for after, _ in next_functions(node) if after is not None]
+    return tuple(map(_number, successors))
+
+
+def numbers_after_refusal(tensor: torch.Tensor) -> tuple[int, ...]:
+    """Return those behind the node of a result that has no derivative; nothing for any other."""
+    if is_view(tensor):
+        return ()  # to ask one that was written into would record a node
+    node = plain(tensor, "grad_fn")
+    is_one = node is not None and node_name(node) == "NotImplemented"
+    return numbers_after(node) if is_one else ()
 
 
 class GraphStructure:

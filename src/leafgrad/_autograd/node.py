@@ -37,7 +37,14 @@ def node_name(node: Node) -> str:
     return name
 
 
-# Each of PyTorch's own operations has a type, which is there for good, and so is its name.
+def has_lasting_type(node: Node) -> bool:
+    """Return whether the node's type is there for good, and tells its name and what that implies.
+
+    So it is with PyTorch's own operations; custom functions go, and other C++ classes share a type.
+    """
+    return type(node) in _OWN_TYPES
+
+
 _OWN_TYPES = frozenset(
     kind for kind in vars(torch._C._functions).values() if isinstance(kind, type)
 )

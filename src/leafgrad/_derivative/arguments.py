@@ -232,7 +232,7 @@ def _instead(order: object) -> str:
 
 
 def _parse_multi_index(order: tuple[object, ...], axes: Axes, name: str) -> MultiIndex:
-    counts = tuple(count for count in map(as_count, order) if count is not None)
+    counts = tuple([count for count in map(as_count, order) if count is not None])
     if len(counts) != len(order):
         if all(isinstance(entry, tuple) for entry in order):
             raise TypeError(

@@ -43,10 +43,10 @@ def check_backwards_exist(path: Collection[Node]) -> None:
 
 def check_double_backward(path: Iterable[Node], order: int) -> None:
     """Raise if the derivative of this order, taken along `path`, may lack a part of its graph."""
+    if _COMPLETE.issuperset(map(type, path)):
+        return
     for node in path:
-        if type(node) in _COMPLETE:
-            continue
-        missing = missing_part(node)
+        missing = None if type(node) in _COMPLETE else missing_part(node)
         if missing is not None:
             raise RuntimeError(
                 f"a derivative of order {order} that is differentiated again, for a higher order "

@@ -8,6 +8,7 @@ of ``k + e_c``. Each pass records itself, and its graph is about threefold the o
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 import torch
@@ -189,13 +190,18 @@ def plan(orders: Collection[MultiIndex]) -> list[MultiIndex]:
     One reverse pass gives all columns at once, so u_x and u_y come together, and u_xx and u_xxy
     share u_xx. The later an order, the more is there to start from.
     """
+    return [*_planned(frozenset(orders))]
+
+
+@lru_cache(maxsize=256)
+def _planned(orders: frozenset[MultiIndex]) -> tuple[MultiIndex, ...]:
     known = {(0,) * len(index) for index in orders}
     chosen: list[MultiIndex] = []
     for order in sorted(orders):
         for index in reversed(list(_missing_on_the_way(order, known))):
             chosen.append(index)
             known.update(successor(index, column) for column in range(len(index)))
-    return chosen
+    return tuple(chosen)
 
 
 def _missing_on_the_way(index: MultiIndex, known: Collection[MultiIndex]) -> Iterator[MultiIndex]:

@@ -36,7 +36,11 @@ def check_row_independence(
     The shapes of `outputs` and `inputs` are ``(*batch, *channels)`` and ``(*batch, columns)``, or
     both ``batch`` where `axes` are elementwise.
     """
-    row = _dependent_row(outputs, inputs, axes, path) if axes.batch.numel() > 1 else None
+    if axes.batch.numel() == 1:
+        return
+    if _autograd.is_without_values(inputs):
+        raise RuntimeError(_UNSEEN)
+    row = _dependent_row(outputs, inputs, axes, path)
     if row is None:
         return
     if axes.is_elementwise:
@@ -45,6 +49,14 @@ def check_row_independence(
         f"each row of outputs must depend on the same row of inputs only, but inputs{row} reaches "
         f"other rows as well, through {_mixer(path.nodes)}"
     )
+
+
+_UNSEEN = (
+    "each row of outputs must depend on the same row of inputs only, which the graph does not prove "
+    "here, and where code is compiled there are no numbers to try it with: compute outputs by "
+    "operations that have rules (explain_derivative, called where nothing is compiled, names what "
+    "has none)"
+)
 
 
 def _dependent_elements(inputs: Tensor, element: list[int]) -> str:

@@ -74,13 +74,12 @@ def _cure(group: Sequence[InPlaceConflict]) -> str:
     """Return what to do about the first write, or about a tensor of that kind."""
     conflict, writes = group[0], max((one.saved.writes for one in group), key=len)
     within = writes[0].within if writes else None
-    if within == "load_state_dict":
-        return LOADED
-    if writes and writes[0].operation in _KEEPING_NORMS:
-        return MAX_NORM
     if within is not None:
         is_carried = any(one.is_used_since for one in group)
-        return (CARRIED if is_carried else STEPPED).format(step=within)
+        step = (CARRIED if is_carried else STEPPED).format(step=within)
+        return LOADED if within == "load_state_dict" else step
+    if writes and writes[0].operation in _KEEPING_NORMS:
+        return MAX_NORM
     if conflict.saved.is_parameter:
         return PARAMETER
     if conflict.is_buffer:

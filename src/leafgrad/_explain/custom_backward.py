@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import torch
 
+from leafgrad._display.units import count
+
 
 class GradientKind(Enum):
     """What a backward returns for an input: a gradient, None, or what its source does not show."""
@@ -40,6 +42,7 @@ class CustomBackward(NamedTuple):
         fills_in: Whether zeros stand in for the gradient of an output that has none.
         runs_another: Whether it speaks of running another backward, or of storing a gradient.
         place: Where it is written, in brackets.
+        counted: How many gradients it returns; None where its source does not show it for sure.
     """
 
     returned: tuple[InputGradient, ...] | None
@@ -47,14 +50,22 @@ class CustomBackward(NamedTuple):
     fills_in: bool
     runs_another: bool
     place: str
+    counted: int | None
 
-    def gradient_of_input(self, number: int, count: int) -> InputGradient:
-        """Return what the input of this number gets, of so many."""
+    @property
+    def told(self) -> str:
+        """How many gradients it returns, in words."""
+        if self.returned == (GradientKind.NONE,):
+            return "None alone"
+        return count(self.counted or 0, "gradient")
+
+    def gradient_of_input(self, number: int, inputs: int) -> InputGradient:
+        """Return what the input of this number gets, of so many inputs."""
         if self.returned is None:
             return GradientKind.UNKNOWN
         if self.passes_rest is not None and number >= len(self.returned):
             return self.passes_rest + number - len(self.returned)
-        is_whole = self.passes_rest is not None or len(self.returned) >= count
+        is_whole = self.passes_rest is not None or len(self.returned) >= inputs
         return self.returned[number] if is_whole else GradientKind.UNKNOWN
 
 
@@ -66,13 +77,14 @@ def parse_backward(function: type[torch.autograd.Function]) -> CustomBackward:
     code = getattr(backward, "__code__", None)
     forwards = (inspect.unwrap(own.forward), inspect.unwrap(own.setup_context))
     names = {name for one in forwards for name in _names(getattr(one, "__code__", None))}
-    returned, passes_rest = _returned(backward)
+    returned, passes_rest, counted = _returned(backward)
     return CustomBackward(
         returned=returned,
         passes_rest=passes_rest,
         fills_in="set_materialize_grads" not in names,
         runs_another=_runs_another(backward),
         place="" if code is None else f" ({PurePath(code.co_filename).name}:{code.co_firstlineno})",
+        counted=counted,
     )
 
 
@@ -116,14 +128,16 @@ def _codes(code: CodeType | None) -> Iterator[CodeType]:
 Returned = tuple[tuple[InputGradient, ...] | None, int | None]
 
 
-def _returned(function: object) -> Returned:
-    """Return what a backward returns for each input, and from which output on the rest."""
+def _returned(function: object) -> tuple[*Returned, int | None]:
+    """Return what a backward returns for each input, from which output on the rest, how many."""
     definition = _parse(function)
     if definition is None:
-        return None, None
+        return None, None, None
     body = _Body(definition)
     ways = {body.gradients_of(value) for value in body.returned}
-    return ways.pop() if len(ways) == 1 else (None, None)
+    counts = {body.count_of(value) for value in body.returned}
+    counted = counts.pop() if len(counts) == 1 else None
+    return (*ways.pop(), counted) if len(ways) == 1 else (None, None, counted)
 
 
 def _parse(function: Any) -> ast.FunctionDef | None:
@@ -184,6 +198,28 @@ class _Body:
             return None, None
         return tuple(map(self.gradient_of, parts)), len(self.gradients) if passes_rest else None
 
+    def count_of(self, value: ast.expr | None) -> int | None:
+        """Return how many gradients one ``return`` gives; None where that is not clear."""
+        parts = _elements(value)
+        if any(isinstance(part, ast.Starred) for part in parts):
+            return None
+        return len(parts) if isinstance(value, ast.Tuple) or self._is_one(value) else None
+
+    def _is_one(self, value: ast.expr | None) -> bool:
+        """Return whether an expression is None or one tensor for sure, and no tuple of several."""
+        match value:
+            case None | ast.Constant(value=None):
+                return True
+            case ast.Name(id=name):
+                return name in self.gradients and name not in self.known
+            case ast.BinOp(left=left, op=ast.Mult(), right=right):
+                return any(self._is_one(one) and one is not None for one in (left, right))
+            case ast.BinOp(op=operator):
+                return not isinstance(operator, ast.Add)
+            case ast.Call(func=ast.Attribute(value=ast.expr() as inner, attr=name)):
+                return name in _GIVING_ONE and self._is_one(inner)
+        return False
+
     def gradient_of(self, value: ast.expr | None) -> InputGradient:
         """Return whether an expression is a gradient or None."""
         gradient: InputGradient = GradientKind.UNKNOWN
@@ -205,6 +241,7 @@ class _Body:
         return gradient
 
 
+_GIVING_ONE = {"clamp", "clone", "contiguous", "expand_as", "mul", "neg", "sum", "view", "view_as"}
 _RETURNING_TENSORS = {*dir(torch), *dir(torch.Tensor)} - {"grad", "backward"}
 
 

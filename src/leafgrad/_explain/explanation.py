@@ -31,6 +31,7 @@ class GradCause(StrEnum):
         BESIDE: It was made of a tensor on which the outputs depend, but they were not made of it.
         UNUSED: Nothing that was recorded used it.
         LOST: It was used, and no path leads there, nor does the recording show where it was cut.
+        LINEAR: The outputs are made of a derivative that does not depend on it.
         LATE: It was used before its ``requires_grad`` was switched on.
         SHARED: It was used through another tensor that shares its memory and has no graph.
         WITHOUT_GRAPH: No output has a graph, and nothing was recorded that says why.
@@ -72,6 +73,7 @@ class GradCause(StrEnum):
     BESIDE = "beside the path"
     UNUSED = "unused"
     LOST = "lost on the way"
+    LINEAR = "not in the derivative"
     LATE = "used before it required grad"
     SHARED = "used through another tensor"
     WITHOUT_GRAPH = "outputs without a graph"

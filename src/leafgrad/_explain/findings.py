@@ -45,6 +45,19 @@ class OnceDifferentiable:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Miscounted:
+    """A custom function whose backward returns too few gradients.
+
+    Attributes:
+        node: Its node.
+        told: How many it returns for how many inputs, and where it is written.
+    """
+
+    node: TracedNode
+    told: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Unregistered:
     """A leaf that gets a gradient although it is not in the names, so no optimizer may know it.
 

@@ -19,7 +19,7 @@ from leafgrad._explain.gradient_flow import Arrival, GradientFlow
 from leafgrad._explain.origin import edges_behind, origin_of
 from leafgrad._explain.second_backward import SecondBackward
 from leafgrad._graph.zero_words import words_of_operation
-from leafgrad._record.cut import Cut
+from leafgrad._record.cut import DERIVATIVE, Cut
 from leafgrad._record.cut_tracker import LEAVING_PYTORCH
 from leafgrad._record.leaf_uses import LeafUse
 from leafgrad._record.log import Log
@@ -72,7 +72,7 @@ class GradExplainer:
         self.modules = modules or {}
         with _autograd.unobserved():
             edges = gradient_edges(ends)
-            graph = _autograd.walk([node for node, _ in edges])
+            self.graph = graph = _autograd.walk([node for node, _ in edges])
             self.flow = GradientFlow(edges, graph, partial(_place_of, log))
             self.reached = {*edges, *(edge for after in graph.values() for edge in after)}
             slots = (slot for node in graph for slot in _autograd.saved_slots(node))
@@ -101,7 +101,7 @@ class GradExplainer:
         is_filled = facts.has_grad and not is_ahead
         cause = GradCause.FILLED if is_filled else self._cause(tensor, facts, found)
         will_be_filled = self._will_be_filled(facts, found)
-        words = self._facts_in_words(tensor, facts, found)
+        words = self._facts_in_words(tensor, facts, found, cause)
         if cause is GradCause.NOT_RUN:  # as of nearly all parameters
             cure = sentences.CURES[cause]
         elif cause is GradCause.FROZEN and "lora" in (name or ""):
@@ -209,9 +209,27 @@ class GradExplainer:
             return GradCause.STOPPED
         if self._leads_to_outputs(tensor):
             return GradCause.SWAPPED
-        if found.cuts:
+        return (
+            self._cause_of_cut(tensor, found)
+            or self._cause_without_cut(tensor)
+            or self._cause_of_use(facts, found)
+        )
+
+    def _cause_of_cut(self, tensor: Tensor, found: Found) -> GradCause | None:
+        """Return how the path was cut, or that it ends where the outputs are linear in a tensor."""
+        if found.cuts and found.cuts[0].operation != DERIVATIVE:
             return CAUSE_OF_CUT[found.cuts[0].kind]
-        return self._cause_without_cut(tensor) or self._cause_of_use(facts, found)
+        is_linear = found.cuts or self._derivative_without(tensor) is not None
+        return GradCause.LINEAR if is_linear else None
+
+    def _derivative_without(self, tensor: Tensor) -> int | None:
+        """Return a node of a derivative of what depends on a tensor; it has no such path itself."""
+        passes = self.log.passes
+        if not passes.spans:
+            return None
+        with _autograd.unobserved():
+            behind = self.log.cuts.structure.depend_on(tensor)
+            return passes.of_what_depends(map(_autograd.sequence_nr, self.graph), behind)
 
     def _cause_without_cut(self, tensor: Tensor) -> GradCause | None:
         """Return why no path leads to a tensor, as far as the graph alone tells."""
@@ -245,29 +263,29 @@ class GradExplainer:
         if cause is GradCause.FILLED and not found.is_reached:
             return sentences.FILLED_BY_OTHERS
         if cause in {GradCause.FILLED, GradCause.USED_UP} and self.second is not None:
-            with _autograd.unobserved():
-                second = self.second.cure()
-            again = sentences.AGAIN[cause]
-            if cause is GradCause.USED_UP:
-                again = self._freed(tensor, found, self.second)[1]
-            return again.format(cure=second)
+            return self._cure_of_second(cause, tensor, found, self.second)
         if cause is GradCause.ALL_ZERO and found.arrival is not None:
             node, _, _ = str(found.arrival.zero).partition(" ")
             return " ".join(f"{sentence}." for sentence in words_of_operation(node))
-        if cause is GradCause.NOT_RETAINED:
-            origin = origin_of(tensor)
-            if origin is not None and origin.is_same:
-                return sentences.KEEP_LEAF.format(operation=origin.operation)
-        if cause in sentences.CURES_OF_PARAMETERS and _autograd.is_parameter(tensor):
-            return sentences.CURES_OF_PARAMETERS[cause]
+        origin = origin_of(tensor) if cause is GradCause.NOT_RETAINED else None
+        if origin is not None and origin.is_same:
+            return sentences.KEEP_LEAF.format(operation=origin.operation)
         if cause is GradCause.CONSTANT and _autograd.storage_identity(tensor) in self.leaves:
             return sentences.COPY_OF_LEAF
-        return sentences.cure(cause, found.cuts, is_off=not torch.is_grad_enabled())
+        general = sentences.cure(cause, found.cuts, is_off=not torch.is_grad_enabled())
+        of_parameters = sentences.CURES_OF_PARAMETERS.get(cause, general)
+        return of_parameters if _autograd.is_parameter(tensor) else general
 
     def _facts_in_words(
-        self, tensor: Tensor, facts: TensorDescription, found: Found
+        self, tensor: Tensor, facts: TensorDescription, found: Found, cause: GradCause
     ) -> dict[str, str]:
         """Return what the sentences of the causes name."""
+        freed = derivative = ""
+        if cause is GradCause.USED_UP and self.second is not None:
+            freed, _ = self._freed(tensor, found, self.second)
+        if cause is GradCause.LINEAR and not found.cuts:
+            number = self._derivative_without(tensor)
+            derivative = f": torch.autograd.grad() in {self.log.source_of(number or 0)}"
         arrival = found.arrival or Arrival()
         is_late = found.use is not None and not found.use.required_grad
         use = found.use if is_late else found.use_of_memory or found.use
@@ -277,19 +295,29 @@ class GradExplainer:
             "grad_fn": str(facts.grad_fn) if made is None else f"{facts.grad_fn} ({made})",
             "dtype": torch_name(facts.dtype),
             "node": arrival.doubt or arrival.zero or withholding[0],
-            "freed": self._freed(tensor, found, self.second)[0] if self.second else "",
+            "freed": freed,
+            "derivative": derivative,
             "others": str(found.others),
             "use": "" if use is None else f"{use.operation} in {source_at(use.place)}",
         }
 
+    def _cure_of_second(
+        self, cause: GradCause, tensor: Tensor, found: Found, second: SecondBackward
+    ) -> str:
+        """Return what to do where a part of the graph was freed."""
+        with _autograd.unobserved():
+            cure = second.cure()
+        is_used_up = cause is GradCause.USED_UP
+        again = self._freed(tensor, found, second)[1] if is_used_up else sentences.AGAIN[cause]
+        return again.format(cure=cure)
+
     def _freed(self, tensor: Tensor, found: Found, second: SecondBackward) -> tuple[str, str]:
         """Return what freed the graph without a gradient for a tensor, and the cure of that."""
         with _autograd.unobserved():
-            is_passed = found.edge is None or second.is_passed(found.edge)
             is_result = not _autograd.plain(tensor, "is_leaf")
-        if not is_passed:
-            return sentences.FREED_ELSEWHERE, sentences.CURE_OF_FREED_ELSEWHERE
         call, place = second.call()
+        if found.edge in second.unpassed and call in {None, "backward()"}:
+            return sentences.FREED_ELSEWHERE, sentences.CURE_OF_FREED_ELSEWHERE
         if is_result and call in {None, "backward()"}:
             told = sentences.FREED_BEFORE_RETAINED if call else sentences.FREED[None]
             return told.format(place=place), sentences.RETAIN_BEFORE

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
+from leafgrad._display.units import count
 from leafgrad._explain.custom_backward import (
     CustomBackward,
     GradientKind,
@@ -43,6 +44,8 @@ class GradientFlow:
         unseen: The nodes whose backward seems to run another one, which the graph does not show,
             and their names.
         stopping: The nodes that pass on no gradient to one of their inputs.
+        miscounted: The custom functions that return too few gradients, or too many: what is said
+            of each.
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class GradientFlow:
         self.arrivals: dict[Node, Arrivals] = {}
         self.unseen: dict[Node, str] = {}
         self.stopping: list[str] = []
+        self.miscounted: dict[Node, str] = {}
         self._backwards: dict[type, CustomBackward] = {}
         self._plain_types: dict[type, bool] = {}
         for node, number in edges:
@@ -141,10 +145,13 @@ class GradientFlow:
         if not (arrived or code.fills_in):
             return
         name = f"{_autograd.node_name(node)}{code.place}"
+        wanted = len(node.needs_input_grad)
+        if code.counted is not None and code.counted < wanted:
+            self.miscounted[node] = f"{name} returns {code.told} for {count(wanted, 'input')}"
         if code.runs_another:
             self.unseen[node] = name
         for place, (after, number) in _needed_edges(node, successors):
-            returned = code.gradient_of_input(place, len(node.needs_input_grad))
+            returned = code.gradient_of_input(place, wanted)
             arrival = _arrival_at_input(returned, arrived, name, fills_in=code.fills_in)
             if arrival is not None:
                 self._add(after, number, arrival)

@@ -32,8 +32,10 @@ VALUES: dict[str, Words] = {
     ),
     "exp": (
         "exp() overflows: in float32 from 88.73 on, in float16 from 11.09 on.",
-        "Clamp what it is given, as a log-variance by x.clamp(-30, 20); or use softmax(), "
-        "logsumexp() or softplus(), or subtract the maximum before.",
+        (
+            "Clamp what it is given, as a log-variance by x.clamp(-30, 20); or use softmax(), "
+            "logsumexp() or softplus(), or subtract the maximum before."
+        ),
     ),
     "fmod": (
         "The remainder of a division by 0 is NaN.",
@@ -53,8 +55,10 @@ VALUES: dict[str, Words] = {
     ),
     "log": (
         "log() is -inf at 0 and NaN below.",
-        "Use log_softmax() or logsigmoid(), or binary_cross_entropy_with_logits() for a loss; or "
-        "clamp before: x.clamp(min=1e-12).log().",
+        (
+            "Use log_softmax() or logsigmoid(), or binary_cross_entropy_with_logits() for a loss; "
+            "or clamp before: x.clamp(min=1e-12).log()."
+        ),
     ),
     "maskedfill": (
         "A mask of infinities that leaves a row nothing makes softmax() divide 0 by 0.",
@@ -66,8 +70,10 @@ VALUES: dict[str, Words] = {
     ),
     "mul": (
         "0 times infinity is NaN, and a product may be beyond the largest number of its type.",
-        "Look for the factor that is infinite or very large; p * log(p) is torch.xlogy(p, p), "
-        "which is 0 at 0, or -torch.special.entr(p).",
+        (
+            "Look for the factor that is infinite or very large; p * log(p) is torch.xlogy(p, p), "
+            "which is 0 at 0, or -torch.special.entr(p)."
+        ),
     ),
     "nllloss": (
         "The mean over no label is NaN: all of them are ignore_index, or have the weight 0.",
@@ -131,27 +137,35 @@ GRADIENTS: dict[str, Words] = {
     ),
     "exp": (
         "exp() is its own slope, and overflows with it, also where torch.where() drops its value.",
-        "Clamp what it is given; or use softmax(), logsumexp() or softplus(), or subtract the "
-        "maximum before.",
+        (
+            "Clamp what it is given; or use softmax(), logsumexp() or softplus(), or subtract the "
+            "maximum before."
+        ),
     ),
     "hypot": (
         "Where both of what hypot() is given are 0, it has no slope.",
         "Add a small number inside: (x * x + y * y + 1e-12).sqrt().",
     ),
     "linalgeigh": (
-        "Eigenvectors have no derivative where two eigenvalues are equal: it divides by their "
-        "difference.",
+        (
+            "Eigenvectors have no derivative where two eigenvalues are equal: it divides by their "
+            "difference."
+        ),
         "Use torch.linalg.eigvalsh() alone if that will do, or keep them apart by a little noise.",
     ),
     "linalgsvd": (
-        "Singular vectors have no derivative where two singular values are equal, or 0: it divides "
-        "by their difference.",
+        (
+            "Singular vectors have no derivative where two singular values are equal, or 0: it "
+            "divides by their difference."
+        ),
         "Use torch.linalg.svdvals() alone if that will do, or keep them apart by a little noise.",
     ),
     "log": (
         "The slope of log() at 0 is infinite, also where torch.where() drops its value.",
-        "Use log_softmax() or logsigmoid(), or replace what it is given before: "
-        "torch.where(x > 0, x, 1.0).log(), or x.clamp(min=1e-12).log().",
+        (
+            "Use log_softmax() or logsigmoid(), or replace what it is given before: "
+            "torch.where(x > 0, x, 1.0).log(), or x.clamp(min=1e-12).log()."
+        ),
     ),
     "logsumexp": (
         "A logsumexp() over nothing but -inf has no slope.",

@@ -12,7 +12,12 @@ from leafgrad._arguments.names import named_modules, named_tensors
 from leafgrad._arguments.outputs import iter_outputs, root_nodes, unwrap_functorch
 from leafgrad._arguments.signature import public_function
 from leafgrad._explain.explanation import GradCause
-from leafgrad._explain.findings import InPlaceConflict, OnceDifferentiable, Unregistered
+from leafgrad._explain.findings import (
+    InPlaceConflict,
+    Miscounted,
+    OnceDifferentiable,
+    Unregistered,
+)
 from leafgrad._explain.grad_explainer import GradExplainer
 from leafgrad._explain.preflight_report import Preflight
 from leafgrad._explain.unregistered import unregistered
@@ -91,8 +96,14 @@ def preflight(
     with _autograd.unobserved():
         live = [] if lacks_graph else [*_autograd.walk(root_nodes(ends))]
         detached, moved = those(_autograd.keeps_detached), those(_autograd.is_leaf_with_history)
-        refusing, running = those(_autograd.refuses), those(explainer.flow.unseen.__contains__)
+        refusing = tuple(_with_line(node, live, log) for node in those(_autograd.refuses))
+        running = those(explainer.flow.unseen.__contains__)
         compiled = {node.index for node in those(_autograd.is_compiled)}
+        told = explainer.flow.miscounted
+        miscounted = tuple(
+            Miscounted(node=node, told=told[live[node.index]]) for node in those(told.__contains__)
+        )
+        shapes = tuple(_autograd.shape(end) or () for end in ends if _needs_gradient(end))
         once = tuple(_once_differentiable(nodes, live))
         conflicts = tuple(_with_names(_conflicts(nodes), live, names))
         hidden_leaves = tuple(_unregistered(nodes, live, names, log))
@@ -102,6 +113,7 @@ def preflight(
     surely_freed = (one for one in freed if one.custom_function is None or one.index in compiled)
     certain = {conflict.node.index for conflict in conflicts if conflict.is_certain}
     certain.update(node.index for node in (*surely_freed, *detached, *moved, *refusing))
+    certain.update(one.node.index for one in miscounted)
     return Preflight(
         conflicts=conflicts,
         freed=freed,
@@ -111,16 +123,33 @@ def preflight(
         without_gradient=tuple(e for e in explained if e.will_be_filled is False),
         unseen=tuple(e for e in explained if e.will_be_filled is None),
         all_zero=tuple(e for e in explained if e.cause is GradCause.ALL_ZERO),
+        miscounted=miscounted,
         once_differentiable=once,
         hidden=tuple(node for node in nodes if node.hides_saved),
         running=running,
         failures=tuple(node for node in nodes if node.index in certain),
         unregistered=hidden_leaves,
+        shapes=shapes,
         second_backward=second,
         is_switched_off=not torch.is_grad_enabled(),
         lacks_graph=lacks_graph,
         cuts=explainer.cuts_of_outputs() if lacks_graph else (),
     )
+
+
+def _with_line(node: TracedNode, live: Sequence[Node], log: Log) -> TracedNode:
+    """Return a node that has no number with the line that made it, where that was seen."""
+    place = log.refusals.get(_autograd.numbers_after(live[node.index]))
+    return node if place is None or node.source else replace(node, source=source_at(place))
+
+
+def _needs_gradient(end: object) -> bool:
+    """Return whether an output is not one real number, with whose gradient 1 a backward begins."""
+    if not isinstance(end, torch.Tensor) or not _autograd.plain(end, "requires_grad"):
+        return False
+    sizes = _autograd.shape(end)
+    is_one = sizes is not None and all(size == 1 for size in sizes)
+    return not is_one or _autograd.plain(end, "dtype").is_complex
 
 
 def _conflicts(nodes: Sequence[TracedNode]) -> Iterator[InPlaceConflict]:

@@ -6,18 +6,19 @@ from typing import Any
 
 from leafgrad._display.card import Card
 from leafgrad._display.jsonable import fields_as_json
-from leafgrad._display.units import count
+from leafgrad._display.units import count, shape_text
 from leafgrad._explain.conflict_words import conflict_sentences
 from leafgrad._explain.explanation import CAUSE_OF_CUT, GradCause, GradExplanation
 from leafgrad._explain.findings import (
     InPlaceConflict,
+    Miscounted,
     OnceDifferentiable,
     Unregistered,
     place_of_node,
 )
 from leafgrad._explain.groups import grouped, names_in_words
 from leafgrad._explain.sentences import SWITCH_ON, cure, place_of_cuts, switched_off
-from leafgrad._graph.nodes import TracedNode
+from leafgrad._graph.nodes import Shape, TracedNode
 from leafgrad._record.cut import Cut
 
 
@@ -37,6 +38,8 @@ class Preflight:
             was given several names may have several.
         unseen: The same for those of which it cannot be seen whether they will get one.
         all_zero: The same for those whose gradient will be zero everywhere, as the graph shows.
+        miscounted: The custom functions whose backward returns another number of gradients than
+            there are inputs.
         once_differentiable: The nodes that stand in the way of a second derivative, which a plain
             backward passes.
         hidden: The nodes of which PyTorch does not show what they saved, such as a write into a
@@ -46,6 +49,8 @@ class Preflight:
         failures: The nodes at which backward fails for sure.
         unregistered: The parameters, and other leaves that a named module holds, that are not in
             the names although backward fills them; none where no module is named.
+        shapes: The shapes of the outputs that are more than one number, or complex, for which
+            backward has to be given a gradient.
         second_backward: Where the nodes were freed and how the outputs come to them, with what to
             do; None where nothing is freed.
         is_switched_off: Whether gradients are switched off where `preflight` is called.
@@ -62,11 +67,13 @@ class Preflight:
     without_gradient: tuple[GradExplanation, ...]
     unseen: tuple[GradExplanation, ...]
     all_zero: tuple[GradExplanation, ...]
+    miscounted: tuple[Miscounted, ...]
     once_differentiable: tuple[OnceDifferentiable, ...]
     hidden: tuple[TracedNode, ...]
     running: tuple[TracedNode, ...]
     failures: tuple[TracedNode, ...]
     unregistered: tuple[Unregistered, ...]
+    shapes: tuple[Shape, ...]
     second_backward: str | None
     is_switched_off: bool
     lacks_graph: bool
@@ -173,6 +180,12 @@ def _sentences(found: Preflight) -> Iterator[str]:
         for one in found.once_differentiable
     ]
     yield from _first(once, "node", "nodes")
+    if found.shapes and not (found.lacks_graph or found.may_fail):
+        yield (
+            f"An output of shape {shape_text(found.shapes[0])} is not one real number, so that "
+            "backward() has to be given its gradient= as well. For a loss, call mean() or sum() on "
+            "it, or leave reduction='none' out."
+        )
 
 
 def _first(sentences: Sequence[str], one: str, many: str) -> Iterator[str]:
@@ -215,8 +228,24 @@ def _on_failing_nodes(found: Preflight) -> Iterator[str]:
     if found.refusing:
         yield (
             f"{place_of_node(found.refusing[0])} stands for a derivative that does not exist, and "
-            "raises."
+            f"raises.{_cure_of_refusal(found.refusing[0])}"
         )
+    for one in found.miscounted:
+        yield (
+            f"{one.told}, which backward refuses. Return one for each input of forward(), in "
+            "order, and None for those that need none."
+        )
+
+
+def _cure_of_refusal(node: TracedNode) -> str:
+    """Return what to do about an operation without a derivative, where that is known."""
+    if node.name != "NotImplemented":
+        return ""
+    return (
+        " Where a step such as x // y has no derivative but 0, divide by /, or pass the gradient "
+        "straight through, as in q + (q.floor() - q).detach() for q = x / y; where none should "
+        "pass, compute on x.detach()."
+    )
 
 
 def _on_unseen_nodes(found: Preflight) -> Iterator[str]:

@@ -24,9 +24,13 @@ class SecondBackward:
     """What is known of the backward that has freed a part of a graph, and of the way there."""
 
     def __init__(self, graph: Graph, log: Log, modules: Roots) -> None:
-        """Look at a graph, each node of which stands before those behind it."""
+        """Look at a graph, each node of which stands before those behind it.
+
+        `unpassed` has the edges to which no backward came: those behind nodes that still are whole.
+        """
         self.graph = graph
         self.freed = [node for node in graph if _has_saved(node, {"freed"})]
+        self.unpassed = _unpassed(graph, {*self.freed})
         self.log = log
         self.numbers = {node: _autograd.sequence_nr(node) for node in graph}
         self.paths = log.paths(modules) if log else {}
@@ -53,17 +57,10 @@ class SecondBackward:
         sources = dict.fromkeys(str(self.log.source_at(one.place)) for one in self.passes)
         return (calls.pop() if len(calls) == 1 else None), " and in ".join(sources)
 
-    def is_passed(self, edge: _autograd.Edge) -> bool:
-        """Return whether the backward may have come to an edge: by no node that still is whole."""
-        before = [node for node, successors in self.graph.items() if edge in successors]
-        return not any(_has_saved(node, {"live"}) for node in before)
-
     def cure(self) -> str:
         """Return how the outputs come there, and what to do."""
         root = next(iter(self.graph))
-        since = next(
-            (one.number for one in self.passes if one.number <= self._number(root)), None
-        )
+        since = next((one.number for one in self.passes if one.number <= self._number(root)), None)
         use = None if since is None else self._use_since(since)
         if since is not None and use is not None:
             return self._cure_of_use(use, since)
@@ -147,6 +144,23 @@ class SecondBackward:
 def _has_saved(node: Node, states: Collection[str]) -> bool:
     """Return whether something that a node saved is in one of these states."""
     return any(slot.state in states for slot in _autograd.saved_slots(node))
+
+
+def _unpassed(graph: Graph, freed: Collection[Node]) -> set[_autograd.Edge]:
+    """Return the edges to which nodes lead that no backward can have passed.
+
+    Those are nodes that still have what they saved, and those without anything saved that only such
+    nodes lead to.
+    """
+    passed, unpassed = set[_autograd.Edge](), set[_autograd.Edge]()
+    behind_passed, behind_unpassed = set[Node](), set[Node]()
+    for node, successors in graph.items():
+        is_behind = node in behind_unpassed and node not in behind_passed
+        is_unpassed = node not in freed and (_has_saved(node, {"live"}) or is_behind)
+        edges = [(after, number) for after, number in successors if after is not None]
+        (unpassed if is_unpassed else passed).update(edges)
+        (behind_unpassed if is_unpassed else behind_passed).update(after for after, _ in edges)
+    return unpassed - passed
 
 
 def _leading_to(graph: Graph, targets: Collection[Node]) -> set[Node]:

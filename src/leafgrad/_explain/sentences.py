@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from leafgrad._explain.explanation import CAUSE_OF_CUT, GradCause
-from leafgrad._record.cut import Cut
+from leafgrad._record.cut import DERIVATIVE, Cut
 
 
 def because(cause: GradCause, facts: Mapping[str, str], cuts: tuple[Cut, ...]) -> str:
@@ -108,6 +108,10 @@ BECAUSE: Mapping[GradCause, str] = {
         "No path of the graph leads from the outputs to it, nor was it seen to be cut: what came "
         "of it was not used for them, or went on unseen, as through another thread"
     ),
+    GradCause.LINEAR: (
+        "The outputs are made of a derivative of something that depends on it, and the derivative "
+        "does not depend on it any more, as of what is linear in it{derivative}"
+    ),
     GradCause.LATE: (
         "No path of the graph leads from the outputs to it, and it was used before its "
         "requires_grad was switched on, which records nothing"
@@ -159,6 +163,11 @@ BECAUSE: Mapping[GradCause, str] = {
 TELLING_USE = {GradCause.LOST, GradCause.LATE, GradCause.SHARED}
 
 _RECORD = "compute the outputs inside record() and hand the recording over to see where"
+_LINEAR = (
+    "Its gradient is zero: pass allow_unused=True to torch.autograd.grad(), or "
+    "materialize_grads=True for zeros. If it should not be zero, look at the function: a layer "
+    "without a smooth activation such as tanh() is linear, and a last bias is in no derivative."
+)
 CURES: Mapping[GradCause, str] = {
     GradCause.FILLED: (
         "Another backward from the outputs adds to it. Whether its numbers are zero is not looked "
@@ -192,8 +201,8 @@ CURES: Mapping[GradCause, str] = {
         "gradient. To start from it as a leaf, cut it off: x = x.detach().requires_grad_()."
     ),
     GradCause.CONSTANT: (
-        "Call requires_grad_() on it before it is used (what a module is to train, and not a buffer, "
-        "is an nn.Parameter), or look for what kept its own history from being recorded."
+        "Call requires_grad_() on it before it is used (what a module is to train, and is no "
+        "buffer, is an nn.Parameter), or look for what kept its own history from being recorded."
     ),
     GradCause.FROZEN: (
         "If it is to be trained, call requires_grad_() on it before the outputs are computed."
@@ -205,6 +214,7 @@ CURES: Mapping[GradCause, str] = {
         "outputs from this one, as by torch.cat() of columns."
     ),
     GradCause.LOST: "Follow what was made there, to see whether the outputs depend on it.",
+    GradCause.LINEAR: _LINEAR,
     GradCause.LATE: "Call requires_grad_() on it before it is used.",
     GradCause.SHARED: (
         "Use the tensor itself, not one that detach(), .data or nn.Parameter() made of it, in this "
@@ -228,8 +238,8 @@ CURES: Mapping[GradCause, str] = {
     ),
     GradCause.NOT_FLOATING: (
         "Compute with floating-point numbers where the gradient should pass, as comparisons and "
-        "integers have no derivative: a mask may be torch.sigmoid((x - threshold) / width), and what "
-        "is chosen may be weighted by the numbers that chose it."
+        "integers have no derivative: a mask may be torch.sigmoid((x - threshold) / width), and "
+        "what is chosen may be weighted by the numbers that chose it."
     ),
     GradCause.NOT_DIFFERENTIABLE: (
         "Replace the operation by one with a derivative; for the gradient of a gradient, pass "
@@ -346,8 +356,8 @@ CURES_OF_OPERATIONS = {
         "distribution has it; where it has not, weight its log_prob()."
     ),
     "multinomial": (
-        "Draw by torch.nn.functional.gumbel_softmax(scores, hard=True), or weight the log_prob() of "
-        "what was drawn, as by torch.distributions.Categorical."
+        "Draw by torch.nn.functional.gumbel_softmax(scores, hard=True), or weight the log_prob() "
+        "of what was drawn, as by torch.distributions.Categorical."
     ),
     **dict.fromkeys(
         ("searchsorted", "bucketize"),
@@ -364,6 +374,7 @@ CURES_OF_OPERATIONS = {
     "one_hot": (
         "Choose by torch.nn.functional.gumbel_softmax(scores, hard=True), or weight by softmax()."
     ),
+    DERIVATIVE: _LINEAR,
     "grad": (
         "Pass create_graph=True to torch.autograd.grad(), so that the gradient has a graph itself."
     ),

@@ -71,23 +71,33 @@ _DEAD: Words = (
 )
 _BOUNDED: Words = (
     _FLAT.format("outside of its bounds"),
-    "Begin inside of the bounds, or use sigmoid() or softplus() in place of hard ones; in a hinge "
-    "loss each margin is kept, and there is nothing left to learn",
+    (
+        "Begin inside of the bounds, or use sigmoid() or softplus() in place of hard ones; in a "
+        "hinge loss each margin is kept, and there is nothing left to learn"
+    ),
 )
 _SATURATED: Words = (
     "It is saturated: what it was given is so large that it is flat to the last digit",
-    "Normalise what it is given, or make the weights before it smaller; in a loss, use one that "
-    "takes logits, such as binary_cross_entropy_with_logits()",
+    (
+        "Normalise what it is given, or make the weights before it smaller; in a loss, use one "
+        "that takes logits, such as binary_cross_entropy_with_logits()"
+    ),
 )
 _ONE_ENTRY: Words = (
-    "A softmax over one entry is 1 whatever that is; over more, it is saturated or gives the "
-    "targets already",
-    "Take it over the dim of the classes; for a single class, use sigmoid() and "
-    "binary_cross_entropy_with_logits()",
+    (
+        "A softmax over one entry is 1 whatever that is; over more, it is saturated or gives the "
+        "targets already"
+    ),
+    (
+        "Take it over the dim of the classes; for a single class, use sigmoid() and "
+        "binary_cross_entropy_with_logits()"
+    ),
 )
 _NORMALISED: Words = (
-    "It normalises one number at a time, which is 0 whatever it was, or all of it is summed up "
-    "after",
+    (
+        "It normalises one number at a time, which is 0 whatever it was, or all of it is summed up "
+        "after"
+    ),
     "Give it more than one number to normalise over, or leave it out",
 )
 _FACTOR: Words = (
@@ -96,8 +106,11 @@ _FACTOR: Words = (
 )
 _MATRIX: Words = (
     "The other factor of the product holds nothing but zeros",
-    "Let weights begin at random, as by torch.nn.init, not at zero, except where that is meant, as "
-    "in an adapter; or look at the input or the state, as that before the first step of a sequence",
+    (
+        "Let weights begin at random, as by torch.nn.init, not at zero, except where that is "
+        "meant, as in an adapter; or look at the input or the state, as that before the first step "
+        "of a sequence"
+    ),
 )
 _EQUAL: Words = (
     "The outputs equal the target already",
@@ -114,13 +127,17 @@ _OTHER_ONE: Words = (
 
 DRAWN: Words = (
     "A random draw has no slope",
-    "Draw by rsample() of torch.distributions, as mean + std * torch.randn_like(std) does; for "
-    "what is discrete use RelaxedBernoulli or gumbel_softmax(), or weight its log_prob()",
+    (
+        "Draw by rsample() of torch.distributions, as mean + std * torch.randn_like(std) does; for "
+        "what is discrete use RelaxedBernoulli or gumbel_softmax(), or weight its log_prob()"
+    ),
 )
 ROUNDED: Words = (
     "Its slope is zero everywhere",
-    "Replace the operation by a smooth one, or pass the gradient straight through it, as in x + "
-    "(x.round() - x).detach()",
+    (
+        "Replace the operation by a smooth one, or pass the gradient straight through it, as in x "
+        "+ (x.round() - x).detach()"
+    ),
 )
 COMPARED: Words = (
     "A comparison has no slope",

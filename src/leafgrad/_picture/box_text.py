@@ -109,7 +109,7 @@ def _lines_of_module(box: Box, times: str, *, made: str, direction: Direction) -
         word = "leaf" if len(leaves) == 1 else "leaves"
         yield Line(text=f"{len(leaves)} {word}{_numbers_in(leaves)}", style="leaf")
     if box.module is not None and box.module.frozen:
-        entries = count(box.module.frozen_numbers or 0, "number")
+        entries = _entries(box.module.frozen_numbers or 0)
         yield Line(text=f"{box.module.frozen} frozen, {entries}", style="frozen")
 
 
@@ -165,7 +165,12 @@ def _numbers_in(leaves: Sequence[TracedNode]) -> str:
     sizes = [size for leaf in leaves for size in leaf.shapes[0] or ("nested",)]
     if not all(isinstance(size, int) for size in sizes):
         return ""
-    return f", {count(sum(prod(map(int, leaf.shapes[0] or ())) for leaf in leaves), 'number')}"
+    return f", {_entries(sum(prod(map(int, leaf.shapes[0] or ())) for leaf in leaves))}"
+
+
+def _entries(number: int) -> str:
+    """Write how many numbers are in tensors, which may be millions."""
+    return "1 number" if number == 1 else f"{number:,} numbers"
 
 
 def order_sign(node: TracedNode) -> str:

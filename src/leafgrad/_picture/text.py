@@ -1,6 +1,7 @@
 """A traced graph as text: a line for each node, or folded where there are many."""
 
 import textwrap
+from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode, gradient_text, value_text
 from leafgrad._graph.saved_states import SAVED_STATES
 from leafgrad._graph.summary import TensorSummary, brief_text
-from leafgrad._picture.folded_text import folded
+from leafgrad._picture.folded_text import BACKWARD, folded
 from leafgrad._picture.not_finite_sentences import not_finite
 
 MOST_NODES = 35
@@ -64,7 +65,10 @@ class Room(NamedTuple):
 
     Attributes:
         edges: How many edges, names and shapes a cell holds.
-        saved: How many saved tensors.
+        saved: How many saved tensors; 0 for their number alone.
+        with_shapes: Whether saved tensors have shapes and data types.
+        is_bare: Whether nodes are called without ``Backward0`` at the end, leaves so, and of what a
+            cell leaves out it has the number alone.
         with_names: Whether an edge to a leaf says its name, which stands in the leaf's own line.
         with_kind: Whether data types and devices are told, where they differ.
         is_brief: Whether of a tensor's numbers only the norm is told, and nothing of unknown ones.
@@ -74,6 +78,8 @@ class Room(NamedTuple):
 
     edges: int = MOST_IN_A_CELL
     saved: int = MOST_IN_A_CELL
+    with_shapes: bool = True
+    is_bare: bool = False
     with_names: bool = False
     with_kind: bool = True
     is_brief: bool = False
@@ -81,17 +87,22 @@ class Room(NamedTuple):
     whole: tuple[int, ...] = (3, 4, 5, 6)
 
 
+NARROW = Room(saved=2, with_shapes=False, is_brief=True, is_bare=True)
+COUNTED = NARROW._replace(saved=0)
 ROOMS = (
     Room(with_names=True),
     Room(),
     Room(saved=1),
-    Room(saved=1, is_brief=True),
-    Room(saved=1, is_brief=True, least=16),
-    Room(saved=1, is_brief=True, least=16, edges=2),
-    Room(saved=1, is_brief=True, least=7),
-    Room(saved=1, is_brief=True, least=7, with_kind=False),
-    Room(saved=1, is_brief=True, least=7, with_kind=False, edges=1),
-    Room(saved=1, is_brief=True, least=7, with_kind=False, edges=1, whole=()),
+    Room(saved=2, with_shapes=False, is_brief=True),
+    NARROW,
+    COUNTED,
+    COUNTED._replace(least=24),
+    COUNTED._replace(least=16, edges=2),
+    COUNTED._replace(least=16, edges=1),
+    COUNTED._replace(least=7, edges=2),
+    COUNTED._replace(least=7, edges=2, with_kind=False),
+    COUNTED._replace(least=7, edges=1, with_kind=False),
+    COUNTED._replace(least=7, edges=1, with_kind=False, whole=()),
 )
 """What goes first where there is little room: shapes and edges are the last.
 
@@ -131,23 +142,20 @@ def _rows(graph: Graph, room: Room) -> list[tuple[str, ...]]:
         names = [*node.tensor_names]
         if node.retains_grad:
             names.append("(retains grad)")
-        output = first_few([*map(shape_text, node.shapes)], room.edges)
+        output = _in_cell([*map(shape_text, node.shapes)], room.edges, room)
         if differing and room.with_kind:
             output += f" {_kind(node, differing)}"
         targets = [_edge(edge, graph, with_names=room.with_names) for edge in node.edges]
-        saved = first_few([_saved(one, node) for one in node.saved if with_saved], room.saved)
-        if with_saved and node.hides_saved:
-            saved = "not shown"
         rows.append(
             (
                 str(node.index),
-                node.name,
-                first_few(names, room.edges),
+                _called(node, room),
+                _in_cell(names, room.edges, room),
                 output,
                 _brief(node.values) if room.is_brief else value_text(node) or "",
                 _brief(node.gradients) if room.is_brief else gradient_text(node) or "",
-                first_few(targets, room.edges),
-                saved,
+                _in_cell(targets, room.edges, room),
+                _all_saved(node, room) if with_saved else "",
             )
         )
     return rows
@@ -209,12 +217,41 @@ def _edge(edge: TracedEdge, graph: Graph, *, with_names: bool) -> str:
     return " ".join(words)
 
 
-def _saved(saved: SavedTensor, node: TracedNode) -> str:
+def _called(node: TracedNode, room: Room) -> str:
+    if room.is_bare:
+        return "leaf" if node.is_leaf else BACKWARD.sub("", node.name)
+    return node.name
+
+
+def _in_cell(texts: Sequence[str], most: int, room: Room) -> str:
+    """Return the first few, and how many more there are."""
+    if room.is_bare and len(texts) > most:
+        return f"{', '.join(texts[:most])} +{len(texts) - most}"
+    return first_few(texts, most)
+
+
+def _all_saved(node: TracedNode, room: Room) -> str:
+    """Name what a node saves, or count it by what became of it."""
+    if node.hides_saved:
+        return "not shown"
+    if room.saved:
+        return _in_cell([_saved(one, node, room) for one in node.saved], room.saved, room)
+    fates = Counter(map(_fate, node.saved))
+    return ", ".join(" ".join(filter(None, (str(n), fate))) for fate, n in fates.items())
+
+
+def _fate(saved: SavedTensor) -> str:
+    return "modified" if saved.is_modified else SAVED_STATES[saved.state].status
+
+
+def _saved(saved: SavedTensor, node: TracedNode, room: Room) -> str:
     if status := SAVED_STATES[saved.state].status:
         return f"{saved.name} {status}"
-    words = [saved.name, shape_text(saved.shape)]
-    if saved.dtype != node.dtype:
-        words.append(torch_name(saved.dtype))
+    words = [saved.name]
+    if room.with_shapes:
+        words.append(shape_text(saved.shape))
+        if saved.dtype != node.dtype:
+            words.append(torch_name(saved.dtype))
     if saved.is_modified:
         words.append(f"(saved at version {saved.saved_version}, now {saved.current_version})")
     return " ".join(words)

@@ -9,6 +9,7 @@ from itertools import chain, groupby
 
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.inputs import TracedInput
+from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.modules import ModuleLevels, TracedModule
 from leafgrad._graph.nodes import SavedTensor, Shape, TracedEdge, TracedNode
 from leafgrad._picture.inputs import InputEdge, InputNode, with_inputs
@@ -255,23 +256,28 @@ class Viewer:
         apart = [ModuleBox(nodes=(node,)) for node in self.graph.nodes]
         links, results = _links(apart), [()] * len(apart)
         vertices = [*_vertices(apart, [None] * len(apart), links, results)]
-        frames = tuple(self._frames()) if len(apart) <= MOST_IN_FULL else ()
+        own = len(apart) - len(self.graph.inputs)
+        frames = tuple(self._frames()) if own <= MOST_IN_FULL else ()
         return View(boxes=tuple(self._boxes(apart, vertices, results, {})), frames=frames)
 
     def _frames(self) -> Iterator[Frame]:
-        """Yield the modules of several nodes, each with the leaves that nothing else uses."""
+        """Yield the modules of several nodes and frozen ones, with leaves that are theirs alone."""
         boxes = first_level(self.apart, self.levels, least=2, most_share=1.0)
         for one in module_boxes(self.apart, boxes) if boxes is not None else ():
             inside = {node.index for node in one.nodes}
             inside |= {*self._own_leaves(one.module, inside)}
-            if one.module is not None and len(inside) > 1:
+            if one.module is not None and (len(inside) > 1 or self._frozen(one.module)):
                 yield self._frame(one.module, sorted(inside), one.nodes)
 
-    def _frame(self, path: str, places: Sequence[int], nodes: Sequence[TracedNode]) -> Frame:
+    def _frozen(self, path: str) -> int:
+        """Return how many parameters of a module are frozen, as far as that is known."""
         known = self.modules.get(path)
-        frozen = f", {known.frozen} frozen" if known and known.frozen else ""
+        return (known.frozen or 0) if known else 0
+
+    def _frame(self, path: str, places: Sequence[int], nodes: Sequence[TracedNode]) -> Frame:
+        frozen = f", {number} frozen" if (number := self._frozen(path)) else ""
         return Frame(
-            title=titled(path, known) + frozen,
+            title=self.title_of(path) + frozen,
             places=tuple(places),
             is_inferred=any(node.is_module_inferred for node in nodes),
         )
@@ -322,7 +328,8 @@ class Viewer:
         apart = [*self._with_inputs(apart)]
         links = _links(apart)
         results = _results(apart, links)
-        vertices, repeats = folded([*_vertices(apart, [*map(self._label, apart)], links, results)])
+        labels = [*map(self._label, apart, results)]
+        vertices, repeats = folded([*_vertices(apart, labels, links, results)])
         boxes = self._boxes(apart, vertices, results, self.leaves)
         shown = [
             replace(one, members=tuple(apart[place].nodes[0].index for place in one.members))
@@ -346,15 +353,20 @@ class Viewer:
             yield one
             yield from (ModuleBox(nodes=(self.graph.nodes[target],)) for target in behind[place])
 
-    def _label(self, one: ModuleBox) -> Hashable:
-        """Return what must be equal where one box is to stand for several."""
+    def _label(self, one: ModuleBox, results: Results) -> Hashable:
+        """Return what must be equal where one box is to stand for several.
+
+        Within a module that are not the shapes, which may follow from the data, but their bytes.
+        """
         if one.beyond is not None:
             return one.beyond, one.module, one.nodes[0].index
         ends = (edge.target for node in one.nodes for edge in node.edges)
         return (
             any(node.index in self.roots for node in one.nodes),
             self._kind_of_module(one.module),
-            *map(_kind, one.nodes),
+            *(map(_kind, one.nodes) if one.module is None else map(_kind_within, one.nodes)),
+            *(self._shape(result) for result in results),
+            bytes_without_parameters([saved for node in one.nodes for saved in node.saved]),
             *(_kind(self.leaves[e]) if e in self.leaves else e is None for e in ends),
         )
 
@@ -470,9 +482,13 @@ def _vertices(
 def _kind(node: TracedNode) -> Hashable:
     """Return what tells a node from those that a picture shows otherwise."""
     names = tuple(NUMBER.sub("*", name) for name in node.tensor_names)
-    kind = node.name, node.shapes, node.dtype, node.device, node.is_leaf, names, node.retains_grad
-    turns = node.value_turns, node.gradient_turns
-    return *kind, node.derivative_order, *turns, *map(_state, node.saved)
+    return node.shapes, names, node.retains_grad, _kind_within(node)
+
+
+def _kind_within(node: TracedNode) -> Hashable:
+    """Return what tells a node that is not shown itself, only the module that it stands in."""
+    kind = node.name, node.dtype, node.device, node.is_leaf, node.derivative_order
+    return *kind, node.value_turns, node.gradient_turns, *map(_state, node.saved)
 
 
 def _state(saved: SavedTensor) -> Hashable:

@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from leafgrad import _autograd
 from leafgrad._graph.nodes import Source, Write
+from leafgrad._record.cut import DERIVATIVE
 from leafgrad._record.cut_tracker import LEAVING_PYTORCH, CallSite, takes_shape
 from leafgrad._record.leaf_uses import LeafUse
 from leafgrad._record.log import Log
@@ -59,12 +60,21 @@ class CallRecorder(TorchFunctionMode):
         stop = _autograd.next_sequence_nr()
         if stop != self.log.next_number:
             self._note_nodes(start, stop, func, args, kwargs)
+        elif start == stop and type(result) is Tensor and result.requires_grad:
+            self._note_refusal(result)
         if type(result) not in _NO_TENSORS:
             place = self.log.spans[-1][2] if start < stop else None
             self._note_uses(func, args, kwargs, result, place)
         if not self._has_graph_for_sure(result) or (kwargs and "requires_grad" in kwargs):
             self._observe_cuts(func, args, kwargs, result)
         return result
+
+    def _note_refusal(self, result: Tensor) -> None:
+        """Note where a result was made whose node stands for a derivative that does not exist."""
+        with _autograd.unobserved():
+            numbers = _autograd.numbers_after_refusal(result)
+        if numbers:
+            self.log.refusals[numbers] = place_of(inspect.currentframe())
 
     def _note_uses(
         self,
@@ -149,7 +159,7 @@ class CallRecorder(TorchFunctionMode):
         self.log.note_nodes(start, stop, inspect.currentframe())
         if kwargs and func in _BACKWARDS and kwargs["create_graph"]:
             with _autograd.unobserved():
-                self.log.passes.note(start, stop, args[0])
+                self.log.passes.note(start, stop, args[0], self.log.cuts.structure)
 
     def _call_that_may_write(
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None
@@ -217,8 +227,10 @@ class CallRecorder(TorchFunctionMode):
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, result: Any
     ) -> None:
         inputs, outputs = [*tensors_in(args, kwargs)], [*tensors_in((result,))]
+        is_derivative = func is torch.autograd.grad and kwargs and kwargs["create_graph"]
         with _autograd.unobserved():
-            self.log.cuts.observe(name_of(func), inputs, outputs, self._call_site)
+            name = DERIVATIVE if is_derivative else name_of(func)
+            self.log.cuts.observe(name, inputs, outputs, self._call_site)
             self.log.prune_if_large()
 
     def _call_site(self, name: str) -> CallSite:

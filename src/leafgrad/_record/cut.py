@@ -35,6 +35,10 @@ class CutKind(StrEnum):
     NUMPY = "turned into an array outside PyTorch"
 
 
+DERIVATIVE = "grad(create_graph=True)"
+"""The operation of a derivative without a graph: of something linear, that is."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cut:
     """A place at which something that depends on a tensor lost its graph.

@@ -1,6 +1,8 @@
 """Which derivative a node belongs to, by the backward passes that a recording saw."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+
+from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import Output, gradient_edges
@@ -13,22 +15,39 @@ class DifferentiablePasses:
     Attributes:
         spans: The numbers that the nodes of a pass got, first and behind the last, and the order of
             the derivative that it computed.
+        sources: The numbers of what each pass came from, by the first number of its nodes.
     """
 
     def __init__(self) -> None:
         """Start before the first pass."""
         self.spans: list[tuple[int, int, int]] = []
+        self.sources: dict[int, frozenset[int]] = {}
 
-    def note(self, start: int, stop: int, outputs: object) -> None:
+    def note(
+        self, start: int, stop: int, outputs: object, structure: _autograd.GraphStructure
+    ) -> None:
         """Note a pass from `outputs`: one order above the highest that went into them.
 
         Only those of PyTorch's own types have a graph to look at.
         """
         ends = outputs if isinstance(outputs, list | tuple) else (outputs,)
         edges = gradient_edges([end for end in ends if isinstance(end, Output)])
+        tensors = [end for end in ends if isinstance(end, Tensor)]
+        self.sources[start] = frozenset(map(structure.add, tensors))
         graph = _autograd.walk(node for node, _ in edges)
         below = (self._order_of(_autograd.sequence_nr(node)) for node in graph)
         self.spans.append((start, stop, max(below, default=0) + 1))
+
+    def of_what_depends(self, numbers: Iterable[int | None], behind: Collection[int]) -> int | None:
+        """Return a node that a pass made which came from something that depends on a tensor.
+
+        Nodes are given by their numbers, and what depends on it is `behind`.
+        """
+        for number in numbers:
+            span = None if number is None else find_span(self.spans, number)
+            if span is not None and not self.sources[span[0]].isdisjoint(behind):
+                return number
+        return None
 
     def orders(
         self, numbers: Sequence[int | None], targets: Sequence[Sequence[int | None]]
@@ -53,3 +72,6 @@ class DifferentiablePasses:
     def prune(self, numbers: Sequence[int]) -> None:
         """Drop the passes of which no node lives, by the sorted numbers of those that do."""
         self.spans[:] = living_spans(self.spans, numbers)
+        kept = {start for start, _, _ in self.spans}
+        for start in [start for start in self.sources if start not in kept]:
+            del self.sources[start]

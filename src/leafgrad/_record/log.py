@@ -70,6 +70,8 @@ class Log:
         switch: What has switched gradients off, and where, if they are off.
         outer_switch: The same for what stands around a block that has switched them on.
         values: What operations made, by the number of the node and of the output.
+        refusals: The places of calls whose results have a node that refuses its backward and has no
+            number, by the numbers of what it leads to.
         inputs: What the outermost modules were given, by the identities of the tensors, which are
             not kept alive, each with the argument.
         given: The calls that made what is not finite, though no other node handed them such: the
@@ -94,6 +96,7 @@ class Log:
         self.switch: tuple[str, Place | None] | None = None
         self.outer_switch: tuple[str, Place | None] | None = None
         self.values: dict[tuple[int, int], TensorSummary | None] = {}
+        self.refusals: dict[tuple[int, ...], Place | None] = {}
         self.inputs: dict[int, Given] = {}
         self.given: list[tuple[int, int, tuple[Given, ...]]] = []
         self.next_number: int = number
@@ -150,6 +153,8 @@ class Log:
         ]
         for place in [place for place in self.values if place[0] not in living]:
             del self.values[place]
+        for numbers_after in [one for one in self.refusals if living.isdisjoint(one)]:
+            del self.refusals[numbers_after]
         for identity in [one for one, given in self.inputs.items() if given.tensor() is None]:
             del self.inputs[identity]
         self.sources_by_place.clear()

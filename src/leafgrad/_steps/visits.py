@@ -41,6 +41,11 @@ class Visit:
         return [*dict.fromkeys(leaf.alike[self.copy] for leaf in self.box.leaves)]
 
     @property
+    def short(self) -> str:
+        """The name, or the title where that is but a number."""
+        return self.title if self.name.isdecimal() else self.name
+
+    @property
     def title(self) -> str:
         """The name, and the class of the module where that is known."""
         module = self.box.module
@@ -103,7 +108,7 @@ class Visits:
 
     def _names(self, nodes: Iterable[int | None], visit: Visit) -> list[str]:
         others = (self.at[node or 0] for node in nodes)
-        return [*dict.fromkeys(other.name for other in others if other is not visit)]
+        return [*dict.fromkeys(other.short for other in others if other is not visit)]
 
     def passed(self, visit: Visit) -> Iterator[tuple[str, list[TracedEdge]]]:
         """Yield what each place outside is called, and the edges to it as they were used.
@@ -120,7 +125,7 @@ class Visits:
             there = self.at.get(target)
             if there is not visit and target not in complete:
                 leaf = f"{called(self.graph.nodes[target])}, which waits for more"
-                yield leaf if there is None else there.name, edges
+                yield leaf if there is None else there.short, edges
 
     def _complete(self) -> dict[Visit, list[TracedNode]]:
         """Find for each visit the leaves whose gradients it is the last to add to."""

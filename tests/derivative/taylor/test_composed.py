@@ -62,9 +62,9 @@ def values(name: str, x: float) -> list[float]:
 @pytest.mark.parametrize("name", FUNCTIONS)
 @settings(max_examples=60, deadline=None)
 @given(x=st.one_of(st.floats(-6, 6), st.floats(-60, 60)).filter(lambda x: abs(x) > 1e-3))
-def test_derivatives_are_exact_beside_sixty_digits(name: str, x: float) -> None:
-    with mpmath.workdps(60):
-        exact = [mpmath.diff(FUNCTIONS[name][1], mpmath.mpf(x), d) for d in range(1, MOST + 2)]
+def test_derivatives_are_exact_beside_thirty_digits(name: str, x: float) -> None:
+    with mpmath.workdps(30):
+        _, *exact = mpmath.diffs(FUNCTIONS[name][1], mpmath.mpf(x), MOST + 1)
     for ours, theirs in zip(values(name, x), exact, strict=True):
         assert abs(ours - theirs) <= 1e-14 * LARGEST
 

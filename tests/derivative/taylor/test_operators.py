@@ -1,20 +1,18 @@
 """Whatever PyTorch's operators compute, the two methods never give different derivatives."""
 
-import subprocess
-import sys
-from pathlib import Path
+from collections import Counter
 
-from tests.processes import unmeasured
+import pytest
+from operators import sweep, worst
 
-SWEEP = Path(__file__).parents[3] / "benchmarks" / "operators.py"
+from tests.trace.operators.operators import quiet_table
 
 
+@pytest.mark.covered_elsewhere
 def test_no_operator_has_other_derivatives_in_taylor_mode_than_in_reverse_mode() -> None:
-    # In a process of its own, as PyTorch's table of operators changes settings and warns.
-    command = [sys.executable, "-W", "ignore", str(SWEEP), "--samples", "2"]
-    finished = subprocess.run(command, capture_output=True, text=True, check=True, env=unmeasured())
-    *lines, operators, _ = finished.stdout.splitlines()
-    assert [line for line in lines if line.startswith("differs")] == []
-    counts = dict(part.rsplit(" ", 1) for part in operators.partition(": ")[2].split(", "))
-    assert int(counts["rule"]) + int(counts["rule alone"]) > 240
-    assert sum(map(int, counts.values())) == len(lines) > 500
+    with quiet_table():
+        found = dict(sweep(samples=2))
+    assert [name for name, outcomes in found.items() if outcomes["differs"]] == []
+    counts = Counter(map(worst, found.values()))
+    assert counts["rule"] + counts["rule alone"] > 240
+    assert len(found) > 500

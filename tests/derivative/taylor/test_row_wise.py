@@ -12,8 +12,12 @@ from leafgrad import _autograd, higher_order_grad
 from leafgrad._derivative.arguments import Axes
 from leafgrad._derivative.row_independence import check_row_independence
 from leafgrad._derivative.taylor import row_wise
+from leafgrad._derivative.taylor.algebra import powers
 from leafgrad._derivative.taylor.batch_axes import Axes as BatchAxes
 from leafgrad._derivative.taylor.batch_axes import rows_of
+from leafgrad._derivative.taylor.kernels.fused import FusedLayers
+from leafgrad._derivative.taylor.kernels.plans import recurrence
+from leafgrad._derivative.taylor.kernels.sigmoidal import Sigmoidal, tanh_derivative
 from leafgrad._derivative.taylor.row_kinds import LOOKS
 from leafgrad._derivative.taylor.row_wise import axes_at_end, keep_rows_apart
 from leafgrad._derivative.taylor.rules import RULES
@@ -234,6 +238,98 @@ def test_where_rows_stay_apart_by_shapes_the_probe_of_rows_confirms(name: str) -
         assert path is not None
         if ending(path, x) == rows_of(outputs.shape, 1):
             check_row_independence(outputs, x, axes, path)  # raises where rows meet
+
+
+# --- Derivatives of derivatives
+
+
+def squashed(x: Tensor) -> Tensor:
+    return (x @ torch.ones(3, 4, dtype=x.dtype)).tanh() @ torch.ones(4, 1, dtype=x.dtype)
+
+
+def slope_of(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    return lambda x: torch.autograd.grad(function(x).sum(), x, create_graph=True)[0]
+
+
+# Derivatives of rows (5, 3) in the graph of which there is a kind of node.
+OF_DERIVATIVES: dict[str, Callable[[Tensor], Tensor]] = {
+    "_FusedBackward": lambda x: higher_order_grad(squashed(x), x, (2, 0, 0)),
+    "_SolutionBackward": lambda x: higher_order_grad((x * x).exp(), x, (2, 0, 0)),
+    "_SinCosBackward": lambda x: higher_order_grad((x * x).sin(), x, (5, 0, 0)),
+    "_ContractBackward": lambda x: higher_order_grad(
+        torch.linalg.cross(x.sin(), (x * x).exp()), x, (2, 0, 0)
+    ),
+    "_ProductBackward": lambda x: higher_order_grad(x.sin() * (x * x).exp(), x, (2, 0, 0)),
+    "TanhBackwardBackward0": slope_of(torch.tanh),
+    "SoftplusBackwardBackward0": slope_of(lambda x: nn.functional.softplus(squashed(x))),
+}
+
+
+@pytest.mark.parametrize("name", OF_DERIVATIVES)
+def test_rows_of_a_derivative_are_proven_to_stay_apart(name: str) -> None:
+    x = rows(5, 3)
+    outputs = OF_DERIVATIVES[name](x)
+    path = _autograd.path_between(outputs, x)
+    assert path is not None
+    assert name in map(_autograd.node_name, path.nodes)
+    assert ending(path, x) == rows_of(outputs.shape, 1)
+    axes = Axes(torch.Size([5]), torch.Size([3]), is_elementwise=False)
+    check_row_independence(outputs, x, axes, path)  # raises where rows meet
+
+
+# Layers of coefficients that rows would meet in, and one that they do not.
+AS_LAYERS: dict[str, tuple[Callable[[Tensor], Tensor], bool]] = {
+    "coefficients times a constant": (lambda x: layers(x[None], torch.ones(3, 2)), True),
+    "rows in columns": (lambda x: layers(x.T[None], torch.ones(5, 2)), False),
+    "a matrix of rows": (lambda x: layers(torch.ones(1, 4, 5), x), False),
+    "rows in front": (lambda x: layers(x[:, None], torch.ones(3, 2)), False),
+}
+
+
+def layers(start: Tensor, matrix: Tensor) -> Tensor:
+    """Return coefficients that a product and an activation made."""
+    plan = recurrence(powers(2), tuple(range(len(start))))
+    value = torch.zeros(*start.shape[1:-1], matrix.shape[1], dtype=torch.float64)
+    start, matrix = start.double(), matrix.double()
+    made = FusedLayers(start).then(None, matrix)
+    return made.then(Sigmoidal(plan, tanh_derivative), value).stack
+
+
+@pytest.mark.parametrize("name", AS_LAYERS)
+def test_layers_are_followed_where_neither_matrices_nor_columns_hold_rows(name: str) -> None:
+    function, is_followed = AS_LAYERS[name]
+    x = rows(2 if name == "rows in front" else 5, 3)
+    path = _autograd.path_between(function(x), x)
+    assert path is not None
+    assert (ending(path, x) is not None) == is_followed
+
+
+def test_a_function_of_the_same_name_is_not_taken_for_one_of_ours() -> None:
+    class _Solution(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            return x.flip(0)
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            return gradients[0].flip(0)
+
+    x = rows(5, 2)
+    path = _autograd.path_between(_Solution.apply(x), x)  # type: ignore[no-untyped-call]
+    assert path is not None
+    assert [*map(_autograd.node_name, path.nodes)] == ["_SolutionBackward"]
+    assert ending(path, x) is None
+
+
+def test_a_formula_with_several_results_is_not_followed() -> None:
+    x, slope = rows(5, 2), torch.rand(2, dtype=torch.float64, requires_grad=True)
+    y = nn.functional.prelu(x, slope)
+    _, to_slope = torch.autograd.grad(y.square().sum(), (x, slope), create_graph=True)
+    outputs = x * to_slope
+    path = _autograd.path_between(outputs, x)
+    assert path is not None
+    assert "PreluKernelBackwardBackward0" in map(_autograd.node_name, path.nodes)
+    assert ending(path, x) is None
 
 
 SIDE = torch.tensor([True, False, True, True, False])

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 from unittest.mock import patch
@@ -75,12 +76,9 @@ def tensors_in(nest: Any) -> list[Tensor]:
     return [item for item in tree_leaves(nest) if isinstance(item, Tensor)]
 
 
-def samples_of(operator: Any) -> Iterator[Sample]:
-    """Yield an operator's first sample inputs, in double precision where it has that."""
-    wanted = torch.float64, torch.complex128, *operator.dtypes
-    dtype = next((dtype for dtype in wanted if dtype in operator.dtypes), None)
-    if dtype is None:
-        return
+@contextmanager
+def quiet_table() -> Iterator[None]:
+    """Take samples of the table without what it warns of, changes and searches for."""
     with (
         torch.random.fork_rng(),
         warnings.catch_warnings(action="ignore"),
@@ -88,6 +86,16 @@ def samples_of(operator: Any) -> Iterator[Sample]:
         patch(SEARCHES[0], lambda: None, create=True),
         patch(SEARCHES[1], lambda: None, create=True),
     ):
+        yield
+
+
+def samples_of(operator: Any) -> Iterator[Sample]:
+    """Yield an operator's first sample inputs, in double precision where it has that."""
+    wanted = torch.float64, torch.complex128, *operator.dtypes
+    dtype = next((dtype for dtype in wanted if dtype in operator.dtypes), None)
+    if dtype is None:
+        return
+    with quiet_table():
         seeded(0)
         samples = operator.sample_inputs("cpu", dtype, requires_grad=True)
         for sample in [*islice(samples, MOST_SAMPLES)]:

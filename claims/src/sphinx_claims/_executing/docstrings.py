@@ -3,11 +3,11 @@
 import doctest
 import importlib
 import inspect
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from sphinx_claims._page import Doctest, Page
+from sphinx_claims._paths import path_from
 
 
 def find_docstrings(module: str, root: Path) -> Iterator[Page]:
@@ -24,5 +24,6 @@ def find_docstrings(module: str, root: Path) -> Iterator[Page]:
     ]
     places = {(test.filename or module, (test.lineno or 0) + 1): test for test in tests}
     for (file, line), test in sorted(places.items()):
-        path = Path(os.path.relpath(file, root)).as_posix()
-        yield Page(path=path, items=(Doctest(line=line, source=test.docstring or ""),))
+        yield Page(
+            path=path_from(root, file), items=(Doctest(line=line, source=test.docstring or ""),)
+        )

@@ -99,10 +99,14 @@ def _end_late(process: subprocess.Popen[bytes], is_late: Event) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and, where there are groups of them, all that it has started."""
+    """Kill a process and all that it has started."""
     if hasattr(os, "killpg"):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
+    elif process.poll() is None:
+        command = ["taskkill", "/F", "/T", "/PID", str(process.pid)]  # of Windows
+        with contextlib.suppress(OSError):
+            subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - its own child
     process.kill()
 
 

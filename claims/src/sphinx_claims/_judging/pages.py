@@ -2,20 +2,20 @@
 
 import dataclasses
 import functools
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sphinx_claims._config import TABLE, Config
 from sphinx_claims._judging.anchors import claim_anchor
 from sphinx_claims._page import Claim, Page, Problem
+from sphinx_claims._paths import path_from
 from sphinx_claims._reading.include import unjudged
 from sphinx_claims._reading.read import read_page
 
 
 def page_name(file: Path, root: Path) -> str:
     """Return the name under which the page in `file` is reported."""
-    return Path(os.path.relpath(file.resolve(), root)).as_posix()
+    return path_from(root, file.resolve())
 
 
 def read_pages(

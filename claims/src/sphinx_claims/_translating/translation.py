@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sphinx_claims._config import Config
 from sphinx_claims._page import Claim, Page, Problem
+from sphinx_claims._paths import path_from
 from sphinx_claims._translating.catalogue import Catalogue, Message, read_catalogue
 from sphinx_claims._translating.differences import differences, is_reordered
 from sphinx_claims._translating.glossary import Words, words_for
@@ -136,7 +137,7 @@ def translated_pages(
         if file.is_file():
             yield TranslatedPage(
                 page=page,
-                path=Path(os.path.relpath(file, config.root)).as_posix(),
+                path=path_from(config.root, file),
                 catalogue=read_catalogue(file),
                 reviews=reviews.get(page.path, {}),
                 words=words,

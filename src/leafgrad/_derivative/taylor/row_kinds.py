@@ -5,16 +5,19 @@ What is here is here for speed, as the rule of a kind tells as much, or since th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd import Function
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.batch_axes import Axes
+from leafgrad._derivative.taylor.kernels import contraction, fused, recurrences
 
 
 class Known(NamedTuple):
@@ -30,9 +33,11 @@ class Known(NamedTuple):
 
 
 Given = Sequence[Known | None]  # of each input, None for one that does not depend on inputs
+# Of masks that were met, by their place in memory and size: a number, and the mask.
+Masks = dict[tuple[int, int], tuple[int, Tensor]]
 # Of a node, of what is known of its inputs, and of masks that were met: the axes of its results,
 # and nothing where these do not show.
-Look = Callable[[Node, Given, list[Tensor]], Sequence[Axes]]
+Look = Callable[[Node, Given, Masks], Sequence[Axes]]
 
 
 def shape_of(node: Node, number: int = 0) -> tuple[int, ...]:
@@ -56,17 +61,53 @@ class Move(NamedTuple):
     left: Sequence[int | None]
 
 
-# Of a node and of how many axes, one at least, what it is given was counted to have. It may have
-# more, as those in front were not: then the move is wrong, but takes none of these away. None where
-# it does not show.
-Moves = Callable[[Node, int], Move | None]
+# Of how many axes, one at least, what a node is given was counted to have, and of what its kind
+# reads at the node. It may have more axes, as those in front were not counted: then the move is
+# wrong, but takes none of these away. None where it does not show.
+Follow = Callable[..., Move | None]
 
 
-def _reshaped(node: Node, ndim: int) -> Move | None:
-    """Keep the first axes whose sizes stay, and put what follows them in others in its order."""
+class Moves(NamedTuple):
+    """How a kind moves axes: what it reads at a node, as hashable values, and what follows."""
+
+    read: Callable[[Node], tuple[Hashable, ...]]
+    follow: Follow
+
+    def of(self, node: Node, ndim: int) -> Move | None:
+        """Return the move of a node that is given so many axes."""
+        return _followed(self.follow, ndim, self.read(node))
+
+    def left(self, node: Node, ndim: int, batch: int) -> int:
+        """Return how many axes a node leaves, 0 where the first of them, the batch's, may not."""
+        return _left(self.follow, ndim, batch, self.read(node))
+
+
+# Networks have few kinds of moves, and many nodes.
+@lru_cache(maxsize=1024)
+def _followed(follow: Follow, ndim: int, given: tuple[Hashable, ...]) -> Move | None:
+    return follow(ndim, *given)
+
+
+@lru_cache(maxsize=1024)
+def _left(follow: Follow, ndim: int, batch: int, given: tuple[Hashable, ...]) -> int:
+    move = follow(ndim, *given)
+    if move is None or any(axis < batch for axis in move.touched):
+        return 0
+    return len(move.left) if [*move.left[:batch]] == [*range(batch)] else 0
+
+
+def _reads(*names: str) -> Callable[[Node], tuple[Hashable, ...]]:
+    return lambda node: tuple([_autograd.kept(node, name) for name in names])
+
+
+def _shapes(node: Node) -> tuple[Hashable, ...]:
     ((source, number),) = _autograd.next_functions(node)
-    before, after = () if source is None else shape_of(source, number), shape_of(node)
-    if len(before) != ndim:
+    return None if source is None else shape_of(source, number), shape_of(node)
+
+
+def _reshaped(ndim: int, before: tuple[int, ...] | None, after: tuple[int, ...]) -> Move | None:
+    """Keep the first axes whose sizes stay, and put what follows them in others in its order."""
+    if before is None or len(before) != ndim:
         return None
     stay = 0
     while stay < min(ndim, len(after)) and before[stay] == after[stay]:
@@ -74,71 +115,69 @@ def _reshaped(node: Node, ndim: int) -> Move | None:
     return Move(range(stay, ndim), [*range(stay), *[None] * (len(after) - stay)])
 
 
-def _unsqueezed(node: Node, ndim: int) -> Move:
+def _unsqueezed(ndim: int, dim: int) -> Move:
     """Put in an axis of size 1."""
-    dim = _autograd.kept(node, "dim") % (ndim + 1)
+    dim %= ndim + 1
     return Move((), [*range(dim), None, *range(dim, ndim)])
 
 
-def _cut(node: Node, ndim: int) -> Move:
+def _cut(ndim: int, dim: int) -> Move:
     """Take places of an axis, or join parts along it."""
-    return Move((_autograd.kept(node, "dim") % ndim,), range(ndim))
+    return Move((dim % ndim,), range(ndim))
 
 
-def _selected(node: Node, ndim: int) -> Move:
+def _selected(ndim: int, dim: int) -> Move:
     """Take one place of an axis, which is gone then."""
-    dim = _autograd.kept(node, "dim") % ndim
+    dim %= ndim
     return Move((dim,), [*range(dim), *range(dim + 1, ndim)])
 
 
-def _transposed(node: Node, ndim: int) -> Move:
+def _transposed(ndim: int, dim0: int, dim1: int) -> Move:
     """Exchange two axes."""
     left = [*range(ndim)]
-    one, two = (_autograd.kept(node, name) % ndim for name in ("dim0", "dim1"))
+    one, two = dim0 % ndim, dim1 % ndim
     left[one], left[two] = left[two], left[one]
     return Move((), left)
 
 
-def _summed(node: Node, ndim: int) -> Move | None:
+def _summed(ndim: int, named: tuple[int, ...], is_kept: bool) -> Move | None:  # noqa: FBT001
     """Add up along axes, which have size 1 then, or are gone."""
-    named = _autograd.kept(node, "dim")
     dims = {dim % ndim for dim in named}
     if not dims or len(dims) != len(named):
         return None
-    is_kept = _autograd.kept(node, "keepdim")
     return Move([*dims], [axis for axis in range(ndim) if is_kept or axis not in dims])
 
 
-def _normalised(node: Node, ndim: int) -> Move:
+def _normalised(ndim: int, shape: tuple[int, ...]) -> Move:
     """Normalise along the last axes, which are those of weight and bias as well."""
-    first = max(ndim - len(_autograd.kept(node, "normalized_shape")), 0)
+    first = max(ndim - len(shape), 0)
     return Move(range(first, ndim), range(ndim))
 
 
 MOVES: dict[str, Moves] = {
-    "ViewBackward0": _reshaped,
-    "UnsafeViewBackward0": _reshaped,
-    "SqueezeBackward1": _reshaped,
-    "UnsqueezeBackward0": _unsqueezed,
-    "SliceBackward0": _cut,
-    "SelectBackward0": _selected,
-    "TransposeBackward0": _transposed,
-    "CatBackward0": _cut,
-    "SumBackward1": _summed,
-    "MeanBackward1": _summed,
-    "NativeLayerNormBackward0": _normalised,
+    "ViewBackward0": Moves(_shapes, _reshaped),
+    "UnsafeViewBackward0": Moves(_shapes, _reshaped),
+    "SqueezeBackward1": Moves(_shapes, _reshaped),
+    "UnsqueezeBackward0": Moves(_reads("dim"), _unsqueezed),
+    "SliceBackward0": Moves(_reads("dim"), _cut),
+    "SelectBackward0": Moves(_reads("dim"), _selected),
+    "TransposeBackward0": Moves(_reads("dim0", "dim1"), _transposed),
+    "CatBackward0": Moves(_reads("dim"), _cut),
+    "SumBackward1": Moves(_reads("dim", "keepdim"), _summed),
+    "MeanBackward1": Moves(_reads("dim", "keepdim"), _summed),
+    "NativeLayerNormBackward0": Moves(_reads("normalized_shape"), _normalised),
 }
 
 
 def _moved(moves: Moves) -> Look:
     """Return the look that follows axes wherever they are."""
 
-    def look(node: Node, given: Given, _: list[Tensor]) -> Sequence[Axes]:
+    def look(node: Node, given: Given, _: Masks) -> Sequence[Axes]:
         parts = [part.axes for part in _all_of(given)]
         ndim = len(parts[0])
         if not ndim or any(len(axes) != ndim for axes in parts):
             return []
-        move = moves(node, ndim)
+        move = moves.of(node, ndim)
         if move is None or len(move.left) != len(shape_of(node)):
             return []
         axes = batch_axes.merged(parts)
@@ -148,7 +187,7 @@ def _moved(moves: Moves) -> Look:
     return look
 
 
-def _sliced(node: Node, given: Given, _: list[Tensor]) -> Sequence[Axes]:
+def _sliced(node: Node, given: Given, _: Masks) -> Sequence[Axes]:
     """Return every so many places of an axis, which holds no rows unless they are all of it."""
     (source,) = _all_of(given)
     if shape_of(node) != source.shape:
@@ -156,7 +195,7 @@ def _sliced(node: Node, given: Given, _: list[Tensor]) -> Sequence[Axes]:
     return [source.axes]
 
 
-def _viewed(node: Node, given: Given, _: list[Tensor]) -> Sequence[Axes]:
+def _viewed(node: Node, given: Given, _: Masks) -> Sequence[Axes]:
     """Return the same elements, in the same order, in another shape."""
     (source,) = _all_of(given)
     after = shape_of(node)
@@ -171,21 +210,21 @@ def _all_of(given: Given) -> list[Known]:
 # --- Kinds that Taylor mode cannot pass
 
 
-def _chosen(node: Node, given: Given, masks: list[Tensor]) -> Sequence[Axes]:
+def _chosen(node: Node, given: Given, masks: Masks) -> Sequence[Axes]:
     """Return the rows that a mask shows, whose axis has the mask's own number."""
     mask, (source,) = _mask(node), _all_of(given)
-    if mask is None or source.axes[0] != ((0, len(mask)),) or any(source.axes[1:]):
+    if mask is None or source.axes[0] != ((0, mask.numel()),) or any(source.axes[1:]):
         return []
     return [(((_number(mask, masks), shape_of(node)[0]),), *source.axes[1:])]
 
 
-def _put(node: Node, given: Given, masks: list[Tensor]) -> Sequence[Axes]:
+def _put(node: Node, given: Given, masks: Masks) -> Sequence[Axes]:
     """Return rows, some of which were written over by those that the same mask shows."""
     mask = _mask(node)
     if mask is None:
         return []
     others: Axes = ((),) * (len(shape_of(node)) - 1)
-    rows, chosen = ((0, len(mask)),), _number(mask, masks)
+    rows, chosen = ((0, mask.numel()),), _number(mask, masks)
     below, values = given
     if below is not None and below.axes != (rows, *others):
         return []
@@ -203,23 +242,61 @@ def _mask(node: Node) -> Tensor | None:
     return mask if mask.dim() == 1 and mask.is_contiguous() else None
 
 
-def _number(mask: Tensor, masks: list[Tensor]) -> int:
+def _number(mask: Tensor, masks: Masks) -> int:
     """Return a number that is no axis of a batch, and the same for what is the same mask.
 
     All masks are kept until the end, so that no two of them are at one place in memory.
     """
-    masks.append(mask)
-    places = [(each.data_ptr(), len(each)) for each in masks]
-    return -1 - places.index(places[-1])
+    place = mask.data_ptr(), mask.numel()
+    number, _ = masks.setdefault(place, (-1 - len(masks), mask))
+    return number
 
 
-def _recurrent(node: Node, given: Given, _: list[Tensor]) -> Sequence[Axes]:
+def _recurrent(node: Node, given: Given, _: Masks) -> Sequence[Axes]:
     """Return a layer's outputs ``[steps, rows, features]``, and its last states ``[rows, ...]``."""
     source, *others = given
     if source is None or source.axes[0] or source.axes[2] or any(others):
         return []
     rows, states = source.axes[1], len(_autograd.output_types(node)) - 1
     return [((), rows, ()), *[(rows, ())] * states]
+
+
+def _layers(node: Node, given: Given, masks: Masks) -> Sequence[Axes]:
+    """Return the coefficients that layers make, ``[N, *rows, columns]``.
+
+    Matrices that depend on inputs are not followed, and columns of which they make others no rows.
+    """
+    own: Any = node
+    are_products = [False, *(layer is None for layer in own.layers)]
+    if any(each and is_one for each, is_one in zip(given, are_products, strict=True)):
+        return []
+    if any(are_products):
+        for part in _all_of(given):
+            batch_axes.free(part.axes, [-1])
+    return _stacked(node, given, masks)
+
+
+def _stacked(node: Node, given: Given, _: Masks) -> Sequence[Axes]:
+    """Return coefficients ``[N, *shape]`` that are computed place by place of ``shape``.
+
+    They come from other coefficients ``[n, *shape]``, and from values ``[*shape]``.
+    """
+    ndim = len(shape_of(node))
+    axes = batch_axes.merged([batch_axes.aligned(part.axes, ndim) for part in _all_of(given)])
+    batch_axes.free(axes, [0])
+    return [axes]
+
+
+def _of_own(*looks: tuple[Sequence[type[Function]], Look]) -> dict[str, Look]:
+    """Return looks at functions of leafgrad by name, with nothing told of others of that name."""
+
+    def checked(own: type[Function], look: Look) -> Look:
+        def told(node: Node, given: Given, masks: Masks) -> Sequence[Axes]:
+            return look(node, given, masks) if _autograd.forward_class(node) is own else []
+
+        return told
+
+    return {f"{own.__name__}Backward": checked(own, look) for kinds, look in looks for own in kinds}
 
 
 LOOKS: dict[str, Look] = {
@@ -231,4 +308,7 @@ LOOKS: dict[str, Look] = {
     "IndexBackward0": _chosen,
     "IndexPutBackward0": _put,
     "MkldnnRnnLayerBackward0": _recurrent,
+    **_of_own(
+        (fused.FUNCTIONS, _layers), ((*contraction.FUNCTIONS, *recurrences.FUNCTIONS), _stacked)
+    ),
 }

@@ -6,6 +6,7 @@ No coefficient is computed, and no saved tensor read but by the few rules that a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,7 +18,7 @@ from leafgrad._derivative.taylor.algebra import powers
 from leafgrad._derivative.taylor.batch_axes import Axes
 from leafgrad._derivative.taylor.dtypes import wider
 from leafgrad._derivative.taylor.propagate import check_results, results_of, step_at
-from leafgrad._derivative.taylor.row_kinds import LOOKS, MOVES, Known, Move
+from leafgrad._derivative.taylor.row_kinds import LOOKS, MOVES, Known, Masks, Moves
 from leafgrad._derivative.taylor.rules import RULES
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Rule
@@ -35,31 +36,43 @@ def keep_rows_apart(path: _autograd.Path, inputs: Tensor, outputs: Tensor, batch
     for node, edges in path.nodes.items():
         count = 0
         for edge in edges:
-            if edge in counts:
-                if count and counts[edge] != count:
+            known = counts.get(edge, 0)
+            if known and known != count:
+                if count:
                     return False
-                count = counts[edge]
-        name = _autograd.node_name(node)
-        rule = RULES.get(name)
-        if rule is not None and rule.rowwise:
-            if rule.shared and (batch != 1 or any(edges[n] in counts for n in rule.shared)):
+                count = known
+        role = _ROLES.get(type(node)) or _role_of(node)
+        if role.is_rowwise:
+            if role.shared and (batch != 1 or any([edges[n] in counts for n in role.shared])):
                 return False
             counts[node, 0] = count
             continue
-        moves = MOVES.get(name)
-        move = moves(node, count) if moves is not None and count else None
-        if move is None or not _leaves_rows(move, batch):
+        left = role.moves.left(node, count, batch) if role.moves is not None and count else 0
+        if not left:
             return False
-        counts[node, 0] = len(move.left)
+        counts[node, 0] = left
     return counts.get(path.end) == outputs.dim()
 
 
-def _leaves_rows(move: Move, batch: int) -> bool:
-    """Return whether the first axes stay as they are, which count rows."""
-    for axis in move.touched:
-        if axis < batch:
-            return False
-    return [*move.left[:batch]] == [*range(batch)]
+class _Role(NamedTuple):
+    """What a kind of node is known to do to rows, from its name alone: see `Rule` and `Moves`."""
+
+    is_rowwise: bool
+    shared: tuple[int, ...]
+    moves: Moves | None
+
+
+# Of kinds of PyTorch's own, each of which has a type that is there for good.
+_ROLES: dict[type[Node], _Role] = {}
+
+
+def _role_of(node: Node) -> _Role:
+    name = _autograd.node_name(node)
+    rule = _row_wise_rule(node, name)
+    role = _Role(rule is not None, rule.shared if rule else (), MOVES.get(name))
+    if _autograd.has_lasting_type(node):
+        _ROLES[type(node)] = role
+    return role
 
 
 def axes_at_end(path: _autograd.Path, inputs: Tensor, batch: int) -> Axes | None:
@@ -71,12 +84,12 @@ def axes_at_end(path: _autograd.Path, inputs: Tensor, batch: int) -> Axes | None
     coefficient.
     """
     known: dict[object, Axes] = {path.start: batch_axes.rows_of(tuple(inputs.shape), batch)}
-    masks: list[Tensor] = []
+    masks: Masks = {}
     for node, edges in path.nodes.items():
         name = _autograd.node_name(node)
-        rule = RULES.get(name)
-        if rule is not None and rule.rowwise:
-            axes = _passed_on(rule, node, [known.get(edge) for edge in edges])
+        row_wise = _row_wise_rule(node, name)
+        if row_wise is not None:
+            axes = _passed_on(row_wise, node, [known.get(edge) for edge in edges])
             if axes is not None:
                 known[node, 0] = axes
                 continue
@@ -88,12 +101,30 @@ def axes_at_end(path: _autograd.Path, inputs: Tensor, batch: int) -> Axes | None
         ]
         if not any(given):
             raise Unsupported("nothing arrives there")
-        results = _results(rule, node, edges, given, masks)
+        results = _results(RULES.get(name), node, edges, given, masks)
         known.update({(node, n): axes for n, axes in enumerate(results) if axes is not None})
         if len(results) < len(_autograd.output_types(node)):
             read = {edge for edges in path.nodes.values() for edge in edges}
             check_results(step_at(node, edges, inputs.dtype), len(results), read, path.end)
     return known.get(path.end)
+
+
+def _row_wise_rule(node: Node, name: str) -> Rule | None:
+    """Return the rule of a kind that is row-wise, None for any other kind.
+
+    Where an operation goes element by element, so does the formula of its derivative, which has no
+    rule of its own: what is told of ``TanhBackward0`` holds for ``TanhBackwardBackward0``, unless
+    that makes more than one result.
+    """
+    rule = RULES.get(name)
+    if rule is None and name.endswith(_OF_FORMULA):
+        rule = RULES.get(name.replace(_OF_FORMULA, "Backward0"))
+        if rule is not None and (rule.shared or len(_autograd.output_types(node)) > 1):
+            return None
+    return rule if rule is not None and rule.rowwise else None
+
+
+_OF_FORMULA = "BackwardBackward0"
 
 
 def _passed_on(rule: Rule, node: Node, inputs: Sequence[Axes | None]) -> Axes | None:
@@ -118,7 +149,7 @@ def _results(
     node: Node,
     edges: _autograd.Successors,
     given: Sequence[Known | None],
-    masks: list[Tensor],
+    masks: Masks,
 ) -> Sequence[Axes | None]:
     """Return the axes of each result of a node, or raise `Unsupported`."""
     look = LOOKS.get(_autograd.node_name(node))

@@ -47,9 +47,11 @@ class View {
       this.ahead[source].push(target);
       this.back[target].push(source);
     }
-    this.curves = [...this.svg.querySelectorAll(".links > path")].map((each) => each.getAttribute("d"));
+    const drawn = [...this.svg.querySelectorAll(".links > path")];
+    this.curves = drawn.map((each) => each.getAttribute("d"));
+    this.isFree = drawn.map((each) => each.matches(".free"));
     const xs = (path) => path.filter((_, place) => place % 2 === 0);
-    this.tops = paths.map((path) => head(path.slice(-2)));
+    this.tops = paths.map((path, number) => (this.isFree[number] ? "" : head(path.slice(-2))));
     this.spans = paths.map((path) => ({
       left: Math.min(...xs(path)),
       top: path[1],
@@ -62,6 +64,9 @@ class View {
     this.words = this.boxes.map((box) => box.textContent.toLowerCase());
     this.near = this.layer("g");
     this.lines = this.layer("path", this.svg.querySelector(".links"));
+    this.free = this.lines.cloneNode();
+    this.free.setAttribute("class", "free");
+    this.lines.after(this.free);
     this.heads = this.layer("path", this.svg.querySelector(".heads"), "head");
     this.veil = this.layer("path", this.svg, "veil");
     this.ways = this.layer("path", this.svg, "way");
@@ -123,7 +128,9 @@ class View {
     this.svg.classList.toggle("far", isFar);
     for (const each of [...this.near.children]) if (!kept.has(each)) each.remove();
     for (const each of drawn) if (each.parentNode !== this.near) this.near.append(each);
-    this.lines.setAttribute("d", this.nearLinks.map((number) => this.curves[number]).join(""));
+    const lines = (isFree) => this.nearLinks.filter((number) => this.isFree[number] === isFree);
+    for (const [layer, isFree] of [[this.lines, false], [this.free, true]])
+      layer.setAttribute("d", lines(isFree).map((number) => this.curves[number]).join(""));
     this.heads.setAttribute("d", [...new Set(this.nearLinks.map((n) => this.tops[n]))].join(""));
     this.light();
   }
