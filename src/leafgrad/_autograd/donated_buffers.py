@@ -1,6 +1,6 @@
 """Letting compiled code run backward and leaving what it saved as it is.
 
-Inductor lets a backward write over what was saved for it, and refuses one that is to keep the graph.
+Inductor lets a backward write over what was saved for it, and refuses to keep the graph.
 """
 
 from __future__ import annotations

@@ -120,11 +120,11 @@ class GradientNorms:
         head = next((one.module for one in self.modules if one.ratio is not None), "")
         for word, found in {"vanish": self.vanishing, "explode": self.exploding}.items():
             if found and found[-1].ratio:
-                yield (
+                told = (
                     f"gradients {word} from {found[0].module} on: at {found[-1].module} arrives "
-                    f"{found[-1].ratio:.1e} of the norm at {head}",
-                    CURES[word],
+                    f"{found[-1].ratio:.1e} of the norm at {head}"
                 )
+                yield told, CURES[word]
         for zeros in self.zeros[:MOST_SENTENCES]:
             where = "the start" if zeros.node is None else place_text(zeros.node)
             leaves = first_few(zeros.leaves, MOST_LEAVES)
