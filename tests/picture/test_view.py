@@ -145,10 +145,10 @@ def test_every_box_but_a_root_is_led_to(make: Callable[[], GraphTrace], fold: An
 
 def test_parallel_ways_in_an_open_module_each_lead_on() -> None:
     torch.manual_seed(0)
-    layers = (nn.TransformerEncoderLayer(8, 2, 8, batch_first=True) for _ in range(6))
+    layers = (nn.TransformerEncoderLayer(32, 4, 64, batch_first=True) for _ in range(6))
     model = nn.Sequential(*layers)
     with record() as recording:
-        loss = model(torch.ones(1, 3, 8)).mean()
+        loss = model(torch.ones(2, 8, 32)).mean()
     trace = trace_graph(loss, names=model, recording=recording)
     shown = view_of(trace, fold=None, open=["3", "3.self_attn"])
     led = {target for box in shown.boxes for target, _ in box.edges}
