@@ -65,7 +65,7 @@ brings PyTorch: `pip install leafgrad`.*
 
 
 def has_notebook(text: str) -> bool:
-    """Say whether a page shows cells."""
+    """Return whether a page shows cells."""
     return bool(SHOWN.search(text))
 
 
@@ -181,7 +181,7 @@ def _needs(title: str, release: str, left_out: str) -> NotebookNode:
 
 
 def _code(cell: NotebookNode) -> tuple[str, NotebookNode]:
-    """Give what a cell executes, and what is known of it."""
+    """Return what a cell executes, and what is known of it."""
     raises = cell.metadata.get("raises")
     told = f"# {RAISES} {raises}\n" if raises else ""
     tags = [*cell.metadata.get("tags", []), *(["raises-exception"] if raises else [])]
