@@ -52,12 +52,7 @@ def disturbances(name: str, *, recorded: bool) -> Iterator[str]:
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         look = partial(trace_graph, loss, names=module, recording=recording, values=True)
-        try:
-            trace = look(gradients=True)
-        except RuntimeError as refused:
-            if "donated buffers" not in str(refused):  # compiled code may be run backward once
-                raise
-            trace = look()
+        trace = look(gradients=True)
         report = find_nan(loss, names=module, recording=recording)
         described = [describe_tensor(one) for one in parameters.values()]
     yield from (f"warns: {one.message}" for one in warned)

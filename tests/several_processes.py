@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import get_start_method
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,8 @@ def one_of(count: int) -> Iterator[None]:
 
 def in_two_processes(program: Path, folder: Path) -> list[Any]:
     """Run a program that starts two processes; return what each of them leaves in the folder."""
-    # To fork saves an import of PyTorch, and is safe on Linux alone.
-    way = "fork" if sys.platform == "linux" else "spawn"
+    # To fork saves an import of PyTorch, and is safe where not all are spawned by default.
+    way = "spawn" if get_start_method() == "spawn" else "fork"
     command = [sys.executable, str(program), str(folder), way]
     subprocess.run(command, capture_output=True, check=True, timeout=300, env=unmeasured())
     return [json.loads((folder / f"{rank}.json").read_text("utf-8")) for rank in range(2)]

@@ -4,13 +4,13 @@ import shutil
 import sys
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from leafgrad import GradCause, explain_grad, preflight, trace_graph
+from leafgrad import GradCause, _autograd, explain_grad, find_nan, preflight, trace_graph
 
 COMPILERS = ("cl",) if sys.platform == "win32" else ("g++", "c++", "clang++")
 
@@ -91,9 +91,67 @@ def test_every_picture_of_it_is_drawn(compiled: tuple[nn.Module, Any]) -> None:
         assert "CompiledFunction" in drawn
 
 
-def test_a_backward_that_may_not_keep_its_graph_raises_what_pytorch_says(
-    compiled: tuple[nn.Module, Any],
-) -> None:
-    model, run = compiled
-    with pytest.raises(RuntimeError, match="donated"):
-        trace_graph(run(X).sum(), names=model, gradients=True)
+def saved_by(loss: Tensor) -> list[Tensor]:
+    """What the node of the compiled code has saved."""
+    graph = _autograd.walk([loss.grad_fn] if loss.grad_fn else [])
+    (node,) = (one for one in graph if _autograd.is_compiled(one))
+    return [*cast("Any", node).saved_tensors]
+
+
+def normalised(x: Tensor, w: Tensor) -> Tensor:
+    return nn.functional.layer_norm((x @ w).exp(), (16,)).tanh()
+
+
+@pytest.fixture(scope="module")
+def writing() -> Iterator[Any]:
+    """Compile what writes over a tensor that it saved, once a backward has freed its graph."""
+    run = torch.compile(normalised, backend="inductor", fullgraph=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".torch.jit.*deprecated", DeprecationWarning)
+        run(torch.rand(16, 16), torch.rand(16, 16, requires_grad=True)).sum().backward()
+    yield run
+    torch._dynamo.reset()
+
+
+def test_a_backward_writes_over_what_was_saved_and_refuses_to_keep_it(writing: Any) -> None:
+    loss = writing(torch.rand(16, 16), torch.rand(16, 16, requires_grad=True)).square().sum()
+    with pytest.raises(RuntimeError, match="donated buffers"):
+        loss.backward(retain_graph=True)
+    kept = saved_by(loss)
+    before = [tensor.clone() for tensor in kept]
+    loss.backward()
+    assert not all(torch.equal(*pair) for pair in zip(before, kept, strict=True))
+
+
+def test_its_gradients_are_looked_at_and_what_it_saved_stays(writing: Any) -> None:
+    x, w = torch.rand(16, 16), torch.rand(16, 16, requires_grad=True)
+    (eager,) = torch.autograd.grad(normalised(x, w).square().sum(), w)
+    loss = writing(x, w).square().sum()
+    before = [(tensor.clone(), tensor._version) for tensor in saved_by(loss)]
+    for _ in range(2):
+        trace = trace_graph(loss, names={"w": w}, gradients=True, values=True)
+        (arrived,) = trace.leaves[0].gradients
+        assert arrived is not None
+        assert arrived.norm == pytest.approx(eager.norm().item(), rel=1e-4)
+    report = find_nan(loss, names={"w": w})
+    assert (bool(report), report.without_gradients) == (False, None)
+    for (numbers, version), tensor in zip(before, saved_by(loss), strict=True):
+        assert torch.equal(numbers, tensor)
+        assert tensor._version == version
+    assert torch._functorch.config.donated_buffer
+    loss.backward()  # adds to nothing
+    assert w.grad is not None
+    assert torch.allclose(w.grad, eager, atol=1e-5)
+
+
+def test_what_it_saved_stays_where_the_backward_fails(writing: Any) -> None:
+    w = torch.rand(16, 16, requires_grad=True)
+    h = w * 2
+    loss = writing(torch.rand(16, 16), h.exp()).square().sum()
+    before = [tensor.clone() for tensor in saved_by(loss)]
+    handle = h.register_hook(lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        trace_graph(loss, gradients=True)
+    handle.remove()
+    assert all(torch.equal(*pair) for pair in zip(before, saved_by(loss), strict=True))
+    assert torch._functorch.config.donated_buffer

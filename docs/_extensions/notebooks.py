@@ -69,7 +69,7 @@ brings PyTorch: `pip install leafgrad`.*
 
 
 def has_notebook(text: str) -> bool:
-    """Say whether a page shows cells."""
+    """Return whether a page shows cells."""
     return bool(SHOWN.search(text))
 
 
@@ -194,7 +194,7 @@ def _needs(title: str, release: str, others: list[str], left_out: str) -> Notebo
 
 
 def _code(cell: NotebookNode) -> tuple[str, NotebookNode]:
-    """Give what a cell executes, and what is known of it."""
+    """Return what a cell executes, and what is known of it."""
     raises = cell.metadata.get("raises")
     told = f"# {RAISES} {raises}\n" if raises else ""
     tags = [*cell.metadata.get("tags", []), *(["raises-exception"] if raises else [])]

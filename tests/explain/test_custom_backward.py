@@ -1,10 +1,12 @@
 """What the code of a backward shows of the gradients that it hands on."""
 
+import linecache
 from typing import Any
 
 import pytest
 import torch
 
+from leafgrad import preflight
 from leafgrad._explain.custom_backward import GradientKind, parse_backward
 
 NONE, SOME, UNKNOWN = GradientKind.NONE, GradientKind.SOME, GradientKind.UNKNOWN
@@ -196,3 +198,68 @@ def test_a_backward_that_runs_another_or_stores_gradients_is_known(
     function: Any, *, runs_another: bool
 ) -> None:
     assert parse_backward(function).runs_another == runs_another
+
+
+def backward_with(body: str) -> type[torch.autograd.Function]:
+    """A custom function of two inputs whose backward has this body, in a file to be read."""
+    name = f"<backward {body!r}>"
+    lines = ["def backward(ctx, gradient):", *(f"    {line}" for line in body.splitlines())]
+    source = "\n".join(lines) + "\n"
+    linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
+    made: dict[str, Any] = {}
+    exec(compile(source, name, "exec"), {"torch": torch}, made)
+    return type("Made", (Custom,), {"backward": staticmethod(made["backward"])})
+
+
+COUNTED = {
+    "return 2 * gradient": 1,
+    "return gradient * 2": 1,
+    "return gradient": 1,
+    "return -gradient": None,
+    "return gradient - 1": 1,
+    "return gradient.clone()": 1,
+    "return gradient.sum(0).clone(), None": 2,
+    "return (gradient,)": 1,
+    "pass": 1,
+    "return None": 1,
+    "return gradient.split(1)": None,
+    "return ctx.run(gradient)": None,
+    "return gradient + (None,)": None,
+    "return 2 * (gradient,)": None,
+    "return (gradient, *ctx.more)": None,
+    "return (gradient,) + ctx.more": None,
+    "gradient = ctx.run()\nreturn gradient": None,
+    "if ctx.flag:\n    return gradient\nreturn gradient, None": None,
+    "return clone(gradient)": None,
+}
+
+
+@pytest.mark.parametrize("body", COUNTED)
+def test_gradients_are_counted_where_their_number_is_sure(body: str) -> None:
+    assert parse_backward(backward_with(body)).counted == COUNTED[body]
+
+
+@pytest.mark.parametrize("body", [body for body, counted in COUNTED.items() if counted == 1])
+def test_a_backward_with_too_few_gradients_is_told_and_does_fail(body: str) -> None:
+    custom: Any = backward_with(body)
+    a, b = torch.ones(1, requires_grad=True), torch.ones(1, requires_grad=True)
+    y = custom.apply(a, b)
+    found = preflight(y, names={"b": b})
+    assert found.will_fail
+    assert [one.node for one in found.miscounted] == [found.first_failure]
+    assert "for 2 inputs, which backward refuses" in " ".join(str(found).split())
+    assert found.to_dict()["miscounted"]
+    with pytest.raises(RuntimeError, match=r"incorrect number of gradients \(expected 2, got 1\)"):
+        y.backward()
+
+
+def test_a_backward_with_more_gradients_than_needed_is_none_of_these() -> None:
+    class More(Custom):
+        @staticmethod
+        def backward(_: Any, gradient: Any) -> Any:
+            return gradient, gradient, None
+
+    x = torch.ones(1, requires_grad=True)
+    y: torch.Tensor = More.apply(x, x * 2)  # type: ignore[no-untyped-call]
+    assert not preflight(y).miscounted
+    y.backward()

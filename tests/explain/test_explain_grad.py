@@ -776,3 +776,97 @@ def test_what_the_library_itself_hands_on_is_seen() -> None:
     x, network = torch.randn(4, 2, requires_grad=True), nn.Sequential(nn.Linear(2, 3), nn.Tanh())
     explanation = explain_grad(x, laplacian(network(x), x).sum())
     assert (explanation.cause, explanation.will_be_filled) == (GradCause.NOT_RUN, True)
+
+
+# --- How a graph was used up
+
+
+def test_a_backward_that_did_not_come_to_a_tensor_is_told_as_such() -> None:
+    trunk, first, second = (nn.Linear(2, 2) for _ in range(3))
+    with record() as recording:
+        hidden = trunk(torch.ones(1, 2)).tanh()
+        first(hidden).square().sum().backward()
+        loss = second(hidden).square().sum()
+    for given in (recording, None):
+        explained = explain_grad(second.weight, loss, recording=given)
+        assert explained.cause is GradCause.USED_UP
+        assert explained.because.endswith("by a backward of others, which did not come to it.")
+        assert explained.cure.startswith("For a backward that comes to it: ")
+    trunk.weight.grad = None
+    assert "cleared since" in explain_grad(trunk.weight, loss, recording=recording).because
+
+
+def test_a_result_that_retains_its_gradient_too_late_is_told_so_also_without_a_recording() -> None:
+    h = leaf(2).exp()
+    loss = h.sin().sum()
+    loss.backward()
+    h.retain_grad()
+    explained = explain_grad(h, loss)
+    assert explained.cause is GradCause.USED_UP
+    assert explained.cure.startswith("Call retain_grad() on it before backward()")
+
+
+# --- What a derivative does not depend on
+
+
+@pytest.mark.parametrize("power", [1, 2])
+def test_a_derivative_that_is_constant_in_a_tensor_is_told_as_such(power: int) -> None:
+    x, other = leaf(2), leaf(2)
+    with record() as recording:
+        u = (x**power * other).sum() if power == 2 else (3 * x + other.sin()).sum()
+        (slope,) = torch.autograd.grad(u, x, create_graph=True)
+        loss = (slope * 2).sum()
+    explained = explain_grad(other if power == 1 else x, loss, recording=recording)
+    expected = GradCause.LINEAR if power == 1 else GradCause.NOT_RUN
+    assert explained.cause is expected
+    assert explain_grad(leaf(2), loss, recording=recording).cause is not GradCause.LINEAR
+    recording.log.prune()
+    again = explain_grad(other if power == 1 else x, loss, recording=recording)
+    assert again.cause is expected
+
+
+def test_a_bias_that_no_derivative_has_is_told_as_such() -> None:
+    model = nn.Sequential(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 1))
+    x = torch.rand(3, 1, requires_grad=True)
+    with record() as recording:
+        (slope,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+        loss = (slope - 1).square().mean()
+    bias = explain_grad(model.get_parameter("2.bias"), loss, recording=recording)
+    assert bias.cause is GradCause.LINEAR
+    assert "torch.autograd.grad() in test_explain_grad.py" in bias.because
+    weight = explain_grad(model.get_parameter("2.weight"), loss, recording=recording)
+    assert weight.cause is GradCause.NOT_RUN
+
+
+def test_what_derivatives_came_from_is_forgotten_with_them() -> None:
+    x, other = leaf(2), leaf(2)
+    with record() as recording:
+        for _ in range(5):
+            u = (x * x.sin() + other.exp()).sum()
+            (slope,) = torch.autograd.grad(u, x, create_graph=True)
+            loss = slope.sum()
+        del u, slope
+    gc.collect()
+    recording.log.prune()
+    assert len(recording.log.passes.sources) == 2  # the first of the line, and the last
+    assert explain_grad(x, loss, recording=recording).cause is GradCause.NOT_RUN
+    assert explain_grad(other, loss, recording=recording).cause is GradCause.LINEAR
+
+
+# --- Which of several cuts is named
+
+
+@pytest.mark.filterwarnings("ignore:To copy construct from a tensor")
+def test_a_cut_that_only_led_to_a_later_one_is_not_named() -> None:
+    w, x = leaf(2), leaf(2)
+    with record() as recording:
+        h = w * x.exp().detach()
+        loss = torch.tensor(h.sum())
+    (cut,) = explain_grad(w, loss, recording=recording).cuts
+    assert cut.operation == "tensor"
+    assert [one.operation for one in explain_grad(x, loss, recording=recording).cuts] == ["detach"]
+    recording.log.prune()
+    (cut,) = explain_grad(w, loss, recording=recording).cuts
+    assert cut.operation == "tensor"
+    (cut,) = explain_grad(torch.ones(2) * loss, loss, recording=recording).cuts or (cut,)
+    assert cut.operation == "tensor"

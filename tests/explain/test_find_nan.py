@@ -277,7 +277,7 @@ def test_a_backward_that_fails_leaves_the_values() -> None:
     assert "the backward fails with 'one of the variables" in str(report.without_gradients)
 
 
-def test_compiled_code_that_runs_backward_once_is_no_failure() -> None:
+def test_compiled_code_that_runs_backward_once_is_looked_at_all_the_same() -> None:
     def waves(x: Tensor) -> Tensor:
         return x.sin().exp().sin()
 
@@ -286,8 +286,7 @@ def test_compiled_code_that_runs_backward_once_is_no_failure() -> None:
     faster(x).sum().backward()  # it is compiled to free what it saved
     loss = faster(x).sum()
     report = find_nan(loss)
-    assert report.without_gradients is not None
-    assert "donated_buffer = False" in report.without_gradients
+    assert report.without_gradients is None
     loss.backward()
 
 

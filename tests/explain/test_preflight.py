@@ -753,3 +753,62 @@ def test_compiled_code_always_looks_at_what_was_freed() -> None:
     assert told.first_failure is told.freed[0]
     with pytest.raises(RuntimeError, match="a second time"):
         y.backward()
+
+
+@pytest.mark.parametrize(
+    "loss", [torch.ones(4), torch.ones(2, 1), torch.ones((), dtype=torch.cfloat)]
+)
+def test_an_output_that_is_no_single_real_number_needs_a_gradient(loss: torch.Tensor) -> None:
+    x = torch.ones_like(loss, requires_grad=True)
+    y = 2 * x
+    found = preflight(y)
+    assert found.shapes == (tuple(loss.shape),)
+    assert not found.will_fail
+    assert f"An output of shape {tuple(loss.shape)} is not one real number" in str(found)
+    with pytest.raises(RuntimeError, match="grad can be implicitly created only for"):
+        y.backward()
+    assert (
+        preflight(y.abs().sum()).shapes == preflight(torch.ones(1, requires_grad=True)).shapes == ()
+    )
+
+
+def test_what_a_backward_fails_at_comes_before_its_gradient() -> None:
+    y = leaf(2).exp()
+    y.sum().backward()
+    assert "real number" not in str(preflight(y))
+    assert "real number" not in str(preflight(torch.ones(2)))
+    edge = torch.autograd.graph.get_gradient_edge(leaf(2).exp())
+    assert preflight(edge).shapes == ()
+
+
+def test_the_line_of_a_derivative_that_does_not_exist_is_told() -> None:
+    x = leaf(2)
+    with record() as recording:
+        loss = (x * 3 // 0.1).sum()
+        view = (x * 2)[:1].requires_grad_()
+    found = preflight(loss, recording=recording)
+    assert found.refusing[0].source == recording.sources[0]
+    assert "divide by /" in str(found)
+    assert preflight(loss).refusing[0].source is None
+    assert view.requires_grad
+    recording.log.prune()
+    assert recording.log.refusals
+    del loss, found
+    recording.log.prune()
+    assert not recording.log.refusals
+
+
+def test_only_what_is_carried_over_a_step_is_to_be_cut_off() -> None:
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with record() as recording:
+        state = model(torch.ones(1, 2))
+        hidden = model(state)
+        hidden.sum().backward(retain_graph=True)
+        optimizer.step()
+        carried = model(hidden)
+    (one,) = preflight(hidden.sum(), names=model, recording=recording).conflicts
+    assert not one.is_used_since
+    found = preflight(carried.sum(), names=model, recording=recording)
+    assert all(one.is_used_since for one in found.conflicts)
+    assert "state = state.detach()" in " ".join(str(found).split())

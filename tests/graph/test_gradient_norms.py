@@ -68,11 +68,9 @@ def test_where_gradients_vanish_is_said() -> None:
     assert before.ratio is not None
     assert before.ratio >= 1e-3
     last = norms.vanishing[-1].ratio
-    (told,) = norms.sentences
-    assert told.startswith(
-        f"gradients vanish from {names[0]} on: at layer0 arrives {last:.1e} of the norm at bend11. "
+    assert norms.sentences == (
+        f"gradients vanish from {names[0]} on: at layer0 arrives {last:.1e} of the norm at bend11",
     )
-    assert "residual connections" in told
     assert norms.exploding == ()
 
 
@@ -120,10 +118,7 @@ def test_zeros_from_the_start_are_told_as_such() -> None:
     trace = trace_graph(x * 2, names={"x": x}, gradients=True, grad_outputs=torch.zeros(3))
     (zeros,) = trace.gradient_norms.zeros
     assert (zeros.node, zeros.leaves) == (None, ("x",))
-    assert trace.gradient_norms.sentences == (
-        f"gradients all zeros for x, from the start. {zeros.because}. {zeros.cure}.",
-    )
-    assert "grad_outputs" in zeros.cure
+    assert trace.gradient_norms.sentences == ("gradients all zeros for x, from the start",)
 
 
 def test_zeros_on_one_of_two_paths_are_no_zeros() -> None:
@@ -141,9 +136,7 @@ def test_numbers_too_small_for_their_square_are_no_zeros() -> None:
 def test_the_text_of_a_trace_says_it() -> None:
     x = torch.ones(3, requires_grad=True)
     text = str(trace_graph((x * 0).sum(), names={"x": x}, gradients=True))
-    assert text.splitlines()[1].startswith(
-        "gradients all zeros for x, from node 1, MulBackward0. What it is multiplied by"
-    )
+    assert text.splitlines()[1] == "gradients all zeros for x, from node 1, MulBackward0"
     assert "gradients" not in str(trace_graph((x * 0).sum(), names={"x": x}))
 
 
@@ -194,3 +187,51 @@ def test_it_shows_itself() -> None:
     assert repr(norms) == "<GradientNorms of 25 modules>"
     assert "gradients vanish" in norms._repr_html_()
     assert json.loads(json.dumps(norms.to_dict()))["modules"][1]["module"] == "bend11"
+
+
+def cure_of(loss: torch.Tensor, **names: torch.Tensor) -> str:
+    """Why the gradients of a loss are zeros, and what to do."""
+    trace = trace_graph(loss, names=names, gradients=True, values=True)
+    (cure,) = trace.gradient_norms.cures
+    return cure
+
+
+def test_each_sentence_has_a_cure_that_the_table_shows_with_it() -> None:
+    x = torch.ones(3, requires_grad=True)
+    norms = trace_graph((x * 0).sum(), names={"x": x}, gradients=True).gradient_norms
+    (zeros,) = norms.zeros
+    assert norms.cures == (f"{zeros.because}. {zeros.cure}.",)
+    assert " ".join(str(norms).split()).startswith(f"{norms.sentences[0]}. {norms.cures[0]}")
+    assert "clip_grad_norm_" in norms_of(deep(nn.Identity, gain=20.0)).cures[0]
+
+
+def test_uses_that_undo_each_other_are_told_from_a_hook_that_makes_zeros() -> None:
+    x = torch.ones(3, requires_grad=True)
+    assert "several uses add up to zero" in cure_of((x - x).sum(), x=x)
+    y = x * 1
+    y.register_hook(lambda gradient: 0 * gradient)
+    assert "A hook makes zeros" in cure_of(y.exp().sum(), x=x)
+
+
+def test_what_nobody_has_words_for_is_told_in_general() -> None:
+    x = torch.zeros(3, requires_grad=True)
+    assert "its slope is zero there" in cure_of(torch.sinc(x).sum(), x=x)
+
+
+@pytest.mark.parametrize(("dtype", "says"), [("float16", "GradScaler"), ("float32", "factor")])
+def test_a_product_too_small_for_its_type_is_told_from_a_factor_of_zero(
+    dtype: str, says: str
+) -> None:
+    x = torch.ones(3, requires_grad=True, dtype=getattr(torch, dtype))
+    tiny = 1e-4 if dtype == "float16" else 1e-30
+    with record(values=True) as recording:
+        loss = ((x * tiny) * tiny).sum()
+    trace = trace_graph(loss, names={"x": x}, recording=recording, gradients=True, values=True)
+    assert says in trace.gradient_norms.cures[0]
+
+
+def test_a_gradient_that_is_not_finite_leads_to_what_finds_it() -> None:
+    x = torch.zeros(3, requires_grad=True)
+    norms = trace_graph(x.sqrt().sum(), names={"x": x}, gradients=True).gradient_norms
+    assert "infinity in the gradients, first at x: find_nan()" in str(norms)
+    assert norms.sentences == norms.cures == ()

@@ -44,6 +44,8 @@ def test_what_has_no_name_is_called_input_and_integers_say_so() -> None:
     ids = torch.tensor([1, 2])
     written = texts(trace_graph(nn.Embedding(4, 2)(ids)).to_svg())
     assert written[written.index("input") + 1] == "(2,) int64"
+    called = trace_graph(nn.Embedding(4, 2)(ids), names={"input": ids})
+    assert texts(called.to_svg())[: len(written)] == written
 
 
 def test_no_gradient_leads_to_an_input_and_values_lead_from_it() -> None:

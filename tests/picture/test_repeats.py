@@ -56,6 +56,13 @@ def test_copies_may_lead_to_one_place_by_different_outputs() -> None:
     assert [vertex.edges for vertex in kept] == [((1, 0),), ((2, SEVERAL),), ()]
 
 
+def test_copies_that_lead_to_several_places_beyond_lead_to_each() -> None:
+    kept, _ = folded(
+        vertices("rssstuvz", *((0, n) for n in (1, 2, 3)), *((n, n + 3) for n in (1, 2, 3)), (6, 7))
+    )
+    assert shown(kept)[:2] == [((0,), [1]), ((1, 2, 3), [2, 3, 4])]
+
+
 def test_parallel_ways_within_a_copy_stay() -> None:
     doubled = [edge for n in range(6) for edge in [(n, n + 1)] * (1 + n % 2)]
     kept, _ = folded(vertices("rababaz", *doubled))

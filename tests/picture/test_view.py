@@ -1,12 +1,14 @@
 """What a picture shows: everything while that is little, else leaves within and repeats once."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 from torch.autograd.graph import get_gradient_edge
 
-from leafgrad import GraphTrace, trace_graph
+from leafgrad import GraphTrace, record, trace_graph
 from leafgrad._picture.repeats import SEVERAL
 from leafgrad._picture.view import Box, View, view_of
 from tests.models import MODELS, polynomial, transformer, wide
@@ -131,3 +133,23 @@ def test_unnamed_leaves_stay_unnamed() -> None:
 def test_of_many_shapes_the_first_are_written_and_the_others_counted() -> None:
     first, *_ = torch.ones(6, requires_grad=True).split([1, 2, 3])
     assert "(1,), (2,), and 1 more<" in trace_graph(first.sin()).to_svg()
+
+
+@pytest.mark.parametrize("fold", [None, True])
+@pytest.mark.parametrize("make", MODELS.values())
+def test_every_box_but_a_root_is_led_to(make: Callable[[], GraphTrace], fold: Any) -> None:
+    shown = view_of(make(), fold=fold)
+    led = {target for box in shown.boxes for target, _ in box.edges}
+    assert [box.is_root for n, box in enumerate(shown.boxes) if n not in led] == [True]
+
+
+def test_parallel_ways_in_an_open_module_each_lead_on() -> None:
+    torch.manual_seed(0)
+    layers = (nn.TransformerEncoderLayer(32, 4, 64, batch_first=True) for _ in range(6))
+    model = nn.Sequential(*layers)
+    with record() as recording:
+        loss = model(torch.ones(2, 8, 32)).mean()
+    trace = trace_graph(loss, names=model, recording=recording)
+    shown = view_of(trace, fold=None, open=["3", "3.self_attn"])
+    led = {target for box in shown.boxes for target, _ in box.edges}
+    assert [box.is_root for n, box in enumerate(shown.boxes) if n not in led] == [True]

@@ -152,5 +152,5 @@ class _ClaimItem(pytest.Item):
             pytest.skip(f"outside the versions of {package} that it is claimed for")
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Say where the claim stands, in lines from 0."""
+        """Return where the claim stands, in lines from 0."""
         return self.path, self._line - 1, self.name

@@ -19,7 +19,7 @@ class Release:
 
 
 def is_version(text: str) -> bool:
-    """Say whether `text` can be compared as a version."""
+    """Return whether `text` can be compared as a version."""
     try:
         return Version(text).local is None
     except InvalidVersion:
@@ -27,7 +27,7 @@ def is_version(text: str) -> bool:
 
 
 def is_before(since: str, until: str) -> bool:
-    """Say whether some version is not before `since` and before `until`."""
+    """Return whether some version is not before `since` and before `until`."""
     return Version(since) < Version(until)
 
 

@@ -112,7 +112,7 @@ class Watcher:
         print(summary(site, time.monotonic() - start), flush=True)
 
     def _is_changed(self, file: Path) -> bool:
-        """Tell whether a file holds anything else than before, as far as that is known."""
+        """Return whether a file holds anything else than before, as far as that is known."""
         known = file in self._digests
         before, self._digests[file] = self._digests.get(file), _digest(file)
         return not (known and before == self._digests[file])

@@ -19,6 +19,7 @@ from leafgrad._autograd.distributed import (
     sharded_parameters,
     spread,
 )
+from leafgrad._autograd.donated_buffers import donated_buffers_kept
 from leafgrad._autograd.elements import below_autograd, lacking_memory, why_unread
 from leafgrad._autograd.engine import (
     Gradients,

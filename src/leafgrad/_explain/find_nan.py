@@ -76,22 +76,13 @@ def find_nan(
                 grad_outputs=_ones(outputs),
             )
         except RuntimeError as error:
-            without = _why_not(str(error))
+            complaint, _, _ = str(error).partition(".")
+            without = f"the backward fails with {complaint!r}; see preflight()."
     return NanReport(
         origins=(*_in_values(trace), *_in_gradients(trace)),
         unrecorded=sum(None in node.values and not only_moves(node) for node in trace.nodes),
         without_gradients=without,
     )
-
-
-def _why_not(complaint: str) -> str:
-    """Return why no gradients were looked at, by what PyTorch said of a backward that retains."""
-    if "donated buffers" in complaint:
-        return (
-            "compiled code writes over what it saved, so it runs backward once; set "
-            "torch._functorch.config.donated_buffer = False before it is compiled."
-        )
-    return f"the backward fails with {complaint.partition('.')[0]!r}; see preflight()."
 
 
 def _ones(outputs: Any) -> list[torch.Tensor | None]:

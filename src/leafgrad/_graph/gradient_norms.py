@@ -108,27 +108,37 @@ class GradientNorms:
     @property
     def sentences(self) -> tuple[str, ...]:
         """What is wrong with the sizes, a sentence each; empty where nothing is."""
-        return (*self._sentences(),)
+        return tuple(sentence for sentence, _ in self._told())
 
-    def _sentences(self) -> Iterator[str]:
+    @property
+    def cures(self) -> tuple[str, ...]:
+        """How that comes about and what to do, once each, in the order of the sentences."""
+        return tuple(dict.fromkeys(cure for _, cure in self._told()))
+
+    def _told(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong, and what to do."""
         head = next((one.module for one in self.modules if one.ratio is not None), "")
         for word, found in {"vanish": self.vanishing, "explode": self.exploding}.items():
             if found and found[-1].ratio:
-                yield (
+                told = (
                     f"gradients {word} from {found[0].module} on: at {found[-1].module} arrives "
-                    f"{found[-1].ratio:.1e} of the norm at {head}. {CURES[word]}"
+                    f"{found[-1].ratio:.1e} of the norm at {head}"
                 )
+                yield told, CURES[word]
         for zeros in self.zeros[:MOST_SENTENCES]:
             where = "the start" if zeros.node is None else place_text(zeros.node)
             leaves = first_few(zeros.leaves, MOST_LEAVES)
-            yield f"gradients all zeros for {leaves}, from {where}. {zeros.because}. {zeros.cure}."
+            yield (
+                f"gradients all zeros for {leaves}, from {where}",
+                f"{zeros.because}. {zeros.cure}.",
+            )
 
-    def _told_elsewhere(self) -> Iterator[str]:
+    def _not_finite(self) -> Iterator[str]:
         bad = next((one for one in self.modules if one.not_finite), None)
         if bad is not None:
             yield (
                 f"{bad.not_finite} in the gradients, first at {bad.module or 'the outermost'}: "
-                "find_nan() tells where it comes up, and what to do"
+                "find_nan() tells where it comes up, and what to do."
             )
 
     def __str__(self) -> str:
@@ -143,7 +153,7 @@ class GradientNorms:
             )
             for one in self.modules
         ]
-        told = [*self.sentences, *self._told_elsewhere()]
+        told = [*map(". ".join, self._told()), *self._not_finite()]
         sentences = [line for one in told for line in textwrap.wrap(one, WIDTH)]
         lines = table(rows, right=(1, 2, 3), width=WIDTH)
         if sentences:

@@ -16,6 +16,16 @@ class InputUse:
         argument: What the operation calls it, as in `SavedTensor.name`.
         output_nr: The edge of the node that stands for it, which leads nowhere; None where no edge
             does, as for integers, or where that is not known.
+
+    Example:
+        >>> import torch
+        >>> from leafgrad import trace_graph
+        >>> data, weight = torch.ones(3, 2), torch.ones(2, requires_grad=True)
+        >>> trace = trace_graph(weight * data, names={"data": data})
+        >>> trace.inputs[0].uses
+        (InputUse(node=0, argument='other', output_nr=1),)
+        >>> trace.nodes[0].name, trace.nodes[0].edges[1].target
+        ('MulBackward0', None)
     """
 
     node: int
@@ -38,6 +48,15 @@ class TracedInput:
         dtype: Its data type.
         device: Where it is.
         uses: The operations that are known to have been given it.
+
+    Example:
+        >>> import torch
+        >>> from leafgrad import trace_graph
+        >>> data = torch.ones(3, 2)
+        >>> model = torch.nn.Linear(2, 1)
+        >>> (given,) = trace_graph(model(data), names={"model": model, "data": data}).inputs
+        >>> given.name, given.shape, given.dtype, [use.argument for use in given.uses]
+        ('data', (3, 2), torch.float32, ['mat1'])
     """
 
     name: str | None

@@ -101,11 +101,11 @@ _NORMALISED: Words = (
     "Give it more than one number to normalise over, or leave it out",
 )
 _FACTOR: Words = (
-    "What it is multiplied by is nothing but zeros where a gradient arrives",
+    "What it is multiplied by is nothing but zeros where a gradient arrives, or next to it",
     "Look at that factor: a mask or a weight of the loss that leaves nothing, or a dropout of all",
 )
 _MATRIX: Words = (
-    "The other factor of the product holds nothing but zeros",
+    "The other factor of the product holds nothing but zeros, or next to it",
     (
         "Let weights begin at random, as by torch.nn.init, not at zero, except where that is "
         "meant, as in an adapter; or look at the input or the state, as that before the first step "

@@ -36,7 +36,7 @@ def description(view: View, direction: Direction) -> str:
 
 
 def _sentence(box: Box, view: View, direction: Direction) -> str:
-    """Tell what a box leads to, or in the direction of the forward what it is made from."""
+    """Return what a box leads to, or in the direction of the forward what it is made from."""
     name = _called(box, direction)
     if box.given is not None:
         return f"{name[0].upper()}{name[1:]} needs no gradient."

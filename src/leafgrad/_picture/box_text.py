@@ -43,7 +43,8 @@ def lines(box: Box, *, made: str, direction: Direction) -> Iterator[Line]:
     times = f" ×{box.copies}" if box.copies > 1 else ""
     if box.given is not None:
         yield Line(text=f"{box.given.name or INPUT}{times}", style="name")
-        yield Line(text=f"{INPUT} {made}" if box.given.name else made)
+        is_named = box.given.name not in {None, INPUT}
+        yield Line(text=f"{INPUT} {made}" if is_named else made)
         return
     if box.name is not None:
         yield from _lines_of_module(box, times, made=made, direction=direction)

@@ -229,14 +229,22 @@ def _fold(vertices: Sequence[Vertex], run: Run) -> tuple[list[Vertex], Repeat]:
 
 def _merged(alike: Sequence[Vertex], run: Run) -> Vertex:
     """Let one stand for all, with the edges of the last, but for those within its own copy."""
+    each = zip(*(vertex.edges for vertex in alike), strict=True)
     return Vertex(
         label=(alike[0].label, len(alike)),
-        edges=tuple(
-            _merged_edge(edges, run)
-            for edges in zip(*(vertex.edges for vertex in alike), strict=True)
-        ),
+        edges=tuple(chain.from_iterable(_merged_edges(edges, run) for edges in each)),
         members=tuple(member for vertex in alike for member in vertex.members),
     )
+
+
+def _merged_edges(edges: Sequence[tuple[int, int]], run: Run) -> Iterator[tuple[int, int]]:
+    """Yield one edge for all copies, or where these lead to several places beyond one for each."""
+    beyond = dict.fromkeys(target for target, _ in edges if target >= run.end)
+    if len(beyond) <= 1:
+        yield _merged_edge(edges, run)
+        return
+    for place in beyond:
+        yield _merged_edge([edge for edge in edges if edge[0] == place], run)
 
 
 def _merged_edge(edges: Sequence[tuple[int, int]], run: Run) -> tuple[int, int]:

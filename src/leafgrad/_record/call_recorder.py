@@ -60,8 +60,8 @@ class CallRecorder(TorchFunctionMode):
         stop = _autograd.next_sequence_nr()
         if stop != self.log.next_number:
             self._note_nodes(start, stop, func, args, kwargs)
-        elif start == stop and type(result) is Tensor and result.requires_grad:
-            self._note_refusal(result)
+        elif type(result) is Tensor and self.is_outermost and result.requires_grad:
+            self._note_refusal(result)  # what has a graph and made no node
         if type(result) not in _NO_TENSORS:
             place = self.log.spans[-1][2] if start < stop else None
             self._note_uses(func, args, kwargs, result, place)

@@ -1,11 +1,12 @@
 """Which derivative a node belongs to, by the backward passes that a recording saw."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import Output, gradient_edges
+from leafgrad._record.pruning import nearest_living
 from leafgrad._record.spans import find_span, living_spans
 
 
@@ -69,9 +70,18 @@ class DifferentiablePasses:
         span = find_span(self.spans, number)
         return 0 if span is None else span[2]
 
-    def prune(self, numbers: Sequence[int]) -> None:
-        """Drop the passes of which no node lives, by the sorted numbers of those that do."""
+    def prune(
+        self,
+        numbers: Sequence[int],
+        successors: Mapping[int, Iterable[int]],
+        living: Collection[int],
+    ) -> None:
+        """Drop the passes of which no node lives, by the sorted numbers of those that do.
+
+        What the others came from is taken for the nearest of it that lives.
+        """
         self.spans[:] = living_spans(self.spans, numbers)
-        kept = {start for start, _, _ in self.spans}
-        for start in [start for start in self.sources if start not in kept]:
-            del self.sources[start]
+        self.sources = {
+            start: nearest_living(self.sources[start], successors, living)
+            for start, _, _ in self.spans
+        }

@@ -158,7 +158,7 @@ class Log:
         for identity in [one for one, given in self.inputs.items() if given.tensor() is None]:
             del self.inputs[identity]
         self.sources_by_place.clear()
-        self.passes.prune(numbers)
+        self.passes.prune(numbers, self.cuts.structure.successors, living)
         self.uses.prune()
         self.cuts.prune(living)
 

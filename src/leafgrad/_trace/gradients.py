@@ -39,10 +39,10 @@ def add_gradients(
         _autograd.retained_grads_kept(graph),
         _autograd.caches_kept(graph),
         _autograd.reduction_put_off(graph),
+        _autograd.donated_buffers_kept(graph),
         _autograd.watched_nodes(graph, seen.visit),
     ):
-        arrived = _autograd.gradients_of(starts, weights, sinks)
-    seen.end(sinks, arrived)
+        seen.end(sinks, _autograd.gradients_of(starts, weights, sinks))
     annotated = [seen.annotate(node, traced) for node, traced in zip(graph, nodes, strict=True)]
     return tuple(mark_gradient_turns(annotated, roots))
 

@@ -89,6 +89,10 @@ def keeps_rows_apart(node: Node, number: int) -> bool:
 @pytest.mark.parametrize("name", sorted(set(RULES) - NOT_HERE))
 def test_a_kind_is_row_wise_without_a_matrix_where_it_keeps_elements_apart(name: str) -> None:
     rule = RULES[name]
+    # The backward of the one gives zero for a gradient of NaN, the mean of the other is no case.
+    if name in {"LogcumsumexpBackward0", "BinaryCrossEntropyBackward0"}:
+        assert not rule.rowwise
+        return
     assert (rule.rowwise and not rule.shared) == all(map(keeps_elements_apart, nodes(name)))
 
 
@@ -343,23 +347,33 @@ def put(x: Tensor, mask: Tensor, values: Tensor) -> Tensor:
     return result
 
 
+FIRST = torch.tensor([1, 0])
+
 PROVEN: dict[str, Masked] = {
     "experts": lambda x: put(put(x.sin(), SIDE, x[SIDE].cos()), ~SIDE, x.new_ones(2)) * x,
     "rows over rows": lambda x: (y := x * 2).index_put((SIDE,), y[SIDE].tanh()),
     "a constant": lambda x: (x * 2).index_put((SIDE,), x.new_ones(2)),
     "an axis in front": lambda x: (x * 2)[None].index_put((SIDE[:1],), x.new_ones(5, 2))[0],
     "columns of rows": lambda x: x.t()[SIDE[:2]].t() * x,
+    "a mask with holes": lambda x: put(x, (m := SIDE.repeat_interleave(2)[::2]), x[m]),
+    "numbers": lambda x: put(x, torch.tensor([2, 0]), x[[2, -5]].exp()),
+    "numbers over numbers": lambda x: put(
+        x, SIDE, x[SIDE].exp().index_put((FIRST,), x[SIDE][FIRST].sin())
+    ),
+    "no rows": lambda x: x * x[SIDE & ~SIDE].exp().sum(),
+    "nobody": lambda x: put(x.sin(), SIDE & ~SIDE, x[SIDE & ~SIDE].exp()) * x,
 }
 NOT_PROVEN: dict[str, Masked] = {
+    "other numbers": lambda x: put(x, torch.tensor([0, 2]), x[torch.tensor([2, 0])]),
+    "a number twice": lambda x: put(x, torch.tensor([2, 2]), x[torch.tensor([2, 2])]),
+    "one number": lambda x: put(x, torch.tensor([2]), x[torch.tensor([2])]),
+    "rows of rows": lambda x: put(x, torch.tensor([0, 1]), x[SIDE][torch.tensor([0, 1])]),
     "rows of another mask": lambda x: put(x, OTHER, x[SIDE]),
     "elements": lambda x: put(x, x > 1, x[x > 1]),
-    "numbers": lambda x: put(x, torch.tensor([0, 2]), x[torch.tensor([0, 2])]),
     "numbers written to": lambda x: (x * 2).index_put((torch.tensor([0]),), x.new_ones(2)),
     "no axes": lambda x: x.sin().sum(()) + x,
     "one row": lambda x: x.index_put((SIDE,), (x * 2)[0]),
-    "no rows": lambda x: x * x[SIDE & ~SIDE].sum(),
     "what is left over": lambda x: x[SIDE],
-    "a mask with holes": lambda x: put(x, (m := SIDE.repeat_interleave(2)[::2]), x[m]),
 }
 
 

@@ -1,7 +1,7 @@
 """The rule of each kind of node gives what nested reverse mode gives, and so do its derivatives."""
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import pytest
@@ -188,6 +188,138 @@ def attention_written_out(
         return result
 
     return function
+
+
+def separated(x: Tensor, w: Tensor) -> Tensor:
+    """Make symmetric matrices whose eigenvalues are apart."""
+    matrix = w * square(x, 3)
+    return matrix + matrix.mT + torch.diag(torch.tensor([0.0, 3.0, 7.0], dtype=x.dtype))
+
+
+def embedded(padding: int | None) -> Function:
+    """Look rows of a table up that the points make."""
+    places = torch.tensor([1, 0, 1])
+    return lambda x, w: functional.embedding(places, (w * x).sin().t().exp(), padding).t()
+
+
+def put_together(x: Tensor, w: Tensor, *, kind: str, joins: bool) -> Tensor:
+    """Put four elements in two of three places."""
+    base, places = (w * x.sin())[:, [0, 1, 0]], torch.tensor([[0, 0, 2, 2]] * 3)
+    source = (w * x).exp() @ MATRIX
+    return torch.scatter_reduce(base, 1, places, source, kind, include_self=joins)
+
+
+TARGET = CONSTANT[:6].view(3, 2).abs()
+
+
+def cross_entropies(weight: Tensor | None) -> tuple[Function, Function]:
+    """Make the cross entropy of what is true or false, and the same written out."""
+
+    def loss(x: Tensor, w: Tensor) -> Tensor:
+        share = (w * x).sigmoid()
+        return functional.binary_cross_entropy(share, TARGET, weight, reduction="none")
+
+    def written_out(x: Tensor, w: Tensor) -> Tensor:
+        share = (w * x).sigmoid()
+        found = TARGET * share.log() + (1 - TARGET) * (1 - share).log()
+        return -found if weight is None else -found * weight
+
+    return loss, written_out
+
+
+Draw = Callable[[Tensor], Tensor]
+
+
+def drawn(draw: Draw, x: Tensor, w: Tensor) -> Tensor:
+    """Draw something of a picture of each row, 4 channels of 4 by 6 pixels."""
+    factors = torch.linspace(-3, 3, 192, dtype=x.dtype).sin().view(2, 96)
+    return draw((w * x @ factors).sin().view(-1, 4, 4, 6)).flatten(1)
+
+
+def resized(size: int | tuple[int, ...], mode: str, **options: Any) -> Draw:
+    return lambda h: functional.interpolate(h, size, mode=mode, **options)
+
+
+def scaled(factor: float, mode: str, **options: Any) -> Draw:
+    return lambda h: functional.interpolate(h, scale_factor=factor, mode=mode, **options)
+
+
+def line(draw: Draw) -> Draw:
+    """Draw in lines."""
+    return lambda h: draw(h.flatten(2))
+
+
+def block(draw: Draw) -> Draw:
+    """Draw in blocks of 2 by 4 by 6."""
+    return lambda h: draw(h.unflatten(1, (2, 2)).transpose(1, 2))
+
+
+PICTURES: dict[str, list[Draw]] = {
+    "AvgPool2D": [
+        lambda h: functional.avg_pool2d(h, 2),
+        lambda h: functional.avg_pool2d(h, 3, 2, 1, ceil_mode=True, count_include_pad=False),
+        lambda h: functional.avg_pool2d(h, 2, divisor_override=3),
+    ],
+    "AvgPool3D": [block(lambda h: functional.avg_pool3d(h, 2, 1))],
+    "AdaptiveAvgPool2D": [lambda h: functional.adaptive_avg_pool2d(h, (3, 4))],
+    "AdaptiveAvgPool3D": [block(lambda h: functional.adaptive_avg_pool3d(h, (1, 3, 4)))],
+    "MaxPool2DWithIndices": [
+        lambda h: functional.max_pool2d(h, 2),
+        lambda h: functional.max_pool2d(h, 3, 1, 1),
+    ],
+    "MaxPool3DWithIndices": [block(lambda h: functional.max_pool3d(h, 2))],
+    "AdaptiveMaxPool2D": [lambda h: functional.adaptive_max_pool2d(h, 3)],
+    "AdaptiveMaxPool3D": [block(lambda h: functional.adaptive_max_pool3d(h, 2))],
+    "FractionalMaxPool2D": [
+        lambda h: functional.fractional_max_pool2d(
+            h, 2, 3, _random_samples=torch.full((len(h), 4, 2), 0.3, dtype=h.dtype)
+        )
+    ],
+    "FractionalMaxPool3D": [
+        block(
+            lambda h: functional.fractional_max_pool3d(
+                h,
+                (1, 2, 2),
+                (1, 2, 3),
+                _random_samples=torch.full((len(h), 2, 3), 0.3, dtype=h.dtype),
+            )
+        )
+    ],
+    "MaxUnpool2D": [
+        lambda h: functional.max_unpool2d(*functional.max_pool2d(h, 2, return_indices=True), (2, 2))
+    ],
+    "MaxUnpool3D": [
+        block(
+            lambda h: functional.max_unpool3d(
+                *functional.max_pool3d(h, 2, return_indices=True), (2, 2, 2)
+            )
+        )
+    ],
+    "ReflectionPad1D": [line(lambda h: functional.pad(h, (2, 1), "reflect"))],
+    "ReflectionPad2D": [lambda h: functional.pad(h, (2, 1, 1, 0), "reflect")],
+    "ReflectionPad3D": [block(lambda h: functional.pad(h, (1, 1, 2, 0, 1, 1), "reflect"))],
+    "ReplicationPad1D": [line(lambda h: functional.pad(h, (2, 1), "replicate"))],
+    "ReplicationPad2D": [lambda h: functional.pad(h, (2, 1, 1, -1), "replicate")],
+    "ReplicationPad3D": [block(lambda h: functional.pad(h, (1, 1, 2, 0, 1, 1), "replicate"))],
+    "UpsampleNearest1D": [line(resized(30, "nearest"))],
+    "UpsampleNearest2D": [resized((6, 5), "nearest"), scaled(1.7, "nearest")],
+    "UpsampleNearest3D": [block(resized((3, 5, 7), "nearest"))],
+    "UpsampleNearestExact1D": [line(resized(30, "nearest-exact"))],
+    "UpsampleNearestExact2D": [resized((6, 5), "nearest-exact")],
+    "UpsampleNearestExact3D": [block(resized((3, 5, 7), "nearest-exact"))],
+    "UpsampleLinear1D": [line(resized(30, "linear", align_corners=True))],
+    "UpsampleBilinear2D": [resized((6, 5), "bilinear"), scaled(1.7, "bilinear")],
+    "UpsampleBicubic2D": [scaled(1.7, "bicubic", align_corners=True)],
+    "UpsampleTrilinear3D": [block(scaled(1.7, "trilinear"))],
+    "UpsampleBilinear2DAa": [resized((3, 4), "bilinear", antialias=True)],
+    "UpsampleBicubic2DAa": [resized((3, 4), "bicubic", antialias=True)],
+    "Im2Col": [lambda h: functional.unfold(h, (2, 3), stride=2, padding=1)],
+    "Col2Im": [lambda h: functional.fold(h.flatten(2)[:, :, :6], (3, 4), 2)],
+    "PixelShuffle": [lambda h: functional.pixel_shuffle(h, 2)],
+    "PixelUnshuffle": [lambda h: functional.pixel_unshuffle(h, 2)],
+    "ChannelShuffle": [lambda h: functional.channel_shuffle(h, 2)],
+    "Unfold": [lambda h: h.unfold(2, 2, 1), lambda h: h[:, 0, 0].unfold(1, 3, 2)],
+}
 
 
 CASES: dict[str, list[Function]] = {
@@ -613,6 +745,11 @@ CASES: dict[str, list[Function]] = {
         lambda x, w: torch.linalg.vector_norm((w * x - 0.9).sin(), 1, dim=1),
         lambda x, w: torch.linalg.vector_norm(w * x.exp(), dim=1),
         lambda x, w: torch.linalg.vector_norm(w * x.exp(), dim=1, keepdim=True),
+        lambda x, w: torch.linalg.vector_norm(w * x.exp() @ MATRIX, 3, dim=1),
+        lambda x, w: torch.linalg.vector_norm(w * x.exp() @ MATRIX, 4, dim=1, keepdim=True),
+        lambda x, w: torch.linalg.vector_norm(w * x.exp() @ MATRIX, torch.inf, dim=1),
+        lambda x, w: torch.linalg.vector_norm(point(x, w), dim=1),
+        lambda x, w: torch.linalg.vector_norm(point(x, w), 3, dim=1),
     ],
     "NormBackward1": [lambda x, w: torch.ops.aten.norm.ScalarOpt_dim(w * x.exp(), 2, [1])],
     "ProdBackward1": [lambda x, w: (w * x).sin().prod(1, keepdim=True)],
@@ -826,6 +963,80 @@ CASES: dict[str, list[Function]] = {
             x.sin(), w.repeat(2), w.repeat(2), CONSTANT[:2], CONSTANT[2:4].exp(), 0.1, 0.01
         )[0],
     ],
+    # --- Norms, products along an axis and losses
+    "StdMeanBackward0": [
+        lambda x, w: torch.cat(torch.std_mean(w * x.exp() @ MATRIX, 1, keepdim=True), 1)
+    ],
+    "NansumBackward0": [lambda x, w: torch.where(UPPER[:, :2], torch.nan, (w * x).exp()).nansum(1)],
+    "CumprodBackward0": [
+        lambda x, w: ((w * x).sin() @ MATRIX).cumprod(1),
+        lambda x, w: along_two(x, w).cumprod(-2).flatten(1),
+    ],
+    "MseLossBackward0": [
+        lambda x, w: functional.mse_loss((w * x).sin(), x.exp(), reduction="none"),
+        lambda x, w: functional.mse_loss(w * x, CENTRES[:3], reduction="none"),
+        lambda x, w: functional.mse_loss(CENTRES[:3] * w, x.exp(), reduction="none"),
+    ],
+    "SmoothL1LossBackward0": [
+        lambda x, w: functional.smooth_l1_loss(
+            2 * w * x.sin(), x.detach(), reduction="none", beta=0.5
+        )
+    ],
+    "HuberLossBackward0": [
+        lambda x, w: functional.huber_loss(2 * w * x.sin(), x.detach(), "none", 0.5),
+    ],
+    "BinaryCrossEntropyWithLogitsBackward0": [
+        lambda x, w: functional.binary_cross_entropy_with_logits(
+            w * x.exp(), TARGET, reduction="none"
+        ),
+        lambda x, w: functional.binary_cross_entropy_with_logits(
+            w * x.exp(), TARGET, CONSTANT[2:4].exp(), reduction="none", pos_weight=CENTRES[0]
+        ),
+    ],
+    "SoftMarginLossBackward0": [
+        lambda x, w: functional.soft_margin_loss(
+            w * x.exp(), CONSTANT[:6].view(3, 2), reduction="none"
+        )
+    ],
+    # --- Elements by their places
+    "LerpBackward1": [
+        lambda x, w: torch.lerp((w * x).sin(), x.exp(), w * x.square()),
+        lambda x, w: torch.lerp((w * x).sin(), x.exp(), CONSTANT[:2]),
+        lambda x, w: torch.lerp(CONSTANT[:2], CONSTANT[2:4], (w * x).sin()),
+        lambda x, w: torch.lerp((w * x).sin(), CONSTANT[:2], CONSTANT[2:4]),
+    ],
+    "LdexpBackward0": [lambda x, w: torch.ldexp((w * x).sin(), torch.tensor([3.0, -2.0]))],
+    "FrexpBackward0": [lambda x, w: torch.frexp(3 * (w * x).exp()).mantissa],
+    "EmbeddingBackward0": [embedded(None), embedded(0)],
+    "AminmaxBackward0": [
+        lambda x, w: torch.cat(torch.aminmax((w * x).sin() @ MATRIX, dim=1, keepdim=True), 1),
+        lambda x, w: torch.stack(torch.aminmax((w * x).sin() @ MATRIX, dim=1), 1),
+    ],
+    "ScatterReduceBackward0": [
+        partial(put_together, kind=kind, joins=joins)
+        for kind in ("sum", "mean", "amax", "amin")
+        for joins in (True, False)
+    ],
+    # --- Pictures
+    **{
+        f"{name}Backward0": [partial(drawn, draw) for draw in draws]
+        for name, draws in PICTURES.items()
+    },
+    # --- Functions of matrices
+    "LinalgMatrixExpBackward0": [lambda x, w: (w * square(x, 3)).matrix_exp().flatten(1)],
+    "LinalgEighBackward0": [
+        lambda x, w: torch.linalg.eigvalsh(separated(x, w)),
+        lambda x, w: torch.linalg.eigh(separated(x, w)).eigenvectors.square().flatten(1),
+        lambda x, w: (
+            (
+                torch.linalg.eigh(separated(x, w)).eigenvectors
+                @ torch.linalg.eigh(separated(x, w)).eigenvalues.unsqueeze(-1)
+            )
+            .square()
+            .flatten(1)
+        ),
+    ],
+    "Rot90Backward0": [lambda x, w: along_two(x, w).rot90(1, (1, 2)).flatten(1)],
 }
 
 # With one point alone, whose axes are all those of its columns.
@@ -855,10 +1066,65 @@ OF_A_POINT: dict[str, list[Function]] = {
     "RollBackward0": [lambda x, w: (w * x).sin().roll(1)],
     "SqueezeBackward4": [lambda x, w: functional.linear(x.sin(), w * MATRIX.t()).tanh()],
     "UnbindBackward0": [lambda x, w: (w * x).sin().unbind()[0] * x[1]],
+    "SmoothL1LossBackward0": [
+        lambda x, w: functional.smooth_l1_loss((w * x).sin(), CONSTANT[:2], beta=0.5)
+    ],
+    "HuberLossBackward0": [lambda x, w: functional.huber_loss(2 * (w * x).sin(), CONSTANT[:2])],
+    "SoftMarginLossBackward0": [
+        lambda x, w: functional.soft_margin_loss((w * x).sin(), CONSTANT[:2].sign())
+    ],
+    "BinaryCrossEntropyWithLogitsBackward0": [
+        lambda x, w: functional.binary_cross_entropy_with_logits(w * x.exp(), TARGET[0])
+    ],
+    "LinalgVectorNormBackward0": [
+        lambda x, w: torch.linalg.vector_norm(point(x, w)),
+        lambda x, w: torch.linalg.vector_norm(x.exp() * w, -torch.inf),
+    ],
+    "TraceBackward0": [lambda x, w: (w * x.sin() @ MATRIX).view(2, 2).trace()],
+    "AddrBackward0": [
+        lambda x, w: torch.addr(x.exp(), (w * x).sin(), x.cos(), beta=2, alpha=3),
+        lambda x, w: torch.addr(w.expand(2, 2), (w * x).sin(), CONSTANT[:2]),
+        lambda x, w: torch.addr(x.exp(), w * CONSTANT[:2], x.cos()),
+        lambda x, w: torch.addr(x.exp(), w * CONSTANT[:2], CONSTANT[2:4]).sin(),
+    ],
+    "AddbmmBackward0": [
+        lambda x, w: torch.addbmm(
+            x.exp(), *2 * [(w * x.sin() @ MATRIX).view(1, 2, 2).expand(3, 2, 2)], alpha=2
+        ),
+        lambda x, w: torch.addbmm(x.exp(), *2 * [MATRIX.view(2, 2, 2) * w]).sin(),
+    ],
+    "DistBackward0": [
+        lambda x, w: torch.dist(w * x.sin(), CENTRES),
+        lambda x, w: torch.dist(CENTRES, w * x.sin(), 3),
+        lambda x, w: torch.dist(w * x.sin(), x.exp(), torch.inf),
+    ],
+    "MedianBackward0": [lambda x, w: ((w * x).sin() @ MATRIX).median()],
+    "NanmedianBackward0": [
+        lambda x, w: torch.where(MATRIX[0] > 0.5, torch.nan, (w * x).sin() @ MATRIX).nanmedian()
+    ],
+    "TakeBackward0": [lambda x, w: (w * x.sin() @ MATRIX).take(torch.tensor([[3, 0], [0, 1]]))],
+    "MaskedSelectBackward0": [lambda x, w: (w * x.sin() @ MATRIX).masked_select(MATRIX > 0)],
+    "AminmaxBackward0": [lambda x, w: torch.stack(torch.aminmax((w * x).sin() @ MATRIX))],
+    "MseLossBackward0": [
+        lambda x, w: functional.mse_loss((w * x).sin(), CONSTANT[:2]),
+        lambda x, w: functional.mse_loss((w * x).sin(), CONSTANT[:2], reduction="sum"),
+    ],
+    "Rot90Backward0": [lambda x, w: (w * x.sin() @ MATRIX).view(2, 2).rot90(-1)],
 }
 # What PyTorch cannot differentiate as often, or not rightly, beside the same written out. By small
 # factors of a product it divides, which costs six digits at order 8.
 WRITTEN_OUT: dict[str, list[tuple[Function, Function]]] = {
+    "LogcumsumexpBackward0": [
+        (
+            lambda x, w: ((w * x).exp() @ MATRIX).logcumsumexp(1),
+            lambda x, w: ((w * x).exp() @ MATRIX).exp().cumsum(1).log(),
+        ),
+        (
+            lambda x, w: along_two(x, w).sin().logcumsumexp(1).flatten(1),
+            lambda x, w: along_two(x, w).sin().exp().cumsum(1).log().flatten(1),
+        ),
+    ],
+    "BinaryCrossEntropyBackward0": [cross_entropies(None), cross_entropies(CENTRES[0])],
     "ProdBackward1": [
         (
             lambda x, w: ((w * x).sin() @ MATRIX).prod(1),
@@ -1221,12 +1487,12 @@ def test_the_logistic_function_is_exact_where_it_is_tiny() -> None:
 @pytest.mark.parametrize(
     ("function", "why"),
     [
-        (lambda x: torch.linalg.vector_norm(point(x, x), dim=1), "computes with complex numbers"),
+        (lambda x: torch.sinc(point(x, x)).imag, "computes with complex numbers"),
         (lambda x: (x ** torch.full_like(x, 2).mul(1j)).imag, "computes with complex numbers"),
         (lambda x: torch.special.gammainc(x, x.detach()), "its exponent depends on inputs"),
         (lambda x: torch.special.zeta(x + 1, x.detach()), "its exponent depends on inputs"),
     ],
-    ids=["a norm", "a complex power", "an incomplete gamma function", "zeta"],
+    ids=["sinc", "a complex power", "an incomplete gamma function", "zeta"],
 )
 def test_what_a_rule_does_not_know_is_refused(
     function: Callable[[Tensor], Tensor], why: str

@@ -4,7 +4,7 @@ from typing import Any
 
 
 def is_mask(value: Any) -> bool:
-    """Tell whether `value` is an array of truth values."""
+    """Return whether `value` is an array of truth values."""
     return str(getattr(value, "dtype", "")).rpartition(".")[2].startswith("bool")
 
 

@@ -59,7 +59,7 @@ class OutputCapture:
 
     @property
     def is_copy(self) -> bool:
-        """Tell whether this is the copy in a process that was forked since the step began."""
+        """Return whether this is the copy in a process that was forked since the step began."""
         return os.getpid() != self._process
 
     def show(self, value: object, output_type: str = "display_data") -> None:

@@ -187,7 +187,7 @@ def _as_main(path: str) -> dict[str, object]:
 
 
 def _asked_by(step: Step | None, check: Check) -> Check:
-    """Say of a check which line of `step` asks for it; none but its own where it stands there."""
+    """Return a check with the line of `step` that asks for it; none where it stands there."""
     if step is None or check.line in range(step.line, step.line + len(step.source.splitlines())):
         return dataclasses.replace(check, asked=None)
     if isinstance(step, Cell):

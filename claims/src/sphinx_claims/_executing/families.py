@@ -49,7 +49,7 @@ class Families:
         in_body: bool,  # noqa: FBT001 - as code is built
         values: Iterable[Any],
     ) -> Iterator[Any]:
-        """Give `values`, members of a family, and note those for which a check is evaluated."""
+        """Yield `values`, members of a family, and note those for which a check is evaluated."""
         taken: set[int] = set()
         for line in lines:
             self._waiting[line].append((name, taken))
@@ -104,7 +104,7 @@ def _strategy(value: Any) -> Any:
 
 
 def _unlike(value: Any) -> str:
-    """Say why `value` is no family; nothing where it may be one."""
+    """Return why `value` is no family; nothing where it may be one."""
     is_plain = isinstance(value, str | bytes | type | Iterator) or not hasattr(value, "__len__")
     try:
         members = [] if is_plain else [*(value.items() if isinstance(value, Mapping) else value)]

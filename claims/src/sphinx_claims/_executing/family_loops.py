@@ -109,7 +109,7 @@ class _Following(ast.NodeTransformer):
 
 
 def asks_for_one(node: ast.AST, *, negated: bool) -> bool:
-    """Tell whether `node` is true as soon as one member of what stands in it is as asked for."""
+    """Return whether `node` is true as soon as one member of what stands in it is as asked for."""
     match node:
         case ast.Call():
             return last_name(node) == ("all" if negated else "any") or last_name(node) == "next"
@@ -189,7 +189,7 @@ def _containers(targets: Iterable[ast.expr]) -> set[str]:
 
 
 def _reads(node: ast.AST, names: Collection[str]) -> bool:
-    """Tell whether `node` looks at all that one of `names` stands for, not at one part of it."""
+    """Return whether `node` looks at all that one of `names` stands for, not at one part of it."""
     return any(name in names for name in _wholes(node, negated=False))
 
 

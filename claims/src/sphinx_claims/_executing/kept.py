@@ -117,7 +117,7 @@ class Kept:
         return recorded
 
     def is_own(self, file: str) -> bool:
-        """Tell whether `file` is the page, stands beside it, or is one of its examples."""
+        """Return whether `file` is the page, stands beside it, or is one of its examples."""
         is_beside = file.startswith(self._here) and "site-packages" not in file
         return file == self._path or is_beside or file.startswith("<doctest ")
 
@@ -197,7 +197,7 @@ def _flat(arguments: tuple[Any, ...]) -> Iterator[Any]:
 
 
 def _asks_itself(keeping: _Keeping) -> bool:
-    """Tell whether the module that keeps a failure reads it, as a test runner does."""
+    """Return whether the module that keeps a failure reads it, as a test runner does."""
     caller = sys._getframe(2)  # noqa: SLF001 - documented
     return keeping.home == "unittest" and _module(caller).startswith((keeping.home, _OURS))
 

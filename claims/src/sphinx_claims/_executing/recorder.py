@@ -97,7 +97,7 @@ class Recorder:
         self._note(line, text, passed=True)
 
     def has_told(self, error: BaseException | None) -> bool:
-        """Tell whether `error` is that of an assert which was reported as false."""
+        """Return whether `error` is that of an assert which was reported as false."""
         return isinstance(error, AssertionError) and line_of(error, self._path) in self._false
 
     def take(self) -> list[Check]:

@@ -95,7 +95,7 @@ def _asks(value: ast.expr) -> bool:
 
 
 def _told(name: str, value: Any) -> str:
-    """Say what a value has to say that is thrown away; nothing where it has nothing."""
+    """Return what a value has to say that is thrown away; nothing where it has nothing."""
     if isinstance(value, _LAZY):
         return f"a {type(value).__name__}, which does nothing until it is asked"
     if isinstance(value, list | tuple) and any(isinstance(one, BaseException) for one in value):
@@ -146,7 +146,7 @@ def _broad(kind: ast.expr | None) -> bool:
 
 
 def _is_silent(body: list[ast.stmt], *, is_broad: bool) -> bool:
-    """Tell whether a handler does nothing; to go on with a loop is something, if it is named."""
+    """Return whether a handler does nothing; to go on with a loop is something, if it is named."""
     silent = (ast.Pass, ast.Continue) if is_broad else (ast.Pass,)
     return all(
         isinstance(line, silent)

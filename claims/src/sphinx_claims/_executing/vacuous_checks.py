@@ -77,7 +77,7 @@ def _affirmed(test: ast.expr) -> Iterator[ast.expr]:
 
 
 def _always_true(part: ast.expr) -> str | None:
-    """Say why a part of a test is true of anything; None where it is not."""
+    """Return why a part of a test is true of anything; None where it is not."""
     if isinstance(part, ast.Compare) and len(part.ops) == 1:
         return _always_holds(part, part.left, part.ops[0], part.comparators[0])
     why = None
@@ -99,7 +99,7 @@ def _always_true(part: ast.expr) -> str | None:
 def _always_holds(
     part: ast.Compare, left: ast.expr, sign: ast.cmpop, right: ast.expr
 ) -> str | None:
-    """Say why a comparison is true of anything; None where it is not."""
+    """Return why a comparison is true of anything; None where it is not."""
     match left, sign, right:
         case ast.Call(func=ast.Name(id="len")), ast.GtE(), ast.Constant(value=0):
             return f"this assert cannot fail: no length is below 0: {ast.unparse(part)}"
@@ -111,7 +111,7 @@ def _always_holds(
 
 
 def _compares_alike(call: ast.Call) -> bool:
-    """Tell whether `call` compares something with what is written just as it."""
+    """Return whether `call` compares something with what is written just as it."""
     given, name = call.args[:2], last_name(call)
     if isinstance(call.func, ast.Attribute) and len(given) == 1 and name in {"allclose", "equal"}:
         given = [call.func.value, *given]
@@ -126,7 +126,7 @@ def _itself(compared: ast.expr) -> str:
 
 
 def _is_fixed(value: ast.expr) -> bool:
-    """Tell whether `value` is the same each time that it is evaluated."""
+    """Return whether `value` is the same each time that it is evaluated."""
     calls = (node for node in ast.walk(value) if isinstance(node, ast.Call))
     return all(last_name(call) in _FIXED for call in calls)
 
@@ -136,7 +136,7 @@ def _is_constant(value: ast.expr) -> bool:
 
 
 def _passes_for_any(call: ast.Call) -> bool:
-    """Tell whether `call` expects an error of any type with any message."""
+    """Return whether `call` expects an error of any type with any message."""
     types = [ast.unparse(argument) for argument in call.args[:1]]
     return last_name(call) in _RAISES and not call.keywords and not _ANY_ERROR.isdisjoint(types)
 

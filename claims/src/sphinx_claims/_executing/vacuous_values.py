@@ -159,19 +159,19 @@ class _Attending(ast.NodeTransformer):
 
 
 def speaks_of_nan(text: str) -> bool:
-    """Tell whether the test that reads `text` asks for NaN."""
+    """Return whether the test that reads `text` asks for NaN."""
     return re.search("nan|isfinite", text, re.IGNORECASE) is not None
 
 
 def _is_ratio(node: ast.expr) -> bool:
-    """Tell whether `node` divides the largest by the smallest."""
+    """Return whether `node` divides the largest by the smallest."""
     if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)):
         return False
     return "max" in ast.unparse(node.left) and "min" in ast.unparse(node.right)
 
 
 def _is_nan(value: Any, *, at_all: bool) -> bool:
-    """Tell whether a number is NaN, or any of an array's is, or all are."""
+    """Return whether a number is NaN, or any of an array's is, or all are."""
     if isinstance(value, float):
         return value != value  # noqa: PLR0124 - so NaN is told, whatever made it
     try:

@@ -105,7 +105,7 @@ class Workers:
             raise self._broken() from None
 
     def _lives(self) -> bool:
-        """Tell whether there can be other jobs, although this one was cut off."""
+        """Return whether there can be other jobs, although this one was cut off."""
         try:
             self._forkserver.wait(1)
         except subprocess.TimeoutExpired:

@@ -230,7 +230,7 @@ def _exceptions(ran: Sequence[Ran]) -> Iterator[Check]:
 
 
 def _fails(evidence: Sequence[Check]) -> bool:
-    """Say whether the evidence shows that its claim is false, not merely that it was not asked.
+    """Return whether the evidence shows that its claim is false, not merely that it was not asked.
 
     A name that nobody defined is missing on every version.
     """
@@ -260,7 +260,7 @@ def _unproven(verdict: ClaimVerdict, release: Release | None) -> Iterator[Proble
 
 
 def _without_family(verdict: ClaimVerdict) -> Problem | None:
-    """Tell that a claim on all of a kind has no family, unless something red tells of one."""
+    """Return what is wrong with a claim on all of a kind that has no family, if nothing else is."""
     claim = verdict.claim
     is_excused = claim.universal is not None or verdict.is_skipped or not verdict.is_true
     if verdict.quantifier is None or verdict.families or is_excused:

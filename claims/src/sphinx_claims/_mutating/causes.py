@@ -66,29 +66,29 @@ _CODE = re.compile(r"`([^`]*)`")
 
 
 def sort_of(cause: str) -> Sort:
-    """Say of which sort a cause is."""
+    """Return of which sort a cause is."""
     return CAUSES[cause][0]
 
 
 def cause_of_code(*, feeds: bool, said: bool, number: bool) -> str:
-    """Say why no check compared anything that a change of the evidence has changed."""
+    """Return why no check compared anything that a change of the evidence has changed."""
     if not feeds:
         return "unread"
     return "named" if said else "number" if number else "setup"
 
 
 def cause_of_fault(*, said: bool, is_idle: bool) -> str:
-    """Say why no check compared anything that a fault has changed; `is_idle` if nothing was."""
+    """Return why no check compared anything that a fault has changed; `is_idle` if nothing was."""
     return "idle" if is_idle else "named" if said else "unseen"
 
 
 def cause_of_value(operand: Operand, words: str) -> str:
-    """Say why a check that two things are equal held with another value of one of them."""
+    """Return why a check that two things are equal held with another value of one of them."""
     return "symmetric" if operand.is_absolute and words == NEGATED else "accepted"
 
 
 def cause_of_values(changed: Sequence[Operand]) -> tuple[str, str]:
-    """Say why checks that compared other values hold all the same, and of which values."""
+    """Return why checks that compared other values hold all the same, and of which values."""
     comparisons = by_comparison(changed).values()
     found = {_accepted(here): here for here in reversed([*comparisons])}
     cause = next(cause for cause in ("accepted", "instance", "bound") if cause in found)

@@ -132,7 +132,7 @@ def _modes(code: Code, tree: ast.AST) -> Iterator[Edit]:
 
 
 def _acts(statement: ast.stmt, read: Counter[str]) -> bool:
-    """Tell whether a statement does more than bind names that would be missing without it."""
+    """Return whether a statement does more than bind names that would be missing without it."""
     match statement:
         case ast.Expr(value=ast.Call(func=ast.Name(id=name))):
             return name not in SHOWS

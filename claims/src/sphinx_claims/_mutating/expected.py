@@ -35,7 +35,7 @@ class Roles:
         return above.arg or "" if isinstance(above, ast.keyword) else ""
 
     def of(self, node: ast.Constant) -> Group | None:
-        """Say whether a constant is checked or a part of the subject; None for a tolerance.
+        """Return whether a constant is checked or a part of the subject; None for a tolerance.
 
         Checked is what stands beside an operator or in one call there, as in
         `x.grad == array(6.0)`. Attributes, options, indices, calls of calls, and calls
@@ -72,7 +72,7 @@ class Roles:
 
 
 def is_exact(test: ast.AST) -> bool:
-    """Tell whether `test` is one that a slightly different number fails."""
+    """Return whether `test` is one that a slightly different number fails."""
     compares = (node for node in ast.walk(test) if isinstance(node, ast.Compare))
     return not any(isinstance(sign, _UNEQUAL) for compare in compares for sign in compare.ops)
 

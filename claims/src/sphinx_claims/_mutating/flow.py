@@ -32,7 +32,7 @@ class Flow:
         self._statements = [found for step in steps for found in self._of(step)]
 
     def feeds(self, line: int) -> bool:
-        """Tell whether what stands on a line of the page is connected with a check after it."""
+        """Return whether what stands on a line of the page is connected with a check after it."""
         own = [statement for statement in self._statements if line in statement.lines]
         if not own:
             return True  # a fence, an input
@@ -90,7 +90,7 @@ class Flow:
 
 
 def _is_of_all(value: Any) -> bool:
-    """Tell whether a value is one that nothing is passed on by: a module, what was imported."""
+    """Return whether a value is one that nothing is passed on by: a module, what was imported."""
     if isinstance(value, ModuleType | BuiltinFunctionType):
         return True
     home = getattr(value, "__module__", "__main__")

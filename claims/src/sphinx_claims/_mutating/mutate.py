@@ -220,7 +220,7 @@ class _Evidence:
         return dataclasses.replace(found, said=named, is_shown=_only_shows(mutant.step))
 
     def _cause(self, act: Callable[[], str], unseen: Callable[[Seen], str]) -> Cause:
-        """Say why a change was not noticed, by what the checks compare once `act` has made it."""
+        """Return why a change was not noticed: by what checks compare once `act` has made it."""
         if self.watch is None:
             return "unknown", ""
         seen = self._seen(act)
@@ -291,7 +291,7 @@ class _Evidence:
 
 
 def _only_shows(step: Step) -> bool:
-    """Tell whether a step is a cell that asserts nothing and declares no error or warning."""
+    """Return whether a step is a cell that asserts nothing and declares no error or warning."""
     if not isinstance(step, Cell) or step.raises or step.warns:
         return False
     return not any(map(checked, ast.walk(ast.parse(step.source))))
@@ -311,6 +311,6 @@ def _false(record: Record) -> Iterator[int]:
 
 
 def _is_stray(check: Check) -> bool:
-    """Tell whether a cell raised an exception of quite another type than it declares."""
+    """Return whether a cell raised an exception of quite another type than it declares."""
     declared = check.text.partition(":")[0].strip().rpartition(".")[2]
     return check.kind == "raises" and not check.found.startswith(("nothing", declared))

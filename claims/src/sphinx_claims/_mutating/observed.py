@@ -251,7 +251,7 @@ class _Seeing:
 
     @contextlib.contextmanager
     def _requiring(self, *, all_of: bool, inside: bool = False) -> Iterator[None]:
-        """Say of what follows whether all of the test is false where it is, and if it repeats."""
+        """Note of what follows whether all of the test is false where it is, and if it repeats."""
         before = self._is_required, self._is_inside
         self._is_required, self._is_inside = before[0] and all_of, before[1] or inside
         yield
@@ -377,7 +377,7 @@ def _kind_of(name: str) -> Kind | None:
 
 
 def _tells_objects_apart(test: ast.Compare) -> bool:
-    """Tell whether `test` is `a is not b`, `id(a) != id(b)` or the like."""
+    """Return whether `test` is `a is not b`, `id(a) != id(b)` or the like."""
     sides = [test.left, *test.comparators]
     if len(sides) != 2 or any(_is_constant(side) for side in sides):  # noqa: PLR2004 - a pair
         return False
@@ -390,7 +390,7 @@ def _is_constant(side: ast.expr) -> bool:
 
 
 def _is_distance(side: ast.expr) -> bool:
-    """Tell whether `side` is `abs(a - b)` or `(a - b).abs().max()`."""
+    """Return whether `side` is `abs(a - b)` or `(a - b).abs().max()`."""
     has_difference = any(
         isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) for node in ast.walk(side)
     )
@@ -410,6 +410,6 @@ def _outside_of_scopes(part: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_written(value: ast.expr) -> bool:
-    """Tell whether `value` is an expected one, which is written down: its constants are changed."""
+    """Return whether `value` is expected and written down: its constants are changed."""
     names = (node for node in ast.walk(value) if isinstance(node, ast.Name | ast.Attribute))
     return isinstance(value, ast.List | ast.Tuple | ast.Set | ast.Dict) and not any(names)

@@ -48,7 +48,7 @@ def _is_comparison(expression: ast.AST | None) -> bool:
 
 
 def _is_closed(expression: ast.AST | None) -> bool:
-    """Tell whether `expression` holds values, builtins and functions of well-known modules only."""
+    """Return whether `expression` holds but values, builtins and functions of known modules."""
     nodes = list(ast.walk(expression or ast.Pass()))
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     calls = [node for node in nodes if isinstance(node, ast.Call)]

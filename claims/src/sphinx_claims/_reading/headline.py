@@ -83,7 +83,7 @@ def _is_result(number: Quantity, prose: str, *, is_version: bool) -> bool:
 
 
 def _is_open(side: str) -> bool:
-    """Tell whether a side of a formula holds unknowns, as an equation does and `f(3)` does not."""
+    """Return whether a side of a formula holds unknowns, as an equation does, unlike `f(3)`."""
     closed = _APPLIED.sub("", _LIMITED.sub("", side) if _LIMITED.search(side) else side)
     return re.search(r"(?<![\\A-Za-z])[A-Za-z]", closed) is not None
 

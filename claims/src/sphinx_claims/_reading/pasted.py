@@ -39,7 +39,7 @@ def pasted(source: str) -> str | None:
 
 
 def _is_shown_value(text: str) -> bool:
-    """Tell whether `text` is a list, tuple, set or dict as Python shows it, unlike JSON."""
+    """Return whether `text` is a list, tuple, set or dict as Python shows it, unlike JSON."""
     if '"' in text or not _SHOWN.match(text):
         return False
     try:

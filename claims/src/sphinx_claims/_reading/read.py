@@ -119,7 +119,7 @@ def _unclosed(token: Token, lines: list[str], line: int) -> Iterator[Problem]:
 
 
 def _is_example(line: str) -> bool:
-    """Tell whether a line that Markdown takes for a quotation in quotations is an example."""
+    """Return whether a line that Markdown takes for a quotation in quotations is an example."""
     mark = re.match(r"[\s*+\d.)-]*>>>(?=\s|$)", line)
     return mark is not None and parsed(line[mark.end() :].strip()) is not None
 

@@ -94,7 +94,7 @@ def _is_given(head: str, first: str) -> bool:
 
 
 def _holds_results(column: Sequence[str]) -> bool:
-    """Tell whether a column holds nothing but numbers, values in code, or yes and no."""
+    """Return whether a column holds nothing but numbers, values in code, or yes and no."""
     said = [text for text in column if not _BLANK.fullmatch(plain(text))]
     return len(said) > 1 and all(map(_is_value, said))
 

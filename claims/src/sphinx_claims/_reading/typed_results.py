@@ -46,17 +46,17 @@ _PRINTED = re.compile(r"(?<![\w.:])tensor\((?:\[.*\]|[-+]?\d[^()]*)\)")
 
 
 def by_hand(text: str) -> str:
-    """Say of a result that nobody checks it."""
+    """Return the message that nobody checks a result."""
     return f"{text!r} is stated by hand and nobody checks it: {SHOW_IT}"
 
 
 def unchecked(comment: str) -> str:
-    """Say of a comment that nobody checks it."""
+    """Return the message that nobody checks a comment."""
     return f"nobody checks what this comment says: {comment!r}: pin it with #>, or assert it"
 
 
 def is_result(text: str) -> bool:
-    """Tell whether `text`, in a table say, is what code gives."""
+    """Return whether `text`, in a table say, is what code gives."""
     return _SHOWN.match(plain(text)) is not None
 
 
@@ -72,7 +72,7 @@ def printed_tensor(text: str) -> str | None:
 
 
 def holds_roles(text: str) -> bool:
-    """Tell whether `text` holds the Markdown of an expression that has to be evaluated."""
+    """Return whether `text` holds the Markdown of an expression that has to be evaluated."""
     return _ROLE.search(text) is not None
 
 
@@ -114,7 +114,7 @@ def _states(text: str) -> bool:
 
 
 def is_literal(text: str) -> bool:
-    """Tell whether `text` is a value of Python, written out."""
+    """Return whether `text` is a value of Python, written out."""
     try:
         return ast.literal_eval(text.rstrip(".,;")) is not ...
     except (SyntaxError, ValueError, MemoryError, RecursionError):

@@ -32,17 +32,17 @@ _HARDLY_ELSE = re.compile(r"\bimport\b|\w\.\w+\(")
 
 
 def has_examples(source: str) -> bool:
-    """Tell whether `source` holds `>>>` examples."""
+    """Return whether `source` holds `>>>` examples."""
     return _EXAMPLE.search(source) is not None
 
 
 def holds_cells(source: str) -> bool:
-    """Tell whether `source` holds the Markdown of a cell or of a claim."""
+    """Return whether `source` holds the Markdown of a cell or of a claim."""
     return _CELL.search(source) is not None
 
 
 def unexecuted(source: str, language: str) -> str | None:
-    """Say why a snippet that was not executed must be; None where it is no Python."""
+    """Return why a snippet that was not executed must be; None where it is no Python."""
     kind = kind_of(language)
     if kind is Kind.PYTHON:
         return f"nobody executes this {language} snippet: make it a {{code-cell}}, {_CURE}"
@@ -75,7 +75,7 @@ def _is_python(source: str, kind: Kind) -> bool:
 
 
 def _is_hardly_foreign(node: ast.AST) -> bool:
-    """Tell whether `node`, which parses as Python, would be written so in no other language."""
+    """Return whether `node`, which parses as Python, would be written so in no other language."""
     match node:
         case ast.Import():
             return any(alias.name.partition(".")[0] in _PACKAGES for alias in node.names)
@@ -87,7 +87,7 @@ def _is_hardly_foreign(node: ast.AST) -> bool:
 
 
 def _is_statement(line: str) -> bool:
-    """Tell whether a line among others that are no Python can hardly be anything else."""
+    """Return whether a line among others that are no Python can hardly be anything else."""
     tree = parsed(line.strip()) if _HARDLY_ELSE.search(line) else None
     for statement in tree.body if tree is not None else ():
         match statement:
@@ -99,7 +99,7 @@ def _is_statement(line: str) -> bool:
 
 
 def _assigns(node: ast.AST, kind: Kind) -> bool:
-    """Tell whether `node` gives a value to a name; in text, a formula of names is none."""
+    """Return whether `node` gives a value to a name; in text, a formula of names is none."""
     if kind is Kind.PLAIN or not isinstance(node, _BINDS):
         return False
     if kind is Kind.BARE:
@@ -109,7 +109,7 @@ def _assigns(node: ast.AST, kind: Kind) -> bool:
 
 
 def _is_call(node: ast.AST, lines: Sequence[bytes]) -> bool:
-    """Tell whether `node` is a call as Python is written, unlike the `words (of prose)`."""
+    """Return whether `node` is a call as Python is written, unlike the `words (of prose)`."""
     if not isinstance(node, ast.Call):
         return False
     line, end = lines[(node.func.end_lineno or 1) - 1], node.func.end_col_offset or 0

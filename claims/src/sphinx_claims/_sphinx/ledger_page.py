@@ -145,7 +145,7 @@ def _page_label(path: str) -> str:
 
 
 def mutants_killed(kept: Count | None) -> str:
-    """Tell a reader of a count, in which changes that are not about the claim do not appear."""
+    """Return a count in words, without the changes that are not about the claim."""
     if kept is None:
         return say("not mutated since it changed")
     if kept.get("gaps") is None:  # what an older run wrote down

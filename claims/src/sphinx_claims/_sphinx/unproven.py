@@ -42,7 +42,7 @@ class UnprovenDirective(SphinxDirective):
 
 
 def is_unproven(node: nodes.Node) -> bool:
-    """Tell whether `node` stands in an escape that its page has."""
+    """Return whether `node` stands in an escape that its page has."""
     return any(isinstance(part, nodes.container) and part.get(_EXCUSED) for part in above(node))
 
 

@@ -23,7 +23,7 @@ class Message:
 
     @property
     def is_shown(self) -> bool:
-        """Tell whether a reader sees the translation: Sphinx shows none that is fuzzy."""
+        """Return whether a reader sees the translation: Sphinx shows none that is fuzzy."""
         return bool(self.translation) and not self.is_fuzzy
 
 

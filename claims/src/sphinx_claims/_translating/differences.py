@@ -33,7 +33,7 @@ def differences(source: str, translation: str, words: Words) -> Iterator[str]:
 
 
 def is_reordered(source: str, translation: str) -> bool:
-    """Tell whether a translation names its facts in another order: only it says which is which.
+    """Return whether a translation names its facts in another order: only it says which is which.
 
     A link or a term may stand anywhere, for its own words go with it.
     """

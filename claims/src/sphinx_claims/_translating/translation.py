@@ -69,11 +69,11 @@ class TranslatedPage:
         return "current" if self.is_reviewed(message) else "unreviewed"
 
     def is_false(self, message: Message) -> bool:
-        """Tell whether a translation says something else than its sentence."""
+        """Return whether a translation says something else than its sentence."""
         return any(differences(message.source, message.translation, self.words))
 
     def is_reviewed(self, message: Message) -> bool:
-        """Tell whether somebody has compared a translation as it is with its sentence as it is."""
+        """Return whether somebody has compared a translation and its sentence as they are."""
         known = self.reviews.get(digest(message.source))
         return known == digest(message.source, message.translation)
 

@@ -85,6 +85,8 @@ def results_of(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Seque
             _check_real(each.dtype for each in inputs if each is not None)
             if not rule.has_exact_type:
                 _check_real(result.dtype for result in step.results)
+        if not rule.has_exact_type and all(0 in result.shape for result in step.results):
+            return [None] * len(step.results)
         results = rule.propagate(step, *inputs)
         if rule.has_exact_type:
             return _as_tuple(results)
@@ -109,8 +111,6 @@ def _as_tuple(results: Result) -> Sequence[Series | None]:
 def _fitted(step: Step, series: Series, result: _autograd.TensorType) -> Series:
     """Return a series with the shape of the operation's result, and no less precision."""
     shape = tuple(result.shape)
-    if 0 in shape:
-        raise Unsupported("its result has no elements")
     if series.shape != shape:
         series = series.broadcast(shape)
     if series.dtype == result.dtype:

@@ -213,7 +213,12 @@ def _all_of(given: Given) -> list[Known]:
 def _chosen(node: Node, given: Given, masks: Masks) -> Sequence[Axes]:
     """Return the rows that a mask shows, whose axis has the mask's own number."""
     mask, (source,) = _mask(node), _all_of(given)
-    if mask is None or source.axes[0] != ((0, mask.numel()),) or any(source.axes[1:]):
+    if (
+        0 in shape_of(node)
+        or mask is None
+        or source.axes[0] != ((0, mask.numel()),)
+        or any(source.axes[1:])
+    ):
         return []
     return [(((_number(mask, masks), shape_of(node)[0]),), *source.axes[1:])]
 
@@ -228,7 +233,10 @@ def _put(node: Node, given: Given, masks: Masks) -> Sequence[Axes]:
     below, values = given
     if below is not None and below.axes != (rows, *others):
         return []
-    if values is not None and values.axes != (((chosen, values.shape[0]),), *others):
+    if values is not None and (  # PyTorch takes leading axes of size 1 off
+        len(values.shape) != len(shape_of(node))
+        or values.axes != (((chosen, values.shape[0]),), *others)
+    ):
         return []
     return [(rows, *others)]
 

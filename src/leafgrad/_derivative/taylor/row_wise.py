@@ -99,8 +99,8 @@ def axes_at_end(path: _autograd.Path, inputs: Tensor, batch: int) -> Axes | None
             else None
             for before, number in edges
         ]
-        if not any(given):
-            raise Unsupported("nothing arrives there")
+        if not any(given):  # as where nothing is taken
+            continue
         results = _results(RULES.get(name), node, edges, given, masks)
         known.update({(node, n): axes for n, axes in enumerate(results) if axes is not None})
         if len(results) < len(_autograd.output_types(node)):

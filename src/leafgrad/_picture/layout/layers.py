@@ -73,7 +73,7 @@ def assign_layers(boxes: Sequence[Extent], edges: Sequence[Edge], bands: Sequenc
 def _in_bands(
     edges: Sequence[Edge], edges_to: Sequence[Sequence[int]], bands: Sequence[Band]
 ) -> list[int]:
-    """Give each band the layers below all that came before it, and these to no other box."""
+    """Return layers in which each band has those below all before it, and no other box is."""
     layer = [0] * len(edges_to)
     lowest = 0  # the first layer below everything so far
     taken: set[int] = set()

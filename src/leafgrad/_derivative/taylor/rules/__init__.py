@@ -22,7 +22,9 @@ from leafgrad._derivative.taylor.rules import (
     fourier,
     indexing,
     linear,
+    losses,
     matrices,
+    pictures,
     piecewise,
     placing,
     recurrent,
@@ -42,7 +44,9 @@ RULES: dict[str, Rule] = {
     **elementwise.RULES,
     **fourier.RULES,
     **linear.RULES,
+    **losses.RULES,
     **matrices.RULES,
+    **pictures.RULES,
     **piecewise.RULES,
     **placing.RULES,
     **recurrent.RULES,
@@ -57,7 +61,7 @@ RULES: dict[str, Rule] = {
 
 def rule_of(node: Node, name: str) -> Rule | None:
     """Return the rule for a node of that name, None where there is none."""
-    rule = RULES.get(name)
+    rule = RULES.get(name.removesuffix("_copy"))  # as transpose_copy is a transpose
     if rule is None and (function := _autograd.forward_class(node)) is not None:
         return CUSTOM.get(function)
     return rule

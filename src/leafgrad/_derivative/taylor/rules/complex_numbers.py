@@ -57,7 +57,7 @@ def relative(value: Tensor, x: Series) -> Series:
     return x.masked(~is_zero).scaled(1 / value.masked_fill(is_zero, 1))
 
 
-def _absolute(value: Tensor, x: Series) -> Series:
+def absolute(value: Tensor, x: Series) -> Series:
     """Return ``|a + h| - |a|``, real, of the shape of x: ``|a| (|1 + h / a| - 1)``.
 
     With ``h / a = p + i q`` this is the root of ``1 + 2 p + p**2 + q**2``. At zero, PyTorch's
@@ -76,7 +76,7 @@ def _parts(x: Series) -> tuple[Series, Series]:
 def _abs(step: Step, x: Series) -> Series:
     """Return the absolute value, real and of the shape of x."""
     value = step.tensor("self")
-    return _absolute(value, x) if value.is_complex() else x.scaled(value.sgn())
+    return absolute(value, x) if value.is_complex() else x.scaled(value.sgn())
 
 
 def _angle(step: Step, x: Series) -> Series | None:
@@ -97,7 +97,7 @@ def _sign(step: Step, x: Series) -> Series | None:
         return None
     size = value.abs()
     is_zero = size == 0
-    inverse = Jet(size.masked_fill(is_zero, 1), _absolute(value, x)).reciprocal()
+    inverse = Jet(size.masked_fill(is_zero, 1), absolute(value, x)).reciprocal()
     return multiply(Jet(value, x.masked(~is_zero)), inverse)
 
 

@@ -6,6 +6,7 @@ axis of the stack ``[K, *shape]`` along which elements are taken must be none of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -13,9 +14,11 @@ from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._derivative.taylor import batch_axes
+from leafgrad._derivative.taylor.kernels.products import common_shape
+from leafgrad._derivative.taylor.looks import may_look
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Rule, Step
-from leafgrad._derivative.taylor.unsupported import Unsupported
+from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 
 def _indexed(step: Step, x: Series) -> Series:
@@ -68,8 +71,26 @@ def indexed_axes(axes: batch_axes.Axes, dims: Sequence[int], ndim: int) -> batch
     return (*kept[:first], *[()] * (ndim - len(kept)), *kept[first:])
 
 
+def chosen_rows(rows: batch_axes.Axis, dims: Sequence[int], index: Tensor) -> batch_axes.Axis:
+    """Return the axis of the rows that the index takes out of the first axis, each once.
+
+    It has a number of its own, which tells which rows they are: the same ones have the same. An
+    axis of one row has none, and is (), as is that of anything else.
+    """
+    is_of_rows = len(rows) == 1 and [*dims] == [0] and index.dim() == 1 and len(index) > 1
+    if not is_of_rows or not may_look(index):
+        return ()
+    ((number, size),) = rows
+    places = (index % size).tolist()
+    if len({*places}) < len(places):
+        return ()
+    return ((-1 - hash((number, *places)) % 2**60, len(places)),)
+
+
 def _taken(step: Step, x: Series, dim: int, index: Tensor) -> Series:
     """Return the places of an axis that the index holds, which takes the shape of the index."""
+    if rows := chosen_rows(x.axes[0], [dim], index):
+        return x.changed(x.full(0)[:, index], shape=step.shape, axes=(rows, *x.axes[1:]))
     dim = x.from_end(dim)
     batch_axes.free(x.axes, [dim])
     before, after = x.axes[:dim], x.axes[x.ndim + dim + 1 :]
@@ -95,6 +116,32 @@ def _ordered(step: Step, x: Series) -> list[Series | None]:
     return [_gather(x, step.saved("dim"), step.tensor("indices")), None]
 
 
+def _embedded(step: Step, x: Series) -> Series:
+    """Return rows of a weight ``[K, rows, columns]``, and zeros for that of the padding."""
+    unsupported_if(step.saved("scale_grad_by_freq"), "its gradient is scaled by frequencies")
+    index, padding = step.tensor("indices"), step.saved("padding_idx")
+    rows = _taken(step, x, 0, index)
+    return rows.masked((index != padding).unsqueeze(-1)) if padding < x.shape[0] else rows
+
+
+def _taken_of_all(step: Step, x: Series) -> Series:
+    """Return the elements at some places, counted along all axes, in the shape of the index."""
+    batch_axes.free(x.axes, range(x.ndim))
+    index = step.tensor("index")
+    flat = x.viewed((math.prod(x.shape),)).full()
+    stack = flat[:, index.reshape(-1)]
+    return x.changed(stack.reshape(-1, *index.shape), shape=index.shape, axes=((),) * index.dim())
+
+
+def _selected_by_mask(step: Step, x: Series) -> Series:
+    """Return the elements where a mask holds, which is broadcast against x, along one axis."""
+    mask = step.tensor("mask")
+    wide = x.broadcast(common_shape(x.shape, mask.shape))
+    batch_axes.free(wide.axes, range(wide.ndim))
+    stack = wide.full()[:, mask.expand(wide.shape)]
+    return wide.changed(stack, shape=stack.shape[1:], axes=((),))
+
+
 def _extreme_along(step: Step, x: Series) -> list[Series | None]:
     """Return the element of an axis that is largest, or the like, and None for its place."""
     dim, index = x.from_end(step.saved("dim")), step.tensor("indices")
@@ -111,9 +158,35 @@ def _extreme(step: Step, x: Series) -> Series:
     if not keepdim:
         for dim in sorted(dim % x.ndim for dim in dims):
             result = result.unsqueeze(dim)
-    is_extreme = (value == result).to(value.dtype)
-    share = is_extreme / is_extreme.sum(list(dims), keepdim=True)
+    return _mean_where(value == result, x, dims, keepdim=keepdim)
+
+
+def _mean_where(
+    is_counted: Tensor, x: Series, dims: Sequence[int], *, keepdim: bool = False
+) -> Series:
+    """Return the mean along axes of what is counted."""
+    counted = is_counted.to(x.dtype)
+    share = counted / counted.sum(list(dims), keepdim=True)
     return x.scaled(share).summed(list(dims), keepdim=keepdim)
+
+
+def _extremes(step: Step, x: Series) -> list[Series]:
+    """Return smallest and largest along an axis or all: the mean of all that are equal."""
+    keepdim, dims = step.saved("keepdim"), step.dims(x)
+    found = []
+    for name in ("min", "max"):
+        result = step.tensor(name)
+        if not keepdim and step.saved("dim") is not None:
+            result = result.unsqueeze(dims[0])
+        found.append(_mean_where(step.tensor("self") == result, x, dims, keepdim=keepdim))
+    return found
+
+
+def _median(step: Step, x: Series) -> Series:
+    """Return the median of all elements, ``[K]``: the mean of all that are equal."""
+    value, result = step.tensor("self"), step.tensor("result")
+    is_median = value.isnan() if result.isnan() else value == result
+    return _mean_where(is_median, x, range(x.ndim))
 
 
 RULES: dict[str, Rule] = {
@@ -125,6 +198,9 @@ RULES: dict[str, Rule] = {
     "GatherBackward0": Rule(
         lambda step, x: _gather(x, step.saved("dim"), step.tensor("index")), is_for_complex=True
     ),
+    "EmbeddingBackward0": Rule(_embedded),
+    "TakeBackward0": Rule(_taken_of_all, is_for_complex=True),
+    "MaskedSelectBackward0": Rule(_selected_by_mask, is_for_complex=True),
     "SortBackward0": Rule(_ordered),
     "SortBackward1": Rule(_ordered),
     "TopkBackward0": Rule(_ordered),
@@ -138,6 +214,9 @@ RULES: dict[str, Rule] = {
     "CumminBackward0": Rule(_ordered),
     "AmaxBackward0": Rule(_extreme),
     "AminBackward0": Rule(_extreme),
+    "AminmaxBackward0": Rule(_extremes),
+    "MedianBackward0": Rule(_median),
+    "NanmedianBackward0": Rule(_median),
     "MaxBackward1": Rule(_extreme),
     "MinBackward1": Rule(_extreme),
 }

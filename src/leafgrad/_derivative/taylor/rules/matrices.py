@@ -7,6 +7,8 @@ shape of H, and with d(k) for the degree of the index k, here in one direction:
     inverse     Y = (I + N)^-1 - I      Y_k = -N_k - sum_{j<k} N_{k-j} Y_j
     log det     l = log det(I + N)  k l_k = k tr N_k + sum_{j<k} j tr(N_j Y_{k-j})
     Cholesky    L (I + F) for A + H     F_k = low(M_k - sum_{j<k} F_j F_{k-j}^T)
+    exponential                         by one exponential of a matrix of blocks
+    eigenpairs  V (I + F), Λ + D        F_k Λ - Λ F_k + D_k = M_k + ...
 
 with M = L^-1 H L^-T, and low(M) for the lower triangle of M with half of its diagonal. The third is
 the integral of Jacobi's formula, d log det A = tr(A^-1 dA). Equations that hold for matrices are
@@ -235,6 +237,90 @@ def _root(m: Series) -> Series:
     return _stacked(m, found, indices)
 
 
+# --- Exponentials
+
+
+def _exponential(step: Step, x: Series) -> Series:
+    """Return the exponential of a matrix, ``[K, ..., n, n]``.
+
+    Multiplication by a series is a matrix of blocks: that by the value on its diagonal, by a
+    coefficient where it leads from one index to another. The first column of the exponential of all
+    blocks has the coefficients of the exponential, by Mathias, A chain rule for matrix functions
+    and applications, SIAM Journal on Matrix Analysis and Applications 17, 1996.
+    """
+    batch_axes.free(x.axes, [-2, -1])
+    if not x.indices:
+        return x
+    value, size = step.tensor("self"), x.shape[-1]
+    indices, unit = x.algebra.generated(x.indices), _unit(x)
+    given = (x.full() * unit ** -x.degrees()).unbind(0)
+    zero = torch.zeros_like(given[0])
+    blocks = [[zero] * (len(indices) + 1) for _ in range(len(indices) + 1)]
+    for place, row in enumerate(blocks):
+        row[place] = value.to(zero.dtype)
+    for index, coefficient in zip(x.indices, given, strict=True):
+        blocks[indices.index(index) + 1][0] = coefficient
+    for left, right, out, _ in contraction(x.algebra, x.indices, indices, indices).products:
+        blocks[out + 1][right + 1] = blocks[out + 1][right + 1] + given[left]
+    whole = torch.cat([torch.cat(row, -1) for row in blocks], -2).matrix_exp()
+    column = whole[..., size:, :size].unflatten(-2, (len(indices), size))
+    result = x.changed(column.movedim(-3, 0), indices=indices)
+    return result.changed(result.stack * unit ** result.degrees())
+
+
+def _unit(x: Series) -> Tensor:
+    """Return a power of two for each matrix, ``[..., 1, 1]``.
+
+    Divided by as many of them as they have degrees, coefficients are no larger than 1, so that what
+    is no digit of the largest one is none of the others.
+    """
+    largest = x.full().detach().abs().amax((-2, -1), keepdim=True)
+    exponent = (largest.log2() / x.degrees()).amax(0).ceil()
+    return torch.exp2(torch.where(exponent.isfinite(), exponent, 0))
+
+
+# --- Eigenvalues
+
+
+def _eigenpairs(step: Step, x: Series) -> list[Series]:
+    """Return eigenvalues, ``[K, ..., n]``, and eigenvectors of a symmetric matrix.
+
+    With M = V^T H V, the eigenvectors are V (I + F) and the eigenvalues Λ + D, where
+    ``(Λ + M) (I + F) = (I + F) (Λ + D)`` and I + F is orthogonal. With the sums over j < k of
+    ``M_{k-j} F_j - F_j D_{k-j}`` in R_k, this is ``F_k Λ - Λ F_k = M_k + R_k - D_k``.
+    """
+    batch_axes.free(x.axes, [-2, -1])
+    values, vectors = step.tensor("eigenvalues"), step.tensor("eigenvectors")
+    is_even = torch.allclose(x.full(-2, -1), x.full(-2, -1).mT) if may_look(x.stack) else True
+    unsupported_if(not is_even, "its matrix is not symmetric")
+    m = times_constant(constant_times(vectors.mT, x), vectors)
+    gaps = values.unsqueeze(-2) - values.unsqueeze(-1)
+    gaps = gaps + torch.eye(x.shape[-1], dtype=gaps.dtype, device=gaps.device)
+    indices = m.algebra.generated(m.indices)
+    pairs = _pairs(contraction(m.algebra, indices, indices, indices))
+    known = dict(zip(m.indices, m.full().unbind(0), strict=True))
+    moved: list[Tensor] = []
+    turned: list[Tensor] = []
+    for place, index in enumerate(indices):
+        total = known.get(index, torch.zeros_like(gaps))
+        overlap = torch.zeros_like(values)
+        for one, two in pairs[place]:
+            if indices[one] in known:
+                total = total + known[indices[one]] @ turned[two]
+            total = total - turned[one] * moved[two].unsqueeze(-2)
+            overlap = overlap + (turned[one] * turned[two]).sum(-2)
+        moved.append(total.diagonal(dim1=-2, dim2=-1))
+        beside = total - moved[-1].diag_embed()
+        turned.append(beside / gaps - overlap.diag_embed() / 2)
+    eigenvalues = m.changed(
+        _stacked(m, moved, indices).stack if moved else m.stack[..., 0],
+        shape=values.shape,
+        axes=m.axes[:-1],
+        indices=indices,
+    )
+    return [eigenvalues, constant_times(vectors, _stacked(m, turned, indices))]
+
+
 # --- Degree by degree
 
 
@@ -291,4 +377,6 @@ RULES: dict[str, Rule] = {
     "LinalgSolveExBackward0": Rule(_solved),
     "LinalgSolveTriangularBackward0": Rule(_solved_by_triangle),
     "LinalgCholeskyExBackward0": Rule(_cholesky),
+    "LinalgMatrixExpBackward0": Rule(_exponential),
+    "LinalgEighBackward0": Rule(_eigenpairs),
 }

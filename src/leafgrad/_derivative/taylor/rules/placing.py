@@ -13,8 +13,14 @@ import torch
 from torch import Tensor
 
 from leafgrad._derivative.taylor import batch_axes
+from leafgrad._derivative.taylor.batch_axes import rows_of
 from leafgrad._derivative.taylor.jet import add
-from leafgrad._derivative.taylor.rules.indexing import indexed_axes, indices_of, numbered
+from leafgrad._derivative.taylor.rules.indexing import (
+    chosen_rows,
+    indexed_axes,
+    indices_of,
+    numbered,
+)
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Rule, Step
 from leafgrad._derivative.taylor.unsupported import unsupported_if
@@ -77,6 +83,33 @@ def _scattered(
     return put
 
 
+def _reduced(step: Step, base: Series | None, source: Series | None) -> Series | None:
+    """Return the sums, means or extremes of what is put in the same place, the base among it."""
+    kind, joins = step.saved("reduce"), step.saved("include_self")
+    unsupported_if(kind == "prod", "it multiplies what it puts in one place")
+    gather = _along(None if joins else _cleared_by_places, _scattered(Tensor.scatter_add))
+    if kind == "sum":
+        return gather(step, base, source)
+    dim, index, result = step.saved("dim"), step.tensor("index"), step.tensor("result")
+    of_base, of_source = torch.ones_like(result), torch.ones_like(index, dtype=result.dtype)
+    if kind != "mean":  # of all that are equal
+        of_base = (step.tensor("self") == result).to(result)
+        of_source = (step.tensor("src")[_corner(index)] == result.gather(dim, index)).to(result)
+    if not joins:
+        of_base = of_base.scatter(dim, index, 0)
+    count = of_base.scatter_add(dim, index, of_source)
+    if kind == "mean":
+        total = gather(step, base, source)
+        return total and total.scaled(1 / torch.where(count == 0, 1, count))
+    shared = (of_source / count.gather(dim, index), of_base / torch.where(count == 0, 1, count))
+    return gather(step, base and base.scaled(shared[1]), source and source.scaled(shared[0]))
+
+
+def _corner(index: Tensor) -> tuple[slice, ...]:
+    """Return the part of a source that an index of this shape takes."""
+    return tuple(slice(size) for size in index.shape)
+
+
 def _with_slice(step: Step, stack: Tensor, dim: int, source: Tensor | None = None) -> Tensor:
     """Return ``[K, *shape]`` with every so many places of an axis replaced, or zeros there."""
     part = slice(*map(step.saved, ("start", "end", "step")))
@@ -110,15 +143,21 @@ def _index_put(step: Step, base: Series | None, source: Series | None) -> Series
     """Return the base with elements at some places, or where a mask holds, replaced or added to."""
     indices, adds = indices_of(step), step.saved("accumulate")
     dims, numbers = numbered(indices)
+    rows = rows_of(step.shape, 1)[0] if base is None else base.axes[0]
+    chosen = chosen_rows(rows, dims, numbers[0])
     if base is not None:
-        batch_axes.free(base.axes, dims)
+        if not chosen and numbers[0].numel():
+            batch_axes.free(base.axes, dims)
         if not adds:
             last = base.full().movedim(0, -1)
             cleared = torch.ops.aten.index_put(last, indices, last.new_zeros(()))
             base = base.changed(cleared.movedim(-1, 0))
     if source is None:
         return base
-    axes = _base_axes(source.axes, dims, len(step.shape), max(n.dim() for n in numbers))
+    if chosen and source.ndim == len(step.shape) and source.axes[0] == chosen:
+        axes: batch_axes.Axes = (rows, *source.axes[1:])
+    else:
+        axes = _base_axes(source.axes, dims, len(step.shape), max(n.dim() for n in numbers))
     zeros = source.stack.new_zeros(*step.shape, len(source.indices))
     stack = torch.ops.aten.index_put(zeros, indices, source.full().movedim(0, -1), adds)
     placed = source.changed(stack.movedim(-1, 0), shape=step.shape, axes=axes)
@@ -168,6 +207,7 @@ RULES: dict[str, Rule] = {
     ),
     "ScatterBackward1": Rule(_filled(_cleared_by_places), rowwise=True, is_for_complex=True),
     "ScatterAddBackward0": Rule(_along(None, _scattered(Tensor.scatter_add)), is_for_complex=True),
+    "ScatterReduceBackward0": Rule(_reduced),
     "SliceScatterBackward0": Rule(_along(_with_slice, _with_slice), is_for_complex=True),
     "SelectScatterBackward0": Rule(_selected, is_for_complex=True),
     "IndexPutBackward0": Rule(_index_put, is_for_complex=True),

@@ -9,12 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial, reduce
+from itertools import accumulate
 
 import torch
 from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._derivative.taylor import batch_axes, jet
+from leafgrad._derivative.taylor.rules.complex_numbers import absolute
+from leafgrad._derivative.taylor.rules.shape import catenated
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
@@ -34,14 +37,47 @@ def _mean_along(step: Step, x: Series) -> Series:
 # --- Norms and variances
 
 
-def _norm(step: Step, x: Series, kind: str, dims: Sequence[int], *, keepdim: bool) -> Series:
-    """Return the root of the sum of squares along some axes, or the sum of absolute values."""
-    if step.saved(kind) == 1:
-        return x.scaled(step.tensor("self").sgn()).summed(dims, keepdim=keepdim)
-    if step.saved(kind) != 2:  # noqa: PLR2004
-        raise Unsupported("its norm is neither the Euclidean one nor that of absolute values")
-    total = jet.square(step.tensor("self"), x).summed(dims, keepdim=keepdim)
-    return _root_of_squares(step.tensor("result"), total)
+def _norm(step: Step, x: Series, kind: str, dims: Sequence[int], *, keepdim: bool) -> Series | None:
+    """Return the norm along some axes, of the saved kind."""
+    value, result = step.tensor("self"), step.tensor("result")
+    series = _norm_of(value, _kept(result, x, dims), x, float(step.saved(kind)), dims)
+    return series if keepdim or series is None else series.summed(dims, keepdim=False)
+
+
+def _kept(result: Tensor, x: Series, dims: Sequence[int]) -> Tensor:
+    """Return what was reduced along axes with these axes, of size 1."""
+    gone = {dim % x.ndim for dim in dims}
+    return result.reshape([1 if n in gone else size for n, size in enumerate(x.shape)])
+
+
+def _norm_of(
+    value: Tensor, result: Tensor, x: Series, power: float, dims: Sequence[int]
+) -> Series | None:
+    """Return the norm along axes, ``[K, ..., 1, ...]``, of a value ``[*shape]`` with a series.
+
+    Divided by its result r, it is the p-th root of ``1 + sum(|x / r|**p - |a / r|**p)``.
+    """
+    if value.is_complex():
+        value, x = value.abs(), absolute(value, x)
+    if power == 2:  # noqa: PLR2004
+        return _root_of_squares(result, jet.square(value, x).summed(dims, keepdim=True))
+    sign = value.sgn()
+    if power == 1:
+        return x.scaled(sign).summed(dims, keepdim=True)
+    if math.isinf(power):
+        is_largest = (value.abs() == result).to(x.dtype)
+        share = sign * is_largest / is_largest.sum([*dims], keepdim=True)
+        return x.scaled(share).summed(dims, keepdim=True)
+    is_whole = power > 0 and power.is_integer()
+    unsupported_if(not is_whole, "its norm is by a power that is no whole number")
+    size = result.masked_fill(result == 0, 1)
+    if power % 2 == 0:
+        ratio = jet.Jet(value / size, x.scaled(1 / size))
+    else:  # where PyTorch's formula gives zero for that of zero
+        ratio = jet.Jet((value.abs() / size).masked_fill(value == 0, 1), x.scaled(sign / size))
+    total = (ratio**power).sum(dims, keepdim=True)
+    at_one = jet.Jet(torch.ones_like(size), total.series and total.series.masked(result != 0))
+    return (at_one ** (1 / power) * size).series
 
 
 def _root_of_squares(result: Tensor, total: Series) -> Series:
@@ -54,24 +90,35 @@ def _root_of_squares(result: Tensor, total: Series) -> Series:
     return series.changed(torch.where(keep, series.stack, 0))
 
 
-def _distances(step: Step, x: Series | None, y: Series | None) -> Series:
+def _distances(step: Step, x: Series | None, y: Series | None) -> Series | None:
     """Return the distance of each row of ``[..., n, m]`` from each of another ``[..., k, m]``.
 
     The differences, ``[K, ..., n, k, m]``, are computed: squares of sums would cancel out. So is
     the distance, as PyTorch has no second derivative of the saved one.
     """
-    power = step.saved("p") if _autograd.keeps(step.node, "p") else 2.0
-    unsupported_if(power not in {1.0, 2.0}, "its distance is neither Euclidean nor of Manhattan")
+    power = float(step.saved("p")) if _autograd.keeps(step.node, "p") else 2.0
     one, two = step.tensor("x1").unsqueeze(-2), step.tensor("x2").unsqueeze(-3)
     apart = [] if x is None else [x.viewed((*x.shape[:-1], 1, x.shape[-1]))]
     if y is not None:
         apart.append(-y.viewed((*y.shape[:-2], 1, *y.shape[-2:])))
     value = one - two
     series = sum(apart[1:], apart[0]).broadcast(value.shape)
-    if power == 1:
-        return series.scaled(value.sgn()).summed([-1], keepdim=False)
-    total = jet.square(value, series).summed([-1], keepdim=False)
-    return _root_of_squares(torch.linalg.vector_norm(value, dim=-1), total)
+    result = torch.linalg.vector_norm(value, power, dim=-1, keepdim=True)
+    found = _norm_of(value, result, series, power, [-1])
+    return found and found.summed([-1], keepdim=False)
+
+
+def _distance(step: Step, x: Series | None, y: Series | None) -> Series | None:
+    """Return the norm, ``[K]``, of all that two tensors differ by, which are broadcast."""
+    value = step.tensor("self") - step.tensor("other")
+    apart = jet.add(x, y and -y)
+    if apart is None:
+        return None
+    dims = range(value.dim())
+    series = apart.broadcast(value.shape)
+    result = _kept(step.tensor("result"), series, dims)
+    found = _norm_of(value, result, series, float(step.saved("p")), dims)
+    return found and found.summed(dims, keepdim=False)
 
 
 def _norm_along(kind: str) -> Propagate:
@@ -98,11 +145,22 @@ def _variance_and_mean(step: Step, x: Series) -> list[Series]:
     return [_variance(step, x), _mean_along(step, x)]
 
 
-def _deviation(step: Step, x: Series) -> Series:
+def _deviation(step: Step, x: Series, name: str = "result") -> Series:
     """Return the root of the variance along some axes, zero where this is zero."""
-    result = step.tensor("result")
+    result = step.tensor(name)
     is_flat = result == 0  # where PyTorch's formula gives zero
     return jet.sqrt_from(result.masked_fill(is_flat, 1), _variance(step, x)).masked(~is_flat)
+
+
+def _deviation_and_mean(step: Step, x: Series) -> list[Series]:
+    """Return the root of the variance and the mean along some axes."""
+    return [_deviation(step, x, "result0"), _mean_along(step, x)]
+
+
+def _sum_of_numbers(step: Step, x: Series) -> Series:
+    """Return the sum along some axes of what is a number."""
+    kept = x.masked(~step.tensor("self").isnan())
+    return kept.summed(step.dims(x), keepdim=step.saved("keepdim"))
 
 
 # --- Products along an axis
@@ -125,11 +183,25 @@ def _product_along(step: Step, x: Series) -> Series | None:
 
 def _product(x: jet.Jet, dim: int) -> Series | None:
     """Return the product along an axis, which is gone then, place by place."""
+    return reduce(jet.Jet.__mul__, _places(x, dim)).series
+
+
+def _places(x: jet.Jet, dim: int) -> list[jet.Jet]:
+    """Return each place of an axis, which is gone then."""
     places = range(x.value.shape[dim])
-    parts = [
+    return [
         x.to(x.value.select(dim, n), partial(Series.selected, dim=dim, place=n)) for n in places
     ]
-    return reduce(jet.Jet.__mul__, parts).series
+
+
+def _cumulated_products(step: Step, x: Series) -> Series:
+    """Return the products of all places up to each along an axis, of the same shape."""
+    dim = x.from_end(step.saved("dim"))
+    shape = list(x.shape)
+    shape[dim] = 1
+    found = accumulate(_places(step.jet("self", x), dim), jet.Jet.__mul__)
+    parts = [each.series and each.series.viewed(shape) for each in found]
+    return catenated(parts, [1] * len(parts), dim)
 
 
 # --- Softmax and its logarithm
@@ -151,6 +223,19 @@ def _log_sum_exp(step: Step, x: Series) -> Series:
     alone = [1 if n - x.ndim in dims else size for n, size in enumerate(x.shape)]
     weights = (step.tensor("self") - result.reshape(alone)).exp()
     return _log_of_sum(x, weights, dims, keepdim=step.saved("keepdim"))
+
+
+def _cumulated_log_sum_exp(step: Step, x: Series) -> Series:
+    """Return the logarithm of the sum of exponentials up to each place of an axis."""
+    dim = x.from_end(step.saved("dim")) % x.ndim
+    order = [*(n for n in range(x.ndim) if n != dim), dim]
+    moved, size = x.permuted(order), x.shape[dim]
+    value = step.tensor("self").movedim(dim, -1).unsqueeze(-1)
+    is_later = torch.ones(size, size, dtype=torch.bool, device=value.device).tril(-1)
+    weights = value.masked_fill(is_later, -torch.inf).softmax(-2)  # [..., summed, result]
+    wide = moved.viewed((*moved.shape, 1)).broadcast((*moved.shape, size))
+    found = _log_of_sum(wide, weights, [-2], keepdim=False)
+    return found.permuted(sorted(range(x.ndim), key=order.__getitem__))
 
 
 def _log_of_sum(x: Series, weights: Tensor, dims: Sequence[int], *, keepdim: bool) -> Series:
@@ -248,20 +333,27 @@ def _normalised(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) ->
 RULES: dict[str, Rule] = {
     "MeanBackward0": Rule(lambda _, x: _mean(x, range(x.ndim), keepdim=False), is_for_complex=True),
     "MeanBackward1": Rule(_mean_along, is_for_complex=True),
-    "LinalgVectorNormBackward0": Rule(_norm_along("ord")),
-    "NormBackward0": Rule(lambda step, x: _norm(step, x, "p", range(x.ndim), keepdim=False)),
-    "NormBackward1": Rule(_norm_along("p")),
+    "LinalgVectorNormBackward0": Rule(_norm_along("ord"), is_for_complex=True),
+    "NormBackward0": Rule(
+        lambda step, x: _norm(step, x, "p", range(x.ndim), keepdim=False), is_for_complex=True
+    ),
+    "NormBackward1": Rule(_norm_along("p"), is_for_complex=True),
+    "DistBackward0": Rule(_distance),
+    "NansumBackward0": Rule(_sum_of_numbers),
     "CdistBackward0": Rule(_distances),
     "EuclideanDistBackward0": Rule(_distances),
     "VarBackward0": Rule(_variance),
     "StdBackward0": Rule(_deviation),
     "VarMeanBackward0": Rule(_variance_and_mean),
+    "StdMeanBackward0": Rule(_deviation_and_mean),
+    "CumprodBackward0": Rule(_cumulated_products, is_for_complex=True),
     "ProdBackward0": Rule(_product_of_all, is_for_complex=True),
     "ProdBackward1": Rule(_product_along, is_for_complex=True),
     "SoftmaxBackward0": Rule(_softmax),
     "SafeSoftmaxBackward0": Rule(_softmax),
     "LogSoftmaxBackward0": Rule(_log_softmax),
     "LogsumexpBackward0": Rule(_log_sum_exp),
+    "LogcumsumexpBackward0": Rule(_cumulated_log_sum_exp),
     "NativeLayerNormBackward0": Rule(_layer_norm),
     "NativeGroupNormBackward0": Rule(_group_norm),
     "NativeBatchNormBackward0": Rule(_batch_norm),

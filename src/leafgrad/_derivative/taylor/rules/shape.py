@@ -192,6 +192,20 @@ def _rolled(step: Step, x: Series) -> Series:
     return x.changed(x.full(*dims).roll(step.saved("shifts"), dims))
 
 
+def _turned(step: Step, x: Series) -> Series:
+    """Return x turned by quarters in the plane of two axes."""
+    dims = [x.from_end(dim) for dim in step.saved("dims")]
+    batch_axes.free(x.axes, dims)
+    return x.changed(x.full(*dims).rot90(step.saved("k"), dims), shape=step.shape)
+
+
+def _trace(_: Step, x: Series) -> Series:
+    """Return the sum of the diagonal of a matrix, ``[K]``."""
+    batch_axes.free(x.axes, [0, 1])
+    diagonal = x.full().diagonal(dim1=-2, dim2=-1)
+    return x.changed(diagonal.sum(-1), shape=(), axes=())
+
+
 def _triangle(take: Callable[[Tensor, int], Tensor]) -> Propagate:
     """Make the rule of a triangle of the last two axes, shape for shape."""
     return lambda step, x: x.changed(take(x.full(-2, -1), step.saved("diagonal")))
@@ -255,6 +269,8 @@ RULES: dict[str, Rule] = {
     "CumsumBackward0": Rule(_cumulated, is_for_complex=True),
     "FlipBackward0": Rule(_flipped, is_for_complex=True),
     "RollBackward0": Rule(_rolled, is_for_complex=True),
+    "Rot90Backward0": Rule(_turned, is_for_complex=True),
+    "TraceBackward0": Rule(_trace, is_for_complex=True),
     "TrilBackward0": Rule(_triangle(Tensor.tril), rowwise=True, is_for_complex=True),
     "TriuBackward0": Rule(_triangle(Tensor.triu), rowwise=True, is_for_complex=True),
     "ConstantPadNdBackward0": Rule(_padded, is_for_complex=True),

@@ -1,0 +1,95 @@
+"""Rules for losses: a number for each element, of the broadcast shape, or their mean or sum.
+
+A mean or a sum over rows lets these meet, and is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from leafgrad._derivative.taylor import jet as jets
+from leafgrad._derivative.taylor.jet import Jet, add, integral
+from leafgrad._derivative.taylor.series import Series
+from leafgrad._derivative.taylor.step import Propagate, Rule, Step
+from leafgrad._derivative.taylor.unsupported import Unsupported
+
+_NOTHING, _MEAN, _SUM = range(3)  # how nodes number reductions
+
+
+def _reduced(step: Step, x: Series) -> Series:
+    """Return each element, or the mean or sum of all, ``[K]``."""
+    kind = step.saved("reduction")
+    if kind == _NOTHING:
+        return x
+    total = x.summed(range(x.ndim), keepdim=False)
+    return total.scaled(1 / torch.Size(x.shape).numel()) if kind == _MEAN else total
+
+
+def _of_difference(loss: Callable[[Step, Tensor, Series], Series]) -> Propagate:
+    """Make the rule of a loss of what input and target differ by."""
+
+    def rule(step: Step, x: Series | None, target: Series | None) -> Series | None:
+        apart = add(x, target and -target)
+        value = step.tensor("self") - step.tensor("target")
+        return apart and _reduced(step, loss(step, value, apart.broadcast(value.shape)))
+
+    return rule
+
+
+def _smooth(name: str, steepness: Callable[[float], float]) -> Propagate:
+    """Make the rule of a parabola up to a saved distance, and of lines from there on.
+
+    The lines have a steepness that depends on the distance.
+    """
+
+    def loss(step: Step, value: Tensor, apart: Series) -> Series:
+        reach = step.saved(name)
+        slope = steepness(reach)
+        curved = jets.square(value, apart).scaled(slope / (2 * reach))
+        is_near = value.abs() < reach
+        return curved.masked(is_near) + apart.scaled(slope * value.sgn()).masked(~is_near)
+
+    return _of_difference(loss)
+
+
+def _by_slope(slope: Callable[[Step, Jet, Tensor], Jet]) -> Propagate:
+    """Make the rule of a loss that has this slope, of a target that is constant."""
+
+    def rule(step: Step, x: Series | None, target: Series | None = None) -> Series:
+        if x is None or target is not None:
+            raise Unsupported("its target depends on inputs")
+        weight = step.saved("weight") if step.name.startswith("BinaryCross") else None
+        found = integral(slope(step, step.jet("self", x), step.tensor("target")), x.computed())
+        return _reduced(step, found if weight is None else found.scaled(weight))
+
+    return rule
+
+
+def _cross_entropy(_: Step, x: Jet, target: Tensor) -> Jet:
+    """Return the slope ``(x - t) / (x (1 - x))`` of ``-t log(x) - (1 - t) log(1 - x)``."""
+    return (x - target) / (x * (1 - x))
+
+
+def _cross_entropy_of_logits(step: Step, x: Jet, target: Tensor) -> Jet:
+    """Return the slope ``1 - t - p sigmoid(-x)``, where p is 1, or by weights for truths."""
+    weight = step.saved("pos_weight")
+    share = 1.0 if weight is None else 1 + (weight - 1) * target
+    return (1 - target) - (-x).sigmoid() * share
+
+
+def _soft_margin(_: Step, x: Jet, target: Tensor) -> Jet:
+    """Return the slope ``-t sigmoid(-t x)`` of ``log(1 + exp(-t x))``."""
+    return (x * -target).sigmoid() * -target
+
+
+RULES: dict[str, Rule] = {
+    "MseLossBackward0": Rule(_of_difference(lambda _, value, apart: jets.square(value, apart))),
+    "SmoothL1LossBackward0": Rule(_smooth("beta", lambda _: 1)),
+    "HuberLossBackward0": Rule(_smooth("delta", lambda delta: delta)),
+    "BinaryCrossEntropyBackward0": Rule(_by_slope(_cross_entropy)),
+    "BinaryCrossEntropyWithLogitsBackward0": Rule(_by_slope(_cross_entropy_of_logits)),
+    "SoftMarginLossBackward0": Rule(_by_slope(_soft_margin)),
+}

@@ -1,0 +1,199 @@
+"""Rules for what pools, pads, resizes and shuffles pictures ``[..., *sizes]``.
+
+All of it is linear, or takes pixels by their places: each coefficient ``[*shape]`` of the stack
+``[K, *shape]`` is a picture of its own. Channels count as one more axis in front of the sizes where
+they are shuffled. No axis of a picture may be one of the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from leafgrad._derivative.taylor import batch_axes
+from leafgrad._derivative.taylor.series import Series
+from leafgrad._derivative.taylor.step import Propagate, Rule, Step
+
+_aten = torch.ops.aten
+
+# Of pictures [pictures, 1, *sizes], and of [pictures, *axes] where more than the sizes is touched.
+Draw = Callable[[Step, Tensor], Tensor]
+
+
+def _drawn(step: Step, x: Series, count: int, draw: Callable[[Tensor], Tensor]) -> Series:
+    """Return what is drawn, ``[pictures, *others]``, of pictures ``[pictures, *last axes]``."""
+    batch_axes.free(x.axes, range(-count, 0))
+    full = x.full(*range(-count, 0))
+    kept = full.shape[: full.dim() - count]
+    stack = draw(full.reshape(-1, *x.shape[-count:]))
+    axes = (*x.axes[: x.ndim - count], *[()] * (len(step.shape) - x.ndim + count))
+    return x.changed(stack.reshape(*kept, *stack.shape[1:]), shape=step.shape, axes=axes)
+
+
+def _linear(count: int, draw: Draw) -> Propagate:
+    """Make the rule of what is linear in each picture of so many sizes, channel by channel."""
+    return lambda step, x: _drawn(
+        step, x, count, lambda pictures: draw(step, pictures.unsqueeze(1)).squeeze(1)
+    )
+
+
+def _of_axes(count: int, draw: Draw) -> Propagate:
+    """Make the rule of what is linear in so many last axes."""
+    return lambda step, x: _drawn(step, x, count, lambda pictures: draw(step, pictures))
+
+
+# --- Pixels by their places
+
+
+def _picked(count: int) -> Callable[[Step, Series], list[Series | None]]:
+    """Make the rule of pooling by maxima, and None for their places, counted along the sizes."""
+
+    def rule(step: Step, x: Series) -> list[Series | None]:
+        index = step.tensor("result1")
+        picked = _by_place(x, count, index, lambda flat, places: flat.gather(-1, places))
+        return [picked, None]
+
+    return rule
+
+
+def _unpicked(count: int) -> Callable[[Step, Series], Series]:
+    """Make the rule of what puts pixels at places of a larger picture, and zeros elsewhere."""
+
+    def rule(step: Step, x: Series) -> Series:
+        sizes = torch.Size(step.shape[-count:])
+
+        def put(flat: Tensor, places: Tensor) -> Tensor:
+            zeros = flat.new_zeros(*flat.shape[:-1], sizes.numel())
+            return zeros.scatter(-1, places, flat)
+
+        return _by_place(x, count, step.tensor("indices"), put, sizes)
+
+    return rule
+
+
+def _by_place(
+    x: Series,
+    count: int,
+    index: Tensor,
+    move: Callable[[Tensor, Tensor], Tensor],
+    sizes: torch.Size | None = None,
+) -> Series:
+    """Return pixels moved as the index ``[..., *sizes]`` says, along the sizes taken as one."""
+    batch_axes.free(x.axes, range(-count, 0))
+    flat, places = x.full().flatten(-count), index.flatten(-count)
+    stack = move(flat, places.expand(len(flat), *places.shape))
+    shape = (*x.shape[:-count], *(index.shape[-count:] if sizes is None else sizes))
+    return x.changed(stack.reshape(-1, *shape), shape=shape)
+
+
+# --- Pooling, padding and resizing
+
+
+def _averaged(step: Step, pictures: Tensor, pool: Callable[..., Tensor]) -> Tensor:
+    """Return the means of windows."""
+    names = "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"
+    return pool(pictures, *map(step.saved, names), step.saved("divisor_override"))
+
+
+def _averaged_to(step: Step, pictures: Tensor, pool: Callable[..., Tensor], count: int) -> Tensor:
+    """Return the means of as many windows as the result has pixels."""
+    return pool(pictures, step.shape[-count:])
+
+
+def _resized(step: Step, pictures: Tensor, resize: Callable[..., Tensor], *names: str) -> Tensor:
+    """Return pictures of another size, by the saved arguments of these names."""
+    return resize(pictures, step.saved("output_size"), *map(step.saved, names))
+
+
+def _padding(count: int, pad: Callable[..., Tensor]) -> Rule:
+    """Make the rule of what continues a picture at its border."""
+    return Rule(_linear(count, lambda step, pictures: pad(pictures, step.saved("padding"))))
+
+
+def _resizing(count: int, operator: str, *names: str) -> Rule:
+    """Make the rule of what gives a picture another size."""
+    scales = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}
+    return Rule(
+        _linear(
+            count,
+            lambda step, pictures: _resized(
+                step, pictures, getattr(_aten, operator), *names, *scales[count]
+            ),
+        )
+    )
+
+
+_WINDOWS = "kernel_size", "dilation", "padding", "stride"
+
+
+def _windows(step: Step, pictures: Tensor) -> Tensor:
+    """Return the windows ``[pictures, channels * places, windows]`` of pictures."""
+    found: Tensor = _aten.im2col(pictures, *map(step.saved, _WINDOWS))
+    return found
+
+
+def _overlaid(step: Step, windows: Tensor) -> Tensor:
+    """Return pictures ``[pictures, channels, height, width]`` that windows add up to."""
+    found: Tensor = _aten.col2im(windows, step.shape[-2:], *map(step.saved, _WINDOWS))
+    return found
+
+
+def _sheared(step: Step, x: Series) -> Series:
+    """Return windows along an axis, which is counted by window then, and by place in a last one."""
+    dim = x.from_end(step.saved("dimension"))
+    batch_axes.free(x.axes, [dim])
+    windows = x.full(dim).unfold(dim, step.saved("size"), step.saved("step"))
+    return x.changed(windows, shape=step.shape, axes=(*x.axes, ()))
+
+
+RULES: dict[str, Rule] = {
+    "AvgPool2DBackward0": Rule(_linear(2, lambda step, it: _averaged(step, it, _aten.avg_pool2d))),
+    "AvgPool3DBackward0": Rule(_linear(3, lambda step, it: _averaged(step, it, _aten.avg_pool3d))),
+    "AdaptiveAvgPool2DBackward0": Rule(
+        _linear(2, lambda step, it: _averaged_to(step, it, functional.adaptive_avg_pool2d, 2))
+    ),
+    "AdaptiveAvgPool3DBackward0": Rule(
+        _linear(3, lambda step, it: _averaged_to(step, it, functional.adaptive_avg_pool3d, 3))
+    ),
+    "MaxPool2DWithIndicesBackward0": Rule(_picked(2)),
+    "MaxPool3DWithIndicesBackward0": Rule(_picked(3)),
+    "AdaptiveMaxPool2DBackward0": Rule(_picked(2)),
+    "AdaptiveMaxPool3DBackward0": Rule(_picked(3)),
+    "FractionalMaxPool2DBackward0": Rule(_picked(2)),
+    "FractionalMaxPool3DBackward0": Rule(_picked(3)),
+    "MaxUnpool2DBackward0": Rule(_unpicked(2)),
+    "MaxUnpool3DBackward0": Rule(_unpicked(3)),
+    "ReflectionPad1DBackward0": _padding(1, _aten.reflection_pad1d),
+    "ReflectionPad2DBackward0": _padding(2, _aten.reflection_pad2d),
+    "ReflectionPad3DBackward0": _padding(3, _aten.reflection_pad3d),
+    "ReplicationPad1DBackward0": _padding(1, _aten.replication_pad1d),
+    "ReplicationPad2DBackward0": _padding(2, _aten.replication_pad2d),
+    "ReplicationPad3DBackward0": _padding(3, _aten.replication_pad3d),
+    "UpsampleNearest1DBackward0": _resizing(1, "upsample_nearest1d"),
+    "UpsampleNearest2DBackward0": _resizing(2, "upsample_nearest2d"),
+    "UpsampleNearest3DBackward0": _resizing(3, "upsample_nearest3d"),
+    "UpsampleNearestExact1DBackward0": _resizing(1, "_upsample_nearest_exact1d"),
+    "UpsampleNearestExact2DBackward0": _resizing(2, "_upsample_nearest_exact2d"),
+    "UpsampleNearestExact3DBackward0": _resizing(3, "_upsample_nearest_exact3d"),
+    "UpsampleLinear1DBackward0": _resizing(1, "upsample_linear1d", "align_corners"),
+    "UpsampleBilinear2DBackward0": _resizing(2, "upsample_bilinear2d", "align_corners"),
+    "UpsampleBicubic2DBackward0": _resizing(2, "upsample_bicubic2d", "align_corners"),
+    "UpsampleTrilinear3DBackward0": _resizing(3, "upsample_trilinear3d", "align_corners"),
+    "UpsampleBilinear2DAaBackward0": _resizing(2, "_upsample_bilinear2d_aa", "align_corners"),
+    "UpsampleBicubic2DAaBackward0": _resizing(2, "_upsample_bicubic2d_aa", "align_corners"),
+    "Im2ColBackward0": Rule(_of_axes(3, _windows)),
+    "Col2ImBackward0": Rule(_of_axes(2, _overlaid)),
+    "PixelShuffleBackward0": Rule(
+        _of_axes(3, lambda step, it: torch.pixel_shuffle(it, step.saved("upscale_factor")))
+    ),
+    "PixelUnshuffleBackward0": Rule(
+        _of_axes(3, lambda step, it: torch.pixel_unshuffle(it, step.saved("downscale_factor")))
+    ),
+    "ChannelShuffleBackward0": Rule(
+        _of_axes(3, lambda step, it: torch.channel_shuffle(it, step.saved("groups")))
+    ),
+    "UnfoldBackward0": Rule(_sheared, is_for_complex=True),
+}
