@@ -43,7 +43,7 @@ def keep_rows_apart(path: _autograd.Path, inputs: Tensor, outputs: Tensor, batch
                 count = known
         role = _ROLES.get(type(node)) or _role_of(node)
         if role.is_rowwise:
-            if role.shared and (batch != 1 or any([edges[n] in counts for n in role.shared])):
+            if role.shared and (batch != 1 or any(edges[n] in counts for n in role.shared)):
                 return False
             counts[node, 0] = count
             continue
