@@ -40,8 +40,8 @@ def keep_rows_apart(path: _autograd.Path, inputs: Tensor, outputs: Tensor, batch
                     return False
                 count = counts[edge]
         name = _autograd.node_name(node)
-        rule = _row_wise_rule(node, name)
-        if rule is not None:
+        rule = RULES.get(name)
+        if rule is not None and rule.rowwise:
             if rule.shared and (batch != 1 or any(edges[n] in counts for n in rule.shared)):
                 return False
             counts[node, 0] = count
