@@ -71,7 +71,7 @@ def product_runs(products: Collection[Product], written: set[int]) -> tuple[Prod
 
 
 def _runs(products: Collection[Product], fixed: int) -> Iterator[list[Product]]:
-    """Yield runs in which a factor, 0 or 1, or the result, 2, stays, and the others go on by one."""
+    """Yield runs in which one of left (0), right (1) and out (2) stays; the others go on by one."""
     run: list[Product] = []
     for product in sorted(products, key=lambda t: (t[fixed], t[0], t[1])):
         goes_on = run and product == _next(run[-1], fixed)

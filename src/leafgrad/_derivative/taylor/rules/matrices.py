@@ -195,7 +195,7 @@ def _solved_by(value: Tensor) -> Solve:
 
 
 def _times_inverse(value: Tensor) -> Solve:
-    """Do what `_solved_by` does: for many columns, an inverse and a product take a fifth of that."""
+    """Do what `_solved_by` does: for many columns, an inverse and a product take less."""
     inverse, failed = torch.linalg.inv_ex(value)
     _check_inverse(failed)
     return _columns_solved(lambda columns: inverse @ columns)
