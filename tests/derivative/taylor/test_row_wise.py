@@ -385,11 +385,11 @@ def test_layers_are_followed_where_neither_matrices_nor_columns_hold_rows(name: 
 def test_a_function_of_the_same_name_is_not_taken_for_one_of_ours() -> None:
     class _Solution(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, x: Tensor) -> Tensor:
+        def forward(_: Any, x: Tensor) -> Tensor:
             return x.flip(0)
 
         @staticmethod
-        def backward(ctx: Any, *gradients: Any) -> Any:
+        def backward(_: Any, *gradients: Any) -> Any:
             return gradients[0].flip(0)
 
     x = rows(5, 2)

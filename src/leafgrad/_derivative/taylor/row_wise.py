@@ -68,8 +68,9 @@ _ROLES: dict[type[Node], _Role] = {}
 
 def _role_of(node: Node) -> _Role:
     name = _autograd.node_name(node)
-    rule = _row_wise_rule(node, name)
-    role = _Role(rule is not None, rule.shared if rule else (), MOVES.get(name))
+    rule = RULES.get(name)
+    is_rowwise = rule is not None and rule.rowwise
+    role = _Role(is_rowwise, rule.shared if rule else (), MOVES.get(name))
     if _autograd.has_lasting_type(node):
         _ROLES[type(node)] = role
     return role
