@@ -230,6 +230,30 @@ def cross_entropies(weight: Tensor | None) -> tuple[Function, Function]:
 Draw = Callable[[Tensor], Tensor]
 
 
+def sent(function: Draw, given: Tensor, gradient: Tensor) -> Tensor:
+    """Send a gradient back through a function."""
+    h = given if given.requires_grad else given.requires_grad_()
+    (slope,) = torch.autograd.grad(function(h), h, gradient, create_graph=True)
+    return slope
+
+
+def pulled(function: Draw, x: Tensor, w: Tensor) -> Tensor:
+    """Send back what depends on the points through what depends on them as well."""
+    return sent(function, (w * x - 0.9).sin() @ MATRIX, (w * x).exp() @ MATRIX)
+
+
+def pushed(function: Draw, x: Tensor, w: Tensor) -> Tensor:
+    """Send back what does not depend on the points."""
+    return sent(function, (w * x - 0.9).sin(), w * CONSTANT[:2].expand(3, 2))
+
+
+def sent_back(function: Draw, x: Tensor, w: Tensor) -> Tensor:
+    """Send back what depends on the points through what does not."""
+    return (
+        sent(function, w * CONSTANT.view(2, 4)[:1].repeat(3, 1), (w * x).exp() @ MATRIX) * x[:, :1]
+    )
+
+
 def drawn(draw: Draw, x: Tensor, w: Tensor) -> Tensor:
     """Draw something of a picture of each row, 4 channels of 4 by 6 pixels."""
     factors = torch.linspace(-3, 3, 192, dtype=x.dtype).sin().view(2, 96)
@@ -254,6 +278,16 @@ def block(draw: Draw) -> Draw:
     return lambda h: draw(h.unflatten(1, (2, 2)).transpose(1, 2))
 
 
+BACKWARD: dict[str, Draw] = {
+    "TanhBackward": torch.tanh,
+    "SigmoidBackward": torch.sigmoid,
+    "SoftplusBackward": partial(functional.softplus, beta=2, threshold=1),
+    "LogSigmoidBackward": functional.logsigmoid,
+    "GeluBackward": functional.gelu,
+    "EluBackward": partial(functional.elu, alpha=1.5),
+    "ThresholdBackward": torch.relu,
+    "SoftmaxBackwardData": partial(torch.softmax, dim=1),
+}
 PICTURES: dict[str, list[Draw]] = {
     "AvgPool2D": [
         lambda h: functional.avg_pool2d(h, 2),
@@ -1021,6 +1055,15 @@ CASES: dict[str, list[Function]] = {
     **{
         f"{name}Backward0": [partial(drawn, draw) for draw in draws]
         for name, draws in PICTURES.items()
+    },
+    # --- Backward passes of activations
+    **{
+        f"{name}Backward0": [
+            partial(pulled, function),
+            partial(pushed, function),
+            partial(sent_back, function),
+        ]
+        for name, function in BACKWARD.items()
     },
     # --- Functions of matrices
     "LinalgMatrixExpBackward0": [lambda x, w: (w * square(x, 3)).matrix_exp().flatten(1)],
