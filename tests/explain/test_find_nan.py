@@ -287,13 +287,20 @@ CASES = {
     ),
     "labels too long for their input": Case(
         lambda x: nn.functional.ctc_loss(
-            x.log_softmax(0)[None, None], torch.tensor([[1, 1]]), (1,), (2,)
+            x.log_softmax(0)[None, None],
+            torch.tensor([[1, 1]]),
+            torch.tensor([1]),
+            torch.tensor([2]),
         ),
         (0.0, 1.0),
         ("value", "infinity", "ctcloss"),
         "zero_infinity=True",
         lambda x: nn.functional.ctc_loss(
-            x.log_softmax(0)[None, None], torch.tensor([[1, 1]]), (1,), (2,), zero_infinity=True
+            x.log_softmax(0)[None, None],
+            torch.tensor([[1, 1]]),
+            torch.tensor([1]),
+            torch.tensor([2]),
+            zero_infinity=True,
         ),
     ),
     "a power too large for float16": Case(
