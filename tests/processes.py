@@ -14,7 +14,8 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no process can 
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="no shell, no signals")
 
 # On such a stack some 3,000 steps of a graph, freed one within the other, are too many.
-PYTHON_ON_A_SMALL_STACK = ["/bin/sh", "-c", 'ulimit -s 512 && exec "$0" "$@"', sys.executable]
+SMALL_STACK = ["/bin/sh", "-c", 'ulimit -s 512 && exec "$0" "$@"']
+PYTHON_ON_A_SMALL_STACK = [*([] if sys.platform == "win32" else SMALL_STACK), sys.executable]
 
 Run = subprocess.CompletedProcess[str]
 RunApart = Callable[[str], Run]
@@ -66,6 +67,6 @@ def forking(folder: Path) -> Iterator[RunApart]:
 
 
 def run_in_a_process(program: str) -> Run:
-    """Run a program where no process can be forked."""
-    command = [sys.executable, "-c", program]
+    """Run a program where none is to be forked."""
+    command = [*PYTHON_ON_A_SMALL_STACK, "-c", program]
     return subprocess.run(command, capture_output=True, text=True, check=False, env=unmeasured())
