@@ -5,8 +5,8 @@ from multiprocessing import get_start_method
 
 import pytest
 
+from tests.apart import RunApart, forking, run_in_a_process
 from tests.devtools import Browser, chromium
-from tests.processes import RunApart, forking, run_in_a_process
 
 
 @pytest.fixture(scope="session")

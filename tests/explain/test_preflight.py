@@ -17,7 +17,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 
 from leafgrad import GradCause, Preflight, Source, preflight, record
-from tests.processes import RunApart
+from tests.apart import RunApart
 from tests.tensors import leaf
 
 # From 2.12 on.
@@ -687,13 +687,14 @@ def test_a_second_derivative_through_compiled_code_is_foreseen() -> None:
 
 
 DISTRIBUTED = """
+import sys
 import torch
 from torch import distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from leafgrad import preflight, record
 
-distributed.init_process_group("gloo", init_method="file://STORE", rank=0, world_size=1)
+distributed.init_process_group("gloo", init_method=f"file://{sys.argv[1]}", rank=0, world_size=1)
 
 
 class Two(nn.Module):
@@ -734,7 +735,8 @@ distributed.destroy_process_group()
 def test_parameters_of_distributed_models_are_told_as_far_as_they_are_seen(
     tmp_path: Path, run_apart: RunApart
 ) -> None:
-    run = run_apart(DISTRIBUTED.replace("STORE", str(tmp_path / "store")))
+    told = f"import sys; sys.argv[1:] = [{str(tmp_path / 'store')!r}]"
+    run = run_apart(f"{told}\n{DISTRIBUTED}")
     said = [line for line in run.stdout.splitlines() if not line.startswith("[Gloo]")]
     assert said == [
         "['module.idle.bias', 'module.idle.weight'] 0 0",

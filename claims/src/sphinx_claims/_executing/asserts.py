@@ -42,7 +42,7 @@ _OF_A_MACHINE = re.compile(
 
 
 def has_checks(source: str) -> bool:
-    """Return whether `source` may hold anything that is recorded."""
+    """Tell whether `source` may hold anything that is recorded."""
     return _CHECKS.search(source) is not None
 
 
@@ -186,7 +186,7 @@ class Recorder:
         self._note(line, text, passed=True)
 
     def has_told(self, error: BaseException | None) -> bool:
-        """Return whether `error` is that of an assert which was reported as false."""
+        """Tell whether `error` is that of an assert which was reported as false."""
         return isinstance(error, AssertionError) and line_of(error, self._path) in self._false
 
     def take(self) -> list[Check]:
