@@ -22,7 +22,7 @@ from leafgrad import (
     record,
     trace_graph,
 )
-from tests.processes import RunApart
+from tests.apart import RunApart
 
 # The compiler hides this warning of its own, but not where warnings are errors.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from leafgrad import _autograd
-from tests.processes import RunApart
+from tests.apart import RunApart
 from tests.several_processes import needs_distributed, one_of
 from tests.tensors import node_of
 

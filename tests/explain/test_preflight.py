@@ -17,7 +17,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 
 from leafgrad import GradCause, Preflight, Source, preflight, record
-from tests.processes import RunApart
+from tests.apart import RunApart
 from tests.tensors import leaf
 
 # From 2.12 on.
@@ -688,6 +688,7 @@ def test_a_second_derivative_through_compiled_code_is_foreseen() -> None:
 
 
 DISTRIBUTED = """
+import sys
 import torch
 from torch import distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
