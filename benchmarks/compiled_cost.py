@@ -21,16 +21,13 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from operator import truediv
-from typing import Any
 
 import torch
-from in_turns import Turns, heading, network, per_row
+from in_turns import PRODUCTS, Turns, heading, launches, least, network, per_row
 from torch import Tensor, nn
+from torch._dynamo import config
 from torch._inductor import metrics
 from torch._inductor.decomposition import decompositions
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_map_only
-from torch.utils._pytree import tree_map_only
 
 from leafgrad import higher_order_grad, laplacian
 
@@ -41,10 +38,9 @@ Run = Callable[[], object]
 LAPLACIAN = 0  # in the place of an order
 FASTER_THAN_EAGER = 1.5
 OF_FLOOR = 1.25
-PRODUCTS = {torch.ops.aten.mm.default, torch.ops.aten.addmm.default, torch.ops.aten.bmm.default}
 AT_FLOOR = {*PRODUCTS, torch.ops.aten.tanh.default}
 # What nested forward mode takes for zeros has no memory, and compiled code writes into it.
-decompositions[torch.ops.aten._efficientzerotensor.default] = torch.zeros
+decompositions[torch.ops.aten._efficientzerotensor.default] = torch.zeros  # noqa: SLF001
 
 
 def ours(order: int) -> Derivative:
@@ -119,46 +115,14 @@ def in_one(derivative: Derivative, model: nn.Module, x: Tensor) -> Run:
         return torch.autograd.grad(loss, parameters, allow_unused=True)
 
     inputs = x.clone().requires_grad_()
-    with torch._dynamo.config.patch(trace_autograd_ops=True):
+    with config.patch(trace_autograd_ops=True):
         gradients(inputs)
     return lambda: gradients(inputs)
 
 
-class Launches(TorchDispatchMode):
-    """Notes the operations that a step takes, but for views."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.found: list[tuple[Callable[..., Tensor], Any]] = []
-
-    def __torch_dispatch__(
-        self, function: Any, _: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        if not function.is_view:
-            is_kept = function in AT_FLOOR
-            given = tree_map_only(Tensor, Tensor.detach, args) if is_kept else None
-            self.found.append((function, given))
-        return function(*args, **kwargs or {})
-
-
-def launches(run: Run) -> Launches:
-    """Note what a step launches, traced as it is where it is compiled."""
-    with Launches() as found:
-        run()
-    return found
-
-
 def floor(derivative: Derivative, model: nn.Module, x: Tensor) -> Run:
-    """Take a step's products of matrices and values of tanh alone, of the same sizes and strides."""
-    noted = launches(eager(derivative, model, x)).found
-    least = [(function, args) for function, args in noted if function in AT_FLOOR]
-
-    @torch.no_grad()
-    def step() -> None:
-        for function, args in least:
-            function(*args)
-
-    return step
+    """Take a step's products of matrices and values of tanh alone, of the same sizes."""
+    return least(eager(derivative, model, x), AT_FLOOR)
 
 
 JAX = """
@@ -255,8 +219,8 @@ def launched(order: int, model: nn.Module, x: Tensor) -> str:
     torch.compiler.reset()
     metrics.reset()
     in_one(ours(order), model, x)
-    noted = launches(eager(ours(order), model, x)).found
-    products = sum(function in PRODUCTS for function, _ in noted)
+    noted = launches(eager(ours(order), model, x))
+    products = sum(function in PRODUCTS for function, *_ in noted)
     own = metrics.generated_kernel_count
     return f"{len(noted)} eager, {own + products} compiled, {products} of them products of matrices"
 
@@ -307,7 +271,9 @@ def main() -> None:
     if options.jax is None and importlib.util.find_spec("jax") is not None:
         options.jax = sys.executable
     if options.jax is None:
-        print("jax is not installed, so there is no column for it; --jax names a Python that has it")
+        print(
+            "jax is not installed, so there is no column for it; --jax names a Python that has it"
+        )
     torch.manual_seed(0)
     torch.set_num_threads(1)
     for rows in options.rows:

@@ -4,13 +4,15 @@ import importlib
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from operator import truediv
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map_only
 
 
 def peer(name: str) -> Any:
@@ -27,6 +29,8 @@ deepxde = peer("deepxde")
 
 Way = Callable[[nn.Module, Tensor], Tensor | None]
 Turns = Mapping[str, Sequence[float]]  # what was measured of each way, turn by turn
+Launch = tuple[Any, tuple[Any, ...], dict[str, Any]]  # an operation and what it was given
+PRODUCTS = {torch.ops.aten.mm.default, torch.ops.aten.addmm.default, torch.ops.aten.bmm.default}
 
 
 def network(columns: int, width: int, depth: int, channels: int = 1) -> nn.Sequential:
@@ -90,6 +94,41 @@ def floor(coefficients: int, products: int) -> Way:
                     rows = torch.ones(2, len(inputs), layer.out_features).unbind(0)
                     for _ in range(products if layer.out_features > 1 else 0):
                         rows[0].addcmul_(rows[1], rows[1])
+
+    return work
+
+
+class _Launches(TorchDispatchMode):
+    """Notes the operations that are taken, but for views."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.found: list[Launch] = []
+
+    def __torch_dispatch__(
+        self, function: Any, _: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        if not function.is_view:
+            given = tree_map_only(Tensor, Tensor.detach, (args, kwargs or {}))
+            self.found.append((function, *given))
+        return function(*args, **kwargs or {})
+
+
+def launches(run: Callable[[], object]) -> list[Launch]:
+    """Note the operations of what is run, as they are written down where it is compiled."""
+    with _Launches() as noted:
+        run()
+    return noted.found
+
+
+def least(run: Callable[[], object], kinds: Container[Any]) -> Callable[[], None]:
+    """Give what takes the operations of these kinds alone, of the same sizes and strides."""
+    found = [launch for launch in launches(run) if launch[0] in kinds]
+
+    @torch.no_grad()
+    def work() -> None:
+        for function, args, kwargs in found:
+            function(*args, **kwargs)
 
     return work
 

@@ -4,21 +4,30 @@ A small network in the manner of FermiNet, Pfau et al., Physical Review Research
 features of each electron and their mean, tanh layers, and the logarithm of a sum of determinants.
 Its kinetic energy is minus half of the Laplacian and of the squared gradient. Milliseconds of CPU
 time, and how many times leafgrad's, medians of turns: of the energy alone, as in sampling, and with
-a backward pass to the parameters.
+a backward pass to the parameters. Of the energy alone there is the forward Laplacian of folx, which
+JAX compiles, and where `--compiled` asks for it leafgrad by `torch.compile`, which takes half a
+minute to compile. The floor is leafgrad's products of matrices, inverses and values of tanh.
 """
 
 import argparse
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import torch
-from in_turns import Turns, Way, heading, peer, per_row, take_turns
+from in_turns import PRODUCTS, Turns, Way, heading, launches, least, peer, per_row, take_turns
 from torch import Tensor, nn
 
 from leafgrad import laplacian
 
 TOLERANCE = 1e-4
+AT_FLOOR = {
+    *PRODUCTS,
+    torch.ops.aten.tanh.default,
+    torch.ops.aten.linalg_inv_ex.default,
+    torch.ops.aten._linalg_slogdet.default,  # noqa: SLF001
+}
 Energy = Callable[[nn.Module, Tensor], Tensor]
 jax, folx = peer("jax"), peer("folx")
 
@@ -147,6 +156,30 @@ def by_folx(model: WaveFunction, places: Tensor) -> Way:
     return way
 
 
+def by_compiled_leafgrad(model: nn.Module, places: Tensor) -> Way:
+    """Compile the energy as one graph."""
+
+    @torch.compile(fullgraph=True)
+    def energy(places: Tensor) -> Any:
+        return kinetic(*laplacian(model, places, with_gradient=True, create_graph=False))
+
+    given = places.detach()
+
+    @torch.no_grad()
+    def way(*_: Any) -> None:
+        energy(given)
+
+    with torch.no_grad():
+        check(energy(given), by_leafgrad(create_graph=False)(model, places))
+    return way
+
+
+def floor(model: nn.Module, places: Tensor) -> Way:
+    """Take the products, inverses and values of tanh of an energy alone."""
+    work = least(lambda: by_leafgrad(create_graph=False)(model, places), AT_FLOOR)
+    return lambda *_: work()
+
+
 def alone(energy: Energy) -> Way:
     """Leave out what follows an energy: there is nothing to go back from."""
 
@@ -171,6 +204,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--depth", type=int, default=3)
     parser.add_argument("--determinants", type=int, default=4)
+    parser.add_argument("--compiled", action="store_true", help="compile leafgrad's energy as well")
     options = parser.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(1)
@@ -187,9 +221,14 @@ def main() -> None:
             ways: dict[str, Way] = {**energies}
             if not create_graph:
                 ways = {way: alone(energy) for way, energy in energies.items()}
+                ways["floor"] = floor(model, places)
+                if options.compiled:
+                    ways["compiled"] = by_compiled_leafgrad(model, places)
                 if folx is not None and jax is not None:
                     ways = {"folx": by_folx(model, places), **ways}
             show(f"{walkers} walkers, {what}", take_turns(model, places, ways, options.rounds))
+        count = len(launches(partial(by_leafgrad(create_graph=False), model, places)))
+        print(f"operations of an energy that are no views: {count}")
 
 
 if __name__ == "__main__":

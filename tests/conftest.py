@@ -1,13 +1,13 @@
 """What tests of several folders stand on."""
 
-import os
 import sys
 from collections.abc import Iterator
+from multiprocessing import get_start_method
 
 import pytest
 
+from tests.apart import RunApart, forking, run_in_a_process
 from tests.devtools import Browser, chromium
-from tests.processes import RunApart, forking, run_in_a_process
 
 
 @pytest.fixture(scope="session")
@@ -22,8 +22,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def run_apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunApart]:
     """Run a program in a process of its own, which has imported nothing but PyTorch."""
-    if hasattr(os, "fork"):
+    if get_start_method() == "spawn":
+        yield run_in_a_process
+    else:
         with forking(tmp_path_factory.mktemp("apart")) as run:
             yield run
-    else:
-        yield run_in_a_process

@@ -1,11 +1,7 @@
 """What tests that start processes share."""
 
-import json
 import os
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,27 +12,6 @@ needs_proc = pytest.mark.skipif(
     reason="nothing tells who still runs",
 )
 needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="no shell, no signals")
-
-# On such a stack some 3,000 steps of a graph, freed one within the other, are too many.
-PYTHON_ON_A_SMALL_STACK = ["/bin/sh", "-c", 'ulimit -s 512 && exec "$0" "$@"', sys.executable]
-
-Run = subprocess.CompletedProcess[str]
-RunApart = Callable[[str], Run]
-
-FORKING = """
-import gc, json, os, sys
-import torch
-
-gc.freeze()  # no child need collect at its end what it was forked with
-for line in sys.stdin:
-    program, *files = json.loads(line)
-    if not os.fork():
-        for number, file in enumerate(files, 1):
-            os.dup2(os.open(file, os.O_WRONLY), number)
-        exec(program, {"__name__": "__main__"})
-        sys.exit()
-    print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
-"""
 
 
 def link(file: Path, target: str) -> None:
@@ -53,31 +28,3 @@ def unmeasured() -> dict[str, str]:
     To count costs up to half of what it runs: it is for what tests in the process itself cover.
     """
     return {name: text for name, text in os.environ.items() if not name.startswith("COVERAGE_")}
-
-
-@contextmanager
-def forking(folder: Path) -> Iterator[RunApart]:
-    """Start a process on a small stack that imports PyTorch alone, and forks for each program.
-
-    To import PyTorch takes longer than most programs.
-    """
-    command = [*PYTHON_ON_A_SMALL_STACK, "-W", "ignore::DeprecationWarning", "-c", FORKING]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, env=unmeasured(), **pipes) as parent:  # type: ignore[call-overload]
-
-        def run(program: str) -> Run:
-            files = [folder / "stdout", folder / "stderr"]
-            for file in files:
-                file.write_bytes(b"")
-            print(json.dumps([program, *map(str, files)]), file=parent.stdin, flush=True)
-            status = int(parent.stdout.readline())
-            return Run(program, status, *(file.read_text("utf-8") for file in files))
-
-        yield run
-        parent.stdin.close()
-
-
-def run_in_a_process(program: str) -> Run:
-    """Run a program where no process can be forked."""
-    command = [sys.executable, "-c", program]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=unmeasured())

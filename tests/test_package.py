@@ -14,7 +14,7 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 
 import leafgrad
-from tests.processes import RunApart
+from tests.apart import RunApart
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "leafgrad"

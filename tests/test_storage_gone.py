@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from leafgrad import GraphTrace, describe_tensor, higher_order_grad, trace_graph
-from tests.processes import RunApart, needs_fork
+from tests.apart import RunApart
+from tests.processes import needs_fork
 
 NOTHING = "not read: its storage holds nothing"
 GIVE_BACK = (

@@ -8,12 +8,9 @@ from pathlib import Path
 from typing import Any
 from warnings import catch_warnings
 
-import pytest
 import yaml
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
-
-pytestmark = pytest.mark.usefixtures("processes_uncounted")
 
 Building = Any
 """The fixture `build`: a small site that builds itself."""

@@ -148,7 +148,8 @@ def test_its_faults_are_planted(project: Path) -> None:
 
 
 def test_its_claims_are_tests(project: Path) -> None:
-    told = run(project, "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "index.md")
+    plugins = ("-p", "no:cacheprovider", "-p", "no:xdist")
+    told = run(project, "pytest", "-q", "--color=no", *plugins, "index.md")
     assert "2 passed, 1 skipped" in told
 
 

@@ -18,8 +18,6 @@ from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.prover import prove
 from sphinx_claims._judging.verdict import PageVerdict
 
-pytestmark = pytest.mark.usefixtures("processes_uncounted")
-
 Judge = Callable[[str], PageVerdict]
 
 CLAIM = """

@@ -1,5 +1,8 @@
 """A page that hangs or dies is red at the cell where it did so, and no other page suffers."""
 
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -142,7 +145,8 @@ def test_a_module_that_cannot_be_preloaded_is_an_error_in_one_line(
         pytest.raises(RuntimeError, match=r"the process that executes pages is gone \(exit code 1"),
     ):
         broken.run(find_docstrings, "leafgrad", tmp_path, seconds=30)
-    assert capfd.readouterr().err == f"every module to preload must be importable: {reason}\n"
+    told = capfd.readouterr().err.splitlines()
+    assert told == [f"every module to preload must be importable: {reason}"]
 
 
 def test_a_run_whose_process_was_killed_is_an_error(tmp_path: Path) -> None:
@@ -152,6 +156,16 @@ def test_a_run_whose_process_was_killed_is_an_error(tmp_path: Path) -> None:
         killed._forkserver.wait()
         with pytest.raises(RuntimeError, match=r"the process that executes pages is gone \(exit"):
             killed.run(find_docstrings, "keyword", tmp_path, seconds=30)
+
+
+def test_a_process_that_was_forked_meanwhile_keeps_nobody_waiting() -> None:
+    sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
+    started = time.monotonic()
+    with Workers(()) as running:
+        other = subprocess.Popen(sleep, pass_fds=[running._control.fileno()])
+    assert time.monotonic() - started < 50
+    other.kill()
+    other.wait()
 
 
 def test_a_module_that_forks_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

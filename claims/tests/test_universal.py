@@ -21,8 +21,6 @@ from sphinx_claims._reading.read import parse_page
 from sphinx_claims._reading.universal import universal_word
 from sphinx_claims._record import Family
 
-pytestmark = pytest.mark.usefixtures("processes_uncounted")
-
 pytest_plugins = ["pytester"]
 Building = Any
 

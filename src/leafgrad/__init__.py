@@ -12,7 +12,7 @@ from leafgrad._derivative.taylor import Jet, Series, taylor_rule
 from leafgrad._explain.explain_grad import explain_grad
 from leafgrad._explain.explanation import GradCause, GradExplanation
 from leafgrad._explain.find_nan import find_nan
-from leafgrad._explain.findings import InPlaceConflict, OnceDifferentiable, Unregistered
+from leafgrad._explain.findings import InPlaceConflict, Miscounted, OnceDifferentiable, Unregistered
 from leafgrad._explain.nan_report import NanOrigin, NanReport
 from leafgrad._explain.preflight import preflight
 from leafgrad._explain.preflight_report import Preflight
@@ -52,6 +52,7 @@ __all__ = [
     "KeptStorage",
     "KindChange",
     "MemoryShare",
+    "Miscounted",
     "ModuleGradient",
     "NanOrigin",
     "NanReport",

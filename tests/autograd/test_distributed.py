@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from leafgrad import _autograd
-from tests.processes import RunApart
+from tests.apart import RunApart
 from tests.several_processes import needs_distributed, one_of
 from tests.tensors import node_of
 
@@ -93,7 +93,8 @@ def test_parameters_that_other_processes_may_fill_are_those_of_a_model_that_look
     for looks in (True, False):
         inner = nn.Linear(4, 2)
         model = nn.parallel.DistributedDataParallel(inner, find_unused_parameters=looks)
-        graph = _autograd.walk([model(torch.ones(1, 4)).grad_fn])
+        output = model(torch.ones(1, 4))
+        graph = _autograd.walk([output.grad_fn])
         found = [*map(id, _autograd.replicated_parameters(graph))]
         assert found == ([*map(id, inner.parameters())] if looks else [])
 
@@ -101,7 +102,8 @@ def test_parameters_that_other_processes_may_fill_are_those_of_a_model_that_look
 def test_where_there_is_one_process_no_other_fills_a_parameter() -> None:
     with one_of(1):
         model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2), find_unused_parameters=True)
-        graph = _autograd.walk([node_of(model(torch.ones(1, 4)))])
+        output = model(torch.ones(1, 4))
+        graph = _autograd.walk([node_of(output)])
     assert [*_autograd.replicated_parameters(graph)] == []
 
 

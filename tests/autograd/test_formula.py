@@ -263,6 +263,9 @@ def test_an_operation_without_a_second_derivative_is_known_by_name(name: str) ->
     graph = _autograd.walk([node_of(y)])
     once = [node for node in graph if _autograd.is_once_differentiable(node)]
     assert [_autograd.node_name(node) for node in once] == [name]
+    for _ in range(2):  # what was seen of kinds is remembered
+        assert not _autograd.records_gradient(graph)
+        assert _autograd.records_gradient([node for node in graph if node not in once])
     leaves: Any = [x for x in map(_autograd.leaf_variable, graph) if x is not None]
     gradients = torch.autograd.grad(y.sum(), leaves, create_graph=True)
     with pytest.raises(RuntimeError, match="is not implemented"):

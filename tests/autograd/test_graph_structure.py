@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from leafgrad import _autograd
-from tests.processes import RunApart
+from tests.apart import RunApart
 from tests.tensors import leaf
 
 

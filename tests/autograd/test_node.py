@@ -80,6 +80,12 @@ def test_all_nodes_of_a_type_have_one_name_but_for_the_type_that_many_kinds_shar
     assert not _autograd.is_of_its_own_type(node_of(torch._foreach_exp([leaf(2)])[0]))
 
 
+def test_the_types_of_pytorchs_own_operations_alone_last() -> None:
+    assert _autograd.has_lasting_type(node_of(leaf(2).sin()))
+    assert not _autograd.has_lasting_type(node_of(outcome_of(Doubled, leaf(2))))
+    assert not _autograd.has_lasting_type(node_of(torch._foreach_exp([leaf(2)])[0]))
+
+
 def seen_alone(node: Any) -> tuple[object, ...]:
     outputs = _autograd.forward_outputs(node)
     return tuple(output.shape for output in outputs), outputs[0].dtype, outputs[0].device

@@ -8,7 +8,7 @@ import torch
 
 from leafgrad import _autograd
 from leafgrad._autograd import traversal
-from tests.processes import RunApart
+from tests.apart import RunApart
 from tests.tensors import leaf, node_of
 
 

@@ -74,3 +74,25 @@ def test_its_relatives_are_told_apart(name: str) -> None:
 def test_what_is_written_over_gets_zeros_and_what_is_written_does_not() -> None:
     node = node_of((leaf() * 1).copy_(leaf()), "CopyBackwards")
     assert [_autograd.gives_zeros(node, place) for place in (0, 1)] == [True, False]
+
+
+STRAIGHT: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "HardshrinkBackwardBackward0": torch.nn.functional.hardshrink,
+    "HardtanhBackwardBackward0": lambda x: torch.nn.functional.hardtanh(x, -2, 2),
+    "LeakyReluBackwardBackward0": torch.nn.functional.leaky_relu,
+    "RreluWithNoiseBackwardBackward0": lambda x: torch.nn.functional.rrelu(x, training=True),
+    "SoftshrinkBackwardBackward0": torch.nn.functional.softshrink,
+    "ThresholdBackwardBackward0": torch.relu,
+}
+
+
+@pytest.mark.parametrize("name", STRAIGHT)
+def test_the_second_derivative_of_what_is_made_of_straight_pieces_is_zero(name: str) -> None:
+    x = leaf()
+    (slope,) = torch.autograd.grad(STRAIGHT[name](x).sum(), x, create_graph=True)
+    node = node_of(slope, name)
+    assert _autograd.may_give_zeros(node)
+    assert [_autograd.gives_zeros(node, place) for place in (0, 1)] == [False, True]
+    slope.sum().backward()
+    assert x.grad is not None
+    assert not x.grad.any()

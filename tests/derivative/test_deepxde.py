@@ -40,6 +40,52 @@ def assert_same(actual: Tensor, expected: Tensor) -> None:
     torch.testing.assert_close(actual, expected, rtol=1e-12, atol=1e-12)
 
 
+def few(x: Tensor) -> Tensor:
+    return torch.sin(x[:, :1] * x[:, 1:]) + x[:, :1] ** 3
+
+
+@pytest.fixture
+def options(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """How `higher_order_grad` is asked, call by call."""
+    seen: list[dict[str, Any]] = []
+
+    def noted(y: Tensor, x: Tensor, orders: list[tuple[int, ...]], **options: Any) -> Any:
+        seen.append(options)
+        return higher_order_grad(y, x, orders, **options)
+
+    monkeypatch.setattr(deepxde, "higher_order_grad", noted)
+    return seen
+
+
+@pytest.mark.parametrize(("count", "asked"), [(64, [{"method": "reverse"}]), (65, [{}])])
+def test_two_reverse_passes_answer_for_few_points(
+    count: int, asked: list[dict[str, Any]], options: list[dict[str, Any]]
+) -> None:
+    x = torch.rand(count, 2, dtype=torch.float64, requires_grad=True)
+    y = few(x)
+    assert_same(patched().hessian(y, x, i=0, j=1), nested(y, x, 0, 0, 1))
+    assert options == asked
+
+
+def test_more_channels_or_orders_than_two_passes_give_are_not_for_them(
+    options: list[dict[str, Any]],
+) -> None:
+    grad, x = patched(), points()
+    y, z = few(x), outputs(x)
+    assert_same(grad.hessian(z, x, component=1, i=0, j=1), nested(z, x, 1, 0, 1))
+    y_xx = grad.hessian(y, x, i=0, j=0)
+    assert_same(grad.jacobian(y_xx, x, i=0, j=1), nested(y, x, 0, 0, 0, 1))
+    assert options == [{}, {"method": "reverse"}, {}]
+
+
+def test_what_reverse_mode_refuses_is_asked_again(options: list[dict[str, Any]]) -> None:
+    x = points()
+    y = torch.nn.functional.layer_norm(torch.cat([few(x), x], 1), (3,))[:, :1]
+    found = patched().hessian(y, x, i=0, j=1)
+    assert_same(found, higher_order_grad(y, x, (1, 1), method="taylor"))
+    assert options == [{"method": "reverse"}, {}]
+
+
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[int, ...]]]:
     """What `higher_order_grad` is asked for, call by call."""

@@ -11,7 +11,7 @@ from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_conte
 
 from leafgrad import GraphMemory, MemoryShare, SavedTensor, preflight, record, trace_graph
 from leafgrad._autograd import saved_slots
-from tests.processes import RunApart
+from tests.apart import RunApart
 from tests.tensors import leaf
 
 

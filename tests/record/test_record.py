@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 import leafgrad
 from leafgrad import GraphTrace, Recording, TracedNode, laplacian, record, trace_graph
-from tests.processes import RunApart
+from tests.apart import RunApart
 from tests.tensors import leaf
 
 LINES = Path(__file__).read_text("utf-8").splitlines()

@@ -1,6 +1,7 @@
 """A backward at the scale of the picture: a step for each box, against hooks and against sums."""
 
 import json
+import math
 import re
 from html import unescape
 from itertools import pairwise
@@ -297,3 +298,28 @@ def test_a_page_of_twelve_layers_is_small() -> None:
     assert len(page.encode()) < 60_000
     signs = json.loads(unescape(re.findall('data-steps="(.*?)"', page)[0]))
     assert len(signs) == page.count("<li>")
+
+
+def test_a_weight_that_a_module_uses_several_times_counts_once() -> None:
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell, self.head = nn.LSTMCell(2, 3), nn.Linear(3, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            state = None
+            for _ in range(10):
+                state = self.cell(x, state)
+            assert state is not None
+            made: Tensor = self.head(state[0])
+            return made
+
+    trace = traced(Recurrent(), torch.ones(1, 2))
+    norms = [
+        leaf.gradients[0].norm
+        for leaf in trace.leaves
+        if (leaf.leaf_name or "").startswith("cell") and leaf.gradients[0] is not None
+    ]
+    together = math.hypot(*(norm for norm in norms if norm is not None))
+    assert f"of its leaves {together:.3g}<" in trace.to_svg(fold="*")
+    assert f"of norm {together:.2g} together" in at(trace.steps(fold="*"), "cell")

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
-from leafgrad import BackwardSteps, trace_graph
+from leafgrad import BackwardSteps, record, trace_graph
 from tests.browser import needs_chromium
 from tests.devtools import Browser, Page
 
@@ -195,3 +196,45 @@ def test_two_of_them_on_one_page_keep_to_themselves(opened: Opened, classic: Bac
     page.click(page.middle("document.querySelectorAll('[data-do=next]')[1]"))
     counts = page.ask("[...document.querySelectorAll('.count')].map(count => count.textContent)")
     assert counts == ["0 of 15", "1 of 15"]
+
+
+@pytest.fixture(scope="module")
+def deep() -> BackwardSteps:
+    torch.manual_seed(0)
+    layers = (nn.Sequential(nn.Linear(4, 4), nn.Sigmoid()) for _ in range(20))
+    model = nn.Sequential(*layers, nn.Linear(4, 1))
+    with record() as recording:
+        loss = model(torch.ones(2, 4)).square().mean()
+    return trace_graph(loss, names=model, recording=recording, gradients=True).steps(open="3")
+
+
+def test_the_box_of_each_step_is_in_sight_on_a_phone_and_nothing_else_moves(
+    opened: Opened, deep: BackwardSteps
+) -> None:
+    page = opened(390, 844, deep.to_html())
+    inside = (
+        "(box => frame => box.top >= frame.top"
+        " && box.bottom <= Math.min(frame.bottom, innerHeight))"
+        "(document.querySelector('.part.now').getBoundingClientRect())"
+        "(document.querySelector('.leafgrad-frame').getBoundingClientRect())"
+    )
+    top = "document.querySelector('.leafgrad-frame').getBoundingClientRect().top"
+    tops = {page.ask(top)}
+    for step in deep.steps:
+        page.ask(f"{button('next')}.click()")
+        assert page.ask(TOLD) == step.sentence
+        assert page.ask(inside)
+        tops.add(page.ask(top))
+    assert len(tops) == 1
+    assert page.ask("[scrollX, scrollY, document.documentElement.scrollWidth]") == [0, 0, 390]
+
+
+def test_a_bar_leads_to_its_step_which_it_marks(opened: Opened, deep: BackwardSteps) -> None:
+    page = opened(800, 900, deep.to_html())
+    bars = page.ask("document.querySelectorAll('.profile rect').length")
+    assert bars == len(deep.steps) - 1
+    for bar in (0, 7, bars - 1):
+        page.click(page.middle(f"document.querySelectorAll('.profile rect')[{bar}]"))
+        assert page.ask(TOLD) == deep.steps[bar + 1].sentence
+        marked = "[...document.querySelectorAll('.profile rect')].findIndex(r => r.matches('.now'))"
+        assert page.ask(marked) == bar

@@ -169,6 +169,36 @@ def an_attention_row_without_a_key() -> object:
 
 
 @stories(
+    "https://github.com/pytorch/pytorch/issues/160064",
+    cause=(r"value of softmax", "left no entry"),
+    name="in_proj_weight",
+    cure=r"Leave each row an entry|finfo",
+    never="came in with|Look at the data",
+)
+def an_attention_whose_keys_are_all_padding() -> object:
+    attention = nn.MultiheadAttention(4, 2, batch_first=True)
+    x, padding = torch.rand(1, 3, 4), torch.ones(1, 3, dtype=torch.bool)
+    with record(values=True) as recording:
+        mixed, _ = attention(x, x, x, key_padding_mask=padding)  # here
+        loss = mixed.sum()
+    return find_nan(loss, names=attention, recording=recording)
+
+
+@stories(
+    "",
+    cause=(r"infinity was in", "left no entry"),
+    cure=r"Leave each row an entry|finfo",
+)
+def a_mask_of_infinities_that_is_added() -> object:
+    scores = torch.zeros(2, 2, requires_grad=True)
+    mask = torch.tensor([[0.0, -INFINITE], [-INFINITE, -INFINITE]])
+    with record(values=True) as recording:
+        masked = scores + mask  # here
+        loss = masked.softmax(-1).sum()
+    return find_nan(loss, names={"scores": scores}, recording=recording)
+
+
+@stories(
     "https://github.com/pytorch/pytorch/issues/70348",
     cause=(r"value of nllloss", "ignore"),
     cure=r"ignore_index|reduction",

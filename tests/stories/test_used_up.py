@@ -231,6 +231,22 @@ def gradients_that_autograd_grad_has_returned() -> object:
 
 @stories(
     "",
+    cause=("freed", r"autograd\.grad\(\)"),
+    cure="create_graph=True",
+    never=r"into the loop|state\.detach\(\)",
+)
+def a_slope_of_the_outputs_without_create_graph() -> object:
+    network = nn.Sequential(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 1))
+    x = torch.rand(4, 1, requires_grad=True)
+    with record() as recording:
+        u = network(x)
+        (slope,) = torch.autograd.grad(u.sum(), x)  # here
+        loss = (u - 1).square().mean() + slope.square().mean()
+    return preflight(loss, names=network, recording=recording)
+
+
+@stories(
+    "",
     cause=("retain_grad", "after|since"),
     cure=r"retain_grad\(\).* before",
     never="before zero_grad",

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.processes import PYTHON_ON_A_SMALL_STACK, RunApart, needs_fork
+from tests.apart import PYTHON_ON_A_SMALL_STACK, RunApart
+from tests.processes import needs_fork
 
 pytestmark = needs_fork
 

@@ -10,7 +10,8 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from leafgrad import GraphTrace, record, trace_graph
-from tests.processes import RunApart, needs_posix
+from tests.apart import RunApart
+from tests.processes import needs_posix
 
 
 def leaf(*values: float) -> torch.Tensor:

@@ -43,6 +43,7 @@ from leafgrad._autograd.formula import (
     keeps_array,
     kept_tensors,
     lacks_formula,
+    records_gradient,
     refuses,
     sent_through,
     uses_running_statistics,

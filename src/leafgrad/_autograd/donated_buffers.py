@@ -40,14 +40,9 @@ def donated_buffers_kept(nodes: Iterable[Node]) -> Iterator[None]:
 
 
 def _storages(nodes: Iterable[Node]) -> list[torch.UntypedStorage]:
-    """Return the memory of what nodes saved, parameters left out, which nobody writes over."""
-    found: dict[int, torch.UntypedStorage] = {}
-    for node in nodes:
-        for slot in saved_slots(node):
-            tensor = slot.tensor
-            if slot.state != "live" or tensor is None or isinstance(tensor, torch.nn.Parameter):
-                continue
-            identity = None if lacking_memory(tensor) else storage_identity(tensor)
-            if identity is not None:
-                found[identity] = tensor.untyped_storage()
-    return [*found.values()]
+    """Return the memory of what nodes saved, each once."""
+    slots = (slot for node in nodes for slot in saved_slots(node))
+    kept = [slot.tensor for slot in slots if slot.state == "live" and slot.tensor is not None]
+    found = {storage_identity(tensor): tensor for tensor in kept}
+    found.pop(None, None)
+    return [tensor.untyped_storage() for tensor in found.values() if not lacking_memory(tensor)]

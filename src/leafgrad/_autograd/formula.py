@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import torch
 from torch.autograd.function import once_differentiable
 from torch.autograd.graph import Node
 
-from leafgrad._autograd.node import forward_class, next_functions, node_name
+from leafgrad._autograd.node import forward_class, has_lasting_type, next_functions, node_name
 from leafgrad._autograd.saved import on_ctx, slots_on_ctx
 
 
@@ -127,6 +128,20 @@ _MARK = once_differentiable(lambda _: None).__code__  # each marked function has
 def is_once_differentiable(node: Node) -> bool:
     """Return whether PyTorch has a formula for the node's operation, but none for that formula."""
     return node_name(node) in _ONCE
+
+
+def records_gradient(nodes: Collection[Node]) -> bool:
+    """Return whether none of the nodes is one that `is_once_differentiable` tells."""
+    if _RECORDED.issuperset(map(type, nodes)):
+        return True
+    if any(map(is_once_differentiable, nodes)):
+        return False
+    _RECORDED.update(type(node) for node in nodes if has_lasting_type(node))
+    return True
+
+
+# Types of PyTorch's own that were seen not to be once differentiable.
+_RECORDED = set[type[Node]]()
 
 
 def _raises(operation: str) -> bool:

@@ -6,7 +6,7 @@ import reprlib
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Size, Tensor
@@ -156,7 +156,9 @@ MOST_DERIVATIVES = 1000
 
 def parse_orders(order: object, axes: Axes) -> list[MultiIndex]:
     """Return what was given as `order` as multi-indices, or raise where it cannot be one."""
-    if not isinstance(order, list):
+    if type(order) is tuple and _is_index(order, axes):
+        orders = [order]
+    elif not isinstance(order, list):
         orders = [_parse(order, axes, "order")]
     elif not order:
         raise ValueError(
@@ -219,6 +221,16 @@ def _parse(order: object, axes: Axes, name: str) -> MultiIndex:
     if axes.columns != 1:
         raise ValueError(_int_for_columns(count, axes, name))
     return (count,)
+
+
+def _is_index(order: tuple[Any, ...], axes: Axes) -> bool:
+    """Return whether a tuple is a multi-index as it is, as nearly all are, and fits."""
+    if axes.is_elementwise or len(order) != axes.columns:
+        return False
+    return _INTS.issuperset(map(type, order)) and min(order, default=0) >= 0
+
+
+_INTS = frozenset((int,))  # alone, as True is another kind of int
 
 
 def _instead(order: object) -> str:

@@ -119,12 +119,12 @@ def first_derivatives(
     Of each multi-index in `orders`, one count is 1 and the others are 0.
     """
     is_column = len(gradients) == 1 and len(shape) > len(axes.batch)
-    return {
-        order: _joined(
-            [_column(g, order.index(1), axes, keeps_axis=is_column) for g in gradients], shape
-        )
-        for order in orders
-    }
+    found = {}
+    for order in orders:
+        column = order.index(1)
+        channels = [_column(g, column, axes, keeps_axis=is_column) for g in gradients]
+        found[order] = _joined(channels, shape)
+    return found
 
 
 def _channels(outputs: Tensor, axes: Axes) -> Sequence[Tensor]:

@@ -52,10 +52,10 @@ def check_row_independence(
 
 
 _UNSEEN = (
-    "each row of outputs must depend on the same row of inputs only, which the graph does not prove "
-    "here, and where code is compiled there are no numbers to try it with: compute outputs by "
-    "operations that have rules (explain_derivative, called where nothing is compiled, names what "
-    "has none)"
+    "each row of outputs must depend on the same row of inputs only, which the graph does not "
+    "prove here, and where code is compiled there are no numbers to try it with: compute outputs "
+    "by operations that have rules (explain_derivative, called where nothing is compiled, names "
+    "what has none)"
 )
 
 

@@ -9,7 +9,7 @@ import torch
 from leafgrad._arguments.outputs import gradient_edges, iter_outputs
 from leafgrad._arguments.signature import public_function
 from leafgrad._display.units import first_few
-from leafgrad._explain.nan_report import NanOrigin, NanReport
+from leafgrad._explain.nan_report import NanOrigin, NanReport, came_in_with
 from leafgrad._explain.nan_words import CURE_OF_LEAF, OF_INFINITY, Words, words_for
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.summary import TensorSummary
@@ -103,7 +103,8 @@ def _in_values(trace: GraphTrace) -> Iterator[NanOrigin]:
         given = _given(node, trace)
         is_made_of_infinity = has_infinity and any(one and one.infinities for _, one in given)
         has_infinity |= node.value_turn_kind == "infinity"
-        because, cure = OF_INFINITY if is_made_of_infinity else _value_words(node)
+        is_of_it = is_made_of_infinity and "softmax" not in _operation(node)
+        because, cure = OF_INFINITY if is_of_it else _value_words(node)
         yield NanOrigin(
             way="value",
             kind=node.value_turn_kind or "NaN",
@@ -155,9 +156,9 @@ def _operation(node: TracedNode) -> str:
 
 def _value_words(node: TracedNode) -> Words:
     """Return why a value is not finite, and the cure: the data, a leaf, or the operation."""
-    if node.value_turn_given:
+    if came_in_with(node):
         return (
-            f"It came in with {' and '.join(node.value_turn_given)}, which no gradient leads to.",
+            f"It came in with {' and '.join(came_in_with(node))}, which no gradient leads to.",
             "Look at the data: ask torch.isfinite(x).all() of each batch before the model sees it.",
         )
     if node.is_leaf:

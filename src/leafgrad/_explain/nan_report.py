@@ -83,10 +83,17 @@ def _card(report: NanReport) -> Card:
     return Card(title=f"find_nan: {title}", rows=tuple(rows), sentences=tuple(_sentences(report)))
 
 
+def came_in_with(node: TracedNode) -> tuple[str, ...]:
+    """Return what brought in what is not finite; no mask, whose infinities are meant, for NaN."""
+    given = node.value_turn_given
+    is_masked = node.value_turn_kind == "NaN" and all("mask" in name for name in given)
+    return () if is_masked else given
+
+
 def _headline(origin: NanOrigin) -> str:
     node = origin.node
-    if origin.way == "value" and (node.is_leaf or node.value_turn_given):
-        held = node.value_turn_given or (node.leaf_name or "a leaf",)
+    if origin.way == "value" and (node.is_leaf or came_in_with(node)):
+        held = came_in_with(node) or (node.leaf_name or "a leaf",)
         return f"{origin.kind} was in {' and '.join(held)} before"
     line = "" if node.source is None else f", {node.source}"
     return f"{origin.kind} comes up in the {origin.way} of {origin.operation}{line}"

@@ -80,8 +80,14 @@ VALUES: dict[str, Words] = {
         "Leave such a batch out, or pass reduction='sum' and divide by the number of labels.",
     ),
     "pow": (
-        "A negative number to a broken power is NaN, and 0 to a negative power is infinite.",
-        "Keep the base above 0 before: x.clamp(min=1e-12) ** p.",
+        (
+            "A negative number to a fractional power is NaN, 0 to a negative power is infinite, "
+            "and a power may be beyond the largest number of its type, 65,504 in float16."
+        ),
+        (
+            "Keep the base above 0 before: x.clamp(min=1e-12) ** p; of large numbers, compute it "
+            "in bfloat16 or float32."
+        ),
     ),
     "reciprocal": (
         "1 / 0 is infinite.",
@@ -106,6 +112,30 @@ VALUES: dict[str, Words] = {
     "sum": (
         "The sum is beyond the largest number of its type, 65,504 in float16.",
         "Sum in float32, as by x.sum(dtype=torch.float32), or take the mean.",
+    ),
+    "prod": (
+        "The result is beyond the largest number of its type, 65,504 in float16.",
+        "Make the numbers smaller before, or compute in bfloat16 or float32.",
+    ),
+    "ctcloss": (
+        "No path is long enough for the labels, so that their probability is 0.",
+        "Pass zero_infinity=True, or see that no target is longer than its input allows.",
+    ),
+    "lgamma": (
+        "The gamma function and its logarithm are infinite at 0 and below at whole numbers.",
+        "Keep what it is given above 0: x.clamp(min=1e-6).",
+    ),
+    "linalginvex": (
+        "The matrix is singular, or nearly so.",
+        "Add a small multiple of the identity: a + 1e-6 * torch.eye(n).",
+    ),
+    "log1p": (
+        "log1p() is -inf at -1 and NaN below.",
+        "Clamp what it is given: x.clamp(min=-1 + 1e-6).",
+    ),
+    "weightnorminterface": (
+        "A weight of norm 0 is divided by its norm.",
+        "Let the weights begin at random, as by torch.nn.init.",
     ),
     "tocopy": (
         "The number is beyond the largest one of the type that it was turned into.",
@@ -167,6 +197,10 @@ GRADIENTS: dict[str, Words] = {
             "torch.where(x > 0, x, 1.0).log(), or x.clamp(min=1e-12).log()."
         ),
     ),
+    "log1p": (
+        "The slope of log1p() at -1 is infinite.",
+        "Clamp what it is given: x.clamp(min=-1 + 1e-6).",
+    ),
     "logsumexp": (
         "A logsumexp() over nothing but -inf has no slope.",
         "Leave each row an entry, or mask with torch.finfo(x.dtype).min in place of -inf.",
@@ -193,12 +227,11 @@ GRADIENTS: dict[str, Words] = {
 LIKE = {
     "asin": "acos",
     "cholesky": "linalgslogdet",
+    **dict.fromkeys(["cosh", "cumprod", "cumsum", "exp2", "mseloss", "sinh"], "prod"),
+    "digamma": "lgamma",
     "expm1": "exp",
-    "exp2": "exp",
-    "sinh": "exp",
-    "cosh": "exp",
+    "linalgsolveex": "linalginvex",
     "linalgeig": "linalgeigh",
-    "log1p": "log",
     "nllloss2d": "nllloss",
     "remainder": "fmod",
     "specialentr": "xlogy",
@@ -217,7 +250,8 @@ LIKE = {
 
 CURE_OF_LEAF = (
     "Look at the step that wrote it: clip its gradients by torch.nn.utils.clip_grad_norm_(), or "
-    "lower the learning rate."
+    "lower the learning rate. If none did, it was never initialised, as torch.empty() and "
+    "torch.Tensor(sizes) leave it."
 )
 OF_INFINITY: Words = (
     "The NaN is made of the infinity: that times 0, or minus another one, or divided by one.",

@@ -59,6 +59,9 @@ class SecondBackward:
 
     def cure(self) -> str:
         """Return how the outputs come there, and what to do."""
+        call, _ = self.call()
+        if call == "torch.autograd.grad()":
+            return BY_GRAD
         root = next(iter(self.graph))
         since = next((one.number for one in self.passes if one.number <= self._number(root)), None)
         use = None if since is None else self._use_since(since)
@@ -174,6 +177,10 @@ def _leading_to(graph: Graph, targets: Collection[Node]) -> set[Node]:
 
 _ADDITIONS = {"AddBackward0", "SubBackward0", "SumBackward0", "MeanBackward0", "StackBackward0"}
 
+BY_GRAD = (
+    "pass create_graph=True to that torch.autograd.grad(), where its result is to be trained "
+    "through, or else retain_graph=True: both keep the graph."
+)
 WHOLE = "compute the outputs again, or pass retain_graph=True to that one."
 PARTLY = (
     "compute the outputs again, or pass retain_graph=True to that one; of several outputs, add up "

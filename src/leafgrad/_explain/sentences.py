@@ -287,8 +287,8 @@ CURES_OF_FREED = {
         "another backward: {cure}"
     ),
     "torch.autograd.grad()": (
-        "Use the gradient that it returns, or store it, as in w.grad = gradient; backward() stores "
-        "gradients by itself. For another backward: {cure}"
+        "Use the gradients that it returns, or store them, as in w.grad = gradient; backward() "
+        "stores gradients by itself. For a backward after it: {cure}"
     ),
 }
 CURE_OF_FREED_ELSEWHERE = "For a backward that comes to it: {cure}"

@@ -20,8 +20,9 @@ for (const root of document.querySelectorAll(".leafgrad-steps:not([data-ready])"
   // Scroll the picture, and nothing around it, so far that a box is in sight.
   const reveal = (box) => {
     const [inner, outer] = [box, frame].map((each) => each.getBoundingClientRect());
-    if (inner.top < outer.top || inner.bottom > outer.bottom)
-      frame.scrollTop += (inner.top + inner.bottom - outer.top - outer.bottom) / 2;
+    const bottom = Math.max(Math.min(outer.bottom, innerHeight), outer.top + inner.height);
+    if (inner.top < outer.top || inner.bottom > bottom)
+      frame.scrollTop += (inner.top + inner.bottom - outer.top - bottom) / 2;
     if (inner.left < outer.left || inner.right > outer.right)
       frame.scrollLeft += (inner.left + inner.right - outer.left - outer.right) / 2;
   };

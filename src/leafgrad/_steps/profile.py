@@ -26,7 +26,7 @@ def profile(signs: Sequence[Sign]) -> Iterator[Markup]:
             for n, (place, height) in enumerate(zip(powers, heights, strict=True))
         )
         ends = " to ".join(dict.fromkeys(f"{10**power:.2g}" for power in (least, most)))
-        meaning = f"gradient norm, step by step: {ends}, in powers of ten"
+        meaning = f"gradient norm, {ends}, in powers of ten"
         drawn = element(
             "svg",
             *bars,

@@ -6,7 +6,12 @@ import torch
 from leafgrad._derivative.taylor.algebra import basis_of, closure, monomials, powers, squares
 from leafgrad._derivative.taylor.kernels.contraction import contract
 from leafgrad._derivative.taylor.kernels.plans import contraction, recurrence
-from leafgrad._derivative.taylor.kernels.products import Product, product_runs
+from leafgrad._derivative.taylor.kernels.products import (
+    Product,
+    StackViews,
+    add_products,
+    product_runs,
+)
 
 
 def test_the_closure_holds_each_index_on_the_way() -> None:
@@ -58,6 +63,32 @@ def test_the_first_writing_needs_no_zeros() -> None:
         (2, False),
         (3, True),
     ]
+
+
+def test_squares_are_summed_up_in_one_operation() -> None:
+    first = (0, 1, 2)
+    plan = contraction(squares(3), first, first)
+    (run,) = plan.table(2)
+    assert (run.out, run.left, run.right) == (0, range(3), range(3))
+    assert (run.is_sum, run.is_first) == (True, True)
+    (added,) = plan.table(2, is_added=True)
+    assert (added.is_sum, added.is_first) == (True, False)
+    assert not any(run.is_sum for run in plan.table(0))
+
+
+@pytest.mark.parametrize("count", [3, 30_000], ids=["few", "many"])
+@pytest.mark.parametrize("start", [None, 1.0], ids=["new", "added to"])
+def test_a_sum_of_squares_is_exact_for_few_and_for_many_numbers(
+    count: int, start: float | None
+) -> None:
+    plan = contraction(squares(3), (0, 1, 2), (0, 1, 2))
+    left, right = torch.arange(1.0, 7 * count)[: 6 * count].remainder(8).reshape(2, 3, count)
+    below = None if start is None else torch.full((1, count), start)
+    total = contract(plan, 2, left, right, below)
+    assert torch.equal(total[0], (left * right).sum(0) + (start or 0))
+    table, sums = plan.table(2), StackViews(torch.full((1, count), torch.nan))
+    add_products(sums, StackViews(left), StackViews(right), table, weight=-2)
+    assert torch.equal(sums.whole()[0], (left * right).sum(0) * -2)
 
 
 def test_a_contraction_is_the_derivative_of_the_sum_of_all_products() -> None:

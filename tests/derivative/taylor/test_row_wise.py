@@ -1,12 +1,16 @@
 """What the table says of rows is what gradients that are NaN in one place show of each operator."""
 
+import gc
+import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import Node
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from leafgrad import _autograd, higher_order_grad
 from leafgrad._derivative.arguments import Axes
@@ -203,6 +207,76 @@ def test_elements_are_not_followed_where_they_move_and_a_number_is_no_axis() -> 
     assert not is_counted(lambda x: (x * torch.ones(3))[0], point, 0)
 
 
+# Pairs with the same kinds of nodes, one after the other in the same places, and the same shapes:
+# of the first rows stay apart, of the second they do not.
+ALIKE: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
+    "another axis is cut": (
+        lambda x: torch.cat([x[:, 1:], x[:, :1]], -1),
+        lambda x: torch.cat([x[1:], x[:1]], 0),
+    ),
+    "another axis is put in": (
+        lambda x: (x.unsqueeze(-1) * torch.ones(2)).sum(-1),
+        lambda x: (x.unsqueeze(0) * torch.ones(2, 1, 1)).sum(1),
+    ),
+    "another axis is added up": (
+        lambda x: x.sum(1, keepdim=True) * torch.ones(2, 2),
+        lambda x: x.sum(0, keepdim=True) * torch.ones(2, 2),
+    ),
+    "other axes are exchanged": (
+        lambda x: x.unsqueeze(-1).transpose(1, 2).flatten(1),
+        lambda x: x.unsqueeze(-1).transpose(0, 1).flatten(1),
+    ),
+    "another axis is normalised": (
+        lambda x: nn.functional.layer_norm(x, (2,)),
+        lambda x: nn.functional.layer_norm(x, (2, 2)),
+    ),
+    "a weight depends on inputs": (
+        lambda x: x @ torch.ones(2, 2),
+        lambda x: torch.ones(2, 2) @ x,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_graphs_of_one_form_are_told_apart_by_what_their_nodes_hold(name: str) -> None:
+    apart, mixed = ALIKE[name]
+    x = torch.rand(2, 2, requires_grad=True)
+    for _ in range(3):
+        assert is_counted(apart, x)
+        assert not is_counted(mixed, x)
+
+
+def test_threads_that_prove_at_once_prove_the_same() -> None:
+    def prove(number: int) -> bool:
+        apart, mixed = [*ALIKE.values()][number % len(ALIKE)]
+        x = torch.rand(2, 2, requires_grad=True)
+        return is_counted(apart, x) and not is_counted(mixed, x)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(prove, range(200)))
+
+
+def test_what_is_remembered_of_kinds_keeps_no_graph() -> None:
+    x = torch.rand(5, 2, requires_grad=True)
+    assert is_counted(IN_FRONT["bases"], x)
+    gone = weakref.ref(x)
+    del x
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_count_follows_sizes_that_are_no_numbers_yet() -> None:
+    seen: list[tuple[type, bool]] = []
+
+    def traced(x: Tensor) -> Tensor:
+        leaf = x.detach().requires_grad_()
+        seen.append((type(leaf.shape[0]), is_counted(IN_FRONT["bases"], leaf)))
+        return x
+
+    make_fx(traced, tracing_mode="symbolic")(torch.rand(5, 2))
+    assert seen == [(torch.SymInt, True)]
+
+
 # --- Where rows go, told without running a rule
 
 
@@ -311,11 +385,11 @@ def test_layers_are_followed_where_neither_matrices_nor_columns_hold_rows(name: 
 def test_a_function_of_the_same_name_is_not_taken_for_one_of_ours() -> None:
     class _Solution(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, x: Tensor) -> Tensor:
+        def forward(_: Any, x: Tensor) -> Tensor:
             return x.flip(0)
 
         @staticmethod
-        def backward(ctx: Any, *gradients: Any) -> Any:
+        def backward(_: Any, *gradients: Any) -> Any:
             return gradients[0].flip(0)
 
     x = rows(5, 2)

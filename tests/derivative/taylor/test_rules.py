@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 import pytest
@@ -154,6 +156,7 @@ ALL = slice(None)
 UPPERALL = slice(None)
 UPPER = torch.ones(3, 3, dtype=torch.bool).triu(1)
 PLACES = torch.tensor([2, 0])
+SIDE = torch.tensor([True, False, True])
 CENTRES = 3 + CONSTANT.view(4, 2)
 
 
@@ -227,7 +230,39 @@ def cross_entropies(weight: Tensor | None) -> tuple[Function, Function]:
     return loss, written_out
 
 
+EVEN = torch.tensor([[1.0, 2.0, 2.0, 4.0], [0.0, 1.0, 1.0, 3.0]], dtype=torch.float64)
+
+
+def of_some_rows(x: Tensor, w: Tensor, rows: Any, base: Tensor) -> Tensor:
+    """Put something else in some rows of a base."""
+    return put(base, rows, (w * x[rows]).exp().tanh())
+
+
 Draw = Callable[[Tensor], Tensor]
+
+
+def sent(function: Draw, given: Tensor, gradient: Tensor) -> Tensor:
+    """Send a gradient back through a function."""
+    h = given if given.requires_grad else given.requires_grad_()
+    (slope,) = torch.autograd.grad(function(h), h, gradient, create_graph=True)
+    return slope
+
+
+def pulled(function: Draw, x: Tensor, w: Tensor) -> Tensor:
+    """Send back what depends on the points through what depends on them as well."""
+    return sent(function, (w * x - 0.9).sin() @ MATRIX, (w * x).exp() @ MATRIX)
+
+
+def pushed(function: Draw, x: Tensor, w: Tensor) -> Tensor:
+    """Send back what does not depend on the points."""
+    return sent(function, (w * x - 0.9).sin(), w * CONSTANT[:2].expand(3, 2))
+
+
+def sent_back(function: Draw, x: Tensor, w: Tensor) -> Tensor:
+    """Send back what depends on the points through what does not."""
+    return (
+        sent(function, w * CONSTANT.view(2, 4)[:1].repeat(3, 1), (w * x).exp() @ MATRIX) * x[:, :1]
+    )
 
 
 def drawn(draw: Draw, x: Tensor, w: Tensor) -> Tensor:
@@ -254,6 +289,16 @@ def block(draw: Draw) -> Draw:
     return lambda h: draw(h.unflatten(1, (2, 2)).transpose(1, 2))
 
 
+BACKWARD: dict[str, Draw] = {
+    "TanhBackward": torch.tanh,
+    "SigmoidBackward": torch.sigmoid,
+    "SoftplusBackward": partial(functional.softplus, beta=2, threshold=1),
+    "LogSigmoidBackward": functional.logsigmoid,
+    "GeluBackward": functional.gelu,
+    "EluBackward": partial(functional.elu, alpha=1.5),
+    "ThresholdBackward": torch.relu,
+    "SoftmaxBackwardData": partial(torch.softmax, dim=1),
+}
 PICTURES: dict[str, list[Draw]] = {
     "AvgPool2D": [
         lambda h: functional.avg_pool2d(h, 2),
@@ -673,6 +718,10 @@ CASES: dict[str, list[Function]] = {
     ],
     # --- What is put in places
     "IndexPutBackward0": [
+        lambda x, w: of_some_rows(x, w, SIDE, torch.zeros_like(x)),
+        lambda x, w: of_some_rows(x, w, SIDE, (w * x).sin()),
+        lambda x, w: of_some_rows(x, w, torch.tensor([2, -3]), (w * x).sin()),
+        lambda x, w: of_some_rows(x, w, SIDE & ~SIDE, (w * x).sin()),
         lambda x, w: put(square(w * x, 3), (ALL, [0, 2], [1, -1]), x.exp()),
         lambda x, w: put(square(w * x, 3), (ALL, UPPER), x[:, :1].exp()),
         lambda x, w: torch.ops.aten.index_put(
@@ -749,7 +798,6 @@ CASES: dict[str, list[Function]] = {
         lambda x, w: torch.linalg.vector_norm(w * x.exp() @ MATRIX, 4, dim=1, keepdim=True),
         lambda x, w: torch.linalg.vector_norm(w * x.exp() @ MATRIX, torch.inf, dim=1),
         lambda x, w: torch.linalg.vector_norm(point(x, w), dim=1),
-        lambda x, w: torch.linalg.vector_norm(point(x, w), 3, dim=1),
     ],
     "NormBackward1": [lambda x, w: torch.ops.aten.norm.ScalarOpt_dim(w * x.exp(), 2, [1])],
     "ProdBackward1": [lambda x, w: (w * x).sin().prod(1, keepdim=True)],
@@ -968,10 +1016,7 @@ CASES: dict[str, list[Function]] = {
         lambda x, w: torch.cat(torch.std_mean(w * x.exp() @ MATRIX, 1, keepdim=True), 1)
     ],
     "NansumBackward0": [lambda x, w: torch.where(UPPER[:, :2], torch.nan, (w * x).exp()).nansum(1)],
-    "CumprodBackward0": [
-        lambda x, w: ((w * x).sin() @ MATRIX).cumprod(1),
-        lambda x, w: along_two(x, w).cumprod(-2).flatten(1),
-    ],
+    "CumprodBackward0": [lambda x, w: along_two(x, w).cumprod(-2).flatten(1)],
     "MseLossBackward0": [
         lambda x, w: functional.mse_loss((w * x).sin(), x.exp(), reduction="none"),
         lambda x, w: functional.mse_loss(w * x, CENTRES[:3], reduction="none"),
@@ -1022,10 +1067,20 @@ CASES: dict[str, list[Function]] = {
         f"{name}Backward0": [partial(drawn, draw) for draw in draws]
         for name, draws in PICTURES.items()
     },
+    # --- Backward passes of activations
+    **{
+        f"{name}Backward0": [
+            partial(pulled, function),
+            partial(pushed, function),
+            partial(sent_back, function),
+        ]
+        for name, function in BACKWARD.items()
+    },
     # --- Functions of matrices
     "LinalgMatrixExpBackward0": [lambda x, w: (w * square(x, 3)).matrix_exp().flatten(1)],
     "LinalgEighBackward0": [
         lambda x, w: torch.linalg.eigvalsh(separated(x, w)),
+        lambda x, w: torch.linalg.eigvalsh((w * x @ EVEN).view(-1, 2, 2)),
         lambda x, w: torch.linalg.eigh(separated(x, w)).eigenvectors.square().flatten(1),
         lambda x, w: (
             (
@@ -1078,6 +1133,7 @@ OF_A_POINT: dict[str, list[Function]] = {
     ],
     "LinalgVectorNormBackward0": [
         lambda x, w: torch.linalg.vector_norm(point(x, w)),
+        lambda x, w: torch.linalg.vector_norm(point(x, w), 3),
         lambda x, w: torch.linalg.vector_norm(x.exp() * w, -torch.inf),
     ],
     "TraceBackward0": [lambda x, w: (w * x.sin() @ MATRIX).view(2, 2).trace()],
@@ -1114,10 +1170,16 @@ OF_A_POINT: dict[str, list[Function]] = {
 # What PyTorch cannot differentiate as often, or not rightly, beside the same written out. By small
 # factors of a product it divides, which costs six digits at order 8.
 WRITTEN_OUT: dict[str, list[tuple[Function, Function]]] = {
+    "CumprodBackward0": [
+        (
+            lambda x, w: ((w * x).sin() @ MATRIX).cumprod(1),
+            lambda x, w: torch.stack([*accumulate(((w * x).sin() @ MATRIX).unbind(1), mul)], 1),
+        ),
+    ],
     "LogcumsumexpBackward0": [
         (
-            lambda x, w: ((w * x).exp() @ MATRIX).logcumsumexp(1),
-            lambda x, w: ((w * x).exp() @ MATRIX).exp().cumsum(1).log(),
+            lambda x, w: ((w * x).sin() @ MATRIX).logcumsumexp(1),
+            lambda x, w: ((w * x).sin() @ MATRIX).exp().cumsum(1).log(),
         ),
         (
             lambda x, w: along_two(x, w).sin().logcumsumexp(1).flatten(1),

@@ -51,6 +51,8 @@ class Workers:
         return self
 
     def __exit__(self, *error: object) -> None:
+        with contextlib.suppress(OSError):  # a process that was forked meanwhile has it open too
+            self._control.shutdown(socket.SHUT_RDWR)
         self._control.close()
         self._forkserver.wait()
 

@@ -16,7 +16,7 @@ Row = Sequence[str | nodes.Node]
 
 _HEAD = ("run on", "Python", "tests", "claims")
 _PAGES = ("page", "claims", "checks")
-_MUTANTS = ("mutants",)
+_MUTANTS = ("changes noticed",)
 _PHRASES = {CHANGED: "not run since it changed"}
 _BOUNDS = {"since": "since {package} {version}", "until": "until {package} {version}"}
 

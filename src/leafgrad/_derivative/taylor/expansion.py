@@ -119,8 +119,7 @@ class Taylor(NamedTuple):
 
     def records_itself(self) -> bool:
         """Return whether a derivative carries its graph, or need not, if formulas are PyTorch's."""
-        is_once = _autograd.is_once_differentiable
-        return not self.create_graph or not any(map(is_once, self.path.nodes))
+        return not self.create_graph or _autograd.records_gradient(self.path.nodes)
 
     def _is_in_mode(self) -> bool:
         return torch.is_grad_enabled() == self.create_graph and not _autograd.is_cast(self.inputs)

@@ -124,6 +124,8 @@ def _described(node: Node) -> str:
     if function is None:
         return f"{name}, which has no rule"
     code = getattr(inspect.unwrap(function.forward), "__code__", None)
+    if function.__module__.startswith("leafgrad."):
+        return f"{name}, a derivative of leafgrad's: ask for all orders in one call instead"
     if function.__module__.startswith("torch."):
         return (
             f"{name}, which {function.__module__} made and which can have no rule: apply it within "

@@ -5,9 +5,9 @@ What is here is here for speed, as the rule of a kind tells as much, or since th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -18,6 +18,8 @@ from leafgrad import _autograd
 from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.batch_axes import Axes
 from leafgrad._derivative.taylor.kernels import contraction, fused, recurrences
+
+Result = TypeVar("Result")
 
 
 class Known(NamedTuple):
@@ -68,9 +70,9 @@ Follow = Callable[..., Move | None]
 
 
 class Moves(NamedTuple):
-    """How a kind moves axes: what it reads at a node, as hashable values, and what follows."""
+    """How a kind moves axes: what it reads at a node, and what follows from that."""
 
-    read: Callable[[Node], tuple[Hashable, ...]]
+    read: Callable[[Node], Sequence[object]]
     follow: Follow
 
     def of(self, node: Node, ndim: int) -> Move | None:
@@ -82,25 +84,38 @@ class Moves(NamedTuple):
         return _left(self.follow, ndim, batch, self.read(node))
 
 
+def _remembered(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Keep what follows from values that have a hash, as a size that is no number yet has none."""
+    known = lru_cache(maxsize=1024)(function)
+
+    def call(*given: object) -> Result:
+        try:
+            return known(*given)
+        except TypeError:
+            return function(*given)
+
+    return call
+
+
 # Networks have few kinds of moves, and many nodes.
-@lru_cache(maxsize=1024)
-def _followed(follow: Follow, ndim: int, given: tuple[Hashable, ...]) -> Move | None:
+@_remembered
+def _followed(follow: Follow, ndim: int, given: Sequence[object]) -> Move | None:
     return follow(ndim, *given)
 
 
-@lru_cache(maxsize=1024)
-def _left(follow: Follow, ndim: int, batch: int, given: tuple[Hashable, ...]) -> int:
+@_remembered
+def _left(follow: Follow, ndim: int, batch: int, given: Sequence[object]) -> int:
     move = follow(ndim, *given)
     if move is None or any(axis < batch for axis in move.touched):
         return 0
     return len(move.left) if [*move.left[:batch]] == [*range(batch)] else 0
 
 
-def _reads(*names: str) -> Callable[[Node], tuple[Hashable, ...]]:
+def _reads(*names: str) -> Callable[[Node], Sequence[object]]:
     return lambda node: tuple([_autograd.kept(node, name) for name in names])
 
 
-def _shapes(node: Node) -> tuple[Hashable, ...]:
+def _shapes(node: Node) -> Sequence[object]:
     ((source, number),) = _autograd.next_functions(node)
     return None if source is None else shape_of(source, number), shape_of(node)
 

@@ -43,7 +43,7 @@ def keep_rows_apart(path: _autograd.Path, inputs: Tensor, outputs: Tensor, batch
                 count = known
         role = _ROLES.get(type(node)) or _role_of(node)
         if role.is_rowwise:
-            if role.shared and (batch != 1 or any([edges[n] in counts for n in role.shared])):
+            if role.shared and (batch != 1 or any(edges[n] in counts for n in role.shared)):
                 return False
             counts[node, 0] = count
             continue
@@ -68,8 +68,9 @@ _ROLES: dict[type[Node], _Role] = {}
 
 def _role_of(node: Node) -> _Role:
     name = _autograd.node_name(node)
-    rule = _row_wise_rule(node, name)
-    role = _Role(rule is not None, rule.shared if rule else (), MOVES.get(name))
+    rule = RULES.get(name)
+    is_rowwise = rule is not None and rule.rowwise
+    role = _Role(is_rowwise, rule.shared if rule else (), MOVES.get(name))
     if _autograd.has_lasting_type(node):
         _ROLES[type(node)] = role
     return role

@@ -215,8 +215,7 @@ def _sent_and_written(
     """Do what `_sent_back` does, with its shapes, by writing into a stack that is new."""
     out = gradient[: len(factor)] * value
     sums, left, right = StackViews(out), StackViews(factor), StackViews(gradient)
-    for to, first, second, _, _ in plan.table(slot):
-        sums[to].addcmul_(left[first], right[second])
+    add_products(sums, left, right, plan.table(slot, is_added=True))
     return out
 
 
@@ -229,8 +228,7 @@ def _multiplied(plan: Contraction, one: Tensor, a: Tensor, two: Tensor, b: Tenso
     linear.addcmul_(b, one)
     out[len(a) :].zero_()
     sums, left, right = StackViews(out), StackViews(a), StackViews(b)
-    for to, first, second, _, _ in plan.table(2):
-        sums[to].addcmul_(left[first], right[second])
+    add_products(sums, left, right, plan.table(2, is_added=True))
     return out
 
 

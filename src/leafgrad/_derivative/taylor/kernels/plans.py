@@ -59,14 +59,18 @@ class Contraction:
     products: tuple[Product, ...]
     sizes: tuple[int, int, int]
 
-    @lru_cache(maxsize=8)  # noqa: B019
-    def table(self, slot: int) -> tuple[ProductRun, ...]:
-        """Return the runs that sum up for the stack in `slot`, from those in the other two."""
+    @lru_cache(maxsize=4096)  # noqa: B019
+    def table(self, slot: int, *, is_added: bool = False) -> tuple[ProductRun, ...]:
+        """Return the runs that sum up for the stack in `slot`, from those in the other two.
+
+        Where `is_added`, all places of the slot hold something that the sums are added to.
+        """
         first, second = (other for other in range(3) if other != slot)
         places = [p[:3] for p in self.products]
-        return product_runs([Product(t[first], t[second], t[slot]) for t in places], set())
+        written = set(range(self.sizes[slot])) if is_added else set[int]()
+        return product_runs([Product(t[first], t[second], t[slot]) for t in places], written)
 
-    @lru_cache(maxsize=8)  # noqa: B019
+    @lru_cache(maxsize=4096)  # noqa: B019
     def untouched(self, slot: int) -> Indices:
         """Return the places in `slot` that no product leads to."""
         return tuple(sorted(set(range(self.sizes[slot])) - {t[slot] for t in self.products}))

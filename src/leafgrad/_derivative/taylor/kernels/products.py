@@ -3,7 +3,8 @@
 A table of products ``out_c += weight left_a right_b`` runs over three stacks ``[K, *shape]``, each
 with its own K and with shapes that may be broadcast. Where one factor stays and the places of the
 other and of the result go on by one, as those of ``left_2 right_1, left_2 right_2, ...`` do, one
-operation on a slice of each stack adds up the whole run.
+operation on a slice of each stack adds up the whole run. Where the result stays and both factors
+go on, as in the sum of squares of a Laplacian, this is a sum along the first axis.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ Span = range | int  # places of a run of coefficients in a stack, or the place o
 class ProductRun(NamedTuple):
     """Products of coefficients that one operation on stacked coefficients can add up.
 
-    Either one coefficient meets a run of others, or each of three places is one coefficient.
+    Either one coefficient meets a run of others, or two runs meet and are summed up in one
+    coefficient, or each of three places is one coefficient.
 
     Attributes:
         out: Where the products are added.
@@ -28,6 +30,7 @@ class ProductRun(NamedTuple):
         right: Where the right factors are.
         weight: What each product is multiplied by.
         is_first: Whether nothing was written to `out` before.
+        is_sum: Whether two runs meet in one coefficient.
     """
 
     out: Span
@@ -35,6 +38,7 @@ class ProductRun(NamedTuple):
     right: Span
     weight: float
     is_first: bool
+    is_sum: bool
 
 
 class Product(NamedTuple):
@@ -48,9 +52,8 @@ class Product(NamedTuple):
 
 def product_runs(products: Collection[Product], written: set[int]) -> tuple[ProductRun, ...]:
     """Join products to runs, in order; the places of `out` in `written` hold something already."""
-    by_left, by_right = ([*_runs(products, fixed)] for fixed in (0, 1))
     found = []
-    for run in min(by_left, by_right, key=len):
+    for run in min(([*_runs(products, fixed)] for fixed in range(3)), key=len):
         for part in _parts(run, written):
             left, right, out, weight = zip(*part, strict=True)
             found.append(
@@ -60,6 +63,7 @@ def product_runs(products: Collection[Product], written: set[int]) -> tuple[Prod
                     out=span_of(out),
                     weight=weight[0],
                     is_first=out[0] not in written,
+                    is_sum=len(part) > 1 and out[0] == out[-1],
                 )
             )
             written.update(out)
@@ -67,9 +71,9 @@ def product_runs(products: Collection[Product], written: set[int]) -> tuple[Prod
 
 
 def _runs(products: Collection[Product], fixed: int) -> Iterator[list[Product]]:
-    """Yield runs in which the factor `fixed` stays, and the other and the product go on by one."""
+    """Yield runs in which one of left (0), right (1) and out (2) stays; the others go on by one."""
     run: list[Product] = []
-    for product in sorted(products, key=lambda t: (t[fixed], t[1 - fixed])):
+    for product in sorted(products, key=lambda t: (t[fixed], t[0], t[1])):
         goes_on = run and product == _next(run[-1], fixed)
         if run and not goes_on:
             yield run
@@ -80,11 +84,9 @@ def _runs(products: Collection[Product], fixed: int) -> Iterator[list[Product]]:
 
 
 def _next(product: Product, fixed: int) -> Product:
-    """Return the product that continues a run in which the factor `fixed` stays."""
-    left, right, out, weight = product
-    if fixed == 0:
-        return Product(left, right + 1, out + 1, weight)
-    return Product(left + 1, right, out + 1, weight)
+    """Return the product that continues a run in which one of the three places stays."""
+    left, right, out = (place + (number != fixed) for number, place in enumerate(product[:3]))
+    return Product(left, right, out, product.weight)
 
 
 def _parts(run: list[Product], written: set[int]) -> Iterator[list[Product]]:
@@ -167,12 +169,14 @@ class TracedCoefficients(StackViews):
         self, left: StackViews, right: StackViews, table: tuple[ProductRun, ...], weight: float
     ) -> None:
         """Do what `add_products` does."""
-        for to, one, other, count, is_first in table:
+        for to, one, other, count, is_first, _ in table:
             size = max(len(span) if isinstance(span, range) else 1 for span in (to, one, other))
+            written = set() if is_first else {*_places(to, size)}
             for c, a, b in zip(*(_places(span, size) for span in (to, one, other)), strict=True):
                 term = left[a] * right[b]
                 term = term if weight * count == 1 else term * (weight * count)
-                self[c] = term if is_first else self[c] + term
+                self[c] = self[c] + term if c in written else term
+                written.add(c)
 
     def whole(self) -> Tensor:
         """Return the stack ``[K, *shape]``."""
@@ -203,6 +207,29 @@ def kept_where(sign: Tensor, kept: Tensor) -> Tensor:
     return result
 
 
+def add_sum(
+    total: Tensor, left: Tensor, right: Tensor, *, value: float = 1, is_first: bool = False
+) -> None:
+    """Add ``value * sum_i left_i right_i``, of stacks ``[n, *shape]``, to a total ``[*shape]``.
+
+    Where this is the first that is written there, the total need not be initialised.
+    """
+    if total.numel() <= _AT_ONCE:
+        products = left * right
+        if is_first:
+            torch.sum(products, 0, out=total).mul_(value)
+        else:
+            total.add_(products.sum(0), alpha=value)
+        return
+    if is_first:
+        total.zero_()
+    for one, other in zip(left.unbind(0), right.unbind(0), strict=True):
+        total.addcmul_(one, other, value=value)
+
+
+_AT_ONCE = 1 << 14  # numbers; n times as many leave the cache of a core
+
+
 def add_products(
     out: dict[Span, Tensor],
     left: StackViews,
@@ -219,9 +246,11 @@ def add_products(
     if isinstance(out, TracedCoefficients):
         out.add(left, right, table, weight)
         return
-    for to, one, other, count, is_first in table:
+    for to, one, other, count, is_first, is_sum in table:
         value = weight * count
-        if not is_first:
+        if is_sum:
+            add_sum(out[to], left[one], right[other], value=value, is_first=is_first)
+        elif not is_first:
             out[to].addcmul_(left[one], right[other], value=value)
         elif value == 1:
             torch.mul(left[one], right[other], out=out[to])
@@ -241,8 +270,12 @@ def add_products_to(
     All four are views of stacks ``[K, *shape]``, of which `start` and `out` have the broadcast
     shape. The weights of the table are all 1.
     """
-    for to, one, other, _, is_first in table:
-        if is_first:
+    for to, one, other, _, is_first, is_sum in table:
+        if is_sum:
+            if is_first:
+                out[to].copy_(start[to])
+            add_sum(out[to], left[one], right[other])
+        elif is_first:
             torch.addcmul(start[to], left[one], right[other], out=out[to])
         else:
             out[to].addcmul_(left[one], right[other])

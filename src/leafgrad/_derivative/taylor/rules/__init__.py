@@ -31,6 +31,7 @@ from leafgrad._derivative.taylor.rules import (
     reductions,
     sampling,
     shape,
+    slopes,
     special,
     writes,
 )
@@ -53,6 +54,7 @@ RULES: dict[str, Rule] = {
     **indexing.RULES,
     **sampling.RULES,
     **shape.RULES,
+    **slopes.RULES,
     **special.RULES,
     **writes.RULES,
     **reductions.RULES,

@@ -112,12 +112,9 @@ def _distance(step: Step, x: Series | None, y: Series | None) -> Series | None:
     """Return the norm, ``[K]``, of all that two tensors differ by, which are broadcast."""
     value = step.tensor("self") - step.tensor("other")
     apart = jet.add(x, y and -y)
-    if apart is None:
-        return None
-    dims = range(value.dim())
-    series = apart.broadcast(value.shape)
-    result = _kept(step.tensor("result"), series, dims)
-    found = _norm_of(value, result, series, float(step.saved("p")), dims)
+    series, dims = apart and apart.broadcast(value.shape), range(value.dim())
+    result = step.tensor("result").reshape([1] * value.dim())
+    found = series and _norm_of(value, result, series, float(step.saved("p")), dims)
     return found and found.summed(dims, keepdim=False)
 
 

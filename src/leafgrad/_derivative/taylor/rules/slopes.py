@@ -1,0 +1,82 @@
+"""Rules for the backward passes of activations: a gradient times a slope, element by element.
+
+They are on the way where a network takes a derivative itself, as the forces of an energy are, or
+the normals of a distance. The slope is a function of what the activation saved, ``[*shape]``, and
+both it and the gradient may have a series, ``[K, *shape]``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from leafgrad._derivative.taylor.jet import Jet, multiply
+from leafgrad._derivative.taylor.series import Series
+from leafgrad._derivative.taylor.step import Rule, Step
+from leafgrad._derivative.taylor.unsupported import unsupported_if
+
+
+def _times(slope: Callable[[Step, Jet], Jet], name: str = "self") -> Rule:
+    """Make the rule of a gradient times this slope, shape for shape."""
+
+    def rule(step: Step, gradient: Series | None, x: Series | None) -> Series | None:
+        steep = slope(step, step.jet(name, x))
+        if gradient is None:
+            return steep.series and steep.series.scaled(step.tensor("grad_output"))
+        if steep.series is None:
+            return gradient.scaled(steep.value)
+        return multiply(step.jet("grad_output", gradient), steep)
+
+    return Rule(rule, rowwise=True)
+
+
+def _of_softplus(step: Step, x: Jet) -> Jet:
+    """Return the logistic function, 1 where softplus is taken for a line."""
+    beta: float = step.saved("beta")
+    scaled = x * beta
+    return scaled.sigmoid().where(scaled.value <= step.saved("threshold"), 1)
+
+
+def _of_gelu(step: Step, x: Jet) -> Jet:
+    """Return ``P(x) + x P'(x)`` for the normal distribution P."""
+    unsupported_if(step.saved("approximate") != "none", "its GELU is the one by tanh")
+    density = (x * x * -0.5).exp() * (1 / math.sqrt(2 * math.pi))
+    return ((x * math.sqrt(0.5)).erf() + 1) * 0.5 + x * density
+
+
+def _of_elu(step: Step, x: Jet) -> Jet:
+    """Return the slope of the line above zero, and of the exponential below."""
+    unsupported_if(step.saved("is_result"), "its ELU was computed in place")
+    scale: float = step.saved("scale")
+    inner: float = step.saved("input_scale")
+    # What is not used must not overflow. At zero, PyTorch's formula has no bend.
+    falling = Jet(x.value.clamp(max=0), x.series and x.series.masked(x.value < 0))
+    depth: float = scale * inner * step.saved("alpha")
+    return ((falling * inner).exp() * depth).where(x.value <= 0, scale)
+
+
+def _kept(step: Step, gradient: Series | None, _: Series | None) -> Series | None:
+    """Return the gradient where a value is above the threshold, of the same shape."""
+    return gradient and gradient.masked(step.tensor("self") > step.saved("threshold"))
+
+
+def _softmax(step: Step, gradient: Series | None, result: Series | None) -> Series | None:
+    """Return ``s (g - sum(s g))``, of the shape of the softmax s."""
+    dim, shares = step.result_dim(), step.jet("output", result)
+    if result is None:
+        mean = gradient and gradient.scaled(shares.value).summed([dim], keepdim=True)
+        return gradient and mean and (gradient - mean).scaled(shares.value)
+    g = step.jet("grad_output", gradient)
+    return ((g - (g * shares).sum(dim, keepdim=True)) * shares).series
+
+
+RULES: dict[str, Rule] = {
+    "TanhBackwardBackward0": _times(lambda _, result: 1 - result * result, "output"),
+    "SigmoidBackwardBackward0": _times(lambda _, result: result * (1 - result), "output"),
+    "SoftplusBackwardBackward0": _times(_of_softplus),
+    "LogSigmoidBackwardBackward0": _times(lambda _, x: (-x).sigmoid()),
+    "GeluBackwardBackward0": _times(_of_gelu),
+    "EluBackwardBackward0": _times(_of_elu, "self_or_result"),
+    "ThresholdBackwardBackward0": Rule(_kept, rowwise=True),
+    "SoftmaxBackwardDataBackward0": Rule(_softmax),
+}

@@ -1,0 +1,27 @@
+"""Sums of products of stacks, differentiated."""
+
+from typing import Any
+
+import torch
+
+from leafgrad._derivative.taylor.algebra import closure, monomials
+from leafgrad._derivative.taylor.kernels.contraction import contract
+from leafgrad._derivative.taylor.kernels.plans import recurrence
+
+ALGEBRA = monomials(closure([(3, 2)]))
+INDICES = tuple(range(len(ALGEBRA.degrees)))
+PLAN = recurrence(ALGEBRA, INDICES).square
+
+
+def test_a_batch_of_gradients_leads_back_as_each_of_them_does() -> None:
+    pair = [torch.randn(len(INDICES), 2, dtype=torch.float64, requires_grad=True) for _ in "ab"]
+    result = contract(PLAN, 2, *pair)
+    gradients = torch.randn(4, *result.shape, dtype=torch.float64)
+
+    def back(gradient: torch.Tensor, *, batched: bool) -> tuple[torch.Tensor, ...]:
+        options: dict[str, Any] = {"retain_graph": True, "is_grads_batched": batched}
+        return torch.autograd.grad(result, pair, gradient, **options)
+
+    each = [back(gradient, batched=False) for gradient in gradients]
+    expected = tuple(map(torch.stack, zip(*each, strict=True)))
+    torch.testing.assert_close(back(gradients, batched=True), expected)
