@@ -56,6 +56,7 @@ def run(file):
 for file in sys.argv[1:]:
     if multiprocessing.get_start_method() == "spawn":
         shell.reset()
+        torch.set_default_dtype(torch.float32)
         run(file)
     else:
         if os.fork() == 0:
