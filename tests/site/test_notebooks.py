@@ -56,6 +56,7 @@ def run(file):
 for file in sys.argv[1:]:
     if multiprocessing.get_start_method() == "spawn":
         shell.reset()
+        shell.user_ns["__spec__"] = None  # as in a new one
         torch.set_default_dtype(torch.float32)
         run(file)
     else:
