@@ -102,7 +102,8 @@ def special(x: Tensor) -> Tensor:
 
 def eigenvalues(x: Tensor) -> Tensor:
     h: Tensor = MODEL[0](x)[:, :4].unflatten(-1, (2, 2))
-    return torch.linalg.eigvalsh(h + h.mT)
+    result: Tensor = torch.linalg.eigvalsh(h + h.mT)
+    return result
 
 
 def dropped(x: Tensor) -> Tensor:
