@@ -18,7 +18,7 @@ import nbformat
 import pytest
 import torch
 from nbformat import NotebookNode
-from notebooks import FOLD, add_outputs, as_notebook, has_notebook, with_images, written
+from notebooks import FOLD, FROM, add_outputs, as_notebook, has_notebook, with_images, written
 
 from leafgrad import trace_graph
 from sphinx_claims._page import Cell, Doctest
@@ -118,7 +118,9 @@ def executed_on(page: str) -> list[str]:
     return [ast.unparse(ast.parse(s.source)) for s in steps if isinstance(s, Cell | Doctest)]
 
 
-WITH_UNSEEN_CELLS = [page for page, text in PAGES.items() if "remove-input" in text]
+WITH_UNSEEN_CELLS = [
+    page for page, text in PAGES.items() if "remove-input" in text or FROM.match(text)
+]
 
 
 @pytest.fixture(scope="module")
