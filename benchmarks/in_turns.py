@@ -116,7 +116,8 @@ class _Launches(TorchDispatchMode):
 
 def launches(run: Callable[[], object]) -> list[Launch]:
     """Note the operations of what is run, as they are written down where it is compiled."""
-    with _Launches() as noted:
+    noted = _Launches()
+    with noted:
         run()
     return noted.found
 

@@ -99,3 +99,14 @@ def test_whether_a_function_of_ours_is_compiled_by_itself_is_known_to_the_compil
         return x + _autograd.is_compiled_alone()
 
     assert compiled(is_alone, torch.zeros(())).item() == 0
+
+
+@pytest.mark.parametrize("is_within", [True, False], ids=["a compiler's", "a user's mode"])
+def test_a_tensor_without_values_is_one_that_a_compiler_made(*, is_within: bool) -> None:
+    from torch._subclasses import FakeTensorMode  # noqa: PLC0415 (takes long)
+    from torch.utils.flop_counter import FlopCounterMode  # noqa: PLC0415
+
+    assert not _autograd.is_without_values(leaf(2))
+    mode: Any = FakeTensorMode() if is_within else FlopCounterMode(display=False)
+    with mode:
+        assert _autograd.is_without_values(torch.ones(2)) == is_within

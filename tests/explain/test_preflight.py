@@ -814,3 +814,20 @@ def test_only_what_is_carried_over_a_step_is_to_be_cut_off() -> None:
     found = preflight(carried.sum(), names=model, recording=recording)
     assert all(one.is_used_since for one in found.conflicts)
     assert "state = state.detach()" in " ".join(str(found).split())
+
+
+def test_a_list_that_holds_itself_is_looked_into_a_few_times() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(2))
+            self.loop: list[object] = [nn.Linear(2, 1)]
+            self.loop.insert(0, self.loop)
+
+        def forward(self, x: torch.Tensor) -> Any:
+            layer: Any = self.loop[1]
+            return layer(x * self.weight)
+
+    model = Net()
+    found = preflight(model(torch.ones(1, 2)), names=model).unregistered
+    assert [one.path for one in found] == ["loop[1].bias", "loop[1].weight"]

@@ -74,6 +74,31 @@ def layers_in_a_python_list() -> object:
 
 
 @stories(
+    "",
+    cause=("4 .*not in names",),
+    name=(r"blocks\['down'\]\[0\]\.weight",),
+    cure="ModuleList",
+)
+def layers_in_a_dict_of_lists() -> object:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blocks = {"down": [nn.Linear(2, 2)], "up": [nn.Linear(2, 2)]}
+            self.head = nn.Linear(2, 1)
+
+        def forward(self, x: torch.Tensor) -> Any:
+            for blocks in self.blocks.values():
+                for block in blocks:
+                    x = block(x).relu()  # here
+            return self.head(x)
+
+    model = Net()
+    with record() as recording:
+        loss = model(torch.ones(1, 2)).sum()
+    return preflight(loss, names=model, recording=recording)
+
+
+@stories(
     "https://github.com/pytorch/pytorch/issues/632",
     cause=("2 .*not in names",),
     cure=("ParameterDict|ParameterList",),

@@ -267,7 +267,7 @@ def a_cross_entropy_by_hand_behind_a_sigmoid() -> object:
 
 
 @stories(
-    "https://github.com/pytorch/pytorch/issues/27134",
+    "",
     cause=(r"gradient of pow", "power|0"),
     name="shade",
     cure=r"\+ 1e-12|clamp",
@@ -281,7 +281,7 @@ def a_gamma_correction_of_black() -> object:
 
 
 @stories(
-    "https://github.com/pytorch/pytorch/pull/45720",
+    "https://github.com/pytorch/pytorch/issues/37154",
     cause=(r"gradient of (cdist|pow)|gradient of .*norm", "0"),
     name="points",
     cure=r"\+ 1e-12|eps",

@@ -62,7 +62,7 @@ def a_cross_entropy_over_one_class() -> object:
 
 
 @stories(
-    "https://discuss.pytorch.org/t/output-of-the-model-depends-on-the-shape-of-the-weights-tensor/148155",
+    "",
     cause=("Softmax", "one entry|one class|one number|size 1"),
     name="weight",
     cure=r"\bdim\b",

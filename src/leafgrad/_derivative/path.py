@@ -116,7 +116,8 @@ def _lacking(inputs: Tensor) -> str:
     return (
         "outputs must carry the graph that computed it from inputs, but requires no grad: it was "
         "computed in torch.no_grad() or torch.inference_mode(), or from other tensors, or was "
-        "detached; compute it from inputs with gradients recorded"
+        "detached, or comes from what PyTorch does not differentiate, such as "
+        "torch.special.bessel_j0; compute it from inputs with gradients recorded"
     )
 
 

@@ -56,7 +56,9 @@ class Reverse:
             if not rows_are_apart:
                 check_row_independence(outputs, self.inputs, self.axes, path)
             most = max(MOST_NODES, 100 * len(path.nodes))
-            return [self._partials(channel, most) for channel in _channels(outputs, self.axes)]
+            return [
+                self._partials(channel, path, most) for channel in _channels(outputs, self.axes)
+            ]
 
         partials = _without_side_effects(outputs, self.inputs, in_all_channels)
         return {
@@ -64,10 +66,13 @@ class Reverse:
             for index in self.orders
         }
 
-    def _partials(self, channel: Tensor, most: int) -> dict[MultiIndex, Tensor]:
+    def _partials(
+        self, channel: Tensor, path: _autograd.Path | None, most: int
+    ) -> dict[MultiIndex, Tensor]:
         """Return the derivatives of one channel, of shape ``batch``, on the way to all orders.
 
-        A derivative with a graph of more than `most` nodes is not differentiated again.
+        The `path` is that of outputs, from which a channel is cut. A derivative with a graph of
+        more than `most` nodes is not differentiated again.
         """
         steps = plan(self.orders)
         wanted = {*steps, *self.orders}
@@ -75,8 +80,9 @@ class Reverse:
         for index in steps:
             above = {successor(index, column): column for column in range(self.axes.columns)}
             is_recorded = self.create_graph or not above.keys().isdisjoint(steps)
-            path = _autograd.path_between(known[index], self.inputs) if is_recorded else None
-            nodes = path.nodes if path else ()
+            if is_recorded and any(index):
+                path = _autograd.path_between(known[index], self.inputs)
+            nodes = path.nodes if is_recorded and path else ()
             _check_growth(len(nodes), most, sum(index))
             gradient = _gradient(known[index], self.inputs, create_graph=is_recorded)
             check_double_backward(nodes, order=sum(index) + 1)

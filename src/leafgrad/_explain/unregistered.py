@@ -48,6 +48,11 @@ def _in_value(value: object, path: str) -> Iterator[tuple[Tensor, str, str]]:
         leaf = value if origin is None else origin.leaf
         made = f"{path}, which was made of it" if origin else path
         yield leaf, made, PARAMETER
+    yield from _in_container(value, path, MAX_DEPTH)
+
+
+def _in_container(value: object, path: str, depth: int) -> Iterator[tuple[Tensor, str, str]]:
+    """Yield what is in a list or dict, and in those within it, a few levels deep."""
     for key, item in _items(value):
         inner = f"{path}[{key!r}]"
         if isinstance(item, Module):
@@ -55,6 +60,11 @@ def _in_value(value: object, path: str) -> Iterator[tuple[Tensor, str, str]]:
                 yield parameter, f"{inner}.{name}", MODULES
         elif isinstance(item, Tensor):
             yield item, inner, PARAMETERS
+        elif depth > 1:
+            yield from _in_container(item, inner, depth - 1)
+
+
+MAX_DEPTH = 3
 
 
 def _items(value: object) -> Iterator[tuple[Any, Any]]:

@@ -1050,7 +1050,6 @@ CASES: dict[str, list[Function]] = {
         lambda x, w: torch.lerp(CONSTANT[:2], CONSTANT[2:4], (w * x).sin()),
         lambda x, w: torch.lerp((w * x).sin(), CONSTANT[:2], CONSTANT[2:4]),
     ],
-    "LdexpBackward0": [lambda x, w: torch.ldexp((w * x).sin(), torch.tensor([3.0, -2.0]))],
     "FrexpBackward0": [lambda x, w: torch.frexp(3 * (w * x).exp()).mantissa],
     "EmbeddingBackward0": [embedded(None), embedded(0)],
     "AminmaxBackward0": [

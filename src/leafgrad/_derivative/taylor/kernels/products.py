@@ -271,11 +271,12 @@ def add_products_to(
     shape. The weights of the table are all 1.
     """
     for to, one, other, _, is_first, is_sum in table:
-        if is_sum:
-            if is_first:
-                out[to].copy_(start[to])
-            add_sum(out[to], left[one], right[other])
-        elif is_first:
+        if is_first and not is_sum:
             torch.addcmul(start[to], left[one], right[other], out=out[to])
+            continue
+        if is_first:
+            out[to].copy_(start[to])
+        if is_sum:
+            add_sum(out[to], left[one], right[other])
         else:
             out[to].addcmul_(left[one], right[other])

@@ -12,7 +12,6 @@ import torch
 from leafgrad._derivative.taylor.jet import Jet, add, multiply
 from leafgrad._derivative.taylor.series import Number, Series
 from leafgrad._derivative.taylor.step import Rule, Step
-from leafgrad._derivative.taylor.unsupported import unsupported_if
 
 
 def _sum(x: Series | None, y: Series | None, factor: Number) -> Series | None:
@@ -90,12 +89,6 @@ def _lerp_by_tensor(
     return add(start, multiply(step.jet("weight", weight), height))
 
 
-def _times_power_of_two(step: Step, x: Series | None, exponent: Series | None) -> Series | None:
-    """Return ``x * 2**exponent``, of the broadcast shape."""
-    unsupported_if(exponent is not None, "its exponent depends on inputs")
-    return x and x.scaled(torch.exp2(step.tensor("other").to(x.dtype)))
-
-
 def _divided_and_rounded(step: Step, x: Series | None, y: Series | None) -> Series | None:
     """Return ``x / y``, of the broadcast shape, None where it is rounded, and so in steps."""
     return _divide(step, x, y) if step.saved("rounding_mode") is None else None
@@ -130,7 +123,6 @@ RULES: dict[str, Rule] = {
     "AddcmulBackward0": Rule(_addcmul, rowwise=True, is_for_complex=True),
     "LerpBackward0": Rule(_lerp, rowwise=True, is_for_complex=True),
     "LerpBackward1": Rule(_lerp_by_tensor, rowwise=True, is_for_complex=True),
-    "LdexpBackward0": Rule(_times_power_of_two, rowwise=True),
     "FrexpBackward0": Rule(
         lambda step, x: [x.scaled(torch.exp2(-step.tensor("exponent").to(x.dtype))), None],
         rowwise=True,

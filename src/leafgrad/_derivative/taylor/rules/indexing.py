@@ -71,12 +71,13 @@ def indexed_axes(axes: batch_axes.Axes, dims: Sequence[int], ndim: int) -> batch
     return (*kept[:first], *[()] * (ndim - len(kept)), *kept[first:])
 
 
-def chosen_rows(rows: batch_axes.Axis, dims: Sequence[int], index: Tensor) -> batch_axes.Axis:
+def chosen_rows(axes: batch_axes.Axes, dims: Sequence[int], index: Tensor) -> batch_axes.Axis:
     """Return the axis of the rows that the index takes out of the first axis, each once.
 
     It has a number of its own, which tells which rows they are: the same ones have the same. An
     axis of one row has none, and is (), as is that of anything else.
     """
+    rows = axes[0] if axes else ()
     is_of_rows = len(rows) == 1 and [*dims] == [0] and index.dim() == 1 and len(index) > 1
     if not is_of_rows or not may_look(index):
         return ()
@@ -89,7 +90,7 @@ def chosen_rows(rows: batch_axes.Axis, dims: Sequence[int], index: Tensor) -> ba
 
 def _taken(step: Step, x: Series, dim: int, index: Tensor) -> Series:
     """Return the places of an axis that the index holds, which takes the shape of the index."""
-    if rows := chosen_rows(x.axes[0], [dim], index):
+    if rows := chosen_rows(x.axes, [dim], index):
         return x.changed(x.full(0)[:, index], shape=step.shape, axes=(rows, *x.axes[1:]))
     dim = x.from_end(dim)
     batch_axes.free(x.axes, [dim])

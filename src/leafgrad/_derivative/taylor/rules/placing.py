@@ -143,8 +143,8 @@ def _index_put(step: Step, base: Series | None, source: Series | None) -> Series
     """Return the base with elements at some places, or where a mask holds, replaced or added to."""
     indices, adds = indices_of(step), step.saved("accumulate")
     dims, numbers = numbered(indices)
-    rows = rows_of(step.shape, 1)[0] if base is None else base.axes[0]
-    chosen = chosen_rows(rows, dims, numbers[0])
+    whole = rows_of(step.shape, 1) if base is None else base.axes
+    chosen = chosen_rows(whole, dims, numbers[0])
     if base is not None:
         if not chosen and numbers[0].numel():
             batch_axes.free(base.axes, dims)
@@ -155,7 +155,7 @@ def _index_put(step: Step, base: Series | None, source: Series | None) -> Series
     if source is None:
         return base
     if chosen and source.ndim == len(step.shape) and source.axes[0] == chosen:
-        axes: batch_axes.Axes = (rows, *source.axes[1:])
+        axes: batch_axes.Axes = (whole[0], *source.axes[1:])
     else:
         axes = _base_axes(source.axes, dims, len(step.shape), max(n.dim() for n in numbers))
     zeros = source.stack.new_zeros(*step.shape, len(source.indices))
