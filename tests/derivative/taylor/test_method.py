@@ -343,8 +343,6 @@ REFUSED: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
         lambda x: functional.batch_norm(x, None, None, training=True),
     ),
 }
-if not hasattr(torch._C._functions, "LdexpBackward0"):  # older PyTorch multiplies by a power
-    del REFUSED["an exponent"]
 REFUSED_OF_A_POINT: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
     "a part": (
         "a part of the other axes",
