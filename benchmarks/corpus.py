@@ -467,9 +467,9 @@ def read(picture: Tensor, grid: Tensor, **_: Any) -> Tensor:
 
     def weights(places: Tensor, size: int) -> Tensor:
         pixels = torch.arange(size, dtype=places.dtype)
-        off = ((places[..., None] + 1) / 2 * (size - 1) - pixels).abs()
+        off = ((places[..., None] + 1) / 2 * (size - 1) - pixels).abs().clamp(max=2)
         near, far = (1.25 * off - 2.25) * off * off + 1, ((off - 5) * off + 8) * off - 4
-        return torch.where(off <= 1, near, torch.where(off < 2, -0.75 * far, 0.0))
+        return torch.where(off <= 1, near, -0.75 * far)
 
     height, width = picture.shape[-2:]
     across, down = weights(grid[..., 0], width), weights(grid[..., 1], height)
