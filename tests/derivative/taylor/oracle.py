@@ -1,9 +1,33 @@
 """What derivatives are compared with, and how closely."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
+import pytest
 import torch
 from torch import Tensor
+
+WITHOUT_DERIVATIVE_IN_OLDER = {"AminmaxBackward0"}
+
+
+def marks_of(name: str) -> Sequence[pytest.MarkDecorator]:
+    """Skip the cases of a node that older versions of PyTorch do not know."""
+    is_unknown = name in WITHOUT_DERIVATIVE_IN_OLDER and not hasattr(torch._C._functions, name)
+    return [pytest.mark.skipif(is_unknown, reason=f"this PyTorch knows no {name}")]
+
+
+@contextmanager
+def nested_passes() -> Iterator[None]:
+    """Skip where this PyTorch has no second derivative of `grid_sample`, as 2.10 has not."""
+    try:
+        yield
+    except RuntimeError as error:
+        lack = r"derivative for aten::grid_sampler_[23]d_backward is not implemented"
+        found = re.search(lack, str(error))
+        if found is None:
+            raise
+        pytest.skip(f"PyTorch: {found[0]}")
 
 
 def rows(*shape: int) -> Tensor:

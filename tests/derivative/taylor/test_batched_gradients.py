@@ -9,7 +9,7 @@ from torch.autograd.functional import hessian, jacobian
 from torch.nn import functional
 
 from leafgrad import higher_order_grad, laplacian
-from tests.derivative.taylor.oracle import rows
+from tests.derivative.taylor.oracle import marks_of, rows
 from tests.derivative.taylor.test_rules import CASES, Function, parameter
 
 pytestmark = pytest.mark.covered_elsewhere
@@ -107,7 +107,10 @@ def test_vectorised_jacobians_and_hessians_are_those_of_reverse_mode(
 
 def functions() -> Sequence[object]:
     pairs = [(name, function) for name, cases in CASES.items() for function in cases]
-    return [pytest.param(function, id=f"{name}-{n}") for n, (name, function) in enumerate(pairs)]
+    return [
+        pytest.param(function, id=f"{name}-{n}", marks=marks_of(name))
+        for n, (name, function) in enumerate(pairs)
+    ]
 
 
 @pytest.mark.parametrize("function", functions())

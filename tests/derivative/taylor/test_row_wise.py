@@ -27,7 +27,7 @@ from leafgrad._derivative.taylor.row_wise import axes_at_end, keep_rows_apart
 from leafgrad._derivative.taylor.rules import RULES
 from leafgrad._derivative.taylor.step import Rule
 from leafgrad._derivative.taylor.unsupported import Unsupported
-from tests.derivative.taylor.oracle import rows
+from tests.derivative.taylor.oracle import marks_of, rows
 from tests.derivative.taylor.test_rules import (
     CASES,
     NOT_HERE,
@@ -90,7 +90,9 @@ def keeps_rows_apart(node: Node, number: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("name", sorted(set(RULES) - NOT_HERE))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=marks_of(name)) for name in sorted(set(RULES) - NOT_HERE)]
+)
 def test_a_kind_is_row_wise_without_a_matrix_where_it_keeps_elements_apart(name: str) -> None:
     rule = RULES[name]
     # The backward of the one gives zero for a gradient of NaN, the mean of the other is no case.
@@ -377,7 +379,8 @@ def layers(start: Tensor, matrix: Tensor) -> Tensor:
 def test_layers_are_followed_where_neither_matrices_nor_columns_hold_rows(name: str) -> None:
     function, is_followed = AS_LAYERS[name]
     x = rows(2 if name == "rows in front" else 5, 3)
-    path = _autograd.path_between(function(x), x)
+    outputs = function(x)  # without which older versions of PyTorch do not tell a node's name
+    path = _autograd.path_between(outputs, x)
     assert path is not None
     assert (ending(path, x) is not None) == is_followed
 
@@ -393,7 +396,8 @@ def test_a_function_of_the_same_name_is_not_taken_for_one_of_ours() -> None:
             return gradients[0].flip(0)
 
     x = rows(5, 2)
-    path = _autograd.path_between(_Solution.apply(x), x)  # type: ignore[no-untyped-call]
+    outputs = _Solution.apply(x)  # type: ignore[no-untyped-call]
+    path = _autograd.path_between(outputs, x)
     assert path is not None
     assert [*map(_autograd.node_name, path.nodes)] == ["_SolutionBackward"]
     assert ending(path, x) is None
