@@ -65,7 +65,7 @@ def a_division_by_zero_that_where_drops() -> object:
 def an_angle_of_a_rotation_that_is_none() -> object:
     cosine = torch.tensor([1.0, 0.5], requires_grad=True)
     with record(values=True) as recording:
-        angle = torch.acos(cosine.clamp(-1, 1))  # here
+        angle = torch.acos(cosine)  # here
         loss = angle.sum()
     return find_nan(loss, names={"cosine": cosine}, recording=recording)
 
