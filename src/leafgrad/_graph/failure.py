@@ -24,8 +24,8 @@ class ForwardFailure:
         ...     y = model(torch.ones(1, 2))
         ... except RuntimeError as error:
         ...     trace = trace_graph(error, names=model)
-        >>> trace.failure.module, trace.failure.error[:27]
-        ('1', 'RuntimeError: mat1 and mat2')
+        >>> trace.failure.module, "mat1 and mat2" in trace.failure.error
+        ('1', True)
         >>> trace.roots[0].name
         'AddmmBackward0'
     """
