@@ -7,7 +7,7 @@ from torch import Tensor
 
 from leafgrad._arguments.signature import public_function
 from leafgrad._derivative.arguments import Function, Inputs, MultiIndex, is_by_column, parse_orders
-from leafgrad._derivative.explanation import DerivativeExplanation
+from leafgrad._derivative.derivative_explanation import DerivativeExplanation
 from leafgrad._derivative.problem import is_recording, parse_problem
 
 

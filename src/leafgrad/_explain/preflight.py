@@ -11,7 +11,6 @@ from leafgrad import _autograd
 from leafgrad._arguments.names import named_modules, named_tensors
 from leafgrad._arguments.outputs import iter_outputs, root_nodes, unwrap_functorch
 from leafgrad._arguments.signature import public_function
-from leafgrad._explain.explanation import GradCause
 from leafgrad._explain.findings import (
     InPlaceConflict,
     Miscounted,
@@ -19,6 +18,7 @@ from leafgrad._explain.findings import (
     Unregistered,
 )
 from leafgrad._explain.grad_explainer import GradExplainer
+from leafgrad._explain.grad_explanation import GradCause
 from leafgrad._explain.preflight_report import Preflight
 from leafgrad._explain.unregistered import unregistered
 from leafgrad._graph.nodes import TracedNode

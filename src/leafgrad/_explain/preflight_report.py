@@ -8,7 +8,6 @@ from leafgrad._display.card import Card
 from leafgrad._display.jsonable import fields_as_json
 from leafgrad._display.units import count, shape_text
 from leafgrad._explain.conflict_words import conflict_sentences
-from leafgrad._explain.explanation import CAUSE_OF_CUT, GradCause, GradExplanation
 from leafgrad._explain.findings import (
     InPlaceConflict,
     Miscounted,
@@ -16,6 +15,7 @@ from leafgrad._explain.findings import (
     Unregistered,
     place_of_node,
 )
+from leafgrad._explain.grad_explanation import CAUSE_OF_CUT, GradCause, GradExplanation
 from leafgrad._explain.groups import grouped, names_in_words
 from leafgrad._explain.sentences import SWITCH_ON, cure, place_of_cuts, switched_off
 from leafgrad._graph.nodes import Shape, TracedNode

@@ -14,7 +14,7 @@ from sphinx_claims._judging.anchors import anchor
 from sphinx_claims._judging.report import RedLine, red_lines
 from sphinx_claims._page import Problem
 from sphinx_claims._sphinx.build import current
-from sphinx_claims._sphinx.shown import original
+from sphinx_claims._sphinx.shown_sentences import original
 from sphinx_claims._sphinx.words import say
 
 BADGES = {

@@ -40,8 +40,8 @@ from sphinx_claims._sphinx.links import dead_links
 from sphinx_claims._sphinx.notebook import executed_notebook
 from sphinx_claims._sphinx.pending import note_pending
 from sphinx_claims._sphinx.publish import publish_ledger
-from sphinx_claims._sphinx.raised import color_anyway
-from sphinx_claims._sphinx.shown import changed_claims
+from sphinx_claims._sphinx.shown_sentences import changed_claims
+from sphinx_claims._sphinx.tracebacks import color_anyway
 from sphinx_claims._sphinx.words import load_words
 
 _log = logging.getLogger(__name__)

@@ -12,12 +12,12 @@ drawings few crossings: here the order within a layer follows from the tracks.
 
 from collections.abc import Sequence
 
-from leafgrad._picture.layout.columns import x_coordinates
 from leafgrad._picture.layout.flip import flipped
 from leafgrad._picture.layout.geometry import Band, Edge, Extent, Layout, Point, Position
 from leafgrad._picture.layout.layers import assign_layers
 from leafgrad._picture.layout.routes import route_edges
 from leafgrad._picture.layout.tracks import tracks_of
+from leafgrad._picture.layout.x_coordinates import x_coordinates
 
 __all__ = ["Band", "Edge", "Extent", "Layout", "Point", "Position", "flipped", "lay_out"]
 

@@ -10,8 +10,8 @@ import torch
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-from leafgrad._graph.inputs import InputUse, TracedInput
 from leafgrad._graph.nodes import SavedTensor, Shape, TracedNode
+from leafgrad._graph.traced_inputs import InputUse, TracedInput
 from leafgrad._record.log import Log
 from leafgrad._record.module_paths import Roots
 
