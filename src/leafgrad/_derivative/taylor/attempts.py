@@ -53,7 +53,7 @@ class Room(NamedTuple):
     large: float = 0
 
     def holds(self, coefficients: Tensor, asked: Tensor, values: Tensor, dims: list[int]) -> Tensor:
-        """Return where all coefficients along some axes are within the limits, one for each row."""
+        """Return where all of ``[K, *batch, *channels]`` along axes is in range: ``[*batch]``."""
         fit = coefficients.abs().amax(dims) <= self.highest
         is_trusted = asked.abs().amin(dims) >= self.lowest
         return fit & (is_trusted | (values.abs().amax(dims) < self.large))
