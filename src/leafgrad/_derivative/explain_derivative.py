@@ -19,7 +19,7 @@ def explain_derivative(
     *,
     create_graph: bool = True,
 ) -> DerivativeExplanation:
-    """Tell by which method `higher_order_grad` computes a derivative, and why.
+    """Explain by which method `higher_order_grad` computes a derivative, and why.
 
     With ``method="auto"`` it takes Taylor mode or reverse mode, and says nothing of it. This
     computes the derivative in the same way, lets it go, and tells. What `laplacian`, `jacobian` and

@@ -28,7 +28,7 @@ _OF_A_MACHINE = re.compile(
 
 
 def has_checks(source: str) -> bool:
-    """Tell whether `source` may hold anything that is recorded."""
+    """Return whether `source` may hold anything that is recorded."""
     return _CHECKS.search(source) is not None
 
 

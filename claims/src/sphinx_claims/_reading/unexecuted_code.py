@@ -63,10 +63,6 @@ def _holds_python(source: str) -> bool:
     return re.search(rf"{_FENCE}{languages}\b", source, re.MULTILINE) is not None
 
 
-def _is_package(name: str) -> bool:
-    return name in sys.stdlib_module_names or name in known().names
-
-
 def _is_python(source: str, kind: Kind) -> bool:
     source = textwrap.dedent(source)
     tree = parsed(source)
@@ -86,7 +82,8 @@ def _is_hardly_foreign(node: ast.AST) -> bool:
     """Return whether `node`, which parses as Python, would be written so in no other language."""
     match node:
         case ast.Import():
-            return any(_is_package(alias.name.partition(".")[0]) for alias in node.names)
+            packages = {*sys.stdlib_module_names, *known().names}
+            return any(alias.name.partition(".")[0] in packages for alias in node.names)
         case ast.Attribute(value=ast.Name(id=name)):
             return name in known().names
         case ast.Call():

@@ -102,7 +102,7 @@ class ShowVerdicts(SphinxPostTransform):
 
 
 def _add_translation(box: nodes.Element, word: str | None, judged: str | None) -> None:
-    """Tell what is known of a translation, and the sentence that was `judged` if it is another.
+    """Write what is known of a translation, and the sentence that was `judged` if it is another.
 
     Where somebody has compared the two, the translation stands for itself.
     """

@@ -158,7 +158,7 @@ def _found_on_pages(build: Build, env: BuildEnvironment) -> Iterator[tuple[str, 
 
 
 def _tell(app: Sphinx, error: Exception | None) -> None:
-    """Tell what is not true at the very end, where it is read."""
+    """Report what is not true at the very end, where it is read."""
     if error is not None:
         return
     build = current.get()

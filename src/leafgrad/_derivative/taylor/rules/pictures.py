@@ -103,27 +103,16 @@ def _averaged_to(step: Step, pictures: Tensor, pool: Callable[..., Tensor], coun
     return pool(pictures, step.shape[-count:])
 
 
-def _resized(step: Step, pictures: Tensor, resize: Callable[..., Tensor], *names: str) -> Tensor:
-    """Return ``[..., *sizes]`` in other sizes, by the saved arguments of these names."""
-    return resize(pictures, step.saved("output_size"), *map(step.saved, names))
-
-
 def _padding(count: int, pad: Callable[..., Tensor]) -> Rule:
     """Make the rule of what continues ``[K, ..., *sizes]`` at the border."""
     return Rule(_linear(count, lambda step, pictures: pad(pictures, step.saved("padding"))))
 
 
 def _resizing(count: int, operator: str, *names: str) -> Rule:
-    """Make the rule of what gives a picture another size."""
+    """Make the rule of what gives ``[K, ..., *sizes]`` other sizes, by saved arguments."""
     scales = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}
-    return Rule(
-        _linear(
-            count,
-            lambda step, pictures: _resized(
-                step, pictures, getattr(_aten, operator), *names, *scales[count]
-            ),
-        )
-    )
+    resize, saved = getattr(_aten, operator), ("output_size", *names, *scales[count])
+    return Rule(_linear(count, lambda step, pictures: resize(pictures, *map(step.saved, saved))))
 
 
 _WINDOWS = "kernel_size", "dilation", "padding", "stride"
