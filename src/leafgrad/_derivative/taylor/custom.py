@@ -1,4 +1,9 @@
-"""Rules of one's own: what may have one, and what it has to give."""
+"""Rules of one's own: what may have one, and what it has to give.
+
+For ``y = F(x)`` of values a, a rule gets the series h ``[K, *shape of x]`` of each tensor, and
+gives ``F(a)`` and ``F(a + h) - F(a)``, ``[K, *shape of y]``, as a `Jet`, or the latter as a
+`Series`.
+"""
 
 from __future__ import annotations
 

@@ -300,6 +300,7 @@ class Series:
         return self._then(lambda plan: Composed(plan, derivatives), value)
 
     def _then(self, function: Callable[[Recurrence], Layer], value: Tensor) -> Series:
+        """Return ``[N, *shape]``, one layer more, computed when somebody asks for its stack."""
         if not self.indices:
             return self
         plan = recurrence(self.algebra, self.indices)

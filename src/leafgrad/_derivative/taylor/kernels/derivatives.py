@@ -132,7 +132,7 @@ def _logistic(s: Tensor) -> Iterator[Tensor]:
 
 
 def of_gelu(value: Tensor) -> Iterator[Term]:
-    """Yield the normal distribution function plus x times its density, and what follows.
+    """Yield the normal distribution plus x times its density, and what follows, elementwise.
 
     From the second on, these are the density times a polynomial.
     """
@@ -150,7 +150,7 @@ def of_gelu(value: Tensor) -> Iterator[Term]:
 
 
 def of_elu(value: Tensor, slope: float, depth: float) -> Iterator[Term]:
-    """Yield the slope above zero, and ``depth exp(x)``, as often, below it.
+    """Yield the slope above zero, and ``depth exp(x)``, as often, below it, elementwise.
 
     At zero, PyTorch's formula gives the slope from the left, and no bend.
     """

@@ -117,7 +117,7 @@ def _present(parts: Sequence[Series | None]) -> list[Series]:
 
 
 def _sizes(step: Step, dim: int, parts: Sequence[Series | None]) -> list[int]:
-    """Return the size of each part along the axis, where at most one of them is not known."""
+    """Return each n_i of parts ``[K, ..., n_i, ...]``, where at most one of them is not known."""
     sizes = [None if part is None else part.shape[dim] for part in parts]
     for number, (size, edge) in enumerate(zip(sizes, step.successors, strict=True)):
         if size is None and edge[0] is not None:
