@@ -74,8 +74,8 @@ def indexed_axes(axes: batch_axes.Axes, dims: Sequence[int], ndim: int) -> batch
 def chosen_rows(axes: batch_axes.Axes, dims: Sequence[int], index: Tensor) -> batch_axes.Axis:
     """Return the axis of the rows that the index takes out of the first axis, each once.
 
-    It has a number of its own, which tells which rows they are: the same ones have the same. An
-    axis of one row has none, and is (), as is that of anything else.
+    Its number tells which rows they are. An axis of one row has none, and is (), as is that of
+    anything else.
     """
     rows = axes[0] if axes else ()
     is_of_rows = len(rows) == 1 and [*dims] == [0] and index.dim() == 1 and len(index) > 1
@@ -85,7 +85,7 @@ def chosen_rows(axes: batch_axes.Axes, dims: Sequence[int], index: Tensor) -> ba
     places = (index % size).tolist()
     if len({*places}) < len(places):
         return ()
-    return ((-1 - hash((number, *places)) % 2**60, len(places)),)
+    return (((number, *places), len(places)),)
 
 
 def _taken(step: Step, x: Series, dim: int, index: Tensor) -> Series:
