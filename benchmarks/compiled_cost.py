@@ -14,7 +14,6 @@ operations that are no views, and what compiled code calls: its own kernels, and
 """
 
 import argparse
-import importlib.util
 import statistics
 import subprocess
 import sys
@@ -160,6 +159,17 @@ for _ in sys.stdin:
 """
 
 
+def has_jax(python: str) -> bool:
+    """Tell whether a Python is there and can import JAX."""
+    try:
+        found = subprocess.run(
+            [python, "-c", "import jax.experimental.jet"], capture_output=True, check=False
+        )
+    except OSError:
+        return False
+    return found.returncode == 0
+
+
 class Jax:
     """A process that takes a step of JAX when it is told to, on one core as all others."""
 
@@ -268,12 +278,12 @@ def main() -> None:
     options = parser.parse_args()
     if options.quick:
         options.shapes, options.rows, options.orders, options.rounds = ["5x64"], [256], [2], 5
-    if options.jax is None and importlib.util.find_spec("jax") is not None:
-        options.jax = sys.executable
-    if options.jax is None:
-        print(
-            "jax is not installed, so there is no column for it; --jax names a Python that has it"
-        )
+    python_of_jax = options.jax or sys.executable
+    if not has_jax(python_of_jax):
+        if options.jax:
+            parser.error(f"--jax must name a Python that can import jax, and {options.jax} cannot")
+        print("jax is not installed: there is no column for it; --jax names a Python that has it")
+        python_of_jax = None
     torch.manual_seed(0)
     torch.set_num_threads(1)
     for rows in options.rows:
@@ -284,7 +294,8 @@ def main() -> None:
                 model, x = network(columns, width, depth), torch.rand(rows, columns)
                 torch.compiler.reset()
                 ways = ways_to(order, model, x, ["leafgrad", *options.ways])
-                jax = Jax(options.jax, columns, depth, width, rows, order) if options.jax else None
+                sizes = columns, depth, width, rows, order
+                jax = Jax(python_of_jax, *sizes) if python_of_jax else None
                 turns = in_turns(ways, jax, options.rounds)
                 count = launched(order, model, x)
                 kind = f"order {order}" if order else "Laplacian 10"

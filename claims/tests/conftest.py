@@ -17,13 +17,14 @@ from sphinx.application import Sphinx
 from sphinx.locale import translators
 from sphinx.util.docutils import docutils_namespace
 
-from sphinx_claims._config import Config
+from sphinx_claims._config import Config, read_config
 from sphinx_claims._executing import processes
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.prover import judge_page, loaded
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims._versions import Release
+from sphinx_claims._vocabulary import speaking
 from tests.processes import unmeasured
 from tests.sphinx_builds import build as build_with_kept_templates
 
@@ -64,6 +65,13 @@ def workers(workers_for: WorkersFor) -> Workers:
 def release(workers: Workers) -> Release | None:
     """Return the version of torch, for which a site asks once, and so do the pages of a test."""
     return loaded(workers, Config(root=Path(), package="torch"))
+
+
+@pytest.fixture
+def words_of_torch() -> Iterator[None]:
+    """Read pages by the words of this project's own, of which the prover knows none."""
+    with speaking(read_config(Path(__file__)).vocabulary):
+        yield
 
 
 @pytest.fixture

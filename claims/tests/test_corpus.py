@@ -29,6 +29,9 @@ Judge = Callable[[Path], PageVerdict]
 WorkersFor = Callable[[str], Workers]
 
 
+pytestmark = pytest.mark.usefixtures("words_of_torch")
+
+
 def pages(folder: str) -> list[Any]:
     alone, beside = (CORPUS / folder).glob("*.md"), (CORPUS / folder).glob("*/page.md")
     named = {file.stem: file for file in alone} | {file.parent.name: file for file in beside}

@@ -1,6 +1,8 @@
 """What only the built page shows is judged as well, and the build agrees with the reader."""
 
+import dataclasses
 import io
+import json
 import re
 import shutil
 from collections import defaultdict
@@ -12,10 +14,15 @@ import yaml
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
+from sphinx_claims._config import read_config
+
 Building = Any
 """The fixture `build`: a small site that builds itself."""
 
 CORPUS = Path(__file__).parent / "corpus"
+OURS = dataclasses.asdict(read_config(Path(__file__)).vocabulary)
+WORDS = ", ".join(f"{kind} = {json.dumps(words)}" for kind, words in OURS.items())
+WORDS_OF_TORCH = f"vocabulary = {{{WORDS}}}\n"
 
 SHOWING = """
 from docutils import nodes
@@ -67,7 +74,7 @@ def shown(*kinds: str) -> dict[str, str]:
 
 def test_what_another_directive_shows_unproven_is_red(build: Building) -> None:
     kinds = ("code", "console", "examples", "node", "html", "True")
-    status, told = build(**shown(*kinds))
+    status, told = build(toml=WORDS_OF_TORCH, **shown(*kinds))
     assert status == 1
     red = r"(\w+)\.md:\d: ERROR: .*(?:nobody (?:executes|checks)|looks like Python)"
     found = [re.match(red, line) for line in told.splitlines()]
@@ -153,7 +160,7 @@ def told_by_sphinx(kind: str, folder: Path) -> dict[str, set[int]]:
     (folder / "conf.py").write_text(
         f"extensions = ['sphinx_claims']\nexclude_patterns = ['_*'] + {sides}\n"
     )
-    (folder / "pyproject.toml").write_text("[tool.claims]\npreload = ['torch']\n")
+    (folder / "pyproject.toml").write_text(f"[tool.claims]\npreload = ['torch']\n{WORDS_OF_TORCH}")
     warnings = io.StringIO()
     with docutils_namespace(), catch_warnings(action="ignore"):
         where = (folder, folder, folder / "_out", folder / "_trees", "dummy")

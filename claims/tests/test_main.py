@@ -144,7 +144,7 @@ def test_an_older_ledger_does_not_outlive_a_run_that_fails(folder: Path) -> None
 
 
 KEYS = "docstrings, documents, faults, glossary, mutants, package, pages, preload, processes"
-KEYS += ", survivors, timeout, translations, universal, versions"
+KEYS += ", survivors, timeout, translations, universal, versions, vocabulary"
 ERRORS = {
     "missing": (["nowhere.md"], "", "a page or folder of pages must exist: nowhere.md does not"),
     "not-a-page": (["pyproject.toml"], "", "a page must be Markdown (.md), not pyproject.toml"),

@@ -12,7 +12,6 @@ from sphinx_claims._config import Config, find_pages
 from sphinx_claims._judging.pages import read_pages
 from sphinx_claims._page import Cell, Escape
 from sphinx_claims._paths import path_from
-from sphinx_claims._reading.quantities import said
 from sphinx_claims._reading.read import parse_page, read_page
 from sphinx_claims._reading.universal import universal_word
 
@@ -149,7 +148,7 @@ def test_tags_and_links_that_never_end_take_no_longer_than_others(text: str) -> 
     start = time.process_time()
     line = text * (160_000 // len(text))
     page = parse_page(f"# {line}\n\n:::{{claim}} a/b\n{line}\n:::\n\n{line}\n", "page.md")
-    list(said(page.claims[0].said))
+    assert page.claims
     universal_word(page.claims[0].statement)
     assert time.process_time() - start < 5
 

@@ -31,6 +31,7 @@ SICHER = "写入叶子会被拒绝。"
 ORDER = "From `a` comes `b`."
 
 
+@pytest.mark.usefixtures("words_of_torch")
 @pytest.mark.parametrize(
     ("source", "translation", "told"),
     {

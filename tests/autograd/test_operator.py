@@ -37,3 +37,17 @@ def test_the_edges_of_a_node_follow_its_arguments() -> None:
 def test_results_are_no_arguments() -> None:
     known = _autograd.tensor_arguments("NativeLayerNormBackward0", 3).known
     assert known == {"input", "weight", "bias"}
+
+
+@pytest.mark.parametrize(
+    ("node", "stem", "own_stem"),
+    [
+        ("MulBackward0", "Mul", "Mul"),
+        ("CopyBackwards", "CopyBackwards", "Copy"),
+        ("ZeroBackward", "Zero", "ZeroBackward"),  # a custom function's
+        ("ThresholdBackwardBackward0", "ThresholdBackward", "ThresholdBackward"),
+        ("AccumulateGrad", "AccumulateGrad", "AccumulateGrad"),
+    ],
+)
+def test_what_a_name_says_of_an_operation(node: str, stem: str, own_stem: str) -> None:
+    assert (_autograd.stem(node), _autograd.own_stem(node)) == (stem, own_stem)

@@ -3,7 +3,7 @@
 import pytest
 
 from leafgrad import CutKind, GradCause
-from leafgrad._explain.explanation import CAUSE_OF_CUT
+from leafgrad._explain.grad_explanation import CAUSE_OF_CUT
 from leafgrad._explain.sentences import BECAUSE, CURES
 
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # hides no arrow of ours: pages run without Sphinx
     from sphinx.application import Sphinx
 
 __all__ = ["setup"]
@@ -10,6 +10,6 @@ __all__ = ["setup"]
 
 def setup(app: "Sphinx") -> dict[str, Any]:
     """Set up the Sphinx extension."""
-    from sphinx_claims._sphinx.extension import setup as set_up  # noqa: PLC0415 - pages run without Sphinx
+    from sphinx_claims._sphinx.extension import setup as set_up  # noqa: PLC0415 - and so here
 
     return set_up(app)

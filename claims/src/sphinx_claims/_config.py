@@ -2,10 +2,13 @@
 
 import dataclasses
 import os
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
+
+from sphinx_claims._vocabulary import Vocabulary
 
 TABLE = "[tool.claims]"
 
@@ -16,7 +19,8 @@ class Config:
 
     Where `universal` is set, a claim on all of a kind must have a family in its evidence.
     `translations` is the folder of the catalogues, and `glossary` the page that is their term base.
-    `package` is the one whose version the ledger has, and a claim names with `:since:`.
+    `package` is the one whose version the ledger has, and a claim names with `:since:`, and
+    `vocabulary` the words of the library that the pages are about.
     """
 
     root: Path
@@ -34,6 +38,7 @@ class Config:
     universal: bool = False
     translations: str | None = None
     glossary: str | None = None
+    vocabulary: Vocabulary = dataclasses.field(default_factory=Vocabulary)
 
     def files(self) -> list[Path]:
         """List the Markdown files of `pages`, without what a build left behind."""
@@ -114,7 +119,8 @@ def _checked(table: Any, root: Path) -> Config:
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in table.items()
     }
-    config = Config(root=root, **values)
+    words = {key: tuple(listed) for key, listed in values.pop("vocabulary", {}).items()}
+    config = Config(root=root, vocabulary=Vocabulary(**words), **values)
     if config.versions is not None and config.package is None:
         message = f"versions in {TABLE} needs package: the name of what they are versions of"
         raise ValueError(message)
@@ -137,7 +143,25 @@ def _is_package(value: Any) -> bool:
     return isinstance(value, str) and value.isidentifier() and value not in _LEDGER
 
 
+def _is_vocabulary(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.keys() <= _LISTS
+        and all(map(_is_list, value.values()))
+        and all(map(_is_pattern, value.get("results", ())))
+    )
+
+
+def _is_pattern(text: str) -> bool:
+    try:
+        re.compile(text)
+    except re.error:
+        return False
+    return bool(text)
+
+
 _FOREVER = 1e6
+_LISTS = frozenset(field.name for field in dataclasses.fields(Vocabulary))
 _LEDGER = frozenset(
     (
         *("built", "claims", "documents", "escapes", "excluded", "mutants", "package"),
@@ -160,5 +184,9 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "survivors": ("a table of reasons", lambda value: _is_mapping(value) and all(value.values())),
     "universal": ("true or false", lambda value: isinstance(value, bool)),
     "translations": ("a folder", lambda value: isinstance(value, str)),
+    "vocabulary": (
+        f"a table of {', '.join(sorted(_LISTS))}: lists of words, the last of patterns",
+        _is_vocabulary,
+    ),
     "glossary": ("a page", lambda value: isinstance(value, str)),
 }

@@ -54,19 +54,30 @@ class Inline:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Quantity:
+    """A number as a text has it between `start` and `end`; it may count, as in `three pages`."""
+
+    value: float
+    text: str
+    is_count: bool = False
+    start: int = dataclasses.field(default=0, compare=False)
+    end: int = dataclasses.field(default=0, compare=False)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Claim:
     """A named sentence; what is executed before the next claim or heading is its evidence.
 
-    It holds on the versions of the package from `since` on and before `until`. Its box has `said`
-    all that its evidence must have the numbers of. One that is `universal` says of all of its kind
-    what no family stands for, and this is the reason; what its evidence leaves `unnoticed` when it
-    is mutated may have one as well.
+    It holds on the versions of the package from `since` on and before `until`. Its evidence must
+    have the `numbers` that its box says. One that is `universal` says of all of its kind what no
+    family stands for, and this is the reason; what its evidence leaves `unnoticed` when it is
+    mutated may have one as well.
     """
 
     line: int
     id: str
     statement: str
-    said: str = ""
+    numbers: tuple[Quantity, ...] = ()
     sources: tuple[str, ...] = ()
     since: str | None = None
     until: str | None = None

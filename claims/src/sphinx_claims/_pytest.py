@@ -12,7 +12,7 @@ import pytest
 
 from sphinx_claims._config import TABLE, Config, read_config
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # hides no arrow: the functions below import from there, when they are called
     from sphinx_claims._judging.prover import Prover
     from sphinx_claims._judging.site import SiteVerdict
 

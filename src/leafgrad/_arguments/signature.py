@@ -17,13 +17,13 @@ def public_function(
     *,
     cure: str = "",
     refusal: str | None = None,
-    traced: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None,
+    traceable: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None,
 ) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
     """Decorate a public function; one wrapper does both, as each call of a wrapper takes time.
 
     A caller who passes too much by position is told what the rest is called, where Python only
     counts, and then `cure`. Where `torch.compile` comes upon the function as it traces a caller,
-    the function runs as it is, or raises with `refusal`, or what `traced` makes of it is traced.
+    the function runs as it is, or raises with `refusal`, or what `traceable` makes of it is traced.
     """
 
     def decorated(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -37,7 +37,7 @@ def public_function(
 
         uncompiled: Callable[Arguments, Result] = function if refusal is None else refuse
         compiled: Callable[Arguments, Result]
-        compiled = (traced or _autograd.outside_compiled_code)(uncompiled)
+        compiled = (traceable or _autograd.outside_compiled_code)(uncompiled)
 
         @wraps(function)
         def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:

@@ -6,8 +6,19 @@ from typing import Any, NamedTuple
 
 import torch
 
-BACKWARD = re.compile(r"Backward\d*$")
-WORD = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])|(?<=[0-9][A-Z])(?=[A-Z])")
+_BACKWARD = re.compile(r"Backward\d*$")
+_OWN_BACKWARD = re.compile(r"Backward(\d+|s)$")  # which no custom function's node ends in
+_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])|(?<=[0-9][A-Z])(?=[A-Z])")
+
+
+def stem(node_name: str) -> str:
+    """Return what a node's name says of its operation, ``Mul`` of ``MulBackward0``."""
+    return _BACKWARD.sub("", node_name)
+
+
+def own_stem(node_name: str) -> str:
+    """Return what the name of a node of PyTorch's own says of its operation, else all of it."""
+    return _OWN_BACKWARD.sub("", node_name)
 
 
 def operator_name(node_name: str) -> str | None:
@@ -15,8 +26,8 @@ def operator_name(node_name: str) -> str | None:
 
     PyTorch makes ``MaxPool2DWithIndicesBackward0`` of ``max_pool2d_with_indices``.
     """
-    stem = BACKWARD.sub("", node_name)
-    return None if stem == node_name else WORD.sub("_", stem).lower()
+    name = stem(node_name)
+    return None if name == node_name else _WORD.sub("_", name).lower()
 
 
 class Arguments(NamedTuple):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from torch.autograd.graph import Node
 
 from leafgrad._autograd.node import forward_outputs, node_name
+from leafgrad._autograd.operator import own_stem
 
 
 def may_give_zeros(node: Node) -> bool:
@@ -30,7 +29,7 @@ def gives_zeros(node: Node, place: int) -> bool:
 
 
 def _operation(node: Node) -> str:
-    return re.sub(r"Backward(\d+|s)$", "", node_name(node))
+    return own_stem(node_name(node))
 
 
 _SOMETIMES = {"Copy", "Div", "Fill", "Sgn"}

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from leafgrad._arguments.signature import public_function
 from leafgrad._derivative.arguments import Function, Inputs, MultiIndex, is_by_column, parse_orders
-from leafgrad._derivative.explanation import DerivativeExplanation
+from leafgrad._derivative.derivative_explanation import DerivativeExplanation
 from leafgrad._derivative.problem import is_recording, parse_problem
 
 
@@ -19,7 +19,7 @@ def explain_derivative(
     *,
     create_graph: bool = True,
 ) -> DerivativeExplanation:
-    """Tell by which method `higher_order_grad` computes a derivative, and why.
+    """Explain by which method `higher_order_grad` computes a derivative, and why.
 
     With ``method="auto"`` it takes Taylor mode or reverse mode, and says nothing of it. This
     computes the derivative in the same way, lets it go, and tells. What `laplacian`, `jacobian` and

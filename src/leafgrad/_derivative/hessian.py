@@ -7,12 +7,12 @@ from torch import Tensor
 
 from leafgrad._arguments.signature import public_function
 from leafgrad._derivative.arguments import MOST_DERIVATIVES, Axes, Function, Inputs
-from leafgrad._derivative.columns import check_columns, index_of, pairs_of
+from leafgrad._derivative.multi_indices import check_columns, index_of, pairs_of
 from leafgrad._derivative.problem import Method, is_recording, parse_problem
-from leafgrad._derivative.traced import traced
+from leafgrad._derivative.under_compile import traceable
 
 
-@public_function(traced=traced)
+@public_function(traceable=traceable)
 def hessian(
     outputs: Tensor | Function,
     inputs: Inputs,

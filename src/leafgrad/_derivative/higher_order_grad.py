@@ -8,9 +8,9 @@ from torch import Tensor
 
 from leafgrad._arguments.signature import public_function
 from leafgrad._derivative.arguments import Function, Inputs, MultiIndex, is_by_column, parse_orders
-from leafgrad._derivative.path import raise_if_apart
+from leafgrad._derivative.dependence import raise_if_apart
 from leafgrad._derivative.problem import Method, is_recording, parse_problem
-from leafgrad._derivative.traced import traced
+from leafgrad._derivative.under_compile import traceable
 
 Order = TypeVar("Order", bound=int | MultiIndex)
 
@@ -39,7 +39,7 @@ def higher_order_grad(
 ) -> tuple[Tensor, ...]: ...
 
 
-@public_function(traced=traced)
+@public_function(traceable=traceable)
 def higher_order_grad(
     outputs: Tensor | Function,
     inputs: Inputs,

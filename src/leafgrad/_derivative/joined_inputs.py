@@ -13,7 +13,7 @@ from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._derivative.arguments import Function, check_differentiable, evaluate
-from leafgrad._derivative.path import find_path
+from leafgrad._derivative.dependence import find_path
 
 
 class JoinedInputs(NamedTuple):

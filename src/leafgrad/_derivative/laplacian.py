@@ -16,15 +16,15 @@ from leafgrad._derivative.arguments import (
     check_differentiable,
     shorten,
 )
-from leafgrad._derivative.columns import check_columns
-from leafgrad._derivative.path import raise_if_apart
+from leafgrad._derivative.dependence import raise_if_apart
+from leafgrad._derivative.multi_indices import check_columns
 from leafgrad._derivative.problem import (
     DerivativeProblem,
     Method,
     is_recording,
     parse_problem,
 )
-from leafgrad._derivative.traced import traced
+from leafgrad._derivative.under_compile import traceable
 
 
 @overload
@@ -53,7 +53,7 @@ def laplacian(
 ) -> tuple[Tensor, Tensor]: ...
 
 
-@public_function(traced=traced)
+@public_function(traceable=traceable)
 def laplacian(
     outputs: Tensor | Function,
     inputs: Inputs,

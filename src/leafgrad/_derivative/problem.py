@@ -16,16 +16,16 @@ from leafgrad._derivative.arguments import (
     evaluate,
     read_axes,
 )
-from leafgrad._derivative.columns import index_of, second_order_weights
-from leafgrad._derivative.joined_inputs import JoinedInputs, join
-from leafgrad._derivative.living import recall, remember
-from leafgrad._derivative.path import (
+from leafgrad._derivative.dependence import (
     columns_shown,
     find_path,
     note_constant,
     raise_if_apart,
     raise_if_freed,
 )
+from leafgrad._derivative.joined_inputs import JoinedInputs, join
+from leafgrad._derivative.living import recall, remember
+from leafgrad._derivative.multi_indices import index_of, second_order_weights
 from leafgrad._derivative.reverse import Reverse, first_derivatives, gradients_once
 from leafgrad._derivative.taylor import Taylor, Unsupported
 

@@ -1,6 +1,7 @@
 """A card: a title, rows of facts and sentences about them, as text and as HTML."""
 
 import textwrap
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from html import escape
 
@@ -43,6 +44,20 @@ class Card:
             f"<tbody>{rows}</tbody></table>"
             f'<ul style="{LIST}">{items}</ul></div>'
         )
+
+
+class ShownAsCard(ABC):
+    """A value that a terminal and a notebook show as a card."""
+
+    @abstractmethod
+    def _card(self) -> Card:
+        """Return what it has to say for itself."""
+
+    def __str__(self) -> str:
+        return self._card().to_text()
+
+    def _repr_html_(self) -> str:
+        return self._card().to_html()
 
 
 TABLE = "border-collapse: collapse; color: inherit; background: none; margin: 0"

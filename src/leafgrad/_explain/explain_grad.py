@@ -8,8 +8,8 @@ import torch
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import iter_outputs, unwrap_functorch
 from leafgrad._arguments.signature import public_function
-from leafgrad._explain.explanation import GradExplanation
 from leafgrad._explain.grad_explainer import GradExplainer
+from leafgrad._explain.grad_explanation import GradExplanation
 from leafgrad._record.record import Recording, log_of
 
 

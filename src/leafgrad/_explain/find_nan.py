@@ -1,11 +1,11 @@
 """Where NaN and infinity come from, in values and in gradients."""
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 
+from leafgrad import _autograd
 from leafgrad._arguments.outputs import gradient_edges, iter_outputs
 from leafgrad._arguments.signature import public_function
 from leafgrad._display.units import first_few
@@ -151,7 +151,7 @@ def _is_mask(node: TracedNode) -> bool:
 
 def _operation(node: TracedNode) -> str:
     """Return the name of the operation, as PyTorch's functions are called."""
-    return "leaf" if node.is_leaf else re.sub(r"Backward\d*$", "", node.name).lower()
+    return "leaf" if node.is_leaf else _autograd.stem(node.name).lower()
 
 
 def _value_words(node: TracedNode) -> Words:

@@ -14,7 +14,7 @@ from leafgrad import _autograd
 from leafgrad._arguments.outputs import Output, gradient_edges
 from leafgrad._display.units import torch_name
 from leafgrad._explain import sentences
-from leafgrad._explain.explanation import CAUSE_OF_CUT, GradCause, GradExplanation
+from leafgrad._explain.grad_explanation import CAUSE_OF_CUT, GradCause, GradExplanation
 from leafgrad._explain.gradient_flow import Arrival, GradientFlow
 from leafgrad._explain.origin import edges_behind, origin_of
 from leafgrad._explain.second_backward import SecondBackward

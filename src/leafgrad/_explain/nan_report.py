@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from leafgrad._display.card import Card
+from leafgrad._display.card import Card, ShownAsCard
 from leafgrad._display.jsonable import fields_as_json
 from leafgrad._display.units import count, first_few, shape_text, torch_name
 from leafgrad._graph.nodes import TracedNode, place_text
@@ -41,7 +41,7 @@ class NanOrigin:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NanReport:
+class NanReport(ShownAsCard):
     """Where NaN and infinity come from; `find_nan` makes it.
 
     Attributes:
@@ -60,11 +60,12 @@ class NanReport:
         """Whether anything was found."""
         return bool(self.origins)
 
-    def __str__(self) -> str:
-        return _card(self).to_text()
-
-    def _repr_html_(self) -> str:
-        return _card(self).to_html()
+    def _card(self) -> Card:
+        first = self.origins[0] if self.origins else None
+        title = "nothing that was seen is NaN or infinite" if first is None else _headline(first)
+        rows = [row for origin in self.origins[:MOST_ORIGINS] for row in _rows(origin)]
+        rows.append(("looked at", _looked_at(self)))
+        return Card(title=f"find_nan: {title}", rows=tuple(rows), sentences=tuple(_sentences(self)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field under its name, as JSON types only.
@@ -73,14 +74,6 @@ class NanReport:
             The origins with their nodes.
         """
         return fields_as_json(self)
-
-
-def _card(report: NanReport) -> Card:
-    first = report.origins[0] if report.origins else None
-    title = "nothing that was seen is NaN or infinite" if first is None else _headline(first)
-    rows = [row for origin in report.origins[:MOST_ORIGINS] for row in _rows(origin)]
-    rows.append(("looked at", _looked_at(report)))
-    return Card(title=f"find_nan: {title}", rows=tuple(rows), sentences=tuple(_sentences(report)))
 
 
 def came_in_with(node: TracedNode) -> tuple[str, ...]:

@@ -64,7 +64,7 @@ MAX_STEPS = 20
 
 def operation_of(node: Node) -> str:
     """Return what the operation of a node is called in code, as far as its name tells."""
-    name = re.sub(r"Backward\d*$", "", _autograd.node_name(node))
+    name = _autograd.stem(_autograd.node_name(node))
     word = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
     return _WORDS.get(word, word)
 

@@ -11,7 +11,6 @@ from leafgrad import _autograd
 from leafgrad._arguments.names import named_modules, named_tensors
 from leafgrad._arguments.outputs import iter_outputs, root_nodes, unwrap_functorch
 from leafgrad._arguments.signature import public_function
-from leafgrad._explain.explanation import GradCause
 from leafgrad._explain.findings import (
     InPlaceConflict,
     Miscounted,
@@ -19,6 +18,7 @@ from leafgrad._explain.findings import (
     Unregistered,
 )
 from leafgrad._explain.grad_explainer import GradExplainer
+from leafgrad._explain.grad_explanation import GradCause
 from leafgrad._explain.preflight_report import Preflight
 from leafgrad._explain.unregistered import unregistered
 from leafgrad._graph.nodes import TracedNode
@@ -111,9 +111,9 @@ def preflight(
     freed = tuple(node for node in nodes if node.is_freed)
     # a custom function may not look at what it saved; compiled code always does
     surely_freed = (one for one in freed if one.custom_function is None or one.index in compiled)
-    certain = {conflict.node.index for conflict in conflicts if conflict.is_certain}
-    certain.update(node.index for node in (*surely_freed, *detached, *moved, *refusing))
-    certain.update(one.node.index for one in miscounted)
+    sure_conflicts = (conflict.node for conflict in conflicts if conflict.is_certain)
+    sure = (*sure_conflicts, *surely_freed, *detached, *moved, *refusing)
+    failing = {node.index for node in (*sure, *(one.node for one in miscounted))}
     return Preflight(
         conflicts=conflicts,
         freed=freed,
@@ -127,7 +127,7 @@ def preflight(
         once_differentiable=once,
         hidden=tuple(node for node in nodes if node.hides_saved),
         running=running,
-        failures=tuple(node for node in nodes if node.index in certain),
+        failures=tuple(node for node in nodes if node.index in failing),
         unregistered=hidden_leaves,
         shapes=shapes,
         second_backward=second,

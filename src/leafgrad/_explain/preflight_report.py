@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from leafgrad._display.card import Card
+from leafgrad._display.card import Card, ShownAsCard
 from leafgrad._display.jsonable import fields_as_json
 from leafgrad._display.units import count, shape_text
 from leafgrad._explain.conflict_words import conflict_sentences
-from leafgrad._explain.explanation import CAUSE_OF_CUT, GradCause, GradExplanation
 from leafgrad._explain.findings import (
     InPlaceConflict,
     Miscounted,
@@ -16,6 +15,7 @@ from leafgrad._explain.findings import (
     Unregistered,
     place_of_node,
 )
+from leafgrad._explain.grad_explanation import CAUSE_OF_CUT, GradCause, GradExplanation
 from leafgrad._explain.groups import grouped, names_in_words
 from leafgrad._explain.sentences import SWITCH_ON, cure, place_of_cuts, switched_off
 from leafgrad._graph.nodes import Shape, TracedNode
@@ -23,7 +23,7 @@ from leafgrad._record.cut import Cut
 
 
 @dataclass(frozen=True, kw_only=True)
-class Preflight:
+class Preflight(ShownAsCard):
     """What a backward would fail at or leave out; `preflight` makes it.
 
     Everything is in the order in which backward would meet it.
@@ -97,11 +97,26 @@ class Preflight:
         """The node at which backward fails, None where it comes to none that is sure to fail."""
         return next(iter(self.failures), None)
 
-    def __str__(self) -> str:
-        return _card(self).to_text()
-
-    def _repr_html_(self) -> str:
-        return _card(self).to_html()
+    def _card(self) -> Card:
+        """Return a card with the counts as rows, and what matters of each finding as a sentence."""
+        rows = [
+            ("in-place conflicts", len(self.conflicts)),
+            ("freed nodes", len(self.freed)),
+            ("refusing nodes", len(self.refusing)),
+            ("without gradient", len(self.without_gradient)),
+            ("differentiable only once", len(self.once_differentiable)),
+        ]
+        if self.unseen:
+            rows.append(("gradient cannot be seen", len(self.unseen)))
+        if self.all_zero:
+            rows.append(("gradient is zero everywhere", len(self.all_zero)))
+        if self.unregistered:
+            rows.append(("leaves not in names", len(self.unregistered)))
+        return Card(
+            title=f"preflight: {_verdict(self)}",
+            rows=tuple((name, str(number)) for name, number in rows),
+            sentences=tuple(_sentences(self)),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field under its name, as JSON types only.
@@ -121,28 +136,6 @@ class Preflight:
 
 MAX_SENTENCES = 5
 """How many findings of a kind get a sentence of their own."""
-
-
-def _card(found: Preflight) -> Card:
-    """Return a card with the counts as rows, and what matters of each finding as a sentence."""
-    rows = [
-        ("in-place conflicts", len(found.conflicts)),
-        ("freed nodes", len(found.freed)),
-        ("refusing nodes", len(found.refusing)),
-        ("without gradient", len(found.without_gradient)),
-        ("differentiable only once", len(found.once_differentiable)),
-    ]
-    if found.unseen:
-        rows.append(("gradient cannot be seen", len(found.unseen)))
-    if found.all_zero:
-        rows.append(("gradient is zero everywhere", len(found.all_zero)))
-    if found.unregistered:
-        rows.append(("leaves not in names", len(found.unregistered)))
-    return Card(
-        title=f"preflight: {_verdict(found)}",
-        rows=tuple((name, str(number)) for name, number in rows),
-        sentences=tuple(_sentences(found)),
-    )
 
 
 def _verdict(found: Preflight) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from leafgrad._explain.explanation import CAUSE_OF_CUT, GradCause
+from leafgrad._explain.grad_explanation import CAUSE_OF_CUT, GradCause
 from leafgrad._record.cut import DERIVATIVE, Cut
 
 

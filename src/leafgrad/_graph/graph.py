@@ -5,10 +5,10 @@ from functools import cached_property
 
 from leafgrad._graph.failure import ForwardFailure
 from leafgrad._graph.gradient_norms import GradientNorms, gradient_norms_of
-from leafgrad._graph.inputs import TracedInput
 from leafgrad._graph.memory import GraphMemory, memory_of
 from leafgrad._graph.modules import TracedModule
 from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode, age_order
+from leafgrad._graph.traced_inputs import TracedInput
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from leafgrad._display.card import Card
+from leafgrad._display.card import Card, ShownAsCard
 from leafgrad._display.jsonable import fields_as_json
 from leafgrad._display.units import count, size
 from leafgrad._graph.nodes import SavedTensor, TracedNode
@@ -64,7 +64,7 @@ class MemoryShare:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GraphMemory:
+class GraphMemory(ShownAsCard):
     """What a graph keeps alive for backward; `GraphTrace.memory` gives it.
 
     Each group lists its shares from the largest to the smallest, without parameters.
@@ -99,13 +99,21 @@ class GraphMemory:
     @property
     def why(self) -> tuple[str, ...]:
         """What a living output pins, and what backward will not find there, in sentences."""
-        return _card(self).sentences
+        return self._card().sentences
 
-    def __str__(self) -> str:
-        return _card(self).to_text()
-
-    def _repr_html_(self) -> str:
-        return _card(self).to_html()
+    def _card(self) -> Card:
+        """Put the sums and the largest shares into rows."""
+        total = self.total
+        rows = (
+            ("tensors saved", f"{total.slots}, together {size(total.tensor_bytes)}"),
+            ("memory", f"{size(total.storage_bytes)} in {count(len(self.storages), 'storage')}"),
+            ("without parameters", size(total.bytes_without_parameters)),
+            *_largest_rows("module", self.modules),
+            *_largest_rows("line", self.sources),
+            *_largest_rows("kind", self.kinds),
+        )
+        title = f"kept for backward: {size(total.bytes_without_parameters)} without parameters"
+        return Card(title=title, rows=rows, sentences=tuple(_sentences(self)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field under its name, as JSON types only.
@@ -220,21 +228,6 @@ def _storages(saved: Iterable[SavedTensor]) -> tuple[KeptStorage, ...]:
 
 
 # --- In words
-
-
-def _card(memory: GraphMemory) -> Card:
-    """Put the sums and the largest shares into rows."""
-    total = memory.total
-    rows = (
-        ("tensors saved", f"{total.slots}, together {size(total.tensor_bytes)}"),
-        ("memory", f"{size(total.storage_bytes)} in {count(len(memory.storages), 'storage')}"),
-        ("without parameters", size(total.bytes_without_parameters)),
-        *_largest_rows("module", memory.modules),
-        *_largest_rows("line", memory.sources),
-        *_largest_rows("kind", memory.kinds),
-    )
-    title = f"kept for backward: {size(total.bytes_without_parameters)} without parameters"
-    return Card(title=title, rows=rows, sentences=tuple(_sentences(memory)))
 
 
 def _largest_rows(group: str, shares: Sequence[MemoryShare]) -> Iterator[tuple[str, str]]:

@@ -12,9 +12,9 @@ import torch
 from leafgrad._display.jsonable import json_types
 from leafgrad._graph.failure import ForwardFailure
 from leafgrad._graph.graph import Graph
-from leafgrad._graph.inputs import TracedInput
 from leafgrad._graph.modules import TracedModule
 from leafgrad._graph.nodes import TracedNode
+from leafgrad._graph.traced_inputs import TracedInput
 
 SCHEMA = 1  # grows when a field goes or changes its meaning
 

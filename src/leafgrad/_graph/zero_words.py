@@ -1,7 +1,6 @@
 """Why an operation hands on zeros, and what to do about it."""
 
-import re
-
+from leafgrad import _autograd
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.summary import TensorSummary
 
@@ -11,7 +10,7 @@ Words = tuple[str, str]
 
 def operation_of(name: str) -> str:
     """Return the operation of a node by its name, in lower case, as in ``"addmm"``."""
-    return re.sub(r"Backward(\d+|s)$", "", name).lower()
+    return _autograd.own_stem(name).lower()
 
 
 def words_of_zeros(node: TracedNode) -> Words:

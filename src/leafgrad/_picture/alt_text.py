@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 from leafgrad._display.units import count, shape_text, size, torch_name
 from leafgrad._graph.graph import Graph
-from leafgrad._graph.inputs import TracedInput
 from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.nodes import SavedTensor, TracedNode
 from leafgrad._graph.saved_states import SAVED_STATES
+from leafgrad._graph.traced_inputs import TracedInput
 from leafgrad._picture.box_text import called, leaf_text, numbers, output, turns
-from leafgrad._picture.inputs import InputEdge
+from leafgrad._picture.input_nodes import InputEdge
 from leafgrad._picture.look import Direction
 from leafgrad._picture.view import Box, View
 

@@ -12,7 +12,7 @@ from leafgrad._graph.nodes import SavedTensor, Shape, TracedNode, gradient_text,
 from leafgrad._graph.saved_states import SAVED_STATES
 from leafgrad._graph.summary import worst_of
 from leafgrad._picture.forward_name import forward_name
-from leafgrad._picture.inputs import INPUT
+from leafgrad._picture.input_nodes import INPUT
 from leafgrad._picture.look import Direction
 from leafgrad._picture.view import Box, FoldedLeaf
 

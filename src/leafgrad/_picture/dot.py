@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from leafgrad._graph.graph import Graph
-from leafgrad._picture.inputs import InputEdge, InputNode, with_inputs
+from leafgrad._picture.input_nodes import InputEdge, InputNode, with_inputs
 from leafgrad._picture.labels import label_of_node
 
 

@@ -1,10 +1,10 @@
 """A big graph on a few lines: by module, by what repeats itself, or by kind."""
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from leafgrad import _autograd
 from leafgrad._display.table import table
 from leafgrad._display.terminal import cells
 from leafgrad._display.units import count, first_few, size
@@ -18,7 +18,6 @@ from leafgrad._picture.repeats import Run, runs_in
 MOST_ROWS = 24
 MOST_KINDS = 20
 MOST_NAMES = 4
-BACKWARD = re.compile(r"Backward\d*$")
 
 Folded = tuple[list[str], str]
 
@@ -37,7 +36,7 @@ def _by_module(graph: Graph, width: int) -> Folded:
     boxes = by_alike_modules(graph).boxes
     rows = [Row(("module", "times", "nodes", *HEADINGS), "made of", [])]
     for box in boxes[:MOST_ROWS]:
-        kinds = Counter(_short(node.name) for node in box.members if not node.is_leaf)
+        kinds = Counter(_autograd.stem(node.name) for node in box.members if not node.is_leaf)
         names = [name for name, _ in kinds.most_common()]
         numbers = str(box.copies), str(len(box.members)), *_facts(graph, box.members)
         turns = _turns(box.members, in_several=box.copies > 1)
@@ -55,7 +54,7 @@ def _by_repetition(graph: Graph, runs: Sequence[Run], width: int) -> Folded:
     for run in runs:
         nodes = graph.nodes[run.first : run.end]
         span = f"{run.first} to {run.end - 1}" if len(nodes) > 1 else f"{run.first}"
-        names = [_short(node.name) for node in nodes[: run.period]]
+        names = [_autograd.stem(node.name) for node in nodes[: run.period]]
         rows.append(Row((span, str(run.copies), *_facts(graph, nodes)), _turns(nodes), names))
     return _fitting(rows, width), f"folded by what repeats: {count(len(graph.nodes), 'node')}"
 
@@ -117,8 +116,3 @@ def _turns(nodes: Sequence[TracedNode], *, in_several: bool = False) -> str:
         f"{what}{kind} from node {node.index}{f' in {node.module}' if in_several else ''}"
         for what, kind, node in (*values[:1], *gradients[:1])
     )
-
-
-def _short(name: str) -> str:
-    """Leave out what the names of PyTorch's own nodes have in common."""
-    return BACKWARD.sub("", name)

@@ -7,7 +7,7 @@ from leafgrad._display.units import count
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._picture.grouped_views import by_kind, by_module
-from leafgrad._picture.inputs import InputNode, with_inputs
+from leafgrad._picture.input_nodes import InputNode, with_inputs
 from leafgrad._picture.labels import label, label_of_node
 from leafgrad._picture.view import View
 

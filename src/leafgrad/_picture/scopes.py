@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import TracedNode
-from leafgrad._picture.inputs import InputEdge
+from leafgrad._picture.input_nodes import InputEdge
 from leafgrad._picture.module_boxes import Beyond, ModuleBox, module_boxes
 from leafgrad._picture.view import View, Viewer
 

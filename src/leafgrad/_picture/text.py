@@ -6,6 +6,7 @@ from collections.abc import Container, Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
+from leafgrad import _autograd
 from leafgrad._display.markup import Markup, preformatted, visible
 from leafgrad._display.table import table
 from leafgrad._display.terminal import WIDTH, cells, elided
@@ -14,7 +15,7 @@ from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode, gradient_text, value_text
 from leafgrad._graph.saved_states import SAVED_STATES
 from leafgrad._graph.summary import TensorSummary, brief_text
-from leafgrad._picture.folded_text import BACKWARD, folded
+from leafgrad._picture.folded_text import folded
 from leafgrad._picture.not_finite_sentences import not_finite
 
 MOST_NODES = 35
@@ -219,7 +220,7 @@ def _edge(edge: TracedEdge, graph: Graph, *, with_names: bool) -> str:
 
 def _called(node: TracedNode, room: Room) -> str:
     if room.is_bare:
-        return "leaf" if node.is_leaf else BACKWARD.sub("", node.name)
+        return "leaf" if node.is_leaf else _autograd.stem(node.name)
     return node.name
 
 

@@ -8,11 +8,11 @@ from functools import cached_property
 from itertools import chain, groupby
 
 from leafgrad._graph.graph import Graph
-from leafgrad._graph.inputs import TracedInput
 from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.modules import ModuleLevels, TracedModule
 from leafgrad._graph.nodes import SavedTensor, Shape, TracedEdge, TracedNode
-from leafgrad._picture.inputs import InputEdge, InputNode, with_inputs
+from leafgrad._graph.traced_inputs import TracedInput
+from leafgrad._picture.input_nodes import InputEdge, InputNode, with_inputs
 from leafgrad._picture.module_boxes import (
     MOST_IN_FULL,
     Beyond,

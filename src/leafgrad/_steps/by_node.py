@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import TracedEdge, TracedNode, age_order
 from leafgrad._picture.box_text import numbers
-from leafgrad._picture.inputs import InputEdge, with_inputs
+from leafgrad._picture.input_nodes import InputEdge, with_inputs
 from leafgrad._steps import sentences
 from leafgrad._steps.sign import Sign, Told, Writing
 from leafgrad._steps.step import Kind, Step

@@ -9,7 +9,7 @@ from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode, age_order
 from leafgrad._graph.summary import TensorSummary
-from leafgrad._picture.inputs import INPUT
+from leafgrad._picture.input_nodes import INPUT
 from leafgrad._picture.view import Box, View, titled
 from leafgrad._steps.sentences import called
 

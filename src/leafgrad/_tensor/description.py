@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import torch
 
-from leafgrad._display.card import Card
+from leafgrad._display.card import Card, ShownAsCard
 from leafgrad._display.jsonable import fields_as_json
 from leafgrad._display.units import shape_text, torch_name
 
@@ -41,7 +41,7 @@ class TensorRole(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TensorDescription:
+class TensorDescription(ShownAsCard):
     """What one tensor is to autograd; `describe_tensor` makes it.
 
     It keeps no tensor alive, is equal to a description with the same facts, prints itself for a
@@ -113,11 +113,21 @@ class TensorDescription:
     will_accumulate_grad: bool
     why: tuple[str, ...]
 
-    def __str__(self) -> str:
-        return _card(self).to_text()
-
-    def _repr_html_(self) -> str:
-        return _card(self).to_html()
+    def _card(self) -> Card:
+        """Return a card with the facts as rows and the reasons as sentences."""
+        output = f", output {self.output_nr}" if self.output_nr else ""
+        rows = (
+            ("tensor", ", ".join(_traits(self))),
+            *_rows_of_subclass(self),
+            ("requires_grad", str(self.requires_grad)),
+            ("is_leaf", "not known" if self.is_leaf is None else str(self.is_leaf)),
+            ("grad_fn", f"{self.grad_fn}{output}"),
+            ("retains_grad", str(self.retains_grad)),
+            (".grad", GRAD[self.has_grad, self.will_accumulate_grad]),
+            *_rows_of_hooks(self),
+            ("version", "not counted" if self.version is None else str(self.version)),
+        )
+        return Card(title=f"{self.name or 'tensor'}: {self.role}", rows=rows, sentences=self.why)
 
     def to_dict(self) -> dict[str, object]:
         """Return every field under its name, as JSON types only.
@@ -134,24 +144,6 @@ class TensorDescription:
             ([2, 3], 'float32', 'constant')
         """
         return fields_as_json(self)
-
-
-def _card(description: TensorDescription) -> Card:
-    """Return a card with the facts as rows and the reasons as sentences."""
-    d = description
-    output = f", output {d.output_nr}" if d.output_nr else ""
-    rows = (
-        ("tensor", ", ".join(_traits(d))),
-        *_rows_of_subclass(d),
-        ("requires_grad", str(d.requires_grad)),
-        ("is_leaf", "not known" if d.is_leaf is None else str(d.is_leaf)),
-        ("grad_fn", f"{d.grad_fn}{output}"),
-        ("retains_grad", str(d.retains_grad)),
-        (".grad", GRAD[d.has_grad, d.will_accumulate_grad]),
-        *_rows_of_hooks(d),
-        ("version", "not counted" if d.version is None else str(d.version)),
-    )
-    return Card(title=f"{d.name or 'tensor'}: {d.role}", rows=rows, sentences=d.why)
 
 
 def _rows_of_subclass(description: TensorDescription) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from leafgrad import _autograd
 from leafgrad._graph.nodes import CustomFunction, SavedTensor, TracedEdge, TracedNode
 from leafgrad._record.log import Log
 from leafgrad._record.module_paths import ModuleCall, Roots
-from leafgrad._trace.columns import from_columns, maker
+from leafgrad._trace.dataclass_maker import from_columns, maker
 from leafgrad._trace.inferred_modules import infer_modules, name_leaf_modules
 
 Tensors = Sequence[tuple[str | None, torch.Tensor]]  # with their names, if any

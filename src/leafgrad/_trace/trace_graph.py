@@ -11,9 +11,9 @@ from leafgrad._arguments.outputs import iter_outputs, root_nodes, unwrap_functor
 from leafgrad._arguments.signature import public_function
 from leafgrad._record.record import Recording, log_of
 from leafgrad._trace.failed_forward import failed_forward
+from leafgrad._trace.find_inputs import buffers_of, graph_inputs, names_of_memory
 from leafgrad._trace.gradients import Weights, add_gradients
 from leafgrad._trace.graph_trace import GraphTrace
-from leafgrad._trace.inputs import buffers_of, graph_inputs, names_of_memory
 from leafgrad._trace.reader import GraphReader
 from leafgrad._trace.traced_modules import traced_modules
 from leafgrad._trace.values import add_values

@@ -25,6 +25,7 @@ from leafgrad._derivative.taylor.kernels.sigmoidal import Sigmoidal, tanh_deriva
 from leafgrad._derivative.taylor.row_kinds import LOOKS
 from leafgrad._derivative.taylor.row_wise import axes_at_end, keep_rows_apart
 from leafgrad._derivative.taylor.rules import RULES
+from leafgrad._derivative.taylor.rules.indexing import chosen_rows
 from leafgrad._derivative.taylor.step import Rule
 from leafgrad._derivative.taylor.unsupported import Unsupported
 from tests.derivative.taylor.oracle import marks_of, rows
@@ -475,6 +476,12 @@ def test_rows_that_one_mask_takes_and_puts_back_stay_apart(name: str) -> None:
 @pytest.mark.parametrize("name", NOT_PROVEN)
 def test_rows_that_something_else_moves_are_not_proven_to_stay_apart(name: str) -> None:
     assert not proven(NOT_PROVEN[name])
+
+
+def test_chosen_rows_are_known_by_their_places_and_by_nothing_shorter() -> None:
+    chosen = chosen_rows(rows_of((5, 2), 1), [0], torch.tensor([2, -5, 4]))
+    assert chosen == (((0, 2, 0, 4), 3),)
+    assert chosen_rows((chosen, ()), [0], FIRST) == ((((0, 2, 0, 4), 1, 0), 2),)
 
 
 def test_rows_that_a_mask_puts_elsewhere_are_refused() -> None:

@@ -28,7 +28,7 @@ _OF_A_MACHINE = re.compile(
 
 
 def has_checks(source: str) -> bool:
-    """Tell whether `source` may hold anything that is recorded."""
+    """Return whether `source` may hold anything that is recorded."""
     return _CHECKS.search(source) is not None
 
 
@@ -46,7 +46,7 @@ def recorded(tree: ast.Module) -> ast.Module:
 def asserts(step: Step) -> tuple[tuple[int, str], ...]:
     """List line and text of every check in a step of a page; none where it is no Python.
 
-    Those that hang on the machine, as in `if torch.cuda.is_available()`, need not be evaluated.
+    Those that hang on the machine, as in `if sys.platform == "linux"`, need not be evaluated.
     """
     return tuple(
         (node.lineno, text)

@@ -18,6 +18,6 @@ def workers(preload: Sequence[str], kind: str | None) -> Workers:
 def usual_kind() -> str:
     """Return which kind is quickest here and safe.
 
-    On macOS a forked process may crash in the system's libraries, which PyTorch computes with.
+    On macOS a forked process may crash in the system's libraries, which NumPy computes with.
     """
     return "fork" if hasattr(os, "fork") and sys.platform != "darwin" else "spawn"

@@ -66,7 +66,7 @@ class SpawnedWorkers(Workers):
 def _answers(
     process: subprocess.Popen[bytes], order: tuple[Any, ...], timer: Timer
 ) -> tuple[Any, ...]:
-    """Give a process its order; return its messages, and let `timer` run once it has begun."""
+    """Hand a process its order; return its messages, and let `timer` run once it has begun."""
     if process.stdin is None or process.stdout is None:
         raise ValueError("a process must have both pipes")
     with process.stdout as messages:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from sphinx_claims._page import Cell, Claim, Doctest, Page, Problem, Stated, Step
 from sphinx_claims._python import examples, parsed, parts, stored
-from sphinx_claims._reading.quantities import figures, said
+from sphinx_claims._reading.quantities import figures
 from sphinx_claims._reading.typed_results import SHOW_IT
 from sphinx_claims._record import Ran, Record
 
@@ -49,15 +49,14 @@ def _unproven_stated(page: Page, ran: Sequence[Ran]) -> Iterator[Problem]:
 
 
 def _missing(claim: Claim, own: Sequence[Ran], ran: Sequence[Ran]) -> list[str]:
-    quantities = list(said(f"{claim.statement} {claim.said}"))
-    if not quantities:
+    if not claim.numbers:
         return []
     texts = list(_shown(own, ran))
     shown = {value for text in texts for value in _values(text)}
     counted = shown | set(_counts(python_of(step) for step, _ in own))
     return [
         quantity.text
-        for quantity in dict.fromkeys(quantities)
+        for quantity in claim.numbers
         if quantity.value not in (counted if quantity.is_count else shown)
     ]
 

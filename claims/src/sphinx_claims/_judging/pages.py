@@ -11,6 +11,7 @@ from sphinx_claims._page import Claim, Page, Problem
 from sphinx_claims._paths import path_from
 from sphinx_claims._reading.include import unjudged
 from sphinx_claims._reading.read import read_page
+from sphinx_claims._vocabulary import speaking
 
 
 def page_name(file: Path, root: Path) -> str:
@@ -33,7 +34,8 @@ def read_pages(
 
     pages = []
     for file in files:
-        page = _read(file, config.root)
+        with speaking(config.vocabulary):
+            page = _read(file, config.root)
         misfits = (found for claim in page.claims for found in _misfits(page, claim, taken, config))
         problems = (*page.problems, *misfits, *unjudged(page, judged))
         pages.append(dataclasses.replace(page, problems=problems))

@@ -22,6 +22,7 @@ from sphinx_claims._judging.verdict import PageVerdict, judge
 from sphinx_claims._page import Page, Problem
 from sphinx_claims._translating.translation import read_translations
 from sphinx_claims._versions import Release
+from sphinx_claims._vocabulary import speaking
 
 Report = Callable[[PageVerdict], None]
 
@@ -99,6 +100,8 @@ def prove_in(
     except BaseException:  # Ctrl-C, or nobody is there to report to
         workers.stop()
         raise
+    with speaking(config.vocabulary):
+        translations = read_translations(config, pages)
     problems = [(verdict.page.path, found) for verdict in verdicts for found in verdict.problems]
     history = read_history(config)
     site = SiteVerdict(
@@ -106,7 +109,7 @@ def prove_in(
         problems=tuple(problems),
         history=history,
         release=release,
-        translations=read_translations(config, pages),
+        translations=translations,
     )
     unjudged = (*history.vanished(site.claims), *history.judged_nowhere(site.claims, release))
     untrue = (problem for translation in site.translations for problem in translation.problems)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sphinx_claims._page import Claim, Problem
+from sphinx_claims._reading.quantities import said as quantities
 from sphinx_claims._versions import is_before, is_version
 
 OPTIONS = ("key", "since", "sources", "universal", "unnoticed", "until")
@@ -37,7 +38,7 @@ def read_claim(
         line=line,
         id=argument,
         statement=statement,
-        said=said,
+        numbers=tuple(dict.fromkeys(quantities(f"{statement} {said}"))),
         sources=tuple(filter(None, sources)),
         **bounds,
         **{name: " ".join(reason.split()) for name, reason in reasons.items() if reason.strip()},

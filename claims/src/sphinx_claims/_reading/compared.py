@@ -9,11 +9,11 @@ from markdown_it.token import Token
 
 from sphinx_claims._python import parsed
 from sphinx_claims._reading.typed_results import is_literal
+from sphinx_claims._vocabulary import known
 
 _VERB = r"\s*(?:is|equals|gives|returns|prints|shows|yields|evaluates to|=|==|→|->)\s*(?:not\s*)?"
 _GIVES = re.compile(_VERB)
 _GIVES_NUMBER = re.compile(rf"{_VERB}([-+]?\d[\d.]*)(?![\w-])")
-_MODULES = frozenset({"math", "np", "numpy", "torch"})
 
 
 def compared(children: Sequence[Token]) -> Iterator[tuple[Token, str]]:
@@ -52,7 +52,8 @@ def _is_closed(expression: ast.AST | None) -> bool:
     nodes = list(ast.walk(expression or ast.Pass()))
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     calls = [node for node in nodes if isinstance(node, ast.Call)]
-    is_known = all(name in _MODULES or hasattr(builtins, name) for name in names)
+    modules = {"math", *known().names}
+    is_known = all(name in modules or hasattr(builtins, name) for name in names)
     is_placeholder = any(isinstance(node, ast.Constant) and node.value is ... for node in nodes)
     return is_known and not is_placeholder and (not names or bool(calls))
 

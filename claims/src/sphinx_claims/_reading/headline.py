@@ -3,9 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from sphinx_claims._page import Stated
+from sphinx_claims._page import Quantity, Stated
 from sphinx_claims._reading.quantities import (
-    Quantity,
     figures,
     formulas,
     in_formula,

@@ -10,7 +10,7 @@ from sphinx_claims._page import Inline, Problem, Stated
 from sphinx_claims._reading.compared import compared
 from sphinx_claims._reading.headline import formula, headline
 from sphinx_claims._reading.html import read_html
-from sphinx_claims._reading.typed_results import ROLES, by_hand, printed_tensor
+from sphinx_claims._reading.typed_results import ROLES, by_hand, printed_value
 
 _TO_CLAIM = "; {claim} checks an expression where it stands"
 
@@ -29,8 +29,8 @@ def read_inline(token: Token, line: int) -> Iterator[Inline | Problem | Stated]:
                 line += 1
             case "myst_role":
                 yield from _role(child.meta["name"], child.content, line)
-            case "code_inline" | "text" if tensor := printed_tensor(child.content):
-                yield Problem(line, by_hand(tensor))
+            case "code_inline" | "text" if value := printed_value(child.content):
+                yield Problem(line, by_hand(value))
             case "math_inline":
                 yield from formula(child.content, line)
             case "image":

@@ -4,6 +4,8 @@ import enum
 import re
 from pathlib import Path
 
+from sphinx_claims._vocabulary import known
+
 
 class Kind(enum.Enum):
     """How much Python a snippet may look like before it is taken for Python."""
@@ -24,7 +26,7 @@ class Kind(enum.Enum):
 
 PYTHON = frozenset(
     "python python2 python3 py py2 py3 pyi pycon pycon3 python-console python-repl ipython ipython2"
-    " ipython3 ipy ipythonconsole jupyter numpy sage cython pyx xonsh pyodide pytorch torch".split()
+    " ipython3 ipy ipythonconsole jupyter numpy sage cython pyx xonsh pyodide".split()
 )
 """The languages under which a snippet says of itself that it is Python."""
 
@@ -70,7 +72,13 @@ def language_of(info: str) -> str:
 
 def kind_of(language: str) -> Kind:
     """Return the kind of a language."""
-    return _KIND_OF.get(language.lower(), Kind.BARE)
+    language = language.lower()
+    return Kind.PYTHON if language in python_languages() else _KIND_OF.get(language, Kind.BARE)
+
+
+def python_languages() -> frozenset[str]:
+    """Return the languages that are Python: a snippet may be in the name of a package."""
+    return PYTHON | {name.lower() for name in known().names}
 
 
 def language_of_file(file: Path) -> str:

@@ -3,10 +3,11 @@
 import ast
 import re
 
+from sphinx_claims._vocabulary import known
+
 _FIGURE = r"[-+]?\d+(?:\.\d*)?(?:e[-+]?\d+)?"
 _PRINTED = re.compile(
-    r"Traceback \(most recent call last\)|(?:tensor|array|DataFrame|Series)\(|(?:\w+\.)?Size\("
-    r"|Parameter containing:|(?:Name: .*, )?dtype: \w+|\[\d+ rows x \d+ columns\]"
+    r"Traceback \(most recent call last\)|(?:Name: .*, )?dtype: \w+|\[\d+ rows x \d+ columns\]"
     r"|\W*\d+ (?:passed|failed)\b.* in \d|.* ± .* per loop|(?:Total|Trainable) params: \d"
     r"|<.* (?:object|at 0x[0-9a-f]+).*>|(?:True|False|None|nan)$"
 )
@@ -30,8 +31,14 @@ _ROW = re.compile(r"\s*(\d+)\s+(?:\S.*\s)?[-+]?\d[\d.e+-]*(?:\s|$)")
 def pasted(source: str) -> str | None:
     """Return the first line of `source` that looks printed; None where none does."""
     lines = [line.strip() for line in source.split("\n")]
+    printed = known().printed
     for line in lines:
-        if _PRINTED.match(line) or _ARRAY.fullmatch(line) or _LOG.search(line):
+        if (
+            line.startswith(printed)
+            or _PRINTED.match(line)
+            or _ARRAY.fullmatch(line)
+            or _LOG.search(line)
+        ):
             return line
     if _is_shown_value(source.strip()):
         return lines[0]

@@ -1,15 +1,17 @@
 """The numbers that a sentence says: in figures, in code, in a formula, in words."""
 
-import dataclasses
+import functools
 import re
 from collections.abc import Iterator
+
+from sphinx_claims._page import Quantity
+from sphinx_claims._vocabulary import Vocabulary, known, one_of
 
 _FIGURE = r"\d+(?:[,_]\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?"
 _UNIT = r"(?:[x×%]|[nmuµμ]?s|min|h|[kKMGT]?i?B)"
 _NUMBER = re.compile(rf"(?<![\w.])({_FIGURE})(?!\.\d)(?:(?!\w)|(?={_UNIT}(?!\w)))")
 _MINUS = re.compile(r"(?:^|[\s(\[=,`*_])[-−]$")
 
-_RELEASE = re.compile(r"\b(?:PyTorch|torch|Python|version|float|int) \d+(?:\.\d+)*")
 TARGET = r"\]\((?:[^()]|\([^()]*\))*\)|<[^<>]*>"
 """Where a link leads to, or a tag: nothing that a sentence says."""
 
@@ -44,17 +46,6 @@ _GIVEN = re.compile(
 _END = re.compile(r"\s*(?:[.,;:!?)—–]|$|(?:and|or|but|not|while|because)\b)")
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Quantity:
-    """A number as a text has it between `start` and `end`; it may count, as in `three tensors`."""
-
-    value: float
-    text: str
-    is_count: bool = False
-    start: int = dataclasses.field(default=0, compare=False)
-    end: int = dataclasses.field(default=0, compare=False)
-
-
 def figures(text: str) -> Iterator[Quantity]:
     """Yield the numbers in plain text, output or code, with the sign that is written."""
     for found in _NUMBER.finditer(text):
@@ -67,7 +58,7 @@ def figures(text: str) -> Iterator[Quantity]:
 
 def said(sentence: str) -> Iterator[Quantity]:
     """Yield the numbers that a sentence says in Markdown, but for what is executed in it."""
-    sentence = _RELEASE.sub(" ", sentence)
+    sentence = _without_releases(sentence)
     for span in _SPAN.finditer(sentence):
         if span[3] is not None and span[1] in _VERBATIM:
             yield from figures(span[3])
@@ -80,7 +71,7 @@ def said(sentence: str) -> Iterator[Quantity]:
 
 def prose_of(sentence: str) -> str:
     """Return a sentence in Markdown with a mark for each span of code, formula, role or link."""
-    return _EMPHASIS.sub(" ", _SPAN.sub(" ` ", _RELEASE.sub(" ", sentence)))
+    return _EMPHASIS.sub(" ", _SPAN.sub(" ` ", _without_releases(sentence)))
 
 
 def formulas(sentence: str) -> Iterator[str]:
@@ -105,6 +96,17 @@ def in_words(prose: str) -> Iterator[Quantity]:
         if is_given or found[0].lower() != "two":
             value = _value(found[0])
             yield Quantity(value=value, text=found[0], is_count=not is_given, start=start, end=end)
+
+
+def _without_releases(sentence: str) -> str:
+    return _release(known()).sub(" ", sentence)
+
+
+@functools.cache
+def _release(vocabulary: Vocabulary) -> re.Pattern[str]:
+    """Return what a number is a version of, or a width, and no result."""
+    names = one_of((*vocabulary.names, "Python", "version", "float", "int"))
+    return re.compile(rf"\b{names} \d+(?:\.\d+)*")
 
 
 def _value(words: str) -> float:

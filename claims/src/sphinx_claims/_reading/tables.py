@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import functools
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,13 +19,14 @@ from sphinx_claims._reading.typed_results import (
     is_result,
     plain,
 )
+from sphinx_claims._vocabulary import Vocabulary, known, one_of
 
 _DELIMITERS = {"tab": "\t", "space": " "}
 _GIVEN = re.compile(
     r"\b(?:defaults?|types?|required|optional|allowed|accepted|choices|options?|range|limits?|since"
     r"|until|versions?|released?|dates?|years?|days?|ports?|id|numbers?|no\.|chapters?|pages?"
     r"|sections?|steps?|levels?|tiers?|priority|rank|examples?|inputs?|arguments?|settings?|meanings?|notes?|seed|batch"
-    r"|epochs?|layers?|width|hidden|order|python|pytorch|torch|cuda|numpy)\b"
+    r"|epochs?|layers?|width|hidden|order|python)\b"
     r"|(?-i:^[nNkKdijm]$)|^#$",
     re.IGNORECASE,
 )
@@ -78,7 +80,7 @@ def typed_results(heads: Sequence[str], rows: Sequence[Sequence[Entry]]) -> Iter
         typed = [
             (name, entry)
             for name, entry in zip(names, entries, strict=True)
-            if entry and not entry.is_executed and not _GIVEN.search(name)
+            if entry and not entry.is_executed and not _is_chosen(name)
         ]
         texts = [entry.text for _, entry in typed]
         is_found = is_found or _holds_results(texts) or (not heads and _holds_results(texts[1:]))
@@ -88,9 +90,19 @@ def typed_results(heads: Sequence[str], rows: Sequence[Sequence[Entry]]) -> Iter
                 yield entry
 
 
+def _is_chosen(text: str) -> bool:
+    """Return whether a text says what an author gives, the version of a package too."""
+    return _GIVEN.search(text) is not None or _package(known()).search(text) is not None
+
+
+@functools.cache
+def _package(vocabulary: Vocabulary) -> re.Pattern[str]:
+    return re.compile(rf"\b{one_of(vocabulary.names)}\b", re.IGNORECASE)
+
+
 def _is_given(head: str, first: str) -> bool:
     is_of_setting = _SETTING.search(first) and _ITS_VALUE.match(head)
-    return bool(is_of_setting or _GIVEN.search(head))
+    return bool(is_of_setting or _is_chosen(head))
 
 
 def _holds_results(column: Sequence[str]) -> bool:

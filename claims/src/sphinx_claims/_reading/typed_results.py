@@ -1,12 +1,14 @@
 """Results that somebody typed where a page should show those of its code."""
 
 import ast
+import functools
 import io
 import re
 import tokenize
 from collections.abc import Iterator
 
 from sphinx_claims._python import examples, parsed
+from sphinx_claims._vocabulary import Vocabulary, known, one_of
 
 ROLES = ("claim", "value")
 """The roles whose content is executed."""
@@ -21,14 +23,12 @@ _SHOWN = re.compile(
             r"(?:True|False)\b",
             rf"None{_END}|(?:[Yy]es|[Nn]o)$",
             "[✓✔✗✘☑☒✅❌❎]",
-            r"(?:tensor|array)\(|Parameter containing:|(?:\w+\.)?Size\(",
             r"<[A-Za-z_][\w.]*(?: .*)?>",
-            r"\w+Backward\d*\b|AccumulateGrad\b",
             rf"(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Warning)\b{_END}",
         )
     )
 )
-"""What a program prints, at the start of a text."""
+"""What any program prints, at the start of a text."""
 
 _NUMBER = re.compile(rf"[+-]?(?:nan|inf|\d+\.\d*(?:e[+-]?\d+)?){_END}")
 _DTYPE = re.compile(r"\w+\.(?:u?int\d+|b?float\d*|double|half|bool|complex\d+|strided)$")
@@ -40,9 +40,7 @@ _ANNOUNCED = re.compile(
     re.IGNORECASE,
 )
 _TOOL = re.compile(r"(?:noqa|type|pragma|doctest|fmt|ruff|mypy|pylint)\b")
-_NODE = re.compile(r"\b\w+Backward\d*\b|\bAccumulateGrad\b|(?<![\w.:])tensor\(\s*[-+\[\d][^()]*\)")
 _ROLE = re.compile(rf"\{{(?:{'|'.join(ROLES)})\}}`")
-_PRINTED = re.compile(r"(?<![\w.:])tensor\((?:\[.*\]|[-+]?\d[^()]*)\)")
 
 
 def by_hand(text: str) -> str:
@@ -57,7 +55,7 @@ def unchecked(comment: str) -> str:
 
 def is_result(text: str) -> bool:
     """Return whether `text`, in a table say, is what code gives."""
-    return _SHOWN.match(plain(text)) is not None
+    return _is_shown(plain(text))
 
 
 def plain(text: str) -> str:
@@ -65,9 +63,9 @@ def plain(text: str) -> str:
     return text.strip("`*_ \n")
 
 
-def printed_tensor(text: str) -> str | None:
-    """Return the first tensor in a sentence that is written as it is printed, not as it is made."""
-    found = _PRINTED.search(text)
+def printed_value(text: str) -> str | None:
+    """Return the first value in a sentence that is written as it is printed, not as it is made."""
+    found = _printed(known()).search(text)
     return found[0] if found else None
 
 
@@ -77,8 +75,8 @@ def holds_roles(text: str) -> bool:
 
 
 def shown_result(text: str) -> str | None:
-    """Return the first node of a graph that a block names, or tensor that it shows printed."""
-    found = _NODE.search(text)
+    """Return the first result that a block names, or value that it shows printed."""
+    found = _given(known()).search(text)
     return found[0] if found else None
 
 
@@ -108,9 +106,39 @@ def _states(text: str) -> bool:
     if _TOOL.match(text):
         return False
     said = text[announced.end() :] if (announced := _ANNOUNCED.match(text)) else text
-    patterns = (_SHOWN, _NUMBER, _DTYPE)
-    is_stated = any(pattern.match(one) for pattern in patterns for one in (text, said))
+    patterns = (_NUMBER, _DTYPE)
+    is_stated = any(
+        _is_shown(one) or any(pattern.match(one) for pattern in patterns) for one in (text, said)
+    )
     return is_stated or is_literal(text) or is_literal(said) or _ARROW.match(text) is not None
+
+
+def _is_shown(text: str) -> bool:
+    """Return whether `text` begins with what a program prints."""
+    vocabulary = known()
+    is_printed = text.startswith(vocabulary.printed) or _SHOWN.match(text) is not None
+    return is_printed or re.match(rf"{_results(vocabulary)}\b", text) is not None
+
+
+def _results(vocabulary: Vocabulary) -> str:
+    return f"(?:{'|'.join(vocabulary.results) or '(?!)'})"
+
+
+def _calls(vocabulary: Vocabulary) -> str:
+    """Return how printed values begin that end with a bracket, but for calls of attributes."""
+    words = (word for word in vocabulary.printed if re.fullmatch(r"\w+\(", word))
+    return rf"(?<![\w.:]){one_of(words)}"
+
+
+@functools.cache
+def _printed(vocabulary: Vocabulary) -> re.Pattern[str]:
+    return re.compile(rf"{_calls(vocabulary)}(?:\[.*\]|[-+]?\d[^()]*)\)")
+
+
+@functools.cache
+def _given(vocabulary: Vocabulary) -> re.Pattern[str]:
+    results, calls = _results(vocabulary), _calls(vocabulary)
+    return re.compile(rf"\b{results}\b|{calls}\s*[-+\[\d][^()]*\)")
 
 
 def is_literal(text: str) -> bool:

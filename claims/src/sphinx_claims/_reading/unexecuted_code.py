@@ -7,21 +7,19 @@ import textwrap
 from collections.abc import Sequence
 
 from sphinx_claims._python import parsed
-from sphinx_claims._reading.languages import OUTPUT, PYTHON, Kind, kind_of
+from sphinx_claims._reading.languages import OUTPUT, Kind, kind_of, python_languages
 from sphinx_claims._reading.pasted import pasted
+from sphinx_claims._vocabulary import known, one_of
 
 _CURE = "or say why not, in {unproven}"
 _EXAMPLE = re.compile(r"^[ \t]*>>>(?=[\s\w\"'(\[]|$)", re.MULTILINE)
 _NUMBERED = re.compile(r"^[ \t]*In ?\[\d*\]: ", re.MULTILINE)
 _FENCE = r"^[ \t>*-]*(?:`{3,}|~{3,}|:{3,}|\.\.)[ \t]*"
 _CELL = re.compile(rf"{_FENCE}\{{?(?:code-cell|claim)(?:\}}|::)", re.MULTILINE)
-_PYTHON = re.compile(rf"{_FENCE}(?:{'|'.join(sorted(PYTHON))})\b", re.MULTILINE)
 _TRACEBACK = re.compile(r"^[ \t]*Traceback \(most recent call last\)", re.MULTILINE)
 
 _DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.With, ast.AsyncWith)
 _BLOCKS = (*_DEFINES, ast.ImportFrom, ast.Assert, ast.If, ast.Try, ast.For, ast.While)
-_FAMOUS = {"jax", "np", "numpy", "pandas", "pd", "polars", "scipy", "torch"}
-_PACKAGES = sys.stdlib_module_names | _FAMOUS
 _ACTS = (*_BLOCKS, ast.Import)
 _BINDS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Delete, ast.Raise)
 _FORMULA = (
@@ -50,13 +48,19 @@ def unexecuted(source: str, language: str) -> str | None:
         return f"nobody executes these IPython prompts: make them a {{code-cell}}, {_CURE}"
     if has_examples(source):
         return f"nobody executes these >>> examples: put them in a ```pycon fence, {_CURE}"
-    if holds_cells(source) or _PYTHON.search(source):
+    if holds_cells(source) or _holds_python(source):
         return f"nobody executes the code in this block: let a cell print it, {_CURE}"
     shown = _new_side(source) if language in {"diff", "udiff", "patch"} else source
     if _is_python(shown, kind):
         return f"this looks like Python and nobody executes it: make it a {{code-cell}}, {_CURE}"
     line = pasted(source) if kind in {Kind.BARE, Kind.TEXT} or language in OUTPUT else None
     return line and f"{line!r} looks printed and nobody executed it: let a cell print it, {_CURE}"
+
+
+def _holds_python(source: str) -> bool:
+    """Return whether `source` holds the Markdown of a snippet of Python."""
+    languages = one_of(sorted(python_languages()))
+    return re.search(rf"{_FENCE}{languages}\b", source, re.MULTILINE) is not None
 
 
 def _is_python(source: str, kind: Kind) -> bool:
@@ -78,9 +82,10 @@ def _is_hardly_foreign(node: ast.AST) -> bool:
     """Return whether `node`, which parses as Python, would be written so in no other language."""
     match node:
         case ast.Import():
-            return any(alias.name.partition(".")[0] in _PACKAGES for alias in node.names)
+            packages = {*sys.stdlib_module_names, *known().names}
+            return any(alias.name.partition(".")[0] in packages for alias in node.names)
         case ast.Attribute(value=ast.Name(id=name)):
-            return name in _FAMOUS
+            return name in known().names
         case ast.Call():
             return any(keyword.arg for keyword in node.keywords)
     return isinstance(node, _BLOCKS)

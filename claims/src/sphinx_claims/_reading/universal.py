@@ -18,7 +18,7 @@ _QUANTIFYING = (
     r"(?<!if )(?<!in )(?<!at )\bany(?:body|one|thing|where)?\b(?! (?:longer|more)\b)(?! ?[.,;]|$)",
     r"(?<=\bin )any\b(?! case\b)",
     r"\bno (?:matter|one)\b",
-    # "No tensor has a gradient" speaks of all tensors; "this tensor has none" of one.
+    # "No page has a title" speaks of all pages; "this page has none" of one.
     rf"{_AS_SUBJECT}(?:no|none)\b(?! (?:fewer|later|less|longer|more|sooner)\b)",
     r"\b(?:by|for|in|of|on|under) no\b(?! (?:longer|more)\b)|\bnone of\b",
     r"\b(?:never|nobody|nothing|nowhere)\b",

@@ -14,7 +14,7 @@ from sphinx_claims._judging.anchors import anchor
 from sphinx_claims._judging.report import RedLine, red_lines
 from sphinx_claims._page import Problem
 from sphinx_claims._sphinx.build import current
-from sphinx_claims._sphinx.shown import original
+from sphinx_claims._sphinx.shown_sentences import original
 from sphinx_claims._sphinx.words import say
 
 BADGES = {
@@ -102,7 +102,7 @@ class ShowVerdicts(SphinxPostTransform):
 
 
 def _add_translation(box: nodes.Element, word: str | None, judged: str | None) -> None:
-    """Tell what is known of a translation, and the sentence that was `judged` if it is another.
+    """Write what is known of a translation, and the sentence that was `judged` if it is another.
 
     Where somebody has compared the two, the translation stands for itself.
     """

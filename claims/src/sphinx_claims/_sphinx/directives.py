@@ -20,7 +20,7 @@ from sphinx_claims._sphinx.build import current
 from sphinx_claims._sphinx.fold import add_fold
 from sphinx_claims._sphinx.ledger_page import LedgerDirective, TotalDirective
 from sphinx_claims._sphinx.pending import CLAIM, ESCAPE, said_again, take_pending
-from sphinx_claims._sphinx.shown import note_sentence
+from sphinx_claims._sphinx.shown_sentences import note_sentence
 from sphinx_claims._sphinx.unproven import UnprovenDirective
 
 _TRANSLATED = re.compile(r":(\d+):<translated>$")

@@ -14,7 +14,7 @@ from sphinx_claims._reading.languages import language_of_file
 from sphinx_claims._reading.tables import Entry, results
 from sphinx_claims._reading.typed_results import ROLES, by_hand, shown_result
 from sphinx_claims._reading.unexecuted_code import has_examples, unexecuted
-from sphinx_claims._sphinx.columns import OURS
+from sphinx_claims._sphinx.ledger_tables import OURS
 from sphinx_claims._sphinx.tree import above, line_of
 from sphinx_claims._sphinx.unproven import is_unproven
 

@@ -40,9 +40,10 @@ from sphinx_claims._sphinx.links import dead_links
 from sphinx_claims._sphinx.notebook import executed_notebook
 from sphinx_claims._sphinx.pending import note_pending
 from sphinx_claims._sphinx.publish import publish_ledger
-from sphinx_claims._sphinx.raised import color_anyway
-from sphinx_claims._sphinx.shown import changed_claims
+from sphinx_claims._sphinx.shown_sentences import changed_claims
+from sphinx_claims._sphinx.tracebacks import color_anyway
 from sphinx_claims._sphinx.words import load_words
+from sphinx_claims._vocabulary import speaking
 
 _log = logging.getLogger(__name__)
 _STATIC = Path(__file__).parent / "static"
@@ -136,7 +137,8 @@ def _judge(
 def _complete(app: Sphinx, env: BuildEnvironment) -> None:
     """Add to the verdict, before any page is written, what only the pages as read show."""
     build = current.get()
-    found = (*_found_on_pages(build, env), *unlisted(build.site, env))
+    with speaking(build.config.vocabulary):
+        found = (*_found_on_pages(build, env), *unlisted(build.site, env))
     build = dataclasses.replace(build, site=build.site.with_problems(found))
     current.set(build)
     publish_ledger(app.builder, build.site, build.config)
@@ -156,7 +158,7 @@ def _found_on_pages(build: Build, env: BuildEnvironment) -> Iterator[tuple[str, 
 
 
 def _tell(app: Sphinx, error: Exception | None) -> None:
-    """Tell what is not true at the very end, where it is read."""
+    """Report what is not true at the very end, where it is read."""
     if error is not None:
         return
     build = current.get()

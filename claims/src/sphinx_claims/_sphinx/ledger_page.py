@@ -18,7 +18,7 @@ from sphinx_claims._judging.site import SiteVerdict
 from sphinx_claims._page import Problem
 from sphinx_claims._sphinx.badges import badge, entry_label
 from sphinx_claims._sphinx.build import current
-from sphinx_claims._sphinx.columns import (
+from sphinx_claims._sphinx.ledger_tables import (
     Row,
     counts,
     elsewhere,

@@ -8,7 +8,7 @@ from markdown_it.token import Token
 
 from sphinx_claims._reading.markdown import parser
 from sphinx_claims._reading.quantities import in_words
-from sphinx_claims._reading.typed_results import ROLES, printed_tensor
+from sphinx_claims._reading.typed_results import ROLES, printed_value
 
 _FIGURE = re.compile(r"(?<![A-Za-z0-9_.])[-−]?\d+(?:,\d{3})*(?:\.\d+)?(?![A-Za-z0-9_])", re.ASCII)
 """A number, maybe right beside letters of a script that, unlike Latin, puts no spaces there."""
@@ -47,7 +47,7 @@ def facts_of(sentence: str) -> Facts:
         code=tuple(_contents(tokens, "code_inline")),
         roles=tuple(f"{{{name}}}`{_target(name, content)}`" for name, content in roles),
         links=tuple(_links(tokens)),
-        typed=tuple(filter(None, map(printed_tensor, texts))),
+        typed=tuple(filter(None, map(printed_value, texts))),
         terms=tuple(_term(content) for name, content in roles if name == "term"),
     )
 

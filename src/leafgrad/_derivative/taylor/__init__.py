@@ -1,8 +1,8 @@
 """Taylor mode: derivatives of any order by one walk forward along the recorded graph.
 
-A truncated Taylor series runs from the inputs to the outputs, through one small rule per kind of
-node. It lives in a truncated algebra, of one direction, of several columns or of the Laplacian,
-and no rule knows which.
+A truncated Taylor series, a stack ``[K, *shape]`` of coefficients, runs from the inputs to the
+outputs, through one small rule per kind of node. It lives in a truncated algebra, of one direction,
+of several columns or of the Laplacian, and no rule knows which.
 """
 
 from leafgrad._derivative.taylor.custom import CUSTOM, check_function, taylor_rule

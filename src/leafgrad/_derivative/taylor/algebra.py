@@ -1,6 +1,7 @@
 """Truncated algebras: which product of two coefficients lands where.
 
-A series ``c_0 + c_1 e_1 + c_2 e_2 + ...`` is multiplied by multiplying what the ``e_k`` stand for:
+A series ``c_0 + c_1 e_1 + c_2 e_2 + ...``, whose coefficients ``[*shape]`` above order 0 stand in a
+stack ``[K, *shape]``, is multiplied by multiplying what the ``e_k`` stand for:
 
     powers      e_k = t**k of one direction       e_i e_j = e_{i+j}
     monomials   e_a = t_1**a_1 t_2**a_2 ...       e_a e_b = e_{a+b}

@@ -3,8 +3,8 @@
 A scale (see `scale`) is named by its bias: the coefficient of the highest order asked for comes out
 as its derivative times 2**bias, so that bias is the room below it, in bits, at the cost of the room
 above. What leaves the range below, and so is zero or inexact, does so unseen; what leaves it above
-is infinite, and is seen. So the first attempts have a large bias, and a look at the coefficients of
-the outputs (see `range_check`) decides whether one was enough:
+is infinite, and is seen. So the first attempts have a large bias, and a look at the coefficients
+``[K, *batch, *channels]`` of the outputs (see `range_check`) decides whether one was enough:
 
     inputs        order   first attempt               then
     up to single  <= 2    single precision, bias 0    double precision, bias 300
@@ -53,7 +53,7 @@ class Room(NamedTuple):
     large: float = 0
 
     def holds(self, coefficients: Tensor, asked: Tensor, values: Tensor, dims: list[int]) -> Tensor:
-        """Return where all coefficients along some axes are within the limits, one for each row."""
+        """Return where all of ``[K, *batch, *channels]`` along axes is in range: ``[*batch]``."""
         fit = coefficients.abs().amax(dims) <= self.highest
         is_trusted = asked.abs().amin(dims) >= self.lowest
         return fit & (is_trusted | (values.abs().amax(dims) < self.large))

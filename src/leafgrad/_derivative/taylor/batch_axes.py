@@ -3,7 +3,8 @@
 Each axis of a tensor on the path is a tuple of parts, from the slowest to the fastest: a part that
 counts an axis of the batch has that axis's number, any other has None, and an axis that has nothing
 to do with the batch has no parts at all. An entry of a tensor depends on the rows of the inputs
-that have its own numbers along these axes, and on no others.
+that have its own numbers along these axes, and on no others. An axis of rows that were chosen has
+their places beside the number: that of rows 4 and 2 of axis 0 is ``(0, 4, 2)``.
 
 So inputs ``[rows, columns]`` have the axes ``(((0, rows),), ())``, and where they are flattened to
 ``[rows * columns]``, this is ``(((0, rows), (None, columns)),)``.
@@ -17,7 +18,8 @@ from dataclasses import dataclass
 
 from leafgrad._derivative.taylor.unsupported import Unsupported
 
-Part = tuple[int | None, int]  # which axis of the batch, and its size
+Number = int | tuple["Number", ...]  # which axis of the batch, or of which one which rows
+Part = tuple[Number | None, int]  # that, and the size
 Axis = tuple[Part, ...]
 Axes = tuple[Axis, ...]
 

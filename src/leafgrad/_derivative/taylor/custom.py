@@ -1,4 +1,9 @@
-"""Rules of one's own: what may have one, and what it has to give."""
+"""Rules of one's own: what may have one, and what it has to give.
+
+For ``y = F(x)`` of values a, a rule gets the series h ``[K, *shape of x]`` of each tensor, and
+gives ``F(a)`` and ``F(a + h) - F(a)``, ``[K, *shape of y]``, as a `Jet`, or the latter as a
+`Series`.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +123,7 @@ def _cure(function: object) -> str:
 
 
 def _checked(name: str, step: Step, given: Sequence[Series | None], found: object) -> Result:
-    """Return what a rule returned as a series for each output, or raise where it does not fit."""
+    """Return what a rule returned as a series ``[K, *shape]`` for each output, or raise."""
     outputs = step.results
     if found is None:
         raise TypeError(
@@ -140,7 +145,7 @@ def _checked(name: str, step: Step, given: Sequence[Series | None], found: objec
 def _fitted(
     name: str, result: object, output: _autograd.TensorType, given: Sequence[Series | None]
 ) -> Series | None:
-    """Return the series of one result, or raise where it cannot be that of the output."""
+    """Return the series of one result, or raise where it is not ``[K, *shape of the output]``."""
     shape = tuple(output.shape)
     what = f"the Taylor rule of {name} must return"
     if isinstance(result, Jet):
@@ -174,7 +179,7 @@ def _fitted(
 
 
 def _is_rounded(dtype: torch.dtype, wanted: torch.dtype, known: Sequence[Series]) -> bool:
-    """Return whether a rule made its series coarser than what it was given and the output."""
+    """Return whether a rule made ``[K, *shape]`` coarser than what it was given and the output."""
     if not (dtype.is_floating_point and wanted.is_floating_point):
         return dtype != wanted
     finest = min(torch.finfo(series.dtype).eps for series in known)

@@ -1,4 +1,4 @@
-"""Dtypes of coefficients: single precision, or double where a value or an order asks for it."""
+"""Dtypes of coefficients ``[K, *shape]``: single precision, or double where one asks for it."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class Taylor(NamedTuple):
     def _best_scale(
         self, found: Series, moved: Moved, look: Look, tried: Attempt, better: Attempt | None
     ) -> Scale:
-        """Return the scale that was tried, with which these were found, or a better one."""
+        """Return the scale tried, which gave these ``[K, *batch, *channels]``, or a better one."""
         if look.fits(found, tried.room):
             return tried.scale
         if better is not None:
@@ -217,7 +217,7 @@ class Taylor(NamedTuple):
         return torch.cat([directions, units.expand(-1, *directions.shape[1:])])
 
     def _replayed_in_backward(self, seed: Series) -> Series | None:
-        """Replay where a checkpoint computes all that it did not save anew once, not per look."""
+        """Replay ``[K, *inputs]`` where a checkpoint computes anew once what it did not save."""
         with self._mode():
             return replay(self.path, seed, is_in_backward=True)
 

@@ -130,23 +130,23 @@ class Jet:
         return self.to(self.value[index], lambda series: series.part(index))
 
     def sum(self, dim: int | Sequence[int] | None = None, *, keepdim: bool = False) -> Jet:
-        """Return the sum along axes, or of all elements."""
+        """Return the sum along axes of ``[*shape]``, or of all elements."""
         dims = _dims(self.value, dim)
         value = self.value.sum(dims, keepdim=keepdim)
         return self.to(value, lambda series: series.summed(dims, keepdim=keepdim))
 
     def mean(self, dim: int | Sequence[int] | None = None, *, keepdim: bool = False) -> Jet:
-        """Return the mean along axes, or of all elements."""
+        """Return the mean along axes of ``[*shape]``, or of all elements."""
         count = math.prod(self.value.shape[dim] for dim in _dims(self.value, dim))
         return self.sum(dim, keepdim=keepdim) / count
 
     def softmax(self, dim: int) -> Jet:
-        """Return the softmax along an axis."""
+        """Return the softmax along an axis of ``[*shape]``."""
         value = self.value.softmax(dim)
         return self.to(value, lambda series: softmax_from(value, series, [dim]))
 
     def where(self, condition: Tensor, other: Jet | Tensor | Number) -> Jet:
-        """Return this jet where the condition holds, and the other elsewhere."""
+        """Return this jet where the condition holds, and the other elsewhere, elementwise."""
         if not isinstance(other, Jet):
             value = self.value
             other = Jet(torch.as_tensor(other, dtype=value.dtype, device=value.device), None)
@@ -155,52 +155,52 @@ class Jet:
         return Jet(value, series and series.broadcast(value.shape))
 
     def erf(self) -> Jet:
-        """Return the error function."""
+        """Return the error function, elementwise."""
         bell = (-(self * self)).exp() * (2 / math.sqrt(math.pi))
         return self.to(self.value.erf(), lambda series: integral(bell, series))
 
     def exp(self) -> Jet:
-        """Return the exponential."""
+        """Return the exponential, elementwise."""
         value = self.value.exp()
         return self.to(value, lambda series: exp_of(series).scaled(value))
 
     def log(self) -> Jet:
-        """Return the natural logarithm."""
+        """Return the natural logarithm, elementwise."""
         value = self.value
         return self.to(value.log(), lambda series: log_of(series.scaled(1 / value)))
 
     def sin(self) -> Jet:
-        """Return the sine."""
+        """Return the sine, elementwise."""
         value = self.value
         return self.to(value.sin(), lambda series: sin_from(value, series))
 
     def cos(self) -> Jet:
-        """Return the cosine."""
+        """Return the cosine, elementwise."""
         value = self.value
         return self.to(value.cos(), lambda series: cos_from(value, series))
 
     def tanh(self) -> Jet:
-        """Return the hyperbolic tangent."""
+        """Return the hyperbolic tangent, elementwise."""
         value = self.value.tanh()
         return self.to(value, lambda series: tanh_from(value, series))
 
     def sigmoid(self) -> Jet:
-        """Return the logistic function."""
+        """Return the logistic function, elementwise."""
         value = self.value.sigmoid()
         return self.to(value, lambda series: sigmoid_from(value, series))
 
     def sqrt(self) -> Jet:
-        """Return the square root."""
+        """Return the square root, elementwise."""
         value = self.value.sqrt()
         return self.to(value, lambda series: sqrt_from(value, series))
 
     def rsqrt(self) -> Jet:
-        """Return the inverse of the square root."""
+        """Return the inverse of the square root, elementwise."""
         value = self.value.rsqrt()
         return self.to(value, lambda series: rsqrt_from(value, series))
 
     def reciprocal(self) -> Jet:
-        """Return the inverse."""
+        """Return the inverse, elementwise."""
         value = self.value.reciprocal()
         return self.to(value, lambda series: reciprocal_from(value, series))
 
@@ -420,7 +420,7 @@ def _binomials(value: Tensor, exponent: Number, order: int) -> list[Tensor]:
 
 
 def _whole_power(base: Jet, exponent: int) -> Jet:
-    """Return a power by squaring along the binary digits of the exponent, the highest first."""
+    """Return a power, elementwise, by squaring along the exponent's binary digits."""
     result = base
     for digit in f"{exponent:b}"[1:]:
         result = result.to(result.value * result.value, partial(square, result.value))

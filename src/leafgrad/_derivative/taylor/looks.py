@@ -9,7 +9,7 @@ from leafgrad import _autograd
 
 
 def may_look(tensor: Tensor) -> bool:
-    """Return whether a tensor holds numbers already, and not those of a mode or a transform.
+    """Return whether a tensor, of any shape, holds numbers, and not those of a mode or transform.
 
     While a CUDA graph is captured, nothing is computed yet.
     """

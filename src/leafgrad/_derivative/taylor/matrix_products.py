@@ -57,5 +57,5 @@ def _mixed(x: Series, y: Series, linear: Series) -> Series | None:
 
 
 def joined(parts: list[Tensor], dim: int) -> Tensor:
-    """Join parts along an axis."""
+    """Join parts ``[..., n_i, ...]`` along an axis: ``[..., sum n_i, ...]``."""
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim)

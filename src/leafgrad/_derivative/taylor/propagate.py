@@ -1,8 +1,14 @@
 """The walk: a series goes from the inputs to the outputs, node by node.
 
-A node computes the series of its results from those of its inputs by the rule of its kind. All
-rules are linear maps or truncated power series of the coefficients, so that one walk carries all
-orders.
+A node that computed ``y = F(x_1, x_2, ...)`` from values a_i gets the series of its inputs, h_i
+``[K, *shape of x_i]`` or None for zero, and the rule of its kind computes from them
+
+    F(a_1 + h_1, a_2 + h_2, ...) - F(a_1, a_2, ...)    [K, *shape of y]
+
+truncated to the algebra. All rules are linear maps or truncated power series of the coefficients,
+so that one walk carries all orders. It goes through the recorded graph as the forward once did,
+from the inputs to the outputs: the Taylor mode of Griewank and Walther, Evaluating Derivatives, 2nd
+edition, SIAM 2008, chapter 13. A series is dropped when nobody reads it any more.
 """
 
 from __future__ import annotations
@@ -79,7 +85,7 @@ def check_results(
 
 
 def results_of(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | None]:
-    """Return the series of each result, of its shape, by the rule of the node."""
+    """Return the series of each result, ``[K, *its shape]``, by the rule of the node."""
     try:
         if not rule.is_for_complex:
             _check_real(each.dtype for each in inputs if each is not None)
@@ -103,13 +109,14 @@ def _check_real(dtypes: Iterable[torch.dtype]) -> None:
 
 
 def _as_tuple(results: Result) -> Sequence[Series | None]:
+    """Return what a rule gave as a series ``[K, *its shape]`` for each result."""
     if results is None or isinstance(results, Series):
         return (results,)
     return (results.series,) if isinstance(results, Jet) else results
 
 
 def _fitted(step: Step, series: Series, result: _autograd.TensorType) -> Series:
-    """Return a series with the shape of the operation's result, and no less precision."""
+    """Return a series ``[K, *shape of the result]``, with no less precision than this."""
     shape = tuple(result.shape)
     if series.shape != shape:
         series = series.broadcast(shape)

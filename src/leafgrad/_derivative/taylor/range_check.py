@@ -50,7 +50,7 @@ class Look(NamedTuple):
         return fit | values.isnan().any(dims)
 
     def confirms(self, found: Series, tried: Attempt, exact: Series, better: Attempt) -> bool:
-        """Return whether all that does not fit is tiny, and so it is in better precision."""
+        """Return whether all of ``[K, *batch, *channels]`` that does not fit is tiny in both."""
         if not self.fits(found, Room(0, tried.room.highest)):
             return False
         near = _NEAR * torch.finfo(tried.scale.dtype).eps

@@ -1,5 +1,14 @@
 """Where rows go in kinds of nodes that are not row-wise, told from shapes and arguments alone.
 
+Of what a node is given, ``[*shape]``, each axis has the rows that it counts (see `batch_axes`), and
+what is told is which axis of the result each of them becomes:
+
+    view        [rows, a, b] -> [rows, a b]        rows stay on axis 0
+    select      [a, rows, b] -> [rows, b]          rows go from axis 1 to axis 0
+    sum         [a, rows, b] -> [rows]             as long as rows are not what is added up
+
+An axis that a node cuts, reduces or joins must count no rows: those in it may meet.
+
 What is here is here for speed, as the rule of a kind tells as much, or since the kind has no rule.
 """
 
@@ -266,7 +275,7 @@ def _mask(node: Node) -> Tensor | None:
 
 
 def _number(mask: Tensor, masks: Masks) -> int:
-    """Return a number that is no axis of a batch, and the same for what is the same mask.
+    """Return a number that is no axis of a batch, the same for what is the same mask ``[rows]``.
 
     All masks are kept until the end, so that no two of them are at one place in memory.
     """

@@ -1,5 +1,15 @@
 """Proof, from the kinds of nodes and from shapes, that rows are independent.
 
+Inputs ``[*batch, *columns]`` lead to outputs ``[*batch, *channels]``, and row i of the outputs is
+to depend on row i of the inputs alone, so that a sum over rows has the derivatives of each:
+
+    d (sum_j y_j) / d x_i = d y_i / d x_i
+
+What is followed along the path is which axis of each tensor counts which axis of the batch (see
+`batch_axes`): kinds that are row-wise keep it, `row_kinds` tells where others move it, and where
+an operation would let two rows meet, no answer is given. There are two proofs: one that counts axes
+and takes no time, and one that follows each of them.
+
 No coefficient is computed, and no saved tensor read but by the few rules that ask for one.
 """
 
@@ -28,9 +38,9 @@ from leafgrad._derivative.taylor.unsupported import Unsupported
 def keep_rows_apart(path: _autograd.Path, inputs: Tensor, outputs: Tensor, batch: int) -> bool:
     """Return whether rows are seen to stay apart, and on the first axes of all that is computed.
 
-    The first `batch` axes of inputs and outputs count rows. Here the axes of a tensor are only
-    counted, and those not that broadcasting adds in front. As no kind takes one of these away, the
-    outputs have more axes then than were counted.
+    The first `batch` axes of inputs ``[*batch, *columns]`` and outputs ``[*batch, *channels]``
+    count rows. Here the axes of a tensor are only counted, and those not that broadcasting adds in
+    front. As no kind takes one of these away, the outputs have more axes then than were counted.
     """
     counts: dict[object, int] = {path.start: inputs.dim()}
     for node, edges in path.nodes.items():

@@ -1,9 +1,14 @@
 """Powers of two that keep coefficients within the range of their dtype.
 
-A coefficient of degree d is a derivative divided by d!, which leaves the range of a dtype long
-before the derivative does. Where the first order of the inputs is multiplied by a power of two, all
-that is computed from it is multiplied by a power of that, its degree, without being rounded. So a
-scale costs nothing on the way, and is undone where the derivatives are given.
+A coefficient c_d of degree d is a derivative divided by d!, which leaves the range of a dtype long
+before the derivative does. Where the first order of the inputs ``[n, *batch, *columns]`` is
+multiplied by ``2**e``, each coefficient ``[*batch, *channels]`` comes out multiplied by its power,
+and without being rounded:
+
+    inputs x + 2**e t        outputs 2**(d e) c_d        derivative d! 2**(-d e) (2**(d e) c_d)
+
+So a scale costs nothing on the way, and is undone where the derivatives are given. Each row of the
+batch may have an exponent e of its own.
 """
 
 from __future__ import annotations
@@ -54,7 +59,7 @@ class Scale(NamedTuple):
 
 
 def _by_row(rows: Tensor, tensor: Tensor, factors: Sequence[Sequence[float]], first: int) -> Tensor:
-    """Return a tensor with each row times the factors that are its own.
+    """Return a tensor ``[..., *batch, ...]`` with each row times the factors that are its own.
 
     The axes of `rows`, ``[*batch]``, are those of the tensor from the axis `first` on.
     """

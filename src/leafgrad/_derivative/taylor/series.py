@@ -200,7 +200,7 @@ class Series:
         return one.changed(stack, axes=axes, indices=indices)
 
     def narrowed(self, dim: int, start: int, length: int) -> Series:
-        """Return the part of an axis from `start` on that has this length."""
+        """Return the part of an axis of ``[K, *shape]`` from `start` on that has this length."""
         if (start, length) == (0, self.shape[dim]):
             return self
         batch_axes.free(self.axes, [dim])
@@ -210,7 +210,7 @@ class Series:
         return self.changed(self.full(dim).narrow(dim, start, length), shape=shape)
 
     def selected(self, dim: int, place: int) -> Series:
-        """Return one place of an axis, which is gone then."""
+        """Return one place of an axis n of ``[K, ..., n, ...]``: ``[K, ..., ...]``."""
         dim = self.from_end(dim)
         batch_axes.free(self.axes, [dim])
         axes, shape = list(self.axes), list(self.shape)
@@ -219,7 +219,7 @@ class Series:
         return self.changed(stack, shape=shape, axes=tuple(axes))
 
     def part(self, index: object) -> Series:
-        """Return what numbers, slices, ``...`` and None in brackets take, as of a tensor."""
+        """Return what numbers, slices, ``...`` and None take of each coefficient ``[*shape]``."""
         index = index if isinstance(index, tuple) else (index,)
         kinds = {int, slice, EllipsisType, NoneType}
         if not {*map(type, index)} <= kinds:
@@ -246,7 +246,7 @@ class Series:
         return self.changed(stack, shape=stack.shape[1:], axes=tuple(axes))
 
     def summed(self, dims: Sequence[int], *, keepdim: bool) -> Series:
-        """Return the sum along some axes."""
+        """Return the sum of ``[K, *shape]`` along some axes, of size 1 then or gone."""
         dims = [self.from_end(dim) for dim in dims]
         batch_axes.free(self.axes, dims)
         total = self.full(*dims).sum(dims, keepdim=keepdim) if dims else self.stack
@@ -258,7 +258,7 @@ class Series:
         )
 
     def permuted(self, dims: Sequence[int]) -> Series:
-        """Return the series with its axes in another order."""
+        """Return ``[K, *shape]`` with the axes of its shape in another order."""
         dims = [dim % self.ndim for dim in dims]
         return self.changed(
             self.stack.permute(0, *(dim + 1 for dim in dims)),
@@ -267,7 +267,7 @@ class Series:
         )
 
     def transposed(self) -> Series:
-        """Return the series with its last two axes exchanged."""
+        """Return ``[K, ..., m, n]`` as ``[K, ..., n, m]``."""
         return self.permuted([*range(self.ndim - 2), -1, -2])
 
     def viewed(self, shape: Sequence[int]) -> Series:
@@ -300,6 +300,7 @@ class Series:
         return self._then(lambda plan: Composed(plan, derivatives), value)
 
     def _then(self, function: Callable[[Recurrence], Layer], value: Tensor) -> Series:
+        """Return ``[N, *shape]``, one layer more, computed when somebody asks for its stack."""
         if not self.indices:
             return self
         plan = recurrence(self.algebra, self.indices)

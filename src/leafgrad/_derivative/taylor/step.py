@@ -1,4 +1,9 @@
-"""One step of the walk: a node, and what it knows of the operation that it recorded."""
+"""One step of the walk: a node, and what it knows of the operation that it recorded.
+
+A rule gets the step and a series h_i ``[K, *shape of x_i]``, or None, for each input x_i of the
+operation y = F(x_1, ...), and returns ``F(a + h) - F(a)``, ``[K, *shape of y]``, for the values a
+that the node saved (see `propagate`).
+"""
 
 from __future__ import annotations
 
@@ -104,7 +109,7 @@ class Step(NamedTuple):
         return dim - len(self.shape) if dim >= 0 else dim
 
     def dims(self, x: Series) -> list[int]:
-        """Return the saved axes, counted from the end; none means all."""
+        """Return the saved axes of ``[K, *shape]``, counted from the end; none means all."""
         dims = self.saved("dim")
         dims = [dims] if isinstance(dims, int) else dims
         return [x.from_end(dim) for dim in dims or range(x.ndim)]

@@ -4,20 +4,20 @@ The longest path is a straight trunk at x = 0. Every other path is a straight co
 an edge that passes layers by runs straight down in a lane of its own, so that no edge meets a box.
 
 The steps are: the layer of each box (`layers`), the paths and lanes that share an x (`tracks`),
-that x (`columns`), and the points that each edge passes (`routes`). They are those of Sugiyama,
-Tagawa and Toda, "Methods for Visual Understanding of Hierarchical System Structures" (IEEE
-Transactions on Systems, Man, and Cybernetics 11 (2), 1981), but for the one that gives their
+that x (`x_coordinates`), and the points that each edge passes (`routes`). They are those of
+Sugiyama, Tagawa and Toda, "Methods for Visual Understanding of Hierarchical System Structures"
+(IEEE Transactions on Systems, Man, and Cybernetics 11 (2), 1981), but for the one that gives their
 drawings few crossings: here the order within a layer follows from the tracks.
 """
 
 from collections.abc import Sequence
 
-from leafgrad._picture.layout.columns import x_coordinates
 from leafgrad._picture.layout.flip import flipped
 from leafgrad._picture.layout.geometry import Band, Edge, Extent, Layout, Point, Position
 from leafgrad._picture.layout.layers import assign_layers
 from leafgrad._picture.layout.routes import route_edges
 from leafgrad._picture.layout.tracks import tracks_of
+from leafgrad._picture.layout.x_coordinates import x_coordinates
 
 __all__ = ["Band", "Edge", "Extent", "Layout", "Point", "Position", "flipped", "lay_out"]
 

@@ -1,4 +1,4 @@
-"""A layout upside down."""
+"""A layout upside down: each y becomes ``height - y``, and each path runs the other way."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,9 @@
-"""What goes into a layout, and what comes out."""
+"""What goes into a layout, and what comes out.
+
+In: for n boxes numbered in a topological order, n `Extent`, and an `Edge` for each arrow; and a
+`Band` for each group of boxes that keeps its layers to itself. Out: a `Layout` of n positions, and
+for each edge the points of a polyline, in units of the picture with y growing downwards.
+"""
 
 from dataclasses import dataclass
 

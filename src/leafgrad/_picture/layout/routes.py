@@ -1,10 +1,21 @@
 """Edge routing: where each edge leaves its box, bends and arrives.
 
-An edge leaves the lower side of its box, runs down to the lower side of the layer, bends into its
-lane, or straight to the box in the next layer, and bends out of it above the layer of its target.
-The gap below a layer grows with the widest bend in it: a tenth of how far it goes sideways, within
-`LEAST_GAP` and `GREATEST_GAP`. The edges at one side of a box are `APART`, or less where many share
-it, in the order in which they come in from left to right.
+Given are the layer of each box, and the x of each track, so ``xs[of_box[v]]`` for a box v and
+``xs[of_edge[e]]`` for the lane of an edge e that passes layers by. The layers stand one below the
+other, with a gap that grows with how far edges go sideways in it::
+
+    bottom[l] = top[l] + above[l] + max(height[v] for each box v in layer l) + below[l]
+    top[l + 1] = bottom[l] + min(max(LEAST_GAP, bend[l] / 10), GREATEST_GAP)
+
+An edge u -> v is a polyline of at most six points: down from u to the bottom of its layer, in a
+bend into the lane, down the lane, in a bend out of it above the layer of v, and down to v. Where no
+layer is passed by, the lane is left out. The n edges at a side of a box stand in the order of the x
+that they aim at, edge i at ::
+
+    x + (i - middle) * min(APART, room / farthest)
+
+in which those that go straight on are in the middle. (Lanes are the dummy vertices of Sugiyama,
+Tagawa and Toda: see `layout`.)
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,18 @@
 """Tracks: straight columns of boxes and lanes, which a whole drawing is made of.
 
-The boxes are parted into paths: from the uppermost box that is on no track, a path goes on along
-the edge to the free box of the greatest height until there is none, so that the first, the trunk,
-is a longest path of the graph. An edge that passes layers by needs a lane there: that of its own
-track where the track goes on by it, else one of its bus, which all edges to one port of one box
-share.
+The boxes are parted into paths: from the uppermost box u that is on no track, a path goes on along
+an edge to a free box until there is none::
+
+    next(u) = the free box v of the greatest height[v] among the edges u -> v
+
+so that the first path, the trunk, is a longest one of the graph. An edge u -> v that passes layers
+by, ``layer[v] - layer[u] - 1`` of them, needs a lane there: that of its own track where the track
+goes on by it, else one of its bus, which all edges to one port of one box share.
+
+What comes out is, for each track, half the width that it takes in each of its layers, and for each
+box and each such edge the number of its track. Paths that stand upright, each with an x of its own,
+are what Ortali and Tollis draw: Algorithms and Bounds for Drawing Directed Graphs, arXiv
+1808.10364.
 """
 
 from collections import defaultdict

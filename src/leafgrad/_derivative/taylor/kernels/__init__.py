@@ -1,1 +1,1 @@
-"""The arithmetic of truncated series: products, recurrences, fused layers."""
+"""The arithmetic of truncated series ``[K, *shape]``: products, recurrences, fused layers."""

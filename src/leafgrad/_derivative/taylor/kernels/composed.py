@@ -1,7 +1,7 @@
 """Functions of a series by their own Taylor series: powers of the argument, added up.
 
-Where a function F has the derivatives ``F_d = F^(d)(a) / d!`` at a value a, an argument ``a + h``
-gives
+Where a function F has the derivatives ``F_d = F^(d)(a) / d!`` at a value a, ``[*shape]``, an
+argument ``a + h`` with a series h, ``[n, *shape]``, gives ``[N, *shape]``:
 
     y = F(a + h) - F(a) = F_1 h + F_2 h**2 + F_3 h**3 + ...
 

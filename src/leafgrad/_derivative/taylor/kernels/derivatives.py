@@ -27,41 +27,41 @@ _LOGISTIC_IS_ZERO = 800.0
 
 
 def of_square(value: Tensor) -> Iterator[Term]:
-    """Yield ``2 x`` and 2."""
+    """Yield ``2 x`` and 2, elementwise."""
     yield value, 2
     yield number(1.0, value.dtype, value.device), 2
 
 
 def of_cube(value: Tensor) -> Iterator[Term]:
-    """Yield ``3 x**2``, ``6 x`` and 6."""
+    """Yield ``3 x**2``, ``6 x`` and 6, elementwise."""
     yield value * value, 3
     yield value, 6
     yield number(1.0, value.dtype, value.device), 6
 
 
 def of_sin(value: Tensor) -> Iterator[Term]:
-    """Yield cos, -sin, -cos, sin and so on."""
+    """Yield cos, -sin, -cos, sin and so on, elementwise."""
     sine, cosine = value.sin(), value.cos()
     yield from cycle([(cosine, 1), (sine, -1), (cosine, -1), (sine, 1)])
 
 
 def of_cos(value: Tensor) -> Iterator[Term]:
-    """Yield -sin, -cos, sin, cos and so on."""
+    """Yield -sin, -cos, sin, cos and so on, elementwise."""
     yield from islice(of_sin(value), 1, None)
 
 
 def of_sinh(value: Tensor) -> Iterator[Term]:
-    """Yield cosh, sinh and so on."""
+    """Yield cosh, sinh and so on, elementwise."""
     yield from cycle([(value.cosh(), 1), (value.sinh(), 1)])
 
 
 def of_cosh(value: Tensor) -> Iterator[Term]:
-    """Yield sinh, cosh and so on."""
+    """Yield sinh, cosh and so on, elementwise."""
     yield from islice(of_sinh(value), 1, None)
 
 
 def of_asin(value: Tensor) -> Iterator[Term]:
-    """Yield odd powers of ``1 / sqrt(1 - x**2)`` times polynomials."""
+    """Yield odd powers of ``1 / sqrt(1 - x**2)`` times polynomials, elementwise."""
     inside = (1 - value) * (1 + value)
     root = inside.rsqrt()
     yield root, 1
@@ -73,12 +73,12 @@ def of_asin(value: Tensor) -> Iterator[Term]:
 
 
 def of_acos(value: Tensor) -> Iterator[Term]:
-    """Yield those of the arc sine with the other sign."""
+    """Yield those of the arc sine with the other sign, elementwise."""
     yield from ((tensor, -factor) for tensor, factor in of_asin(value))
 
 
 def of_erf(value: Tensor) -> Iterator[Term]:
-    """Yield ``2 / sqrt(pi) exp(-x**2)`` times polynomials."""
+    """Yield ``2 / sqrt(pi) exp(-x**2)`` times polynomials, elementwise."""
     scale = 2 / math.sqrt(math.pi)
     value = value.clamp(-_NORMAL_IS_ZERO, _NORMAL_IS_ZERO)
     square = value * value
@@ -95,19 +95,19 @@ def of_erf(value: Tensor) -> Iterator[Term]:
 
 
 def of_softplus(value: Tensor, threshold: float) -> Iterator[Term]:
-    """Yield the logistic function and its derivatives, 1 and zeros above the threshold."""
+    """Yield the logistic function and its derivatives, elementwise, 1 and 0 above the threshold."""
     most = torch.full_like(value, 2 * _LOGISTIC_IS_ZERO)
     far: Tensor = torch.ops.aten.threshold_backward(most, value, threshold)
     yield from zip(_logistic((value + far).sigmoid()), repeat(1), strict=False)
 
 
 def of_log_sigmoid(value: Tensor) -> Iterator[Term]:
-    """Yield the logistic function of -x and its derivatives."""
+    """Yield the logistic function of -x and its derivatives, elementwise."""
     yield from zip(_logistic((-value).sigmoid()), cycle([1, -1]), strict=False)
 
 
 def of_silu(value: Tensor) -> Iterator[Term]:
-    """Yield ``d s^(d-1) + x s^(d)`` for d = 1, 2, ... and the logistic function s."""
+    """Yield ``d s^(d-1) + x s^(d)`` for d = 1, 2, ... and the logistic s, elementwise."""
     value = value.clamp(-_LOGISTIC_IS_ZERO, _LOGISTIC_IS_ZERO)
     slopes = _logistic(value.sigmoid())
     below = next(slopes)
@@ -117,7 +117,7 @@ def of_silu(value: Tensor) -> Iterator[Term]:
 
 
 def _logistic(s: Tensor) -> Iterator[Tensor]:
-    """Yield the logistic function s and its derivatives, up to the fifth.
+    """Yield the logistic function s and its derivatives, up to the fifth, elementwise.
 
     They are polynomials in ``v = s - s**2``, those of even order times ``1 - 2 s``.
     """
@@ -132,7 +132,7 @@ def _logistic(s: Tensor) -> Iterator[Tensor]:
 
 
 def of_gelu(value: Tensor) -> Iterator[Term]:
-    """Yield the normal distribution function plus x times its density, and what follows.
+    """Yield the normal distribution plus x times its density, and what follows, elementwise.
 
     From the second on, these are the density times a polynomial.
     """
@@ -150,7 +150,7 @@ def of_gelu(value: Tensor) -> Iterator[Term]:
 
 
 def of_elu(value: Tensor, slope: float, depth: float) -> Iterator[Term]:
-    """Yield the slope above zero, and ``depth exp(x)``, as often, below it.
+    """Yield the slope above zero, and ``depth exp(x)``, as often, below it, elementwise.
 
     At zero, PyTorch's formula gives the slope from the left, and no bend.
     """

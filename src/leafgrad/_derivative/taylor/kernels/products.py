@@ -160,7 +160,7 @@ class TracedCoefficients(StackViews):
         return torch.zeros_like(self.stack[0])
 
     def scaled(self, span: Span, factor: Tensor) -> StackViews:
-        """Do what `StackViews.scaled` does."""
+        """Do what `StackViews.scaled` does, on ``[K, *shape]``."""
         found = TracedCoefficients(self.stack, self.size)
         found.update({place: self[place] * factor for place in _places(span, 1)})
         return found

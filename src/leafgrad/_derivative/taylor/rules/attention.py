@@ -42,7 +42,7 @@ def _attention(
 
 
 def _for_all_heads(shared: Jet, query: Jet) -> Jet:
-    """Return a key or value with each head, on axis -3, repeated for those that share it."""
+    """Return a key or value ``[..., heads, m, e]``, each head repeated for those that share it."""
     count = query.value.shape[-3] // shared.value.shape[-3]
     if count == 1:
         return shared
@@ -56,7 +56,7 @@ def _for_all_heads(shared: Jet, query: Jet) -> Jet:
 
 
 def _masked(step: Step, scores: Jet, series: Series | None) -> Jet:
-    """Return the scores, minus infinity for what must not be attended to."""
+    """Return scores ``[..., heads, n, m]``, minus infinity for what must not be attended to."""
     for name in ("attn_mask", "attn_bias"):
         if _autograd.keeps(step.node, name) and (mask := step.saved(name)) is not None:
             return scores + Jet(mask, series)
@@ -67,7 +67,7 @@ def _masked(step: Step, scores: Jet, series: Series | None) -> Jet:
 
 
 def _softmax(scores: Tensor) -> Tensor:
-    """Return the softmax along the last axis, and zeros where nothing may be attended to."""
+    """Return the softmax of ``[..., n, m]`` along m, zeros where nothing may be attended to."""
     nothing = scores.isneginf().all(-1, keepdim=True)
     return scores.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
 

@@ -34,13 +34,13 @@ def _polar(step: Step, r: Series | None, phi: Series | None) -> Series | None:
 
 
 def _as_real(step: Step, x: Series) -> Series:
-    """Return real and imaginary part along a last axis of size 2."""
+    """Return real and imaginary part of ``[K, *shape]`` along a last axis: ``[K, *shape, 2]``."""
     stack = torch.view_as_real(x.stack.resolve_conj())
     return x.changed(stack, shape=step.shape, axes=(*x.axes, ()))
 
 
 def _as_complex(step: Step, x: Series) -> Series:
-    """Return the complex numbers whose parts a last axis of size 2 holds, without this axis."""
+    """Return the complex numbers ``[K, *shape]`` of real parts and others, ``[K, *shape, 2]``."""
     batch_axes.free(x.axes, [-1])
     stack = torch.view_as_complex(x.full(-1).contiguous())
     return x.changed(stack, shape=step.shape, axes=x.axes[:-1])

@@ -32,7 +32,7 @@ from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 def _composed(
     derivatives: Derivatives, otherwise: Callable[[Step, Series], Series | None]
 ) -> Callable[[Step, Series], Series | None]:
-    """Make the rule of a function whose derivatives are known, and what is cheaper from order 5."""
+    """Make the rule ``[K, *shape]`` of a function by derivatives, or otherwise from order 5."""
 
     def rule(step: Step, x: Series) -> Series | None:
         if x.algebra.order > MOST or x.dtype.is_complex:
@@ -285,7 +285,7 @@ _GELU = _composed(derivatives.of_gelu, _gated)
 
 
 def _glu(step: Step, x: Series) -> Series | None:
-    """Return the first half of an axis times the sigmoid of the second half."""
+    """Return the first half of an axis, ``[..., 2n, ...]``, times the sigmoid of the second."""
     dim, value = step.saved("dim"), step.tensor("self")
     middle = value.shape[dim] // 2
     one, two = value.split(middle, dim)

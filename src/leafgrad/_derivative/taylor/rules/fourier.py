@@ -22,14 +22,14 @@ _BACK = {0: "forward", 1: "ortho", 2: "backward"}
 
 
 def _of_real(step: Step, x: Series) -> Series:
-    """Return the transform of real numbers, half of the last axis if it is one-sided."""
+    """Return the transform of real ``[K, *shape]``, half of the last axis if it is one-sided."""
     transform = torch.fft.rfftn if step.saved("onesided") else torch.fft.fftn
     norm = _FORWARD[step.saved("normalization")]
     return _transformed(step, x, lambda stack, dims: transform(stack, dim=dims, norm=norm))
 
 
 def _of_complex(step: Step, x: Series) -> Series:
-    """Return the transform of complex numbers, forward or back."""
+    """Return the transform of complex ``[K, *shape]``, forward or back."""
     is_forward = step.saved("forward")
     transform = torch.fft.fftn if is_forward else torch.fft.ifftn
     norm = (_FORWARD if is_forward else _BACK)[step.saved("normalization")]
@@ -37,7 +37,7 @@ def _of_complex(step: Step, x: Series) -> Series:
 
 
 def _to_real(step: Step, x: Series) -> Series:
-    """Return the real numbers whose transform, one-sided, these are."""
+    """Return the real ``[K, *shape]`` whose transform, one-sided, these are."""
     sizes, norm = [step.shape[dim] for dim in step.dims(x)], _BACK[step.saved("normalization")]
     return _transformed(
         step, x, lambda stack, dims: torch.fft.irfftn(stack, s=sizes, dim=dims, norm=norm)
@@ -45,7 +45,7 @@ def _to_real(step: Step, x: Series) -> Series:
 
 
 def _transformed(step: Step, x: Series, transform: Callable[[Tensor, list[int]], Tensor]) -> Series:
-    """Return the transform along the saved axes."""
+    """Return the transform of ``[K, *shape]`` along the saved axes."""
     dims = step.dims(x)
     batch_axes.free(x.axes, dims)
     if x.indices:

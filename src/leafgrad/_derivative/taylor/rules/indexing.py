@@ -34,7 +34,7 @@ def _indexed(step: Step, x: Series) -> Series:
 
 
 def indices_of(step: Step) -> list[Tensor | None]:
-    """Return what is indexed by, axis by axis, with truth values for bytes."""
+    """Return what is indexed by, axis by axis, each ``[*places]``, with truth values for bytes."""
     return [
         index.bool() if index is not None and index.dtype == torch.uint8 else index
         for index in step.saved("indices")
@@ -42,7 +42,7 @@ def indices_of(step: Step) -> list[Tensor | None]:
 
 
 def numbered(indices: Sequence[Tensor | None]) -> tuple[list[int], list[Tensor]]:
-    """Return the axes that are indexed, and the numbers of places along each of them.
+    """Return the axes that are indexed, and the numbers of places along each, ``[*places]``.
 
     A mask of n axes stands for n of them.
     """
@@ -72,10 +72,10 @@ def indexed_axes(axes: batch_axes.Axes, dims: Sequence[int], ndim: int) -> batch
 
 
 def chosen_rows(axes: batch_axes.Axes, dims: Sequence[int], index: Tensor) -> batch_axes.Axis:
-    """Return the axis of the rows that the index takes out of the first axis, each once.
+    """Return the axis of the rows that an index ``[rows]`` takes out of the first, each once.
 
-    It has a number of its own, which tells which rows they are: the same ones have the same. An
-    axis of one row has none, and is (), as is that of anything else.
+    Its number tells which rows they are. An axis of one row has none, and is (), as is that of
+    anything else.
     """
     rows = axes[0] if axes else ()
     is_of_rows = len(rows) == 1 and [*dims] == [0] and index.dim() == 1 and len(index) > 1
@@ -85,7 +85,7 @@ def chosen_rows(axes: batch_axes.Axes, dims: Sequence[int], index: Tensor) -> ba
     places = (index % size).tolist()
     if len({*places}) < len(places):
         return ()
-    return ((-1 - hash((number, *places)) % 2**60, len(places)),)
+    return (((number, *places), len(places)),)
 
 
 def _taken(step: Step, x: Series, dim: int, index: Tensor) -> Series:
@@ -113,7 +113,7 @@ def _gather(x: Series, dim: int, index: Tensor) -> Series:
 
 
 def _ordered(step: Step, x: Series) -> list[Series | None]:
-    """Return elements in the order along an axis that values have, and None for their places."""
+    """Return ``[K, *shape]`` in the order of values along an axis, and None for their places."""
     return [_gather(x, step.saved("dim"), step.tensor("indices")), None]
 
 
@@ -135,7 +135,7 @@ def _taken_of_all(step: Step, x: Series) -> Series:
 
 
 def _selected_by_mask(step: Step, x: Series) -> Series:
-    """Return the elements where a mask holds, which is broadcast against x, along one axis."""
+    """Return the elements of ``[K, *shape]`` where a mask, broadcast to it, holds: ``[K, n]``."""
     mask = step.tensor("mask")
     wide = x.broadcast(common_shape(x.shape, mask.shape))
     batch_axes.free(wide.axes, range(wide.ndim))
@@ -144,7 +144,7 @@ def _selected_by_mask(step: Step, x: Series) -> Series:
 
 
 def _extreme_along(step: Step, x: Series) -> list[Series | None]:
-    """Return the element of an axis that is largest, or the like, and None for its place."""
+    """Return the extreme place of an axis of ``[K, *shape]``, and None for where it is."""
     dim, index = x.from_end(step.saved("dim")), step.tensor("indices")
     if step.saved("keepdim"):
         return [_gather(x, dim, index), None]
@@ -152,7 +152,7 @@ def _extreme_along(step: Step, x: Series) -> list[Series | None]:
 
 
 def _extreme(step: Step, x: Series) -> Series:
-    """Return the largest or smallest along axes: the mean of all that are equal."""
+    """Return the extreme along axes of ``[K, *shape]``: the mean of all that are equal."""
     value, result = step.tensor("self"), step.tensor("result")
     dims = step.dims(x) if _autograd.keeps(step.node, "dim") else range(x.ndim)
     keepdim = step.saved("keepdim") if _autograd.keeps(step.node, "keepdim") else False
@@ -165,14 +165,14 @@ def _extreme(step: Step, x: Series) -> Series:
 def _mean_where(
     is_counted: Tensor, x: Series, dims: Sequence[int], *, keepdim: bool = False
 ) -> Series:
-    """Return the mean along axes of what is counted."""
+    """Return the mean of ``[K, *shape]`` along axes, of what is counted."""
     counted = is_counted.to(x.dtype)
     share = counted / counted.sum(list(dims), keepdim=True)
     return x.scaled(share).summed(list(dims), keepdim=keepdim)
 
 
 def _extremes(step: Step, x: Series) -> list[Series]:
-    """Return smallest and largest along an axis or all: the mean of all that are equal."""
+    """Return both extremes along axes of ``[K, *shape]``: the mean of all that are equal."""
     keepdim, dims = step.saved("keepdim"), step.dims(x)
     found = []
     for name in ("min", "max"):

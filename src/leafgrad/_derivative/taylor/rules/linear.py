@@ -42,7 +42,7 @@ def _of_matrices(step: Step, names: Names, x: Series | None, y: Series | None) -
 def _added(
     multiply: Callable[[Step, Names, Series | None, Series | None], Series | None], names: Names
 ) -> Propagate:
-    """Make the rule of ``beta * bias + alpha * (one @ two)``."""
+    """Make the rule of ``beta * bias + alpha * (one @ two)``, ``[K, ..., a, c]``."""
 
     def rule(step: Step, bias: Series | None, x: Series | None, y: Series | None) -> Series | None:
         product = multiply(step, names, x, y)
@@ -130,7 +130,7 @@ def _convolved(step: Step, x: Series | None, *constants: Series | None) -> Serie
 
 
 def _cross(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return ``a x b`` along an axis of size 3: ``A x B_k + A_k x B + sum_j A_j x B_{k-j}``."""
+    """Return ``[K, ..., 3, ...]``, the cross ``A x B_k + A_k x B + sum_j A_j x B_{k-j}``."""
     dim = step.result_dim()
     by_x = None if x is None else _crossed(x, step.tensor("other"), dim)
     by_y = None if y is None else -_crossed(y, step.tensor("self"), dim)

@@ -1,6 +1,9 @@
 """Rules for losses: a number for each element, of the broadcast shape, or their mean or sum.
 
-A mean or a sum over rows lets these meet, and is refused.
+Of an input a ``[*shape]`` with a series h ``[K, *shape]`` and a target t, both broadcast, they
+return ``L(a + h, t) - L(a, t)``, ``[K, *shape]``, or its mean or sum, ``[K]``: by products where L
+is a polynomial of the difference ``a - t``, and else as the integral of L' over h. A mean or a sum
+over rows lets these meet, and is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ def _reduced(step: Step, x: Series) -> Series:
 
 
 def _of_difference(loss: Callable[[Step, Tensor, Series], Series]) -> Propagate:
-    """Make the rule of a loss of what input and target differ by."""
+    """Make the rule of a loss of what input and target differ by, ``[K, *shape]``."""
 
     def rule(step: Step, x: Series | None, target: Series | None) -> Series | None:
         apart = add(x, target and -target)
@@ -56,7 +59,7 @@ def _smooth(name: str, steepness: Callable[[float], float]) -> Propagate:
 
 
 def _by_slope(slope: Callable[[Step, Jet, Tensor], Jet]) -> Propagate:
-    """Make the rule of a loss that has this slope, of a target that is constant."""
+    """Make the rule of a loss with this slope ``[*shape]``, whose target is constant."""
 
     def rule(step: Step, x: Series | None, target: Series | None = None) -> Series:
         if x is None or target is not None:
@@ -69,19 +72,19 @@ def _by_slope(slope: Callable[[Step, Jet, Tensor], Jet]) -> Propagate:
 
 
 def _cross_entropy(_: Step, x: Jet, target: Tensor) -> Jet:
-    """Return the slope ``(x - t) / (x (1 - x))`` of ``-t log(x) - (1 - t) log(1 - x)``."""
+    """Return the slope ``(x - t) / (x (1 - x))`` of the cross entropy, elementwise."""
     return (x - target) / (x * (1 - x))
 
 
 def _cross_entropy_of_logits(step: Step, x: Jet, target: Tensor) -> Jet:
-    """Return the slope ``1 - t - p sigmoid(-x)``, where p is 1, or by weights for truths."""
+    """Return the slope ``1 - t - p sigmoid(-x)``, elementwise; p is 1 but by weights."""
     weight = step.saved("pos_weight")
     share = 1.0 if weight is None else 1 + (weight - 1) * target
     return (1 - target) - (-x).sigmoid() * share
 
 
 def _soft_margin(_: Step, x: Jet, target: Tensor) -> Jet:
-    """Return the slope ``-t sigmoid(-t x)`` of ``log(1 + exp(-t x))``."""
+    """Return the slope ``-t sigmoid(-t x)`` of ``log(1 + exp(-t x))``, elementwise."""
     return (x * -target).sigmoid() * -target
 
 

@@ -106,7 +106,7 @@ def _determinant_by_products(x: Jet) -> Jet:
 
 
 def _mu(matrix: Tensor) -> Tensor:
-    """Return what is above the diagonal, and on it minus the sum of what follows there."""
+    """Return ``[..., n, n]`` above the diagonal, and on it minus the sum of what follows."""
     diagonal = matrix.diagonal(dim1=-2, dim2=-1)
     after = diagonal.flip(-1).cumsum(-1).flip(-1) - diagonal
     return matrix.triu(1) - after.diag_embed()
@@ -130,7 +130,7 @@ def _inverted(step: Step, x: Series) -> Series:
 
 
 def _solved(step: Step, a: Series | None, b: Series | None) -> Series | None:
-    """Return the solution X of ``A X = B`` or ``X A = B``, where B may be a vector."""
+    """Return X, ``[K, ..., n, m]`` or a vector ``[K, ..., n]``, of ``A X = B`` or ``X A = B``."""
     value, result = step.tensor("A"), step.tensor("result")
     if step.saved("left"):
         return _solution(_solved_by(value), value, a, b, result)
@@ -140,7 +140,7 @@ def _solved(step: Step, a: Series | None, b: Series | None) -> Series | None:
 
 
 def _solved_by_triangle(step: Step, a: Series | None, b: Series | None) -> Series | None:
-    """Return the solution X of ``A X = B`` or ``X A = B``, where A is a triangle."""
+    """Return X, ``[K, ..., n, m]``, of ``A X = B`` or ``X A = B``, where A is a triangle."""
     value, result, upper = step.tensor("self"), step.tensor("result"), step.saved("upper")
     is_unit = step.saved("unitriangular")
     if a is not None:
@@ -197,13 +197,14 @@ def _solved_by(value: Tensor) -> Solve:
 
 
 def _times_inverse(value: Tensor) -> Solve:
-    """Do what `_solved_by` does: for many columns, an inverse and a product take less."""
+    """Do what `_solved_by` does for ``[..., n, n]``: an inverse takes less for many columns."""
     inverse, failed = torch.linalg.inv_ex(value)
     _check_inverse(failed)
     return _columns_solved(lambda columns: inverse @ columns)
 
 
 def _check_inverse(failed: Tensor) -> None:
+    """Raise where one of ``[...]`` matrices was singular."""
     unsupported_if(may_look(failed) and bool(failed.any()), "a matrix is singular")
 
 
@@ -359,7 +360,7 @@ def _stacked(like: Series, found: list[Tensor], indices: Indices) -> Series:
 
 
 def _minus_products(start: Any, left: list[Tensor], right: list[Tensor]) -> Any:
-    """Return ``start - sum_p left_p right_p`` of matrices, by one product; the start may be 0."""
+    """Return ``start - sum_p left_p right_p``, ``[..., n, n]``, by one product; or from 0."""
     return start - joined(left, -1) @ joined(right, -2) if left else start
 
 

@@ -49,7 +49,7 @@ def _of_axes(count: int, draw: Draw) -> Propagate:
 
 
 def _picked(count: int) -> Callable[[Step, Series], list[Series | None]]:
-    """Make the rule of pooling by maxima, and None for their places, counted along the sizes."""
+    """Make the rule of pooling ``[K, ..., *sizes]`` by maxima, and None for their places."""
 
     def rule(step: Step, x: Series) -> list[Series | None]:
         index = step.tensor("result1")
@@ -60,7 +60,7 @@ def _picked(count: int) -> Callable[[Step, Series], list[Series | None]]:
 
 
 def _unpicked(count: int) -> Callable[[Step, Series], Series]:
-    """Make the rule of what puts pixels at places of a larger picture, and zeros elsewhere."""
+    """Make the rule of what puts pixels of ``[K, ..., *sizes]`` at places of a larger picture."""
 
     def rule(step: Step, x: Series) -> Series:
         sizes = torch.Size(step.shape[-count:])
@@ -93,37 +93,26 @@ def _by_place(
 
 
 def _averaged(step: Step, pictures: Tensor, pool: Callable[..., Tensor]) -> Tensor:
-    """Return the means of windows."""
+    """Return the means of windows of ``[..., *sizes]``."""
     names = "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"
     return pool(pictures, *map(step.saved, names), step.saved("divisor_override"))
 
 
 def _averaged_to(step: Step, pictures: Tensor, pool: Callable[..., Tensor], count: int) -> Tensor:
-    """Return the means of as many windows as the result has pixels."""
+    """Return the means of as many windows of ``[..., *sizes]`` as the result has pixels."""
     return pool(pictures, step.shape[-count:])
 
 
-def _resized(step: Step, pictures: Tensor, resize: Callable[..., Tensor], *names: str) -> Tensor:
-    """Return pictures of another size, by the saved arguments of these names."""
-    return resize(pictures, step.saved("output_size"), *map(step.saved, names))
-
-
 def _padding(count: int, pad: Callable[..., Tensor]) -> Rule:
-    """Make the rule of what continues a picture at its border."""
+    """Make the rule of what continues ``[K, ..., *sizes]`` at the border."""
     return Rule(_linear(count, lambda step, pictures: pad(pictures, step.saved("padding"))))
 
 
 def _resizing(count: int, operator: str, *names: str) -> Rule:
-    """Make the rule of what gives a picture another size."""
+    """Make the rule of what gives ``[K, ..., *sizes]`` other sizes, by saved arguments."""
     scales = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}
-    return Rule(
-        _linear(
-            count,
-            lambda step, pictures: _resized(
-                step, pictures, getattr(_aten, operator), *names, *scales[count]
-            ),
-        )
-    )
+    resize, saved = getattr(_aten, operator), ("output_size", *names, *scales[count])
+    return Rule(_linear(count, lambda step, pictures: resize(pictures, *map(step.saved, saved))))
 
 
 _WINDOWS = "kernel_size", "dilation", "padding", "stride"
@@ -142,7 +131,7 @@ def _overlaid(step: Step, windows: Tensor) -> Tensor:
 
 
 def _sheared(step: Step, x: Series) -> Series:
-    """Return windows along an axis, which is counted by window then, and by place in a last one."""
+    """Return windows along an axis n of ``[K, ..., n, ...]``: ``[K, ..., windows, ..., size]``."""
     dim = x.from_end(step.saved("dimension"))
     batch_axes.free(x.axes, [dim])
     windows = x.full(dim).unfold(dim, step.saved("size"), step.saved("step"))

@@ -54,14 +54,14 @@ def _along(clear: Clear | None, put: Put) -> Placing:
 
 
 def _filled(clear: Clear) -> Callable[[Step, Series], Series]:
-    """Make the rule of what puts a number in places, and so zeros in those of the series."""
+    """Make the rule of what puts a number in places, and so zeros in those of ``[K, *shape]``."""
     return lambda step, base: base.changed(
         clear(step, base.full(), base.from_end(step.saved("dim")))
     )
 
 
 def _spread(step: Step, stack: Tensor, dim: int) -> Tensor:
-    """Return the saved index, with as many places as the result has but along the axis."""
+    """Return the saved index ``[K, *its shape]``, as large as the result but along the axis."""
     index = step.tensor("index")
     sizes = [*zip(index.shape, step.shape, strict=True)]
     del sizes[dim]
@@ -72,7 +72,7 @@ def _spread(step: Step, stack: Tensor, dim: int) -> Tensor:
 def _scattered(
     scatter: Callable[[Tensor, int, Tensor, Tensor], Tensor],
 ) -> Put:
-    """Make what puts elements of the source at the places that the index holds."""
+    """Make what puts elements of ``[K, *source]`` at the places that the index holds."""
 
     def put(step: Step, zeros: Tensor, dim: int, source: Tensor) -> Tensor:
         index = _spread(step, zeros, dim)
@@ -84,7 +84,7 @@ def _scattered(
 
 
 def _reduced(step: Step, base: Series | None, source: Series | None) -> Series | None:
-    """Return the sums, means or extremes of what is put in the same place, the base among it."""
+    """Return the sums, means or extremes of what is put in one place of ``[K, *shape]``."""
     kind, joins = step.saved("reduce"), step.saved("include_self")
     unsupported_if(kind == "prod", "it multiplies what it puts in one place")
     gather = _along(None if joins else _cleared_by_places, _scattered(Tensor.scatter_add))
@@ -131,7 +131,7 @@ def _replaced(stack: Tensor, dim: int, part: slice, source: Tensor | None) -> Te
 
 
 def _selected(step: Step, base: Series | None, source: Series | None) -> Series | None:
-    """Return the base with one place of an axis replaced by a source that lacks the axis."""
+    """Return ``[K, ..., n, ...]``, one place of an axis replaced by a source ``[K, ..., ...]``."""
     if source is not None:
         shape = list(source.shape)
         shape.insert(len(step.shape) + step.result_dim(), 1)
@@ -140,7 +140,7 @@ def _selected(step: Step, base: Series | None, source: Series | None) -> Series 
 
 
 def _index_put(step: Step, base: Series | None, source: Series | None) -> Series | None:
-    """Return the base with elements at some places, or where a mask holds, replaced or added to."""
+    """Return ``[K, *shape]``, replaced or added to at some places, or where a mask holds."""
     indices, adds = indices_of(step), step.saved("accumulate")
     dims, numbers = numbered(indices)
     whole = rows_of(step.shape, 1) if base is None else base.axes

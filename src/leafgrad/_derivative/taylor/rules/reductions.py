@@ -30,7 +30,7 @@ def _mean(x: Series, dims: Sequence[int], *, keepdim: bool = True) -> Series:
 
 
 def _mean_along(step: Step, x: Series) -> Series:
-    """Return the mean along the saved axes, which have size 1 then or are gone."""
+    """Return the mean of ``[K, *shape]`` along the saved axes, of size 1 then or gone."""
     return _mean(x, step.dims(x), keepdim=step.saved("keepdim"))
 
 
@@ -38,14 +38,14 @@ def _mean_along(step: Step, x: Series) -> Series:
 
 
 def _norm(step: Step, x: Series, kind: str, dims: Sequence[int], *, keepdim: bool) -> Series | None:
-    """Return the norm along some axes, of the saved kind."""
+    """Return the norm of ``[K, *shape]`` along some axes, of the saved kind."""
     value, result = step.tensor("self"), step.tensor("result")
     series = _norm_of(value, _kept(result, x, dims), x, float(step.saved(kind)), dims)
     return series if keepdim or series is None else series.summed(dims, keepdim=False)
 
 
 def _kept(result: Tensor, x: Series, dims: Sequence[int]) -> Tensor:
-    """Return what was reduced along axes with these axes, of size 1."""
+    """Return what was reduced along axes with these axes: ``[..., 1, ...]``."""
     gone = {dim % x.ndim for dim in dims}
     return result.reshape([1 if n in gone else size for n, size in enumerate(x.shape)])
 
@@ -124,7 +124,7 @@ def _norm_along(kind: str) -> Propagate:
 
 
 def _variance(step: Step, x: Series) -> Series:
-    """Return the variance along some axes, with the saved correction."""
+    """Return the variance of ``[K, *shape]`` along some axes, with the saved correction."""
     dims, keepdim, correction = step.dims(x), step.saved("keepdim"), step.saved("correction")
     count = math.prod(x.shape[dim] for dim in dims) - (1 if correction is None else correction)
     unsupported_if(count <= 0, "it divides by no degrees of freedom")
@@ -138,24 +138,24 @@ def _centred(value: Tensor, dims: Sequence[int]) -> Tensor:
 
 
 def _variance_and_mean(step: Step, x: Series) -> list[Series]:
-    """Return the variance and the mean along some axes."""
+    """Return the variance and the mean of ``[K, *shape]`` along some axes."""
     return [_variance(step, x), _mean_along(step, x)]
 
 
 def _deviation(step: Step, x: Series, name: str = "result") -> Series:
-    """Return the root of the variance along some axes, zero where this is zero."""
+    """Return the root of the variance of ``[K, *shape]`` along some axes, zero where this is."""
     result = step.tensor(name)
     is_flat = result == 0  # where PyTorch's formula gives zero
     return jet.sqrt_from(result.masked_fill(is_flat, 1), _variance(step, x)).masked(~is_flat)
 
 
 def _deviation_and_mean(step: Step, x: Series) -> list[Series]:
-    """Return the root of the variance and the mean along some axes."""
+    """Return the root of the variance and the mean of ``[K, *shape]`` along some axes."""
     return [_deviation(step, x, "result0"), _mean_along(step, x)]
 
 
 def _sum_of_numbers(step: Step, x: Series) -> Series:
-    """Return the sum along some axes of what is a number."""
+    """Return the sum of ``[K, *shape]`` along some axes, of what is a number."""
     kept = x.masked(~step.tensor("self").isnan())
     return kept.summed(step.dims(x), keepdim=step.saved("keepdim"))
 
@@ -170,7 +170,7 @@ def _product_of_all(step: Step, x: Series) -> Series | None:
 
 
 def _product_along(step: Step, x: Series) -> Series | None:
-    """Return the product along an axis, which has size 1 then or is gone."""
+    """Return the product of ``[K, *shape]`` along an axis, of size 1 then or gone."""
     dim, keepdim = x.from_end(step.saved("dim")), step.saved("keepdim")
     series = _product(step.jet("self", x), dim)
     if series is None or not keepdim:
@@ -179,12 +179,12 @@ def _product_along(step: Step, x: Series) -> Series | None:
 
 
 def _product(x: jet.Jet, dim: int) -> Series | None:
-    """Return the product along an axis, which is gone then, place by place."""
+    """Return the product of ``[K, ..., n, ...]`` along n, place by place: ``[K, ..., ...]``."""
     return reduce(jet.Jet.__mul__, _places(x, dim)).series
 
 
 def _places(x: jet.Jet, dim: int) -> list[jet.Jet]:
-    """Return each place of an axis, which is gone then."""
+    """Return each place of an axis n of ``[..., n, ...]``: n jets ``[..., ...]``."""
     places = range(x.value.shape[dim])
     return [
         x.to(x.value.select(dim, n), partial(Series.selected, dim=dim, place=n)) for n in places
@@ -215,7 +215,7 @@ def _log_softmax(step: Step, x: Series) -> Series:
 
 
 def _log_sum_exp(step: Step, x: Series) -> Series:
-    """Return the logarithm of the sum of exponentials along axes, of size 1 then or gone."""
+    """Return ``log sum exp`` of ``[K, *shape]`` along axes, of size 1 then or gone."""
     dims, result = step.dims(x), step.tensor("result")
     alone = [1 if n - x.ndim in dims else size for n, size in enumerate(x.shape)]
     weights = (step.tensor("self") - result.reshape(alone)).exp()
@@ -223,7 +223,7 @@ def _log_sum_exp(step: Step, x: Series) -> Series:
 
 
 def _cumulated_log_sum_exp(step: Step, x: Series) -> Series:
-    """Return the logarithm of the sum of exponentials up to each place of an axis."""
+    """Return ``log sum exp`` of ``[K, *shape]``, each place of an axis of all up to it."""
     dim = x.from_end(step.saved("dim")) % x.ndim
     order = [*(n for n in range(x.ndim) if n != dim), dim]
     moved, size = x.permuted(order), x.shape[dim]
@@ -250,7 +250,7 @@ def _log_of_sum(x: Series, weights: Tensor, dims: Sequence[int], *, keepdim: boo
 
 
 def _layer_norm(step: Step, x: Series | None, *constants: Series | None) -> Series:
-    """Return x normalised along its last axes, times the weight."""
+    """Return ``[K, *shape]`` normalised along its last axes, times the weight."""
     x = _alone(x, constants)
     dims = list(range(-len(step.saved("normalized_shape")), 0))
     normal = _normalised(step.tensor("input"), x, dims, step.tensor("result2"))
@@ -293,7 +293,7 @@ def _normalised_by_batch(step: Step, x: Series) -> Series:
 
 
 def _alone(x: Series | None, constants: Sequence[Series | None]) -> Series:
-    """Return the series of what is normalised, unless weight or bias have one as well."""
+    """Return the series ``[K, *shape]`` of what is normalised, if it alone has one."""
     if x is None or any(constant is not None for constant in constants):
         raise Unsupported("its weight or bias depends on inputs")
     return x

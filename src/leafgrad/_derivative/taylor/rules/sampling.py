@@ -55,13 +55,13 @@ class _Axis(NamedTuple):
     aligns_corners: bool
 
     def places(self, grid: Jet) -> Jet:
-        """Return places in pixels, of points from -1 to 1."""
+        """Return places in pixels, of points ``[N, *points]`` from -1 to 1, elementwise."""
         if self.aligns_corners:
             return (grid + 1) * ((self.size - 1) / 2)
         return (grid + 1) * (self.size / 2) - 0.5
 
     def inside(self, place: Jet) -> Jet:
-        """Return places moved to the picture, as the padding says."""
+        """Return places moved to the picture, as the padding says, elementwise."""
         if self.padding == _ZEROS:
             return place
         if self.padding == _REFLECTION:
@@ -71,7 +71,7 @@ class _Axis(NamedTuple):
         return place.to(value.clamp(0, last), lambda series: series.masked(is_inside))
 
     def _reflected(self, place: Jet) -> Jet:
-        """Return places mirrored at both ends until they are between them."""
+        """Return places mirrored at both ends until they are between them, elementwise."""
         low, span = (0, self.size - 1) if self.aligns_corners else (-0.5, self.size)
         if span == 0:
             return Jet(torch.zeros_like(place.value), None)
@@ -84,7 +84,7 @@ class _Axis(NamedTuple):
         return place.to(value, lambda series: series.scaled(sign))
 
     def pixels(self, grid: Jet, mode: int) -> list[_Pixel]:
-        """Return the pixels around points, and their weights."""
+        """Return the pixels around points ``[N, *points]``, and their weights of that shape."""
         place = self.places(grid)
         if mode == _CUBIC:
             return self._four(place)
@@ -96,7 +96,7 @@ class _Axis(NamedTuple):
         return [self._pixel(before, 1 - behind), self._pixel(before + 1, behind)]
 
     def _four(self, place: Jet) -> list[_Pixel]:
-        """Return the four pixels around points for a cubic weight; each is padded by itself."""
+        """Return four pixels around ``[N, *points]`` for a cubic weight, each padded by itself."""
         before = place.value.detach().floor()
         t = place - before
         weights = _far(t + 1), _near(t), _near(1 - t), _far(2 - t)
@@ -104,19 +104,19 @@ class _Axis(NamedTuple):
         return [self._pixel(*pair) for pair in zip(places, weights, strict=True)]
 
     def _pixel(self, place: Tensor, weight: Jet | None) -> _Pixel:
-        """Return a pixel; what is outside of the picture, or not a number, is not there."""
+        """Return a pixel for each of ``[N, *points]``; what is outside, or NaN, is not there."""
         last = self.size - 1
         is_there = (place >= 0) & (place <= last)
         return _Pixel(place.nan_to_num(0).clamp(0, last).long(), is_there, weight)
 
 
 def _near(t: Jet) -> Jet:
-    """Return the weight of a pixel not more than 1 away."""
+    """Return the weight of a pixel not more than 1 away, elementwise."""
     return ((_KEYS + 2) * t - (_KEYS + 3)) * t * t + 1
 
 
 def _far(t: Jet) -> Jet:
-    """Return the weight of a pixel between 1 and 2 away."""
+    """Return the weight of a pixel between 1 and 2 away, elementwise."""
     return ((_KEYS * t - 5 * _KEYS) * t + 8 * _KEYS) * t - 4 * _KEYS
 
 

@@ -27,7 +27,7 @@ def _viewed(step: Step, x: Series) -> Series:
 
 
 def _transposed(step: Step, x: Series) -> Series:
-    """Return x with two axes exchanged."""
+    """Return ``[K, ..., m, ..., n, ...]`` as ``[K, ..., n, ..., m, ...]``."""
     dims = list(range(x.ndim))
     one, two = step.saved("dim0"), step.saved("dim1")
     dims[one], dims[two] = dims[two], dims[one]
@@ -35,7 +35,7 @@ def _transposed(step: Step, x: Series) -> Series:
 
 
 def _repeated(step: Step, x: Series) -> Series:
-    """Return x repeated along its axes, and along others in front."""
+    """Return ``[K, *shape]`` repeated along its axes, and along others in front."""
     repeats = step.saved("repeats")
     wide = x.broadcast((*[1] * (len(repeats) - x.ndim), *x.shape))
     batch_axes.free(wide.axes, [dim for dim, count in enumerate(repeats) if count != 1])
@@ -46,7 +46,7 @@ def _repeated(step: Step, x: Series) -> Series:
 
 
 def _sliced(step: Step, x: Series) -> Series:
-    """Return every so many places of an axis between two of them."""
+    """Return every so many places of an axis of ``[K, *shape]`` between two of them."""
     dim = x.from_end(step.saved("dim"))
     if step.shape == x.shape:
         return x
@@ -57,24 +57,24 @@ def _sliced(step: Step, x: Series) -> Series:
 
 
 def _unbound(step: Step, x: Series) -> list[Series]:
-    """Return each place of an axis, which is gone then."""
+    """Return each place of an axis n of ``[K, ..., n, ...]``: n times ``[K, ..., ...]``."""
     dim = x.from_end(step.saved("dim"))
     return [x.selected(dim, place) for place in range(x.shape[dim])]
 
 
 def _split(step: Step, x: Series) -> list[Series]:
-    """Return parts of an axis of one size, but for the last."""
+    """Return parts of an axis of ``[K, *shape]``, of one size but for the last."""
     dim, size = x.from_end(step.saved("dim")), step.saved("split_size")
     return _split_by(x, dim, [min(size, x.shape[dim] - n) for n in range(0, x.shape[dim], size)])
 
 
 def _split_with_sizes(step: Step, x: Series) -> list[Series]:
-    """Return parts of an axis of these sizes."""
+    """Return parts of an axis of ``[K, *shape]``, of the saved sizes."""
     return _split_by(x, x.from_end(step.saved("dim")), step.saved("split_sizes"))
 
 
 def _split_by(x: Series, dim: int, sizes: Sequence[int]) -> list[Series]:
-    """Return parts of these sizes along an axis."""
+    """Return parts of ``[K, *shape]`` of these sizes along an axis."""
     starts = [sum(sizes[:number]) for number in range(len(sizes))]
     return [x.narrowed(dim, *part) for part in zip(starts, sizes, strict=True)]
 
@@ -90,7 +90,7 @@ def _diagonal(step: Step, x: Series) -> Series:
 
 
 def _diagonal_embedded(step: Step, x: Series) -> Series:
-    """Return the last axis as a diagonal of two axes, and zeros beside it."""
+    """Return ``[K, ..., n]`` as the diagonals of ``[K, ..., n, n]``, and zeros beside them."""
     batch_axes.free(x.axes, [-1])
     ndim = len(step.shape)
     dims = [step.saved(name) % ndim for name in ("dim1", "dim2")]
@@ -104,7 +104,7 @@ def _diagonal_embedded(step: Step, x: Series) -> Series:
 
 
 def _joined(step: Step, *parts: Series | None) -> Series:
-    """Return parts joined along an axis."""
+    """Return parts ``[K, ..., n_i, ...]`` joined along an axis: ``[K, ..., sum n_i, ...]``."""
     if any(part.ndim != len(step.shape) for part in _present(parts)):
         raise Unsupported("it joins an empty vector with something else")
     dim = step.result_dim()
@@ -117,7 +117,7 @@ def _present(parts: Sequence[Series | None]) -> list[Series]:
 
 
 def _sizes(step: Step, dim: int, parts: Sequence[Series | None]) -> list[int]:
-    """Return the size of each part along the axis, where at most one of them is not known."""
+    """Return each n_i of parts ``[K, ..., n_i, ...]``, where at most one of them is not known."""
     sizes = [None if part is None else part.shape[dim] for part in parts]
     for number, (size, edge) in enumerate(zip(sizes, step.successors, strict=True)):
         if size is None and edge[0] is not None:
@@ -130,7 +130,7 @@ def _sizes(step: Step, dim: int, parts: Sequence[Series | None]) -> list[int]:
 
 
 def catenated(parts: Sequence[Series | None], sizes: Sequence[int], dim: int) -> Series:
-    """Return parts joined along an axis, with zeros where a part has no series."""
+    """Return parts ``[K, ..., n_i, ...]`` joined along an axis, zeros where one has no series."""
     present = _present(parts)
     first = present[0]
     axes = batch_axes.merged([part.axes for part in present])
@@ -157,7 +157,7 @@ def _open(part: Series, dim: int) -> list[int]:
 
 
 def _stacked(step: Step, *parts: Series | None) -> Series:
-    """Return parts joined along a new axis."""
+    """Return n parts ``[K, *shape]`` joined along a new axis n."""
     dim = step.result_dim()
     shape = list(_present(parts)[0].shape)
     shape.insert(len(shape) + 1 + dim, 1)
@@ -193,7 +193,7 @@ def _rolled(step: Step, x: Series) -> Series:
 
 
 def _turned(step: Step, x: Series) -> Series:
-    """Return x turned by quarters in the plane of two axes."""
+    """Return ``[K, *shape]`` turned by quarters in the plane of two axes."""
     dims = [x.from_end(dim) for dim in step.saved("dims")]
     batch_axes.free(x.axes, dims)
     return x.changed(x.full(*dims).rot90(step.saved("k"), dims), shape=step.shape)
@@ -212,7 +212,7 @@ def _triangle(take: Callable[[Tensor, int], Tensor]) -> Propagate:
 
 
 def _padded(step: Step, x: Series) -> Series:
-    """Return x with zeros beside it, along its last axes."""
+    """Return ``[K, *shape]`` with zeros beside it, along its last axes."""
     pad = step.saved("pad")
     dims = [-1 - number // 2 for number, size in enumerate(pad) if size]
     batch_axes.free(x.axes, dims)

@@ -31,21 +31,21 @@ def _times(slope: Callable[[Step, Jet], Jet], name: str = "self") -> Rule:
 
 
 def _of_softplus(step: Step, x: Jet) -> Jet:
-    """Return the logistic function, 1 where softplus is taken for a line."""
+    """Return the logistic function, 1 where softplus is taken for a line, elementwise."""
     beta: float = step.saved("beta")
     scaled = x * beta
     return scaled.sigmoid().where(scaled.value <= step.saved("threshold"), 1)
 
 
 def _of_gelu(step: Step, x: Jet) -> Jet:
-    """Return ``P(x) + x P'(x)`` for the normal distribution P."""
+    """Return ``P(x) + x P'(x)`` for the normal distribution P, elementwise."""
     unsupported_if(step.saved("approximate") != "none", "its GELU is the one by tanh")
     density = (x * x * -0.5).exp() * (1 / math.sqrt(2 * math.pi))
     return ((x * math.sqrt(0.5)).erf() + 1) * 0.5 + x * density
 
 
 def _of_elu(step: Step, x: Jet) -> Jet:
-    """Return the slope of the line above zero, and of the exponential below."""
+    """Return the slope of the line above zero, and of the exponential below, elementwise."""
     unsupported_if(step.saved("is_result"), "its ELU was computed in place")
     scale: float = step.saved("scale")
     inner: float = step.saved("input_scale")

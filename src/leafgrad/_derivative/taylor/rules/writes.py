@@ -1,8 +1,15 @@
 """Rules for writes into views, and for views by strides, whose places their nodes do not tell.
 
 The backward of such a node only takes elements from place to place, so it tells where they went: it
-is sent a probe, in which each element of the result has a number of its own, from 1 on. That it
-changes nothing but places is seen from the kinds of nodes that it records.
+is sent a probe ``[*shape]``, in which each element of the result has a number of its own, from 1
+on. What comes back to an input is ``[*its shape]``: the number p of the result's element that its
+own element i went to, or 0. So the coefficients ``[K, *shape]`` of the result are, in flat places,
+
+    a write into a view      y_k[p(i)] = source_k[i], and base_k where the base got its own number
+    a view by strides        y_k[p(i)] = x_k[i]
+
+That the backward changes nothing but places is seen from the kinds of nodes that it records. Rows
+stay apart where a coordinate of p counts them along one axis of the result.
 """
 
 from __future__ import annotations
@@ -30,7 +37,7 @@ _PLACES_ALONE = {
 
 
 def _written(step: Step, base: Series | None, source: Series | None = None) -> Series | None:
-    """Return the base where a part of it was replaced by a source, or had one added to it."""
+    """Return the base ``[K, *shape]``, a part of it replaced by a source or with one added."""
     probe, (to_base, *to_source) = _sent_back(step)
     if base is not None:
         is_kept = to_base == probe
@@ -52,7 +59,7 @@ def _written(step: Step, base: Series | None, source: Series | None = None) -> S
 
 
 def _strided(step: Step, x: Series) -> Series:
-    """Return the elements that a view by strides shows, each of which it shows once.
+    """Return what a view by strides of ``[K, *its shape]`` shows, each once: ``[K, *shape]``.
 
     What it shows several times is added up by its backward, which does more than move elements.
     """
@@ -89,12 +96,12 @@ def _sent_back(step: Step) -> tuple[Tensor, list[Tensor]]:
 
 
 def _numbers(probe: Tensor) -> Tensor:
-    """Return the numbers of a probe, which are its real part where it is complex."""
+    """Return the numbers of a probe ``[*shape]``, its real part where it is complex."""
     return probe.detach().real if probe.is_complex() else probe.detach()
 
 
 def _counting_as(coordinates: tuple[Tensor, ...], dim: int, shape: tuple[int, ...]) -> int:
-    """Return the axis of the result along which the rows are counted that the source counts."""
+    """Return the axis of the result that counts the rows on axis `dim` of the source's shape."""
     for axis, coordinate in enumerate(coordinates):
         if coordinate.shape[dim] == shape[axis] and _counts(coordinate, dim):
             return axis
@@ -102,7 +109,7 @@ def _counting_as(coordinates: tuple[Tensor, ...], dim: int, shape: tuple[int, ..
 
 
 def _counted_by(coordinate: Tensor, size: int) -> int:
-    """Return the axis of a view along which a coordinate of what it shows counts its places."""
+    """Return the axis of a view along which a coordinate, of its shape, counts up to `size`."""
     for dim, count in enumerate(coordinate.shape):
         if count == size and _counts(coordinate, dim):
             return dim
@@ -110,14 +117,14 @@ def _counted_by(coordinate: Tensor, size: int) -> int:
 
 
 def _counts(coordinate: Tensor, dim: int) -> bool:
-    """Return whether a coordinate is 0, 1, 2, ... along an axis, whatever the others are."""
+    """Return whether a coordinate ``[*shape]`` is 0, 1, 2, ... along an axis, at all places."""
     count = torch.arange(coordinate.shape[dim], device=coordinate.device)
     shape = [-1 if axis == dim else 1 for axis in range(coordinate.dim())]
     return torch.equal(coordinate, count.reshape(shape).expand_as(coordinate))
 
 
 def _copied_whole(_: Step, __: Series | None, source: Series | None) -> Series | None:
-    """Return what a whole tensor was overwritten with."""
+    """Return what a whole tensor was overwritten with, ``[K, *shape]``."""
     return source
 
 

@@ -10,8 +10,8 @@ import torch
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-from leafgrad._graph.inputs import InputUse, TracedInput
 from leafgrad._graph.nodes import SavedTensor, Shape, TracedNode
+from leafgrad._graph.traced_inputs import InputUse, TracedInput
 from leafgrad._record.log import Log
 from leafgrad._record.module_paths import Roots
 
@@ -108,7 +108,10 @@ def graph_inputs(
         if likely:
             for key, one in _inputs(node, live[node.index], likely, names, begins=begins):
                 found[key].append(one)
-    return tuple(_joined(uses) for uses in found.values())
+    return tuple(
+        replace(uses[0], uses=tuple(use for one in uses for use in one.uses))
+        for uses in found.values()
+    )
 
 
 def _slots(node: TracedNode) -> Iterator[Slot]:
@@ -186,7 +189,3 @@ def _numbers_in_memory(saved: SavedTensor) -> int | None:
     if saved.nbytes is None or saved.dtype is None:
         return None
     return saved.nbytes // saved.dtype.itemsize
-
-
-def _joined(uses: Sequence[TracedInput]) -> TracedInput:
-    return replace(uses[0], uses=tuple(use for one in uses for use in one.uses))

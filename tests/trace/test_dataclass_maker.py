@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError, replace
 import pytest
 
 from leafgrad import TracedEdge
-from leafgrad._trace.columns import from_columns
+from leafgrad._trace.dataclass_maker import from_columns
 
 
 def test_values_made_from_columns_equal_those_made_one_by_one() -> None:

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from leafgrad._display.card import Card
+from leafgrad._display.card import Card, ShownAsCard
 from leafgrad._display.jsonable import fields_as_json
 
 
 @dataclass(frozen=True, kw_only=True)
-class DerivativeExplanation:
+class DerivativeExplanation(ShownAsCard):
     """By which method a derivative is computed, and why; `explain_derivative` makes it.
 
     Attributes:
@@ -21,11 +21,12 @@ class DerivativeExplanation:
     method: Literal["taylor", "reverse"] | None
     because: str
 
-    def __str__(self) -> str:
-        return _card(self).to_text()
-
-    def _repr_html_(self) -> str:
-        return _card(self).to_html()
+    def _card(self) -> Card:
+        return Card(
+            title="derivative",
+            rows=(("method", str(self.method)),),
+            sentences=(self.because,),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field under its name, as JSON types only.
@@ -38,11 +39,3 @@ class DerivativeExplanation:
             'taylor'
         """
         return fields_as_json(self)
-
-
-def _card(explanation: DerivativeExplanation) -> Card:
-    return Card(
-        title="derivative",
-        rows=(("method", str(explanation.method)),),
-        sentences=(explanation.because,),
-    )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from leafgrad._display.card import Card
+from leafgrad._display.card import Card, ShownAsCard
 from leafgrad._display.jsonable import fields_as_json
 from leafgrad._record.cut import Cut, CutKind
 
@@ -91,12 +91,21 @@ class GradCause(StrEnum):
     NUMPY = "cut by an array outside PyTorch"
 
 
-CAUSE_OF_CUT = {kind: GradCause[kind.name] for kind in CutKind}
-"""Each way to lose a graph is a cause of the same name."""
+CAUSE_OF_CUT = {
+    CutKind.DETACHED: GradCause.DETACHED,
+    CutKind.DATA: GradCause.DATA,
+    CutKind.NO_GRAD: GradCause.NO_GRAD,
+    CutKind.NOT_FLOATING: GradCause.NOT_FLOATING,
+    CutKind.NOT_DIFFERENTIABLE: GradCause.NOT_DIFFERENTIABLE,
+    CutKind.COPIED: GradCause.COPIED,
+    CutKind.PYTHON: GradCause.PYTHON,
+    CutKind.NUMPY: GradCause.NUMPY,
+}
+"""Each way to lose a graph is a cause."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class GradExplanation:
+class GradExplanation(ShownAsCard):
     """Why a tensor has no gradient, or will get none; `explain_grad` makes it.
 
     Attributes:
@@ -130,11 +139,20 @@ class GradExplanation:
     hooks: tuple[str, ...]
     cuts: tuple[Cut, ...]
 
-    def __str__(self) -> str:
-        return _card(self).to_text()
-
-    def _repr_html_(self) -> str:
-        return _card(self).to_html()
+    def _card(self) -> Card:
+        """Return a card with the facts as rows, and cause and cure as sentences."""
+        sentences = [self.because, self.cure]
+        if self.hooks:
+            sentences.insert(
+                1,
+                "What its hooks do to the gradient is not looked at: they may make it zero or "
+                "take it.",
+            )
+        return Card(
+            title=f"gradient of {self.name or 'tensor'}: {self.cause}",
+            rows=tuple(_rows(self)),
+            sentences=tuple(sentences),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return every field under its name, as JSON types only.
@@ -150,21 +168,6 @@ class GradExplanation:
             'backward not run yet'
         """
         return fields_as_json(self)
-
-
-def _card(explanation: GradExplanation) -> Card:
-    """Return a card with the facts as rows, and cause and cure as sentences."""
-    sentences = [explanation.because, explanation.cure]
-    if explanation.hooks:
-        sentences.insert(
-            1,
-            "What its hooks do to the gradient is not looked at: they may make it zero or take it.",
-        )
-    return Card(
-        title=f"gradient of {explanation.name or 'tensor'}: {explanation.cause}",
-        rows=tuple(_rows(explanation)),
-        sentences=tuple(sentences),
-    )
 
 
 def _rows(explanation: GradExplanation) -> Iterator[tuple[str, str]]:

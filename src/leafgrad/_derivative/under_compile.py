@@ -10,7 +10,7 @@ from leafgrad import _autograd
 from leafgrad._derivative.arguments import Function
 
 
-def traced(differentiate: Callable[..., Any]) -> Callable[..., Any]:
+def traceable(differentiate: Callable[..., Any]) -> Callable[..., Any]:
     """Return what `torch.compile` traces in place of a function of outputs and inputs.
 
     What computes the outputs is traced as if the caller had called it, and the derivatives are a

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 
 from leafgrad._graph.graph import Graph
-from leafgrad._graph.inputs import TracedInput
 from leafgrad._graph.nodes import TracedEdge, TracedNode
+from leafgrad._graph.traced_inputs import TracedInput
 
 INPUT = "input"
 
