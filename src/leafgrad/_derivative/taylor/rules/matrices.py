@@ -33,8 +33,8 @@ from leafgrad._derivative.taylor.jet import Jet, add
 from leafgrad._derivative.taylor.kernels.plans import Contraction, contraction
 from leafgrad._derivative.taylor.looks import may_look
 from leafgrad._derivative.taylor.matrix_products import constant_times, joined, times_constant
+from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Rule, Step
 from leafgrad._derivative.taylor.unsupported import unsupported_if
 
 Solve = Callable[[Series], Series]  # A^-1 times each coefficient [K, ..., n, m]
