@@ -113,7 +113,10 @@ The last one always fits: no table of at most 35 nodes is wider by it than `LEAS
 
 def _listing(graph: Graph, width: int) -> list[str]:
     """List the nodes, with as much of each in its cells as there is room for, and the inputs."""
-    tried = (_table(graph, detail, width) for detail in DETAILS)
+    tried = (
+        table(_rows(graph, one), right=(0,), whole=one.whole, width=width, least=one.least)
+        for one in DETAILS
+    )
     lines = next(lines for lines in tried if max(map(cells, lines)) <= width)
     return [*lines, "", *_inputs(graph, width)] if graph.inputs else lines
 
@@ -126,11 +129,6 @@ def _inputs(graph: Graph, width: int) -> list[str]:
         words = given.name, shape_text(given.shape), torch_name(given.dtype), f"at {nodes}"
         told.append(" ".join(filter(None, words)))
     return textwrap.wrap(f"inputs: {first_few(told, MOST_IN_A_CELL)}", width)
-
-
-def _table(graph: Graph, detail: Detail, width: int) -> list[str]:
-    rows = _rows(graph, detail)
-    return table(rows, right=(0,), whole=detail.whole, width=width, least=detail.least)
 
 
 def _rows(graph: Graph, detail: Detail) -> list[tuple[str, ...]]:
