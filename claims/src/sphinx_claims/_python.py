@@ -45,6 +45,11 @@ def last_name(called: ast.expr) -> str:
     return ast.unparse(function).rpartition(".")[2]
 
 
+def called_names(tree: ast.AST) -> Iterator[str]:
+    """Yield the name of all that is called anywhere in `tree`, without where it comes from."""
+    return (last_name(node) for node in ast.walk(tree) if isinstance(node, ast.Call))
+
+
 def loaded(nodes: Iterable[ast.AST]) -> list[str]:
     """List the names that are read anywhere in `nodes`, each as often as it is."""
     return [name.id for name in _names(nodes) if isinstance(name.ctx, ast.Load)]

@@ -128,6 +128,6 @@ from leafgrad._autograd.tensor import (
     version,
     without_wrappers,
 )
-from leafgrad._autograd.traversal import Edge, grad_fn_name, numbered_output, walk
+from leafgrad._autograd.traversal import Edge, LiveGraph, grad_fn_name, numbered_output, walk
 from leafgrad._autograd.unseen_backward import unseen_gradient
 from leafgrad._autograd.zero_gradients import gives_zeros, may_give_zeros

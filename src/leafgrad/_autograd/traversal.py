@@ -83,6 +83,7 @@ def _walked(roots: Iterable[Node]) -> dict[Node, Successors]:
 
 
 Edge = tuple[Node, int]
+LiveGraph = Mapping[Node, Successors]
 
 
 def walk_to(target: Edge | torch.Tensor, root: Node) -> tuple[dict[Node, Successors], Edge | None]:

@@ -154,7 +154,7 @@ class _Line(NamedTuple):
 
 
 def _direction(tensor: Tensor) -> Tensor:
-    """Return numbers between -1 and 1, no two alike and none zero, always the same: sin(1), ..."""
+    """Return sin(1), sin(2), ... of the shape of a tensor: no two alike and none zero."""
     numbers = torch.arange(tensor.numel(), dtype=tensor.dtype, device=tensor.device)
     return (numbers + 1).sin().reshape(tensor.shape)
 

@@ -101,7 +101,7 @@ class _Outputs:
             self._known |= zip(orders, self._derivatives(orders), strict=True)
 
     def _derivatives(self, orders: list[MultiIndex]) -> tuple[Tensor, ...]:
-        """Return derivatives of all channels, by reverse mode where few numbers go into few passes.
+        """Return derivatives ``(points, channels)``, by reverse mode where that takes few passes.
 
         There the calls of operators take the time and not their work, and PyTorch's backward calls
         them without Python, as Taylor mode does not. What reverse mode refuses is asked again.
@@ -141,7 +141,7 @@ class _Derivatives:
     def jacobian(
         self, ys: Tensor, xs: Tensor, i: int | None = None, j: int | None = None
     ) -> Tensor:
-        """Return dy_i / dx_j as a column, or a row or column of them where one is not given."""
+        """Return dy_i / dx_j, ``(points, 1)``, or all in a row or column of the Jacobian."""
         source = self._source(ys, xs)
         if i is None and j is None and (ys.shape[1], xs.shape[1]) != (1, 1):
             raise ValueError("i and j must not both be None, unless ys and xs have one column each")
@@ -150,7 +150,7 @@ class _Derivatives:
         return self._take(source, [source.columns[r].by(d) for r in rows for d in dimensions])
 
     def hessian(self, ys: Tensor, xs: Tensor, component: int = 0, i: int = 0, j: int = 0) -> Tensor:
-        """Return the second derivative of a component in x_i and x_j as a column."""
+        """Return the second derivative of a component in x_i and x_j, ``(points, 1)``."""
         source = self._source(ys, xs)
         column = source.columns[_checked("component", component, ys.shape[1])]
         i, j = _checked("i", i, xs.shape[1]), _checked("j", j, xs.shape[1])

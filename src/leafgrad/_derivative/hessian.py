@@ -1,4 +1,12 @@
-"""The Hessian: all second derivatives of all channels, row by row."""
+"""The Hessian: all second derivatives of all channels, row by row.
+
+Of outputs u ``(*batch, *channels)`` and inputs x ``(*batch, *columns)``, of which row b of one
+depends on row b of the other alone, it is ``(*batch, *channels, *columns, *columns)``:
+
+    H[b, c, i, j] = d^2 u[b, c] / d x[b, i] d x[b, j]
+
+It is symmetric, so each pair of columns is computed once.
+"""
 
 from itertools import product
 

@@ -1,4 +1,10 @@
-"""The Jacobian: all first derivatives of all channels, row by row."""
+"""The Jacobian: all first derivatives of all channels, row by row.
+
+Of outputs u ``(*batch, *channels)`` and inputs x ``(*batch, *columns)``, of which row b of one
+depends on row b of the other alone, it is ``(*batch, *channels, *columns)``:
+
+    J[b, c, i] = d u[b, c] / d x[b, i]
+"""
 
 import torch
 from torch import Tensor

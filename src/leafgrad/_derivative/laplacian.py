@@ -1,4 +1,10 @@
-"""The Laplacian: the second derivatives in several columns, added up in one pass."""
+"""The Laplacian: the second derivatives in several columns, added up in one pass.
+
+Of outputs u ``(*batch, *channels)`` and inputs x ``(*batch, *columns)``, of which row b of one
+depends on row b of the other alone, it has the shape of u. In columns i, or along directions s_n:
+
+    L[b, c] = sum_i d^2 u[b, c] / d x[b, i]^2        L[b, c] = sum_n s_n^T H[b, c] s_n
+"""
 
 from collections.abc import Iterable, Sequence
 from itertools import islice

@@ -10,9 +10,10 @@ from leafgrad._arguments.outputs import gradient_edges, iter_outputs
 from leafgrad._arguments.signature import public_function
 from leafgrad._display.units import first_few
 from leafgrad._explain.nan_report import NanOrigin, NanReport, came_in_with
-from leafgrad._explain.nan_words import CURE_OF_LEAF, OF_INFINITY, Words, words_for
+from leafgrad._explain.nan_words import CURE_OF_LEAF, OF_INFINITY, words_for
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.summary import TensorSummary
+from leafgrad._graph.zero_words import Words
 from leafgrad._record.record import Recording
 from leafgrad._trace.graph_trace import GraphTrace
 from leafgrad._trace.not_finite_turns import only_moves

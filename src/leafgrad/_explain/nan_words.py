@@ -2,8 +2,7 @@
 
 from typing import Literal
 
-Words = tuple[str, str]
-"""Because and cure."""
+from leafgrad._graph.zero_words import Words
 
 VALUES: dict[str, Words] = {
     "acosh": (

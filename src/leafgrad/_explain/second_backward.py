@@ -1,6 +1,6 @@
 """How outputs come to what an earlier backward has freed, and what to do about it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import NamedTuple
 
 from torch.autograd.graph import Node
@@ -9,8 +9,6 @@ from leafgrad import _autograd
 from leafgrad._graph.nodes import Source
 from leafgrad._record.log import Log
 from leafgrad._record.module_paths import ModuleCall, Roots
-
-Graph = Mapping[Node, _autograd.Successors]
 
 
 class _Use(NamedTuple):
@@ -23,7 +21,7 @@ class _Use(NamedTuple):
 class SecondBackward:
     """What is known of the backward that has freed a part of a graph, and of the way there."""
 
-    def __init__(self, graph: Graph, log: Log, modules: Roots) -> None:
+    def __init__(self, graph: _autograd.LiveGraph, log: Log, modules: Roots) -> None:
         """Look at a graph, each node of which stands before those behind it.
 
         `unpassed` has the edges to which no backward came: those behind nodes that still are whole.
@@ -149,7 +147,7 @@ def _has_saved(node: Node, states: Collection[str]) -> bool:
     return any(slot.state in states for slot in _autograd.saved_slots(node))
 
 
-def _unpassed(graph: Graph, freed: Collection[Node]) -> set[_autograd.Edge]:
+def _unpassed(graph: _autograd.LiveGraph, freed: Collection[Node]) -> set[_autograd.Edge]:
     """Return the edges to which nodes lead that no backward can have passed.
 
     Those are nodes that still have what they saved, and those without anything saved that only such
@@ -166,7 +164,7 @@ def _unpassed(graph: Graph, freed: Collection[Node]) -> set[_autograd.Edge]:
     return unpassed - passed
 
 
-def _leading_to(graph: Graph, targets: Collection[Node]) -> set[Node]:
+def _leading_to(graph: _autograd.LiveGraph, targets: Collection[Node]) -> set[Node]:
     """Return the nodes from which a path leads to one of the targets, and these."""
     found = {*targets}
     for node in reversed([*graph]):

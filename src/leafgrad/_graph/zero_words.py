@@ -8,7 +8,7 @@ Words = tuple[str, str]
 """Because and cure."""
 
 
-def operation_of(name: str) -> str:
+def own_operation(name: str) -> str:
     """Return the operation of a node by its name, in lower case, as in ``"addmm"``."""
     return _autograd.own_stem(name).lower()
 
@@ -22,7 +22,7 @@ def words_of_zeros(node: TracedNode) -> Words:
 
 def words_of_operation(name: str) -> Words:
     """Return why a node of this name may pass on nothing but zeros."""
-    return WORDS.get(operation_of(name), GENERAL)
+    return WORDS.get(own_operation(name), GENERAL)
 
 
 def _is_underflow(node: TracedNode) -> bool:
@@ -30,7 +30,7 @@ def _is_underflow(node: TracedNode) -> bool:
     kind = str(node.dtype).removeprefix("torch.")
     arrived = [one.norm for one in node.gradients if one is not None and one.norm is not None]
     made = [one for one in node.values if one is not None]
-    is_product = operation_of(node.name) in _PRODUCTS or operation_of(node.name) == "div"
+    is_product = own_operation(node.name) in _PRODUCTS or own_operation(node.name) == "div"
     is_small = bool(arrived) and max(arrived) < SMALL
     return kind == "float16" and is_product and is_small and not all(map(_is_zero, made))
 

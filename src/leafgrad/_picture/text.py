@@ -61,7 +61,7 @@ def header(graph: Graph, width: int = WIDTH) -> Iterator[str]:
         yield from textwrap.wrap(sentence, width)
 
 
-class Room(NamedTuple):
+class Detail(NamedTuple):
     """How much of each node stands in its line.
 
     Attributes:
@@ -88,13 +88,13 @@ class Room(NamedTuple):
     whole: tuple[int, ...] = (3, 4, 5, 6)
 
 
-NARROW = Room(saved=2, with_shapes=False, is_brief=True, is_bare=True)
+NARROW = Detail(saved=2, with_shapes=False, is_brief=True, is_bare=True)
 COUNTED = NARROW._replace(saved=0)
-ROOMS = (
-    Room(with_names=True),
-    Room(),
-    Room(saved=1),
-    Room(saved=2, with_shapes=False, is_brief=True),
+DETAILS = (
+    Detail(with_names=True),
+    Detail(),
+    Detail(saved=1),
+    Detail(saved=2, with_shapes=False, is_brief=True),
     NARROW,
     COUNTED,
     COUNTED._replace(least=24),
@@ -113,7 +113,10 @@ The last one always fits: no table of at most 35 nodes is wider by it than `LEAS
 
 def _listing(graph: Graph, width: int) -> list[str]:
     """List the nodes, with as much of each in its cells as there is room for, and the inputs."""
-    tried = (_table(graph, room, width) for room in ROOMS)
+    tried = (
+        table(_rows(graph, one), right=(0,), whole=one.whole, width=width, least=one.least)
+        for one in DETAILS
+    )
     lines = next(lines for lines in tried if max(map(cells, lines)) <= width)
     return [*lines, "", *_inputs(graph, width)] if graph.inputs else lines
 
@@ -128,12 +131,7 @@ def _inputs(graph: Graph, width: int) -> list[str]:
     return textwrap.wrap(f"inputs: {first_few(told, MOST_IN_A_CELL)}", width)
 
 
-def _table(graph: Graph, room: Room, width: int) -> list[str]:
-    rows = _rows(graph, room)
-    return table(rows, right=(0,), whole=room.whole, width=width, least=room.least)
-
-
-def _rows(graph: Graph, room: Room) -> list[tuple[str, ...]]:
+def _rows(graph: Graph, detail: Detail) -> list[tuple[str, ...]]:
     differing = {"dtype", "device"} - _shared(graph)
     with_saved = not any(node.values or node.gradients for node in graph.nodes)
     rows: list[tuple[str, ...]] = [
@@ -143,20 +141,20 @@ def _rows(graph: Graph, room: Room) -> list[tuple[str, ...]]:
         names = [*node.tensor_names]
         if node.retains_grad:
             names.append("(retains grad)")
-        output = _in_cell([*map(shape_text, node.shapes)], room.edges, room)
-        if differing and room.with_kind:
+        output = _in_cell([*map(shape_text, node.shapes)], detail.edges, detail)
+        if differing and detail.with_kind:
             output += f" {_kind(node, differing)}"
-        targets = [_edge(edge, graph, with_names=room.with_names) for edge in node.edges]
+        targets = [_edge(edge, graph, with_names=detail.with_names) for edge in node.edges]
         rows.append(
             (
                 str(node.index),
-                _called(node, room),
-                _in_cell(names, room.edges, room),
+                _called(node, detail),
+                _in_cell(names, detail.edges, detail),
                 output,
-                _brief(node.values) if room.is_brief else value_text(node) or "",
-                _brief(node.gradients) if room.is_brief else gradient_text(node) or "",
-                _in_cell(targets, room.edges, room),
-                _all_saved(node, room) if with_saved else "",
+                _brief(node.values) if detail.is_brief else value_text(node) or "",
+                _brief(node.gradients) if detail.is_brief else gradient_text(node) or "",
+                _in_cell(targets, detail.edges, detail),
+                _all_saved(node, detail) if with_saved else "",
             )
         )
     return rows
@@ -218,25 +216,25 @@ def _edge(edge: TracedEdge, graph: Graph, *, with_names: bool) -> str:
     return " ".join(words)
 
 
-def _called(node: TracedNode, room: Room) -> str:
-    if room.is_bare:
+def _called(node: TracedNode, detail: Detail) -> str:
+    if detail.is_bare:
         return "leaf" if node.is_leaf else _autograd.stem(node.name)
     return node.name
 
 
-def _in_cell(texts: Sequence[str], most: int, room: Room) -> str:
+def _in_cell(texts: Sequence[str], most: int, detail: Detail) -> str:
     """Return the first few, and how many more there are."""
-    if room.is_bare and len(texts) > most:
+    if detail.is_bare and len(texts) > most:
         return f"{', '.join(texts[:most])} +{len(texts) - most}"
     return first_few(texts, most)
 
 
-def _all_saved(node: TracedNode, room: Room) -> str:
+def _all_saved(node: TracedNode, detail: Detail) -> str:
     """Name what a node saves, or count it by what became of it."""
     if node.hides_saved:
         return "not shown"
-    if room.saved:
-        return _in_cell([_saved(one, node, room) for one in node.saved], room.saved, room)
+    if detail.saved:
+        return _in_cell([_saved(one, node, detail) for one in node.saved], detail.saved, detail)
     fates = Counter(map(_fate, node.saved))
     return ", ".join(" ".join(filter(None, (str(n), fate))) for fate, n in fates.items())
 
@@ -245,11 +243,11 @@ def _fate(saved: SavedTensor) -> str:
     return "modified" if saved.is_modified else SAVED_STATES[saved.state].status
 
 
-def _saved(saved: SavedTensor, node: TracedNode, room: Room) -> str:
+def _saved(saved: SavedTensor, node: TracedNode, detail: Detail) -> str:
     if status := SAVED_STATES[saved.state].status:
         return f"{saved.name} {status}"
     words = [saved.name]
-    if room.with_shapes:
+    if detail.with_shapes:
         words.append(shape_text(saved.shape))
         if saved.dtype != node.dtype:
             words.append(torch_name(saved.dtype))

@@ -19,7 +19,7 @@ TARGET = "target"
 """What losses call a tensor to compare with, which comes from outside wherever they stand."""
 
 
-class Slot(NamedTuple):
+class Candidate(NamedTuple):
     """What a node keeps, and what needs no gradient for all that its edges tell.
 
     Attributes:
@@ -103,8 +103,12 @@ def graph_inputs(
             edge.target is None or is_plain[edge.target] for edge in node.edges
         )
         is_plain[node.index] = begins and (node.is_leaf or node.name in REARRANGING)
-        slots = _slots(node) if node.saved else ()
-        likely = [slot for slot in slots if names or _comes_from_outside(slot, begins=begins)]
+        candidates = _candidates(node) if node.saved else ()
+        likely = [
+            candidate
+            for candidate in candidates
+            if names or _comes_from_outside(candidate, begins=begins)
+        ]
         if likely:
             for key, one in _inputs(node, live[node.index], likely, names, begins=begins):
                 found[key].append(one)
@@ -114,7 +118,7 @@ def graph_inputs(
     )
 
 
-def _slots(node: TracedNode) -> Iterator[Slot]:
+def _candidates(node: TracedNode) -> Iterator[Candidate]:
     """Yield what a node keeps that is no parameter, and whose edge, if any, leads nowhere."""
     has_free_edge = any(edge.target is None for edge in node.edges)
     for saved in node.saved:
@@ -131,38 +135,40 @@ def _slots(node: TracedNode) -> Iterator[Slot]:
             if node.edges[output_nr].target is not None:
                 continue
         is_sure = output_nr is not None or not may_need_gradient or saved.name == TARGET
-        yield Slot(saved, output_nr, bool(edges) and is_sure and saved.name in arguments.known)
+        yield Candidate(saved, output_nr, bool(edges) and is_sure and saved.name in arguments.known)
 
 
-def _comes_from_outside(slot: Slot, *, begins: bool) -> bool:
+def _comes_from_outside(candidate: Candidate, *, begins: bool) -> bool:
     """Return whether a tensor without a name is taken for an input; one number is a constant."""
-    is_tensor = slot.is_given and slot.saved.shape != ()
-    return is_tensor and (begins or slot.saved.name == TARGET)
+    is_tensor = candidate.is_given and candidate.saved.shape != ()
+    return is_tensor and (begins or candidate.saved.name == TARGET)
 
 
 def _inputs(
-    node: TracedNode, live: Node, slots: Sequence[Slot], names: Names, *, begins: bool
+    node: TracedNode, live: Node, candidates: Sequence[Candidate], names: Names, *, begins: bool
 ) -> Iterator[tuple[Hashable, TracedInput]]:
     """Yield the inputs among what a node keeps, each with what tells it from others."""
     tensors = {slot.name: slot.tensor for slot in _autograd.saved_slots(live)}
-    for slot in slots:
-        tensor = tensors.get(slot.saved.name)
+    for candidate in candidates:
+        tensor = tensors.get(candidate.saved.name)
         if tensor is None or _autograd.plain(tensor, "requires_grad"):
             continue
         named = names.get(_autograd.storage_identity(tensor))
-        is_one = _comes_from_outside(slot, begins=begins) if named is None else bool(named.name)
+        is_one = (
+            _comes_from_outside(candidate, begins=begins) if named is None else bool(named.name)
+        )
         if is_one:
-            yield _read(node, slot, tensor, named)
+            yield _read(node, candidate, tensor, named)
 
 
 def _read(
-    node: TracedNode, slot: Slot, tensor: torch.Tensor, named: Named | None
+    node: TracedNode, candidate: Candidate, tensor: torch.Tensor, named: Named | None
 ) -> tuple[Hashable, TracedInput]:
     """Read a tensor, or the one that it is a whole view of; a part of one stands for itself."""
     base, numbers = _autograd.base(tensor), _numbers(tensor)
     if base is None or _numbers(base) != numbers:
         base = tensor
-    whole = _numbers_in_memory(slot.saved) if named is None else named.numbers
+    whole = _numbers_in_memory(candidate.saved) if named is None else named.numbers
     is_part = numbers != whole
     name = named and named.name
     one = TracedInput(
@@ -170,9 +176,11 @@ def _read(
         shape=_autograd.shape(base) or (),
         dtype=_autograd.plain(base, "dtype"),
         device=_autograd.plain(base, "device"),
-        uses=(InputUse(node=node.index, argument=slot.saved.name, output_nr=slot.output_nr),),
+        uses=(
+            InputUse(node=node.index, argument=candidate.saved.name, output_nr=candidate.output_nr),
+        ),
     )
-    own = node.index, slot.saved.name
+    own = node.index, candidate.saved.name
     return (own if is_part else _autograd.storage_identity(tensor)), one
 
 

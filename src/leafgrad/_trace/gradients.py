@@ -1,6 +1,6 @@
 """The gradients of a traced graph, as one real backward passes them on."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -14,13 +14,16 @@ from leafgrad._graph.summary import TensorSummary, summary_of
 from leafgrad._trace.not_finite_turns import mark_gradient_turns
 
 Nodes = tuple[TracedNode, ...]
-LiveGraph = Mapping[Node, _autograd.Successors]
 Weights = torch.Tensor | Sequence[torch.Tensor | None] | None
 Summaries = tuple[TensorSummary | None, ...]
 
 
 def add_gradients(
-    nodes: Nodes, roots: Collection[int], graph: LiveGraph, ends: Sequence[Output], given: Weights
+    nodes: Nodes,
+    roots: Collection[int],
+    graph: _autograd.LiveGraph,
+    ends: Sequence[Output],
+    given: Weights,
 ) -> Nodes:
     """Run one backward, and return the nodes with what came along at each node and edge."""
     starts = [end for end in ends if gradient_edges([end])]
@@ -79,7 +82,7 @@ def _check_weights(starts: Sequence[Output], weights: Sequence[object]) -> None:
 
 
 @contextmanager
-def _explain_freed_node(graph: LiveGraph, nodes: Nodes) -> Iterator[None]:
+def _explain_freed_node(graph: _autograd.LiveGraph, nodes: Nodes) -> Iterator[None]:
     """Add to the error of a backward through a freed graph which node it is, and what to do."""
     try:
         yield
@@ -119,7 +122,7 @@ class _BackwardRecorder:
     the order in which it comes; the engine does not show its sums before they are complete.
     """
 
-    def __init__(self, graph: LiveGraph) -> None:
+    def __init__(self, graph: _autograd.LiveGraph) -> None:
         self.graph = graph
         self.order: dict[Node, int] = {}
         self.arrived: dict[Node, Summaries] = {}

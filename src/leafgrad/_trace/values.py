@@ -1,6 +1,6 @@
 """The forward values of a traced graph: what was recorded, what is at hand, what nodes saved."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -13,12 +13,11 @@ from leafgrad._record.log import Given, Log
 from leafgrad._trace.not_finite_turns import mark_value_turns
 
 Nodes = tuple[TracedNode, ...]
-LiveGraph = Mapping[Node, _autograd.Successors]
 AtHand = Sequence[tuple[str | None, torch.Tensor]]  # with their names, if any
 
 
 def add_values(
-    nodes: Nodes, roots: Iterable[int], graph: LiveGraph, tensors: AtHand, log: Log
+    nodes: Nodes, roots: Iterable[int], graph: _autograd.LiveGraph, tensors: AtHand, log: Log
 ) -> Nodes:
     """Return the nodes with what their operations made, where nothing has to be computed for it.
 
@@ -44,7 +43,7 @@ def add_values(
 
 
 def _given_not_finite(
-    graph: LiveGraph, tensors: AtHand, log: Log
+    graph: _autograd.LiveGraph, tensors: AtHand, log: Log
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Yield each node that a recording summed up, with what it was given that is not finite."""
     made = {number for number, _ in log.values}
@@ -67,7 +66,7 @@ def _argument_name(given: Given, tensors: AtHand) -> str:
 
 
 def _tensors_at_hand(
-    graph: LiveGraph, tensors: Iterable[torch.Tensor]
+    graph: _autograd.LiveGraph, tensors: Iterable[torch.Tensor]
 ) -> Iterator[tuple[Node, int, torch.Tensor]]:
     """Yield the leaves, the tensors that were made by a node, and the results that nodes saved."""
     for node in graph:

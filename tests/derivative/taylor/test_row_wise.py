@@ -24,9 +24,9 @@ from leafgrad._derivative.taylor.kernels.plans import recurrence
 from leafgrad._derivative.taylor.kernels.sigmoidal import Sigmoidal, tanh_derivative
 from leafgrad._derivative.taylor.row_kinds import LOOKS
 from leafgrad._derivative.taylor.row_wise import axes_at_end, keep_rows_apart
+from leafgrad._derivative.taylor.rule import Rule
 from leafgrad._derivative.taylor.rules import RULES
 from leafgrad._derivative.taylor.rules.indexing import chosen_rows
-from leafgrad._derivative.taylor.step import Rule
 from leafgrad._derivative.taylor.unsupported import Unsupported
 from tests.derivative.taylor.oracle import marks_of, rows
 from tests.derivative.taylor.test_rules import (

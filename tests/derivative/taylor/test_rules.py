@@ -13,9 +13,9 @@ from torch.nn import functional
 
 from leafgrad import _autograd, higher_order_grad, laplacian
 from leafgrad._derivative.taylor import propagate
+from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.rules import RULES
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Rule, Step
 from tests.derivative.taylor.oracle import (
     assert_same,
     assert_same_thrice,

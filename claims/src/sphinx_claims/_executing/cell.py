@@ -152,17 +152,16 @@ def pins(source: str) -> list[tuple[int, int, str]]:
 
     Of a cell that is no Python it has those up to where that shows: the cell is red in any case.
     """
-    comments: list[tokenize.TokenInfo] = []
+    found: list[tuple[int, int, str]] = []
     if "#>" not in source:
-        return []
+        return found
     with contextlib.suppress(SyntaxError, tokenize.TokenError):
         for token in tokenize.generate_tokens(io.StringIO(source).readline):
-            comments += [token] * (token.type == tokenize.COMMENT)
-    return [
-        (comment.start[0] - 1, comment.start[1], comment.string[2:].removeprefix(" ").rstrip())
-        for comment in comments
-        if comment.string.startswith("#>")
-    ]
+            if token.type == tokenize.COMMENT and token.string.startswith("#>"):
+                line, column = token.start
+                text = token.string[2:].removeprefix(" ").rstrip()
+                found.append((line - 1, column, text))
+    return found
 
 
 def unpinned(source: str) -> str:

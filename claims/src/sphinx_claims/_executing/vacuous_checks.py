@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sphinx_claims._executing.asserts import checked, statements
 from sphinx_claims._executing.reporting import RECORDER
-from sphinx_claims._python import CLOSE, EQUAL, TOLERANCES, last_name
+from sphinx_claims._python import CLOSE, EQUAL, TOLERANCES, called_names, last_name
 
 WIDEST = 0.1
 """The largest constant tolerance: beyond it hardly anything is told from anything else."""
@@ -127,8 +127,7 @@ def _itself(compared: ast.expr) -> str:
 
 def _is_fixed(value: ast.expr) -> bool:
     """Return whether `value` is the same each time that it is evaluated."""
-    calls = (node for node in ast.walk(value) if isinstance(node, ast.Call))
-    return all(last_name(call) in _FIXED for call in calls)
+    return _FIXED.issuperset(called_names(value))
 
 
 def _is_constant(value: ast.expr) -> bool:

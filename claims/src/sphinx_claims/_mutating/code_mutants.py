@@ -8,7 +8,7 @@ from typing import Any
 
 from sphinx_claims._mutating.edit import Code, Edit
 from sphinx_claims._mutating.expected import Roles, is_exact
-from sphinx_claims._python import SHOWS, last_name, loaded, stored
+from sphinx_claims._python import SHOWS, called_names, loaded, stored
 
 _MODES = frozenset({"enable_grad", "inference_mode", "no_grad", "set_grad_enabled"})
 _DROPPED = frozenset({"clone", "detach", "requires_grad_", "retain_grad"})
@@ -38,8 +38,7 @@ def statement_edits(source: str, read: Counter[str], *, shown: bool) -> Iterator
     for node in deleted:
         words = f"deleted `{_brief(node)}`"
         makes_members = isinstance(node, ast.AugAssign) and isinstance(node.value, ast.List)
-        inside = () if makes_members else ast.walk(node)
-        called = tuple(last_name(part) for part in inside if isinstance(part, ast.Call))
+        called = () if makes_members else tuple(called_names(node))
         yield code.edit(node, "pass", group="subject", words=words, names=called)
     yield from _calls(code, tree, {node.value for node in deleted if isinstance(node, ast.Expr)})
     yield from _modes(code, tree)

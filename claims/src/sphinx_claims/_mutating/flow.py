@@ -9,7 +9,7 @@ from typing import Any
 from sphinx_claims._executing.asserts import checked
 from sphinx_claims._executing.cell import pins
 from sphinx_claims._page import Cell, Doctest, Inline, Step
-from sphinx_claims._python import SHOWS, examples, last_name
+from sphinx_claims._python import SHOWS, called_names, examples
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Flow:
                     is_last = node is body[-1]
                     is_check = (
                         any(checked(part) for part in ast.walk(node))
-                        or (has_pins and (is_last or _shows(node)))
+                        or (has_pins and (is_last or not SHOWS.isdisjoint(called_names(node))))
                         or (step.raises is not None and is_last)
                         or step.warns is not None
                     )
@@ -95,8 +95,3 @@ def _is_of_all(value: Any) -> bool:
         return True
     home = getattr(value, "__module__", "__main__")
     return callable(value) and isinstance(home, str) and home != "__main__"
-
-
-def _shows(node: ast.stmt) -> bool:
-    calls = (part for part in ast.walk(node) if isinstance(part, ast.Call))
-    return any(last_name(call) in SHOWS for call in calls)

@@ -16,7 +16,7 @@ from sphinx_claims._executing.asserts import checked
 from sphinx_claims._mutating.edit import Code
 from sphinx_claims._mutating.values import SAME, mark, others
 from sphinx_claims._page import Cell, Inline, Step
-from sphinx_claims._python import CLOSE, EQUAL, last_name
+from sphinx_claims._python import CLOSE, EQUAL, called_names, last_name
 
 SEEN = "__claims_seen__"
 """The builtin that hears of what is compared."""
@@ -394,8 +394,7 @@ def _is_distance(side: ast.expr) -> bool:
     has_difference = any(
         isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) for node in ast.walk(side)
     )
-    calls = (node for node in ast.walk(side) if isinstance(node, ast.Call))
-    return has_difference and any(last_name(call) in _BOTH_SIGNS for call in calls)
+    return has_difference and not _BOTH_SIGNS.isdisjoint(called_names(side))
 
 
 def _has_arithmetic(part: ast.expr) -> bool:

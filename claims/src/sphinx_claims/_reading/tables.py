@@ -129,7 +129,8 @@ def table_problems(tokens: Sequence[Token], above: int) -> Iterator[Problem]:
                 heads, rows = [], []
             case "tr_open":
                 line = _line(before, above)
-                rows += [[]] * (token.type == "td_open")
+                if token.type == "td_open":
+                    rows.append([])
             case "th_open":
                 heads.append(token.content)
             case "td_open":

@@ -17,8 +17,8 @@ from torch import Tensor
 from leafgrad import _autograd
 from leafgrad._derivative.taylor.jet import Jet
 from leafgrad._derivative.taylor.kernels.products import common_shape
+from leafgrad._derivative.taylor.rule import Result, Rule, Step
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Result, Rule, Step
 
 Returned = Series | Jet | None | Sequence[Series | Jet | None]
 CustomRule = TypeVar("CustomRule", bound=Callable[..., Returned])

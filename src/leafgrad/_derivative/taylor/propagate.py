@@ -21,9 +21,9 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._derivative.taylor.jet import Jet
+from leafgrad._derivative.taylor.rule import Result, Rule, Step
 from leafgrad._derivative.taylor.rules import rule_of
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Result, Rule, Step
 from leafgrad._derivative.taylor.unsupported import Unsupported
 
 

@@ -29,9 +29,9 @@ from leafgrad._derivative.taylor.batch_axes import Axes
 from leafgrad._derivative.taylor.dtypes import wider
 from leafgrad._derivative.taylor.propagate import check_results, results_of, step_at
 from leafgrad._derivative.taylor.row_kinds import LOOKS, MOVES, Known, Masks, Moves
+from leafgrad._derivative.taylor.rule import Rule
 from leafgrad._derivative.taylor.rules import RULES
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Rule
 from leafgrad._derivative.taylor.unsupported import Unsupported
 
 

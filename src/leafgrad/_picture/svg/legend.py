@@ -27,7 +27,7 @@ NUMBERS = {"value": "what the operation made", "grad": "the gradient that arrive
 INFERRED = ", as inferred"
 
 Signs = tuple[Markup, ...]
-Sign = Callable[[float], Signs]
+DrawSigns = Callable[[float], Signs]
 """What draws a sign whose middle is so far down."""
 
 
@@ -78,7 +78,7 @@ def _text(content: str, x: float, y: float) -> Markup:
 
 def _entries(
     view: View, measured: Sequence[MeasuredBox], most: int, look: Look, heat: Heat
-) -> Iterator[tuple[Sign, str]]:
+) -> Iterator[tuple[DrawSigns, str]]:
     boxes = view.boxes
     if any(box.is_root for box in boxes):
         yield _root, "root: backward starts here"
@@ -98,7 +98,7 @@ def _entries(
     yield from _alarms([saved for box in boxes for saved in box.saved if box.beyond is None])
 
 
-def _in_boxes(measured: Sequence[MeasuredBox]) -> Iterator[tuple[Sign, str]]:
+def _in_boxes(measured: Sequence[MeasuredBox]) -> Iterator[tuple[DrawSigns, str]]:
     """Yield the signs that stand in the box of a node, or at it."""
     boxes = [one.box for one in measured]
     if any(box.node.is_leaf or box.leaves for box in boxes):
@@ -117,7 +117,7 @@ def _in_boxes(measured: Sequence[MeasuredBox]) -> Iterator[tuple[Sign, str]]:
         yield _letters("0 1 2", "port", 0, 3), "which output of the node"
 
 
-def _of_several(boxes: Sequence[Box]) -> Iterator[tuple[Sign, str]]:
+def _of_several(boxes: Sequence[Box]) -> Iterator[tuple[DrawSigns, str]]:
     if any(box.node.derivative_order for box in boxes):
         yield _letters("∂ ∂²", "name", 0, 4), "order of the derivative it belongs to"
     modules = [box for box in boxes if box.name is not None and box.beyond is None]
@@ -130,18 +130,18 @@ def _of_several(boxes: Sequence[Box]) -> Iterator[tuple[Sign, str]]:
         yield _copies, "×n: n alike; * where they differ"
 
 
-def _alarms(saved: Sequence[SavedTensor]) -> Iterator[tuple[Sign, str]]:
+def _alarms(saved: Sequence[SavedTensor]) -> Iterator[tuple[DrawSigns, str]]:
     if any(one.state == "freed" for one in saved):
         yield _box("box freed", CORNER), "freed: another backward fails"
     if any(one.is_modified for one in saved):
         yield _box("box modified", CORNER), "modified in place: backward fails"
 
 
-def _box(class_: str, corner: float) -> Sign:
+def _box(class_: str, corner: float) -> DrawSigns:
     return lambda y: (rect(class_, MIDDLE - 14, y - 7, 28, 14, corner),)
 
 
-def _letters(written: str, class_: str, dx: int, dy: int) -> Sign:
+def _letters(written: str, class_: str, dx: int, dy: int) -> DrawSigns:
     return lambda y: (element("text", text(written), class_=class_, x=MIDDLE + dx, y=y + dy),)
 
 

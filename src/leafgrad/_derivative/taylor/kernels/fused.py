@@ -54,7 +54,7 @@ class FusedLayers:
         self.tensors = tensors
 
     def then(self, layer: Layer, tensor: Tensor) -> FusedLayers:
-        """Return these layers and one more, with its value ``[*rows, columns]`` or its matrix."""
+        """Return these layers and one more, with its value or matrix."""
         return FusedLayers(self.start, (*self.layers, layer), (*self.tensors, tensor))
 
     @cached_property

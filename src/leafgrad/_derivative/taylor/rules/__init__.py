@@ -13,6 +13,7 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._derivative.taylor.custom import CUSTOM
+from leafgrad._derivative.taylor.rule import Rule
 from leafgrad._derivative.taylor.rules import (
     arithmetic,
     attention,
@@ -35,7 +36,6 @@ from leafgrad._derivative.taylor.rules import (
     special,
     writes,
 )
-from leafgrad._derivative.taylor.step import Rule
 
 RULES: dict[str, Rule] = {
     **arithmetic.RULES,

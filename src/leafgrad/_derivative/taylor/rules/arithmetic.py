@@ -10,8 +10,8 @@ import math
 import torch
 
 from leafgrad._derivative.taylor.jet import Jet, add, multiply
+from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Number, Series
-from leafgrad._derivative.taylor.step import Rule, Step
 
 
 def _sum(x: Series | None, y: Series | None, factor: Number) -> Series | None:

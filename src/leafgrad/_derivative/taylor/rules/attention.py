@@ -15,8 +15,8 @@ from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._derivative.taylor.jet import Jet, softmax_from
+from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Rule, Step
 from leafgrad._derivative.taylor.unsupported import unsupported_if
 
 

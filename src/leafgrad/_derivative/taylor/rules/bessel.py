@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from leafgrad._derivative.taylor.jet import compose
+from leafgrad._derivative.taylor.rule import Propagate, Rule, Step
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 
 
 def _bessel(number: int, *, is_scaled: bool) -> Propagate:

@@ -13,8 +13,8 @@ from torch import Tensor
 from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor import jet as jets
 from leafgrad._derivative.taylor.jet import Jet, add, multiply
+from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Rule, Step
 
 
 def _complex(_: Step, x: Series | None, y: Series | None) -> Series | None:

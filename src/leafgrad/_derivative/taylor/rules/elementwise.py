@@ -25,8 +25,8 @@ from leafgrad._derivative.taylor.constants import number
 from leafgrad._derivative.taylor.jet import Jet, integral, multiply, where
 from leafgrad._derivative.taylor.kernels import derivatives
 from leafgrad._derivative.taylor.kernels.composed import MOST, Derivatives
+from leafgrad._derivative.taylor.rule import Propagate, Rule, Step
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 
 
 def _composed(

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from leafgrad._derivative.taylor import batch_axes
+from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Rule, Step
 
 # What a sum is divided by, as nodes number it: nothing, the root of the number of its terms, or
 # that number. Of a transform forward it is called so, and the other way round of one back.

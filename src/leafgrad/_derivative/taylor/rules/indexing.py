@@ -16,8 +16,8 @@ from leafgrad import _autograd
 from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.kernels.products import common_shape
 from leafgrad._derivative.taylor.looks import may_look
+from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Rule, Step
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 

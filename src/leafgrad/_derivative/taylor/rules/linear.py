@@ -14,9 +14,9 @@ from torch import Tensor
 from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.jet import Jet, add, multiply
 from leafgrad._derivative.taylor.matrix_products import constant_times, product, times_constant
+from leafgrad._derivative.taylor.rule import Propagate, Rule, Step
 from leafgrad._derivative.taylor.rules.arithmetic import product_of
 from leafgrad._derivative.taylor.series import Series, together
-from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 Names = tuple[str, str]  # under which the values of two factors were saved

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from leafgrad._derivative.taylor import jet as jets
 from leafgrad._derivative.taylor.jet import Jet, add, integral
+from leafgrad._derivative.taylor.rule import Propagate, Rule, Step
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 from leafgrad._derivative.taylor.unsupported import Unsupported
 
 _NOTHING, _MEAN, _SUM = range(3)  # how nodes number reductions

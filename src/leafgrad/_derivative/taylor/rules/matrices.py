@@ -33,8 +33,8 @@ from leafgrad._derivative.taylor.jet import Jet, add
 from leafgrad._derivative.taylor.kernels.plans import Contraction, contraction
 from leafgrad._derivative.taylor.looks import may_look
 from leafgrad._derivative.taylor.matrix_products import constant_times, joined, times_constant
+from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Rule, Step
 from leafgrad._derivative.taylor.unsupported import unsupported_if
 
 Solve = Callable[[Series], Series]  # A^-1 times each coefficient [K, ..., n, m]
@@ -197,7 +197,7 @@ def _solved_by(value: Tensor) -> Solve:
 
 
 def _times_inverse(value: Tensor) -> Solve:
-    """Do what `_solved_by` does for ``[..., n, n]``: an inverse takes less for many columns."""
+    """Do what `_solved_by` does: for many columns, an inverse and a product take less."""
     inverse, failed = torch.linalg.inv_ex(value)
     _check_inverse(failed)
     return _columns_solved(lambda columns: inverse @ columns)
@@ -360,7 +360,7 @@ def _stacked(like: Series, found: list[Tensor], indices: Indices) -> Series:
 
 
 def _minus_products(start: Any, left: list[Tensor], right: list[Tensor]) -> Any:
-    """Return ``start - sum_p left_p right_p``, ``[..., n, n]``, by one product; or from 0."""
+    """Return ``start - sum_p left_p right_p`` of matrices, by one product; the start may be 0."""
     return start - joined(left, -1) @ joined(right, -2) if left else start
 
 

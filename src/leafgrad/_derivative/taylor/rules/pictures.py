@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from leafgrad._derivative.taylor import batch_axes
+from leafgrad._derivative.taylor.rule import Propagate, Rule, Step
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 
 _aten = torch.ops.aten
 

@@ -17,8 +17,8 @@ from leafgrad._derivative.taylor import jet as jets
 from leafgrad._derivative.taylor.jet import multiply, where
 from leafgrad._derivative.taylor.kernels import derivatives
 from leafgrad._derivative.taylor.kernels.composed import MOST
+from leafgrad._derivative.taylor.rule import Propagate, Rule, Step
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.batch_axes import rows_of
 from leafgrad._derivative.taylor.jet import add
+from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.rules.indexing import (
     chosen_rows,
     indexed_axes,
@@ -22,7 +23,6 @@ from leafgrad._derivative.taylor.rules.indexing import (
     numbered,
 )
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Rule, Step
 from leafgrad._derivative.taylor.unsupported import unsupported_if
 
 Placing = Callable[[Step, Series | None, Series | None], Series | None]  # of base and source

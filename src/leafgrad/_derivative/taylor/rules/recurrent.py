@@ -12,9 +12,9 @@ of Gers, Schmidhuber and Cummins, 2000.
 
 from __future__ import annotations
 
+from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.rules.shape import catenated
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Rule, Step
 from leafgrad._derivative.taylor.unsupported import unsupported_if
 
 _LSTM = 2  # among the modes of a recurrent layer

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._derivative.taylor import batch_axes, jet
+from leafgrad._derivative.taylor.rule import Propagate, Rule, Step
 from leafgrad._derivative.taylor.rules.complex_numbers import absolute
 from leafgrad._derivative.taylor.rules.shape import catenated
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 

@@ -23,8 +23,8 @@ from torch import Tensor
 
 from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.jet import Jet
+from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Rule, Step
 
 # As nodes number them.
 _LINEAR, _NEAREST, _CUBIC = range(3)

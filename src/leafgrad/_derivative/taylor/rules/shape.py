@@ -14,8 +14,8 @@ from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._derivative.taylor import batch_axes
+from leafgrad._derivative.taylor.rule import Propagate, Rule, Step
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 from leafgrad._derivative.taylor.unsupported import Unsupported
 
 # --- Views

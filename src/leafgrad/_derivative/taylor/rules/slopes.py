@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable
 
 from leafgrad._derivative.taylor.jet import Jet, multiply
+from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Rule, Step
 from leafgrad._derivative.taylor.unsupported import unsupported_if
 
 

@@ -22,8 +22,8 @@ from torch import Tensor
 
 from leafgrad._derivative.taylor import jet as jets
 from leafgrad._derivative.taylor.jet import Jet, compose, integral, multiply
+from leafgrad._derivative.taylor.rule import Propagate, Rule, Step
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Propagate, Rule, Step
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 

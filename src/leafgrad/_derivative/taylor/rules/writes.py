@@ -21,8 +21,8 @@ from leafgrad import _autograd
 from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.jet import add
 from leafgrad._derivative.taylor.looks import may_look
+from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Rule, Step
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 # What the backward of a copy, or of a sum, is made of, and that of nothing else.

@@ -1,4 +1,4 @@
-"""One step of the walk: a node, and what it knows of the operation that it recorded.
+"""The rule of a kind of node, and the step of the walk that it is called with.
 
 A rule gets the step and a series h_i ``[K, *shape of x_i]``, or None, for each input x_i of the
 operation y = F(x_1, ...), and returns ``F(a + h) - F(a)``, ``[K, *shape of y]``, for the values a
