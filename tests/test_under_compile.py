@@ -73,7 +73,7 @@ TRACED: dict[str, Step] = {
     ),
 }
 APART: dict[str, Step] = {
-    "no rule": lambda x: laplacian(singular_values, x).square().mean(),
+    "no rule": lambda x: laplacian(eigenvalues, x).square().mean(),
     "dropout": lambda x: laplacian(dropped, x).square().mean(),
     "control flow": lambda x: laplacian(branching, x).square().mean(),
     "graph": lambda x: MODEL(x).sum() * len(trace_graph(x).leaves),
@@ -98,10 +98,10 @@ def special(x: Tensor) -> Tensor:
     return h.exp() / (2 + h.sin()) + (h + 9).sqrt()
 
 
-def singular_values(x: Tensor) -> Tensor:
+def eigenvalues(x: Tensor) -> Tensor:
     h: Tensor = MODEL[0](x)[:, :4].unflatten(-1, (2, 2))
-    values: Tensor = torch.linalg.svdvals(h)
-    return values
+    sizes: Tensor = torch.linalg.eigvals(h).abs()
+    return sizes
 
 
 def dropped(x: Tensor) -> Tensor:

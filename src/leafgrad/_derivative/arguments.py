@@ -137,7 +137,10 @@ def read_axes(outputs: Tensor, inputs: Tensor, *, by_column: bool) -> Axes:
 def _axes_cure(shape: tuple[int, ...], batch: tuple[int, ...]) -> str:
     """Return what to do where it shows how the shapes came about; `batch` is all but columns."""
     if not shape:
-        return "; pass what has a value for each row, before mean() or sum() made one number of it"
+        return (
+            "; pass what has a value for each row, before mean() or sum() made one number of it, "
+            "or give a single sample an axis for rows: compute outputs from inputs.unsqueeze(0)"
+        )
     if batch and shape[-len(batch) :] == batch:
         return "; the axes of the batch come first: transpose outputs"
     if len(batch) > 1 and shape[0] == batch[0]:

@@ -64,11 +64,11 @@ def higher_order_grad(
         inputs: The floating point tensor of shape ``(*batch, columns)`` that `outputs` was
             computed from. If it has the very shape of `outputs`, an int as `order` means
             elementwise, and a multi-index rows with as many channels as columns. Where `outputs`
-            has fewer axes than come before the columns, all that it lacks are columns, counted as
-            ``inputs.flatten(outputs.dim())`` counts them. Or several tensors, each with some of
-            the columns, in the order in which a multi-index counts them: these may have the shape
-            ``batch`` as well, for one column each, where `outputs` has that of ``(rows,)``. A
-            function is called with all of them.
+            has fewer axes than come before the columns, but one at least, all that it lacks are
+            columns, counted as ``inputs.flatten(outputs.dim())`` counts them. Or several tensors,
+            each with some of the columns, in the order in which a multi-index counts them: these
+            may have the shape ``batch`` as well, for one column each, where `outputs` has that of
+            ``(rows,)``. A function is called with all of them.
         order: How often to differentiate. An int where there is one column, or elementwise. Else
             a multi-index, a tuple with one count per column: ``(2, 0)`` is the second derivative
             in column 0, ``(1, 1)`` the mixed one. Or a list of these, which share what they have

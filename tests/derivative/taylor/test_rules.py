@@ -29,6 +29,7 @@ Function = Callable[[Tensor, Tensor], Tensor]
 
 CONSTANT = torch.linspace(-1, 1, 8, dtype=torch.float64)
 MATRIX = CONSTANT.view(2, 4)
+CLASSES = torch.tensor([1, 0, 1])
 
 
 def elementwise(function: Callable[[Tensor], Tensor]) -> Function:
@@ -59,6 +60,11 @@ def square(x: Tensor, size: int) -> Tensor:
 def definite(x: Tensor, size: int) -> Tensor:
     matrix = square(x, size)
     return matrix @ matrix.mT
+
+
+def apart(x: Tensor, size: int) -> Tensor:
+    """Make matrices whose singular values differ."""
+    return square(x, size) * torch.arange(1, size + 1, dtype=x.dtype)
 
 
 def put(base: Tensor, places: Any, source: Tensor) -> Tensor:
@@ -868,6 +874,49 @@ CASES: dict[str, list[Function]] = {
         lambda x, w: torch.linalg.cholesky(w * definite(x, 3)),
         lambda x, w: torch.linalg.cholesky(definite(w * x, 2), upper=True),
     ],
+    "LinalgQrBackward0": [
+        lambda x, w: torch.linalg.qr(w * square(x, 3)).Q,
+        lambda x, w: torch.linalg.qr(square(w * x, 3)[:, :, :2]).R,
+        lambda x, w: torch.linalg.qr(square(w * x, 3)[:, :, :2]).Q,
+        lambda x, w: torch.linalg.qr(square(w * x, 3)[:, :2]).R,
+        lambda x, w: torch.linalg.qr(square(w * x, 3)[:, :2], mode="complete").Q,
+    ],
+    "LinalgLuBackward0": [
+        lambda x, w: torch.linalg.lu(w * square(x, 3).flip(1)).L,
+        lambda x, w: torch.linalg.lu(square(w * x, 3).flip(1)).U,
+    ],
+    "LinalgSvdBackward0": [
+        lambda x, w: torch.linalg.svdvals(w * apart(x, 3)),
+        lambda x, w: torch.linalg.svd(apart(w * x, 2)).U.abs(),
+        lambda x, w: torch.linalg.svd(apart(w * x, 3)[:, :, :2], full_matrices=False).U.abs(),
+        lambda x, w: torch.linalg.svd(apart(w * x, 3)[:, :2], full_matrices=False).Vh.abs(),
+        lambda x, w: torch.linalg.matrix_norm(w * apart(x, 2), "nuc"),
+    ],
+    "CholeskySolveBackward0": [
+        lambda x, w: torch.cholesky_solve(square(x, 2), torch.linalg.cholesky(w * definite(x, 2))),
+        lambda x, w: torch.cholesky_solve(
+            CONSTANT[:2, None], torch.linalg.cholesky(definite(w * x, 2), upper=True), upper=True
+        ),
+        lambda x, w: torch.cholesky_solve(w * x.exp()[..., None], square(CONSTANT[:2], 2).tril()),
+        lambda x, w: torch.cholesky_solve(CONSTANT[:2, None], w * square(x, 2).tril()),
+    ],
+    "CholeskyInverseBackward0": [
+        lambda x, w: torch.cholesky_inverse(torch.linalg.cholesky(w * definite(x, 3))),
+        lambda x, w: torch.cholesky_inverse(w * square(x, 2).triu(), upper=True),
+    ],
+    "LinalgLstsqBackward0": [
+        lambda x, w: torch.linalg.lstsq(w * square(x, 3)[:, :, :2], square(x, 3).exp()).solution,
+        lambda x, w: torch.linalg.lstsq(square(w * x, 3)[:, :2], x.exp()[..., None]).solution,
+        lambda x, w: torch.linalg.lstsq(square(w * x, 2), MATRIX.expand(3, 2, 4)).solution,
+        lambda x, w: (
+            torch.linalg.lstsq(square(CONSTANT[:2], 2).expand(3, 2, 2), w * square(x, 2)).solution
+        ),
+    ],
+    "LinalgPinvBackward0": [
+        lambda x, w: torch.linalg.pinv(w * square(x, 3)[:, :, :2]),
+        lambda x, w: torch.linalg.pinv(square(w * x, 3)[:, :2]),
+        lambda x, w: torch.linalg.pinv(w * definite(x, 2), hermitian=True),
+    ],
     # --- Special functions
     "MvlgammaBackward0": [elementwise(lambda h: torch.mvlgamma(h + 2, 3))],
     "SpecialZetaBackward0": [lambda x, w: torch.special.zeta(1.5 + CONSTANT[-2:], w * x)],
@@ -1029,6 +1078,17 @@ CASES: dict[str, list[Function]] = {
         lambda x, w: functional.mse_loss(w * x, CENTRES[:3], reduction="none"),
         lambda x, w: functional.mse_loss(CENTRES[:3] * w, x.exp(), reduction="none"),
     ],
+    "NllLossBackward0": [
+        lambda x, w: functional.nll_loss((w * x).sin(), CLASSES, reduction="none"),
+        lambda x, w: functional.nll_loss(
+            (w * x).sin(), CLASSES, CONSTANT[:2], ignore_index=0, reduction="none"
+        ),
+    ],
+    "NllLoss2DBackward0": [
+        lambda x, w: functional.nll_loss(
+            along_two(x, w), CLASSES[:, None].expand(3, 2), CONSTANT[:2], reduction="none"
+        ),
+    ],
     "SmoothL1LossBackward0": [
         lambda x, w: functional.smooth_l1_loss(
             2 * w * x.sin(), x.detach(), reduction="none", beta=0.5
@@ -1172,10 +1232,40 @@ OF_A_POINT: dict[str, list[Function]] = {
         lambda x, w: functional.mse_loss((w * x).sin(), CONSTANT[:2], reduction="sum"),
     ],
     "Rot90Backward0": [lambda x, w: (w * x.sin() @ MATRIX).view(2, 2).rot90(-1)],
+    "NllLossBackward0": [
+        lambda x, w: functional.nll_loss((w * x).sin(), CLASSES[0]),
+        lambda x, w: functional.nll_loss((w * x).exp() @ MATRIX, CLASSES[1], reduction="sum"),
+        lambda x, w: functional.nll_loss(
+            ((w * x).exp() @ MATRIX).view(2, 2), CLASSES[:2], CONSTANT[-2:], ignore_index=7
+        ),
+    ],
 }
-# What PyTorch cannot differentiate as often, or not rightly, beside the same written out. By small
-# factors of a product it divides, which costs six digits at order 8.
+# What PyTorch cannot differentiate as often, or not rightly, or not for many gradients at once,
+# beside the same written out. By small factors of a product it divides, which costs six digits at
+# order 8.
 WRITTEN_OUT: dict[str, list[tuple[Function, Function]]] = {
+    "MmBackward0": [
+        (
+            lambda x, w: (MATRIX.t().to_sparse() @ (w * x.sin()).t()).t().tanh(),
+            lambda x, w: ((w * x.sin()) @ MATRIX).tanh(),
+        ),
+        (
+            lambda x, w: ((w * x).sin() @ MATRIX.to_sparse()).tanh(),
+            lambda x, w: ((w * x).sin() @ MATRIX).tanh(),
+        ),
+    ],
+    "SparseAddmmBackward0": [
+        (
+            lambda x, w: torch.sparse.mm(MATRIX.to_sparse().t(), (w * x).exp().t()).t(),
+            lambda x, w: (w * x).exp() @ MATRIX,
+        ),
+        (
+            lambda x, w: torch.sparse.addmm(
+                (w * x).t(), MATRIX[:, :2].to_sparse(), (w * x).exp().t(), beta=0.5, alpha=2
+            ).t(),
+            lambda x, w: 0.5 * w * x + 2 * (w * x).exp() @ MATRIX[:, :2].t(),
+        ),
+    ],
     "CumprodBackward0": [
         (
             lambda x, w: ((w * x).sin() @ MATRIX).cumprod(1),

@@ -12,6 +12,7 @@ from torch import Tensor
 from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.kernels.plans import contraction
 from leafgrad._derivative.taylor.series import Series
+from leafgrad._derivative.taylor.unsupported import unsupported_if
 
 
 def times_constant(x: Series, matrix: Tensor) -> Series:
@@ -26,6 +27,11 @@ def constant_times(matrix: Tensor, x: Series) -> Series:
     """Return a constant ``[..., a, b]`` times ``[K, ..., b, c]``."""
     batch_axes.free(x.axes, [-2])
     shape = (*x.shape[:-2], matrix.shape[-2], x.shape[-1])
+    if matrix.layout != torch.strided:  # which PyTorch multiplies by one matrix at a time
+        unsupported_if(matrix.dim() != 2, "it multiplies by a batch of sparse matrices")  # noqa: PLR2004
+        columns = x.full().movedim(0, 1)
+        found = (matrix @ columns.flatten(1)).unflatten(1, columns.shape[1:])
+        return x.changed(found.movedim(1, 0), shape=shape)
     return x.changed(matrix @ x.full(-2), shape=shape)
 
 

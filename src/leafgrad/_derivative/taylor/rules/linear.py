@@ -166,6 +166,7 @@ RULES: dict[str, Rule] = {
         has_exact_type=True,
         is_for_complex=True,
     ),
+    "SparseAddmmBackward0": Rule(_added(_of_matrices, ("mat1", "mat2"))),
     "BaddbmmBackward0": Rule(_added(_of_matrices, ("batch1", "batch2")), is_for_complex=True),
     "AddbmmBackward0": Rule(_added(_sum_of_products, ("batch1", "batch2")), is_for_complex=True),
     "AddrBackward0": Rule(_added(_outer, ("vec1", "vec2")), is_for_complex=True),

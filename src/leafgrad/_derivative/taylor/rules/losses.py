@@ -13,6 +13,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor import jet as jets
 from leafgrad._derivative.taylor.jet import Jet, add, integral
 from leafgrad._derivative.taylor.rule import Propagate, Rule, Step
@@ -88,7 +89,38 @@ def _soft_margin(_: Step, x: Jet, target: Tensor) -> Jet:
     return (x * -target).sigmoid() * -target
 
 
+def _of_class(step: Step, x: Series) -> Series:
+    """Return minus the number of each target's class, ``[rows, classes, ...]`` or ``[classes]``.
+
+    It is weighted by class, and zero where the target is to be ignored.
+    """
+    target, weight, ignored = (
+        step.tensor("target"),
+        step.saved("weight"),
+        step.saved("ignore_index"),
+    )
+    axis = 0 if x.ndim == 1 else 1
+    counts = target != ignored
+    place = target.where(counts, 0)
+    share = -counts.to(x.dtype) if weight is None else -weight[place] * counts
+    batch_axes.free(x.axes, [axis])
+    full = x.full()
+    index = place.unsqueeze(axis).expand(len(full), *place.unsqueeze(axis).shape)
+    taken = x.changed(
+        full.gather(axis + 1, index).squeeze(axis + 1),
+        shape=target.shape,
+        axes=(*x.axes[:axis], *x.axes[axis + 1 :]),
+    ).scaled(share)
+    kind = step.saved("reduction")
+    if kind == _NOTHING:
+        return taken
+    total = taken.summed(range(taken.ndim), keepdim=False)
+    return total.divided(step.tensor("total_weight")) if kind == _MEAN else total
+
+
 RULES: dict[str, Rule] = {
+    "NllLossBackward0": Rule(_of_class),
+    "NllLoss2DBackward0": Rule(_of_class),
     "MseLossBackward0": Rule(_of_difference(lambda _, value, apart: jets.square(value, apart))),
     "SmoothL1LossBackward0": Rule(_smooth("beta", lambda _: 1)),
     "HuberLossBackward0": Rule(_smooth("delta", lambda delta: delta)),

@@ -98,7 +98,7 @@ def _determinant_by_products(x: Jet) -> Jet:
     """
     size, power = x.value.shape[-1], x
     for _ in range(size - 1):
-        turned = Jet(_mu(power.value), power.series and _linear(_mu, power.series))
+        turned = Jet(_mu(power.value), power.series and linear(_mu, power.series))
         power = turned @ x
     sign = -1 if size % 2 == 0 else 1
     corner = power.series and power.series.selected(-1, 0).selected(-1, 0)
@@ -112,7 +112,7 @@ def _mu(matrix: Tensor) -> Tensor:
     return matrix.triu(1) - after.diag_embed()
 
 
-def _linear(function: Callable[[Tensor], Tensor], x: Series) -> Series:
+def linear(function: Callable[[Tensor], Tensor], x: Series) -> Series:
     """Return what a linear function of matrices, shape for shape, makes of each coefficient."""
     batch_axes.free(x.axes, [-2, -1])
     return x.changed(function(x.full(-2, -1)))
@@ -133,9 +133,9 @@ def _solved(step: Step, a: Series | None, b: Series | None) -> Series | None:
     """Return X, ``[K, ..., n, m]`` or a vector ``[K, ..., n]``, of ``A X = B`` or ``X A = B``."""
     value, result = step.tensor("A"), step.tensor("result")
     if step.saved("left"):
-        return _solution(_solved_by(value), value, a, b, result)
+        return solution(solved_by(value), value, a, b, result)
     a, b = (series and series.transposed() for series in (a, b))
-    series = _solution(_solved_by(value.mT), value, a, b, result.mT)
+    series = solution(solved_by(value.mT), value, a, b, result.mT)
     return series and series.transposed()
 
 
@@ -145,21 +145,21 @@ def _solved_by_triangle(step: Step, a: Series | None, b: Series | None) -> Serie
     is_unit = step.saved("unitriangular")
     if a is not None:
         first = 1 if is_unit else 0
-        a = _linear(lambda t: t.triu(first) if upper else t.tril(-first), a)
+        a = linear(lambda t: t.triu(first) if upper else t.tril(-first), a)
     left = step.saved("left")
     if not left:
         a, b = (series and series.transposed() for series in (a, b))
         value, result, upper = value.mT, result.mT, not upper
-    solve = _columns_solved(
+    solve = columns_solved(
         lambda columns: torch.linalg.solve_triangular(
             value, columns, upper=upper, unitriangular=is_unit
         )
     )
-    series = _solution(solve, value, a, b, result)
+    series = solution(solve, value, a, b, result)
     return series if left or series is None else series.transposed()
 
 
-def _solution(
+def solution(
     solve: Solve, value: Tensor, a: Series | None, b: Series | None, result: Tensor
 ) -> Series | None:
     """Return the series of the solution X of ``A X = B`` whose value is the result.
@@ -173,7 +173,7 @@ def _solution(
     """
     if result.dim() < value.dim():
         b = b and b.viewed((*b.shape, 1))
-        series = _solution(solve, value, a, b, result.unsqueeze(-1))
+        series = solution(solve, value, a, b, result.unsqueeze(-1))
         return series and series.viewed(series.shape[:-1])
     batch, (rows, columns) = result.shape[:-2], result.shape[-2:]
     start = b and solve(b.broadcast((*batch, rows, columns)))
@@ -184,7 +184,7 @@ def _solution(
     return start and _resolved(n, start)
 
 
-def _solved_by(value: Tensor) -> Solve:
+def solved_by(value: Tensor) -> Solve:
     """Return what multiplies by the inverse of a value ``[..., n, n]``, unless it has none."""
 
     def solve(columns: Tensor) -> Tensor:
@@ -193,14 +193,14 @@ def _solved_by(value: Tensor) -> Solve:
         _check_inverse(failed)
         return solution
 
-    return _columns_solved(solve)
+    return columns_solved(solve)
 
 
 def _times_inverse(value: Tensor) -> Solve:
-    """Do what `_solved_by` does: for many columns, an inverse and a product take less."""
+    """Do what `solved_by` does: for many columns, an inverse and a product take less."""
     inverse, failed = torch.linalg.inv_ex(value)
     _check_inverse(failed)
-    return _columns_solved(lambda columns: inverse @ columns)
+    return columns_solved(lambda columns: inverse @ columns)
 
 
 def _check_inverse(failed: Tensor) -> None:
@@ -208,7 +208,7 @@ def _check_inverse(failed: Tensor) -> None:
     unsupported_if(may_look(failed) and bool(failed.any()), "a matrix is singular")
 
 
-def _columns_solved(solve: Callable[[Tensor], Tensor]) -> Solve:
+def columns_solved(solve: Callable[[Tensor], Tensor]) -> Solve:
     """Make a function of columns ``[..., n, m]`` one of all coefficients ``[K, ..., n, m]``."""
 
     def solved(x: Series) -> Series:
@@ -227,7 +227,7 @@ def _cholesky(step: Step, x: Series) -> Series:
     """Return the triangle that is the root of a symmetric matrix, ``[K, ..., n, n]``."""
     value = step.tensor("L")
     lower = value.mT if step.saved("upper") else value
-    solve = _columns_solved(
+    solve = columns_solved(
         lambda columns: torch.linalg.solve_triangular(lower, columns, upper=False)
     )
     half = solve((x + x.transposed()).scaled(0.5)).transposed()
@@ -238,15 +238,15 @@ def _cholesky(step: Step, x: Series) -> Series:
 def _root(m: Series) -> Series:
     """Return the triangle F with ``(I + F) (I + F)^T = I + M``, of the shape of M."""
     indices = m.algebra.generated(m.indices)
-    pairs = _pairs(contraction(m.algebra, indices, indices, indices))
+    pairs = pairs_of(contraction(m.algebra, indices, indices, indices))
     known = dict(zip(m.indices, m.stack.unbind(0), strict=True))
     found: list[Tensor] = []
     for place, index in enumerate(indices):
         left = [found[a] for a, _ in pairs[place]]
         right = [found[b].mT for _, b in pairs[place]]
-        total = _minus_products(known.get(index, 0), left, right)
+        total = minus_products(known.get(index, 0), left, right)
         found.append(total.tril() - total.diagonal(dim1=-2, dim2=-1).diag_embed() / 2)
-    return _stacked(m, found, indices)
+    return stacked(m, found, indices)
 
 
 # --- Exponentials
@@ -309,7 +309,7 @@ def _eigenpairs(step: Step, x: Series) -> list[Series]:
     gaps = values.unsqueeze(-2) - values.unsqueeze(-1)
     gaps = gaps + torch.eye(x.shape[-1], dtype=gaps.dtype, device=gaps.device)
     indices = m.algebra.generated(m.indices)
-    pairs = _pairs(contraction(m.algebra, indices, indices, indices))
+    pairs = pairs_of(contraction(m.algebra, indices, indices, indices))
     known = dict(zip(m.indices, m.full().unbind(0), strict=True))
     moved: list[Tensor] = []
     turned: list[Tensor] = []
@@ -325,12 +325,12 @@ def _eigenpairs(step: Step, x: Series) -> list[Series]:
         beside = total - moved[-1].diag_embed()
         turned.append(beside / gaps - overlap.diag_embed() / 2)
     eigenvalues = m.changed(
-        _stacked(m, moved, indices).stack if moved else m.stack[..., 0],
+        stacked(m, moved, indices).stack if moved else m.stack[..., 0],
         shape=values.shape,
         axes=m.axes[:-1],
         indices=indices,
     )
-    return [eigenvalues, constant_times(vectors, _stacked(m, turned, indices))]
+    return [eigenvalues, constant_times(vectors, stacked(m, turned, indices))]
 
 
 # --- Degree by degree
@@ -343,28 +343,28 @@ def _resolved(n: Series, start: Series, indices: Indices | None = None) -> Serie
     """
     if indices is None:
         indices = _reached(n.algebra, n.indices, start.indices)
-    pairs = _pairs(contraction(n.algebra, n.indices, indices, indices))
+    pairs = pairs_of(contraction(n.algebra, n.indices, indices, indices))
     factors = n.stack.unbind(0)
     known = dict(zip(start.indices, start.full(-2).unbind(0), strict=True))
     found: list[Tensor] = []
     for place, index in enumerate(indices):
         left = [factors[a] for a, _ in pairs[place]]
         right = [found[b] for _, b in pairs[place]]
-        found.append(_minus_products(known.get(index, 0), left, right))
-    return _stacked(start, found, indices)
+        found.append(minus_products(known.get(index, 0), left, right))
+    return stacked(start, found, indices)
 
 
-def _stacked(like: Series, found: list[Tensor], indices: Indices) -> Series:
+def stacked(like: Series, found: list[Tensor], indices: Indices) -> Series:
     """Return the series of some coefficients, of none too, in the shape of another one."""
     return like.changed(torch.stack(found) if found else like.stack[:0], indices=indices)
 
 
-def _minus_products(start: Any, left: list[Tensor], right: list[Tensor]) -> Any:
+def minus_products(start: Any, left: list[Tensor], right: list[Tensor]) -> Any:
     """Return ``start - sum_p left_p right_p`` of matrices, by one product; the start may be 0."""
     return start - joined(left, -1) @ joined(right, -2) if left else start
 
 
-def _pairs(plan: Contraction) -> defaultdict[int, list[tuple[int, int]]]:
+def pairs_of(plan: Contraction) -> defaultdict[int, list[tuple[int, int]]]:
     """Return the places of both factors, by the place of their product."""
     pairs: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for left, right, out, _ in plan.products:

@@ -154,7 +154,13 @@ def _log_of_one_and(value: Tensor, y: Series | None) -> Jet:
 
 
 def _times_log(value: Tensor, x: Series | None, logarithm: Jet) -> Series | None:
-    """Return x times a logarithm, of the broadcast shape; constant where it is zero times none."""
+    """Return x times a logarithm, of the broadcast shape.
+
+    Where zero is multiplied by no number, it is constant if one of the two is, and else it is no
+    number, as in PyTorch: ``x log(x)`` falls ever more steeply towards zero.
+    """
+    if x is not None and logarithm.series is not None:
+        return multiply(Jet(value, x), logarithm)
     is_gone = (value == 0) & ~logarithm.value.isfinite()
     finite = Jet(logarithm.value.masked_fill(is_gone, 0), logarithm.series)
     product = multiply(Jet(value, x), finite)
