@@ -24,6 +24,7 @@ from torch.nn.functional import pad
 from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.kernels.plans import contraction
 from leafgrad._derivative.taylor.looks import may_look
+from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.rules.matrices import (
     Solve,
     columns_solved,
@@ -35,7 +36,6 @@ from leafgrad._derivative.taylor.rules.matrices import (
     stacked,
 )
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.step import Rule, Step
 from leafgrad._derivative.taylor.unsupported import unsupported_if
 
 Pairs = Sequence[tuple[int, int]]  # places of two coefficients whose product has the next degree
