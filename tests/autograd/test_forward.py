@@ -36,6 +36,22 @@ def test_a_negative_argument_is_negative() -> None:
     assert _autograd.kept(node_of(x.sum(0, keepdim=True)), "keepdim") is True
 
 
+def test_what_reads_arguments_gives_them_as_pytorch_shows_them_and_signed_undoes_it() -> None:
+    x = leaf(2, 3)
+    read = _autograd.reader_of_kept("dim0", "dim1")(node_of(x.transpose(0, -1)))
+    assert read == (0, 2**64 - 1)
+    assert _autograd.signed(read) == (0, -1)
+    assert _autograd.reader_of_kept("dim")(node_of(x.unsqueeze(1))) == 1
+    assert _autograd.signed((None, (3, 2**64 - 2), True)) == (None, (3, -2), True)
+
+
+def test_the_shapes_around_a_node_are_those_of_its_input_and_of_its_result() -> None:
+    x = leaf(2, 3)
+    assert _autograd.shapes_around(node_of((x * 2).view(3, 2))) == ((2, 3), (3, 2))
+    second = x.split([1, 2], 1)[1]
+    assert _autograd.shapes_around(node_of(second.squeeze(1))) == ((2, 2), (2, 2))
+
+
 def test_a_change_in_place_and_a_freed_graph_are_refused_by_pytorch() -> None:
     inner = leaf(2) * 2
     outer = inner.sin()

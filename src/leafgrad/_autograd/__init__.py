@@ -60,8 +60,11 @@ from leafgrad._autograd.forward import (
     kept,
     kept_at_hand,
     output_types,
+    reader_of_kept,
     results_in_slots,
     saved_is_at_hand,
+    shapes_around,
+    signed,
     taken,
     was_passed,
 )

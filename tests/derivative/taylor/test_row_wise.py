@@ -183,6 +183,7 @@ NOT_COUNTED: dict[str, Callable[[Tensor], Tensor]] = {
     "a place of no axis": lambda x: (x[:, 0] * torch.ones(5, 1))[:, 0],
     "a sum over rows": lambda x: (x * torch.ones(5, 1, 1)).sum((1, -1)),
     "a sum over all": lambda x: x + x.sum(),
+    "a mean over all, of which no axis is named": lambda x: x + x.mean(dim=None),
     "exchanged": lambda x: (x @ torch.ones(2, 5)).t() @ torch.ones(5, 2),
     "rows that were columns": lambda x: (x @ torch.ones(2, 5)).transpose(0, 1),
     "rows in a row": lambda x: x.reshape(2, 5).t(),
