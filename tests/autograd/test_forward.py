@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.autograd import forward_ad
 from torch.autograd.graph import disable_saved_tensors_hooks, save_on_cpu
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
@@ -195,6 +196,31 @@ def test_where_operations_are_intercepted_is_told() -> None:
     look(x)
     none, mode, transform = (False, False), (True, False), (True, True)
     assert seen == [none, transform, mode, none]
+
+
+def test_a_tensor_that_pytorch_made_of_a_number_is_that_number() -> None:
+    made = _autograd.kept(node_of(leaf(2) * 0.1), "other")
+    assert _autograd.as_number(made) == 0.1
+    assert _autograd.as_number(torch.tensor(3)) == 3
+
+
+def test_a_tensor_is_no_number_to_whoever_differentiates_or_intercepts_it() -> None:
+    number = torch.tensor(2.0)
+    seen = []
+
+    def look(x: torch.Tensor) -> torch.Tensor:
+        seen.append(_autograd.as_number(number))
+        return x
+
+    torch.vmap(look)(torch.ones(2))
+    with TorchDispatchMode():
+        look(number)
+    with forward_ad.dual_level():
+        look(number)
+    look(number)
+    others = [torch.ones(1), torch.tensor(1.0).requires_grad_(), torch.tensor(1j)]
+    assert seen == [None, None, None, 2]
+    assert [*map(_autograd.as_number, [*others, torch.nn.Parameter(number)])] == [None] * 4
 
 
 def holding(*values: float) -> torch.Tensor:

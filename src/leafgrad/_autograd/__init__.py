@@ -52,6 +52,7 @@ from leafgrad._autograd.forward import (
     Recomputation,
     TensorType,
     applied,
+    as_number,
     in_backward,
     is_cast,
     is_intercepted,

@@ -200,6 +200,19 @@ def is_cast(tensor: torch.Tensor) -> bool:
     return torch._C._is_any_autocast_enabled() and torch.is_autocast_enabled(tensor.device.type)
 
 
+def as_number(tensor: torch.Tensor) -> float | None:
+    """Return the number that a tensor is, as PyTorch makes one of a number; None for any other.
+
+    Of no axes, real, on the CPU, and a constant to whoever differentiates or intercepts.
+    """
+    if tensor.dim() or tensor.requires_grad or type(tensor) is not torch.Tensor:
+        return None
+    is_watched = is_intercepted() or torch.autograd.forward_ad._current_level >= 0
+    if is_watched or not tensor.is_cpu or tensor.is_complex():
+        return None
+    return float(tensor)
+
+
 class TensorType(Protocol):
     """What a node knows of one tensor that its operation made."""
 

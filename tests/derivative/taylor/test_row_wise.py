@@ -291,6 +291,20 @@ def ending(path: _autograd.Path, x: Tensor) -> BatchAxes | None:
         return None
 
 
+def test_where_rows_go_is_told_of_sizes_that_are_no_numbers_yet() -> None:
+    seen: list[tuple[type, bool]] = []
+
+    def traced(x: Tensor) -> Tensor:
+        leaf = x.detach().requires_grad_()
+        path = _autograd.path_between(IN_FRONT["bases"](leaf.t()).t(), leaf)
+        assert path is not None
+        seen.append((type(leaf.shape[0]), ending(path, leaf) is not None))
+        return x
+
+    make_fx(traced, tracing_mode="symbolic")(torch.rand(2, 5))
+    assert seen == [(torch.SymInt, True)]
+
+
 @pytest.mark.parametrize("name", sorted(({*LOOKS} & {*RULES}) - NOT_HERE))
 def test_what_a_look_tells_is_what_the_rule_tells(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -12,10 +12,14 @@ So inputs ``[rows, columns]`` have the axes ``(((0, rows),), ())``, and where th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeVar
 
 from leafgrad._derivative.taylor.unsupported import Unsupported
+
+Result = TypeVar("Result")
 
 Part = tuple[int | None, int]  # which axis of the batch, and its size
 Axis = tuple[Part, ...]
@@ -66,10 +70,28 @@ class Group:
         return len(self.old) == len(self.new) == 1
 
 
-def groups(old: Sequence[int], new: Sequence[int]) -> Iterator[Group]:
-    """Yield which axes of a view come from which; axes of size 1 come from nowhere."""
+def _remembered(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Keep what follows from values that have a hash, as a size that is no number yet has none.
+
+    Networks have few kinds of views, and many nodes.
+    """
+    known = lru_cache(maxsize=1024)(function)
+
+    def call(*given: object) -> Result:
+        try:
+            return known(*given)
+        except TypeError:
+            return function(*given)
+
+    return call
+
+
+@_remembered
+def groups(old: tuple[int, ...], new: tuple[int, ...]) -> Sequence[Group]:
+    """Return which axes of a view come from which; axes of size 1 come from nowhere."""
     before = [axis for axis, size in enumerate(old) if size != 1]
     after = [axis for axis, size in enumerate(new) if size != 1]
+    found = []
     while before:
         group = Group([before.pop(0)], [after.pop(0)])
         while (left := math.prod(old[axis] for axis in group.old)) != (
@@ -79,10 +101,12 @@ def groups(old: Sequence[int], new: Sequence[int]) -> Iterator[Group]:
                 group.old.append(before.pop(0))
             else:
                 group.new.append(after.pop(0))
-        yield group
+        found.append(group)
+    return found
 
 
-def viewed(axes: Axes, old: Sequence[int], new: Sequence[int]) -> Axes:
+@_remembered
+def viewed(axes: Axes, old: tuple[int, ...], new: tuple[int, ...]) -> Axes:
     """Return the axes of a view with another shape of the same elements in the same order."""
     result: list[Axis] = [()] * len(new)
     for group in groups(old, new):
