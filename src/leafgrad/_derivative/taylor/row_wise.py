@@ -131,24 +131,22 @@ def axes_at_end(path: _autograd.Path, inputs: Tensor, batch: int) -> Axes | None
     return known.get(path.end)
 
 
-def _passed_on(shared: Sequence[int], node: Node, inputs: Sequence[Axes | None]) -> Axes | None:
+def _passed_on(shared: Sequence[int], node: Node, inputs: list[Axes | None]) -> Axes | None:
     """Return the axes of what a row-wise kind makes, None where its rule is to tell."""
+    if shared:  # a product of two matrices, of which the first one stands before the other
+        axes = inputs[shared[0] - 1]
+        if axes is None or inputs.count(None) < len(inputs) - 1:
+            return None
+        if axes[-1]:
+            batch_axes.free(axes, [-1])
+        return axes  # whose last one is as free
     if len(inputs) == 1:
         return inputs[0]
     given = [axes for axes in inputs if axes is not None]
     if not given:
         return None
-    if not shared:
-        ndim = len(_autograd.output_types(node)[0].shape)
-        return batch_axes.merged([batch_axes.aligned(axes, ndim) for axes in given])
-    axes, *others = given
-    if others or len(axes) != _OF_A_MATRIX or inputs[shared[0]] is not None:
-        return None
-    batch_axes.free(axes, [-1])
-    return axes  # whose last one is as free
-
-
-_OF_A_MATRIX = 2  # axes
+    ndim = len(_autograd.output_types(node)[0].shape)
+    return batch_axes.merged([batch_axes.aligned(axes, ndim) for axes in given])
 
 
 def _results(
