@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.autograd import forward_ad
 from torch.autograd.graph import disable_saved_tensors_hooks, save_on_cpu
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
@@ -34,6 +35,22 @@ def test_a_negative_argument_is_negative() -> None:
     assert _autograd.kept(node_of(x.softmax(-1)), "dim") == -1
     assert _autograd.kept(node_of(x.sum((-1, 0))), "dim") == (-1, 0)
     assert _autograd.kept(node_of(x.sum(0, keepdim=True)), "keepdim") is True
+
+
+def test_what_reads_arguments_gives_them_as_pytorch_shows_them_and_signed_undoes_it() -> None:
+    x = leaf(2, 3)
+    read = _autograd.reader_of_kept("dim0", "dim1")(node_of(x.transpose(0, -1)))
+    assert read == (0, 2**64 - 1)
+    assert _autograd.signed(read) == (0, -1)
+    assert _autograd.reader_of_kept("dim")(node_of(x.unsqueeze(1))) == 1
+    assert _autograd.signed((None, (3, 2**64 - 2), True)) == (None, (3, -2), True)
+
+
+def test_the_shapes_around_a_node_are_those_of_its_input_and_of_its_result() -> None:
+    x = leaf(2, 3)
+    assert _autograd.shapes_around(node_of((x * 2).view(3, 2))) == ((2, 3), (3, 2))
+    second = x.split([1, 2], 1)[1]
+    assert _autograd.shapes_around(node_of(second.squeeze(1))) == ((2, 2), (2, 2))
 
 
 def test_a_change_in_place_and_a_freed_graph_are_refused_by_pytorch() -> None:
@@ -179,6 +196,31 @@ def test_where_operations_are_intercepted_is_told() -> None:
     look(x)
     none, mode, transform = (False, False), (True, False), (True, True)
     assert seen == [none, transform, mode, none]
+
+
+def test_a_tensor_that_pytorch_made_of_a_number_is_that_number() -> None:
+    made = _autograd.kept(node_of(leaf(2) * 0.1), "other")
+    assert _autograd.as_number(made) == 0.1
+    assert _autograd.as_number(torch.tensor(3)) == 3
+
+
+def test_a_tensor_is_no_number_to_whoever_differentiates_or_intercepts_it() -> None:
+    number = torch.tensor(2.0)
+    seen = []
+
+    def look(x: torch.Tensor) -> torch.Tensor:
+        seen.append(_autograd.as_number(number))
+        return x
+
+    torch.vmap(look)(torch.ones(2))
+    with TorchDispatchMode():
+        look(number)
+    with forward_ad.dual_level():
+        look(number)
+    look(number)
+    others = [torch.ones(1), torch.tensor(1.0).requires_grad_(), torch.tensor(1j)]
+    assert seen == [None, None, None, 2]
+    assert [*map(_autograd.as_number, [*others, torch.nn.Parameter(number)])] == [None] * 4
 
 
 def holding(*values: float) -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -22,14 +23,28 @@ def kept(node: Node, name: str) -> Any:
     or the tensor was changed in place, and calls the hooks for saved tensors.
     """
     value = getattr(node, f"_saved_{name}")
-    return _signed(value) if isinstance(value, (int, tuple)) else value
+    return signed(value) if isinstance(value, (int, tuple)) else value
 
 
-def _signed(value: Any) -> Any:
+def reader_of_kept(*names: str) -> Callable[[Node], Any]:
+    """Return what reads the numbers that a node saved under some names, a tuple of two or more.
+
+    They are as PyTorch shows them, for `signed` to undo.
+    """
+    return attrgetter(*[f"_saved_{name}" for name in names])
+
+
+def signed(value: Any) -> Any:
     """Undo that PyTorch shows a negative number, such as an axis, as an unsigned one."""
     if isinstance(value, tuple):
-        return tuple(map(_signed, value))
+        return tuple(map(signed, value))
     return value - (1 << 64) if isinstance(value, int) and value >= 1 << 63 else value
+
+
+def shapes_around(node: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the shapes of the only input of a node, which has a graph, and of its first result."""
+    ((before, number),) = node.next_functions
+    return tuple(before._input_metadata[number].shape), tuple(node._input_metadata[0].shape)
 
 
 class Recomputation(Exception):  # noqa: N818 (not an error: there is another way)
@@ -183,6 +198,19 @@ def is_intercepted() -> bool:
 def is_cast(tensor: torch.Tensor) -> bool:
     """Return whether autocast is on for the tensor's device, which takes long to be asked for."""
     return torch._C._is_any_autocast_enabled() and torch.is_autocast_enabled(tensor.device.type)
+
+
+def as_number(tensor: torch.Tensor) -> float | None:
+    """Return the number that a tensor is, as PyTorch makes one of a number; None for any other.
+
+    Of no axes, real, on the CPU, and a constant to whoever differentiates or intercepts.
+    """
+    if tensor.dim() or tensor.requires_grad or type(tensor) is not torch.Tensor:
+        return None
+    is_watched = is_intercepted() or torch.autograd.forward_ad._current_level >= 0
+    if is_watched or not tensor.is_cpu or tensor.is_complex():
+        return None
+    return float(tensor)
 
 
 class TensorType(Protocol):

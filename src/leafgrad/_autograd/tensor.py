@@ -76,13 +76,16 @@ def is_view(tensor: torch.Tensor) -> bool:
 
 def base(view: torch.Tensor) -> torch.Tensor | None:
     """Return the tensor that autograd tracks `view` as a view of, None where it is no view."""
-    tracked: torch.Tensor | None = plain(view, "_base")
+    tracked: torch.Tensor | None = _base(view)
     return tracked
 
 
 def version(tensor: torch.Tensor) -> int | None:
     """Return how many writes the tensor's memory has seen, None for an inference tensor."""
-    return None if plain(tensor, "is_inference")() else plain(tensor, "_version")
+    return None if _is_inference(tensor) else _version(tensor)
+
+
+_base, _version, _is_inference = reader("_base"), reader("_version"), torch.Tensor.is_inference
 
 
 def storage(tensor: torch.Tensor) -> tuple[int, int] | None:

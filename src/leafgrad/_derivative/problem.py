@@ -59,8 +59,9 @@ def parse_problem(
     """Check what is given, and compute outputs where they are given as a function."""
     if method not in _METHODS:
         raise ValueError(f'method must be "auto", "taylor" or "reverse", not {method!r}')
-    _check_flag("create_graph", create_graph)
-    _check_flag("allow_unused", allow_unused or False)
+    for name, flag in (("create_graph", create_graph), ("allow_unused", allow_unused or False)):
+        if not isinstance(flag, bool):
+            raise TypeError(f"{name} must be a bool, not {flag!r}; write True or False")
     joined = None
     x: Any = inputs
     if not isinstance(inputs, Tensor) and isinstance(inputs, tuple | list):
@@ -86,11 +87,6 @@ def parse_problem(
         allow_unused=allow_unused,
         joined=joined,
     )
-
-
-def _check_flag(name: str, flag: object) -> None:
-    if not isinstance(flag, bool):
-        raise TypeError(f"{name} must be a bool, not {flag!r}; write True or False")
 
 
 class Answer(NamedTuple):

@@ -41,6 +41,10 @@ LAYERS: dict[str, Function] = {
     "two bent factors": lambda h, w, _: (
         h.tanh().unsqueeze(1) @ (h.unsqueeze(2) * w).tanh()
     ).squeeze(1),
+    "numbers between functions": lambda h, w, _: (-(3 * (h.tanh() / 2).cos() - 1) * 0.7).sin() @ w,
+    "numbers before functions": lambda h, w, _: (((h * 2) @ w * 0.3).sin() @ w * -3).exp().sin(),
+    "a number before tanh": lambda h, w, _: ((h @ w) * 0.5).tanh() * 0.5,
+    "a number that is far from 1": lambda h, w, _: ((h @ w) * 20 / 0.01 * 0.0003).sin() * 8 * 8,
     "an axis in front": lambda h, w, _: (h.tanh().unsqueeze(0) @ w).tanh().squeeze(0),
 }
 # What follows a layer: something linear, or anything else, of one or both of two factors.
@@ -149,6 +153,13 @@ def test_a_value_may_be_broadcast(shape: tuple[int, ...], start_rows: int) -> No
         assert_same(
             [FusedLayers(start).then(function, value).stack], [function.solve(value, start)]
         )
+
+
+def test_a_number_whose_powers_may_leave_the_range_is_multiplied_at_once() -> None:
+    start = rows(1, ROWS, 4)
+    layers = [FusedLayers(start).multiplied(4).multiplied(number) for number in (4, 5, 1e9, 0.0)]
+    assert [each.factor for each in layers] == [16, 1, 1, 1]
+    assert_same([each.stack for each in layers], [start * n for n in (16, 20, 4e9, 0)])
 
 
 class Wave(torch.autograd.Function):

@@ -184,6 +184,7 @@ NOT_COUNTED: dict[str, Callable[[Tensor], Tensor]] = {
     "a place of no axis": lambda x: (x[:, 0] * torch.ones(5, 1))[:, 0],
     "a sum over rows": lambda x: (x * torch.ones(5, 1, 1)).sum((1, -1)),
     "a sum over all": lambda x: x + x.sum(),
+    "a mean over all, of which no axis is named": lambda x: x + x.mean(dim=None),
     "exchanged": lambda x: (x @ torch.ones(2, 5)).t() @ torch.ones(5, 2),
     "rows that were columns": lambda x: (x @ torch.ones(2, 5)).transpose(0, 1),
     "rows in a row": lambda x: x.reshape(2, 5).t(),
@@ -289,6 +290,20 @@ def ending(path: _autograd.Path, x: Tensor) -> BatchAxes | None:
         return axes_at_end(path, x, 1)
     except Unsupported:
         return None
+
+
+def test_where_rows_go_is_told_of_sizes_that_are_no_numbers_yet() -> None:
+    seen: list[tuple[type, bool]] = []
+
+    def traced(x: Tensor) -> Tensor:
+        leaf = x.detach().requires_grad_()
+        path = _autograd.path_between(IN_FRONT["bases"](leaf.t()).t(), leaf)
+        assert path is not None
+        seen.append((type(leaf.shape[0]), ending(path, leaf) is not None))
+        return x
+
+    make_fx(traced, tracing_mode="symbolic")(torch.rand(2, 5))
+    assert seen == [(torch.SymInt, True)]
 
 
 @pytest.mark.parametrize("name", sorted(({*LOOKS} & {*RULES}) - NOT_HERE))
@@ -480,8 +495,8 @@ def test_rows_that_something_else_moves_are_not_proven_to_stay_apart(name: str) 
 
 def test_chosen_rows_are_known_by_their_places_and_by_nothing_shorter() -> None:
     chosen = chosen_rows(rows_of((5, 2), 1), [0], torch.tensor([2, -5, 4]))
-    assert chosen == (((0, 2, 0, 4), 3),)
-    assert chosen_rows((chosen, ()), [0], FIRST) == ((((0, 2, 0, 4), 1, 0), 2),)
+    assert chosen == (((0, [2, 0, 4]), 3),)
+    assert chosen_rows((chosen, ()), [0], FIRST) == ((((0, [2, 0, 4]), [1, 0]), 2),)
 
 
 def test_rows_that_a_mask_puts_elsewhere_are_refused() -> None:

@@ -734,6 +734,8 @@ CASES: dict[str, list[Function]] = {
         lambda x, w: of_some_rows(x, w, SIDE, torch.zeros_like(x)),
         lambda x, w: of_some_rows(x, w, SIDE, (w * x).sin()),
         lambda x, w: of_some_rows(x, w, torch.tensor([2, -3]), (w * x).sin()),
+        lambda x, w: of_some_rows(x, w, torch.tensor([2, -3]), w * x),
+        lambda x, w: put((w * x).sin(), SIDE, (w * x[SIDE])[:, :1].exp()),
         lambda x, w: of_some_rows(x, w, SIDE & ~SIDE, (w * x).sin()),
         lambda x, w: put(square(w * x, 3), (ALL, [0, 2], [1, -1]), x.exp()),
         lambda x, w: put(square(w * x, 3), (ALL, UPPER), x[:, :1].exp()),

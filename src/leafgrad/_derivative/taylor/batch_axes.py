@@ -4,7 +4,7 @@ Each axis of a tensor on the path is a tuple of parts, from the slowest to the f
 counts an axis of the batch has that axis's number, any other has None, and an axis that has nothing
 to do with the batch has no parts at all. An entry of a tensor depends on the rows of the inputs
 that have its own numbers along these axes, and on no others. An axis of rows that were chosen has
-their places beside the number: that of rows 4 and 2 of axis 0 is ``(0, 4, 2)``.
+their places beside the number: that of rows 4 and 2 of axis 0 is ``(0, [4, 2])``.
 
 So inputs ``[rows, columns]`` have the axes ``(((0, rows),), ())``, and where they are flattened to
 ``[rows * columns]``, this is ``(((0, rows), (None, columns)),)``.
@@ -13,12 +13,17 @@ So inputs ``[rows, columns]`` have the axes ``(((0, rows),), ())``, and where th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeVar
 
 from leafgrad._derivative.taylor.unsupported import Unsupported
 
-Number = int | tuple["Number", ...]  # which axis of the batch, or of which one which rows
+Result = TypeVar("Result")
+
+# Which axis of the batch, or of which one which rows: a list, so that nothing keeps it as a key.
+Number = int | tuple["Number", list[int]]
 Part = tuple[Number | None, int]  # that, and the size
 Axis = tuple[Part, ...]
 Axes = tuple[Axis, ...]
@@ -68,10 +73,28 @@ class Group:
         return len(self.old) == len(self.new) == 1
 
 
-def groups(old: Sequence[int], new: Sequence[int]) -> Iterator[Group]:
-    """Yield which axes of a view come from which; axes of size 1 come from nowhere."""
+def _remembered(function: Callable[..., Result]) -> Callable[..., Result]:
+    """Keep what follows from values that have a hash, as networks have few kinds of views.
+
+    A size that is no number yet has none, and neither have the places of rows.
+    """
+    known = lru_cache(maxsize=1024)(function)
+
+    def call(*given: object) -> Result:
+        try:
+            return known(*given)
+        except TypeError:
+            return function(*given)
+
+    return call
+
+
+@_remembered
+def groups(old: tuple[int, ...], new: tuple[int, ...]) -> Sequence[Group]:
+    """Return which axes of a view come from which; axes of size 1 come from nowhere."""
     before = [axis for axis, size in enumerate(old) if size != 1]
     after = [axis for axis, size in enumerate(new) if size != 1]
+    found = []
     while before:
         group = Group([before.pop(0)], [after.pop(0)])
         while (left := math.prod(old[axis] for axis in group.old)) != (
@@ -81,10 +104,12 @@ def groups(old: Sequence[int], new: Sequence[int]) -> Iterator[Group]:
                 group.old.append(before.pop(0))
             else:
                 group.new.append(after.pop(0))
-        yield group
+        found.append(group)
+    return found
 
 
-def viewed(axes: Axes, old: Sequence[int], new: Sequence[int]) -> Axes:
+@_remembered
+def viewed(axes: Axes, old: tuple[int, ...], new: tuple[int, ...]) -> Axes:
     """Return the axes of a view with another shape of the same elements in the same order."""
     result: list[Axis] = [()] * len(new)
     for group in groups(old, new):

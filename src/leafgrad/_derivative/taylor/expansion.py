@@ -110,11 +110,13 @@ class Taylor(NamedTuple):
         """
         if keep_rows_apart(self.path, self.inputs, self.outputs, self.batch):
             return True
-        with self._mode(), torch.no_grad():
-            try:
-                axes = axes_at_end(self.path, self.inputs, self.batch)
-            except (Unsupported, _autograd.Recomputation):
-                return False
+        if not self._is_in_mode():
+            with self._mode():
+                return self.proves_rows_apart()
+        try:
+            axes = axes_at_end(self.path, self.inputs, self.batch)
+        except (Unsupported, _autograd.Recomputation):
+            return False
         return axes == batch_axes.rows_of(self.outputs.shape, self.batch)
 
     def records_itself(self) -> bool:

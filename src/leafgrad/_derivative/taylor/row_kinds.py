@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,8 +27,6 @@ from leafgrad import _autograd
 from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.batch_axes import Axes
 from leafgrad._derivative.taylor.kernels import contraction, fused, recurrences
-
-Result = TypeVar("Result")
 
 
 class Known(NamedTuple):
@@ -81,57 +79,44 @@ Follow = Callable[..., Move | None]
 class Moves(NamedTuple):
     """How a kind moves axes: what it reads at a node, and what follows from that."""
 
-    read: Callable[[Node], Sequence[object]]
+    read: Callable[[Node], Any]
     follow: Follow
 
     def of(self, node: Node, ndim: int) -> Move | None:
         """Return the move of a node that is given so many axes."""
-        return _followed(self.follow, ndim, self.read(node))
+        given = self.read(node)
+        try:
+            return _followed(self.follow, ndim, given)
+        except TypeError:  # a size that is no number yet has no hash
+            return _followed.__wrapped__(self.follow, ndim, given)
 
     def left(self, node: Node, ndim: int, batch: int) -> int:
         """Return how many axes a node leaves, 0 where the first of them, the batch's, may not."""
-        return _left(self.follow, ndim, batch, self.read(node))
-
-
-def _remembered(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Keep what follows from values that have a hash, as a size that is no number yet has none."""
-    known = lru_cache(maxsize=1024)(function)
-
-    def call(*given: object) -> Result:
+        given = self.read(node)
         try:
-            return known(*given)
+            return _left(self.follow, ndim, batch, given)
         except TypeError:
-            return function(*given)
-
-    return call
+            return _left.__wrapped__(self.follow, ndim, batch, given)
 
 
 # Networks have few kinds of moves, and many nodes.
-@_remembered
-def _followed(follow: Follow, ndim: int, given: Sequence[object]) -> Move | None:
-    return follow(ndim, *given)
+@lru_cache(maxsize=1024)
+def _followed(follow: Follow, ndim: int, given: Any) -> Move | None:
+    return follow(ndim, _autograd.signed(given))
 
 
-@_remembered
-def _left(follow: Follow, ndim: int, batch: int, given: Sequence[object]) -> int:
-    move = follow(ndim, *given)
+@lru_cache(maxsize=1024)
+def _left(follow: Follow, ndim: int, batch: int, given: Any) -> int:
+    move = follow(ndim, _autograd.signed(given))
     if move is None or any(axis < batch for axis in move.touched):
         return 0
     return len(move.left) if [*move.left[:batch]] == [*range(batch)] else 0
 
 
-def _reads(*names: str) -> Callable[[Node], Sequence[object]]:
-    return lambda node: tuple([_autograd.kept(node, name) for name in names])
-
-
-def _shapes(node: Node) -> Sequence[object]:
-    ((source, number),) = _autograd.next_functions(node)
-    return None if source is None else shape_of(source, number), shape_of(node)
-
-
-def _reshaped(ndim: int, before: tuple[int, ...] | None, after: tuple[int, ...]) -> Move | None:
+def _reshaped(ndim: int, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> Move | None:
     """Keep the first axes whose sizes stay, and put what follows them in others in its order."""
-    if before is None or len(before) != ndim:
+    before, after = shapes
+    if len(before) != ndim:
         return None
     stay = 0
     while stay < min(ndim, len(after)) and before[stay] == after[stay]:
@@ -156,18 +141,19 @@ def _selected(ndim: int, dim: int) -> Move:
     return Move((dim,), [*range(dim), *range(dim + 1, ndim)])
 
 
-def _transposed(ndim: int, dim0: int, dim1: int) -> Move:
+def _transposed(ndim: int, dims: tuple[int, int]) -> Move:
     """Exchange two axes."""
     left = [*range(ndim)]
-    one, two = dim0 % ndim, dim1 % ndim
+    one, two = (dim % ndim for dim in dims)
     left[one], left[two] = left[two], left[one]
     return Move((), left)
 
 
-def _summed(ndim: int, named: tuple[int, ...], is_kept: bool) -> Move | None:  # noqa: FBT001
-    """Add up along axes, which have size 1 then, or are gone."""
-    dims = {dim % ndim for dim in named}
-    if not dims or len(dims) != len(named):
+def _summed(ndim: int, given: tuple[tuple[int, ...] | None, bool]) -> Move | None:
+    """Add up along axes, which have size 1 then, or are gone; none that is named means all."""
+    named, is_kept = given
+    dims = {dim % ndim for dim in named or ()}
+    if not named or len(dims) != len(named):
         return None
     return Move([*dims], [axis for axis in range(ndim) if is_kept or axis not in dims])
 
@@ -179,17 +165,17 @@ def _normalised(ndim: int, shape: tuple[int, ...]) -> Move:
 
 
 MOVES: dict[str, Moves] = {
-    "ViewBackward0": Moves(_shapes, _reshaped),
-    "UnsafeViewBackward0": Moves(_shapes, _reshaped),
-    "SqueezeBackward1": Moves(_shapes, _reshaped),
-    "UnsqueezeBackward0": Moves(_reads("dim"), _unsqueezed),
-    "SliceBackward0": Moves(_reads("dim"), _cut),
-    "SelectBackward0": Moves(_reads("dim"), _selected),
-    "TransposeBackward0": Moves(_reads("dim0", "dim1"), _transposed),
-    "CatBackward0": Moves(_reads("dim"), _cut),
-    "SumBackward1": Moves(_reads("dim", "keepdim"), _summed),
-    "MeanBackward1": Moves(_reads("dim", "keepdim"), _summed),
-    "NativeLayerNormBackward0": Moves(_reads("normalized_shape"), _normalised),
+    "ViewBackward0": Moves(_autograd.shapes_around, _reshaped),
+    "UnsafeViewBackward0": Moves(_autograd.shapes_around, _reshaped),
+    "SqueezeBackward1": Moves(_autograd.shapes_around, _reshaped),
+    "UnsqueezeBackward0": Moves(_autograd.reader_of_kept("dim"), _unsqueezed),
+    "SliceBackward0": Moves(_autograd.reader_of_kept("dim"), _cut),
+    "SelectBackward0": Moves(_autograd.reader_of_kept("dim"), _selected),
+    "TransposeBackward0": Moves(_autograd.reader_of_kept("dim0", "dim1"), _transposed),
+    "CatBackward0": Moves(_autograd.reader_of_kept("dim"), _cut),
+    "SumBackward1": Moves(_autograd.reader_of_kept("dim", "keepdim"), _summed),
+    "MeanBackward1": Moves(_autograd.reader_of_kept("dim", "keepdim"), _summed),
+    "NativeLayerNormBackward0": Moves(_autograd.reader_of_kept("normalized_shape"), _normalised),
 }
 
 
@@ -197,14 +183,14 @@ def _moved(moves: Moves) -> Look:
     """Return the look that follows axes wherever they are."""
 
     def look(node: Node, given: Given, _: Masks) -> Sequence[Axes]:
-        parts = [part.axes for part in _all_of(given)]
-        ndim = len(parts[0])
-        if not ndim or any(len(axes) != ndim for axes in parts):
+        axes, *others = [part.axes for part in given if part is not None]
+        if others:
+            if any(len(other) != len(axes) for other in others):
+                return []
+            axes = batch_axes.merged([axes, *others])
+        move = moves.of(node, len(axes)) if axes else None
+        if move is None or len(move.left) != len(_autograd.output_types(node)[0].shape):
             return []
-        move = moves.of(node, ndim)
-        if move is None or len(move.left) != len(shape_of(node)):
-            return []
-        axes = batch_axes.merged(parts)
         batch_axes.free(axes, move.touched)
         return [tuple([() if axis is None else axes[axis] for axis in move.left])]
 
@@ -236,15 +222,10 @@ def _all_of(given: Given) -> list[Known]:
 
 def _chosen(node: Node, given: Given, masks: Masks) -> Sequence[Axes]:
     """Return the rows that a mask shows, whose axis has the mask's own number."""
-    mask, (source,) = _mask(node), _all_of(given)
-    if (
-        0 in shape_of(node)
-        or mask is None
-        or source.axes[0] != ((0, mask.numel()),)
-        or any(source.axes[1:])
-    ):
+    mask, (source,), shape = _mask(node), _all_of(given), shape_of(node)
+    if 0 in shape or mask is None or source.axes[0] != ((0, mask.numel()),) or any(source.axes[1:]):
         return []
-    return [(((_number(mask, masks), shape_of(node)[0]),), *source.axes[1:])]
+    return [(((_number(mask, masks), shape[0]),), *source.axes[1:])]
 
 
 def _put(node: Node, given: Given, masks: Masks) -> Sequence[Axes]:
@@ -257,9 +238,9 @@ def _put(node: Node, given: Given, masks: Masks) -> Sequence[Axes]:
     below, values = given
     if below is not None and below.axes != (rows, *others):
         return []
+    shape = () if values is None else values.shape
     if values is not None and (  # PyTorch takes leading axes of size 1 off
-        len(values.shape) != len(shape_of(node))
-        or values.axes != (((chosen, values.shape[0]),), *others)
+        len(shape) != 1 + len(others) or values.axes != (((chosen, shape[0]),), *others)
     ):
         return []
     return [(rows, *others)]
@@ -268,10 +249,13 @@ def _put(node: Node, given: Given, masks: Masks) -> Sequence[Axes]:
 def _mask(node: Node) -> Tensor | None:
     """Return the mask ``[rows]`` that a node takes or writes rows by, None without one."""
     mask: Tensor | None
-    mask, *others = _autograd.kept(node, "indices")
+    mask, *others = _indices(node)
     if mask is None or others or mask.dtype != torch.bool:
         return None
     return mask if mask.dim() == 1 and mask.is_contiguous() else None
+
+
+_indices = _autograd.reader_of_kept("indices")
 
 
 def _number(mask: Tensor, masks: Masks) -> int:

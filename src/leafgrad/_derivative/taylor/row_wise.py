@@ -29,7 +29,6 @@ from leafgrad._derivative.taylor.batch_axes import Axes
 from leafgrad._derivative.taylor.dtypes import wider
 from leafgrad._derivative.taylor.propagate import check_results, results_of, step_at
 from leafgrad._derivative.taylor.row_kinds import LOOKS, MOVES, Known, Masks, Moves
-from leafgrad._derivative.taylor.rule import Rule
 from leafgrad._derivative.taylor.rules import RULES
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import Unsupported
@@ -53,8 +52,9 @@ def keep_rows_apart(path: _autograd.Path, inputs: Tensor, outputs: Tensor, batch
                 count = known
         role = _ROLES.get(type(node)) or _role_of(node)
         if role.is_rowwise:
-            if role.shared and (batch != 1 or any(edges[n] in counts for n in role.shared)):
-                return False
+            for place in role.shared:
+                if batch != 1 or edges[place] in counts:
+                    return False
             counts[node, 0] = count
             continue
         left = role.moves.left(node, count, batch) if role.moves is not None and count else 0
@@ -65,22 +65,42 @@ def keep_rows_apart(path: _autograd.Path, inputs: Tensor, outputs: Tensor, batch
 
 
 class _Role(NamedTuple):
-    """What a kind of node is known to do to rows, from its name alone: see `Rule` and `Moves`."""
+    """What a kind of node is known to do to rows, from its name alone: see `Rule` and `Moves`.
+
+    Attributes:
+        is_rowwise: As a rule says it.
+        is_formula: Whether it is the formula of the derivative of a kind that is row-wise. Where
+            an operation goes element by element, so does this, which has no rule of its own: what
+            is told of ``TanhBackward0`` holds for ``TanhBackwardBackward0``, unless that makes
+            more than one result.
+        shared: As a rule says it.
+        moves: How it moves axes, None where that is not known.
+    """
 
     is_rowwise: bool
+    is_formula: bool
     shared: tuple[int, ...]
     moves: Moves | None
 
 
 # Of kinds of PyTorch's own, each of which has a type that is there for good.
 _ROLES: dict[type[Node], _Role] = {}
+_OF_FORMULA = "BackwardBackward0"
 
 
 def _role_of(node: Node) -> _Role:
     name = _autograd.node_name(node)
-    rule = RULES.get(name)
-    is_rowwise = rule is not None and rule.rowwise
-    role = _Role(is_rowwise, rule.shared if rule else (), MOVES.get(name))
+    rule, differentiated = RULES.get(name), None
+    if rule is None and name.endswith(_OF_FORMULA):
+        differentiated = RULES.get(name.replace(_OF_FORMULA, "Backward0"))
+    role = _Role(
+        is_rowwise=rule is not None and rule.rowwise,
+        is_formula=(
+            differentiated is not None and differentiated.rowwise and not differentiated.shared
+        ),
+        shared=rule.shared if rule else (),
+        moves=MOVES.get(name),
+    )
     if _autograd.has_lasting_type(node):
         _ROLES[type(node)] = role
     return role
@@ -97,10 +117,9 @@ def axes_at_end(path: _autograd.Path, inputs: Tensor, batch: int) -> Axes | None
     known: dict[object, Axes] = {path.start: batch_axes.rows_of(tuple(inputs.shape), batch)}
     masks: Masks = {}
     for node, edges in path.nodes.items():
-        name = _autograd.node_name(node)
-        row_wise = _row_wise_rule(node, name)
-        if row_wise is not None:
-            axes = _passed_on(row_wise, node, [known.get(edge) for edge in edges])
+        role = _ROLES.get(type(node)) or _role_of(node)
+        if role.is_rowwise or (role.is_formula and len(_autograd.output_types(node)) == 1):
+            axes = _passed_on(role.shared, node, [*map(known.get, edges)])
             if axes is not None:
                 known[node, 0] = axes
                 continue
@@ -112,58 +131,43 @@ def axes_at_end(path: _autograd.Path, inputs: Tensor, batch: int) -> Axes | None
         ]
         if not any(given):  # as where nothing is taken
             continue
-        results = _results(RULES.get(name), node, edges, given, masks)
-        known.update({(node, n): axes for n, axes in enumerate(results) if axes is not None})
+        results = _results(node, edges, given, masks)
+        for number, axes in enumerate(results):
+            if axes is not None:
+                known[node, number] = axes
         if len(results) < len(_autograd.output_types(node)):
             read = {edge for edges in path.nodes.values() for edge in edges}
             check_results(step_at(node, edges, inputs.dtype), len(results), read, path.end)
     return known.get(path.end)
 
 
-def _row_wise_rule(node: Node, name: str) -> Rule | None:
-    """Return the rule of a kind that is row-wise, None for any other kind.
-
-    Where an operation goes element by element, so does the formula of its derivative, which has no
-    rule of its own: what is told of ``TanhBackward0`` holds for ``TanhBackwardBackward0``, unless
-    that makes more than one result.
-    """
-    rule = RULES.get(name)
-    if rule is None and name.endswith(_OF_FORMULA):
-        rule = RULES.get(name.replace(_OF_FORMULA, "Backward0"))
-        if rule is not None and (rule.shared or len(_autograd.output_types(node)) > 1):
-            return None
-    return rule if rule is not None and rule.rowwise else None
-
-
-_OF_FORMULA = "BackwardBackward0"
-
-
-def _passed_on(rule: Rule, node: Node, inputs: Sequence[Axes | None]) -> Axes | None:
+def _passed_on(shared: Sequence[int], node: Node, inputs: list[Axes | None]) -> Axes | None:
     """Return the axes of what a row-wise kind makes, None where its rule is to tell."""
+    if shared:  # a product of two matrices, of which the first one stands before the other
+        axes = inputs[shared[0] - 1]
+        if axes is None or inputs.count(None) < len(inputs) - 1:
+            return None
+        if axes[-1]:
+            batch_axes.free(axes, [-1])
+        return axes  # whose last one is as free
     if len(inputs) == 1:
         return inputs[0]
     given = [axes for axes in inputs if axes is not None]
     if not given:
         return None
     ndim = len(_autograd.output_types(node)[0].shape)
-    if not rule.shared:
-        return batch_axes.merged([batch_axes.aligned(axes, ndim) for axes in given])
-    axes, *others = given
-    if others or len(axes) != ndim or inputs[rule.shared[0]] is not None:
-        return None
-    batch_axes.free(axes, [-1])
-    return axes  # whose last one is as free
+    return batch_axes.merged([batch_axes.aligned(axes, ndim) for axes in given])
 
 
 def _results(
-    rule: Rule | None,
     node: Node,
     edges: _autograd.Successors,
     given: Sequence[Known | None],
     masks: Masks,
 ) -> Sequence[Axes | None]:
     """Return the axes of each result of a node, or raise `Unsupported`."""
-    look = LOOKS.get(_autograd.node_name(node))
+    name = _autograd.node_name(node)
+    look, rule = LOOKS.get(name), RULES.get(name)
     if look is not None and (found := look(node, given, masks)):
         return found
     made = _autograd.output_types(node)[0]
@@ -171,7 +175,8 @@ def _results(
         raise Unsupported("its kind has no rule")
     step = step_at(node, edges, torch.float32)
     empty = [each and _without_coefficients(each) for each in given]
-    series = results_of(rule, step, empty)
+    with torch.no_grad():
+        series = results_of(rule, step, empty)
     return [None if each is None else each.axes for each in series]
 
 

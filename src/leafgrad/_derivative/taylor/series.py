@@ -16,6 +16,7 @@ from types import EllipsisType, NoneType
 import torch
 from torch import Tensor
 
+from leafgrad import _autograd
 from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.algebra import Algebra, Indices
 from leafgrad._derivative.taylor.dtypes import at_least, wider
@@ -114,22 +115,37 @@ class Series:
         return self.changed(self.aligned(len(shape)), shape=shape, axes=axes)
 
     def __neg__(self) -> Series:
-        return self.changed(-self.stack)
+        return self._multiplied(-1)
 
     def scaled(self, factor: Tensor | Number) -> Series:
         """Return the product with a constant or a value; their shapes are broadcast."""
+        number = _autograd.as_number(factor) if isinstance(factor, Tensor) else factor
+        if isinstance(number, (int, float)):
+            return self._multiplied(number)
         if not isinstance(factor, Tensor):
-            return self if factor == 1 else self.changed(self.stack * factor)
+            return self.changed(self.stack * factor)
         if factor.shape == self.shape or factor.dim() == 0:
             return self.changed(self.stack * factor)
         wide = self.broadcast(common_shape(self.shape, factor.shape))
         return wide.changed(wide.stack * factor)
+
+    def _multiplied(self, number: float) -> Series:
+        """Return the product with a number, left to the layers that are to be computed."""
+        if number == 1:
+            return self
+        source = self.source
+        if isinstance(source, FusedLayers):
+            return self.changed(source.multiplied(number))
+        return self.changed(source * number)
 
     def divided(self, divisor: Tensor) -> Series:
         """Return the quotient by a constant ``[*shape]``.
 
         The inverse of a number that PyTorch made a tensor of would be rounded to single precision.
         """
+        number = _autograd.as_number(divisor)
+        if number:
+            return self._multiplied(1 / number)
         wide = self.broadcast(common_shape(self.shape, divisor.shape))
         return wide.changed(wide.stack / divisor)
 
@@ -272,15 +288,17 @@ class Series:
 
     def viewed(self, shape: Sequence[int]) -> Series:
         """Return the same elements, in the same order, in another shape."""
-        if tuple(shape) == self.shape:
+        shape = tuple(shape)
+        if shape == self.shape:
             return self
-        groups = list(batch_axes.groups(self.shape, shape))
-        merged = [axis for group in groups if not group.is_one_axis for axis in group.old]
-        sizes = list(shape)
-        for group in groups:
+        stack, sizes = self.stack, list(shape)
+        merged: list[int] = []
+        for group in batch_axes.groups(self.shape, shape):
             if group.is_one_axis:
-                sizes[group.new[0]] = self.stack.shape[1 + group.old[0]]
-        stack = self.full(*merged) if merged else self.stack
+                sizes[group.new[0]] = stack.shape[1 + group.old[0]]
+            else:
+                merged += group.old
+        stack = self.full(*merged) if merged else stack
         axes = batch_axes.viewed(self.axes, self.shape, shape)
         return self.changed(stack.reshape(-1, *sizes), shape=shape, axes=axes)
 

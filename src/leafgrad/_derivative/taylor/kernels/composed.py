@@ -41,10 +41,14 @@ class Composed(NamedTuple):
         plan: What leads from n to N coefficients.
         derivatives: Yields F', F'' and so on, each ``[*shape]``, at the value ``[*shape]`` of the
             argument, of operations that record themselves.
+        inner: What the argument's coefficients are multiplied by first; its value is not.
+        outer: What the function's coefficients are multiplied by.
     """
 
     plan: Recurrence
     derivatives: Derivatives
+    inner: float = 1
+    outer: float = 1
 
     @property
     def reads_argument(self) -> bool:
@@ -79,6 +83,8 @@ class Composed(NamedTuple):
         for degree in self.plan.degrees:
             add_products(dots, s, g, degree.dot)
             add_products(x, s, g, degree.vjp)
+        if self.inner != 1:
+            to_value.mul_(1 / self.inner)
         return to_argument
 
     def differentiable_vjp(
@@ -96,10 +102,16 @@ class Composed(NamedTuple):
         """
         first, slope = self._first_and_slope(value, argument)
         own = self.plan.of_argument(gradient) * first
-        return (slope * gradient).sum(0), vjp(self.plan.product, 0, slope, gradient, start=own)
+        to_value = (slope * gradient).sum(0)
+        to_value = to_value if self.inner == 1 else to_value * (1 / self.inner)
+        return to_value, vjp(self.plan.product, 0, slope, gradient, start=own)
 
     def _first_and_slope(self, value: Tensor, argument: Tensor) -> tuple[Tensor, Tensor]:
-        """Return F', ``[*shape]``, and what its argument adds to it, ``[N, *shape]``."""
+        """Return F', ``[*shape]``, and what its argument adds to it, ``[N, *shape]``.
+
+        Both are those of the function of the argument's coefficients, and so `inner` times those of
+        the function of its value.
+        """
         (first, sign), *others = self._terms(value, self.plan.algebra.order + 1)
         terms = [(tensor, factor * d) for d, (tensor, factor) in enumerate(others, start=2)]
         return first if sign == 1 else first * sign, _sum(self.plan, terms, argument)
@@ -107,7 +119,10 @@ class Composed(NamedTuple):
     def _terms(self, value: Tensor, count: int) -> list[Term]:
         """Return ``F_1``, ``F_2`` and so on, each ``[*shape]``, as many as are asked for."""
         derivatives = enumerate(islice(self.derivatives(value), count), start=1)
-        return [(tensor, factor / math.factorial(d)) for d, (tensor, factor) in derivatives]
+        outer, inner = self.outer, self.inner
+        return [
+            (t, outer * inner**d * factor / math.factorial(d)) for d, (t, factor) in derivatives
+        ]
 
 
 def _sum(plan: Recurrence, terms: Sequence[Term], argument: Tensor) -> Tensor:

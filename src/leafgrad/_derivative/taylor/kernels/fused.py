@@ -30,6 +30,7 @@ from leafgrad._derivative.taylor.kernels.sigmoidal import Sigmoidal
 Layer = Sigmoidal | Composed | None
 Layers = Sequence[Layer]
 
+_FAR = 16.0  # from one
 _WITH_ROWS = 3  # axes of coefficients whose second counts rows
 # In bytes, per thread: what stays in the cache of a core, and what is worth an operation of its own
 # (PyTorch gives no thread less than 32,768 numbers).
@@ -44,22 +45,51 @@ class FusedLayers:
         start: The coefficients that go in, ``[n, *rows, columns]``.
         layers: What makes others of them.
         tensors: For each layer, the value at order 0 of its function, or its matrix.
+        factor: What the coefficients are multiplied by after the last layer.
     """
 
     def __init__(
-        self, start: Tensor, layers: tuple[Layer, ...] = (), tensors: tuple[Tensor, ...] = ()
+        self,
+        start: Tensor,
+        layers: tuple[Layer, ...] = (),
+        tensors: tuple[Tensor, ...] = (),
+        factor: float = 1,
     ) -> None:
         self.start = start
         self.layers = layers
         self.tensors = tensors
+        self.factor = factor
 
     def then(self, layer: Layer, tensor: Tensor) -> FusedLayers:
         """Return these layers and one more, with its value or matrix."""
-        return FusedLayers(self.start, (*self.layers, layer), (*self.tensors, tensor))
+        factor = self.factor
+        if factor != 1 and isinstance(layer, Sigmoidal):
+            return FusedLayers(self.stack, (layer,), (tensor,))
+        if factor != 1 and isinstance(layer, Composed):
+            layer, factor = layer._replace(inner=factor), 1
+        return FusedLayers(self.start, (*self.layers, layer), (*self.tensors, tensor), factor)
+
+    def multiplied(self, number: float) -> FusedLayers:
+        """Return these layers with coefficients that are multiplied by a number.
+
+        At once, where powers of that might leave the range where those of coefficients do not.
+        """
+        last = self.layers[-1] if self.layers else None
+        factor = number * (last.outer if isinstance(last, Composed) else self.factor)
+        if not 1 / _FAR <= abs(factor) <= _FAR:
+            return FusedLayers(self.stack * number)
+        if isinstance(last, Composed):
+            layers = (*self.layers[:-1], last._replace(outer=factor))
+            return FusedLayers(self.start, layers, self.tensors)
+        return FusedLayers(self.start, self.layers, self.tensors, factor)
 
     @cached_property
     def stack(self) -> Tensor:
-        """The coefficients after the last layer, ``[N, *rows, columns]``."""
+        """The coefficients after the last layer, ``[N, *rows, columns]``, times the factor."""
+        made = self._made()
+        return made if self.factor == 1 else made * self.factor
+
+    def _made(self) -> Tensor:
         if torch.is_grad_enabled() and any(self.layers):
             result: Tensor = _autograd.applied(_Fused, self.layers, self.start, *self.tensors)
             return result

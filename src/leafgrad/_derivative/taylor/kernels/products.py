@@ -195,7 +195,8 @@ def common_shape(one: Sequence[int], two: Sequence[int]) -> Sequence[int]:
     """
     if one == two:
         return one
-    return tuple(map(max, one, two)) if len(one) == len(two) else torch.broadcast_shapes(one, two)
+    missing = len(one) - len(two)
+    return tuple(map(max, (1,) * -missing + tuple(one), (1,) * missing + tuple(two)))
 
 
 def kept_where(sign: Tensor, kept: Tensor) -> Tensor:

@@ -82,16 +82,19 @@ def chosen_rows(axes: batch_axes.Axes, dims: Sequence[int], index: Tensor) -> ba
     if not is_of_rows or not may_look(index):
         return ()
     ((number, size),) = rows
-    places = (index % size).tolist()
+    places = index.tolist()
+    if min(places) < 0:
+        places = [place % size for place in places]
     if len({*places}) < len(places):
         return ()
-    return (((number, *places), len(places)),)
+    return (((number, places), len(places)),)
 
 
 def _taken(step: Step, x: Series, dim: int, index: Tensor) -> Series:
     """Return the places of an axis that the index holds, which takes the shape of the index."""
     if rows := chosen_rows(x.axes, [dim], index):
-        return x.changed(x.full(0)[:, index], shape=step.shape, axes=(rows, *x.axes[1:]))
+        stack = x.full(0).index_select(1, index % x.shape[0])
+        return x.changed(stack, shape=step.shape, axes=(rows, *x.axes[1:]))
     dim = x.from_end(dim)
     batch_axes.free(x.axes, [dim])
     before, after = x.axes[:dim], x.axes[x.ndim + dim + 1 :]

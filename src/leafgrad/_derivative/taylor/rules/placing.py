@@ -145,6 +145,10 @@ def _index_put(step: Step, base: Series | None, source: Series | None) -> Series
     dims, numbers = numbered(indices)
     whole = rows_of(step.shape, 1) if base is None else base.axes
     chosen = chosen_rows(whole, dims, numbers[0])
+    if source is not None and chosen and source.axes[:1] == (chosen,) and not adds:
+        is_alike = base is None or (base.indices, base.dtype) == (source.indices, source.dtype)
+        if is_alike and source.shape[1:] == step.shape[1:]:
+            return _with_rows(whole, base, source, numbers[0] % step.shape[0])
     if base is not None:
         if not chosen and numbers[0].numel():
             batch_axes.free(base.axes, dims)
@@ -162,6 +166,23 @@ def _index_put(step: Step, base: Series | None, source: Series | None) -> Series
     stack = torch.ops.aten.index_put(zeros, indices, source.full().movedim(0, -1), adds)
     placed = source.changed(stack.movedim(-1, 0), shape=step.shape, axes=axes)
     return add(base, placed)
+
+
+def _with_rows(
+    whole: batch_axes.Axes, base: Series | None, source: Series, places: Tensor
+) -> Series:
+    """Return the base with rows at some places replaced by those of the source, each once.
+
+    The base ``[K, *shape]``, with the axes `whole`, and the source have the same K coefficients.
+    """
+    shape = (whole[0][0][1], *source.shape[1:])
+    axes = (whole[0], *source.axes[1:])
+    if base is None:
+        below = source.stack.new_zeros(len(source.indices), *shape)
+    else:
+        below, axes = base.full(), batch_axes.merged((whole, axes))
+    stack = below.index_copy(1, places, source.full())
+    return source.changed(stack, shape=shape, axes=axes)
 
 
 def _base_axes(
