@@ -36,6 +36,16 @@ def rows(*shape: int) -> Tensor:
     return ((number * 1.7).sin() / 2 + 1).reshape(shape).requires_grad_()
 
 
+def mixed(results: Tensor) -> Tensor:
+    """Mix many channels of each row into one, in which a wrong one shows: each costs passes."""
+    count = results[0].numel()
+    return results if count <= 2 else results.flatten(1) @ weights(count, 1)
+
+
+def weights(*shape: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
 def gradients(results: Sequence[Tensor], sources: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Differentiate the sum of squares of what carries a graph."""
     total = sum((result.square().sum() for result in results), torch.zeros(()))

@@ -42,7 +42,7 @@ def _as_real(step: Step, x: Series) -> Series:
 def _as_complex(step: Step, x: Series) -> Series:
     """Return the complex numbers whose parts a last axis of size 2 holds, without this axis."""
     batch_axes.free(x.axes, [-1])
-    stack = torch.view_as_complex(x.full(-1).contiguous())
+    stack = torch.complex(*x.full(-1).unbind(-1))
     return x.changed(stack, shape=step.shape, axes=x.axes[:-1])
 
 
