@@ -1437,6 +1437,7 @@ def test_orders_up_to_eight_are_those_of_nested_reverse_mode(
     x, w = rows(3, 2), parameter()
     orders = [(order, 0) for order in range(1, 9)]
     outputs, others = (function(x, w).reshape(3, -1)[:, :1] for function in functions)
+    assert name in names_between(outputs, x)
     ours = higher_order_grad(outputs, x, orders, create_graph=False, method="taylor")
     # A graph grows threefold with each order: beyond the fifth, passes go through that of Taylor
     # mode, which has been compared then and knows of no higher coefficient.
