@@ -27,7 +27,7 @@ from tests.apart import RunApart
 # The compiler hides this warning of its own, but not where warnings are errors.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 
-# aot_eager, less a fifth of its time: it splits a graph, in which no leafgrad is left, the plain way.
+# As aot_eager, but a graph, in which nothing of leafgrad is left, is split the plain and fast way.
 AOT = "aot_eager_default_partitioner"
 
 MODEL = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1)).double()
