@@ -24,7 +24,7 @@ FUNCTIONS: dict[str, tuple[Function, Function]] = {
     "tanh": (torch.tanh, mpmath.tanh),
     "sigmoid": (torch.sigmoid, lambda z: 1 / (1 + mpmath.exp(-z))),
     "softplus": (functional.softplus, lambda z: mpmath.log(1 + mpmath.exp(z))),
-    "gelu": (functional.gelu, lambda z: z * mpmath.ncdf(z)),
+    "gelu": (functional.gelu, lambda z: z * mpmath.erfc(-z / mpmath.sqrt(2)) / 2),
     "log": (lambda z: torch.log(z + 2), lambda z: mpmath.log(z + 2)),
     "sqrt": (lambda z: torch.sqrt(z + 2), lambda z: mpmath.sqrt(z + 2)),
     "whole power": (lambda z: z**7, lambda z: z**7),

@@ -27,7 +27,15 @@ from tests.apart import RunApart
 # The compiler hides this warning of its own, but not where warnings are errors.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 
+# As aot_eager, but a graph, in which nothing of leafgrad is left, is split the plain and fast way.
+AOT = "aot_eager_default_partitioner"
+
 MODEL = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1)).double()
+
+
+@pytest.fixture(autouse=True)
+def _guards_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch._dynamo.guards.profile_guard_manager", lambda *_: 0.0, raising=False)
 
 
 def points() -> Tensor:
@@ -132,8 +140,9 @@ def assert_alike(ours: Tensor, theirs: Tensor) -> None:
 
 
 @pytest.mark.parametrize("step", TRACED.values(), ids=TRACED)
+@pytest.mark.covered_elsewhere
 def test_a_step_with_derivatives_is_one_graph_that_gives_what_the_step_gives(step: Step) -> None:
-    counter = CompileCounterWithBackend("aot_eager")
+    counter = CompileCounterWithBackend(AOT)
     faster = compiled(step, backend=counter, fullgraph=True)
     for _ in range(2):
         assert_alike(faster(points()), step(points()))
@@ -141,8 +150,9 @@ def test_a_step_with_derivatives_is_one_graph_that_gives_what_the_step_gives(ste
 
 
 @pytest.mark.parametrize("step", APART.values(), ids=APART)
+@pytest.mark.covered_elsewhere
 def test_what_cannot_be_traced_runs_between_compiled_parts(step: Step) -> None:
-    faster = compiled(step, backend="aot_eager")
+    faster = compiled(step, backend=AOT)
     for _ in range(2):
         losses = []
         for each in (faster, step):
@@ -177,7 +187,7 @@ def test_the_whole_step_with_its_backward_is_one_graph() -> None:
         loss = laplacian(MODEL, x).square().mean()
         return (loss.detach(), *torch.autograd.grad(loss, parameters))
 
-    counter = CompileCounterWithBackend("aot_eager")
+    counter = CompileCounterWithBackend(AOT)
     with torch._dynamo.config.patch(trace_autograd_ops=True):
         faster: Any = compiled(step, backend=counter, fullgraph=True)  # type: ignore[arg-type]
         torch.testing.assert_close(faster(points()), step(points()))
@@ -195,9 +205,10 @@ def test_a_step_is_compiled_once() -> None:
 
 
 @pytest.mark.parametrize("dynamic", [None, False])
+@pytest.mark.covered_elsewhere
 def test_another_batch_size_is_a_symbol_or_compiled_for(*, dynamic: bool | None) -> None:
     step = TRACED["laplacian"]
-    faster = compiled(step, backend="aot_eager", fullgraph=True, dynamic=dynamic)
+    faster = compiled(step, backend=AOT, fullgraph=True, dynamic=dynamic)
     for rows in (5, 8, 3):
         assert_alike(faster(points()[:rows].repeat(2, 1)), step(points()[:rows].repeat(2, 1)))
 
@@ -227,7 +238,8 @@ class Counting(nn.Module):
         return result
 
 
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("backend", ["eager", AOT])
+@pytest.mark.covered_elsewhere
 def test_training_sees_new_parameters_and_numbers_and_counts_in_buffers(
     backend: str,
 ) -> None:
@@ -252,13 +264,13 @@ def test_each_row_is_as_independent_as_where_nothing_is_compiled() -> None:
         return laplacian(model, x).square().mean()
 
     with pytest.raises(RuntimeError, match=r"BatchNorm in training mode: call eval\(\)"):
-        compiled(step, backend="aot_eager")(points())
+        compiled(step, backend=AOT)(points())
     model.eval()
-    assert_alike(compiled(step, backend="aot_eager", fullgraph=True)(points()), step(points()))
+    assert_alike(compiled(step, backend=AOT, fullgraph=True)(points()), step(points()))
 
 
 def test_a_compiled_call_is_evaluated_without_grad_and_refused_in_inference_mode() -> None:
-    faster = compiled(lambda x: laplacian(MODEL, x), backend="aot_eager", fullgraph=True)
+    faster = compiled(lambda x: laplacian(MODEL, x), backend=AOT, fullgraph=True)
     x = points().detach()
     with torch.no_grad():
         torch.testing.assert_close(faster(x), laplacian(MODEL, x))
@@ -267,14 +279,14 @@ def test_a_compiled_call_is_evaluated_without_grad_and_refused_in_inference_mode
 
 
 def test_what_is_wrong_is_said_as_where_nothing_is_compiled() -> None:
-    faster = compiled(lambda x: higher_order_grad(MODEL, x, (2, 0, 0)), backend="aot_eager")
+    faster = compiled(lambda x: higher_order_grad(MODEL, x, (2, 0, 0)), backend=AOT)
     with pytest.raises(ValueError, match="order must hold a count for each of the 2 columns"):
         faster(points())
 
 
 def test_a_function_of_ours_may_be_compiled_itself() -> None:
     ours: Any = laplacian
-    faster: Any = compiled(ours, backend="aot_eager")
+    faster: Any = compiled(ours, backend=AOT)
     x = points()
     torch.testing.assert_close(faster(MODEL, x), laplacian(MODEL, x))
 
@@ -287,7 +299,7 @@ def test_outputs_of_another_compiled_part_are_refused() -> None:
 
     message = "compute outputs with the original, or pass that as outputs, to be called"
     with pytest.raises(RuntimeError, match=message):
-        compiled(step, backend="aot_eager")(points())
+        compiled(step, backend=AOT)(points())
 
 
 def test_a_recording_cannot_start_in_compiled_code() -> None:

@@ -4,7 +4,9 @@ import traceback
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
+import pytest
 import torch
+from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._autograd import traversal
@@ -58,6 +60,32 @@ def test_a_deep_graph_whose_steps_were_named_can_be_freed_on_a_small_stack(
 ) -> None:
     run = run_apart(NAME_STEP_BY_STEP)
     assert (run.returncode, run.stdout, run.stderr) == (0, "1 0\n-1 0\n3 0\n", "")
+
+
+def test_an_interrupted_walk_leaves_a_graph_that_can_be_freed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x = leaf(1)
+    for _ in range(2 * traversal._LONGEST_FALL):
+        x = x.sin()
+    begun: list[object] = []
+
+    def interrupted(roots: Iterable[Node]) -> object:
+        begun.append(roots)
+        if len(begun) == 1:
+            next(iter(roots)).next_functions  # noqa: B018 (what makes a node dangerous to free)
+            raise KeyboardInterrupt
+        return walked(roots)
+
+    walked = traversal._walked
+    monkeypatch.setattr(traversal, "_walked", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        _autograd.walk([node_of(x)])
+    node, guarded = node_of(x), 0
+    while (after := node.next_functions) and after[0][0] is not None:
+        guarded += bool(node.metadata)
+        node = after[0][0]
+    assert guarded > 0
 
 
 def depth_of_the_stack() -> int:

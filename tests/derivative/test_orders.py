@@ -125,7 +125,7 @@ ENDLESS = [
     pytest.param(
         [p for i in range(600) for p in ((i, 0), (0, i))], TWO_COLUMNS, "and others", id="many"
     ),
-    pytest.param([*range(10**6)], ONE_COLUMN, "needs more", id="a million orders"),
+    pytest.param([*range(10**5)], ONE_COLUMN, "needs more", id="as many orders"),
 ]
 
 
@@ -136,7 +136,7 @@ def test_an_order_without_end_is_refused_at_once(order: object, axes: Axes, whic
         parse_orders(order, axes)
     assert which in str(caught.value)
     assert len(str(caught.value)) < 400
-    assert process_time() - start < 10
+    assert process_time() - start < 2
 
 
 def test_as_many_orders_as_a_pass_carries_are_taken() -> None:

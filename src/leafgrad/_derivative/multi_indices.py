@@ -18,7 +18,10 @@ def check_columns(axes: Axes) -> None:
 
 def index_of(axes: Axes, *columns: int) -> MultiIndex:
     """Return the multi-index that counts each of these columns as often as it is named."""
-    return tuple(columns.count(column) for column in range(axes.columns))
+    index = [0] * axes.columns
+    for column in columns:
+        index[column] += 1
+    return tuple(index)
 
 
 def pairs_of(axes: Axes) -> list[tuple[int, int]]:

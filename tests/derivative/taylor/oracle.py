@@ -36,13 +36,30 @@ def rows(*shape: int) -> Tensor:
     return ((number * 1.7).sin() / 2 + 1).reshape(shape).requires_grad_()
 
 
-def gradients(results: Sequence[Tensor], sources: Sequence[Tensor]) -> tuple[Tensor, ...]:
+def mixed(results: Tensor) -> Tensor:
+    """Mix many channels of each row into one, in which a wrong one shows: each costs passes."""
+    count = results[0].numel()
+    return results if count <= 2 else results.flatten(1) @ weights(count, 1)
+
+
+def weights(*shape: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+
+def gradients(
+    results: Sequence[Tensor], sources: Sequence[Tensor], *, create_graph: bool = True
+) -> tuple[Tensor, ...]:
     """Differentiate the sum of squares of what carries a graph."""
     total = sum((result.square().sum() for result in results), torch.zeros(()))
     if not total.requires_grad:
         return tuple(torch.zeros_like(source) for source in sources)
     return torch.autograd.grad(
-        total, sources, create_graph=True, allow_unused=True, materialize_grads=True
+        total,
+        sources,
+        retain_graph=True,
+        create_graph=create_graph,
+        allow_unused=True,
+        materialize_grads=True,
     )
 
 
@@ -69,18 +86,25 @@ def assert_same_thrice(
     assert_same(ours, theirs)
 
 
-def assert_same_at_last(
+def assert_same_recorded_or_not(
     ours: Sequence[Tensor], theirs: Sequence[Tensor], sources: Sequence[Tensor]
 ) -> None:
+    """Compare them, the gradients by passes that record themselves and by others that do not."""
+    assert_same(ours, theirs)
+    assert_same_at_last(ours, theirs, sources, recorded=True)
+
+
+def assert_same_at_last(
+    ours: Sequence[Tensor],
+    theirs: Sequence[Tensor],
+    sources: Sequence[Tensor],
+    *,
+    recorded: bool = False,
+) -> None:
     """Compare gradients, and gradients of gradients, by passes that record nothing."""
-    for derivatives in range(2):
-        found = []
-        for results in (ours, theirs):
-            wanted = gradients(results, sources) if derivatives else results
-            total = torch.stack([result.square().sum() for result in wanted]).sum()
-            found.append(
-                torch.autograd.grad(
-                    total, sources, retain_graph=True, allow_unused=True, materialize_grads=True
-                )
-            )
-        assert_same(*found)
+    for is_last in (False, True):
+        expected = gradients(theirs, sources, create_graph=not is_last)
+        assert_same(gradients(ours, sources, create_graph=False), expected)
+        if recorded or not is_last:
+            ours, theirs = gradients(ours, sources), expected
+            assert_same(ours, expected)

@@ -9,7 +9,7 @@ from torch.autograd.functional import hessian, jacobian
 from torch.nn import functional
 
 from leafgrad import higher_order_grad, laplacian
-from tests.derivative.taylor.oracle import marks_of, rows
+from tests.derivative.taylor.oracle import marks_of, rows, weights
 from tests.derivative.taylor.test_rules import CASES, Function, parameter
 
 pytestmark = pytest.mark.covered_elsewhere
@@ -119,4 +119,6 @@ def test_no_rule_stands_in_the_way_of_a_batch(function: Function) -> None:
     found = higher_order_grad(function(x, w), x, [(0, 2), (2, 1)], method="taylor")
     results = torch.cat([result.flatten() for result in found])
     results = results * results.detach() + 0 * w  # where all is constant as well
+    # Five, which no axis has, see a wrong gradient of any result.
+    results = weights(5, len(results)) @ results
     assert_close(at_once(results, w), one_by_one(results, w))

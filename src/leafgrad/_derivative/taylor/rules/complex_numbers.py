@@ -42,7 +42,7 @@ def _as_real(step: Step, x: Series) -> Series:
 def _as_complex(step: Step, x: Series) -> Series:
     """Return the complex numbers ``[K, *shape]`` of real parts and others, ``[K, *shape, 2]``."""
     batch_axes.free(x.axes, [-1])
-    stack = torch.view_as_complex(x.full(-1).contiguous())
+    stack = torch.complex(*x.full(-1).unbind(-1))
     return x.changed(stack, shape=step.shape, axes=x.axes[:-1])
 
 
