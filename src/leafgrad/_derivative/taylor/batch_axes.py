@@ -23,7 +23,7 @@ from leafgrad._derivative.taylor.unsupported import Unsupported
 Result = TypeVar("Result")
 
 # Which axis of the batch, or of which one which rows: a list, so that nothing keeps it as a key.
-Number = int | tuple["Number", list[int]]
+Number = int | tuple["Number | None", list[int]]
 Part = tuple[Number | None, int]  # that, and the size
 Axis = tuple[Part, ...]
 Axes = tuple[Axis, ...]

@@ -82,7 +82,7 @@ def chosen_rows(axes: batch_axes.Axes, dims: Sequence[int], index: Tensor) -> ba
     if not is_of_rows or not may_look(index):
         return ()
     ((number, size),) = rows
-    places = index.tolist()
+    places: list[int] = index.tolist()
     if min(places) < 0:
         places = [place % size for place in places]
     if len({*places}) < len(places):
