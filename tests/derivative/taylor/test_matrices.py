@@ -146,6 +146,10 @@ REFUSED: dict[str, tuple[Callable[[Tensor], Tensor], str]] = {
         lambda a: torch.linalg.pinv(a, rtol=0.9),
         "LinalgPinvBackward0, and a matrix has less than full rank",
     ),
+    "pinv of a triangle": (
+        lambda a: torch.linalg.pinv(a, hermitian=True),
+        "LinalgPinvBackward0, and its matrix is not symmetric",
+    ),
     "a batch of sparse matrices": (
         lambda a: torch.bmm(torch.eye(2, dtype=a.dtype).expand(3, 2, 2).to_sparse(), a),
         "BmmBackward0, and it multiplies by a batch of sparse matrices",

@@ -215,8 +215,10 @@ def _least_squares(step: Step, a: Series | None, b: Series | None) -> Series | N
 
 def _pseudoinverse(step: Step, a: Series) -> Series | None:
     """Return the pseudoinverse, ``[K, ..., n, m]``: the X nearest to ``A X = I``."""
-    value = step.tensor("self")
-    _check_rank(step.tensor("result"))
+    value, result = step.tensor("self"), step.tensor("result")
+    _check_rank(result)
+    is_inverse = torch.allclose(value @ result @ value, value)  # of all of it, not of a triangle
+    unsupported_if(not is_inverse, "its matrix is not symmetric")
     ones = torch.eye(value.shape[-2], dtype=value.dtype, device=value.device)
     return _nearest(value, a, ones.expand(*value.shape[:-2], -1, -1), None)
 
