@@ -6,7 +6,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -31,14 +31,18 @@ from tests.sphinx_builds import build as build_with_kept_templates
 Judge = Callable[..., PageVerdict]
 WorkersFor = Callable[[str], Workers]
 COLOUR = r"\x1b\[[0-9;]*m"
+ENVIRONMENT = {**os.environ}
+"""As it is before any test has changed it."""
+UNCOUNTED = unmeasured()
+MUTATION = "sphinx_claims._mutating.mutate"
+"""What `claims mutate` has its processes import as well."""
 
 
-@pytest.fixture(scope="session")
-def workers_for() -> Iterator[WorkersFor]:
+@contextlib.contextmanager
+def handing_out(environment: Mapping[str, str]) -> Iterator[WorkersFor]:
     """Start the processes that pages run in, one with PyTorch for the pages that name it.
 
-    To fork that one takes thrice the time of the other. The coverage of neither is counted: to
-    count doubles the time of a page, and the builds of whole sites cover the same lines.
+    To fork that one takes thrice the time of the other.
     """
     with contextlib.ExitStack() as stack:
         started: dict[bool, Workers] = {}
@@ -46,13 +50,51 @@ def workers_for() -> Iterator[WorkersFor]:
         def hand_out(text: str) -> Workers:
             named = "torch" in text
             if named not in started:
-                with patch.dict(os.environ, unmeasured(), clear=True):
+                modules = [MUTATION, *(["torch"] if named else [])]
+                with patch.dict(os.environ, environment, clear=True):
                     forks = processes.usual_kind() == "fork"
-                    running = processes.workers(["torch"] if named and forks else [], None)
+                    running = processes.workers(modules if forks else [], None)
                     started[named] = stack.enter_context(running)
             return started[named]
 
         yield hand_out
+
+
+@pytest.fixture(scope="session")
+def workers_for() -> Iterator[WorkersFor]:
+    """Start processes whose coverage is not counted.
+
+    To count doubles the time of a page, and the builds of whole sites cover the same lines.
+    """
+    with handing_out(UNCOUNTED) as hand_out:
+        yield hand_out
+
+
+@pytest.fixture(scope="session")
+def counted_workers_for() -> Iterator[WorkersFor]:
+    """Start processes for small sites and for commands, whose coverage is counted."""
+    with handing_out(ENVIRONMENT) as hand_out:
+        yield hand_out
+
+
+def sharing(workers: Workers) -> Callable[..., contextlib.AbstractContextManager[Workers]]:
+    """Return what hands out `workers` to whoever would start processes that import nothing more."""
+
+    def started(
+        preload: Sequence[str], kind: str | None
+    ) -> contextlib.AbstractContextManager[Workers]:
+        if kind or {*preload} - {MUTATION}:
+            return processes.workers(preload, kind)
+        return contextlib.nullcontext(workers)
+
+    return started
+
+
+@pytest.fixture
+def shared_processes(counted_workers_for: WorkersFor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands use one process for all: to start one takes longer than what they do there."""
+    for module in ("_judging.prover", "_mutating.mutation"):
+        monkeypatch.setattr(f"sphinx_claims.{module}.started", sharing(counted_workers_for("")))
 
 
 @pytest.fixture(scope="session")
@@ -101,11 +143,15 @@ def judge(workers_for: WorkersFor, release: Release | None, tmp_path: Path) -> J
 class Building:
     """A small site in a folder: `build(index="# Page")` writes its files and builds it in-process.
 
-    Pages run in processes that import nothing first; the ledger has the version of torch.
+    Pages run in processes that import nothing first; the ledger has the version of torch. A site
+    that asks for nothing else shares these with others, unless it `has_its_own_processes`.
     """
 
-    def __init__(self, folder: Path) -> None:
+    has_its_own_processes = False
+
+    def __init__(self, folder: Path, workers_for: WorkersFor) -> None:
         self.folder = folder
+        self._workers_for = workers_for
         self.html = folder / "_build" / "html"
         self.status = ""
         self.outcome = (0, "")
@@ -130,13 +176,26 @@ class Building:
             (self.folder / name).write_text(text)
         status, warnings = io.StringIO(), io.StringIO()
         # Of warnings MyST-NB has some of Sphinx; catalogues would be added to those of other tests.
-        with docutils_namespace(), catch_warnings(action="ignore"), patch.dict(translators):
+        with (
+            docutils_namespace(),
+            catch_warnings(action="ignore"),
+            patch.dict(translators),
+            patch(
+                "sphinx_claims._sphinx.extension.workers", self._workers("".join(pages.values()))
+            ),
+        ):
             trees = self.html.with_name("trees")
             where = (self.folder, self.folder, self.html, trees, builder)
             app = Sphinx(*where, status=status, warning=warnings, parallel=jobs, **options or {})
             build_with_kept_templates(app, force_all=force)
         self.status, told = (re.sub(COLOUR, "", text.getvalue()) for text in (status, warnings))
         return app.statuscode, told
+
+    def _workers(self, text: str) -> Callable[..., contextlib.AbstractContextManager[Workers]]:
+        """Return what starts the processes of a site with this text."""
+        if self.has_its_own_processes:
+            return processes.workers
+        return sharing(self._workers_for(text))
 
     def page(self, name: str = "index") -> str:
         """Return the HTML of a page."""
@@ -149,19 +208,21 @@ class Building:
 
 
 @pytest.fixture
-def build(tmp_path: Path) -> Building:
-    return Building(tmp_path)
+def build(tmp_path: Path, counted_workers_for: WorkersFor) -> Building:
+    return Building(tmp_path, counted_workers_for)
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Building]:
+def built(
+    tmp_path_factory: pytest.TempPathFactory, counted_workers_for: WorkersFor
+) -> Callable[..., Building]:
     """Build a site once for all tests of a module that do no more than look at it."""
     sites: dict[str, Building] = {}
 
     def once(**site: Any) -> Building:
         key = repr(site)
         if key not in sites:
-            sites[key] = Building(tmp_path_factory.mktemp("site"))
+            sites[key] = Building(tmp_path_factory.mktemp("site"), counted_workers_for)
             sites[key].outcome = sites[key](**site)
         return sites[key]
 

@@ -6,8 +6,11 @@ import json
 import re
 import shutil
 from collections import defaultdict
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from warnings import catch_warnings
 
 import yaml
@@ -15,7 +18,9 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
 from sphinx_claims._config import read_config
+from sphinx_claims._executing.workers import Workers
 
+WorkersFor = Callable[[str], Workers]
 Building = Any
 """The fixture `build`: a small site that builds itself."""
 
@@ -142,7 +147,7 @@ def test_front_matter_may_hold_a_date(build: Building) -> None:
     assert build(index="---\ndate: 2026-11-21\n---\n\n# Page\n") == (0, "")
 
 
-def told_by_sphinx(kind: str, folder: Path) -> dict[str, set[int]]:
+def told_by_sphinx(kind: str, folder: Path, workers: Workers) -> dict[str, set[int]]:
     """Build the pages of the corpus that are quick to build; return the red lines of each."""
     for page in [*(CORPUS / kind).glob("*.md"), *(CORPUS / kind).glob("*/page.md")]:
         if "code-cell} python" not in page.read_text(encoding="utf-8"):
@@ -160,9 +165,13 @@ def told_by_sphinx(kind: str, folder: Path) -> dict[str, set[int]]:
     (folder / "conf.py").write_text(
         f"extensions = ['sphinx_claims']\nexclude_patterns = ['_*'] + {sides}\n"
     )
-    (folder / "pyproject.toml").write_text(f"[tool.claims]\npreload = ['torch']\n{WORDS_OF_TORCH}")
+    (folder / "pyproject.toml").write_text(f"[tool.claims]\n{WORDS_OF_TORCH}")
     warnings = io.StringIO()
-    with docutils_namespace(), catch_warnings(action="ignore"):
+    with (
+        docutils_namespace(),
+        catch_warnings(action="ignore"),
+        patch("sphinx_claims._sphinx.extension.workers", lambda *_: nullcontext(workers)),
+    ):
         where = (folder, folder, folder / "_out", folder / "_trees", "dummy")
         Sphinx(*where, status=None, warning=warnings).build()
     red = defaultdict(set)
@@ -173,16 +182,18 @@ def told_by_sphinx(kind: str, folder: Path) -> dict[str, set[int]]:
     return red
 
 
-def test_a_build_is_red_on_the_lines_on_which_the_reader_is(tmp_path: Path) -> None:
-    red = told_by_sphinx("false", tmp_path)
+def test_a_build_is_red_on_the_lines_on_which_the_reader_is(
+    tmp_path: Path, counted_workers_for: WorkersFor
+) -> None:
+    red = told_by_sphinx("false", tmp_path, counted_workers_for("torch"))
     for file in (*tmp_path.glob("*.md"), *tmp_path.glob("*/page.md")):
         if file.name != "index.md":
             declared = yaml.safe_load(file.read_text(encoding="utf-8").split("---\n")[1])["red"]
             assert declared.keys() <= red[file.relative_to(tmp_path).as_posix()], file
 
 
-def test_a_build_of_true_pages_is_green(tmp_path: Path) -> None:
-    assert told_by_sphinx("true", tmp_path) == {}
+def test_a_build_of_true_pages_is_green(tmp_path: Path, counted_workers_for: WorkersFor) -> None:
+    assert told_by_sphinx("true", tmp_path, counted_workers_for("torch")) == {}
 
 
 FOLD = """\

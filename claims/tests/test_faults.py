@@ -11,7 +11,10 @@ from sphinx_claims._executing.processes import usual_kind
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims.faults import Fault, read_faults
 
-pytestmark = pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
+pytestmark = [
+    pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes"),
+    pytest.mark.usefixtures("shared_processes"),
+]
 
 Judge = Callable[[str], PageVerdict]
 

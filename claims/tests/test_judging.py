@@ -14,6 +14,8 @@ import pytest
 
 from tests.processes import needs_proc
 
+pytestmark = pytest.mark.usefixtures("processes_uncounted")
+
 Building = Any
 """The fixture `build`: a small site that builds itself."""
 

@@ -20,7 +20,10 @@ from sphinx_claims._page import Cell, Doctest, Inline, Step
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims._sphinx.ledger_page import mutants_killed
 
-pytestmark = pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
+pytestmark = [
+    pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes"),
+    pytest.mark.usefixtures("shared_processes"),
+]
 
 OF_TORCH = Path(__file__).parents[2] / "docs" / "_faults.py"
 

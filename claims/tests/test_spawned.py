@@ -56,20 +56,25 @@ ENDS = {
         marks=pytest.mark.skipif(sys.platform == "win32", reason="no signals"),
     ),
     "garbage": (GARBAGE, "its process ended with exit code 0"),
-    "loop": ("while True: pass", "it ran longer than 2 s"),
+    "loop": ("while True: pass", "it ran longer than 1 s"),
     "child": (
         "import subprocess as s, sys; s.run([sys.executable, '-c', 'while True: pass'])",
-        "it ran longer than 2 s",
+        "it ran longer than 1 s",
     ),
-    "cut-off": ("import os; os.closerange(3, 100)\nwhile True: pass", "it ran longer than 2 s"),
+    "cut-off": ("import os; os.closerange(3, 100)\nwhile True: pass", "it ran longer than 1 s"),
 }
 
 
 @pytest.fixture
 def judge(tmp_path: Path) -> Iterator[Judge]:
     with workers((), "spawn") as spawned:
-        config = Config(root=tmp_path, timeout=2)
-        yield lambda text: judge_page(parse_page(text, "page.md"), config, spawned)
+
+        def judged(text: str) -> PageVerdict:
+            never_ends = "while True" in text  # and takes a core all the while
+            config = Config(root=tmp_path, timeout=1 if never_ends else 10)
+            return judge_page(parse_page(text, "page.md"), config, spawned)
+
+        yield judged
 
 
 def test_a_page_is_judged_as_in_a_forked_process(judge: Judge) -> None:

@@ -419,6 +419,7 @@ def test_docstring_examples_are_judged_in_the_same_run(
     build: Building, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    build.has_its_own_processes = True
     (tmp_path / "doubling.py").write_text(LIBRARY)
     status, told = build(toml="docstrings = ['doubling']\n", index="# Page\n")
     assert status == 1

@@ -16,6 +16,8 @@ from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._mutating.causes import CAUSES
 from sphinx_claims._reading.read import parse_page
 
+pytestmark = pytest.mark.usefixtures("shared_processes")
+
 Judge = Callable[..., PageVerdict]
 Building = Any
 

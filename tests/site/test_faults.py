@@ -247,7 +247,7 @@ CELL = "```{{code-cell}} python\n{0}\n```\n"
 
 # Each fault is planted in a process of its own, forked from this one after all was imported.
 PLANTED = f"""\
-import json, os, sys, warnings
+import gc, json, os, sys, warnings
 from pathlib import Path
 import {", ".join(BROKEN)}
 from sphinx_claims.faults import read_faults
@@ -264,6 +264,7 @@ def is_seen(program):
             return repr(error)
     return found["it"]
 
+gc.freeze()  # no child need collect what it was forked with
 for fault, program in zip(faults, json.load(sys.stdin), strict=True):
     if os.fork() == 0:
         before = is_seen(program)

@@ -6,6 +6,8 @@ import pytest
 
 from tests.site.test_routes import INDEX, PAGES, Site
 
+pytestmark = pytest.mark.covered_elsewhere
+
 HEADS = len("Chapter b & more A heading".split())
 UNSEEN = """
 ```{container} fold

@@ -6,6 +6,7 @@ cells which no reader sees.
 """
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -21,10 +22,12 @@ from nbformat import NotebookNode
 from notebooks import FOLD, FROM, add_outputs, as_notebook, has_notebook, with_images, written
 
 from leafgrad import trace_graph
-from sphinx_claims._page import Cell, Doctest
+from sphinx_claims._page import Cell, Doctest, Page
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims._versions import broken_bound
 from tests.processes import unmeasured
+
+pytestmark = pytest.mark.covered_elsewhere
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
@@ -41,11 +44,12 @@ from IPython.core.interactiveshell import InteractiveShell
 # Who reads no traceback need not wait for the source around each of its lines.
 shell = InteractiveShell.instance(history_length=0, xmode="Minimal")
 matplotlib.use("agg")
+notebooks = {file: nbformat.read(file, as_version=4) for file in sys.argv[1:]}
 gc.collect()
 gc.freeze()
 
 def run(file):
-    for cell in nbformat.read(file, as_version=4).cells:
+    for cell in notebooks[file].cells:
         if cell.cell_type == "code":
             raised = not shell.run_cell(cell.source).success
             if raised != ("raises-exception" in cell.metadata.get("tags", [])):
@@ -114,8 +118,13 @@ def executed_by(notebook: NotebookNode) -> list[str]:
 
 def executed_on(page: str) -> list[str]:
     """Return the code of each cell that the prover executes, without its comments, in order."""
-    steps = parse_page(PAGES[page], "page.md").steps
+    steps = read(page).steps
     return [ast.unparse(ast.parse(s.source)) for s in steps if isinstance(s, Cell | Doctest)]
+
+
+@functools.cache
+def read(page: str) -> Page:
+    return parse_page(PAGES[page], "page.md")
 
 
 WITH_UNSEEN_CELLS = [
@@ -172,8 +181,7 @@ def test_what_is_seen_runs_by_itself_and_needs_nothing_of_what_is_folded(
 
 
 def assert_runs(page: str, notebook: Path) -> None:
-    claims = parse_page(PAGES[page], "page.md").claims
-    if any(broken_bound(claim, torch.__version__) for claim in claims):
+    if any(broken_bound(claim, torch.__version__) for claim in read(page).claims):
         pytest.skip("it claims something of other versions of torch")
     failed = notebook.with_suffix(".ipynb.failed")
     told = failed.read_text(encoding="utf-8") if failed.exists() else "its process died"

@@ -10,6 +10,8 @@ from sphinx.util.docutils import docutils_namespace
 
 from tests.sphinx_builds import build
 
+pytestmark = pytest.mark.covered_elsewhere
+
 CONF = """
 extensions = ["myst_parser", "lengths", "routes"]
 source_suffix = {".md": "markdown"}  # the default is one dict, which others write into

@@ -21,6 +21,8 @@ from sphinx_claims._translating.differences import differences
 from sphinx_claims._translating.translation import TranslatedPage, translated_pages
 from sphinx_claims._vocabulary import speaking
 
+pytestmark = pytest.mark.covered_elsewhere
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 SPAN = re.compile(r"(?P<role>\{[\w:]+\})?(?P<tick>`+)(?P<said>.+?)(?P=tick)")
@@ -106,7 +108,7 @@ def test_a_changed_translation_is_red(
             for mutant in mutants(message.translation):
                 changed: Message = dataclasses.replace(message, translation=mutant)
                 tried += 1
-                if not [*dataclasses.replace(page, catalogue={"": changed}).problems()]:
+                if not any(dataclasses.replace(page, catalogue={"": changed}).problems()):
                     green.append((page.path, message.source, mutant))
     assert tried > 100
     assert green == []
@@ -121,7 +123,7 @@ def test_a_claim_that_loses_its_not_is_red(pages: list[TranslatedPage]) -> None:
                 other = message.translation.replace("不", "", 1)
                 changed = dataclasses.replace(message, translation=other)
                 tried += 1
-                if not [*dataclasses.replace(page, catalogue={"": changed}).problems()]:
+                if not any(dataclasses.replace(page, catalogue={"": changed}).problems()):
                     green.append(claim.id)
     assert tried > 100
     assert green == []

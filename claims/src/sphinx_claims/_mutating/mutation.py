@@ -66,9 +66,10 @@ def mutated_pages(
         raise ValueError(f"faults in {TABLE} must be a file, and {config.faults} is none")
     pages = [page for page in read_pages(files, config) if page.claims]
     pages.sort(key=lambda page: len(page.steps), reverse=True)
+    job = mutate_page.__module__  # to import it takes longer than a dozen mutants
     with (
         tempfile.NamedTemporaryFile() as tally,
-        started(config.preload, config.processes) as workers,
+        started((job, *config.preload), config.processes) as workers,
         ThreadPoolExecutor(os.cpu_count()) as pool,
     ):
         made = Path(tally.name)

@@ -1,6 +1,7 @@
 """What no language changes in a sentence: its numbers, formulas, code, roles, links and terms."""
 
 import dataclasses
+import functools
 import re
 from collections.abc import Iterator, Sequence
 
@@ -35,6 +36,7 @@ class Facts:
     terms: tuple[tuple[str, str], ...]
 
 
+@functools.cache
 def facts_of(sentence: str) -> Facts:
     """Read the facts of a sentence."""
     (inline,) = parser().parseInline(sentence)
