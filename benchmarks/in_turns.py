@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
 from operator import truediv
+from random import Random
 from typing import Any
 
 import torch
@@ -59,11 +60,18 @@ def milliseconds(model: nn.Module, inputs: Tensor, way: Way) -> float:
 
 
 def take_turns(model: nn.Module, inputs: Tensor, ways: Mapping[str, Way], rounds: int) -> Turns:
-    """Time all ways in turns, after one step of each that is not counted."""
+    """Time all ways in turns, after one step of each that is not counted.
+
+    Each turn has an order of its own: what comes after a large step finds the caches full of it.
+    """
     for way in ways.values():
         step(model, inputs, way)
-    times = [[milliseconds(model, inputs, way) for way in ways.values()] for _ in range(rounds)]
-    return dict(zip(ways, zip(*times, strict=True), strict=True))
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    shuffled = Random(0)
+    for _ in range(rounds):
+        for name in shuffled.sample([*ways], len(ways)):
+            times[name].append(milliseconds(model, inputs, ways[name]))
+    return times
 
 
 def peak(model: nn.Module, inputs: Tensor, way: Way) -> float:
