@@ -15,7 +15,7 @@ from torch.autograd.graph import save_on_cpu
 from torch.utils.checkpoint import checkpoint
 
 from leafgrad import higher_order_grad, laplacian, trace_graph
-from leafgrad._derivative import path
+from leafgrad._derivative import dependence
 
 
 def column(rows: int = 5, low: float = 0.2, high: float = 1.7) -> Tensor:
@@ -521,14 +521,14 @@ def test_it_is_constant_only_as_it_was_given_out() -> None:
 
 def test_what_is_known_of_a_constant_goes_with_it() -> None:
     x = table()
-    before = len(path._constants)
+    before = len(dependence._constants)
     constant = higher_order_grad(x.sum(1), x, (2, 0))
-    assert len(path._constants) == before + 1
+    assert len(dependence._constants) == before + 1
     gone = weakref.ref(x)
     del x
     assert gone() is None
     del constant
-    assert len(path._constants) == before
+    assert len(dependence._constants) == before
 
 
 # --- What TorchScript runs

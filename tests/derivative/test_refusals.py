@@ -1,6 +1,7 @@
 """higher_order_grad refuses what it cannot answer, and says what must hold, what came, the cure."""
 
 import re
+import sys
 from collections.abc import Callable
 from itertools import combinations
 from typing import Any
@@ -698,7 +699,9 @@ def applied(function: Any, x: Tensor) -> Tensor:
     return result
 
 
-class OnceInPlace(Once):
+class InPlace(Cube):
+    """Keeps a copy, which has no graph, of what it then overwrites."""
+
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x.clone())
@@ -764,12 +767,37 @@ def test_what_is_recorded_of_another_input_does_not_count(
     assert_refused(message, RuntimeError, outputs.apply(x, x.tanh()), x, 2)
 
 
-def test_a_function_that_writes_into_a_view_is_refused_as_well() -> None:
+class OnceInPlace(InPlace, Once):
+    pass
+
+
+@pytest.mark.parametrize("function", [InPlace, OnceInPlace])
+def test_a_function_that_writes_into_a_view_is_refused_as_well(
+    function: type[torch.autograd.Function],
+) -> None:
     x = column()
     outputs = torch.cat([x, x], dim=1)
-    applied(OnceInPlace, outputs[:, :1])
-    message = "computed through CopySlices, which hides a custom function whose backward is marked"
+    applied(function, outputs[:, :1])
+    message = "computed through CopySlices, a write into a view that hides a custom function, so"
     assert_refused(message, RuntimeError, outputs, x, 2)
+    first = higher_order_grad(outputs, x, 1, create_graph=False)
+    torch.testing.assert_close(first, torch.cat([3 * x**2, torch.ones_like(x)], dim=1))
+
+
+def test_another_write_into_a_view_is_differentiated_and_profilers_go_on() -> None:
+    x = column()
+    outputs = torch.cat([x, x], dim=1)
+    outputs[:, :1].sin_()
+    seen = []
+    sys.setprofile(lambda frame, *_: seen.append(frame.f_code))
+    try:
+        second = higher_order_grad(outputs, x, 2, method="reverse")
+        profiler = sys.getprofile()
+    finally:
+        sys.setprofile(None)
+    assert profiler is not None
+    assert seen
+    torch.testing.assert_close(second, torch.cat([-x.sin(), 0 * x], dim=1))
 
 
 @pytest.mark.parametrize("function", SHORTCOMINGS)
@@ -785,6 +813,29 @@ def test_a_function_that_records_its_backward_is_differentiated() -> None:
     x = column()
     for order, expected in enumerate((3 * x**2, 6 * x, 0 * x + 6, 0 * x), start=1):
         torch.testing.assert_close(higher_order_grad(applied(Cube, x), x, order), expected)
+
+
+class Smoothed(Cube):
+    """Its forward keeps rows apart, and its backward joins them."""
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return 3 * ctx.saved_tensors[0].mean() ** 2 * gradients[0]
+
+
+@pytest.mark.parametrize("create_graph", [True, False])
+def test_a_backward_that_joins_rows_is_refused_from_order_two_on(*, create_graph: bool) -> None:
+    x = column()
+    outputs = applied(Smoothed, x)
+    message = "in that of order 1 inputs[0] reaches other rows as well: write the backward of each"
+    assert_refused(message, RuntimeError, outputs, x, 2, create_graph=create_graph)
+    first = higher_order_grad(outputs, x, 1, create_graph=create_graph)
+    torch.testing.assert_close(first, (3 * x.mean() ** 2).expand_as(x))
+
+
+def test_in_one_row_there_are_no_others_that_a_backward_joins() -> None:
+    x = column()[:1].detach().requires_grad_()
+    torch.testing.assert_close(higher_order_grad(applied(Smoothed, x), x, 2), 6 * x)
 
 
 def test_a_backward_that_can_be_differentiated_once_is_refused_at_order_three() -> None:

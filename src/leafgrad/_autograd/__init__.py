@@ -31,6 +31,7 @@ from leafgrad._autograd.engine import (
 )
 from leafgrad._autograd.formula import (
     backward_alone,
+    hides_custom_function,
     hides_saved,
     is_compiled,
     is_marked_once_differentiable,

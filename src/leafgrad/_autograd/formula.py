@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection
+from types import FrameType
 from typing import Any
 
 import torch
-from torch.autograd.function import once_differentiable
+from torch.autograd.function import BackwardCFunction, once_differentiable
 from torch.autograd.graph import Node
 
 from leafgrad._autograd.node import forward_class, has_lasting_type, next_functions, node_name
@@ -104,6 +106,25 @@ def backward_alone(node: Node) -> list[torch.Tensor]:
     needed = run.needs_input_grad if custom else (True,) * len(gradients)
     pairs = zip(gradients, needed, strict=False)  # a backward may give a few Nones more
     return [gradient for gradient, is_needed in pairs if is_needed and gradient is not None]
+
+
+def hides_custom_function(node: Node) -> bool:
+    """Return whether a write into a view hides the node of a custom function.
+
+    Its backward is run, as in `backward_alone`: of all that may be hidden, Python runs in it alone.
+    """
+    ran = set()
+
+    def note(frame: FrameType, *_: object) -> None:
+        ran.add(frame.f_code)
+
+    profiler = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        backward_alone(node)
+    finally:
+        sys.setprofile(profiler)
+    return BackwardCFunction.apply.__code__ in ran
 
 
 def sent_through(node: Node, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:

@@ -19,6 +19,10 @@ WITHOUT_FORMULA = "for whose gradient PyTorch has no derivative formula"
 WRITE_OUT = (
     "write the operation out in simpler ones, such as a distance by (a - b).square().sum(-1).sqrt()"
 )
+_HIDDEN = (
+    "a write into a view that hides a custom function, so that what this keeps cannot be seen: "
+    "apply the function to a copy, as in view.copy_(Function.apply(view.clone()))"
+)
 _ONCE = "whose backward is marked @once_differentiable"
 
 
@@ -69,7 +73,7 @@ def missing_part(node: Node) -> str | None:
     if _autograd.is_scripted(node):
         return None
     if _autograd.is_write_into_view(node):
-        return _missing_in_view_write(node)
+        return _HIDDEN if _autograd.hides_custom_function(node) else None
     function = _autograd.forward_class(node)
     if function in OWN_FUNCTIONS:
         return None
@@ -103,15 +107,6 @@ def _missing_in_formula(node: Node) -> str | None:
         f"the formula of {module} for second derivatives, in which PyTorch takes mean and variance "
         "for constants: write the normalisation out, as (x - mean) / (variance + eps).sqrt()"
     )
-
-
-def _missing_in_view_write(node: Node) -> str | None:
-    """Return what in a write into a view refuses to be differentiated again."""
-    edges = map(_autograd.edge_by_use, _autograd.backward_alone(node))
-    recorded = _autograd.walk(edge[0] for edge in edges if edge is not None)
-    if any(map(_autograd.is_refusal, recorded)):
-        return f"which hides a custom function {_ONCE}"
-    return None
 
 
 def _missing_in_custom_function(node: Node) -> str | None:

@@ -21,7 +21,11 @@ from leafgrad._derivative.double_backward import (
     check_backwards_exist,
     check_double_backward,
 )
-from leafgrad._derivative.row_independence import check_row_independence
+from leafgrad._derivative.row_independence import (
+    check_derivative,
+    check_row_independence,
+    may_join_rows_later,
+)
 
 Answer = TypeVar("Answer")
 
@@ -75,13 +79,16 @@ class Reverse:
         more than `most` nodes is not differentiated again.
         """
         steps = plan(self.orders)
+        may_join = len(steps) > 1 and path is not None and may_join_rows_later(path.nodes)
         wanted = {*steps, *self.orders}
         known = {(0,) * self.axes.columns: channel}
         for index in steps:
             above = {successor(index, column): column for column in range(self.axes.columns)}
             is_recorded = self.create_graph or not above.keys().isdisjoint(steps)
-            if is_recorded and any(index):
+            if any(index) and (is_recorded or may_join):
                 path = _autograd.path_between(known[index], self.inputs)
+                if may_join and path is not None:
+                    check_derivative(known[index], self.inputs, self.axes, path, sum(index))
             nodes = path.nodes if is_recorded and path else ()
             _check_growth(len(nodes), most, sum(index))
             gradient = _gradient(known[index], self.inputs, create_graph=is_recorded)

@@ -26,6 +26,36 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._derivative.arguments import Axes
+from leafgrad._derivative.taylor import OWN_FUNCTIONS
+
+
+def may_join_rows_later(path: Iterable[Node]) -> bool:
+    """Return whether a backward on `path` may join rows that outputs keep apart.
+
+    That of a custom function need not be the derivative of its forward.
+    """
+    return any(_autograd.forward_class(node) not in _AS_FORWARD for node in path)
+
+
+# Of what makes a node: no custom function, or one of ours.
+_AS_FORWARD = {None, *OWN_FUNCTIONS}
+
+
+def check_derivative(
+    derivative: Tensor, inputs: Tensor, axes: Axes, path: _autograd.Path, order: int
+) -> None:
+    """Raise if a row of a `derivative` of this order depends on another row of `inputs`.
+
+    The shape of `derivative` is ``batch``. It is asked where its path `may_join_rows_later`.
+    """
+    row = _dependent_row(derivative, inputs, axes, path) if axes.batch.numel() > 1 else None
+    if row is not None:
+        raise RuntimeError(
+            "each row of a derivative that is differentiated again must depend on the same row of "
+            f"inputs only, but in that of order {order} inputs{row} reaches other rows as well: "
+            "write the backward of each custom function so that it computes each row of the "
+            f"gradient from its own row, or ask for order {order} alone"
+        )
 
 
 def check_row_independence(
