@@ -35,12 +35,13 @@ PINNED_TORCH = Path("constraints/torch.txt")
 VERSIONS = Path("docs/_versions")
 MUTANTS = Path("docs/_mutants.json")
 SITE = Path("docs/_build/html")
-LOOKED_AT = "tests/site/test_site.py"
+LOOKED_AT = ("tests/site/test_site.py", "tests/site/test_notebooks_run.py")
 LOCALES = Path("docs/locales")
 DISTRIBUTIONS = Path("dist").resolve()
 LIBRARY = ("--include=src/leafgrad/*", "--fail-under=100")
 PROVER = ("--include=claims/src/sphinx_claims/*", "--fail-under=90")
-ON_ALL_CORES = ("--numprocesses=logical", "--maxprocesses=8", "--dist=worksteal")
+CORES = ("--numprocesses=logical", "--maxprocesses=8")
+ON_ALL_CORES = (*CORES, "--dist=worksteal")
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # each: more of them would wait for one another
 # What a hundred processes import of ours is compiled once, even where Python may write no bytecode.
 IN_TESTS = ONE_THREAD | {"PYTHONDONTWRITEBYTECODE": ""}
@@ -59,11 +60,12 @@ ALL_VENVS["shared"] = shared
 
 @nox.session(venv_backend="shared")
 def docs(session: nox.Session) -> None:
-    """Execute and verify every page, build the site, and look at it in Chromium if that is here."""
+    """Execute and verify every page, build the site, run its notebooks, look at it in Chromium."""
     options = install(session, *OWN)
     build_site(session, *options)
     if not options:  # which may ask Sphinx for something else than a site
-        session.run("pytest", LOOKED_AT, env=IN_TESTS | {"SITE": str(SITE.resolve())})
+        site = {"SITE": str(SITE.resolve())}
+        session.run("pytest", *CORES, "--dist=loadfile", *LOOKED_AT, env=IN_TESTS | site)
 
 
 @nox.session(venv_backend="shared")

@@ -1,17 +1,9 @@
-"""The notebook of a page runs by itself, in a process that knows nothing of the site.
-
-A notebook has the code of its page, cell by cell, and that runs where the page is proven. What runs
-here is what does not run there: what is seen without the folds, and what is left of a page that has
-cells which no reader sees.
-"""
+"""The notebook of a page has its code, cell by cell, its words and its outputs."""
 
 import ast
 import functools
 import re
-import subprocess
-import sys
 import xml.etree.ElementTree as ET
-from multiprocessing import get_start_method
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -19,13 +11,11 @@ import nbformat
 import pytest
 import torch
 from nbformat import NotebookNode
-from notebooks import FOLD, FROM, add_outputs, as_notebook, has_notebook, with_images, written
+from notebooks import FROM, add_outputs, as_notebook, has_notebook, with_images
 
 from leafgrad import trace_graph
 from sphinx_claims._page import Cell, Doctest, Page
 from sphinx_claims._reading.read import parse_page
-from sphinx_claims._versions import broken_bound
-from tests.processes import unmeasured
 
 pytestmark = pytest.mark.covered_elsewhere
 
@@ -35,40 +25,6 @@ PAGES = {
     for file in sorted(DOCS.rglob("*.md"))
     if has_notebook(text := file.read_text(encoding="utf-8"))
 }
-RUN = """
-import gc, multiprocessing, nbformat, os, sys
-import matplotlib.pyplot, torch, torch._dynamo, torch.autograd.gradcheck, torch.func, torch.testing
-from leafgrad import higher_order_grad, laplacian, preflight
-from IPython.core.interactiveshell import InteractiveShell
-
-# Who reads no traceback need not wait for the source around each of its lines.
-shell = InteractiveShell.instance(history_length=0, xmode="Minimal")
-matplotlib.use("agg")
-notebooks = {file: nbformat.read(file, as_version=4) for file in sys.argv[1:]}
-gc.collect()
-gc.freeze()
-
-def run(file):
-    for cell in notebooks[file].cells:
-        if cell.cell_type == "code":
-            raised = not shell.run_cell(cell.source).success
-            if raised != ("raises-exception" in cell.metadata.get("tags", [])):
-                open(file + ".failed", "w", encoding="utf-8").write(cell.source)
-                return
-    open(file + ".passed", "w").close()
-
-for file in sys.argv[1:]:
-    if multiprocessing.get_start_method() == "spawn":
-        shell.reset()
-        shell.user_ns["__spec__"] = None  # as in a new one
-        torch.set_default_dtype(torch.float32)
-        run(file)
-    else:
-        if os.fork() == 0:
-            run(file)
-            os._exit(0)
-        os.wait()
-"""
 PAGE = """\
 # A page
 
@@ -99,14 +55,6 @@ x = "#> kept"
 """
 
 
-def seen(text: str) -> str:
-    """Leave out what is folded: the lesson of a reader who opens no fold."""
-    return FOLD.sub("", text)
-
-
-LESSONS = {page: seen(text) for page, text in PAGES.items() if FOLD.search(text)}
-
-
 def notebook_of(page: str, text: str) -> NotebookNode:
     return as_notebook(text, page, PAGES, "0.1.0")
 
@@ -132,60 +80,11 @@ WITH_UNSEEN_CELLS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run notebooks, each in a process of its own that has only imported.
-
-    Where none can be forked they share one, and what fails there runs again, in one of its own.
-    """
-    folder = tmp_path_factory.mktemp("notebooks")
-    whole = {page: PAGES[page] for page in WITH_UNSEEN_CELLS}
-    files = []
-    for kind, texts in {"whole": whole, "seen": LESSONS}.items():
-        for page, text in texts.items():
-            notebook = notebook_of(page, text)
-            nbformat.validate(notebook)
-            files.append(folder / f"{page.replace('/', '-')}-{kind}.ipynb")
-            files[-1].write_text(written(notebook), encoding="utf-8")
-    run_in_new_processes(folder, files)
-    if get_start_method() == "spawn":
-        for file in (file for file in files if not file.with_suffix(".ipynb.passed").exists()):
-            run_in_new_processes(folder, [file])
-    return folder
-
-
-def run_in_new_processes(folder: Path, files: list[Path]) -> None:
-    run = [sys.executable, "-c", RUN, *map(str, files)]
-    subprocess.run(run, capture_output=True, check=False, cwd=folder, env=unmeasured())
-
-
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in WITH_UNSEEN_CELLS])
 def test_a_notebook_executes_what_its_page_executes(page: str) -> None:
     notebook = notebook_of(page, PAGES[page])
     nbformat.validate(notebook)
     assert executed_by(notebook) == executed_on(page)
-
-
-@pytest.mark.parametrize("page", WITH_UNSEEN_CELLS)
-def test_a_notebook_without_cells_that_no_reader_sees_runs_by_itself(
-    page: str, folder: Path
-) -> None:
-    assert_runs(page, folder / f"{page.replace('/', '-')}-whole.ipynb")
-
-
-@pytest.mark.parametrize("page", LESSONS)
-def test_what_is_seen_runs_by_itself_and_needs_nothing_of_what_is_folded(
-    page: str, folder: Path
-) -> None:
-    assert_runs(page, folder / f"{page.replace('/', '-')}-seen.ipynb")
-
-
-def assert_runs(page: str, notebook: Path) -> None:
-    if any(broken_bound(claim, torch.__version__) for claim in read(page).claims):
-        pytest.skip("it claims something of other versions of torch")
-    failed = notebook.with_suffix(".ipynb.failed")
-    told = failed.read_text(encoding="utf-8") if failed.exists() else "its process died"
-    assert notebook.with_suffix(".ipynb.passed").exists(), told
 
 
 def test_a_page_with_cells_has_a_notebook() -> None:

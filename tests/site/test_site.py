@@ -23,12 +23,11 @@ from tests.browser import needs_chromium
 from tests.devtools import Browser, Page
 from tests.models import checkpointed, pinn
 from tests.picture.test_modules import blocks
+from tests.site.built import SITE, needs_site
 from tests.site.queries import AMONG_THREE, CHINESE, FIRST
 
-SITE = os.environ.get("SITE", "")
 AXE = Path(os.environ.get("LEAFGRAD_NODE_MODULES", "")) / "axe-core" / "axe.min.js"
 needs_axe = pytest.mark.skipif(not AXE.is_file(), reason="LEAFGRAD_NODE_MODULES has no axe-core")
-needs_site = pytest.mark.skipif(not SITE, reason="nox -s docs looks at the site that it builds")
 pytestmark = [needs_chromium, pytest.mark.covered_elsewhere]
 
 RUN = """

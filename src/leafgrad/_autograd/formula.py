@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection
-from types import FrameType
+from types import CodeType
 from typing import Any
 
 import torch
@@ -113,13 +113,9 @@ def hides_custom_function(node: Node) -> bool:
 
     Its backward is run, as in `backward_alone`: of all that may be hidden, Python runs in it alone.
     """
-    ran = set()
-
-    def note(frame: FrameType, *_: object) -> None:
-        ran.add(frame.f_code)
-
+    ran: set[CodeType] = set()
     profiler = sys.getprofile()
-    sys.setprofile(note)
+    sys.setprofile(lambda frame, *_: ran.add(frame.f_code))
     try:
         backward_alone(node)
     finally:
