@@ -22,7 +22,7 @@ from leafgrad._derivative.taylor.algebra import Algebra, Indices
 from leafgrad._derivative.taylor.dtypes import at_least, wider
 from leafgrad._derivative.taylor.kernels.composed import Composed, Derivatives
 from leafgrad._derivative.taylor.kernels.contraction import contract, product
-from leafgrad._derivative.taylor.kernels.fused import FusedLayers, Layer
+from leafgrad._derivative.taylor.kernels.fused import FusedLayers, Layer, is_near_one
 from leafgrad._derivative.taylor.kernels.plans import Recurrence, contraction, recurrence
 from leafgrad._derivative.taylor.kernels.products import common_shape, kept_where
 from leafgrad._derivative.taylor.kernels.sigmoidal import DerivativeOfValue, Sigmoidal
@@ -144,7 +144,7 @@ class Series:
         The inverse of a number that PyTorch made a tensor of would be rounded to single precision.
         """
         number = _autograd.as_number(divisor)
-        if number:
+        if number is not None and is_near_one(number):  # its inverse is as exact, and no infinity
             return self._multiplied(1 / number)
         wide = self.broadcast(common_shape(self.shape, divisor.shape))
         return wide.changed(wide.stack / divisor)

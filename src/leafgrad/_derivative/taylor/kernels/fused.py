@@ -38,6 +38,11 @@ _NEAR = 1 << 20
 _WORTHWHILE = 1 << 17
 
 
+def is_near_one(number: float) -> bool:
+    """Return whether powers of a number stay within the range of what they are multiplied by."""
+    return 1 / _FAR <= abs(number) <= _FAR
+
+
 class FusedLayers:
     """Coefficients that come from others layer by layer, and are computed when they are read.
 
@@ -76,7 +81,7 @@ class FusedLayers:
         """
         last = self.layers[-1] if self.layers else None
         factor = number * (last.outer if isinstance(last, Composed) else self.factor)
-        if not 1 / _FAR <= abs(factor) <= _FAR:
+        if not is_near_one(factor):
             return FusedLayers(self.stack * number)
         if isinstance(last, Composed):
             layers = (*self.layers[:-1], last._replace(outer=factor))

@@ -196,7 +196,8 @@ def common_shape(one: Sequence[int], two: Sequence[int]) -> Sequence[int]:
     if one == two:
         return one
     missing = len(one) - len(two)
-    return tuple(map(max, (1,) * -missing + tuple(one), (1,) * missing + tuple(two)))
+    pairs = zip((1,) * -missing + tuple(one), (1,) * missing + tuple(two), strict=True)
+    return tuple(other if size == 1 else size for size, other in pairs)
 
 
 def kept_where(sign: Tensor, kept: Tensor) -> Tensor:
