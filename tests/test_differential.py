@@ -24,12 +24,14 @@ def test_what_is_said_of_random_programs_is_what_backward_does() -> None:
     assert 0 < found.unseen < found.tensors / 20
 
 
+@pytest.mark.covered_elsewhere
 def test_the_culprit_that_was_planted_is_named() -> None:
     found = total(300, 0, planted_cut)
     assert found.mismatches == []
     assert found.culprits == 300
 
 
+@pytest.mark.covered_elsewhere
 def test_what_is_said_of_real_models_is_what_backward_does() -> None:
     found = compared_models()
     assert found.mismatches == []

@@ -45,6 +45,7 @@ def compiled() -> Iterator[tuple[nn.Module, Any]]:
 X = torch.ones(3, 4)
 
 
+@pytest.mark.covered_elsewhere
 def test_it_is_one_node_whose_leaves_have_their_names(compiled: tuple[nn.Module, Any]) -> None:
     model, run = compiled
     trace = trace_graph(run(X), names={"": model, "x": X})

@@ -256,6 +256,7 @@ def test_training_sees_new_parameters_and_numbers_and_counts_in_buffers(
     assert ours.calls.item() == 4
 
 
+@pytest.mark.covered_elsewhere
 def test_each_row_is_as_independent_as_where_nothing_is_compiled() -> None:
     norm = nn.BatchNorm1d(8).double()
     model = nn.Sequential(MODEL[:1], norm, MODEL[1:])
@@ -269,6 +270,7 @@ def test_each_row_is_as_independent_as_where_nothing_is_compiled() -> None:
     assert_alike(compiled(step, backend=AOT, fullgraph=True)(points()), step(points()))
 
 
+@pytest.mark.covered_elsewhere
 def test_a_compiled_call_is_evaluated_without_grad_and_refused_in_inference_mode() -> None:
     faster = compiled(lambda x: laplacian(MODEL, x), backend=AOT, fullgraph=True)
     x = points().detach()

@@ -13,6 +13,8 @@ from sphinx_claims._judging.prover import judge_page
 from sphinx_claims._page import Page
 from sphinx_claims._reading.read import parse_page
 
+pytestmark = pytest.mark.covered_elsewhere
+
 PAGE = "```{code-cell} python\nfrom helper import number\nassert number == 1\n```\n"
 
 

@@ -17,7 +17,10 @@ from sphinx_claims._mutating.values import mark, others
 from sphinx_claims._page import Cell, Doctest, Inline
 from sphinx_claims._reading.read import parse_page
 
-pytestmark = pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
+pytestmark = [
+    pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes"),
+    pytest.mark.covered_elsewhere,
+]
 
 OF_TORCH = Path(__file__).parents[2] / "docs" / "_faults.py"
 

@@ -13,6 +13,7 @@ from typing import Any
 from unittest.mock import patch
 from warnings import catch_warnings
 
+import pytest
 import yaml
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
@@ -77,6 +78,7 @@ def shown(*kinds: str) -> dict[str, str]:
     return {"conf": SHOWING, "index": "# Site\n\n```{toctree}\n:glob:\n*\n```\n", **pages}
 
 
+@pytest.mark.covered_elsewhere
 def test_what_another_directive_shows_unproven_is_red(build: Building) -> None:
     kinds = ("code", "console", "examples", "node", "html", "True")
     status, told = build(toml=WORDS_OF_TORCH, **shown(*kinds))
@@ -131,6 +133,7 @@ def test_an_escape_shows_its_reason_and_is_counted_in_the_ledger(build: Building
     ]
 
 
+@pytest.mark.covered_elsewhere
 def test_an_escape_excuses_nothing_outside_of_markdown(build: Building) -> None:
     rst = ".. unproven:: python\n   :because: nobody asked\n\n   x = torch.ones(2)\n"
     status, told = build(index=f"# Page\n\n```{{eval-rst}}\n{rst}```\n")

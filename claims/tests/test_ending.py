@@ -10,7 +10,10 @@ import pytest
 from sphinx_claims._executing.processes import usual_kind
 from sphinx_claims._judging.verdict import PageVerdict
 
-pytestmark = pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
+pytestmark = [
+    pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes"),
+    pytest.mark.covered_elsewhere,
+]
 
 Judge = Callable[..., PageVerdict]
 

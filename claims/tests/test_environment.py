@@ -12,7 +12,7 @@ from sphinx_claims._judging.prover import judge_page
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._reading.read import parse_page
 
-pytestmark = pytest.mark.usefixtures("processes_uncounted")
+pytestmark = pytest.mark.covered_elsewhere
 
 Judge = Callable[..., PageVerdict]
 

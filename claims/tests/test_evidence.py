@@ -169,6 +169,7 @@ def test_whoever_finds_that_the_process_of_all_pages_is_gone_says_so(tmp_path: P
 # --- Many claims on a page
 
 
+@pytest.mark.covered_elsewhere
 def test_a_page_of_many_claims_costs_no_square_of_them(judge: Judge) -> None:
     evidence = "x{0} = {0}\nassert x{0} + 1 == {0} + int('1')"
     times = []

@@ -91,6 +91,7 @@ def test_what_no_check_notices_is_a_survivor(capsys: pytest.CaptureFixture[str])
     ]
 
 
+@pytest.mark.covered_elsewhere
 def test_what_a_check_notices_is_none(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "page.md").write_text(PAGE.replace("ROOT", "math.sqrt(4) == 2"))
     assert main(["mutate", "page.md", "--survivors"]) == 0

@@ -29,6 +29,7 @@ LONG = "timeout = 600\n"
 CONF = "extensions = ['sphinx_claims']\n"
 
 
+@pytest.mark.covered_elsewhere
 def test_a_page_shows_the_file_that_a_later_page_has_just_written(build: Building) -> None:
     shown = "\n```{literalinclude} made.txt\n```\n"
     late = "import pathlib, time\ntime.sleep(0.5)\npathlib.Path('made.txt').write_text('fresh')"

@@ -253,6 +253,7 @@ def ends(claim: MutatedClaim, *words: str) -> list[str]:
     ]
 
 
+@pytest.mark.covered_elsewhere
 def test_a_claim_whose_checks_notice_what_it_is_about_can_fail(mutated: Mutated) -> None:
     claim = mutated(CLAIM.replace("{0}", SQUARE))
     assert list(claim.problems) == []
@@ -344,6 +345,7 @@ raise SystemExit
 """
 
 
+@pytest.mark.covered_elsewhere
 def test_every_kind_of_evidence_is_mutated_and_no_more_than_the_evidence(mutated: Mutated) -> None:
     claim = mutated(MIXED)
     assert list(claim.problems) == []
@@ -385,6 +387,7 @@ STRAY = {
 }
 
 
+@pytest.mark.covered_elsewhere
 @pytest.mark.parametrize(("source", "words", "end"), STRAY.values(), ids=STRAY)
 def test_a_check_fails_only_where_it_was_made_and_came_out_false(
     source: str, words: str, end: str, mutated: Mutated
@@ -403,6 +406,7 @@ def test_an_example_that_crashes_is_no_check_that_fails(mutated: Mutated) -> Non
     assert ends(mutated(page), "constant 0", "output") == ["crash", "check"]
 
 
+@pytest.mark.covered_elsewhere
 def test_what_a_mutant_does_reaches_nobody_else(mutated: Mutated) -> None:
     source = """\
 import os
@@ -445,6 +449,7 @@ def slow(n):
 assert all(slow(n) == 3 for n in [3])"""
 
 
+@pytest.mark.covered_elsewhere
 def test_checks_that_are_slow_with_other_values_are_watched_to_the_end(mutated: Mutated) -> None:
     claim = mutated(CLAIM.replace("{0}", SLOW_WITH_OTHER_VALUES))
     assert "unknown" not in {mutant.cause for mutant in claim.outcomes}
@@ -536,6 +541,7 @@ def test_a_site_is_told_page_by_page_and_claim_by_claim(
 NUMBER = CAUSES["number"][1]
 
 
+@pytest.mark.covered_elsewhere
 def test_some_pages_can_be_mutated_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "pyproject.toml").write_text(
         "[tool.claims]\nsurvivors = { 'a/b' = 'No.', 'c/d' = 'Elsewhere.' }\n"

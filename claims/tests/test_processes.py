@@ -16,7 +16,10 @@ from sphinx_claims._judging.prover import prove
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._page import Problem
 
-pytestmark = pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
+pytestmark = [
+    pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes"),
+    pytest.mark.covered_elsewhere,
+]
 
 PAGE = """\
 ```{{code-cell}} python

@@ -74,6 +74,7 @@ SELECTIONS = {
 }
 
 
+@pytest.mark.covered_elsewhere
 @pytest.mark.parametrize(("arguments", "outcome"), SELECTIONS.values(), ids=SELECTIONS)
 def test_items_are_selected_as_tests_are(
     arguments: list[str], outcome: dict[str, int], project: pytest.Pytester

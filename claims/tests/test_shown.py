@@ -77,6 +77,7 @@ def test_a_sentence_that_is_changed_after_it_was_judged_is_red(
 QUOTED = '"One" -- plus one -- is 2... it\'s so, as `1 + 1` says.'
 
 
+@pytest.mark.covered_elsewhere
 @pytest.mark.parametrize("conf", ["", 'myst_enable_extensions = ["substitution", "smartquotes"]'])
 def test_smart_quotes_and_dashes_change_nothing(conf: str, build: Building) -> None:
     assert build(conf=conf, index=PAGE.format(QUOTED)) == (0, "")

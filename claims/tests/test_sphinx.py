@@ -71,6 +71,7 @@ LEAN = reduce(
 DOCUMENTS = 'documents = { article = "An article" }\n'
 
 
+@pytest.mark.covered_elsewhere
 def test_a_true_site_is_green_and_shows_what_was_executed(build: Building) -> None:
     ledger = "\n```{claims-ledger}\n```\n"
     assert build(toml=DOCUMENTS, index=TRUE + ledger) == (0, "")
@@ -180,12 +181,14 @@ def test_a_ledger_may_stand_on_several_pages(build: Building) -> None:
     assert re.search(r'href="rest.html#ledger-other-md"> *Other *</a> *1 *1 ', total)
 
 
+@pytest.mark.covered_elsewhere
 def test_a_ledger_lists_each_page_once_in_the_order_of_its_lines(build: Building) -> None:
     assert build(**in_parts("other.md", "", "*.md", rest="other.md")) == (0, "")
     found = re.findall(r'<dt id="([^"]*)"', build.page("part"))
     assert found == ["ledger-other-md-sum-of-ones", "ledger-index-md-leaf-made-here"]
 
 
+@pytest.mark.covered_elsewhere
 def test_a_claim_that_no_part_of_the_ledger_lists_is_red(build: Building) -> None:
     status, told = build(**in_parts("index.md", rest="index.md"))
     assert status == 1
@@ -415,6 +418,7 @@ class Twice:
 '''
 
 
+@pytest.mark.covered_elsewhere
 def test_docstring_examples_are_judged_in_the_same_run(
     build: Building, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

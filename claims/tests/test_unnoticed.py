@@ -126,6 +126,7 @@ def test_the_reason_is_no_part_of_what_was_mutated() -> None:
     assert len({digest(one, one.claims[0]) for one in pages}) == 1
 
 
+@pytest.mark.covered_elsewhere
 def test_a_site_with_a_gap_is_red(build: Building) -> None:
     kept(build.folder)
     told = f"gap in claim numbers/small: {GAP}"

@@ -110,6 +110,7 @@ def test_a_page_comes_and_goes(project: Project) -> None:
     assert gone == ["gone   docs/c.md"]
 
 
+@pytest.mark.covered_elsewhere
 def test_a_page_that_waited_for_an_id_is_judged_when_it_is_free(project: Project) -> None:
     b = project.folder / "docs" / "b.md"
     _, twice, renamed, again, alone = project.told(
@@ -162,6 +163,7 @@ def test_when_anything_else_changes_all_is_judged_by_a_new_process(
     assert again[0].startswith("false" if name == "docs/helper.py" else "true")
 
 
+@pytest.mark.covered_elsewhere
 def test_what_a_page_writes_itself_does_not_go_on_for_ever(project: Project) -> None:
     writes = (
         "```{code-cell} python\nfrom pathlib import Path\nPath('out.txt').write_text('2');\n```\n"

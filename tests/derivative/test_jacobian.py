@@ -106,6 +106,7 @@ def test_no_rows_have_an_empty_jacobian_and_hessian() -> None:
     assert hessian(points.sum(1), points).shape == (0, 3, 3)
 
 
+@pytest.mark.covered_elsewhere
 def test_a_jacobian_in_many_columns_is_planned_at_once() -> None:
     points = rows(2, 1200)
     outputs = points.reshape(2, 400, 3).prod(-1)[:, :2]

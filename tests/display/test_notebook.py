@@ -236,6 +236,7 @@ SEEN = """
 """
 
 
+@pytest.mark.covered_elsewhere
 @needs_chromium
 @pytest.mark.usefixtures("kernel")
 def test_a_browser_shows_the_page_or_for_want_of_trust_the_picture(

@@ -4,6 +4,7 @@ import gc
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
 
@@ -34,6 +35,7 @@ def training(recording: Recording, steps: int, most: int) -> Iterator[None]:
         yield
 
 
+@pytest.mark.covered_elsewhere
 def test_a_recording_of_a_training_loop_does_not_grow_with_its_steps() -> None:
     with record() as recording:
         sizes = [entries(recording) for _ in training(recording, 400, 1_600)]
@@ -152,6 +154,7 @@ def test_leaves_that_are_gone_are_forgotten_and_others_are_not() -> None:
     assert loss.requires_grad
 
 
+@pytest.mark.covered_elsewhere
 def test_a_state_that_is_carried_over_is_cut_in_one_place_however_often() -> None:
     with record() as recording:
         recording.log.max_cuts = 50

@@ -17,6 +17,8 @@ from torch import Tensor
 
 from leafgrad import higher_order_grad
 
+pytestmark = pytest.mark.covered_elsewhere
+
 Function = Callable[[Any], Any]
 HIGHEST = 10
 FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], Function]] = {

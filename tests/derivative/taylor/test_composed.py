@@ -151,6 +151,7 @@ def test_laplacians_of_an_activation_equal_nested_reverse(name: str) -> None:
     assert_same_thrice([ours], [theirs], [x, first, second])
 
 
+@pytest.mark.covered_elsewhere
 @pytest.mark.parametrize("name", ACTIVATIONS)
 @pytest.mark.parametrize("order", [1, 2, 4])
 def test_gradients_of_derivatives_are_those_of_finite_differences(name: str, order: int) -> None:

@@ -144,6 +144,7 @@ SINES: dict[str, tuple[torch.dtype, int, float, float]] = {  # order, factor ins
 }
 
 
+@pytest.mark.covered_elsewhere
 @pytest.mark.parametrize(("dtype", "order", "inner", "outer"), SINES.values(), ids=SINES)
 def test_a_sine_and_its_gradient_are_right_whatever_its_scale(
     dtype: torch.dtype, order: int, inner: float, outer: float
@@ -230,6 +231,7 @@ def test_a_low_order_loses_nothing_beside_a_high_one() -> None:
         torch.testing.assert_close(ours, alone, rtol=1e-6, atol=1e-38)
 
 
+@pytest.mark.covered_elsewhere
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("order", [(2, 1), (6, 2), (8, 8), (20, 19)])
 def test_a_mixed_derivative_is_right(order: tuple[int, int], dtype: torch.dtype) -> None:
@@ -264,6 +266,7 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
+@pytest.mark.covered_elsewhere
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
 @pytest.mark.parametrize("activation", NETWORKS.values(), ids=NETWORKS)
 def test_a_network_and_its_gradients_are_those_of_double_precision(

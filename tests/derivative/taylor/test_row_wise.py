@@ -326,6 +326,7 @@ def test_what_a_look_tells_is_what_the_rule_tells(
     assert told
 
 
+@pytest.mark.covered_elsewhere
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_where_rows_stay_apart_by_shapes_the_probe_of_rows_confirms(name: str) -> None:
     axes = Axes(torch.Size([3]), torch.Size([2]), is_elementwise=False)

@@ -8,6 +8,8 @@ from leafgrad._picture.view import view_of
 from tests.models import MODELS
 from tests.picture.layout.geometry import collisions, overlaps
 
+pytestmark = pytest.mark.covered_elsewhere
+
 
 @pytest.mark.parametrize("fold", [True, False], ids=["folded", "in full"])
 @pytest.mark.parametrize("name", MODELS)
