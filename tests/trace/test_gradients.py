@@ -14,8 +14,6 @@ from torch.utils.checkpoint import checkpoint
 from leafgrad import GraphTrace, TensorSummary, record, trace_graph
 from tests.models import MODELS, Half
 
-pytestmark = pytest.mark.covered_elsewhere
-
 Tensors = dict[str, torch.Tensor]
 
 
