@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 from types import CodeType
 from typing import Any
 
@@ -112,14 +113,16 @@ def hides_custom_function(node: Node) -> bool:
     """Return whether a write into a view hides the node of a custom function.
 
     Its backward is run, as in `backward_alone`: of all that may be hidden, Python runs in it alone.
+    That is seen from a thread of its own, as a profiler of this one could not be put back.
     """
     ran: set[CodeType] = set()
-    profiler = sys.getprofile()
-    sys.setprofile(lambda frame, *_: ran.add(frame.f_code))
-    try:
+
+    def run() -> None:
+        sys.setprofile(lambda frame, *_: ran.add(frame.f_code))
         backward_alone(node)
-    finally:
-        sys.setprofile(profiler)
+
+    with ThreadPoolExecutor(1) as apart:
+        apart.submit(run).result()
     return BackwardCFunction.apply.__code__ in ran
 
 
