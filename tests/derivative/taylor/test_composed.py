@@ -41,6 +41,7 @@ FUNCTIONS: dict[str, tuple[Derivatives, Callable[[Any], Any]]] = {
         lambda x: mpmath.log(1 + mpmath.exp(x)),
     ),
     "SiLU": (derivatives.of_silu, lambda x: x * logistic(x)),
+    "Mish": (derivatives.of_mish, lambda x: x * mpmath.tanh(mpmath.log(1 + mpmath.exp(x)))),
     "GELU": (derivatives.of_gelu, lambda x: x * mpmath.ncdf(x)),
     "erf": (derivatives.of_erf, mpmath.erf),
     "LogSigmoid": (derivatives.of_log_sigmoid, lambda x: -mpmath.log(1 + mpmath.exp(-x))),
@@ -70,7 +71,7 @@ def test_derivatives_are_exact_beside_thirty_digits(name: str, x: float) -> None
         assert abs(ours - theirs) <= 1e-14 * LARGEST
 
 
-@pytest.mark.parametrize("name", ["softplus", "SiLU", "GELU", "ELU"])
+@pytest.mark.parametrize("name", ["softplus", "SiLU", "Mish", "GELU", "ELU"])
 @pytest.mark.parametrize("x", [1e3, 1e30, 1e300, math.inf])
 def test_far_out_an_activation_is_a_line_or_nothing(name: str, x: float) -> None:
     slope = 1.5 if name == "ELU" else 1.0
@@ -89,7 +90,10 @@ def test_at_its_kink_elu_has_the_slope_from_the_left_and_no_bend() -> None:
 
 @pytest.mark.parametrize(
     "function",
-    [derivatives.of_asin, derivatives.of_acos, derivatives.of_silu, derivatives.of_log_sigmoid],
+    [
+        *(derivatives.of_asin, derivatives.of_acos),
+        *(derivatives.of_silu, derivatives.of_mish, derivatives.of_log_sigmoid),
+    ],
 )
 def test_as_many_as_are_needed_are_there(function: Derivatives) -> None:
     assert len([*function(torch.zeros(1))]) >= MOST + 1
@@ -107,6 +111,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "sin": torch.sin,
     "cos": torch.cos,
     "SiLU": functional.silu,
+    "Mish": functional.mish,
     "GELU": functional.gelu,
     "Softplus": functional.softplus,
     "Softplus, steep": partial(functional.softplus, beta=3, threshold=2),

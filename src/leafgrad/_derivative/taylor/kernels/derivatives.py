@@ -109,11 +109,53 @@ def of_log_sigmoid(value: Tensor) -> Iterator[Term]:
 def of_silu(value: Tensor) -> Iterator[Term]:
     """Yield ``d s^(d-1) + x s^(d)`` for d = 1, 2, ... and the logistic s, elementwise."""
     value = value.clamp(-_LOGISTIC_IS_ZERO, _LOGISTIC_IS_ZERO)
-    slopes = _logistic(value.sigmoid())
-    below = next(slopes)
-    for d, slope in enumerate(slopes, start=1):
+    yield from _gated(value, _logistic(value.sigmoid()))
+
+
+def of_mish(value: Tensor) -> Iterator[Term]:
+    """Yield ``d t^(d-1) + x t^(d)`` for d = 1, 2, ... and t, tanh of softplus, elementwise."""
+    value = value.clamp(-_LOGISTIC_IS_ZERO, _LOGISTIC_IS_ZERO)
+    yield from _gated(value, _tanh_of_softplus(value))
+
+
+def _gated(value: Tensor, gates: Iterator[Tensor]) -> Iterator[Term]:
+    """Yield the derivatives of x times a gate from those of the gate, itself first, elementwise."""
+    below = next(gates)
+    for d, slope in enumerate(gates, start=1):
         yield torch.addcmul(below if d == 1 else below * d, value, slope), 1
         below = slope
+
+
+def _tanh_of_softplus(value: Tensor) -> Iterator[Tensor]:
+    """Yield ``t = tanh(softplus(x))`` and its derivatives, up to the fifth, elementwise.
+
+    With the logistic function s of x and c of -x, in which nothing cancels out,
+
+        t = (s + s c) / (1 + c**2),   t' = s (2 c / (1 + c**2))**2,   t'' = t' a,   a = c - 2 t s.
+
+    The others follow by the rule of products.
+    """
+    s, c = value.sigmoid(), (-value).sigmoid()
+    below = 1 + c * c
+    t = torch.addcmul(s, s, c) / below
+    yield t
+    half = c / below
+    first = half * half * s * 4
+    yield first
+    a = torch.addcmul(c, t, s, value=-2)
+    second = first * a
+    yield second
+    v = s * c
+    a1 = -v - 2 * torch.addcmul(first * s, t, v)
+    third = torch.addcmul(second * a, first, a1)
+    yield third
+    v1 = v * (c - s)
+    a2 = -v1 - 2 * (second * s + 2 * first * v + t * v1)
+    fourth = third * a + 2 * second * a1 + first * a2
+    yield fourth
+    v2 = v * (1 - 6 * v)
+    a3 = -v2 - 2 * (third * s + 3 * second * v + 3 * first * v1 + t * v2)
+    yield fourth * a + 3 * third * a1 + 3 * second * a2 + first * a3
 
 
 def _logistic(s: Tensor) -> Iterator[Tensor]:

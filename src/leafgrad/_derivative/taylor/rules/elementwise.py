@@ -389,7 +389,11 @@ RULES: dict[str, Rule] = {
         rowwise=True,
         has_exact_type=True,
     ),
-    "MishBackward0": Rule(_mish, rowwise=True),
+    "MishBackward0": Rule(
+        _composed(derivatives.of_mish, _mish),
+        rowwise=True,
+        has_exact_type=True,
+    ),
     "GeluBackward0": Rule(_gelu, rowwise=True),
     "GluBackward0": Rule(_glu),
     "HypotBackward0": Rule(_hypot, rowwise=True),
