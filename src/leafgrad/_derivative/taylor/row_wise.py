@@ -27,8 +27,9 @@ from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.algebra import powers
 from leafgrad._derivative.taylor.batch_axes import Axes
 from leafgrad._derivative.taylor.dtypes import wider
+from leafgrad._derivative.taylor.moves import Moves
 from leafgrad._derivative.taylor.propagate import check_results, results_of, step_at
-from leafgrad._derivative.taylor.row_kinds import LOOKS, MOVES, Known, Masks, Moves
+from leafgrad._derivative.taylor.row_kinds import LOOKS, Known, Masks
 from leafgrad._derivative.taylor.rules import RULES
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import Unsupported
@@ -99,7 +100,7 @@ def _role_of(node: Node) -> _Role:
             differentiated is not None and differentiated.rowwise and not differentiated.shared
         ),
         shared=rule.shared if rule else (),
-        moves=MOVES.get(name),
+        moves=rule.moves if rule else None,
     )
     if _autograd.has_lasting_type(node):
         _ROLES[type(node)] = role

@@ -17,6 +17,7 @@ from torch.autograd.graph import Node
 from leafgrad import _autograd
 from leafgrad._derivative.taylor.dtypes import at_least, wider
 from leafgrad._derivative.taylor.jet import Jet
+from leafgrad._derivative.taylor.moves import Moves
 from leafgrad._derivative.taylor.series import Series
 
 Result = Series | Jet | None | Sequence[Series | None]
@@ -34,6 +35,7 @@ class Rule(NamedTuple):
         shared: The inputs that all rows share, as the matrix: these are no rows.
         has_exact_type: Whether the series has the shape and dtype of the node's only result, so
             that neither is asked.
+        moves: How the kind moves axes, None where that is not known but by the rule.
         is_for_complex: Whether it holds for complex numbers as well, as it does for what is linear
             or holomorphic.
     """
@@ -42,6 +44,7 @@ class Rule(NamedTuple):
     rowwise: bool = False
     shared: tuple[int, ...] = ()
     has_exact_type: bool = False
+    moves: Moves | None = None
     is_for_complex: bool = False
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from leafgrad import _autograd
-from leafgrad._derivative.taylor import batch_axes, jet
+from leafgrad._derivative.taylor import batch_axes, jet, moves
 from leafgrad._derivative.taylor.rule import Propagate, Rule, Step
 from leafgrad._derivative.taylor.rules.complex_numbers import absolute
 from leafgrad._derivative.taylor.rules.shape import catenated
@@ -329,7 +329,7 @@ def _normalised(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) ->
 
 RULES: dict[str, Rule] = {
     "MeanBackward0": Rule(lambda _, x: _mean(x, range(x.ndim), keepdim=False), is_for_complex=True),
-    "MeanBackward1": Rule(_mean_along, is_for_complex=True),
+    "MeanBackward1": Rule(_mean_along, moves=moves.SUMMED, is_for_complex=True),
     "LinalgVectorNormBackward0": Rule(_norm_along("ord"), is_for_complex=True),
     "NormBackward0": Rule(
         lambda step, x: _norm(step, x, "p", range(x.ndim), keepdim=False), is_for_complex=True
@@ -351,7 +351,7 @@ RULES: dict[str, Rule] = {
     "LogSoftmaxBackward0": Rule(_log_softmax),
     "LogsumexpBackward0": Rule(_log_sum_exp),
     "LogcumsumexpBackward0": Rule(_cumulated_log_sum_exp),
-    "NativeLayerNormBackward0": Rule(_layer_norm),
+    "NativeLayerNormBackward0": Rule(_layer_norm, moves=moves.NORMALISED),
     "NativeGroupNormBackward0": Rule(_group_norm),
     "NativeBatchNormBackward0": Rule(_batch_norm),
     "NativeBatchNormLegitNoTrainingBackward0": Rule(_batch_norm),  # in code that is compiled

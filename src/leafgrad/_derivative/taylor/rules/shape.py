@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from leafgrad import _autograd
-from leafgrad._derivative.taylor import batch_axes
+from leafgrad._derivative.taylor import batch_axes, moves
 from leafgrad._derivative.taylor.rule import Propagate, Rule, Step
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import Unsupported
@@ -237,24 +237,26 @@ RULES: dict[str, Rule] = {
     "AliasBackward0": Rule(_same, rowwise=True, is_for_complex=True),
     "CloneBackward0": Rule(_same, rowwise=True, is_for_complex=True),
     "ToCopyBackward0": Rule(_copied, rowwise=True, is_for_complex=True),
-    "ViewBackward0": Rule(_viewed, is_for_complex=True),
-    "UnsafeViewBackward0": Rule(_viewed, is_for_complex=True),
+    "ViewBackward0": Rule(_viewed, moves=moves.RESHAPED, is_for_complex=True),
+    "UnsafeViewBackward0": Rule(_viewed, moves=moves.RESHAPED, is_for_complex=True),
     "ReshapeAliasBackward0": Rule(_viewed, is_for_complex=True),
     "SqueezeBackward0": Rule(_viewed, is_for_complex=True),
-    "SqueezeBackward1": Rule(_viewed, is_for_complex=True),
+    "SqueezeBackward1": Rule(_viewed, moves=moves.RESHAPED, is_for_complex=True),
     "SqueezeBackward2": Rule(_viewed, is_for_complex=True),
     "SqueezeBackward4": Rule(_viewed, is_for_complex=True),
     "SqueezeBackward5": Rule(_viewed, is_for_complex=True),
-    "UnsqueezeBackward0": Rule(_viewed, is_for_complex=True),
+    "UnsqueezeBackward0": Rule(_viewed, moves=moves.UNSQUEEZED, is_for_complex=True),
     "ExpandBackward0": Rule(lambda step, x: x.broadcast(step.shape), is_for_complex=True),
     "RepeatBackward0": Rule(_repeated, is_for_complex=True),
     "TBackward0": Rule(lambda _, x: x.permuted(range(x.ndim)[::-1]), is_for_complex=True),
-    "TransposeBackward0": Rule(_transposed, is_for_complex=True),
+    "TransposeBackward0": Rule(_transposed, moves=moves.TRANSPOSED, is_for_complex=True),
     "TransposeBackward1": Rule(_transposed, is_for_complex=True),
     "PermuteBackward0": Rule(lambda step, x: x.permuted(step.saved("dims")), is_for_complex=True),
-    "SliceBackward0": Rule(_sliced, is_for_complex=True),
+    "SliceBackward0": Rule(_sliced, moves=moves.CUT, is_for_complex=True),
     "SelectBackward0": Rule(
-        lambda step, x: x.selected(step.saved("dim"), step.saved("index")), is_for_complex=True
+        lambda step, x: x.selected(step.saved("dim"), step.saved("index")),
+        moves=moves.SELECTED,
+        is_for_complex=True,
     ),
     "UnbindBackward0": Rule(_unbound, is_for_complex=True),
     "SplitBackward0": Rule(_split, is_for_complex=True),
@@ -264,7 +266,9 @@ RULES: dict[str, Rule] = {
     "DiagonalBackward0": Rule(_diagonal, is_for_complex=True),
     "SumBackward0": Rule(lambda _, x: x.summed(range(x.ndim), keepdim=False), is_for_complex=True),
     "SumBackward1": Rule(
-        lambda step, x: x.summed(step.dims(x), keepdim=step.saved("keepdim")), is_for_complex=True
+        lambda step, x: x.summed(step.dims(x), keepdim=step.saved("keepdim")),
+        moves=moves.SUMMED,
+        is_for_complex=True,
     ),
     "CumsumBackward0": Rule(_cumulated, is_for_complex=True),
     "FlipBackward0": Rule(_flipped, is_for_complex=True),
@@ -275,6 +279,6 @@ RULES: dict[str, Rule] = {
     "TriuBackward0": Rule(_triangle(Tensor.triu), rowwise=True, is_for_complex=True),
     "ConstantPadNdBackward0": Rule(_padded, is_for_complex=True),
     "DiagEmbedBackward0": Rule(_diagonal_embedded, is_for_complex=True),
-    "CatBackward0": Rule(_joined, is_for_complex=True),
+    "CatBackward0": Rule(_joined, moves=moves.CUT, is_for_complex=True),
     "StackBackward0": Rule(_stacked, is_for_complex=True),
 }
