@@ -4,9 +4,8 @@ import gc
 import os
 import sys
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
-from unittest.mock import patch
 
 import coverage
 import hypothesis
@@ -22,6 +21,9 @@ MEASURING = Path(__file__).parent / "tests" / "measuring"
 if coverage.Coverage.current() is not None:  # for the processes that tests start
     paths = (str(MEASURING), os.environ.get("PYTHONPATH", ""))
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+
+# Tests make objects by the million and few cycles: to search for these took 5 % of their time.
+gc.set_threshold(20_000, 20, 20)
 
 hypothesis.settings.register_profile("leafgrad", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("leafgrad")
@@ -73,9 +75,14 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Count a test, but neither a sweep nor the processes that it starts."""
-    apart = patch.dict(os.environ, unmeasured(), clear=True) if is_sweep(item) else nullcontext()
-    with apart, counted(when=not is_sweep(item)):
+    if not is_sweep(item):
+        with counted():
+            return (yield)
+    told = {name: os.environ.pop(name) for name in os.environ.keys() - unmeasured().keys()}
+    try:
         return (yield)
+    finally:
+        os.environ.update(told)
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
