@@ -52,6 +52,14 @@ def test_large_determinants_that_are_zero_have_the_derivatives_that_pytorch_give
         higher_order_grad(outputs, x, ORDERS, method="taylor")
 
 
+def test_eigenvalues_of_what_is_linear_in_inputs_are_no_more_linear() -> None:
+    x = torch.tensor([[0.0], [0.5], [2.0]], dtype=torch.float64, requires_grad=True)
+    matrices = torch.diag(x.new_tensor([1, -1])) + x[..., None] * (1 - torch.eye(2))
+    largest = torch.linalg.eigvalsh(matrices)[:, 1:]  # the root of 1 + x**2
+    found = higher_order_grad(largest, x, [2, 3], method="taylor")
+    assert_same(found, [(1 + x * x) ** -1.5, -3 * x * (1 + x * x) ** -2.5])
+
+
 @pytest.mark.parametrize(
     ("method", "message"),
     [("taylor", "LinalgSlogdetBackward0, and a matrix is singular"), ("auto", "is singular")],

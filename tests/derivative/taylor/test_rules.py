@@ -1443,6 +1443,7 @@ def test_each_rule_has_a_case() -> None:
 
 
 @pytest.mark.parametrize(("name", "function"), by_name(CASES))
+@pytest.mark.covered_elsewhere
 def test_a_rule_gives_what_nested_reverse_mode_gives(name: str, function: Function) -> None:
     x, w = rows(3, 2), parameter()
     outputs = function(x, w)
@@ -1501,7 +1502,6 @@ def test_a_rule_gives_what_its_function_written_out_gives(
 
 
 @pytest.mark.parametrize(("name", "function"), by_name(CASES))
-@pytest.mark.covered_elsewhere
 def test_a_rule_carries_laplacians_as_well(name: str, function: Function) -> None:
     x, w = rows(3, 2), parameter()
     outputs = function(x, w)
