@@ -60,16 +60,16 @@ def milliseconds(model: nn.Module, inputs: Tensor, way: Way) -> float:
 
 
 def take_turns(model: nn.Module, inputs: Tensor, ways: Mapping[str, Way], rounds: int) -> Turns:
-    """Time all ways in turns, after one step of each that is not counted.
+    """Time all ways in turns, each after one step of its own that is not counted.
 
-    Each turn has an order of its own: what comes after a large step finds the caches full of it.
+    In training a step comes after one like it, and finds the caches full of that. Each turn has an
+    order of its own all the same.
     """
-    for way in ways.values():
-        step(model, inputs, way)
     times: dict[str, list[float]] = {name: [] for name in ways}
     shuffled = Random(0)
     for _ in range(rounds):
         for name in shuffled.sample([*ways], len(ways)):
+            step(model, inputs, ways[name])
             times[name].append(milliseconds(model, inputs, ways[name]))
     return times
 

@@ -1,11 +1,10 @@
 """Where rows go in kinds of nodes that are not row-wise, told from shapes and arguments alone.
 
 Of what a node is given, ``[*shape]``, each axis has the rows that it counts (see `batch_axes`), and
-what is told is which axis of the result each of them becomes:
+what is told is which axis of the result each of them becomes: how the kind `moves` axes, or
 
-    view        [rows, a, b] -> [rows, a b]        rows stay on axis 0
-    select      [a, rows, b] -> [rows, b]          rows go from axis 1 to axis 0
-    sum         [a, rows, b] -> [rows]             as long as rows are not what is added up
+    some rows, by a mask     [rows, a] -> [chosen, a]                those that this mask shows
+    LSTM                     [steps, rows, a] -> [steps, rows, b]    rows stay on axis 1
 
 An axis that a node cuts, reduces or joins must count no rows: those in it may meet.
 
