@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,25 @@ class Browser:
 
     def __init__(self, write: int, read: int) -> None:
         self.write = write
-        self.read = os.fdopen(read, "rb")
+        self.read = read
+        self.unread = b""
         self.numbers = count(1)
         self.events: list[dict[str, Any]] = []
+        self.session: str | None = None
+
+    @cached_property
+    def tab(self) -> str:
+        """The one tab for all pages: another one costs as much as most tests."""
+        target: str = self.send("Target.createTarget", url="about:blank")["targetId"]
+        return target
+
+    def attach(self) -> str:
+        """Begin a session, which knows nothing of the events and the screen of the last one."""
+        if self.session is not None:
+            self.send("Target.detachFromTarget", sessionId=self.session)
+        began = self.send("Target.attachToTarget", targetId=self.tab, flatten=True)
+        self.session = began["sessionId"]
+        return self.session
 
     def send(self, method: str, session: str | None = None, **params: Any) -> Any:
         number = next(self.numbers)
@@ -38,11 +55,12 @@ class Browser:
             self.events.append(answer)
 
     def _receive(self) -> Any:
-        letters = bytearray()
-        while (letter := self.read.read(1)) != b"\0":
-            assert letter, "Chromium is gone"
-            letters += letter
-        return json.loads(letters)
+        while b"\0" not in self.unread:
+            more = os.read(self.read, 1 << 16)
+            assert more, "Chromium is gone"
+            self.unread += more
+        message, _, self.unread = self.unread.partition(b"\0")
+        return json.loads(message)
 
 
 @contextmanager
@@ -70,7 +88,7 @@ def chromium(folder: Path) -> Iterator[Browser]:
     finally:
         browser.send("Browser.close")
         process.wait(PATIENCE)
-        browser.read.close()
+        os.close(from_it)
         os.close(ours)
 
 
@@ -87,10 +105,7 @@ class Page:
         dark: bool = False,
     ) -> None:
         self.browser = browser
-        target = browser.send("Target.createTarget", url="about:blank")["targetId"]
-        self.session = browser.send("Target.attachToTarget", targetId=target, flatten=True)[
-            "sessionId"
-        ]
+        self.session = browser.attach()
         self.resize(width, height)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[scheme])

@@ -3,6 +3,7 @@
 Run as a program, it writes down in a folder what comes of each model in each process.
 """
 
+import gc
 import json
 import sys
 import traceback
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -357,4 +359,6 @@ def run(rank: int, folder: str) -> None:
 
 
 if __name__ == "__main__":
+    import_module("torch._dynamo")  # which either process would, once a model is wrapped
+    gc.freeze()  # neither need go through what it was forked with
     start_processes(run, (sys.argv[1],), nprocs=COUNT, start_method=sys.argv[2])

@@ -1,6 +1,8 @@
 """What is said of gradients beside what backward then does; ``benchmarks`` runs thousands."""
 
+import gc
 from collections.abc import Callable
+from importlib import import_module
 
 import pytest
 
@@ -8,6 +10,13 @@ from tests.models_compared import MODELS, compared_models, disturbances
 from tests.programs import Count, planted_cut, random_program
 
 pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _the_compiler_is_not_searched() -> None:
+    """Import what some models need before the first look: each look goes through all there is."""
+    import_module("torch._dynamo")
+    gc.freeze()
 
 
 def total(count: int, first: int, run: Callable[[int], Count]) -> Count:

@@ -24,6 +24,13 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _no_vectors() -> Iterator[None]:
+    """Ask of no vector instructions whether they work here: each asks in a Python of its own."""
+    with torch._inductor.config.patch({"cpp.vec_isa_ok": False}):
+        yield
+
+
 @pytest.fixture(scope="module")
 def compiled() -> Iterator[tuple[nn.Module, Any]]:
     """Compile one small model, a bias of which is frozen, for all tests here."""

@@ -1,6 +1,7 @@
 """The page of a graph, used with a real pointer and real keys in Chromium."""
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,11 +30,17 @@ pytestmark = [needs_chromium, pytest.mark.covered_elsewhere]
 Opened = Callable[..., Page]
 
 
+@cache
+def html(make: Callable[[], GraphTrace]) -> str:
+    """Make the page of a graph once for all tests."""
+    return make().to_html()
+
+
 @pytest.fixture
 def opened(browser: Browser, tmp_path: Path) -> Opened:
-    def at(shown: GraphTrace | str, width: int = 1000, height: int = 700) -> Page:
+    def at(shown: Callable[[], GraphTrace] | str, width: int = 1000, height: int = 700) -> Page:
         file = tmp_path / "graph.html"
-        file.write_text(shown if isinstance(shown, str) else shown.to_html(), "utf-8")
+        file.write_text(shown if isinstance(shown, str) else html(shown), "utf-8")
         page = Page(browser, file.as_uri(), width, height)
         page.until("rest.length > 0")
         return page
@@ -49,7 +56,7 @@ def box(number: int) -> str:
 
 
 def test_it_asks_no_network_and_runs_without_a_complaint(opened: Opened, browser: Browser) -> None:
-    page = opened(polynomial())
+    page = opened(polynomial)
     mine = [event for event in browser.events if event.get("sessionId") == page.session]
     asked = [e["params"]["request"]["url"] for e in mine if e["method"].endswith("BeSent")]
     assert [url.rpartition("/")[2] for url in asked] == ["graph.html"]
@@ -60,14 +67,14 @@ def test_it_asks_no_network_and_runs_without_a_complaint(opened: Opened, browser
 def test_a_name_with_a_script_in_it_does_nothing(opened: Opened) -> None:
     x = torch.ones(2, requires_grad=True)
     name = "</script><script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"
-    page = opened(trace_graph(x.exp(), names={name: x}))
+    page = opened(trace_graph(x.exp(), names={name: x}).to_html())
     page.click(page.middle(box(1)))
     assert name in page.ask(TOLD)
     assert page.ask("[window.hit ?? 0, document.images.length]") == [0, 0]
 
 
 def test_the_hint_tells_of_keys_but_for_those_who_have_a_touch_screen(opened: Opened) -> None:
-    page = opened(polynomial())
+    page = opened(polynomial)
     hint, keys = page.ask(TOLD).splitlines()
     assert (hint[:5], keys[:5]) == ("Point", "Keys:")
     page.send("Emulation.setTouchEmulationEnabled", enabled=True)
@@ -83,7 +90,7 @@ def test_the_hint_tells_of_keys_but_for_those_who_have_a_touch_screen(opened: Op
 
 
 def test_pointing_at_a_box_tells_what_is_known_of_it(opened: Opened) -> None:
-    page = opened(polynomial())
+    page = opened(polynomial)
     hint = page.ask(TOLD)
     page.mouse("mouseMoved", page.middle(box(3)))
     assert "node 3: SinBackward0\noutput (3,) float32 cpu\n" in page.ask(TOLD)
@@ -92,7 +99,7 @@ def test_pointing_at_a_box_tells_what_is_known_of_it(opened: Opened) -> None:
 
 
 def test_a_click_lights_what_leads_to_a_box_and_what_it_leads_to(opened: Opened) -> None:
-    page = opened(polynomial())
+    page = opened(polynomial)
     page.click(page.middle(box(3)))
     assert page.ask(LIT) == [0, 3, 4, 5]
     assert page.ask(WAYS).count("M") == 3
@@ -103,7 +110,7 @@ def test_a_click_lights_what_leads_to_a_box_and_what_it_leads_to(opened: Opened)
 
 
 def test_a_click_with_shift_lights_the_paths_between_two(opened: Opened) -> None:
-    page = opened(polynomial())
+    page = opened(polynomial)
     page.click(page.middle(box(5)))
     page.click(page.middle(box(0)), SHIFT)
     assert page.ask(LIT) == [0, 3, 4, 5]
@@ -115,7 +122,7 @@ def test_a_click_with_shift_lights_the_paths_between_two(opened: Opened) -> None
 
 
 def test_dragging_moves_the_picture_and_selects_nothing(opened: Opened) -> None:
-    page = opened(transformer())
+    page = opened(transformer)
     page.key("f")
     before = page.ask(SCROLL)
     page.drag((60, 500), (60, 200))
@@ -124,7 +131,7 @@ def test_dragging_moves_the_picture_and_selects_nothing(opened: Opened) -> None:
 
 
 def test_control_and_the_wheel_zoom_where_the_pointer_is(opened: Opened) -> None:
-    page = opened(transformer())
+    page = opened(transformer)
     spot = page.middle(box(3))
     width = page.ask(WIDTH)
     page.mouse("mouseWheel", spot, deltaX=0, deltaY=-200, modifiers=CONTROL)
@@ -138,7 +145,7 @@ def test_what_leads_to_an_input_is_dotted_and_has_no_head(opened: Opened) -> Non
     x, w = torch.ones(3), torch.ones(3, requires_grad=True)
     with record() as recording:
         y = (x * w).sin()
-    page = opened(trace_graph(y, names={"x": x, "w": w}, recording=recording))
+    page = opened(trace_graph(y, names={"x": x, "w": w}, recording=recording).to_html())
     lines, free, heads = (
         page.ask(f"document.querySelector('{what}').getAttribute('d').split('M').length - 1")
         for what in (".links > :not(.free)", ".links > .free", ".heads > .head")
@@ -147,7 +154,7 @@ def test_what_leads_to_an_input_is_dotted_and_has_no_head(opened: Opened) -> Non
 
 
 def test_a_tap_selects(opened: Opened) -> None:
-    page = opened(polynomial())
+    page = opened(polynomial)
     page.tap(page.middle(box(1)))
     page.until(f"{SELECTED} === 1")
     assert page.ask(LIT) == [0, 1, 2]
@@ -155,7 +162,7 @@ def test_a_tap_selects(opened: Opened) -> None:
 
 def test_nothing_moves_when_a_box_is_selected(opened: Opened) -> None:
     for width in (390, 600, 800, 1000, 1200):
-        page = opened(blocks(), width, 844)
+        page = opened(blocks, width, 844)
         page.key("f")
         page.ask(f"reveal({place('GeluBackward0')})")
         tops = []
@@ -172,7 +179,7 @@ def test_nothing_moves_when_a_box_is_selected(opened: Opened) -> None:
 
 
 def test_a_finger_lights_the_paths_between_two_after_the_button(opened: Opened) -> None:
-    page = opened(polynomial())
+    page = opened(polynomial)
     paths = "document.querySelector('[data-do=path]')"
     page.tap(page.middle(box(5)))
     page.tap(page.middle(paths))
@@ -187,7 +194,7 @@ def test_a_finger_lights_the_paths_between_two_after_the_button(opened: Opened) 
 
 
 def test_two_fingers_zoom_what_is_between_them(opened: Opened) -> None:
-    page = opened(transformer(), 390, 844)
+    page = opened(transformer, 390, 844)
     middle = page.middle(box(3))
     page.pinch(middle, 100, 200)
     page.until("scale === 2")
@@ -197,8 +204,8 @@ def test_two_fingers_zoom_what_is_between_them(opened: Opened) -> None:
 
 
 def test_on_a_phone_it_starts_at_the_root_and_large_enough_to_read(opened: Opened) -> None:
-    for trace in (pinn(), transformer(), polynomial()):
-        page = opened(trace, 390, 844)
+    for make in (pinn, transformer, polynomial):
+        page = opened(make, 390, 844)
         root = page.ask(
             f"(({{left, right, top}}) => [left, right, top])({box(0)}.getBoundingClientRect())"
         )
@@ -210,7 +217,7 @@ def test_on_a_phone_it_starts_at_the_root_and_large_enough_to_read(opened: Opene
 
 @pytest.mark.parametrize(("button", "larger"), [("in", True), ("out", False)])
 def test_buttons_zoom(opened: Opened, button: str, *, larger: bool) -> None:
-    page = opened(polynomial())
+    page = opened(polynomial)
     width = page.ask(WIDTH)
     page.click(page.middle(f"document.querySelector('[data-do={button}]')"))
     assert (page.ask(WIDTH) > width) is larger
@@ -219,7 +226,7 @@ def test_buttons_zoom(opened: Opened, button: str, *, larger: bool) -> None:
 
 
 def test_a_button_folds_and_unfolds(opened: Opened) -> None:
-    page = opened(resnet())
+    page = opened(resnet)
     fold = "document.querySelector('[data-do=fold]')"
     assert page.ask(f"{fold}.ariaPressed") == "true"
     few = page.ask(f"{BOXES}.length")
@@ -249,7 +256,7 @@ def place(name: str) -> str:
 
 
 def test_folded_and_in_full_nothing_collides_and_nothing_is_cut(opened: Opened) -> None:
-    page = opened(blocks())
+    page = opened(blocks)
     for _ in range(2):
         page.ask("dispatchEvent(new Event('beforeprint'))")
         assert page.ask(f"{DRAWN}.length === {BOXES}.length")
@@ -260,7 +267,7 @@ def test_folded_and_in_full_nothing_collides_and_nothing_is_cut(opened: Opened) 
 
 
 def test_what_is_found_and_lit_follows_the_fold(opened: Opened) -> None:
-    page = opened(transformer())
+    page = opened(transformer)
     page.click(page.middle(box(0)))
     assert page.ask(f"{LIT}.length") == page.ask(f"{BOXES}.length")
     page.key("/")
@@ -275,7 +282,7 @@ def test_what_is_found_and_lit_follows_the_fold(opened: Opened) -> None:
 
 
 def test_keys_that_mean_nothing_change_nothing(opened: Opened) -> None:
-    page = opened(blocks())
+    page = opened(blocks)
     page.key("ArrowDown")
     before = page.ask("[view.boxes.length, selected]")
     page.key("m")
@@ -300,13 +307,12 @@ BLOCK = [
 ]
 
 
-@pytest.fixture(scope="module")
-def language() -> str:
-    return traced(Language()).to_html()
+def language() -> GraphTrace:
+    return traced(Language())
 
 
 @pytest.fixture(name="model")
-def of_a_model(opened: Opened, language: str) -> Page:
+def of_a_model(opened: Opened) -> Page:
     return opened(language)
 
 
@@ -389,7 +395,7 @@ PAINT = "(color.value = '{}', color.dispatchEvent(new Event('change')))"
 
 
 def test_colours_tell_bytes_or_gradients_in_every_view(opened: Opened) -> None:
-    page = opened(traced(Language(), gradients=True))
+    page = opened(traced(Language(), gradients=True).to_html())
     for which in ("bytes", "gradient"):
         page.ask(PAINT.format(which))
         steps = page.ask(HEAT)
@@ -413,7 +419,7 @@ def test_without_gradients_there_is_no_colour_for_them(model: Page) -> None:
 
 def test_a_page_begins_with_the_colour_that_was_asked_for(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "coloured.html"
-    file.write_text(traced(Language()).to_html(color="bytes"), "utf-8")
+    file.write_text(language().to_html(color="bytes"), "utf-8")
     page = Page(browser, file.as_uri(), 1000, 700)
     assert max(page.ask(HEAT)) == 5
     assert page.ask(TOLD).startswith("Colour: bytes saved, up to ")
@@ -432,7 +438,7 @@ def test_a_browser_that_cannot_unpack_shows_what_it_starts_with(
     tmp_path: Path, browser: Browser
 ) -> None:
     file = tmp_path / "old.html"
-    text = traced(Language()).to_html()
+    text = html(language)
     file.write_text(text.replace('id="rest">', 'id="rest">!'), "utf-8")
     page = Page(browser, file.as_uri(), 1000, 700)
     page.until("!document.querySelector('[data-do=fold]')")
@@ -461,14 +467,13 @@ DRAWN_WRONG = f"""
 """
 
 
-@pytest.fixture(scope="module")
-def deep() -> str:
+def deep() -> GraphTrace:
     model = nn.Sequential(nn.Linear(8, 8), *(Block(8) for _ in range(54)))
-    return trace_graph(model(torch.ones(1, 4, 8)).mean(), names=model).to_html()
+    return trace_graph(model(torch.ones(1, 4, 8)).mean(), names=model)
 
 
 @pytest.fixture(name="page")
-def in_full(opened: Opened, deep: str) -> Page:
+def in_full(opened: Opened) -> Page:
     """Three thousand boxes; benchmarks/page_cost.py tells what it costs to move among them."""
     page = opened(deep)
     page.key("f")
@@ -517,7 +522,7 @@ def test_however_long_a_graph_is_the_whole_of_it_fits_and_comes_back(page: Page)
 
 
 def test_paper_has_it_all(opened: Opened) -> None:
-    page = opened(transformer())
+    page = opened(transformer)
     page.key("f")
     assert page.ask(f"{DRAWN}.length < view.rects.length")
     page.ask("dispatchEvent(new Event('beforeprint'))")
@@ -530,7 +535,7 @@ def test_paper_has_it_all(opened: Opened) -> None:
 
 
 def test_arrows_go_along_the_graph_and_escape_lets_go(opened: Opened) -> None:
-    page = opened(polynomial())
+    page = opened(polynomial)
     visited = []
     for key in ("Down", "Down", "Right", "Down", "Left", "Up", "Up", "Up"):
         page.key(f"Arrow{key}")
@@ -541,7 +546,7 @@ def test_arrows_go_along_the_graph_and_escape_lets_go(opened: Opened) -> None:
 
 
 def test_arrows_with_shift_move_the_other_end_of_the_paths(opened: Opened) -> None:
-    page = opened(polynomial())
+    page = opened(polynomial)
     page.key("ArrowDown")
     page.key("ArrowDown", SHIFT)
     page.key("ArrowRight", SHIFT)
@@ -553,7 +558,7 @@ def test_arrows_with_shift_move_the_other_end_of_the_paths(opened: Opened) -> No
 
 
 def test_what_the_keyboard_selects_comes_into_view(opened: Opened) -> None:
-    page = opened(transformer())
+    page = opened(transformer)
     page.key("f")
     for _ in range(30):
         page.key("ArrowDown")
@@ -563,7 +568,7 @@ def test_what_the_keyboard_selects_comes_into_view(opened: Opened) -> None:
 
 
 def test_keys_zoom_and_fit(opened: Opened) -> None:
-    page = opened(transformer())
+    page = opened(transformer)
     page.key("f")
     width = page.ask(WIDTH)
     page.key("+")
@@ -575,7 +580,7 @@ def test_keys_zoom_and_fit(opened: Opened) -> None:
 
 
 def test_a_search_lights_what_it_finds_and_enter_goes_from_one_to_the_next(opened: Opened) -> None:
-    page = opened(polynomial())
+    page = opened(polynomial)
     page.key("/")
     page.send("Input.insertText", text="mulback")
     assert page.ask(LIT) == [1, 4]
@@ -590,7 +595,7 @@ def test_a_search_lights_what_it_finds_and_enter_goes_from_one_to_the_next(opene
 
 
 def test_a_key_folds_and_unfolds(opened: Opened) -> None:
-    page = opened(polynomial())
+    page = opened(polynomial)
     counts = []
     for _ in range(2):
         page.key("f")

@@ -1,6 +1,7 @@
 """Pictures in a real browser: text stays in its box, and colours follow the page."""
 
 import xml.etree.ElementTree as ET
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,7 @@ CUT = """
 """
 
 
+@cache
 def pictures() -> list[str]:
     x = [torch.ones(2, requires_grad=True) for _ in NASTY]
     named = trace_graph([one.exp() for one in x], names=dict(zip(NASTY, x, strict=True)))
