@@ -24,7 +24,7 @@ from sphinx_claims._judging.prover import judge_page, loaded
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims._versions import Release
-from sphinx_claims._vocabulary import speaking
+from sphinx_claims._vocabulary import Vocabulary, speaking
 from tests.processes import unmeasured
 from tests.sphinx_builds import build as build_with_kept_templates
 
@@ -109,10 +109,16 @@ def release(workers: Workers) -> Release | None:
     return loaded(workers, Config(root=Path(), package="torch"))
 
 
+@pytest.fixture(scope="session")
+def our_vocabulary() -> Vocabulary:
+    """Read the words of this project's own: it takes longer than to read a page."""
+    return read_config(Path(__file__)).vocabulary
+
+
 @pytest.fixture
-def words_of_torch() -> Iterator[None]:
+def words_of_torch(our_vocabulary: Vocabulary) -> Iterator[None]:
     """Read pages by the words of this project's own, of which the prover knows none."""
-    with speaking(read_config(Path(__file__)).vocabulary):
+    with speaking(our_vocabulary):
         yield
 
 
