@@ -78,12 +78,13 @@ def counted_workers_for() -> Iterator[WorkersFor]:
 
 
 def sharing(workers: Workers) -> Callable[..., contextlib.AbstractContextManager[Workers]]:
-    """Return what hands out `workers` to whoever would start processes that import nothing more."""
+    """Return what hands out `workers` to whoever would start processes that import the same."""
 
     def started(
         preload: Sequence[str], kind: str | None
     ) -> contextlib.AbstractContextManager[Workers]:
-        if kind or {*preload} - {MUTATION}:
+        is_elsewhere = os.environ.get("PYTHONPATH") != ENVIRONMENT.get("PYTHONPATH")
+        if kind or is_elsewhere or {*preload} - {MUTATION}:
             return processes.workers(preload, kind)
         return contextlib.nullcontext(workers)
 
@@ -93,8 +94,19 @@ def sharing(workers: Workers) -> Callable[..., contextlib.AbstractContextManager
 @pytest.fixture
 def shared_processes(counted_workers_for: WorkersFor, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let commands use one process for all: to start one takes longer than what they do there."""
+    share(counted_workers_for(""), monkeypatch)
+
+
+@pytest.fixture
+def shared_processes_uncounted(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands use one process for all, whose coverage is not counted."""
+    share(workers, monkeypatch)
+
+
+def share(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let whatever would start processes have `workers`, unless it asks for more."""
     for module in ("_judging.prover", "_mutating.mutation"):
-        monkeypatch.setattr(f"sphinx_claims.{module}.started", sharing(counted_workers_for("")))
+        monkeypatch.setattr(f"sphinx_claims.{module}.started", sharing(workers))
 
 
 @pytest.fixture(scope="session")
