@@ -34,13 +34,14 @@ COLOUR = r"\x1b\[[0-9;]*m"
 ENVIRONMENT = {**os.environ}
 """As it is before any test has changed it."""
 UNCOUNTED = unmeasured()
+IMPORTS_TORCH = re.compile(r"\b(from|import) .*\btorch\b")
 MUTATION = "sphinx_claims._mutating.mutate"
 """What `claims mutate` has its processes import as well."""
 
 
 @contextlib.contextmanager
 def handing_out(environment: Mapping[str, str]) -> Iterator[WorkersFor]:
-    """Start the processes that pages run in, one with PyTorch for the pages that name it.
+    """Start the processes that pages run in, one with PyTorch for the pages that import it.
 
     To fork that one takes thrice the time of the other.
     """
@@ -48,7 +49,7 @@ def handing_out(environment: Mapping[str, str]) -> Iterator[WorkersFor]:
         started: dict[bool, Workers] = {}
 
         def hand_out(text: str) -> Workers:
-            named = "torch" in text
+            named = IMPORTS_TORCH.search(text) is not None
             if named not in started:
                 modules = [MUTATION, *(["torch"] if named else [])]
                 with patch.dict(os.environ, environment, clear=True):
