@@ -24,7 +24,7 @@ from sphinx_claims._judging.prover import judge_page, loaded
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims._versions import Release
-from sphinx_claims._vocabulary import speaking
+from sphinx_claims._vocabulary import Vocabulary, speaking
 from tests.processes import unmeasured
 from tests.sphinx_builds import build as build_with_kept_templates
 
@@ -34,13 +34,14 @@ COLOUR = r"\x1b\[[0-9;]*m"
 ENVIRONMENT = {**os.environ}
 """As it is before any test has changed it."""
 UNCOUNTED = unmeasured()
+IMPORTS_TORCH = re.compile(r"\b(from|import) .*\btorch\b")
 MUTATION = "sphinx_claims._mutating.mutate"
 """What `claims mutate` has its processes import as well."""
 
 
 @contextlib.contextmanager
 def handing_out(environment: Mapping[str, str]) -> Iterator[WorkersFor]:
-    """Start the processes that pages run in, one with PyTorch for the pages that name it.
+    """Start the processes that pages run in, one with PyTorch for the pages that import it.
 
     To fork that one takes thrice the time of the other.
     """
@@ -48,7 +49,7 @@ def handing_out(environment: Mapping[str, str]) -> Iterator[WorkersFor]:
         started: dict[bool, Workers] = {}
 
         def hand_out(text: str) -> Workers:
-            named = "torch" in text
+            named = IMPORTS_TORCH.search(text) is not None
             if named not in started:
                 modules = [MUTATION, *(["torch"] if named else [])]
                 with patch.dict(os.environ, environment, clear=True):
@@ -78,12 +79,13 @@ def counted_workers_for() -> Iterator[WorkersFor]:
 
 
 def sharing(workers: Workers) -> Callable[..., contextlib.AbstractContextManager[Workers]]:
-    """Return what hands out `workers` to whoever would start processes that import nothing more."""
+    """Return what hands out `workers` to whoever would start processes that import the same."""
 
     def started(
         preload: Sequence[str], kind: str | None
     ) -> contextlib.AbstractContextManager[Workers]:
-        if kind or {*preload} - {MUTATION}:
+        is_elsewhere = os.environ.get("PYTHONPATH") != ENVIRONMENT.get("PYTHONPATH")
+        if kind or is_elsewhere or {*preload} - {MUTATION}:
             return processes.workers(preload, kind)
         return contextlib.nullcontext(workers)
 
@@ -93,8 +95,19 @@ def sharing(workers: Workers) -> Callable[..., contextlib.AbstractContextManager
 @pytest.fixture
 def shared_processes(counted_workers_for: WorkersFor, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let commands use one process for all: to start one takes longer than what they do there."""
+    share(counted_workers_for(""), monkeypatch)
+
+
+@pytest.fixture
+def shared_processes_uncounted(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let commands use one process for all, whose coverage is not counted."""
+    share(workers, monkeypatch)
+
+
+def share(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let whatever would start processes have `workers`, unless it asks for more."""
     for module in ("_judging.prover", "_mutating.mutation"):
-        monkeypatch.setattr(f"sphinx_claims.{module}.started", sharing(counted_workers_for("")))
+        monkeypatch.setattr(f"sphinx_claims.{module}.started", sharing(workers))
 
 
 @pytest.fixture(scope="session")
@@ -109,10 +122,16 @@ def release(workers: Workers) -> Release | None:
     return loaded(workers, Config(root=Path(), package="torch"))
 
 
+@pytest.fixture(scope="session")
+def our_vocabulary() -> Vocabulary:
+    """Read the words of this project's own: it takes longer than to read a page."""
+    return read_config(Path(__file__)).vocabulary
+
+
 @pytest.fixture
-def words_of_torch() -> Iterator[None]:
+def words_of_torch(our_vocabulary: Vocabulary) -> Iterator[None]:
     """Read pages by the words of this project's own, of which the prover knows none."""
-    with speaking(read_config(Path(__file__)).vocabulary):
+    with speaking(our_vocabulary):
         yield
 
 

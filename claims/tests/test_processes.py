@@ -79,10 +79,12 @@ LOOPS = {
     "python": "while True: pass",
     "sleep": "import time; time.sleep(1000)",
     "child": "import subprocess; subprocess.run(['sleep', '1000'])",
-    "deaf": "import signal; signal.signal(signal.SIGTERM, lambda *_: 0)\nwhile True: pass",
+    "deaf": "import signal, time; signal.signal(signal.SIGTERM, lambda *_: 0); time.sleep(1000)",
     "stopped": "import os; os.kill(os.getpid(), 19)",
-    "cut-off": "import os; os.closerange(3, 100)\nwhile True: pass",
-    "endless-repr": "class Endless:\n  def __repr__(self):\n    while True: pass\nEndless()",
+    "cut-off": "import os, time; os.closerange(3, 100); time.sleep(1000)",
+    "endless-repr": (
+        "import time\nclass Endless:\n  def __repr__(self): time.sleep(1000)\nEndless()"
+    ),
     "endless-print": "while True: print('again')",
 }
 

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("processes_uncounted")
+pytestmark = pytest.mark.usefixtures("processes_uncounted", "shared_processes_uncounted")
 
 pytest_plugins = ["pytester"]
 

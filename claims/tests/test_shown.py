@@ -103,6 +103,7 @@ def test_a_translation_with_another_number_is_red(build: Building) -> None:
     assert build.ledger()["claims"][0]["verdict"] == "false"
 
 
+@pytest.mark.covered_elsewhere
 def test_a_translation_shows_what_was_judged(build: Building) -> None:
     sentence, german = "One plus one is 2: `1 + 1`.", "Eins plus eins ist 2: `1 + 1`."
     conf = translated(build.folder, sentence, german)

@@ -208,6 +208,7 @@ def test_a_claim_is_found_by_its_id(site: Building) -> None:
     assert 'href="index.html#claim-leaf-made-here"' in site.page("genindex")
 
 
+@pytest.mark.covered_elsewhere
 def test_a_key_claim_is_marked_as_one(build: Building) -> None:
     keyed = LEAN.replace("leaf/made-here\n", "leaf/made-here\n:key:\n")
     assert build(toml=DOCUMENTS, index=keyed) == (0, "")
@@ -349,6 +350,7 @@ def test_an_expression_that_is_not_true_is_red_where_it_stands(built: Built) -> 
     assert re.search(r"code\.literal\.claim-false \{[^}]*color: var\(--claims-false\)", style)
 
 
+@pytest.mark.covered_elsewhere
 def test_an_expression_that_nobody_came_to_is_red(build: Building) -> None:
     ends = "```{code-cell} python\nimport os\n\nos._exit(1)\n```"
     build(
@@ -453,6 +455,7 @@ def test_a_page_that_stops_is_told_once_and_still_shown(build: Building) -> None
     assert "os._exit" in re.sub("<[^>]*>", "", build.page())
 
 
+@pytest.mark.covered_elsewhere
 def test_cells_in_tabs_and_quotes_keep_their_order(build: Building) -> None:
     cell = "```{code-cell} python\nn = globals().get('n', 0) + 1\nprint(n)\n```"
     quoted = textwrap.indent(cell, "> ", lambda _: True)
