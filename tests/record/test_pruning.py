@@ -35,7 +35,16 @@ def training(recording: Recording, steps: int, most: int) -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def _cycles_are_searched_for_as_often_as_elsewhere() -> Iterator[None]:
+    rarely = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield
+    gc.set_threshold(*rarely)
+
+
 @pytest.mark.covered_elsewhere
+@pytest.mark.usefixtures("_cycles_are_searched_for_as_often_as_elsewhere")
 def test_a_recording_of_a_training_loop_does_not_grow_with_its_steps() -> None:
     with record() as recording:
         sizes = [entries(recording) for _ in training(recording, 400, 1_600)]

@@ -79,7 +79,6 @@ def complaints(browser: Browser, uri: str, *looks: tuple[str, int]) -> list[Any]
         page.send("Emulation.setEmulatedMedia", features=[scheme_feature])
         run = {"expression": RUN, "awaitPromise": True, "returnByValue": True}
         found += json.loads(page.send("Runtime.evaluate", **run)["result"]["value"])
-    page.send("Page.close")
     return found
 
 
@@ -137,7 +136,6 @@ def cut_and_too_wide(browser: Browser, *uris: str) -> list[tuple[list[str], bool
         cut: list[str] = page.ask(f"{CUT}.map(e => e.textContent)")
         page.resize(320)
         found.append((cut, page.ask(TOO_WIDE)))
-    page.send("Page.close")
     return found
 
 
@@ -173,7 +171,6 @@ def test_paper_has_all_of_the_code_and_the_answers(browser: Browser, address: st
     for media in ("screen", "print"):
         page.send("Emulation.setEmulatedMedia", media=media)
         found[media] = [page.ask(f"{what}.length") for what in (CUT, HIDDEN)]
-    page.send("Page.close")
     assert found["print"] == [0, 0]
     assert min(found["screen"]) > 0  # the questions see what is cut and hidden
 
@@ -184,7 +181,6 @@ def test_the_cheat_sheet_prints_on_one_sheet_of_a4(browser: Browser, address: st
     for name in ("tutorial/cheat-sheet", "tutorial/leaf"):
         page = Page(browser, f"{address}/{name}.html")
         printed = page.send("Page.printToPDF", preferCSSPageSize=True)["data"]
-        page.send("Page.close")
         found.append(len(re.findall(rb"/Type\s*/Page\b", b64decode(printed))))
     sheets, others = found
     assert sheets == 1
@@ -224,7 +220,6 @@ def test_search_finds_a_message_and_an_id(
     page = Page(browser, f"{address}/search.html?q={quote(words)}")
     page.until("document.querySelector('.search-summary')?.textContent.includes('finished')")
     first = page.ask("document.querySelector('ul.search a').href")
-    page.send("Page.close")
     assert first.removeprefix(address).startswith(found)
 
 
@@ -246,7 +241,6 @@ def test_search_finds_the_page_that_is_looked_for(
         query: [*dict.fromkeys(page.ask(RANKED.format(json.dumps(query))))][:most]
         for query in queries
     }
-    page.send("Page.close")
     assert {q: pages for q, pages in found.items() if not {*pages} & {*queries[q].split()}} == {}
 
 

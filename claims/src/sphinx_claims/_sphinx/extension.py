@@ -68,22 +68,10 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 
 def _collect_rarely(app: Sphinx) -> None:
-    """Let Python look for cycles rarely until the build ends: it would be a fifth of its time.
-
-    What the program around has frozen stays so.
-    """
+    """Let Python look for cycles rarely until the build ends: it would be a fifth of its time."""
     usual = gc.get_threshold()
-    is_frozen = gc.get_freeze_count() > 0
-    if not is_frozen:
-        gc.freeze()
     gc.set_threshold(200_000, 10, 100)
-
-    def collect_as_usual(*_: object) -> None:
-        gc.set_threshold(*usual)
-        if not is_frozen:
-            gc.unfreeze()
-
-    app.connect("build-finished", collect_as_usual)
+    app.connect("build-finished", lambda *_: gc.set_threshold(*usual))
 
 
 def read_notebook(text: str) -> NotebookNode:
