@@ -121,6 +121,7 @@ def writing() -> Iterator[Any]:
     torch._dynamo.reset()
 
 
+@pytest.mark.covered_elsewhere
 def test_a_backward_writes_over_what_was_saved_and_refuses_to_keep_it(writing: Any) -> None:
     loss = writing(torch.rand(16, 16), torch.rand(16, 16, requires_grad=True)).square().sum()
     with pytest.raises(RuntimeError, match="donated buffers"):

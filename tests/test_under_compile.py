@@ -162,6 +162,7 @@ def test_what_cannot_be_traced_runs_between_compiled_parts(step: Step) -> None:
 
 
 @pytest.mark.parametrize("step", APART.values(), ids=APART)
+@pytest.mark.covered_elsewhere
 def test_with_fullgraph_it_is_said_why_not(step: Step) -> None:
     faster = compiled(step, backend="eager", fullgraph=True)
     with pytest.raises(Exception, match=r"leave out fullgraph|Data-dependent branching"):

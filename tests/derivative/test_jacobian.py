@@ -45,6 +45,7 @@ def by_row(function: Callable[[Tensor], Tensor], points: Tensor, times: int) -> 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize(("ours", "times"), [(jacobian, 1), (hessian, 2)])
+@pytest.mark.covered_elsewhere
 def test_it_is_what_pytorch_gives_row_by_row(
     ours: Any, times: int, function: Any, method: Any
 ) -> None:

@@ -37,6 +37,7 @@ def test_the_page_is_all_in_one_and_allows_no_code_but_its_own() -> None:
 
 
 @pytest.mark.parametrize("direction", ["backward", "forward"])
+@pytest.mark.covered_elsewhere
 def test_the_page_knows_where_each_box_is_and_which_links_there_are(direction: Any) -> None:
     trace = blocks()
     page = trace.to_html(direction=direction)

@@ -245,6 +245,7 @@ every_role = pytest.mark.parametrize("make", [make for _, make in CASES.values()
 
 
 @pytest.mark.parametrize(("role", "make"), CASES.values(), ids=CASES)
+@pytest.mark.covered_elsewhere
 def test_a_tensor_has_the_role(role: TensorRole, make: Callable[[], torch.Tensor]) -> None:
     assert describe_tensor(make()).role is role
 
@@ -272,6 +273,7 @@ def backward_stores_a_gradient(tensor: torch.Tensor) -> bool:
 
 
 @every_role
+@pytest.mark.covered_elsewhere
 def test_it_knows_whether_backward_will_store_a_gradient(
     make: Callable[[], torch.Tensor],
 ) -> None:
@@ -280,6 +282,7 @@ def test_it_knows_whether_backward_will_store_a_gradient(
 
 
 @every_role
+@pytest.mark.covered_elsewhere
 def test_it_repeats_what_the_tensor_says_of_itself(make: Callable[[], torch.Tensor]) -> None:
     tensor = make()
     facts = describe_tensor(tensor)
@@ -298,6 +301,7 @@ def test_it_repeats_what_the_tensor_says_of_itself(make: Callable[[], torch.Tens
 
 
 @every_role
+@pytest.mark.covered_elsewhere
 def test_it_places_the_tensor_in_the_graph_as_pytorch_does(
     make: Callable[[], torch.Tensor],
 ) -> None:
@@ -524,6 +528,7 @@ DTYPES = sorted({d for d in vars(torch).values() if isinstance(d, torch.dtype)},
 
 @pytest.mark.filterwarnings("ignore:(ComplexHalf|BComplex32) support is experimental")
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.covered_elsewhere
 def test_it_knows_which_types_of_data_can_require_grad(dtype: torch.dtype) -> None:
     tensor = torch.empty(0, dtype=dtype, device="meta")
     cannot = "Only floating-point and complex tensors" in describe_tensor(tensor).why[-1]
@@ -606,6 +611,7 @@ HAS_ITS_FACTS = {
 
 
 @pytest.mark.parametrize("make", HAS_ITS_FACTS.values(), ids=HAS_ITS_FACTS)
+@pytest.mark.covered_elsewhere
 def test_looking_runs_nothing_and_warns_of_nothing(make: Callable[[], torch.Tensor]) -> None:
     tensor = make()
     random_state = torch.get_rng_state()
@@ -627,6 +633,7 @@ UP_TO_DATE = {name: make for name, (_, make) in CASES.items() if "stale" not in 
 
 
 @pytest.mark.parametrize("make", UP_TO_DATE.values(), ids=UP_TO_DATE)
+@pytest.mark.covered_elsewhere
 def test_looking_records_nothing(make: Callable[[], torch.Tensor]) -> None:
     tensor = make()
     before = next_sequence_number()
@@ -742,6 +749,7 @@ def test_a_description_is_frozen_and_can_be_pickled() -> None:
 
 
 @every_role
+@pytest.mark.covered_elsewhere
 def test_it_becomes_json_types_field_by_field(make: Callable[[], torch.Tensor]) -> None:
     facts = describe_tensor(make(), name="t")
     exported = facts.to_dict()
@@ -863,11 +871,13 @@ def test_the_text_tells_the_transform() -> None:
 
 
 @every_role
+@pytest.mark.covered_elsewhere
 def test_the_text_stays_below_80_columns(make: Callable[[], torch.Tensor]) -> None:
     assert max(map(len, str(describe_tensor(make())).splitlines())) < 80
 
 
 @every_role
+@pytest.mark.covered_elsewhere
 def test_every_sentence_is_one(make: Callable[[], torch.Tensor]) -> None:
     why = describe_tensor(make()).why
     assert len(why) >= 2
@@ -875,6 +885,7 @@ def test_every_sentence_is_one(make: Callable[[], torch.Tensor]) -> None:
 
 
 @every_role
+@pytest.mark.covered_elsewhere
 def test_the_html_is_well_formed_and_takes_its_colours_from_the_page(
     make: Callable[[], torch.Tensor],
 ) -> None:

@@ -369,6 +369,7 @@ FAR_FUNCTIONS: dict[str, tuple[Function, Function]] = {
 
 @pytest.mark.parametrize("order", [2, 3, 7])
 @pytest.mark.parametrize("name", FAR_FUNCTIONS)
+@pytest.mark.covered_elsewhere
 def test_values_near_the_end_of_the_range_are_no_end_for_derivatives(name: str, order: int) -> None:
     ours, theirs = FAR_FUNCTIONS[name]
     x = column(1.0, 1.25, 2.0, dtype=torch.float32)

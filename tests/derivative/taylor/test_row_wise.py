@@ -94,6 +94,7 @@ def keeps_rows_apart(node: Node, number: int) -> bool:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=marks_of(name)) for name in sorted(set(RULES) - NOT_HERE)]
 )
+@pytest.mark.covered_elsewhere
 def test_a_kind_is_row_wise_without_a_matrix_where_it_keeps_elements_apart(name: str) -> None:
     rule = RULES[name]
     # The backward of the one gives zero for a gradient of NaN, the mean of the other is no case.
@@ -133,6 +134,7 @@ NEVER_ALONE = {
 
 @pytest.mark.parametrize("name", sorted(name for name in CASES if RULES[name].rowwise))
 @pytest.mark.parametrize("batch", [(3,), (3, 2)], ids=["rows", "elements"])
+@pytest.mark.covered_elsewhere
 def test_what_the_table_proves_the_probe_of_rows_confirms(
     name: str, batch: tuple[int, ...]
 ) -> None:
