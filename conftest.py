@@ -78,11 +78,11 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     if not is_sweep(item):
         with counted():
             return (yield)
-    told = {name: os.environ.pop(name) for name in os.environ.keys() - unmeasured().keys()}
+    measuring = {name: os.environ.pop(name) for name in os.environ.keys() - unmeasured().keys()}
     try:
         return (yield)
     finally:
-        os.environ.update(told)
+        os.environ.update(measuring)
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
