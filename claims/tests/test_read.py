@@ -146,11 +146,11 @@ def test_one_line_of_many_calls_in_prose_takes_no_longer_than_others() -> None:
 @pytest.mark.parametrize("text", ["<a <", "](", "<a b='", "<!-- <"])
 def test_tags_and_links_that_never_end_take_no_longer_than_others(text: str) -> None:
     start = time.process_time()
-    line = text * (80_000 // len(text))
+    line = text * (160_000 // len(text))
     page = parse_page(f"# {line}\n\n:::{{claim}} a/b\n{line}\n:::\n\n{line}\n", "page.md")
     assert page.claims
     universal_word(page.claims[0].statement)
-    assert time.process_time() - start < 2.5
+    assert time.process_time() - start < 5
 
 
 HARD = {
