@@ -49,14 +49,14 @@ def handing_out(environment: Mapping[str, str]) -> Iterator[WorkersFor]:
         started: dict[bool, Workers] = {}
 
         def hand_out(text: str) -> Workers:
-            named = IMPORTS_TORCH.search(text) is not None
-            if named not in started:
-                modules = [MUTATION, *(["torch"] if named else [])]
+            is_imported = IMPORTS_TORCH.search(text) is not None
+            if is_imported not in started:
+                modules = [MUTATION, *(["torch"] if is_imported else [])]
                 with patch.dict(os.environ, environment, clear=True):
                     forks = processes.usual_kind() == "fork"
                     running = processes.workers(modules if forks else [], None)
-                    started[named] = stack.enter_context(running)
-            return started[named]
+                    started[is_imported] = stack.enter_context(running)
+            return started[is_imported]
 
         yield hand_out
 

@@ -63,12 +63,18 @@ def test_control_c_ends_a_build_at_once(tmp_path: Path) -> None:
     _wait(lambda: _is_gone(tmp_path / "stat"))
 
 
-def test_a_build_leaves_the_garbage_collector_as_it_was(build: Building) -> None:
+@pytest.mark.parametrize("begin", [gc.freeze, gc.unfreeze])
+def test_a_build_leaves_the_garbage_collector_as_it_was(
+    begin: Callable[[], None], build: Building
+) -> None:
     usual = gc.get_threshold()
     gc.set_threshold(699, 9, 8)
+    begin()
+    is_frozen = gc.get_freeze_count() > 0
     assert build(index="# Page\n") == (0, "")
-    assert gc.get_threshold() == (699, 9, 8)
+    assert (gc.get_threshold(), gc.get_freeze_count() > 0) == ((699, 9, 8), is_frozen)
     gc.set_threshold(*usual)
+    gc.freeze()  # as each file of tests begins
 
 
 def _command_for_a_site(folder: Path, settings: str) -> list[str]:
