@@ -81,12 +81,16 @@ PARTS: dict[str, Part] = {
 }
 
 
-@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+@pytest.mark.parametrize(
+    "part", [*PARTS.values(), lambda y: y[:, 0:1, None]], ids=[*PARTS, "a column of matrices"]
+)
 def test_one_pass_serves_all_columns_of_a_channel(model: Model, part: Part) -> None:
     y = model.outputs()
     found = [higher_order_grad(part(y), model.x, order) for order in [(1, 0), (0, 1), (1, 0)]]
     assert len(model.passes) == 1
     for order, derivative in zip([(1, 0), (0, 1), (1, 0)], found, strict=True):
+        assert derivative.shape == part(y).shape
+        assert derivative._base is None
         torch.testing.assert_close(derivative.reshape(5), model.exact(order))
 
 

@@ -42,9 +42,8 @@ def signed(value: Any) -> Any:
 
 
 def shapes_around(node: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the shapes of the only input of a node, which has a graph, and of its first result."""
-    ((before, number),) = node.next_functions
-    return tuple(before._input_metadata[number].shape), tuple(node._input_metadata[0].shape)
+    """Return the shapes of the only input of a node that saved it, and of its first result."""
+    return node._saved_self_sym_sizes, tuple(node._input_metadata[0].shape)
 
 
 class Recomputation(Exception):  # noqa: N818 (not an error: there is another way)

@@ -33,12 +33,8 @@ def check_differentiable(name: str, tensor: object) -> None:
         )
     if tensor.is_meta:
         raise TypeError(f"{name} must hold data, which a tensor on the meta device does not")
-    if tensor.is_complex():
-        raise TypeError(
-            f"{name} must be real, not {tensor.dtype}; take real and imaginary part one at a time"
-        )
     if not tensor.is_floating_point():
-        raise TypeError(f"{name} must be floating point, not {tensor.dtype}; convert it first")
+        raise TypeError(_not_real(name, tensor))
     if tensor.layout is not torch.strided:
         raise TypeError(f"{name} must be dense, not {tensor.layout}; convert it by to_dense()")
     lack = _autograd.lacking_memory(tensor)
@@ -47,6 +43,14 @@ def check_differentiable(name: str, tensor: object) -> None:
             f"{name} must hold data, but {lack}: give it back its memory, which "
             "untyped_storage().resize_() took"
         )
+
+
+def _not_real(name: str, tensor: Tensor) -> str:
+    """Return what to do with numbers that have no derivative of this kind."""
+    if tensor.is_complex():
+        one_by_one = "take real and imaginary part one at a time"
+        return f"{name} must be real, not {tensor.dtype}; {one_by_one}"
+    return f"{name} must be floating point, not {tensor.dtype}; convert it first"
 
 
 _OUTSIDE = (

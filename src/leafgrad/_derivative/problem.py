@@ -26,7 +26,12 @@ from leafgrad._derivative.dependence import (
 from leafgrad._derivative.joined_inputs import JoinedInputs, join
 from leafgrad._derivative.living import recall, remember
 from leafgrad._derivative.multi_indices import index_of, second_order_weights
-from leafgrad._derivative.reverse import Reverse, first_derivatives, gradients_once
+from leafgrad._derivative.reverse import (
+    Reverse,
+    copied_derivatives,
+    first_derivatives,
+    gradients_once,
+)
 from leafgrad._derivative.taylor import Taylor, Unsupported
 
 Method = Literal["auto", "taylor", "reverse"]
@@ -227,10 +232,9 @@ class DerivativeProblem(NamedTuple):
             )
         else:
             return None
-        found = first_derivatives(gradients, orders, self.axes, self.outputs.shape)
         if not is_shared:
-            return found
-        parts = {order: derivative.clone() for order, derivative in found.items()}
+            return first_derivatives(gradients, orders, self.axes, self.outputs.shape)
+        parts = copied_derivatives(gradients[0], orders, self.axes, self.outputs.shape)
         for part in parts.values():
             remember(source, self.inputs, what, gradients[0], part)
         return parts

@@ -122,6 +122,39 @@ def test_what_rows_share_is_what_hears_of_all_rows(name: str) -> None:
     assert heard == [*RULES[name].shared]
 
 
+VIEWS: list[tuple[str, tuple[Any, ...]]] = [
+    ("select", (1, 0)),
+    ("select", (0, 0)),
+    ("slice", (1, 0, 1)),
+    ("slice", (0, 1, 3)),
+    ("unsqueeze", (2,)),
+    ("transpose", (0, 1)),
+    ("view", ((3, 2, 1),)),
+]
+
+
+@pytest.mark.parametrize(("name", "given"), VIEWS, ids=str)
+def test_a_view_that_is_copied_moves_rows_as_the_view_does(
+    name: str, given: tuple[Any, ...]
+) -> None:
+    views = getattr(torch.ops.aten, name), getattr(torch.ops.aten, f"{name}_copy")
+    looks = []
+    for view in views:
+        x = rows(3, 2)
+        y = view(x.sin(), *given)
+        path = _autograd.path_between(y, x)
+        assert path is not None
+        looks.append((keep_rows_apart(path, x, y, 1), _ends(path, x)))
+    assert looks[0] == looks[1]
+
+
+def _ends(path: _autograd.Path, x: Tensor) -> BatchAxes | str | None:
+    try:
+        return axes_at_end(path, x, 1)
+    except Unsupported as error:
+        return str(error)
+
+
 # Whose cases have kinds on the way that are not row-wise.
 NEVER_ALONE = {
     "AddBackward1",

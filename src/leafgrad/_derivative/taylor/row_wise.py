@@ -90,7 +90,7 @@ _OF_FORMULA = "BackwardBackward0"
 
 
 def _role_of(node: Node) -> _Role:
-    name = _autograd.node_name(node)
+    name = _autograd.node_name(node).removesuffix("_copy")
     rule, differentiated = RULES.get(name), None
     if rule is None and name.endswith(_OF_FORMULA):
         differentiated = RULES.get(name.replace(_OF_FORMULA, "Backward0"))
@@ -167,7 +167,7 @@ def _results(
     masks: Masks,
 ) -> Sequence[Axes | None]:
     """Return the axes of each result of a node, or raise `Unsupported`."""
-    name = _autograd.node_name(node)
+    name = _autograd.node_name(node).removesuffix("_copy")
     look, rule = LOOKS.get(name), RULES.get(name)
     if look is not None and (found := look(node, given, masks)):
         return found
