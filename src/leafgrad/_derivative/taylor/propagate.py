@@ -88,24 +88,25 @@ def results_of(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Seque
     """Return the series of each result, ``[K, *its shape]``, by the rule of the node."""
     try:
         if not rule.is_for_complex:
-            _check_real(each.dtype for each in inputs if each is not None)
-            if not rule.has_exact_type:
-                _check_real(result.dtype for result in step.results)
-        if not rule.has_exact_type and all(0 in result.shape for result in step.results):
-            return [None] * len(step.results)
-        results = rule.propagate(step, *inputs)
+            _check_real(inputs)
         if rule.has_exact_type:
-            return _as_tuple(results)
-        given = zip(_as_tuple(results), step.results, strict=False)
+            return _as_tuple(rule.propagate(step, *inputs))
+        made = step.results
+        if not rule.is_for_complex:
+            _check_real(made)
+        if 0 in made[0].shape and all(0 in result.shape for result in made):
+            return [None] * len(made)
+        given = zip(_as_tuple(rule.propagate(step, *inputs)), made, strict=False)
         return [series and _fitted(step, series, result) for series, result in given]
     except Unsupported as error:
         raise Unsupported(f"outputs was computed through {step.name}, and {error}") from None
 
 
-def _check_real(dtypes: Iterable[torch.dtype]) -> None:
+def _check_real(parts: Iterable[Series | _autograd.TensorType | None]) -> None:
     """Raise where one of the dtypes is complex."""
-    if any(dtype.is_complex for dtype in dtypes):
-        raise Unsupported("it computes with complex numbers")
+    for part in parts:
+        if part is not None and part.dtype.is_complex:
+            raise Unsupported("it computes with complex numbers")
 
 
 def _as_tuple(results: Result) -> Sequence[Series | None]:

@@ -26,7 +26,12 @@ from torch import Tensor
 from leafgrad import _autograd
 from leafgrad._derivative.taylor.kernels.contraction import contract, vjp
 from leafgrad._derivative.taylor.kernels.plans import Recurrence
-from leafgrad._derivative.taylor.kernels.products import Span, StackViews, add_products
+from leafgrad._derivative.taylor.kernels.products import (
+    Span,
+    StackViews,
+    add_products,
+    product_times,
+)
 
 MOST = 4  # the highest order of a sum
 
@@ -77,7 +82,7 @@ class Composed(NamedTuple):
             A stack ``[n, *shape]``.
         """
         first, slope = self._first_and_slope(value, argument)
-        to_argument = self.plan.of_argument(gradient) * first
+        to_argument = product_times(self.plan.of_argument(gradient), *first)
         dots: dict[Span, Tensor] = {0: to_value}
         x, s, g = StackViews(to_argument), StackViews(slope), StackViews(gradient)
         for degree in self.plan.degrees:
@@ -101,20 +106,20 @@ class Composed(NamedTuple):
             The gradient ``[*shape]`` of the value, and that of the argument, ``[n, *shape]``.
         """
         first, slope = self._first_and_slope(value, argument)
-        own = self.plan.of_argument(gradient) * first
+        own = product_times(self.plan.of_argument(gradient), *first)
         to_value = (slope * gradient).sum(0)
         to_value = to_value if self.inner == 1 else to_value * (1 / self.inner)
         return to_value, vjp(self.plan.product, 0, slope, gradient, start=own)
 
-    def _first_and_slope(self, value: Tensor, argument: Tensor) -> tuple[Tensor, Tensor]:
+    def _first_and_slope(self, value: Tensor, argument: Tensor) -> tuple[Term, Tensor]:
         """Return F', ``[*shape]``, and what its argument adds to it, ``[N, *shape]``.
 
         Both are those of the function of the argument's coefficients, and so `inner` times those of
         the function of its value.
         """
-        (first, sign), *others = self._terms(value, self.plan.algebra.order + 1)
+        first, *others = self._terms(value, self.plan.algebra.order + 1)
         terms = [(tensor, factor * d) for d, (tensor, factor) in enumerate(others, start=2)]
-        return first if sign == 1 else first * sign, _sum(self.plan, terms, argument)
+        return first, _sum(self.plan, terms, argument)
 
     def _terms(self, value: Tensor, count: int) -> list[Term]:
         """Return ``F_1``, ``F_2`` and so on, each ``[*shape]``, as many as are asked for."""
@@ -128,17 +133,25 @@ class Composed(NamedTuple):
 def _sum(plan: Recurrence, terms: Sequence[Term], argument: Tensor) -> Tensor:
     """Return ``c_1 h + c_2 h**2 + ...`` for terms ``[*shape]``: ``[n, *shape]`` to ``[N, *shape]``.
 
-    Where nothing is recorded or traced, all is written into the stack that is returned.
+    Where nothing is recorded or traced, all is written into the stack that is returned, and the
+    last power not computed: ``c_m h**m`` is added up as ``h (c_m h**(m-1))``.
     """
     (tensor, factor), *others = terms
-    total = _padded(argument * (tensor if factor == 1 else tensor * factor), 0, plan.size)
+    total = _padded(product_times(argument, tensor, factor), 0, plan.size)
+    is_recorded = torch.is_grad_enabled() or _autograd.is_intercepted()
+    steps = [*zip(plan.powers, others, strict=False)]
     power = argument
-    for (first, step), (tensor, factor) in zip(plan.powers, others, strict=False):
-        power = contract(step, 2, argument, power)
-        if torch.is_grad_enabled() or _autograd.is_intercepted():
-            total = total + _padded(power * tensor * factor, first, plan.size)
+    for number, (above, (tensor, factor)) in enumerate(steps, start=1):
+        if number == len(steps) and not is_recorded:
+            low = power if above.reach == above.step.sizes[1] else power[: above.reach]
+            factors = StackViews(argument), StackViews(product_times(low, tensor, factor))
+            add_products(StackViews(total, -above.first), *factors, above.added)
+            break
+        power = contract(above.step, 2, argument, power)
+        if is_recorded:
+            total = total + _padded(power * tensor * factor, above.first, plan.size)
         else:
-            total[first : first + len(power)].addcmul_(power, tensor, value=factor)
+            total[above.first : above.first + len(power)].addcmul_(power, tensor, value=factor)
     return total
 
 

@@ -62,7 +62,8 @@ def of_cosh(value: Tensor) -> Iterator[Term]:
 
 def of_asin(value: Tensor) -> Iterator[Term]:
     """Yield odd powers of ``1 / sqrt(1 - x**2)`` times polynomials, elementwise."""
-    inside = (1 - value) * (1 + value)
+    one = number(1.0, value.dtype, value.device)
+    inside = (one - value) * (one + value)
     root = inside.rsqrt()
     yield root, 1
     yield root / inside * value, 1

@@ -115,6 +115,31 @@ class Degree:
     dot: tuple[ProductRun, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class Power:
+    """How to multiply a power of the argument by the argument, for a power of one degree more.
+
+    A power has all places from the lowest degree that it reaches on.
+
+    Attributes:
+        first: The first place of the new power in the solution.
+        step: The argument times the power below, cut off at the solution's indices.
+    """
+
+    first: int
+    step: Contraction
+
+    @cached_property
+    def reach(self) -> int:
+        """How many coefficients of the power below are multiplied."""
+        return 1 + max(product.right for product in self.step.products)
+
+    @cached_property
+    def added(self) -> tuple[ProductRun, ...]:
+        """The runs that add the new power to what the solution holds."""
+        return self.step.table(2, is_added=True)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Recurrence:
     """How to solve for an elementwise function of a series, degree by degree.
@@ -171,18 +196,14 @@ class Recurrence:
         return 4 * len(self.argument) <= self.size
 
     @cached_property
-    def powers(self) -> tuple[tuple[int, Contraction], ...]:
-        """Plans that lead from the argument to its square, its cube and so on, in turn.
-
-        Each comes with its first place in the solution: a power has all places from the lowest
-        degree that it reaches on.
-        """
+    def powers(self) -> tuple[Power, ...]:
+        """The plans that lead from the argument to its square, its cube and so on, in turn."""
         found = []
         below = self.argument
         for degree in range(2, self.algebra.order + 1):
             above = [index for index in self.indices if self.algebra.degrees[index] >= degree]
             step = contraction(self.algebra, self.argument, below, tuple(above))
-            found.append((self.size - len(above), step))
+            found.append(Power(self.size - len(above), step))
             below = tuple(above)
         return tuple(found)
 

@@ -15,6 +15,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from leafgrad._derivative.taylor.constants import number
+
 Span = range | int  # places of a run of coefficients in a stack, or the place of one
 
 
@@ -207,6 +209,16 @@ def kept_where(sign: Tensor, kept: Tensor) -> Tensor:
     """
     result: Tensor = torch.ops.aten.threshold_backward(kept, sign, 0)
     return result
+
+
+def product_times(left: Tensor, right: Tensor, factor: float) -> Tensor:
+    """Return ``factor * left * right``, of the broadcast shape, in one operation.
+
+    PyTorch makes a tensor of a number to multiply by it, which takes longer than a small product.
+    """
+    if factor == 1:
+        return left * right
+    return torch.addcmul(number(0.0, left.dtype, left.device), left, right, value=factor)
 
 
 def add_sum(
