@@ -136,9 +136,11 @@ def test_a_graph_too_large_for_a_picture_is_text_behind_the_page() -> None:
 
 
 @pytest.mark.usefixtures("kernel")
-def test_a_graph_too_large_for_a_page_is_text() -> None:
-    trace = tangle(3200)
-    assert "<iframe" not in trace._repr_mimebundle_()["text/html"]
+def test_a_graph_too_large_for_a_page_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leafgrad._picture.html.page.MOST_BOXES", 100)
+    html = tangle(150)._repr_mimebundle_()["text/html"]
+    assert "<iframe" not in html
+    assert ".nodes and .to_dict() have them all</pre>" in html
 
 
 def test_a_terminal_that_runs_ipython_prints(monkeypatch: pytest.MonkeyPatch) -> None:

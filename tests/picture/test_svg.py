@@ -412,7 +412,7 @@ def test_modules_are_the_fold_where_repeats_leave_too_much() -> None:
 def test_what_no_fold_makes_small_enough_is_refused_with_another_cure() -> None:
     x = leaf(2)
     y = x
-    for step in range(3001):
+    for step in range(300):
         y = y.sin() if (step * step) % 7 < step % 4 else y.cos() * (step % 5 or x)
     message = r"at most 3000 boxes, not \d+; trace a part of the graph, from a tensor nearer"
     with pytest.raises(ValueError, match=message):

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from functools import cache
 from html import unescape
 from itertools import pairwise
 from typing import Any
@@ -42,7 +43,9 @@ def traced(model: nn.Module, x: Tensor, *, values: bool = False) -> GraphTrace:
     return trace_graph(loss, names=model, recording=recording, values=values, gradients=True)
 
 
+@cache
 def tied(depth: int = 12, *, values: bool = False) -> GraphTrace:
+    """Trace it once for all tests: to record it takes longer than what they look at."""
     torch.manual_seed(0)
     return traced(Tied(depth), torch.tensor([[1, 2, 3]]), values=values)
 

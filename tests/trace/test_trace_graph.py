@@ -196,6 +196,10 @@ class ModelOutput(OrderedDict[str, object]):
     """As some libraries have it: a mapping of fields that are not None."""
 
 
+# To go through many items takes the lines that a few do.
+many = partial(pytest.param, marks=pytest.mark.covered_elsewhere)
+
+
 def nested(inmost: object, depth: int) -> object:
     for _ in range(depth):
         inmost = [inmost]
@@ -205,15 +209,16 @@ def nested(inmost: object, depth: int) -> object:
 @pytest.mark.parametrize(
     "around",
     [
-        lambda y: (y, None),
-        lambda y: {"loss": y, "accuracy": 0.5, "name": "a"},
-        lambda y: Outputs(None, hidden=(y,), cache=SimpleNamespace(keys=[])),
-        lambda y: ModelOutput(logits=y, cache=object(), empty=()),
-        lambda y: nested(y, 20_000),
-        lambda y: [None] * 20_000 + [y],
-        lambda y: [[y], [()] * 20_000],
+        pytest.param(lambda y: (y, None), id="None"),
+        pytest.param(lambda y: {"loss": y, "accuracy": 0.5, "name": "a"}, id="numbers"),
+        pytest.param(
+            lambda y: Outputs(None, hidden=(y,), cache=SimpleNamespace(keys=[])), id="dataclass"
+        ),
+        pytest.param(lambda y: ModelOutput(logits=y, cache=object(), empty=()), id="mapping"),
+        many(lambda y: nested(y, 20_000), id="deep"),
+        many(lambda y: [None] * 20_000 + [y], id="wide"),
+        many(lambda y: [[y], [()] * 20_000], id="many empty ones"),
     ],
-    ids=["None", "numbers", "dataclass", "mapping", "deep", "wide", "many empty ones"],
 )
 def test_what_has_no_graph_is_left_out_of_what_a_model_returns(
     around: Callable[[torch.Tensor], object],
@@ -244,8 +249,10 @@ def doubled(times: int) -> object:
 
 @pytest.mark.parametrize(
     ("outputs", "place"),
-    [(holding_itself(), r"\[1\]\['again'\]"), (doubled(60), r"(\[[01]\])+(\.\.\.)(\[[01]\])+")],
-    ids=["in itself", "over and over"],
+    [
+        pytest.param(holding_itself(), r"\[1\]\['again'\]", id="in itself"),
+        many(doubled(60), r"(\[[01]\])+(\.\.\.)(\[[01]\])+", id="over and over"),
+    ],
 )
 @pytest.mark.parametrize(
     "ask",
