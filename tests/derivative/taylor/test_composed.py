@@ -72,6 +72,17 @@ def test_derivatives_are_exact_beside_thirty_digits(name: str, x: float) -> None
         assert abs(ours - theirs) <= 1e-14 * LARGEST
 
 
+@pytest.mark.parametrize("x", [0.0, 1e-8, 0.1, -0.5, 0.9, -0.99999])
+def test_derivatives_of_the_arc_sine_are_exact_up_to_its_ends(x: float) -> None:
+    point = torch.tensor([x], dtype=torch.float64)
+    ours = [tensor.item() * factor for tensor, factor in derivatives.of_asin(point)]
+    assert len(ours) == MOST + 1
+    with mpmath.workdps(40):
+        _, *exact = mpmath.diffs(mpmath.asin, mpmath.mpf(x), MOST + 1)
+        for one, other in zip(ours, exact, strict=True):
+            assert abs(one - other) <= 1e-15 * abs(other) + 1e-30
+
+
 @pytest.mark.parametrize("name", ["softplus", "SiLU", "Mish", "GELU", "ELU"])
 @pytest.mark.parametrize("x", [1e3, 1e30, 1e300, math.inf])
 def test_far_out_an_activation_is_a_line_or_nothing(name: str, x: float) -> None:

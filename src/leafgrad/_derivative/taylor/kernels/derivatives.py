@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from leafgrad._derivative.taylor.constants import number
-from leafgrad._derivative.taylor.kernels.composed import Term
-from leafgrad._derivative.taylor.kernels.products import kept_where
+from leafgrad._derivative.taylor.kernels.composed import MOST, Term
+from leafgrad._derivative.taylor.kernels.products import kept_where, product_times
 
 _NORMAL_IS_ZERO = 40.0
 _LOGISTIC_IS_ZERO = 800.0
@@ -61,16 +61,23 @@ def of_cosh(value: Tensor) -> Iterator[Term]:
 
 
 def of_asin(value: Tensor) -> Iterator[Term]:
-    """Yield odd powers of ``1 / sqrt(1 - x**2)`` times polynomials, elementwise."""
+    """Yield ``F' = (1 - x**2)**(-1/2)``, ``F'' = x F' / (1 - x**2)`` and so on, elementwise.
+
+    From ``(1 - x**2) F'' = x F'`` follows, differentiated k times, all of one sign,
+
+        (1 - x**2) F^(k+2) = k**2 F^(k) + (2 k + 1) x F^(k+1)
+    """
     one = number(1.0, value.dtype, value.device)
-    inside = (one - value) * (one + value)
-    root = inside.rsqrt()
-    yield root, 1
-    yield root / inside * value, 1
-    square = value * value
-    yield root / inside**2 * (1 + 2 * square), 1
-    yield root / inside**3 * value * (9 + 6 * square), 1
-    yield root / inside**4 * (square * (24 * square + 72) + 9), 1
+    inverse = ((one - value) * (one + value)).reciprocal()
+    slope = value * inverse
+    below = inverse.sqrt()
+    yield below, 1
+    last = below * slope
+    yield last, 1
+    for k in range(1, MOST):
+        start = product_times(below, inverse, k * k)
+        below, last = last, torch.addcmul(start, slope, last, value=2 * k + 1)
+        yield last, 1
 
 
 def of_acos(value: Tensor) -> Iterator[Term]:
