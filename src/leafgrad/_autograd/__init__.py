@@ -54,6 +54,7 @@ from leafgrad._autograd.forward import (
     TensorType,
     applied,
     as_number,
+    has_tangent,
     in_backward,
     is_cast,
     is_intercepted,
@@ -69,6 +70,7 @@ from leafgrad._autograd.forward import (
     signed,
     taken,
     was_passed,
+    without_tangents,
 )
 from leafgrad._autograd.graph_structure import (
     GraphStructure,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from operator import attrgetter
 from typing import Any, Protocol, TypeVar
 
 import torch
+from torch.autograd import forward_ad
 from torch.autograd.graph import Node
 
 from leafgrad._autograd.node import forward_class, next_functions
@@ -194,6 +196,16 @@ def is_intercepted() -> bool:
     return torch._C._len_torch_dispatch_stack() > 0 or is_transformed()
 
 
+def has_tangent(tensor: torch.Tensor) -> bool:
+    """Return whether forward mode AD carries a tangent along with the tensor."""
+    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
+
+
+def without_tangents() -> AbstractContextManager[None]:
+    """Keep forward mode AD from following what is computed inside."""
+    return forward_ad._set_fwd_grad_enabled(False)  # noqa: FBT003
+
+
 def is_cast(tensor: torch.Tensor) -> bool:
     """Return whether autocast is on for the tensor's device, which takes long to be asked for."""
     return torch._C._is_any_autocast_enabled() and torch.is_autocast_enabled(tensor.device.type)
@@ -206,7 +218,7 @@ def as_number(tensor: torch.Tensor) -> float | None:
     """
     if tensor.dim() or tensor.requires_grad or type(tensor) is not torch.Tensor:
         return None
-    is_watched = is_intercepted() or torch.autograd.forward_ad._current_level >= 0
+    is_watched = is_intercepted() or forward_ad._current_level >= 0
     if is_watched or not tensor.is_cpu or tensor.is_complex():
         return None
     return float(tensor)

@@ -127,6 +127,9 @@ def higher_order_grad(
         with ``fullgraph=True`` it is an error that says why. Evaluate such
         a call in ``no_grad()``, as in ``inference_mode()`` PyTorch refuses what it saves.
 
+        Where forward mode AD (`torch.autograd.forward_ad`) is on, its tangents come along, by
+        reverse mode.
+
         A derivative that the dtype of `inputs` cannot hold is infinite, or zero. All others are as
         exact as the values that PyTorch saved, at any order and scale: Taylor mode computes half
         precision in single and orders above 8 in double precision, scales its coefficients, looks

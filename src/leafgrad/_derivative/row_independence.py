@@ -145,7 +145,8 @@ def _vjp_of_rows(
 
     def vjp(probe: Tensor) -> Tensor:
         weight = torch.outer(probe, channels).to(outputs).reshape(outputs.shape)
-        gradient = _autograd.unseen_gradient(outputs, inputs, path, weight)
+        with _autograd.without_tangents():
+            gradient = _autograd.unseen_gradient(outputs, inputs, path, weight)
         gradient = torch.zeros_like(inputs) if gradient is None else gradient
         return gradient.reshape(rows, -1)
 

@@ -39,6 +39,8 @@ from leafgrad._derivative.taylor.scale import Scale
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
+_TANGENT = "forward mode AD is on, whose tangents do not come along on this walk"
+
 
 class Moved(NamedTuple):
     """Indices of first order, and what moves with them: directions first, then single columns.
@@ -141,6 +143,7 @@ class Taylor(NamedTuple):
 
         No coefficient has left the range on the way: where one did, another scale is taken.
         """
+        unsupported_if(_autograd.has_tangent(self.outputs), _TANGENT)
         tried, better = attempts(self.inputs.dtype, asked[max(asked)], algebra.order)
         scale = tried.scale
         found = self._coefficients(algebra, moved, scale).computed()

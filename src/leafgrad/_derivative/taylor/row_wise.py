@@ -176,7 +176,7 @@ def _results(
         raise Unsupported("its kind has no rule")
     step = step_at(node, edges, torch.float32)
     empty = [each and _without_coefficients(each) for each in given]
-    with torch.no_grad():
+    with torch.no_grad(), _autograd.without_tangents():
         series = results_of(rule, step, empty)
     return [None if each is None else each.axes for each in series]
 

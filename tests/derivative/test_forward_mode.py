@@ -1,0 +1,92 @@
+"""Tangents of forward mode AD come along: a derivative changes as its own backward says."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd import Function, forward_ad
+
+from leafgrad import explain_derivative, higher_order_grad, laplacian
+from tests.derivative.taylor.oracle import rows
+
+# PyTorch's, as the first dual tensor is made.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.torch.jit.script. is deprecated:DeprecationWarning"
+)
+
+WEIGHT = rows(2, 3)
+Differentiable = Callable[[Tensor, Tensor], Tensor]
+
+
+class Sine(Function):
+    """Has no rule, so that rows are tried with NaN."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.save_for_forward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return gradients[0] * x.cos()
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return tangents[0] * x.cos()
+
+
+FUNCTIONS: dict[str, Differentiable] = {
+    "network": lambda x, weight: (x @ weight).tanh().sum(-1),
+    "a rule tells its rows": lambda x, weight: (x.sin().prod(-1, keepdim=True) @ weight[:1]).tanh(),
+    "no rule": lambda x, weight: Sine.apply(x @ weight),  # type: ignore[no-untyped-call]
+}
+DERIVATIVES: dict[str, Differentiable] = {
+    "first": lambda u, x: higher_order_grad(u, x, (1, 0)),
+    "second": lambda u, x: higher_order_grad(u, x, (1, 1)),
+    "Laplacian": laplacian,
+}
+
+
+def change(derivative: Tensor, of: Tensor, tangent: Tensor) -> Tensor:
+    """Return what each element changes by along a tangent, by a backward for each."""
+    found = [
+        torch.autograd.grad(element, of, retain_graph=True)[0] for element in derivative.flatten()
+    ]
+    return torch.stack([(gradient * tangent).sum() for gradient in found]).view(derivative.shape)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+@pytest.mark.parametrize("differentiate", DERIVATIVES.values(), ids=DERIVATIVES)
+@pytest.mark.parametrize("moved", ["inputs", "weight"])
+def test_a_tangent_is_the_change_of_the_derivative(
+    function: Differentiable, differentiate: Differentiable, moved: str
+) -> None:
+    x, weight = rows(4, 2), rows(2, 3)
+    tangent = torch.cos(torch.arange(1.0, 9 if moved == "inputs" else 7, dtype=torch.float64))
+    tangent = tangent.view_as(x if moved == "inputs" else weight)
+    exact = differentiate(function(x, weight), x)
+    expected = change(exact, x if moved == "inputs" else weight, tangent)
+    with forward_ad.dual_level():
+        if moved == "inputs":
+            x = forward_ad.make_dual(x, tangent)
+        else:
+            weight = forward_ad.make_dual(weight, tangent)
+        found = forward_ad.unpack_dual(differentiate(function(x, weight), x))
+    torch.testing.assert_close(found.primal, exact)
+    torch.testing.assert_close(found.tangent, expected)
+
+
+def test_taylor_mode_says_that_tangents_are_what_it_cannot_take() -> None:
+    x = rows(4, 2)
+    with forward_ad.dual_level():
+        u = (x @ forward_ad.make_dual(WEIGHT, WEIGHT.detach())).tanh()
+        told = explain_derivative(u, x, (2, 0))
+        assert told.method == "reverse"
+        assert "forward mode AD is on" in told.because
+        with pytest.raises(RuntimeError, match=r"not \"taylor\".*forward mode AD is on"):
+            higher_order_grad(u, x, (2, 0), method="taylor")
