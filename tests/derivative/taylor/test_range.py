@@ -102,6 +102,7 @@ SCALES = {  # exponents of the factors inside and outside, by what holds them
 }
 
 
+@pytest.mark.covered_elsewhere
 @pytest.mark.parametrize("dtype", LIMITS, ids=str)
 @given(data=st.data())
 @settings(max_examples=80, deadline=None, derandomize=True)
@@ -122,6 +123,18 @@ def test_the_coefficients_are_those_of_mpmath() -> None:
 
 
 # --- What was found
+
+
+@pytest.mark.parametrize(
+    ("name", "order", "inner", "outer", "dtype"),
+    [("log", 7, 15, -2, torch.float32), ("sigmoid", 3, -16, -39, torch.float32)],
+    ids=["too large", "too small"],
+)
+def test_what_does_not_fit_at_the_first_scale_is_taken_from_another(
+    name: str, order: int, inner: int, outer: int, dtype: torch.dtype
+) -> None:
+    ours = derivative(name, order, inner, outer, dtype)
+    assert error(ours, exact(name, order, inner, outer), dtype) <= LIMITS[dtype][0]
 
 
 def column(*numbers: float, dtype: torch.dtype = torch.float64) -> Tensor:
