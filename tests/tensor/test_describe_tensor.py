@@ -241,7 +241,13 @@ CASES: dict[str, tuple[TensorRole, Callable[[], torch.Tensor]]] = {
     "written view of several": (INVALID, invalid_view_of_several),
 }
 
-every_role = pytest.mark.parametrize("make", [make for _, make in CASES.values()], ids=CASES)
+every_role = pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(make, id=name, marks=pytest.mark.covered_elsewhere)
+        for name, (_, make) in CASES.items()
+    ],
+)
 
 
 @pytest.mark.parametrize(("role", "make"), CASES.values(), ids=CASES)
@@ -273,7 +279,6 @@ def backward_stores_a_gradient(tensor: torch.Tensor) -> bool:
 
 
 @every_role
-@pytest.mark.covered_elsewhere
 def test_it_knows_whether_backward_will_store_a_gradient(
     make: Callable[[], torch.Tensor],
 ) -> None:
@@ -282,7 +287,6 @@ def test_it_knows_whether_backward_will_store_a_gradient(
 
 
 @every_role
-@pytest.mark.covered_elsewhere
 def test_it_repeats_what_the_tensor_says_of_itself(make: Callable[[], torch.Tensor]) -> None:
     tensor = make()
     facts = describe_tensor(tensor)
@@ -301,7 +305,6 @@ def test_it_repeats_what_the_tensor_says_of_itself(make: Callable[[], torch.Tens
 
 
 @every_role
-@pytest.mark.covered_elsewhere
 def test_it_places_the_tensor_in_the_graph_as_pytorch_does(
     make: Callable[[], torch.Tensor],
 ) -> None:
@@ -749,7 +752,6 @@ def test_a_description_is_frozen_and_can_be_pickled() -> None:
 
 
 @every_role
-@pytest.mark.covered_elsewhere
 def test_it_becomes_json_types_field_by_field(make: Callable[[], torch.Tensor]) -> None:
     facts = describe_tensor(make(), name="t")
     exported = facts.to_dict()
@@ -871,13 +873,11 @@ def test_the_text_tells_the_transform() -> None:
 
 
 @every_role
-@pytest.mark.covered_elsewhere
 def test_the_text_stays_below_80_columns(make: Callable[[], torch.Tensor]) -> None:
     assert max(map(len, str(describe_tensor(make())).splitlines())) < 80
 
 
 @every_role
-@pytest.mark.covered_elsewhere
 def test_every_sentence_is_one(make: Callable[[], torch.Tensor]) -> None:
     why = describe_tensor(make()).why
     assert len(why) >= 2
@@ -885,7 +885,6 @@ def test_every_sentence_is_one(make: Callable[[], torch.Tensor]) -> None:
 
 
 @every_role
-@pytest.mark.covered_elsewhere
 def test_the_html_is_well_formed_and_takes_its_colours_from_the_page(
     make: Callable[[], torch.Tensor],
 ) -> None:
