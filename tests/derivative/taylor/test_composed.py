@@ -15,8 +15,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from leafgrad import higher_order_grad, laplacian
+from leafgrad._derivative.taylor.algebra import closure, monomials
 from leafgrad._derivative.taylor.kernels import derivatives
-from leafgrad._derivative.taylor.kernels.composed import MOST, Derivatives
+from leafgrad._derivative.taylor.kernels.composed import MOST, Composed, Derivatives
+from leafgrad._derivative.taylor.kernels.plans import recurrence
 from tests.derivative.taylor.oracle import (
     assert_same,
     assert_same_recorded_or_not,
@@ -70,6 +72,14 @@ def test_derivatives_are_exact_beside_thirty_digits(name: str, x: float) -> None
         _, *exact = mpmath.diffs(FUNCTIONS[name][1], mpmath.mpf(x), MOST + 1)
     for ours, theirs in zip(values(name, x), exact, strict=True):
         assert abs(ours - theirs) <= 1e-14 * LARGEST
+
+
+def test_where_no_square_counts_the_slope_is_all() -> None:
+    mixed_alone = monomials(closure([(1, 1)]))  # whose coefficients are those of x, y and x y
+    sine = Composed(recurrence(mixed_alone, (0,)), derivatives.of_sin)
+    value, argument = torch.tensor([0.5, 1.0]), torch.tensor([[2.0, -3.0]])
+    with torch.no_grad():
+        torch.testing.assert_close(sine.solve(value, argument), value.cos() * argument)
 
 
 @pytest.mark.parametrize("x", [0.0, 1e-8, 0.1, -0.5, 0.9, -0.99999])

@@ -132,7 +132,7 @@ class Power:
     @cached_property
     def reach(self) -> int:
         """How many coefficients of the power below are multiplied."""
-        return 1 + max(product.right for product in self.step.products)
+        return max((1 + product.right for product in self.step.products), default=0)
 
     @cached_property
     def added(self) -> tuple[ProductRun, ...]:
