@@ -4,10 +4,9 @@ Forward pass, derivative and backward pass to the parameters: milliseconds of CP
 turns; then how many times as long as the better of nested calls and Taylor mode `auto` takes, the
 median over turns. That is to be 1.05 at most from 4,096 rows on, and 1.1 with fewer.
 
-Where nested calls give another gradient of the parameters than Taylor mode does, in double
-precision, they are wrong: so are those through PyTorch's formula for second derivatives of
-LayerNorm, which takes mean and variance for constants. Nobody can train on these, and nothing is
-held against them.
+Where ways give unlike gradients of the parameters, those that are not what the loss changes by, in
+finite differences, are wrong and not timed: so are nested calls through PyTorch's formula for
+second derivatives of LayerNorm, which takes mean and variance for constants.
 
 Of first derivatives, `floor` is what no proof that rows are independent can be cheaper than: nested
 calls, and before them a walk in Python over the `next_functions` of all nodes. What it forbids
@@ -34,7 +33,8 @@ COLUMNS = ["nested", *METHODS, "floor"]
 ORDERS = [1, 2, 3, 4]
 MANY = 4096  # rows
 OF_FLOOR = 1.25
-SAME = 1e-3  # relative
+# Of finite differences in double precision: how far apart, and how near they come, relatively.
+STEP, SAME = 1e-5, 1e-3
 
 
 def nested(order: int, look: Callable[[Tensor], None] | None = None) -> Way:
@@ -101,14 +101,11 @@ def ways_to_laplacian() -> dict[str, Way]:
 
 def compare(name: str, model: nn.Module, inputs: Tensor, ways: dict[str, Way], rounds: int) -> None:
     """Print one line of the table."""
-    gradients = {way: gradient(model, inputs, ways[way]) for way in ways}
-    wrong = [way for way in ways if differ(gradients[way], gradients["taylor"])]
-    right = {way: ways[way] for way in ways if way not in wrong and gradients[way] is not None}
+    marks = marked(model, inputs, ways)
+    right = {way: ways[way] for way in ways if way not in marks}
     turns = take_turns(model, inputs, right, rounds)
     cells = "".join(
-        f"{statistics.median(turns[way]):9.2f}"
-        if way in turns
-        else f"{'wrong' if way in wrong else '-':>9}"
+        f"{statistics.median(turns[way]):9.2f}" if way in turns else f"{marks.get(way, '-'):>9}"
         for way in COLUMNS
     )
     others = ["nested", "taylor"]
@@ -117,25 +114,55 @@ def compare(name: str, model: nn.Module, inputs: Tensor, ways: dict[str, Way], r
     print(f"{name:34}{cells} |{found:9.2f}  {verdict(found, least, len(inputs))}", flush=True)
 
 
-def gradient(model: nn.Module, inputs: Tensor, way: Way) -> Tensor | None:
-    """Return what a step gives all parameters, in double precision, None where it is refused."""
-    exact, points = deepcopy(model).double(), inputs.detach().double().requires_grad_()
-    try:
-        result = way(exact, points)
-    except RuntimeError:
-        return None
-    if result is None:
-        return None
-    result.square().mean().backward()
-    found = [p.grad.flatten() for p in exact.parameters() if p.grad is not None]
-    return torch.cat(found)
+def marked(model: nn.Module, inputs: Tensor, ways: dict[str, Way]) -> dict[str, str]:
+    """Return "-" for ways that are refused, and "wrong" for those that cannot be trained on.
+
+    In double precision, along one direction of the parameters.
+    """
+    model, inputs = deepcopy(model).double(), inputs.detach().double().requires_grad_()
+    direction = [torch.randn_like(weight) for weight in model.parameters()]
+    marks, slopes = {}, {}
+    for name, way in ways.items():
+        try:
+            slopes[name] = slope(model, inputs, way, direction)
+        except RuntimeError:
+            marks[name] = "-"
+    if max(slopes.values()) - min(slopes.values()) > SAME * max(map(abs, slopes.values())):
+        for name, told in slopes.items():
+            change = difference(model, inputs, ways[name], direction)
+            if abs(told - change) > SAME * abs(change):
+                marks[name] = "wrong"
+    return marks
 
 
-def differ(found: Tensor | None, expected: Tensor | None) -> bool:
-    """Say whether two gradients are not the same but for rounding."""
-    if found is None or expected is None:
-        return False
-    return bool((found - expected).norm() > SAME * expected.norm())
+def slope(model: nn.Module, inputs: Tensor, way: Way, direction: Sequence[Tensor]) -> float:
+    """Return what the loss of a way changes by along a direction, as its gradient has it."""
+    loss(model, inputs, way).backward()
+    pairs = zip(model.parameters(), direction, strict=True)
+    found = sum((w.grad * along).sum().item() for w, along in pairs if w.grad is not None)
+    model.zero_grad()
+    return found
+
+
+def difference(model: nn.Module, inputs: Tensor, way: Way, direction: Sequence[Tensor]) -> float:
+    """Return what the loss of a way changes by along a direction, as its values have it."""
+
+    def at(step: float) -> float:
+        moved = deepcopy(model)
+        with torch.no_grad():
+            for weight, along in zip(moved.parameters(), direction, strict=True):
+                if weight.requires_grad:
+                    weight.add_(along, alpha=step)
+        return loss(moved, inputs, way).item()
+
+    return (at(STEP) - at(-STEP)) / (2 * STEP)
+
+
+def loss(model: nn.Module, inputs: Tensor, way: Way) -> Tensor:
+    """Return the loss that a step takes a backward pass of."""
+    result = way(model, inputs)
+    assert result is not None
+    return result.square().mean()
 
 
 def ratio(turns: Turns, way: str, others: Sequence[str]) -> float:
