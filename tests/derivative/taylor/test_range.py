@@ -141,6 +141,13 @@ def column(*numbers: float, dtype: torch.dtype = torch.float64) -> Tensor:
     return torch.tensor(numbers, dtype=dtype).unsqueeze(1).requires_grad_()
 
 
+def test_what_vanished_on_the_way_is_taken_from_another_scale() -> None:
+    x = column(0.5, 1.0, 2.0, dtype=torch.float32)
+    u = (x * 2.0**-60) ** 3 * 2.0**30 * 2.0**100
+    third = higher_order_grad(u, x, 3, method="taylor")
+    assert third.tolist() == [[6 * 2.0**-50]] * 3
+
+
 SINES: dict[str, tuple[torch.dtype, int, float, float]] = {  # order, factor inside and outside
     "half, order 6": (torch.float16, 6, 0.25, 1.0),
     "half, order 12": (torch.float16, 12, 1.0, 1.0),
