@@ -45,9 +45,9 @@ FUNCTIONS: dict[str, Differentiable] = {
     "a rule tells its rows": lambda x, weight: (x.sin().prod(-1, keepdim=True) @ weight[:1]).tanh(),
     "no rule": lambda x, weight: Sine.apply(x @ weight),  # type: ignore[no-untyped-call]
 }
-DERIVATIVES: dict[str, Differentiable] = {
-    "first": lambda u, x: higher_order_grad(u, x, (1, 0)),
-    "second": lambda u, x: higher_order_grad(u, x, (1, 1)),
+DERIVATIVES: dict[str, Callable[..., Tensor]] = {
+    "first": lambda u, x, **options: higher_order_grad(u, x, (1, 0), **options),
+    "second": lambda u, x, **options: higher_order_grad(u, x, (1, 1), **options),
     "Laplacian": laplacian,
 }
 
@@ -63,8 +63,13 @@ def change(derivative: Tensor, of: Tensor, tangent: Tensor) -> Tensor:
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
 @pytest.mark.parametrize("differentiate", DERIVATIVES.values(), ids=DERIVATIVES)
 @pytest.mark.parametrize("moved", ["inputs", "weight"])
+@pytest.mark.parametrize("create_graph", [True, False])
 def test_a_tangent_is_the_change_of_the_derivative(
-    function: Differentiable, differentiate: Differentiable, moved: str
+    function: Differentiable,
+    differentiate: Callable[..., Tensor],
+    moved: str,
+    *,
+    create_graph: bool,
 ) -> None:
     x, weight = rows(4, 2), rows(2, 3)
     tangent = torch.cos(torch.arange(1.0, 9 if moved == "inputs" else 7, dtype=torch.float64))
@@ -76,9 +81,29 @@ def test_a_tangent_is_the_change_of_the_derivative(
             x = forward_ad.make_dual(x, tangent)
         else:
             weight = forward_ad.make_dual(weight, tangent)
-        found = forward_ad.unpack_dual(differentiate(function(x, weight), x))
+        found = forward_ad.unpack_dual(
+            differentiate(function(x, weight), x, create_graph=create_graph)
+        )
+        assert found.primal.requires_grad == create_graph
     torch.testing.assert_close(found.primal, exact)
     torch.testing.assert_close(found.tangent, expected)
+
+
+def test_a_function_is_called_with_the_tangent_of_inputs_that_it_gets() -> None:
+    x, tangent = torch.tensor([[0.5], [1.0]]), torch.tensor([[2.0], [3.0]])
+    with forward_ad.dual_level():
+        slope = higher_order_grad(torch.sin, forward_ad.make_dual(x, tangent), (2,))
+        found = forward_ad.unpack_dual(slope)
+    torch.testing.assert_close(found.primal, -x.sin())
+    torch.testing.assert_close(found.tangent, -x.cos() * tangent)
+
+
+def test_several_inputs_are_refused_where_one_has_a_tangent() -> None:
+    x, y = torch.tensor([0.5, 1.0]), torch.tensor([2.0, 3.0])
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(x, torch.ones(2))
+        with pytest.raises(RuntimeError, match=r"must be one tensor here.*forward mode AD"):
+            higher_order_grad(torch.mul, (x, y), (1, 1))
 
 
 def test_taylor_mode_says_that_tangents_are_what_it_cannot_take() -> None:

@@ -54,6 +54,7 @@ from leafgrad._autograd.forward import (
     TensorType,
     applied,
     as_number,
+    detached,
     has_tangent,
     in_backward,
     is_cast,

@@ -201,6 +201,15 @@ def has_tangent(tensor: torch.Tensor) -> bool:
     return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
 
 
+def detached(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor without its graph, and with its tangent, which `detach` takes off."""
+    if not has_tangent(tensor):
+        return tensor.detach()
+    primal, tangent = forward_ad.unpack_dual(tensor)
+    dual: torch.Tensor = forward_ad.make_dual(primal.detach(), tangent.detach())
+    return dual
+
+
 def without_tangents() -> AbstractContextManager[None]:
     """Keep forward mode AD from following what is computed inside."""
     return forward_ad._set_fwd_grad_enabled(False)  # noqa: FBT003

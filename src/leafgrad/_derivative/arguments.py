@@ -76,7 +76,9 @@ def evaluate(function: object, *inputs: Tensor) -> tuple[Tensor, list[Tensor]]:
         )
     if _autograd.is_transformed() and not all(x.requires_grad for x in inputs):
         raise RuntimeError(f"inputs must require grad before torch.func is called: {_OUTSIDE}")
-    leaves = [x if x.requires_grad else x.clone().detach().requires_grad_() for x in inputs]
+    leaves = [
+        x if x.requires_grad else _autograd.detached(x.clone()).requires_grad_() for x in inputs
+    ]
     outputs: object = function(*leaves)
     if not isinstance(outputs, Tensor):
         raise TypeError(_no_tensor(outputs))

@@ -128,7 +128,7 @@ def higher_order_grad(
         a call in ``no_grad()``, as in ``inference_mode()`` PyTorch refuses what it saves.
 
         Where forward mode AD (`torch.autograd.forward_ad`) is on, its tangents come along, by
-        reverse mode.
+        reverse mode, which several `inputs` do not have.
 
         A derivative that the dtype of `inputs` cannot hold is infinite, or zero. All others are as
         exact as the values that PyTorch saved, at any order and scale: Taylor mode computes half

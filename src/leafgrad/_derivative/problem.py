@@ -193,7 +193,7 @@ class DerivativeProblem(NamedTuple):
         if result is not self.outputs and _autograd.base(result) is not None:
             result = result.clone()
         if not self.create_graph:
-            return result.detach()
+            return _autograd.detached(result)
         if not result.requires_grad:
             note_constant(result, self.inputs)
         return result
