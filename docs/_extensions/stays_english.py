@@ -31,10 +31,15 @@ def printed(doctree: nodes.document) -> Iterator[nodes.Element]:
 
 
 def ask_for_no_translation(app: Sphinx, doctree: nodes.document) -> None:
-    """Let no catalogue have what stays as it is."""
+    """Keep English text out of the catalogues.
+
+    Only blocks are marked: Sphinx takes an inline node with this mark for a placeholder, and moves
+    what is in it to the end of its parent.
+    """
     for box in untranslated(doctree, app.env.current_document.docname):
         for node in box.findall(nodes.TextElement):
-            node["translatable"] = False
+            if not isinstance(node, nodes.Inline):
+                node["translatable"] = False
 
 
 def mark(app: Sphinx, doctree: nodes.document, page: str) -> None:
