@@ -1,6 +1,7 @@
 """What no translation touches, docstrings and the changelog: no catalogue asks for it.
 
-On a translated page it is marked as English, as is what cells print: who reads aloud speaks it so.
+On a translated page it is marked as English, as are what cells print and a sentence that has no
+translation yet: who reads aloud speaks it so.
 """
 
 from collections.abc import Iterator
@@ -45,8 +46,14 @@ def ask_for_no_translation(app: Sphinx, doctree: nodes.document) -> None:
 def mark(app: Sphinx, doctree: nodes.document, page: str) -> None:
     """Say on a translated page what is English: docutils makes lang="en" of the class."""
     if app.config.language != "en":
-        for node in (*untranslated(doctree, page), *printed(doctree)):
+        waiting = (text for text in doctree.findall(nodes.TextElement) if is_waiting(text))
+        for node in (*untranslated(doctree, page), *printed(doctree), *waiting):
             node["classes"].append("language-en")
+
+
+def is_waiting(text: nodes.TextElement) -> bool:
+    """Return whether Sphinx found no translation of words that should have one."""
+    return text.get("translated") is False and any(map(str.isalpha, text.astext()))
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
