@@ -1,4 +1,4 @@
-"""Describe each page where a link to it is shown: by its front matter, or by its first sentences."""
+"""Describe a page where links to it are shown: by its front matter, else its first sentences."""
 
 import re
 from html import escape
@@ -11,7 +11,8 @@ from sphinx.util.typing import ExtensionMetadata
 
 BEFORE_OPENGRAPH = 450
 LONGEST = 160
-SENTENCE = re.compile(r".+?(?:[.!?:](?=\s|$)|[。！？：]|$)\s*")
+CHINESE_END = r"[\u3002\uff01\uff1a\uff1f]"
+SENTENCE = re.compile(rf".+?(?:[.!?:](?=\s|$)|{CHINESE_END}|$)\s*")
 TEX = re.compile(r"\\([a-z]+)|[\\{}]")
 
 
@@ -26,7 +27,7 @@ def first_sentences(doctree: nodes.document) -> str:
                 if said and len(said + sentence) > LONGEST:
                     return said.strip()
                 said += sentence
-            said += "" if said[-1:] in "。！？：" else " "
+            said += "" if re.match(CHINESE_END, said[-1:]) else " "
     return said.strip()
 
 

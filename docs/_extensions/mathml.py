@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 NEXT_TO_FUNCTION = re.compile(
     r"(&ApplyFunction;</mo>(?!\s*<mo[^>]*>\()|</m(?:n|i|sup|row)>(?=\s*<mi[^>]*>[a-z]{2,}</mi>))"
 )
-MARKS = re.compile(r"[.,;:!?)。，、；：！？）]+")
+MARKS = re.compile(r"[.,;:!?)\u3001\u3002\uff01\uff09\uff0c\uff1a\uff1b\uff1f]+")
 
 
 def mathml(node: nodes.math | nodes.math_block, *, block: bool) -> str:

@@ -11,7 +11,7 @@ import posixpath
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -62,10 +62,6 @@ PICTURE = re.compile(r"<svg\b[^>]*\bxmlns=.*?</svg>", re.DOTALL)
 TITLE = re.compile(r"<title>([^<\"]*)</title>")
 UNSEEN = re.compile(r"<(title|desc)>.*?</\1>", re.DOTALL)
 """Words that an image neither shows nor says."""
-STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
-RULE = re.compile(r"([^{};]+)(\{[^{}]*\})")
-CLASSES = re.compile(r' class="([^"]*)"')
-NEEDED = re.compile(r"\.([\w-]+)|\[class\*=([\w-]+)\]|(\[data-)")
 ATTRIBUTE = re.compile(r"""="([^"'<>]*)"(?=[\s/>])""")
 IN_ADDRESS = str.maketrans({"%": "%25", "#": "%23", "&": "%26", '"': "%22", "\n": "%0A"})
 INSTALL = "python -m pip install . numpy"
@@ -190,32 +186,13 @@ def with_images(html: str) -> str:
 def _as_image(found: re.Match[str]) -> str:
     title = TITLE.search(found[0])
     name = title[1] if title else "A picture"
-    svg = UNSEEN.sub("", found[0])
-    data = as_address(STYLE.sub(_what_applies_in(svg), svg))
+    data = as_address(UNSEEN.sub("", found[0]))
     return f'<img alt="{name}" src="data:image/svg+xml,{data}" style="max-width: none">'
 
 
 def as_address(svg: str) -> str:
     """Write a picture as the address of an image may hold it: base64 would need a third more."""
     return ATTRIBUTE.sub(r"='\1'", svg).translate(IN_ADDRESS)
-
-
-def _what_applies_in(svg: str) -> Callable[[re.Match[str]], str]:
-    """Leave out of a style the rules that nothing in a picture follows, when it stands alone."""
-    there = " ".join(CLASSES.findall(svg))
-    names = {*there.split()}
-
-    def applies(selector: str) -> bool:
-        return all(
-            name in names if name else part in there if part else False
-            for name, part, _ in NEEDED.findall(selector)
-        )
-
-    def rule(found: re.Match[str]) -> str:
-        selectors = [part for part in found[1].split(",") if applies(part)]
-        return ",".join(selectors) + found[2] if selectors else ""
-
-    return lambda style: f"<style>{RULE.sub(rule, style[1])}</style>"
 
 
 def _not_brought(code: Iterable[str]) -> list[str]:

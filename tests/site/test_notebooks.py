@@ -240,19 +240,6 @@ def test_a_picture_is_an_image_that_needs_no_trust() -> None:
     assert html.startswith("<p>Before</p>")
 
 
-def test_an_image_has_the_style_of_what_it_shows() -> None:
-    rules = (
-        ".g{a:1}:root.g{b:1}@media(c:d){.g{e:1}[data-theme=f] .g,.vscode .g{g:1}}"
-        ".g text{h:1}.g .box{i:1}.g .gone{j:1}.g .gone,.g .box{k:1}.g [class*=x-]{l:1}"
-        ".g [class*=y-]{m:1}"
-    )
-    inside = '<rect class="box x-1"/>'
-    svg = f'<svg xmlns="http://a" class="g"><style>{rules}</style>{inside}</svg>'
-    (address,) = re.findall(',(.*?)"', with_images(svg))
-    assert re.findall("(.):1", unquote(address)) == [*"abehikl"]
-    assert ".gone" not in address
-
-
 def test_a_picture_that_a_script_moves_stays_in_the_page() -> None:
     x = torch.tensor(2.0, requires_grad=True)
     steps = trace_graph(x.sin(), names={"x": x}, gradients=True).steps()
