@@ -4,7 +4,9 @@ import dataclasses
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from cProfile import Profile
 from pathlib import Path
+from pstats import Stats
 from typing import Any
 
 import pytest
@@ -546,7 +548,7 @@ def test_looking_ahead_changes_nothing() -> None:
 
 def test_other_names_are_refused() -> None:
     wrong: Any = [leaf(2)]
-    with pytest.raises(TypeError, match=r"^names must be a module or a mapping"):
+    with pytest.raises(TypeError, match=r"^names must be a module, an optimizer, a mapping"):
         preflight(leaf(2).exp(), names=wrong)
 
 
@@ -836,3 +838,20 @@ def test_a_list_that_holds_itself_is_looked_into_a_few_times() -> None:
     model = Net()
     found = preflight(model(torch.ones(1, 2)), names=model).unregistered
     assert [one.path for one in found] == ["loop[1].bias", "loop[1].weight"]
+
+
+def calls_of_preflight_after_backward(layers: int) -> int:
+    """Return how many functions a preflight calls, which no other process changes."""
+    model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(layers)))
+    loss = model(torch.ones(1, 2)).sum()
+    loss.backward()
+    profile = Profile()
+    profile.runcall(preflight, loss, names=model)
+    calls: int = vars(Stats(profile))["total_calls"]
+    return calls
+
+
+def test_cost_after_a_backward_grows_in_proportion_to_the_graph() -> None:
+    calls_of_preflight_after_backward(2)  # what is read once
+    few, many = map(calls_of_preflight_after_backward, (25, 100))
+    assert many < 5 * few

@@ -306,7 +306,7 @@ class GradExplainer:
     ) -> str:
         """Return what to do where a part of the graph was freed."""
         with _autograd.unobserved():
-            cure = second.cure()
+            cure = second.cure
         is_used_up = cause is GradCause.USED_UP
         again = self._freed(tensor, found, second)[1] if is_used_up else sentences.AGAIN[cause]
         return again.format(cure=cure)
