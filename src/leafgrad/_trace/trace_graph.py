@@ -124,13 +124,14 @@ def trace_graph(
             _check_attached(dict(named), [*reader.leaves.values()])
         nodes = reader.read(log, modules, saved=saved, infers_modules=recording is None)
         traced = traced_modules(nodes, modules, reader.calls)
-        known = names_of_memory([*log.given_tensors(), *named], buffers_of(modules, log))
-        inputs = graph_inputs(nodes, reader.nodes, reader.leaves.values(), known)
+        memory = names_of_memory([*log.given_tensors(), *named], buffers_of(modules, log))
+        inputs = graph_inputs(nodes, reader.nodes, reader.leaves.values(), memory)
         starts = [reader.places[root] for root in dict.fromkeys(roots)]
         if values:
             nodes = add_values(nodes, starts, reader.graph, tensors, log)
     if gradients:
-        nodes = add_gradients(nodes, starts, reader.graph, ends, grad_outputs)
+        known = [tensor for _, tensor in tensors]
+        nodes = add_gradients(nodes, starts, reader.graph, ends, grad_outputs, known)
     traced_roots = tuple([nodes[start] for start in starts])
     return GraphTrace(
         nodes=nodes, roots=traced_roots, modules=traced, inputs=inputs, failure=failure
