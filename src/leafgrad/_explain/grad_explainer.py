@@ -368,11 +368,9 @@ def _held_in_words(tensor: Tensor) -> str:
             return "only zeros"
     with _autograd.unobserved():
         summary = None if gradient is None else summary_of(gradient)
-    if summary is None or summary.unread or summary.norm is None:
-        return "a gradient"
-    if summary.not_finite:
+    if summary is not None and summary.not_finite:
         return f"a gradient with {summary.not_finite} in it"
-    return "a gradient" if summary.norm else "only zeros"
+    return "only zeros" if summary is not None and summary.norm == 0 else "a gradient"
 
 
 def _number(tensor: Tensor) -> int:
