@@ -23,7 +23,6 @@ FOLDED = {
     "Show code cell source": "Show the code",
     "Hide code cell source": "Hide the code",
 }
-"""What is folded away, in the reader's words."""
 
 
 def reach(

@@ -101,6 +101,15 @@ def test_visible_text_is_as_kept(page: str, edition: str, request: pytest.Fixtur
         pytest.fail(f"{page} reads differently:\n{what}\nTo keep it: {command}", pytrace=False)
 
 
+@pytest.mark.parametrize("edition", EDITIONS)
+def test_links_of_the_page_for_unknown_addresses_begin_at_the_root(edition: str) -> None:
+    file = Path(SITE, EDITIONS[edition], "404.html")
+    links = BeautifulSoup(file.read_text("utf-8"), "html.parser").select("a[href]")
+    targets = [str(link["href"]) for link in links]
+    assert [t for t in targets if not t.startswith(("/", "#", "https://"))] == []
+    assert [t for t in targets if t.startswith("/") and not t.endswith("/index.html")] != []
+
+
 def test_each_kept_text_is_of_a_page() -> None:
     kept = {file.relative_to(KEPT).with_suffix("").as_posix() for file in KEPT.rglob("*.txt")}
     names = (page.replace("/", "-") for page in PAGES)
