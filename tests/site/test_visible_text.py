@@ -39,7 +39,7 @@ PAGES = {
 """How many lines are kept of each page: enough for its kind, few of what changes with others."""
 APART = (
     "button dd div dl dt figcaption h1 h2 h3 h4 li nav ol option p pre section summary table text"
-    " title tr ul"
+    " title ul"
 ).split()
 CHANGING = {
     re.compile(r"\b\d{4}-\d\d-\d\d\b"): "DATE",
@@ -52,14 +52,13 @@ NUMBER = re.compile(r"\d+")
 def visible(site: Path, page: str) -> list[str]:
     """Return what a page says, a line for each block, without what differs between builds."""
     soup = BeautifulSoup((site / f"{page}.html").read_text("utf-8"), "html.parser")
-    for unseen in soup.select("script, style, .headerlink, symbol, defs, svg > title, svg > desc"):
+    for unseen in soup.select("script, style, .headerlink, symbol, svg title, svg desc"):
         unseen.decompose()
     for formula in soup.find_all("math"):
         formula.replace_with("".join(formula.get_text().split()))
-    for cell in soup.find_all(["td", "th"]):
-        cell.append(" | ")
-        for block in cell.find_all(APART):
-            block.unwrap()
+    for row in soup.select("table.docutils tr"):
+        cells = (" ".join(cell.get_text().split()) for cell in row.find_all(["td", "th"]))
+        row.replace_with(f"\n{' | '.join(cells)}\n")
     for block in soup.find_all(APART):
         block.insert_before("\n")
         block.insert_after("\n")
