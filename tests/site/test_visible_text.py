@@ -6,6 +6,7 @@ A page that changes on purpose is red here: read the difference, then keep it by
 import difflib
 import re
 import sys
+from os.path import relpath
 from pathlib import Path
 
 import pytest
@@ -94,8 +95,7 @@ def test_visible_text_is_as_kept(page: str, edition: str, request: pytest.Fixtur
     before = file.read_text("utf-8").splitlines() if file.is_file() else []
     changes = [*difflib.unified_diff(before, now, "kept", "built", lineterm="")]
     if changes:
-        here = Path(__file__).relative_to(Path.cwd())
-        command = f"SITE={SITE} {sys.executable} -m pytest {here} --update"
+        command = f"SITE={SITE} {sys.executable} -m pytest {relpath(__file__)} --update"
         what = "\n".join(changes)
         pytest.fail(f"{page} reads differently:\n{what}\nTo keep it: {command}", pytrace=False)
 
