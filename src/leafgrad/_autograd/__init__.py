@@ -106,6 +106,7 @@ from leafgrad._autograd.saved import (
     SavedFacts,
     caches_kept,
     keeps_detached,
+    keeps_without_graph,
     read_saved,
     saved_rows,
     saved_slots,

@@ -390,6 +390,26 @@ def _is_detached(saved: Any, unpack: Callable[[], Any]) -> bool:
     return _complaint(unpack) is None and not plain(unpack(), "requires_grad")
 
 
+def keeps_without_graph(node: Node) -> bool | None:
+    """Return whether a custom function keeps a floating-point tensor that has no graph.
+
+    What its backward computes from such a tensor cannot lead back to the inputs. None for one that
+    keeps nothing, and for other nodes. No hook is called.
+    """
+    if forward_class(node) is None:
+        return None
+    (raw, _, _), *_ = _SLOTS[type(node)]
+    saved, on_itself = _each(_held(node, raw)), [slot.tensor for slot in slots_on_ctx(node)]
+    if not (saved or vars(node)):
+        return None
+    readable = (one for one in saved if one.unpack_hook is None and not _complaint(one.unpack))
+    kept = [*(one.unpack() for one in readable), *on_itself]
+    return any(
+        one is not None and one.dtype.is_floating_point and not plain(one, "requires_grad")
+        for one in kept
+    )
+
+
 def slots_on_ctx(node: Node) -> Iterator[Slot]:
     """Yield the tensors that a custom function keeps as attributes of its ctx, never freed."""
     for place, kept in on_ctx(node):

@@ -18,7 +18,7 @@ from leafgrad._explain.grad_explanation import CAUSE_OF_CUT, GradCause, GradExpl
 from leafgrad._explain.gradient_flow import Arrival, GradientFlow
 from leafgrad._explain.origin import edges_behind, origin_of
 from leafgrad._explain.second_backward import SecondBackward
-from leafgrad._graph.zero_words import words_of_operation
+from leafgrad._graph.zero_words import KEEPS_WITHOUT_GRAPH, words_of_operation
 from leafgrad._record.cut import DERIVATIVE, Cut
 from leafgrad._record.cut_tracker import LEAVING_PYTORCH
 from leafgrad._record.leaf_uses import LeafUse
@@ -231,6 +231,18 @@ class GradExplainer:
             behind = self.log.cuts.structure.depend_on(tensor)
             return passes.of_what_depends(map(_autograd.sequence_nr, self.graph), behind)
 
+    def _may_lack_part(self, tensor: Tensor) -> str:
+        """Return a custom function whose derivative may lack a part, empty if there is none."""
+        custom = self.log.passes.custom_functions
+        with _autograd.unobserved():
+            behind = self.log.cuts.structure.depend_on(tensor)
+        for number in sorted(behind & custom.keys()):
+            name, lacks_graph = custom[number]
+            source = self.log.source_of(number)
+            what = KEEPS_WITHOUT_GRAPH if lacks_graph else "a custom function"
+            return f"{name}{'' if source is None else f' ({source})'}, {what}"
+        return ""
+
     def _cause_without_cut(self, tensor: Tensor) -> GradCause | None:
         """Return why no path leads to a tensor, as far as the graph alone tells."""
         if not self.reached:
@@ -272,6 +284,8 @@ class GradExplainer:
             return sentences.KEEP_LEAF.format(operation=origin.operation)
         if cause is GradCause.CONSTANT and _autograd.storage_identity(tensor) in self.leaves:
             return sentences.COPY_OF_LEAF
+        if cause is GradCause.LINEAR and self._may_lack_part(tensor):
+            return sentences.PARTIAL_DERIVATIVE
         general = sentences.cure(cause, found.cuts, is_off=not torch.is_grad_enabled())
         of_parameters = sentences.CURES_OF_PARAMETERS.get(cause, general)
         return of_parameters if _autograd.is_parameter(tensor) else general
@@ -297,6 +311,7 @@ class GradExplainer:
             "node": arrival.doubt or arrival.zero or withholding[0],
             "freed": freed,
             "derivative": derivative,
+            "partial": self._may_lack_part(tensor) if cause is GradCause.LINEAR else "",
             "others": str(found.others),
             "use": "" if use is None else f"{use.operation} in {source_at(use.place)}",
         }

@@ -8,7 +8,8 @@ from leafgrad._record.cut import DERIVATIVE, Cut
 
 def because(cause: GradCause, facts: Mapping[str, str], cuts: tuple[Cut, ...]) -> str:
     """Return the cause in words, with the place of the cut or of the use where that is known."""
-    sentence = BECAUSE[cause].format_map(facts)
+    is_partial = cause is GradCause.LINEAR and facts["partial"]
+    sentence = (MAY_LACK_PART if is_partial else BECAUSE[cause]).format_map(facts)
     if cuts and cause is not GradCause.FROZEN:
         return f"{sentence}: {place_of_cuts(cuts)}.{switched_off(cuts)}"
     if facts["use"] and cause in TELLING_USE:
@@ -160,6 +161,11 @@ BECAUSE: Mapping[GradCause, str] = {
     ),
 }
 
+MAY_LACK_PART = (
+    "The outputs use a derivative whose graph does not lead to it. That does not prove that its "
+    "gradient is zero, because {partial} may leave out a part of the graph{derivative}"
+)
+
 TELLING_USE = {GradCause.LOST, GradCause.LATE, GradCause.SHARED}
 
 _RECORD = "compute the outputs inside record() and hand the recording over to see where"
@@ -255,6 +261,10 @@ CURES: Mapping[GradCause, str] = {
     ),
 }
 
+PARTIAL_DERIVATIVE = (
+    "Compute everything in the backward of that function from its inputs and outputs: save these, "
+    "not intermediate tensors, or return the intermediate tensor as another output."
+)
 AGAIN = {
     GradCause.FILLED: (
         "Another backward from the outputs will fail, as a part of their graph was freed: {cure} "

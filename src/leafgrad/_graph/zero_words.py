@@ -7,6 +7,8 @@ from leafgrad._graph.summary import TensorSummary
 Words = tuple[str, str]
 """Because and cure."""
 
+KEEPS_WITHOUT_GRAPH = "a custom function that keeps a tensor without a graph"
+
 
 def own_operation(name: str) -> str:
     """Return the operation of a node by its name, in lower case, as in ``"addmm"``."""
