@@ -124,6 +124,7 @@ from leafgrad._autograd.tensor import (
     is_plain_leaf,
     is_view,
     is_wrapped,
+    memory_address,
     plain,
     reader,
     shape,

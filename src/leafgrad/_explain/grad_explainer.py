@@ -20,7 +20,6 @@ from leafgrad._explain.origin import edges_behind, origin_of
 from leafgrad._explain.second_backward import SecondBackward
 from leafgrad._graph.zero_words import KEEPS_WITHOUT_GRAPH, words_of_operation
 from leafgrad._record.cut import DERIVATIVE, Cut
-from leafgrad._record.cut_tracker import LEAVING_PYTORCH
 from leafgrad._record.leaf_uses import LeafUse
 from leafgrad._record.log import Log
 from leafgrad._record.module_paths import Roots
@@ -152,10 +151,17 @@ class GradExplainer:
             is_reached=is_reached,
             cuts=self._cuts(tensor, facts) if is_placed and not is_reached else (),
             use=self.log.uses.of(tensor),
-            use_of_memory=self.log.uses.through_shared_memory(tensor) if is_placed else None,
+            use_of_memory=self._use_of_memory(tensor) if is_placed else None,
             is_held_back=sharded is not None and sharded.is_held_back,
             others=self._others(tensor, sharded),
         )
+
+    def _use_of_memory(self, tensor: Tensor) -> LeafUse | None:
+        """Return a use of the tensor's memory through another leaf that the outputs depend on."""
+        numbers = {
+            number for number in map(_autograd.sequence_nr, self.graph) if number is not None
+        }
+        return self.log.uses.through_shared_memory(tensor, numbers)
 
     def _others(self, tensor: Tensor, sharded: _autograd.Sharded | None) -> str | None:
         """Return what may store a gradient that comes to a parameter in other processes."""
@@ -258,8 +264,6 @@ class GradExplainer:
             return GradCause.LATE
         if found.use_of_memory is not None:
             return GradCause.SHARED
-        if found.use is not None:
-            return GradCause.LOST
         is_recorded = facts.is_leaf and all(map(self._is_recorded, self.ends))
         return GradCause.UNUSED if is_recorded else GradCause.NOT_REACHED
 
@@ -282,10 +286,16 @@ class GradExplainer:
         origin = origin_of(tensor) if cause is GradCause.NOT_RETAINED else None
         if origin is not None and origin.is_same:
             return sentences.KEEP_LEAF.format(operation=origin.operation)
+        return self._cure_of_nothing(cause, tensor, found)
+
+    def _cure_of_nothing(self, cause: GradCause, tensor: Tensor, found: Found) -> str:
+        """Return what to do where no gradient comes."""
         if cause is GradCause.CONSTANT and _autograd.storage_identity(tensor) in self.leaves:
             return sentences.COPY_OF_LEAF
         if cause is GradCause.LINEAR and self._may_lack_part(tensor):
             return sentences.PARTIAL_DERIVATIVE
+        if cause is GradCause.UNUSED and (left := self._left(tensor)):
+            return sentences.IF_LEFT + sentences.CURES[CAUSE_OF_CUT[left[0].kind]]
         general = sentences.cure(cause, found.cuts, is_off=not torch.is_grad_enabled())
         of_parameters = sentences.CURES_OF_PARAMETERS.get(cause, general)
         return of_parameters if _autograd.is_parameter(tensor) else general
@@ -313,6 +323,7 @@ class GradExplainer:
             "derivative": derivative,
             "partial": self._may_lack_part(tensor) if cause is GradCause.LINEAR else "",
             "others": str(found.others),
+            "also": self._other_use(tensor, found) if cause is GradCause.UNUSED else "",
             "use": "" if use is None else f"{use.operation} in {source_at(use.place)}",
         }
 
@@ -347,21 +358,34 @@ class GradExplainer:
     def _cuts(self, tensor: Tensor, facts: TensorDescription) -> tuple[Cut, ...]:
         """Return the cuts that made a constant, or those between the outputs and another tensor.
 
-        Where none leads to the outputs, what left PyTorch may have come back unseen.
+        Outputs without a graph may have been made of anything that left PyTorch.
         """
         tracker = self.log.cuts
         if not facts.requires_grad:
             return tracker.nearest(tracker.cuts_behind(tensor))
         behind = tracker.structure.depend_on(tensor)
-        cuts = {
-            number: cut
-            for number, (cut, numbers) in enumerate(tracker.entries)
-            if not behind.isdisjoint(numbers)
-        }
-        on_the_way = self._numbers_of_cuts().intersection(cuts)
-        if on_the_way:
-            return tracker.nearest(on_the_way, behind)
-        return tuple(cut for cut in cuts.values() if cut.operation in LEAVING_PYTORCH)
+        candidates = self._numbers_of_cuts() or (tracker.left if self._lacks_graph() else ())
+        on_the_way = [one for one in candidates if not behind.isdisjoint(tracker.entries[one][1])]
+        return tracker.nearest(on_the_way, behind) if on_the_way else ()
+
+    def _lacks_graph(self) -> bool:
+        return self.ends_are_leaves or not self.reached
+
+    def _left(self, tensor: Tensor) -> tuple[Cut, ...]:
+        """Return where a value that depends on a tensor left PyTorch first, if anywhere."""
+        cuts = self.log.cuts
+        behind = cuts.structure.depend_on(tensor)
+        left = [one for one in cuts.left if not behind.isdisjoint(cuts.entries[one][1])]
+        return cuts.cuts_at([min(left)] if left else [])
+
+    def _other_use(self, tensor: Tensor, found: Found) -> str:
+        """Return what was recorded of a tensor that the outputs do not depend on."""
+        if left := self._left(tensor):
+            return sentences.LEFT.format(place=sentences.place_of_cuts(left))
+        if found.use is None:
+            return sentences.NO_USE
+        place = f"{found.use.operation} in {source_at(found.use.place)}"
+        return sentences.ELSEWHERE.format(place=place)
 
 
 def _place_of(log: Log, node: Node) -> str:

@@ -29,8 +29,7 @@ class GradCause(StrEnum):
         INTEGER: Its type of numbers has no gradients.
         NOT_REACHED: No path leads from the outputs to it, and nothing was recorded that says why.
         BESIDE: It was made of a tensor on which the outputs depend, but they were not made of it.
-        UNUSED: Nothing that was recorded used it.
-        LOST: It was used, and no path leads there, nor does the recording show where it was cut.
+        UNUSED: The outputs were recorded, and no value that came of it went into them.
         LINEAR: The outputs are made of a derivative that does not depend on it.
         LATE: It was used before its ``requires_grad`` was switched on.
         SHARED: It was used through another tensor that shares its memory and has no graph.
@@ -47,6 +46,7 @@ class GradCause(StrEnum):
         COPIED: The path was cut by a tensor that was made anew of its values.
         PYTHON: The path was cut by a number or list of Python's.
         NUMPY: The path was cut by an array outside PyTorch.
+        COLLECTIVE: The path was cut by a collective operation of ``torch.distributed``.
 
     Example:
         >>> import torch
@@ -72,7 +72,6 @@ class GradCause(StrEnum):
     NOT_REACHED = "not reached"
     BESIDE = "beside the path"
     UNUSED = "unused"
-    LOST = "lost on the way"
     LINEAR = "not in the derivative"
     LATE = "used before it required grad"
     SHARED = "used through another tensor"
@@ -89,6 +88,7 @@ class GradCause(StrEnum):
     COPIED = "cut by a new tensor"
     PYTHON = "cut by a number of Python's"
     NUMPY = "cut by an array outside PyTorch"
+    COLLECTIVE = "cut by a collective operation"
 
 
 CAUSE_OF_CUT = {
@@ -100,6 +100,7 @@ CAUSE_OF_CUT = {
     CutKind.COPIED: GradCause.COPIED,
     CutKind.PYTHON: GradCause.PYTHON,
     CutKind.NUMPY: GradCause.NUMPY,
+    CutKind.COLLECTIVE: GradCause.COLLECTIVE,
 }
 """Each way to lose a graph is a cause."""
 

@@ -102,12 +102,8 @@ BECAUSE: Mapping[GradCause, str] = {
         "{grad_fn}, of a tensor on which the outputs depend, and they do not depend on this one"
     ),
     GradCause.UNUSED: (
-        "No path of the graph leads from the outputs to it, and nothing that was recorded used it "
-        "(other threads and TorchScript are not recorded)"
-    ),
-    GradCause.LOST: (
-        "No path of the graph leads from the outputs to it, nor was it seen to be cut: what came "
-        "of it was not used for them, or went on unseen, as through another thread"
+        "No path of the graph leads from the outputs to it, and {also} (other threads, other "
+        "processes and TorchScript are not recorded)"
     ),
     GradCause.LINEAR: (
         "The outputs are made of a derivative of something that depends on it, and the derivative "
@@ -152,12 +148,16 @@ BECAUSE: Mapping[GradCause, str] = {
         "anew, which has no graph"
     ),
     GradCause.PYTHON: (
-        "No path leads from the outputs to it, and its value went on as a number or list of "
-        "Python's, which has no graph"
+        "Its value became a Python number or list, which has no graph when it comes back into a "
+        "tensor"
     ),
     GradCause.NUMPY: (
-        "No path leads from the outputs to it, and its value went on as an array outside PyTorch, "
-        "which has no graph"
+        "Its value became an array outside PyTorch, which has no graph when it comes back into a "
+        "tensor"
+    ),
+    GradCause.COLLECTIVE: (
+        "The path from the outputs to it was cut by a collective operation of torch.distributed, "
+        "which copies values between processes without a graph"
     ),
 }
 
@@ -166,7 +166,10 @@ MAY_LACK_PART = (
     "gradient is zero, because {partial} may leave out a part of the graph{derivative}"
 )
 
-TELLING_USE = {GradCause.LOST, GradCause.LATE, GradCause.SHARED}
+NO_USE = "nothing that was recorded used it"
+ELSEWHERE = "what was recorded used it for something else: {place}"
+LEFT = "what was recorded read its value without a graph: {place}"
+TELLING_USE = {GradCause.LATE, GradCause.SHARED}
 
 _RECORD = "compute the outputs inside record() and hand the recording over to see where"
 _LINEAR = (
@@ -219,7 +222,6 @@ CURES: Mapping[GradCause, str] = {
         "Ask for the gradient of that tensor itself, and take the same part of it; or compute the "
         "outputs from this one, as by torch.cat() of columns."
     ),
-    GradCause.LOST: "Follow what was made there, to see whether the outputs depend on it.",
     GradCause.LINEAR: _LINEAR,
     GradCause.LATE: "Call requires_grad_() on it before it is used.",
     GradCause.SHARED: (
@@ -255,9 +257,16 @@ CURES: Mapping[GradCause, str] = {
         "Pass the tensor on itself; torch.stack() and torch.cat() put several together and keep "
         "their graphs. Make parameters once, before they are used, not of results."
     ),
-    GradCause.PYTHON: "Stay with tensors: put no item(), tolist() or float() on the way.",
+    GradCause.PYTHON: (
+        "Stay with tensors: do not convert to a Python number (item(), tolist(), float()) on the "
+        "way."
+    ),
     GradCause.NUMPY: (
         "Stay with tensors: put no numpy() on the way, or write a torch.autograd.Function."
+    ),
+    GradCause.COLLECTIVE: (
+        "Use the function in torch.distributed.nn.functional instead, such as all_to_all() or "
+        "reduce_scatter(), which passes gradients on."
     ),
 }
 
@@ -317,12 +326,8 @@ CURES_OF_PARAMETERS = {
         "DistributedDataParallel, pass find_unused_parameters=True if it must stay). If a copy of "
         "the model was used, as by copy.deepcopy(), ask for the parameters of that."
     ),
-    GradCause.LOST: (
-        "Follow what was made there, to see whether the outputs depend on it. If they need not, "
-        "leave it out of the model, or under DistributedDataParallel pass "
-        "find_unused_parameters=True."
-    ),
 }
+IF_LEFT = "If the outputs should depend on it by way of that value: "
 ADAPTER = (
     "If it is to be trained, call requires_grad_() on it before the outputs are computed; peft "
     "freezes adapters that are loaded without is_trainable=True."
@@ -384,6 +389,14 @@ CURES_OF_OPERATIONS = {
     "one_hot": (
         "Choose by torch.nn.functional.gumbel_softmax(scores, hard=True), or weight by softmax()."
     ),
+    **{
+        f"torch.distributed.{name}": (
+            "Use torch.distributed.nn.functional.all_gather(), which passes gradients on between "
+            "processes. For the gradient of this process alone, put its own tensor back into the "
+            "result, as in gathered[rank] = features."
+        )
+        for name in ("all_gather", "all_gather_into_tensor", "all_gather_single", "gather")
+    },
     DERIVATIVE: _LINEAR,
     "grad": (
         "Pass create_graph=True to torch.autograd.grad(), so that the gradient has a graph itself."

@@ -25,7 +25,13 @@ from leafgrad._record.place import (
     part_of,
     place_of,
 )
-from leafgrad._record.torch_functions import may_write, name_of, tensors_in
+from leafgrad._record.torch_functions import (
+    COLLECTIVES,
+    may_write,
+    name_of,
+    results_of_collective,
+    tensors_in,
+)
 
 Versions = list[tuple[Tensor, int | None]]
 
@@ -67,7 +73,20 @@ class CallRecorder(TorchFunctionMode):
             self._note_uses(func, args, kwargs, result, place)
         if not self._has_graph_for_sure(result) or (kwargs and "requires_grad" in kwargs):
             self._observe_cuts(func, args, kwargs, result)
+        if self.log.cuts.left:
+            self._observe_numbers(func, args, kwargs, result)
         return result
+
+    def _observe_numbers(
+        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, result: Any
+    ) -> None:
+        given = [*args, *(kwargs or {}).values()]
+        with _autograd.unobserved():
+            name = name_of(func)
+            if name in LEAVING_PYTORCH:
+                self.log.cuts.note_numbers(result)
+            else:
+                self.log.cuts.observe_numbers(name, given, tensors_in((result,)))
 
     def _note_refusal(self, result: Tensor) -> None:
         """Note where a result was made whose node stands for a derivative that does not exist."""
@@ -129,7 +148,9 @@ class CallRecorder(TorchFunctionMode):
             if not self._is_use(name, args, leaf, result):
                 return
             place = place_of(inspect.currentframe())
-            self.log.uses.note(leaf, LeafUse(name, place, requires_grad))
+            made = next(tensors_in((result,)), None)
+            number = None if made is None else _autograd.number_of(made)
+            self.log.uses.note(leaf, LeafUse(name, place, requires_grad, number))
             if type(leaf) is not Parameter:
                 self.log.uses.note_storage(leaf)
                 self.log.cuts.adopt_cuts_of_storage(leaf)
@@ -175,7 +196,8 @@ class CallRecorder(TorchFunctionMode):
             self._note_backward(func, kwargs or {})
         with _autograd.unobserved():
             before = [(one, _autograd.version(one)) for one in tensors_in(args, kwargs)]
-        if name_of(func) == "detach_":
+        name = name_of(func)
+        if name == "detach_":
             self._observe_cuts(func, args, kwargs, args)
         start = _autograd.next_sequence_nr()
         result = func(*args, **(kwargs or {}))
@@ -184,11 +206,15 @@ class CallRecorder(TorchFunctionMode):
             return None
         self._note_writes(func, before, inspect.currentframe())
         made = args[0] if result is None and before and args else result
+        if name in COLLECTIVES:
+            made = results_of_collective(name, args, kwargs)
         goes_past_graph = self._goes_past_graph(func, made, before)
         if goes_past_graph or torch.is_grad_enabled():
             self._note_uses(func, args, kwargs, made, None)
         if goes_past_graph or not self._has_graph_for_sure(made):
             self._observe_cuts(func, args, kwargs, made)
+        if self.log.cuts.left:
+            self._observe_numbers(func, args, kwargs, made)
         return result
 
     def _note_backward(self, func: Any, kwargs: Mapping[str, Any]) -> None:
@@ -230,6 +256,8 @@ class CallRecorder(TorchFunctionMode):
         is_derivative = func is torch.autograd.grad and kwargs and kwargs["create_graph"]
         with _autograd.unobserved():
             name = DERIVATIVE if is_derivative else name_of(func)
+            if name in COLLECTIVES:
+                inputs = [one for one in inputs if all(one is not other for other in outputs)]
             self.log.cuts.observe(name, inputs, outputs, self._call_site)
             self.log.prune_if_large()
 

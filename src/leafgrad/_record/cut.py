@@ -18,6 +18,7 @@ class CutKind(StrEnum):
         COPIED: Its values went into a tensor that was made anew, such as a parameter.
         PYTHON: The value became a number or a list of Python's.
         NUMPY: The value became an array, of numpy or another library.
+        COLLECTIVE: A collective of ``torch.distributed`` wrote the values into other tensors.
 
     Example:
         >>> from leafgrad import CutKind
@@ -33,6 +34,7 @@ class CutKind(StrEnum):
     COPIED = "made into a new tensor"
     PYTHON = "turned into a number of Python's"
     NUMPY = "turned into an array outside PyTorch"
+    COLLECTIVE = "sent through a collective operation"
 
 
 DERIVATIVE = "grad(create_graph=True)"
