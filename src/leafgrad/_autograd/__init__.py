@@ -46,6 +46,7 @@ from leafgrad._autograd.formula import (
     lacks_formula,
     records_gradient,
     refuses,
+    registered_backward,
     sent_through,
     uses_running_statistics,
 )
@@ -105,6 +106,7 @@ from leafgrad._autograd.running_code import SET_GRAD_ENABLED, is_grad_mode, step
 from leafgrad._autograd.saved import (
     SavedFacts,
     caches_kept,
+    checkpointed_blocks,
     keeps_detached,
     keeps_without_graph,
     read_saved,

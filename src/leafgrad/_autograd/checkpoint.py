@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from functools import partial
+from types import FunctionType, MethodType
+from typing import Any, NamedTuple
 
 import torch
+from torch.autograd.graph import Node
 
 
 def given_to_block(unpack_hook: Any, holder: object) -> Iterator[tuple[int, Any]]:
@@ -40,7 +43,7 @@ def caches_of_block(unpack_hook: Any, holder: object) -> Iterator[Any]:
 
 def _selective_contexts(unpack_hook: Any, holder: object) -> Iterator[Any]:
     for frame in _frames_shown_at(unpack_hook, holder):
-        context = _taken_along(frame.recompute_fn, "recompute_context")
+        context = taken_along(frame.recompute_fn, "recompute_context")
         if isinstance(context, _CACHED):
             yield context
 
@@ -67,13 +70,70 @@ def _frames_shown_at(unpack_hook: Any, holder: object) -> Iterator[Any]:
 
     That is the last holder that is left, which is the first that backward asks for.
     """
-    frame = _taken_along(unpack_hook, "frame")
+    frame = taken_along(unpack_hook, "frame")
     left = (reference() for reference in reversed(getattr(frame, "weak_holders", ())))
     if next((one for one in left if one is not None), None) is holder:
         yield frame
 
 
-def _taken_along(function: Any, name: str) -> Any:
+def taken_along(function: Any, name: str) -> Any:
     """Return what a function has taken along from where it was defined, None where it has not."""
     names = function.__code__.co_freevars
     return function.__closure__[names.index(name)].cell_contents if name in names else None
+
+
+class Block(NamedTuple):
+    """A checkpointed block that a backward will run again.
+
+    Attributes:
+        nodes: The nodes of the block that saved something.
+        restores_random_state: Whether it draws the same random numbers again.
+        read: The tensors that its code leads to: its arguments, parameters and globals.
+    """
+
+    nodes: list[Node]
+    restores_random_state: bool
+    read: list[torch.Tensor]
+
+
+def block_of(frame: Any, nodes: list[Node]) -> Block:
+    """Return what is known of a block by what its recomputation has taken along."""
+    run = frame.recompute_fn
+    given = [one.unpack() if hasattr(one, "unpack") else one for one in frame.saved_args]
+    read = [*_tensors_behind([taken_along(run, "fn"), taken_along(run, "kwargs"), given])]
+    return Block(nodes, bool(taken_along(run, "preserve_rng_state")), read)
+
+
+def _tensors_behind(ahead: list[Any]) -> Iterator[torch.Tensor]:
+    """Yield the tensors that some functions, modules and containers lead to."""
+    seen = set[int]()
+    while ahead and len(seen) < _MAX_OBJECTS:
+        one = ahead.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, torch.Tensor):
+            yield one
+        elif isinstance(one, torch.nn.Module):
+            yield from one.parameters()
+        elif isinstance(one, partial):
+            ahead += [one.func, one.args, one.keywords]
+        elif isinstance(one, MethodType):
+            ahead += [one.__func__, one.__self__]
+        elif isinstance(one, FunctionType):
+            ahead += (cell.cell_contents for cell in one.__closure__ or () if _is_filled(cell))
+            ahead += (one.__globals__.get(name) for name in one.__code__.co_names)
+        elif isinstance(one, list | tuple):
+            ahead += one
+        elif isinstance(one, dict):
+            ahead += one.values()
+
+
+_MAX_OBJECTS = 10_000
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:  # its variable was deleted
+        return False

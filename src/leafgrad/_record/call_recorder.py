@@ -281,7 +281,11 @@ class CallRecorder(TorchFunctionMode):
 
     def _note_writes(self, func: Any, before: Versions, frame: FrameType | None) -> None:
         with _autograd.unobserved():
-            self.log.writes.extend(_writes(func, before, frame, self.log))
+            number = _autograd.next_sequence_nr()
+            for storage, write, is_hidden in _writes(func, before, frame, self.log):
+                self.log.writes.append((storage, write))
+                last = self.log.hidden_writes if is_hidden else self.log.last_writes
+                last[storage] = number, write
             self.log.prune_if_large()
 
 
@@ -335,8 +339,11 @@ _TARGET_AND_SOURCE = 2
 
 def _writes(
     func: Any, before: Versions, frame: FrameType | None, log: Log
-) -> Iterator[tuple[int, Write]]:
-    """Yield what a call wrote into, each storage once, with the identity of the storage."""
+) -> Iterator[tuple[int, Write, bool]]:
+    """Yield what a call wrote into, each storage once, with the identity of the storage.
+
+    Also whether it wrote through ``.data``, which has a version of its own.
+    """
     seen: set[int] = set()
     for tensor, earlier in before:
         later, storage = _autograd.version(tensor), _autograd.storage(tensor)
@@ -356,4 +363,5 @@ def _writes(
                     source=log.source_at(place),
                     within=within,
                 ),
+                log.cuts.is_data(tensor),
             )

@@ -75,7 +75,7 @@ class CutTracker:
         cuts_by_storage: The same for the storages of these tensors, as others may come to share
             them.
         aliases: For each living tensor made by ``detach()`` or ``.data``, by identity, the tensor
-            whose memory it shares.
+            whose memory it shares, and whether it was ``.data``.
         structure: The graphs behind the cuts.
         left: The cuts at which values left PyTorch.
         numbers: Those at which they became a Python number, by this number.
@@ -89,7 +89,7 @@ class CutTracker:
         self.in_custom_functions: set[int] = set()
         self.cuts_by_tensor: dict[int, _TensorCuts] = {}
         self.cuts_by_storage: dict[int, tuple[_autograd.StorageReference, frozenset[int]]] = {}
-        self.aliases: dict[int, tuple[weakref.ref[Tensor], weakref.ref[Tensor]]] = {}
+        self.aliases: dict[int, tuple[weakref.ref[Tensor], weakref.ref[Tensor], bool]] = {}
         self.structure: _autograd.GraphStructure = _autograd.GraphStructure()
         self.left: frozenset[int] = frozenset()
         self.numbers: dict[float, frozenset[int]] = {}
@@ -135,7 +135,7 @@ class CutTracker:
     ) -> None:
         """Note what a call made of which tensors; where it stands is asked only if it matters."""
         if name in _MAKING_ALIASES:
-            self._note_alias(outputs[0], inputs[0])
+            self._note_alias(outputs[0], inputs[0], is_data=name == ".data")
         graphs = [tensor for tensor in inputs if _autograd.plain(tensor, "requires_grad")]
         if not graphs and not self.cuts_by_tensor:
             return
@@ -209,10 +209,17 @@ class CutTracker:
             cut = self._add(CutKind.DATA, site(name), lost)
             self._set_cuts(original, self.cuts_behind(original) | {cut})
 
-    def _note_alias(self, alias: Tensor, original: Tensor) -> None:
+    def is_data(self, tensor: Tensor) -> bool:
+        """Return whether a tensor came of ``.data``, or is a view of one that did."""
+        known = self.aliases.get(
+            id(_autograd.base(tensor) if _autograd.is_view(tensor) else tensor)
+        )
+        return known is not None and known[2]
+
+    def _note_alias(self, alias: Tensor, original: Tensor, *, is_data: bool) -> None:
         identity, aliases = id(alias), self.aliases
         reference = weakref.ref(alias, lambda _: aliases.pop(identity, None))
-        aliases[identity] = reference, weakref.ref(original)
+        aliases[identity] = reference, weakref.ref(original), is_data
 
     def _add(
         self, kind: CutKind, site: CallSite, graphs: Iterable[Tensor], before: Iterable[int] = ()

@@ -63,6 +63,8 @@ class Log:
         modules: From which number on which module was running, None outside of all.
         outermost: The modules that no other one called.
         writes: Each write in place, and the identity of the storage.
+        last_writes: The newest write into each storage, with the next number of a node then.
+        hidden_writes: The same of those through ``.data``, which autograd does not count.
         cuts: What lost its graph.
         uses: Which leaves were used.
         passes: The backward passes that made nodes.
@@ -89,6 +91,8 @@ class Log:
         self.modules: list[tuple[int, ModuleCall | None]] = []
         self.outermost: list[OutermostModule] = []
         self.writes: list[tuple[int, Write]] = []
+        self.last_writes: dict[int, tuple[int, Write]] = {}
+        self.hidden_writes: dict[int, tuple[int, Write]] = {}
         self.cuts: CutTracker = CutTracker()
         self.uses: LeafUses = LeafUses()
         self.passes: DifferentiablePasses = DifferentiablePasses()
@@ -151,6 +155,10 @@ class Log:
             for storage, write in self.writes
             if storage in versions and write.version_after > versions[storage]
         ]
+        oldest = numbers[0] if numbers else self.next_number
+        for last in (self.last_writes, self.hidden_writes):
+            for storage in [one for one, (number, _) in last.items() if number <= oldest]:
+                del last[storage]
         for place in [place for place in self.values if place[0] not in living]:
             del self.values[place]
         for numbers_after in [one for one in self.refusals if living.isdisjoint(one)]:
