@@ -4,6 +4,7 @@ One fact a function, one test a fact in ``tests/autograd``, so that a PyTorch th
 first.
 """
 
+from leafgrad._autograd.checkpoint import Block
 from leafgrad._autograd.compiled import (
     compiled_gradients,
     is_compiled_alone,

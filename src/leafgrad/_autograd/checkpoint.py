@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
@@ -99,8 +100,11 @@ class Block(NamedTuple):
 def block_of(frame: Any, nodes: list[Node]) -> Block:
     """Return what is known of a block by what its recomputation has taken along."""
     run = frame.recompute_fn
-    given = [one.unpack() if hasattr(one, "unpack") else one for one in frame.saved_args]
-    read = [*_tensors_behind([taken_along(run, "fn"), taken_along(run, "kwargs"), given])]
+    ahead = [taken_along(run, "fn"), taken_along(run, "kwargs")]
+    for one in frame.saved_args:
+        with suppress(RuntimeError):  # it was written since, or freed
+            ahead.append(one.unpack() if hasattr(one, "unpack") else one)
+    read = [*_tensors_behind(ahead)]
     return Block(nodes, bool(taken_along(run, "preserve_rng_state")), read)
 
 

@@ -283,6 +283,10 @@ class GradExplainer:
         if cause is GradCause.ALL_ZERO and found.arrival is not None:
             node, _, _ = str(found.arrival.zero).partition(" ")
             return " ".join(f"{sentence}." for sentence in words_of_operation(node))
+        if cause is GradCause.UNSEEN and any(
+            "Checkpoint" in one for one in self.flow.unseen.values()
+        ):
+            return sentences.CURES[cause] + sentences.RUNS_ANOTHER
         origin = origin_of(tensor) if cause is GradCause.NOT_RETAINED else None
         if origin is not None and origin.is_same:
             return sentences.KEEP_LEAF.format(operation=origin.operation)

@@ -183,10 +183,7 @@ CURES: Mapping[GradCause, str] = {
         "at; trace_graph(outputs, gradients=True) shows what comes from where."
     ),
     GradCause.NOT_RUN: "Call backward() on the outputs.",
-    GradCause.UNSEEN: (
-        "Look at .grad after backward(). A reentrant checkpoint shows its graph if it is called "
-        "with use_reentrant=False."
-    ),
+    GradCause.UNSEEN: "Look at .grad after backward().",
     GradCause.OTHERS: (
         "Look at .grad after backward(). What no process uses can be used, frozen, or left out of "
         "the model."
@@ -328,6 +325,11 @@ CURES_OF_PARAMETERS = {
     ),
 }
 IF_LEFT = "If the outputs should depend on it by way of that value: "
+AGAIN_IN_BACKWARD = (
+    "The checkpointed block of {node} runs again in backward(). What has changed since of what it "
+    "reads, such as weights and flags, is seen only as far as it was recorded."
+)
+RUNS_ANOTHER = " A reentrant checkpoint shows its graph if it is called with use_reentrant=False."
 ADAPTER = (
     "If it is to be trained, call requires_grad_() on it before the outputs are computed; peft "
     "freezes adapters that are loaded without is_trainable=True."
