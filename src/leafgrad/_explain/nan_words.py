@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+import torch
+
 from leafgrad._graph.zero_words import Words
 
 VALUES: dict[str, Words] = {
@@ -258,9 +260,35 @@ OF_INFINITY: Words = (
 )
 
 
-def words_for(operation: str, way: Literal["value", "gradient"]) -> Words:
+NOT_SEEN: Words = (
+    "The output holds it, and no recording shows where it came up.",
+    "Compute the output inside record(values=True), and pass the recording.",
+)
+
+
+HALF_VALUE: Words = (
+    "The result is beyond 65,504, the largest number of float16.",
+    "Compute it in bfloat16 or float32, or make the numbers smaller before.",
+)
+HALF_GRADIENT: Words = (
+    "The gradient is beyond 65,504, the largest number of float16; the slope itself is finite.",
+    (
+        "Scale the loss by torch.amp.GradScaler, which skips such a step and then scales by less, "
+        "or compute in bfloat16 or float32."
+    ),
+)
+_RANGE = {"add", "mul", "sub"}
+CURE_OF_NUMBER = "Look at where that number comes from: it is no tensor, and has no gradient."
+
+
+def words_for(operation: str, way: Literal["value", "gradient"], dtype: torch.dtype) -> Words:
     """Return why an operation makes what is not finite, and the cure, in general if need be."""
     table = VALUES if way == "value" else GRADIENTS
+    known = LIKE.get(operation, operation)
+    if dtype is torch.float16 and way == "value" and known in _RANGE:
+        return HALF_VALUE
+    if dtype is torch.float16 and way == "gradient" and not {operation, known} & {*table}:
+        return HALF_GRADIENT
     if operation in table:
         return table[operation]
     if LIKE.get(operation) in table:

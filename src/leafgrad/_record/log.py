@@ -1,7 +1,7 @@
 """What a recording writes down while code runs: numbers and code, never a tensor or a node."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from types import FrameType
 from typing import NamedTuple
@@ -11,7 +11,7 @@ import torch
 
 from leafgrad import _autograd
 from leafgrad._graph.nodes import Source, Write
-from leafgrad._graph.summary import TensorSummary
+from leafgrad._graph.summary import NotFinite, TensorSummary
 from leafgrad._record.cut_tracker import CutTracker
 from leafgrad._record.differentiable_passes import DifferentiablePasses
 from leafgrad._record.leaf_uses import LeafUses
@@ -33,11 +33,26 @@ MAX_CUTS = 500
 """The same for cuts, of which each may stand for many."""
 
 
+class Birth(NamedTuple):
+    """The call that made a tensor without a graph not finite, of numbers that were better."""
+
+    operation: str
+    place: Place | None
+    kind: NotFinite
+
+
 class Given(NamedTuple):
-    """A tensor that a call was given, which is not kept alive."""
+    """A tensor that a call was given, which is not kept alive.
+
+    Attributes:
+        argument: Which argument it was.
+        tensor: The tensor.
+        birth: Where it became not finite, if a call made it so that left no node.
+    """
 
     argument: str
-    tensor: ReferenceType[torch.Tensor]
+    tensor: Callable[[], torch.Tensor | None]
+    birth: Birth | None = None
 
 
 class Pass(NamedTuple):
@@ -78,6 +93,7 @@ class Log:
             not kept alive, each with the argument.
         given: The calls that made what is not finite, though no other node handed them such: the
             numbers that their nodes got, and which other arguments were not finite.
+        births: Where living tensors without a graph became not finite, by their identities.
         next_number: The first number that is not accounted for yet.
         sources_by_place: The places that were read already, by the identity of their code, which is
             kept alive so that no other code gets it.
@@ -103,6 +119,7 @@ class Log:
         self.refusals: dict[tuple[int, ...], Place | None] = {}
         self.inputs: dict[int, Given] = {}
         self.given: list[tuple[int, int, tuple[Given, ...]]] = []
+        self.births: dict[int, tuple[ReferenceType[torch.Tensor], Birth | None]] = {}
         self.next_number: int = number
         self.sources_by_place: dict[tuple[int, int], tuple[Place, Source | None]] = {}
         self.max_entries: int = MAX_ENTRIES
@@ -276,6 +293,16 @@ class Log:
         for given in self.inputs.values():
             if (tensor := given.tensor()) is not None:
                 yield given.argument, tensor
+
+    def note_birth(self, tensor: torch.Tensor, birth: Birth | None) -> None:
+        """Note where a tensor became not finite, None where that was not seen."""
+        identity, births = id(tensor), self.births
+        births[identity] = ref(tensor, lambda _: births.pop(identity, None)), birth
+
+    def birth_of(self, tensor: torch.Tensor) -> Birth | None:
+        """Return where a tensor without a graph became not finite, None where that is unknown."""
+        reference, birth = self.births.get(id(tensor), (None, None))
+        return birth if reference is not None and reference() is tensor else None
 
     def given_to(self, number: int) -> tuple[Given, ...] | None:
         """Return what else was given to the call that made what is not finite, None to others."""
