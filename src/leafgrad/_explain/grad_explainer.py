@@ -21,7 +21,7 @@ from leafgrad._explain.second_backward import SecondBackward
 from leafgrad._graph.zero_words import KEEPS_WITHOUT_GRAPH, words_of_operation
 from leafgrad._record.cut import DERIVATIVE, Cut
 from leafgrad._record.leaf_uses import LeafUse
-from leafgrad._record.log import Log
+from leafgrad._record.log import Log, Pass
 from leafgrad._record.module_paths import Roots
 from leafgrad._record.place import source_at
 from leafgrad._tensor.describe_tensor import describe_tensor
@@ -201,7 +201,14 @@ class GradExplainer:
             return GradCause.USED_UP
         if arrival.doubt:
             return GradCause.UNSEEN
-        return GradCause.ALL_ZERO if arrival.zero else GradCause.NOT_RUN
+        if arrival.zero:
+            return GradCause.ALL_ZERO
+        return GradCause.CLEARED if self._passes() else GradCause.NOT_RUN
+
+    def _passes(self) -> list[Pass]:
+        """Return the backward passes from these outputs that were recorded."""
+        ends = [end for end in self.ends if isinstance(end, Tensor)]
+        return self.log.backwards_from({*map(_autograd.number_of, ends)})
 
     def _cause_of_nothing(
         self, tensor: Tensor, facts: TensorDescription, found: Found
@@ -314,6 +321,9 @@ class GradExplainer:
         if cause is GradCause.LINEAR and not found.cuts:
             number = self._derivative_without(tensor)
             derivative = f": torch.autograd.grad() in {self.log.source_of(number or 0)}"
+        if cause is GradCause.CLEARED:
+            last = self._passes()[-1]
+            freed = sentences.FREED[last.call].format(place=self.log.source_at(last.place))
         arrival = found.arrival or Arrival()
         is_late = found.use is not None and not found.use.required_grad
         use = found.use if is_late else found.use_of_memory or found.use

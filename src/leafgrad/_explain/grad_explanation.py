@@ -16,6 +16,7 @@ class GradCause(StrEnum):
     Attributes:
         FILLED: It holds a gradient.
         NOT_RUN: A path leads to it, and backward was not run yet.
+        CLEARED: A backward from the outputs ran and kept the graph, and ``.grad`` is empty.
         UNSEEN: The graph does not show whether a gradient comes to it.
         OTHERS: No gradient comes to it in this process, but other processes may send one.
         HELD_BACK: A gradient comes, which ``fully_shard`` keeps until it is synchronised.
@@ -58,6 +59,7 @@ class GradCause(StrEnum):
 
     FILLED = "filled"
     NOT_RUN = "backward not run yet"
+    CLEARED = "cleared, or never stored"
     UNSEEN = "cannot be seen"
     OTHERS = "left to other processes"
     HELD_BACK = "held back by fully_shard"

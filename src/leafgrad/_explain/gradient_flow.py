@@ -171,7 +171,7 @@ def _is_trusted(node: Node) -> bool:
     """Return whether a custom function is leafgrad's own, or one of PyTorch's that hands on."""
     if _autograd.is_compiled(node) or _autograd.handles_dtensor(node):
         return True
-    if _autograd.registered_backward(_autograd.forward_class(node)) == (None,):
+    if _autograd.refuses(node):
         return True  # it raises whatever comes
     module: str = getattr(_autograd.forward_class(node), "__module__", "")
     return module.startswith("leafgrad.")

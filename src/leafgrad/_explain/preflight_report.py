@@ -248,6 +248,11 @@ def _cure_of_refusal(node: TracedNode) -> str:
     """Return what to do about an operation without a derivative, where that is known."""
     if node.name.startswith("GeneratedBackwardFor_"):
         return " Register a backward for the operator by torch.library.register_autograd()."
+    if node.name.startswith("CompiledFunction"):
+        return (
+            " torch.compile made it: the backward of compiled code cannot be differentiated. Use "
+            "the original module, not the compiled one, where a second derivative is computed."
+        )
     if node.name != "NotImplemented":
         return ""
     return (

@@ -58,7 +58,10 @@ def place_of_cuts(cuts: tuple[Cut, ...]) -> str:
 
 BECAUSE: Mapping[GradCause, str] = {
     GradCause.FILLED: "Its .grad holds a gradient, from a backward or set by hand",
-    GradCause.NOT_RUN: "The outputs depend on it, and no backward has gone through their graph yet",
+    GradCause.NOT_RUN: "The outputs depend on it, and no backward has freed their graph",
+    GradCause.CLEARED: (
+        "The outputs depend on it, and their graph was used already and kept: {freed}"
+    ),
     GradCause.UNSEEN: (
         "Whether a gradient comes to it cannot be seen without running backward: that depends on "
         "the code of {node}, which the graph does not show"
@@ -183,6 +186,10 @@ CURES: Mapping[GradCause, str] = {
         "at; trace_graph(outputs, gradients=True) shows what comes from where."
     ),
     GradCause.NOT_RUN: "Call backward() on the outputs.",
+    GradCause.CLEARED: (
+        "Call backward() again, and look at .grad before it is cleared, as by zero_grad(). "
+        "torch.autograd.grad() returns gradients instead of storing them."
+    ),
     GradCause.UNSEEN: "Look at .grad after backward().",
     GradCause.OTHERS: (
         "Look at .grad after backward(). What no process uses can be used, frozen, or left out of "

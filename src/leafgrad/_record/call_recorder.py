@@ -193,7 +193,7 @@ class CallRecorder(TorchFunctionMode):
             self.log.note_switch(inspect.currentframe(), is_on=args[0])
             return func(*args)
         if func in _BACKWARDS:
-            self._note_backward(func, kwargs or {})
+            self._note_backward(func, args, kwargs or {})
         with _autograd.unobserved():
             before = [(one, _autograd.version(one)) for one in tensors_in(args, kwargs)]
         name = name_of(func)
@@ -217,14 +217,15 @@ class CallRecorder(TorchFunctionMode):
             self._observe_numbers(func, args, kwargs, made)
         return result
 
-    def _note_backward(self, func: Any, kwargs: Mapping[str, Any]) -> None:
-        """Note a backward that frees its graph, before it takes place."""
-        if kwargs.get("retain_graph") or kwargs.get("create_graph"):
-            return
+    def _note_backward(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Note a backward, before it takes place."""
+        frees = not (kwargs.get("retain_graph") or kwargs.get("create_graph"))
+        with _autograd.unobserved():
+            roots = frozenset(map(_autograd.number_of, tensors_in(args[:1])))
         call = "backward()" if kwargs.get("inputs") is None else "backward(inputs=...)"
         if func is torch.autograd.grad:
             call = "torch.autograd.grad()"
-        self.log.note_backward(_autograd.next_sequence_nr(), inspect.currentframe(), call)
+        self.log.note_backward(inspect.currentframe(), call, roots, frees=frees)
 
     def _goes_past_graph(self, func: Any, made: Any, before: Versions) -> bool:
         """Return whether a write may have changed a tensor with a graph without its graph."""

@@ -1,7 +1,7 @@
 """What a recording writes down while code runs: numbers and code, never a tensor or a node."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
 from types import FrameType
 from typing import NamedTuple
@@ -56,18 +56,22 @@ class Given(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """A backward that frees its graph.
+    """A backward.
 
     Attributes:
         number: The next number of a node when it began.
         place: The line that called it.
         call: How it was called: ``"backward()"``, ``"backward(inputs=...)"`` or
             ``"torch.autograd.grad()"``.
+        roots: The numbers of the outputs that it began at.
+        frees: Whether it frees its graph.
     """
 
     number: int
     place: Place
     call: str
+    roots: frozenset[int]
+    frees: bool
 
 
 class Log:
@@ -83,7 +87,7 @@ class Log:
         cuts: What lost its graph.
         uses: Which leaves were used.
         passes: The backward passes that made nodes.
-        backwards: Each line's last backward that freed its graph, by the line.
+        backwards: Each line's last backward, by the line and whether it freed its graph.
         switch: What has switched gradients off, and where, if they are off.
         outer_switch: The same for what stands around a block that has switched them on.
         values: What operations made, by the number of the node and of the output.
@@ -112,7 +116,7 @@ class Log:
         self.cuts: CutTracker = CutTracker()
         self.uses: LeafUses = LeafUses()
         self.passes: DifferentiablePasses = DifferentiablePasses()
-        self.backwards: dict[tuple[int, int], Pass] = {}
+        self.backwards: dict[tuple[int, int, bool], Pass] = {}
         self.switch: tuple[str, Place | None] | None = None
         self.outer_switch: tuple[str, Place | None] | None = None
         self.values: dict[tuple[int, int], TensorSummary | None] = {}
@@ -205,15 +209,22 @@ class Log:
             return id(call)
         return self.outermost[call.outermost].kind, call.path
 
-    def note_backward(self, number: int, frame: FrameType | None, call: str) -> None:
-        """Note that a backward that frees its graph begins, where this is the next number."""
+    def note_backward(
+        self, frame: FrameType | None, call: str, roots: frozenset[int], *, frees: bool
+    ) -> None:
+        """Note that a backward begins."""
         place = place_of(frame)
         if place is not None:
-            self.backwards[id(place[0]), place[1]] = Pass(number, place, call)
+            begun = Pass(_autograd.next_sequence_nr(), place, call, roots, frees)
+            self.backwards[id(place[0]), place[1], frees] = begun
+
+    def backwards_from(self, roots: Collection[int]) -> list[Pass]:
+        """Return the passes that began at one of these outputs."""
+        return [one for one in self.backwards.values() if not one.roots.isdisjoint(roots)]
 
     def backwards_after(self, number: int) -> list[Pass]:
-        """Return the passes since a node got its number, each line's last one, in order."""
-        later = [one for one in self.backwards.values() if one.number > number]
+        """Return the passes that freed their graph since a node got its number, in order."""
+        later = [one for one in self.backwards.values() if one.frees and one.number > number]
         return sorted(later, key=itemgetter(0))
 
     def has_run_before(self, source: Source | None, number: int) -> bool:
