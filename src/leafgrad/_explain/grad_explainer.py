@@ -18,6 +18,7 @@ from leafgrad._explain.grad_explanation import CAUSE_OF_CUT, GradCause, GradExpl
 from leafgrad._explain.gradient_flow import Arrival, GradientFlow
 from leafgrad._explain.origin import edges_behind, origin_of
 from leafgrad._explain.second_backward import SecondBackward
+from leafgrad._graph.summary import summary_of
 from leafgrad._graph.zero_words import KEEPS_WITHOUT_GRAPH, words_of_operation
 from leafgrad._record.cut import DERIVATIVE, Cut
 from leafgrad._record.leaf_uses import LeafUse
@@ -325,6 +326,7 @@ class GradExplainer:
             last = self._passes()[-1]
             freed = sentences.FREED[last.call].format(place=self.log.source_at(last.place))
         arrival = found.arrival or Arrival()
+        is_filled = cause is GradCause.FILLED
         is_late = found.use is not None and not found.use.required_grad
         use = found.use if is_late else found.use_of_memory or found.use
         withholding = [*self.flow.unseen.values(), *self.flow.stopping, ""]
@@ -337,6 +339,7 @@ class GradExplainer:
             "derivative": derivative,
             "partial": self._may_lack_part(tensor) if cause is GradCause.LINEAR else "",
             "others": str(found.others),
+            "gradient": "nothing but zeros" if is_filled and _is_zero(tensor) else "a gradient",
             "also": self._other_use(tensor, found) if cause is GradCause.UNUSED else "",
             "use": "" if use is None else f"{use.operation} in {source_at(use.place)}",
         }
@@ -408,6 +411,13 @@ def _place_of(log: Log, node: Node) -> str:
     source = None if number is None else log.source_of(number)
     name = _autograd.node_name(node)
     return name if source is None else f"{name} ({source})"
+
+
+def _is_zero(tensor: Tensor) -> bool:
+    """Return whether the tensor's gradient is read, and zero everywhere."""
+    gradient = _autograd.held_grad(tensor)
+    found = None if gradient is None else summary_of(gradient)
+    return found is not None and found.is_finite and found.norm == 0.0
 
 
 def _number(tensor: Tensor) -> int:

@@ -15,7 +15,7 @@ class GradCause(StrEnum):
 
     Attributes:
         FILLED: It holds a gradient.
-        NOT_RUN: A path leads to it, and backward was not run yet.
+        NOT_RUN: A path leads to it, and backward can run.
         CLEARED: A backward from the outputs ran and kept the graph, and ``.grad`` is empty.
         UNSEEN: The graph does not show whether a gradient comes to it.
         OTHERS: No gradient comes to it in this process, but other processes may send one.
@@ -58,7 +58,7 @@ class GradCause(StrEnum):
     """
 
     FILLED = "filled"
-    NOT_RUN = "backward not run yet"
+    NOT_RUN = "waiting for backward"
     CLEARED = "cleared, or never stored"
     UNSEEN = "cannot be seen"
     OTHERS = "left to other processes"
@@ -168,7 +168,7 @@ class GradExplanation(ShownAsCard):
             >>> from leafgrad import explain_grad
             >>> x = torch.ones(2, requires_grad=True)
             >>> explain_grad(x, x.sum()).to_dict()["cause"]
-            'backward not run yet'
+            'waiting for backward'
         """
         return fields_as_json(self)
 

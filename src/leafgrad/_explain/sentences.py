@@ -26,6 +26,8 @@ def cure(cause: GradCause, cuts: tuple[Cut, ...], *, is_off: bool) -> str:
         of_switch = CURES[cause]
         if cause is GradCause.NO_GRAD:
             of_switch = _cure_of_switch(cuts[0].switch, is_off=is_off)
+        if cause is GradCause.DETACHED and cuts[0].is_difference:
+            return STRAIGHT_THROUGH
         return CURES_OF_OPERATIONS.get(cuts[0].operation, of_switch)
     return SWITCH_ON if is_off and cause is GradCause.WITHOUT_GRAPH else CURES[cause]
 
@@ -57,7 +59,7 @@ def place_of_cuts(cuts: tuple[Cut, ...]) -> str:
 
 
 BECAUSE: Mapping[GradCause, str] = {
-    GradCause.FILLED: "Its .grad holds a gradient, from a backward or set by hand",
+    GradCause.FILLED: "Its .grad holds {gradient}, from a backward or set by hand",
     GradCause.NOT_RUN: "The outputs depend on it, and no backward has freed their graph",
     GradCause.CLEARED: (
         "The outputs depend on it, and their graph was used already and kept: {freed}"
@@ -134,7 +136,7 @@ BECAUSE: Mapping[GradCause, str] = {
         "It is a view that PyTorch refuses to use since its memory was written in place"
     ),
     GradCause.WRAPPED: "It lives inside a torch.func transform, where no .grad is ever filled",
-    GradCause.DETACHED: "The path from the outputs to it was cut by detach()",
+    GradCause.DETACHED: "The path from the outputs to it was cut where a value was detached",
     GradCause.DATA: "The path from the outputs to it was cut by .data",
     GradCause.NO_GRAD: (
         "The path from the outputs to it was cut by what was computed while gradients were "
@@ -182,8 +184,8 @@ _LINEAR = (
 )
 CURES: Mapping[GradCause, str] = {
     GradCause.FILLED: (
-        "Another backward from the outputs adds to it. Whether its numbers are zero is not looked "
-        "at; trace_graph(outputs, gradients=True) shows what comes from where."
+        "Another backward from the outputs adds to it. "
+        "trace_graph(outputs, gradients=True).gradient_norms shows what comes from where."
     ),
     GradCause.NOT_RUN: "Call backward() on the outputs.",
     GradCause.CLEARED: (
@@ -281,8 +283,8 @@ PARTIAL_DERIVATIVE = (
 AGAIN = {
     GradCause.FILLED: (
         "Another backward from the outputs will fail, as a part of their graph was freed: {cure} "
-        "Whether its numbers are zero is not looked at; trace_graph(outputs, gradients=True) shows "
-        "what comes from where, on a graph that is not freed."
+        "trace_graph(outputs, gradients=True).gradient_norms shows what comes from where, on a "
+        "graph that is not freed."
     ),
     GradCause.USED_UP: (
         "Look at .grad after backward() and before zero_grad(). For another backward: {cure}"
@@ -351,7 +353,14 @@ COPY_OF_LEAF = (
     "of state_dict() are detached, those of named_parameters() are not."
 )
 
-_SOFT = "Use a differentiable stand-in, such as softmax() for {}()."
+_SOFT = "Use a differentiable stand-in, such as {}() for {}()."
+_PASSED_ON = (
+    "For what was looked up by it, pass the gradient straight through: z + (q - z).detach()."
+)
+STRAIGHT_THROUGH = (
+    "If this passes the gradient straight through, as in z + (q - z).detach(), keep it, and train "
+    "q by a term of its own, such as mse_loss(q, z.detach()). Otherwise leave detach() out."
+)
 _STACK = (
     "torch.{}() of results keeps their numbers alone. Put several together by torch.stack(losses), "
     "and pass one on itself."
@@ -369,7 +378,18 @@ OUTSIDE_INFERENCE_MODE = (
     "inside it is not enough (in Lightning: Trainer(inference_mode=False))."
 )
 CURES_OF_OPERATIONS = {
-    **{name: _SOFT.format(name) for name in ("argmax", "argmin", "argsort", "max", "min", "topk")},
+    **{name: _SOFT.format("softmax", name) for name in ("argmax", "max")},
+    **{name: f"{_SOFT.format('softmin', name)} {_PASSED_ON}" for name in ("argmin", "min")},
+    **dict.fromkeys(
+        ("topk", "argsort"),
+        "Places have no derivative: multiply what was chosen by the weight that chose it, as in "
+        "chosen * scores.softmax(-1).gather(-1, indices).",
+    ),
+    "state_dict": (
+        "state_dict() returns copies without a graph. Use named_parameters(), and run the model "
+        "on other weights by torch.func.functional_call(model, weights, inputs). Of a model that "
+        "was loaded from it, ask for the parameters of that one."
+    ),
     **dict.fromkeys(
         ("long", "int", "to", "type", "short", "char", "byte"),
         "Keep the numbers floating-point where the gradient should pass. An index has no "

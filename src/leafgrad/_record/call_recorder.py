@@ -270,7 +270,7 @@ class CallRecorder(TorchFunctionMode):
         if running is not None:
             return _site_in_custom_function(running, self.log)
         whole, place = part_of(frame) if is_off else (None, place_of(frame))
-        name = whole or (_SAMPLE if _is_sampling(frame) else name)
+        name = whole or _library_function(frame) or name
         switch, switch_source = (None, None) if whole else _switch(self.log)
         return CallSite(
             name,
@@ -316,17 +316,21 @@ def _site_in_custom_function(running: FrameType, log: Log) -> CallSite:
     return CallSite(name, source, is_in_custom_function=True)
 
 
-_SAMPLE = "sample"
-_DISTRIBUTIONS = f"{os.sep}distributions{os.sep}"
+_CUTTING_FUNCTIONS = {
+    "sample": f"{os.sep}distributions{os.sep}",
+    "state_dict": f"{os.sep}modules{os.sep}module.py",
+}
+"""Functions of PyTorch that cut what they return off its graph, and a part of their file's path."""
 
 
-def _is_sampling(frame: FrameType | None) -> bool:
-    """Return whether a distribution of PyTorch's is drawn from without a gradient."""
+def _library_function(frame: FrameType | None) -> str | None:
+    """Return the function of PyTorch that was called and cuts its results off, if that runs."""
     while frame is not None and is_library_file[frame.f_code.co_filename]:
-        if frame.f_code.co_name == _SAMPLE and _DISTRIBUTIONS in frame.f_code.co_filename:
-            return True
+        name = frame.f_code.co_name
+        if _CUTTING_FUNCTIONS.get(name, "\0") in frame.f_code.co_filename:
+            return name
         frame = frame.f_back
-    return False
+    return None
 
 
 _BACKWARDS = {torch.autograd.grad, torch.autograd.backward, Tensor.backward}

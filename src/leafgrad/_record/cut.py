@@ -51,6 +51,7 @@ class Cut:
         source: The line of code, where it is known.
         switch: What had switched gradients off, such as ``"no_grad()"``, where that is how.
         switch_source: The line that did; None where it came before the recording.
+        is_difference: Whether what was cut off is a difference, as in ``z + (q - z).detach()``.
     """
 
     kind: CutKind
@@ -58,3 +59,4 @@ class Cut:
     source: Source | None
     switch: str | None = None
     switch_source: Source | None = None
+    is_difference: bool = False

@@ -239,6 +239,7 @@ class CutTracker:
             source=site.source,
             switch=site.switch if is_off else None,
             switch_source=site.switch_source if is_off else None,
+            is_difference=any(_autograd.grad_fn_name(one) == "SubBackward0" for one in graphs),
         )
         self.entries.append((cut, frozenset(numbers)))
         return len(self.entries) - 1

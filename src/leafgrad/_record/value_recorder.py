@@ -64,8 +64,9 @@ class ValueRecorder(TorchFunctionMode):
                 continue
             inputs = [tensor for tensor in tensors_in(args, kwargs) if tensor is not made]
             worse = [one for one in inputs if _is_as_bad(one, found)]
-            birth = self.log.birth_of(worse[0]) if worse else None
-            if inputs and not worse and not any(map(_is_nan, args)):
+            births = (self.log.birth_of(one) for one in worse or inputs)
+            birth = next((one for one in births if one and (worse or not _is_meant(one))), None)
+            if inputs and not worse and birth is None and not any(map(_is_nan, args)):
                 place = place_of(inspect.currentframe())
                 birth = Birth(name_of(func), place, found.not_finite)
             self.log.note_birth(made, birth)
@@ -95,6 +96,11 @@ class ValueRecorder(TorchFunctionMode):
                 birth = self.log.birth_of(tensor)
                 given.setdefault(id(tensor), Given(argument, ref(tensor), birth))
         self.log.given.append((start, _autograd.next_sequence_nr(), (*given.values(),)))
+
+
+def _is_meant(birth: Birth) -> bool:
+    """Return whether an infinity was put in on purpose, as a mask; a NaN is not made of it."""
+    return "fill" in birth.operation or birth.operation in {"where", "__setitem__"}
 
 
 NUMBER = "the number "
