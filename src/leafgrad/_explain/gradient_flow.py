@@ -92,9 +92,12 @@ class GradientFlow:
             self._propagate_custom(node, successors, arrived)
         elif arrived and is_plain:
             whole = _merged(arrived)
-            for after, number in successors:
-                if after is not None:
-                    self._add(after, number, whole)
+            is_foreach = _autograd.node_name(node).startswith("Foreach")
+            rows = len(_autograd.forward_outputs(node)) if is_foreach else 0
+            for place, (after, number) in enumerate(successors):
+                given = arrived.get(place % rows) if rows else whole
+                if after is not None and given is not None:
+                    self._add(after, number, given)
         elif arrived:
             self._propagate_by_formula(node, successors, _merged(arrived))
 

@@ -137,7 +137,7 @@ BECAUSE: Mapping[GradCause, str] = {
     ),
     GradCause.WRAPPED: "It lives inside a torch.func transform, where no .grad is ever filled",
     GradCause.DETACHED: "The path from the outputs to it was cut where a value was detached",
-    GradCause.DATA: "The path from the outputs to it was cut by .data",
+    GradCause.DATA: "The path from the outputs to it was cut where .data was taken",
     GradCause.NO_GRAD: (
         "The path from the outputs to it was cut by what was computed while gradients were "
         "switched off"
@@ -385,6 +385,7 @@ CURES_OF_OPERATIONS = {
         "Places have no derivative: multiply what was chosen by the weight that chose it, as in "
         "chosen * scores.softmax(-1).gather(-1, indices).",
     ),
+    "deepcopy": "copy.deepcopy() made parameters of its own: ask for those of the copy.",
     "state_dict": (
         "state_dict() returns copies without a graph. Use named_parameters(), and run the model "
         "on other weights by torch.func.functional_call(model, weights, inputs). Of a model that "

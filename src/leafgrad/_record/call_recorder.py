@@ -317,6 +317,7 @@ def _site_in_custom_function(running: FrameType, log: Log) -> CallSite:
 
 
 _CUTTING_FUNCTIONS = {
+    "__deepcopy__": f"{os.sep}nn{os.sep}parameter.py",
     "sample": f"{os.sep}distributions{os.sep}",
     "state_dict": f"{os.sep}modules{os.sep}module.py",
 }
@@ -328,7 +329,7 @@ def _library_function(frame: FrameType | None) -> str | None:
     while frame is not None and is_library_file[frame.f_code.co_filename]:
         name = frame.f_code.co_name
         if _CUTTING_FUNCTIONS.get(name, "\0") in frame.f_code.co_filename:
-            return name
+            return name.strip("_")
         frame = frame.f_back
     return None
 

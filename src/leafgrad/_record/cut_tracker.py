@@ -149,7 +149,8 @@ class CutTracker:
         beside_graph = any(map(_has_graph, outputs))
         for output in outputs:
             sources = _sources_of(name, inputs, output, outputs)
-            cuts = self._cuts_behind_any([*sources, output])
+            kept = [] if name in _OVERWRITING else [output]
+            cuts = self._cuts_behind_any([*sources, *kept])
             lost = [one for one in graphs if any(one is source for source in sources)]
             kind = _kind_of_cut(name, output, beside_graph=beside_graph) if lost else None
             if kind is not None:
@@ -329,6 +330,7 @@ def _floats_in(args: Iterable[object]) -> Iterator[float]:
 MAX_NUMBERS = 100
 _COMMON = {0.0, 1.0}
 _FROM_NUMBERS = {"tensor", "as_tensor", "asarray", "new_tensor", "scalar_tensor"}
+_OVERWRITING = {"copy_", "fill_", "normal_", "uniform_", "zero_"}
 _MAKING_ALIASES = {"detach", ".data"}
 
 
