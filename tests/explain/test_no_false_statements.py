@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from typing import Any, NamedTuple
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import CheckpointError, checkpoint
 
 from leafgrad import GradientNorms, explain_grad, find_nan, preflight, record, trace_graph
 
@@ -85,7 +86,7 @@ def step_with(kind: Any, **arguments: Any) -> Callable[[Spare], None]:
         def closure() -> Tensor:
             optimizer.zero_grad()
             loss: Tensor = model(X)
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             return loss
 
         optimizer.step(closure)
@@ -167,7 +168,9 @@ def a_second_derivative_of_compiled_code() -> object:
 @pytest.mark.parametrize("name", ["all_gather", "gather", "all_to_all_single"])
 def test_a_collective_is_named_with_a_cure_that_keeps_the_gradient(name: str) -> None:
     encoder, head = nn.Linear(3, 3), nn.Linear(3, 1)
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    dist.init_process_group(
+        "gloo", store=torch._C._distributed_c10d.HashStore(), rank=0, world_size=1
+    )
     try:
         with record() as recording:
             features = encoder(X)
@@ -216,6 +219,15 @@ def a_write_through_data() -> object:
     return preflight(loss, names={"x": x, "h": h}, recording=recording)
 
 
+@program(r"compute wrong gradients.*w, saved by MulBackward0.*: its \.data was replaced")
+def data_that_was_replaced() -> object:
+    w = torch.ones(3, requires_grad=True)
+    with record() as recording:
+        loss = (w * torch.ones(3, requires_grad=True)).sum()
+        w.data = w.data * 3
+    return preflight(loss, names={"w": w}, recording=recording)
+
+
 @program("no failure found")
 def a_write_through_data_before_anything_is_saved() -> object:
     x = torch.ones(3, requires_grad=True)
@@ -237,7 +249,7 @@ def stepped_behind_a_checkpoint() -> tuple[Tensor, nn.ModuleDict, Any]:
     return loss, model, recording
 
 
-@program(r"compute wrong gradients.*d\.weight was written by SGD\.step.*runs again")
+@program(r"compute wrong gradients.*d\.bias and d\.weight: written by SGD\.step.*runs again")
 def a_step_behind_a_checkpoint() -> object:
     loss, model, recording = stepped_behind_a_checkpoint()
     return preflight(loss, names=model, recording=recording)
@@ -256,12 +268,16 @@ def another_mask_of_dropout() -> object:
     return preflight(y.sum())
 
 
-@program("requires_grad of a tensor was switched off since")
-def a_weight_frozen_behind_a_checkpoint() -> object:
-    w = torch.ones(3, requires_grad=True)
-    y = checkpoint(lambda x: x * w, torch.ones(3, requires_grad=True) * 1, use_reentrant=False)
-    w.requires_grad_(False)
-    return preflight(y.sum())
+@pytest.mark.parametrize("is_on", [True, False])
+def test_a_flag_that_was_switched_behind_a_checkpoint_is_told(*, is_on: bool) -> None:
+    w, x = torch.ones(3, requires_grad=is_on), torch.ones(3, requires_grad=True)
+    with record() as recording:
+        loss = checkpoint(lambda x: x * w, x * 1, use_reentrant=False).sum()
+    w.requires_grad_(not is_on)
+    assert "requires_grad of a tensor was switched" in str(preflight(loss, recording=recording))
+    with suppress(CheckpointError) if is_on else nullcontext():
+        loss.backward()
+        assert not is_on
 
 
 @program("cannot be seen.*HalfBackward", never="reentrant")
@@ -285,7 +301,7 @@ def a_gradient_that_was_cleared() -> object:
     w = torch.ones(3, requires_grad=True)
     with record() as recording:
         loss = w.exp().sum()
-        loss.backward(retain_graph=True)  # type: ignore[no-untyped-call]
+        loss.backward(retain_graph=True)
         w.grad = None
     return explain_grad(w, loss, recording=recording)
 
@@ -326,6 +342,14 @@ def a_teacher() -> object:
     return preflight(functional.mse_loss(student(X), teacher(X)), names=student)
 
 
+@program("ForeachNormBackward0.*for an output that is not used", never="waiting|custom function")
+def an_entry_of_a_foreach_function_that_is_not_used() -> object:
+    a, b = (torch.full((2,), 2.0, requires_grad=True) for _ in range(2))
+    with record() as recording:
+        loss = torch._foreach_norm([a, b])[0]
+    return explain_grad(b, loss, recording=recording)
+
+
 # --- Numbers that are not finite
 
 
@@ -346,6 +370,11 @@ def a_deviation_of_one_number() -> object:
 def a_validation_without_a_graph() -> object:
     with torch.no_grad():
         return hunt(lambda: nn.Linear(3, 1)(torch.zeros(4, 3).log()).mean())
+
+
+@program("in div, at .*A division by 0", never="Look at the data")
+def a_batch_divided_in_place() -> object:
+    return hunt(lambda: nn.Linear(3, 1)(torch.zeros(4, 3).div_(0)).sum())
 
 
 @program("an output holds NaN")
@@ -388,7 +417,8 @@ class Gated(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.branch(x)
-        return x + (self.scale * y if self.gate is None else self.gate(y))
+        result: Tensor = x + (self.scale * y if self.gate is None else self.gate(y))
+        return result
 
 
 @pytest.mark.parametrize(
@@ -407,7 +437,7 @@ def test_a_factor_that_starts_at_zero_is_named(gate: nn.Module | None, name: str
 
 
 def of_itself(model: nn.Module) -> Tensor:
-    z = model(X)
+    z: Tensor = model(X)
     return (1 - functional.cosine_similarity(z, z)).mean()
 
 

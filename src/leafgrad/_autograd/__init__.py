@@ -78,6 +78,7 @@ from leafgrad._autograd.forward import (
 from leafgrad._autograd.graph_structure import (
     GraphStructure,
     living_graph,
+    number_if_valid,
     number_of,
     numbers_after,
     numbers_after_refusal,

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
-from functools import partial
-from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
 import torch
@@ -89,55 +86,12 @@ class Block(NamedTuple):
     Attributes:
         nodes: The nodes of the block that saved something.
         restores_random_state: Whether it draws the same random numbers again.
-        read: The tensors that its code leads to: its arguments, parameters and globals.
     """
 
     nodes: list[Node]
     restores_random_state: bool
-    read: list[torch.Tensor]
 
 
 def block_of(frame: Any, nodes: list[Node]) -> Block:
     """Return what is known of a block by what its recomputation has taken along."""
-    run = frame.recompute_fn
-    ahead = [taken_along(run, "fn"), taken_along(run, "kwargs")]
-    for one in frame.saved_args:
-        with suppress(RuntimeError):  # it was written since, or freed
-            ahead.append(one.unpack() if hasattr(one, "unpack") else one)
-    read = [*_tensors_behind(ahead)]
-    return Block(nodes, bool(taken_along(run, "preserve_rng_state")), read)
-
-
-def _tensors_behind(ahead: list[Any]) -> Iterator[torch.Tensor]:
-    """Yield the tensors that some functions, modules and containers lead to."""
-    seen = set[int]()
-    while ahead and len(seen) < _MAX_OBJECTS:
-        one = ahead.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        if isinstance(one, torch.Tensor):
-            yield one
-        elif isinstance(one, torch.nn.Module):
-            yield from one.parameters()
-        elif isinstance(one, partial):
-            ahead += [one.func, one.args, one.keywords]
-        elif isinstance(one, MethodType):
-            ahead += [one.__func__, one.__self__]
-        elif isinstance(one, FunctionType):
-            ahead += (cell.cell_contents for cell in one.__closure__ or () if _is_filled(cell))
-            ahead += (one.__globals__.get(name) for name in one.__code__.co_names)
-        elif isinstance(one, list | tuple):
-            ahead += one
-        elif isinstance(one, dict):
-            ahead += one.values()
-
-
-_MAX_OBJECTS = 10_000
-
-
-def _is_filled(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not None
-    except ValueError:  # its variable was deleted
-        return False
+    return Block(nodes, bool(taken_along(frame.recompute_fn, "preserve_rng_state")))

@@ -209,7 +209,7 @@ class GradExplainer:
     def _passes(self) -> list[Pass]:
         """Return the backward passes from these outputs that were recorded."""
         ends = [end for end in self.ends if isinstance(end, Tensor)]
-        return self.log.backwards_from({*map(_autograd.number_of, ends)})
+        return self.log.backwards_from({*map(_number, ends)})
 
     def _cause_of_nothing(
         self, tensor: Tensor, facts: TensorDescription, found: Found
@@ -422,7 +422,8 @@ def _is_zero(tensor: Tensor) -> bool:
 
 def _number(tensor: Tensor) -> int:
     """Return the number of the node that made a tensor, where PyTorch tells."""
-    return -1 if _autograd.is_invalid_view(tensor) else _autograd.number_of(tensor)
+    number = _autograd.number_if_valid(tensor)
+    return -1 if number is None else number
 
 
 def _name_of_hook(hook: object) -> str:

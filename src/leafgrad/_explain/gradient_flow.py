@@ -98,6 +98,8 @@ class GradientFlow:
                 given = arrived.get(place % rows) if rows else whole
                 if after is not None and given is not None:
                     self._add(after, number, given)
+                elif after is not None:
+                    self.stopping.append(f"{self.place(node)}, for an output that is not used")
         elif arrived:
             self._propagate_by_formula(node, successors, _merged(arrived))
 

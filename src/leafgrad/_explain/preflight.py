@@ -43,7 +43,9 @@ def preflight(
     """Find what a backward from some outputs would fail at or leave out, without running it.
 
     It finds what PyTorch itself checks: tensors written or detached in place since they were saved,
-    saved tensors that are gone, leaves that have become results, and outputs without a graph. What
+    saved tensors that are gone, leaves that have become results, and outputs without a graph. With
+    a recording it also finds writes that PyTorch does not check: through ``.data``, and into what a
+    checkpointed block reads again. Writes through NumPy or in other threads are not seen. What
     hooks, the code of custom functions and checkpointed blocks that run again do is not foreseen;
     where a failure depends on that, it is told as possible only. A few nodes do not show what they
     saved, or run a backward of their own: they are listed as `Preflight.hidden` and
@@ -109,7 +111,7 @@ def preflight(
         conflicts = tuple(_with_names(_conflicts(nodes), live, names))
         hidden_leaves = tuple(_unregistered(nodes, live, names, log))
         silent = tuple(silent_errors(nodes, live, log, _storage_names(names)))
-        blocks = tuple(doubts_about_blocks(nodes, live))
+        blocks = tuple(doubts_about_blocks(nodes, live, log))
         second = None if explainer.second is None else explainer.second.told()
     freed = tuple(node for node in nodes if node.is_freed)
     # a custom function may not look at what it saved; compiled code always does

@@ -76,8 +76,8 @@ BECAUSE: Mapping[GradCause, str] = {
         "and adds them up elsewhere"
     ),
     GradCause.STOPPED: (
-        "A path of the graph leads to it, but no gradient comes along it, as a custom function on "
-        "the way hands on none: {node}"
+        "A path of the graph leads to it, but no gradient comes along it, as a function on the way "
+        "passes on none: {node}"
     ),
     GradCause.ALL_ZERO: (
         "A gradient will come to it, but every path leads through an operation that hands on zeros "

@@ -5,11 +5,13 @@ A backward then computes with the new values, or raises an error about a checkpo
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from torch import Tensor
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._explain.conflict_words import PARAMETER, write_text
 from leafgrad._explain.findings import place_of_node
+from leafgrad._explain.groups import names_in_words
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._record.log import Log
 
@@ -35,52 +37,79 @@ def silent_errors(
             "autograd does not count such a write: backward() will run, and compute a wrong "
             "gradient. Write only after backward(), or make a new tensor."
         )
+    for tensor, saver in _data_replaced(live, log):
+        name = names.get(_autograd.storage_identity(tensor) or 0, "A tensor")
+        yield REPLACED.format(name=name, node=place_of_node(by_index[saver]))
     for block in _autograd.checkpointed_blocks(live) if log.last_writes else ():
-        yield from _written_since(block, by_index[live.index(block.nodes[0])], log, names)
-
-
-def _written_since(
-    block: _autograd.Block, node: TracedNode, log: Log, names: Mapping[int, str]
-) -> Iterator[str]:
-    newest = max(_autograd.sequence_nr(one) or 0 for one in block.nodes)
-    for tensor in block.read:
-        storage = _autograd.storage_identity(tensor) or 0
-        writes = (last.get(storage, (0, None)) for last in (log.last_writes, log.hidden_writes))
-        number, write = max(writes, key=lambda last: last[0])
-        if write is not None and number > newest + 1 and _autograd.is_parameter(tensor):
-            yield (
-                f"{names.get(storage, 'A parameter')} was {write_text(write)} after the "
-                f"checkpointed block of {place_of_node(node)} ran. The block runs again in "
-                "backward(), on the new values: its gradients will be wrong, without an error. "
-                f"{PARAMETER}"
+        node = by_index[live.index(block.nodes[0])]
+        newest = max(_autograd.sequence_nr(one) or 0 for one in block.nodes)
+        written: dict[str, list[str]] = {}
+        for storage in dict.fromkeys(map(_autograd.storage_identity, _leaves_of(block))):
+            number, write = log.last_writes.get(storage or 0, (0, None))
+            if write is not None and number > newest:
+                name = names.get(storage or 0, "a leaf")
+                written.setdefault(write_text(write), []).append(name)
+        for text, those in written.items():
+            yield RECOMPUTED.format(
+                name=names_in_words(those), write=text, node=place_of_node(node), cure=PARAMETER
             )
-            return
+
+
+def _data_replaced(live: Sequence[Node], log: Log) -> Iterator[tuple[Tensor, int]]:
+    """Yield the leaves whose data was replaced since a node saved them, and the node."""
+    replaced = {id(leaf): (leaf, number) for leaf, number in log.replaced_leaves()}
+    for place, node in enumerate(live) if replaced else ():
+        made = _autograd.sequence_nr(node) or 0
+        for slot in _autograd.saved_slots(node):
+            leaf, number = replaced.get(id(slot.tensor), (None, 0))
+            if leaf is not None and number > made:
+                del replaced[id(leaf)]
+                yield leaf, place
+
+
+def _leaves_of(block: _autograd.Block) -> Iterator[Tensor]:
+    """Yield the leaves that the nodes of a block lead to at once or by ``t()``."""
+    for node in block.nodes:
+        for after, _ in _autograd.next_functions(node):
+            ahead = [] if after is None else [after, *(one for one, _ in _steps(after))]
+            found = map(_autograd.leaf_variable, ahead)
+            yield from (leaf for leaf in found if leaf is not None)
+
+
+def _steps(node: Node) -> list[_autograd.Edge]:
+    edges = _autograd.next_functions(node)
+    return [(one, number) for one, number in edges if one is not None] if len(edges) == 1 else []
 
 
 def doubts_about_blocks(
-    nodes: Sequence[TracedNode], live: Sequence[Node]
+    nodes: Sequence[TracedNode], live: Sequence[Node], log: Log
 ) -> Iterator[tuple[TracedNode, str]]:
-    """Yield for each checkpointed block its first node, and what cannot be seen of running again.
+    """Yield for each checkpointed block a node, and what may differ when it runs again.
 
-    That is where random numbers are drawn, or where a leaf has been frozen or is trained since.
+    That is where random numbers are drawn, or where requires_grad of a leaf was changed since.
     """
     by_index = {node.index: node for node in nodes}
-    leaves = [leaf for leaf in map(_autograd.leaf_variable, live) if leaf is not None]
+    late = {use.number for use in log.uses.of_late_leaves()}
     for block in _autograd.checkpointed_blocks(live):
         node = by_index[live.index(block.nodes[0])]
-        frozen = [one for one in leaves if not _autograd.plain(one, "requires_grad")]
-        if any(one is other for one in block.read for other in frozen):
-            yield node, FROZEN
-        elif not block.restores_random_state:
-            yield node, RANDOM
-        else:
-            yield node, ""
+        is_frozen = any(not _autograd.plain(one, "requires_grad") for one in _leaves_of(block))
+        is_late = not late.isdisjoint(map(_autograd.sequence_nr, block.nodes))
+        random = "" if block.restores_random_state else RANDOM
+        yield node, SWITCHED if is_frozen or is_late else random
 
 
-FROZEN = (
-    "requires_grad of a tensor was switched off since the checkpointed block of {node} ran. The "
-    "block runs again in backward(), which raises an error if it saves other tensors then. "
-    "Switch requires_grad off only after backward()."
+REPLACED = (
+    "{name}, saved by {node}: its .data was replaced since. autograd does not count "
+    "such a write: backward() will run, and compute a wrong gradient. Write only after backward()."
+)
+RECOMPUTED = (
+    "{name}: {write} after the checkpointed block of {node} ran. The block runs again in "
+    "backward(), on the new values: its gradients will be wrong, without an error. {cure}"
+)
+SWITCHED = (
+    "requires_grad of a tensor was switched since the checkpointed block of {node} ran. The block "
+    "runs again in backward(), which may raise an error, as it saves other tensors then. Switch "
+    "requires_grad only after backward()."
 )
 RANDOM = (
     "The checkpoint of {node} was called with preserve_rng_state=False. If its block draws random "

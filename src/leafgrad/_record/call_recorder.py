@@ -149,7 +149,7 @@ class CallRecorder(TorchFunctionMode):
                 return
             place = place_of(inspect.currentframe())
             made = next(tensors_in((result,)), None)
-            number = None if made is None else _autograd.number_of(made)
+            number = None if made is None else _autograd.number_if_valid(made)
             self.log.uses.note(leaf, LeafUse(name, place, requires_grad, number))
             if type(leaf) is not Parameter:
                 self.log.uses.note_storage(leaf)
@@ -221,7 +221,7 @@ class CallRecorder(TorchFunctionMode):
         """Note a backward, before it takes place."""
         frees = not (kwargs.get("retain_graph") or kwargs.get("create_graph"))
         with _autograd.unobserved():
-            roots = frozenset(map(_autograd.number_of, tensors_in(args[:1])))
+            roots = frozenset(map(_autograd.number_if_valid, tensors_in(args[:1])))
         call = "backward()" if kwargs.get("inputs") is None else "backward(inputs=...)"
         if func is torch.autograd.grad:
             call = "torch.autograd.grad()"
@@ -283,6 +283,8 @@ class CallRecorder(TorchFunctionMode):
     def _note_writes(self, func: Any, before: Versions, frame: FrameType | None) -> None:
         with _autograd.unobserved():
             number = _autograd.next_sequence_nr()
+            if func == _SET_DATA:
+                self.log.replaced.append((ref(before[0][0]), number))
             for storage, write, is_hidden in _writes(func, before, frame, self.log):
                 self.log.writes.append((storage, write))
                 last = self.log.hidden_writes if is_hidden else self.log.last_writes

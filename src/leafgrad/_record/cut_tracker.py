@@ -240,7 +240,7 @@ class CutTracker:
             source=site.source,
             switch=site.switch if is_off else None,
             switch_source=site.switch_source if is_off else None,
-            is_difference=any(_autograd.grad_fn_name(one) == "SubBackward0" for one in graphs),
+            is_difference=kind is CutKind.DETACHED and any(map(_is_difference, graphs)),
         )
         self.entries.append((cut, frozenset(numbers)))
         return len(self.entries) - 1
@@ -253,6 +253,8 @@ class CutTracker:
             cuts = frozenset(number for number in cuts if own not in self.entries[number][1])
         if not cuts:
             known.pop(identity, None)
+            if not _autograd.is_view(tensor) and self.cuts_by_storage:
+                self.cuts_by_storage.pop(_autograd.storage_identity(tensor) or 0, None)
             return
         reference = weakref.ref(tensor, lambda _: known.pop(identity, None))
         known[identity] = reference, cuts, not torch.is_grad_enabled()
@@ -339,6 +341,10 @@ def _has_graph(tensor: Tensor) -> bool:
     if not _autograd.plain(tensor, "requires_grad") or _autograd.is_invalid_view(tensor):
         return False
     return not _autograd.plain(tensor, "is_leaf")
+
+
+def _is_difference(tensor: Tensor) -> bool:
+    return _has_graph(tensor) and _autograd.grad_fn_name(tensor) == "SubBackward0"
 
 
 def _sources_of(

@@ -1,7 +1,7 @@
 """Which leaves were used while code ran, and where first."""
 
 import weakref
-from collections.abc import Container
+from collections.abc import Container, Iterator
 from typing import NamedTuple
 
 from torch import Tensor
@@ -49,6 +49,17 @@ class LeafUses:
         _, users = self.by_storage.get(_autograd.storage_identity(tensor) or 0, (None, {}))
         others = (use for user, use in users.items() if user != id(tensor))
         return next((use for use in others if use.number in numbers), None)
+
+    def of_late_leaves(self) -> Iterator[LeafUse]:
+        """Yield the uses of leaves that did not require grad then, and do now."""
+        for reference, use in self.by_leaf.values():
+            leaf = reference()
+            if (
+                leaf is not None
+                and not use.required_grad
+                and _autograd.plain(leaf, "requires_grad")
+            ):
+                yield use
 
     def note(self, leaf: Tensor, use: LeafUse) -> None:
         """Note the first use of a leaf."""

@@ -70,7 +70,7 @@ class Pass(NamedTuple):
     number: int
     place: Place
     call: str
-    roots: frozenset[int]
+    roots: frozenset[int | None]
     frees: bool
 
 
@@ -84,6 +84,7 @@ class Log:
         writes: Each write in place, and the identity of the storage.
         last_writes: The newest write into each storage, with the next number of a node then.
         hidden_writes: The same of those through ``.data``, which autograd does not count.
+        replaced: The tensors whose ``.data`` was set, with the next number of a node then.
         cuts: What lost its graph.
         uses: Which leaves were used.
         passes: The backward passes that made nodes.
@@ -112,6 +113,7 @@ class Log:
         self.outermost: list[OutermostModule] = []
         self.writes: list[tuple[int, Write]] = []
         self.last_writes: dict[int, tuple[int, Write]] = {}
+        self.replaced: list[tuple[ReferenceType[torch.Tensor], int]] = []
         self.hidden_writes: dict[int, tuple[int, Write]] = {}
         self.cuts: CutTracker = CutTracker()
         self.uses: LeafUses = LeafUses()
@@ -176,6 +178,7 @@ class Log:
             for storage, write in self.writes
             if storage in versions and write.version_after > versions[storage]
         ]
+        self.replaced[:] = [one for one in self.replaced if one[0]() is not None]
         oldest = numbers[0] if numbers else self.next_number
         for last in (self.last_writes, self.hidden_writes):
             for storage in [one for one, (number, _) in last.items() if number <= oldest]:
@@ -210,7 +213,7 @@ class Log:
         return self.outermost[call.outermost].kind, call.path
 
     def note_backward(
-        self, frame: FrameType | None, call: str, roots: frozenset[int], *, frees: bool
+        self, frame: FrameType | None, call: str, roots: frozenset[int | None], *, frees: bool
     ) -> None:
         """Note that a backward begins."""
         place = place_of(frame)
@@ -252,6 +255,7 @@ class Log:
             len(self.spans),
             len(self.modules),
             len(self.writes),
+            len(self.replaced),
             len(self.values),
             len(self.given),
             len(self.inputs),
@@ -304,6 +308,12 @@ class Log:
         for given in self.inputs.values():
             if (tensor := given.tensor()) is not None:
                 yield given.argument, tensor
+
+    def replaced_leaves(self) -> Iterator[tuple[torch.Tensor, int]]:
+        """Yield the tensors that live and whose data was replaced, and when."""
+        for reference, number in self.replaced:
+            if (tensor := reference()) is not None:
+                yield tensor, number
 
     def note_birth(self, tensor: torch.Tensor, birth: Birth | None) -> None:
         """Note where a tensor became not finite, None where that was not seen."""

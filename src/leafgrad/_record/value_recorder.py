@@ -37,10 +37,13 @@ class ValueRecorder(TorchFunctionMode):
     ) -> Any:
         """Let the call go on as it is, and sum up what is new."""
         start = _autograd.next_sequence_nr()
+        with _autograd.unobserved():
+            written = _written_without_graph(func, args)
+            was_fine = written is None or _is_finite(written)
         result = func(*args, **(kwargs or {}))
         with _autograd.unobserved():
             is_fine = True
-            self._note_births(func, args, kwargs or {}, result)
+            self._note_births(func, args, kwargs or {}, result, written if was_fine else None)
             for tensor in tensors_in((result, *args), kwargs):
                 place = _autograd.numbered_output(tensor)
                 if place is not None and place not in self.log.values:
@@ -52,9 +55,17 @@ class ValueRecorder(TorchFunctionMode):
         return result
 
     def _note_births(
-        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
+        self,
+        func: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        result: Any,
+        written: Tensor | None,
     ) -> None:
-        """Note which results without a graph are not finite, and which call made them so."""
+        """Note which results without a graph are not finite, and which call made them so.
+
+        What was written in place and was finite before is `written`.
+        """
         for made in tensors_in((result,)):
             if _autograd.numbered_output(made) is not None or not _is_floating(made):
                 continue
@@ -66,7 +77,12 @@ class ValueRecorder(TorchFunctionMode):
             worse = [one for one in inputs if _is_as_bad(one, found)]
             births = (self.log.birth_of(one) for one in worse or inputs)
             birth = next((one for one in births if one and (worse or not _is_meant(one))), None)
-            if inputs and not worse and birth is None and not any(map(_is_nan, args)):
+            if (
+                (inputs or made is written)
+                and not worse
+                and birth is None
+                and not any(map(_is_nan, args))
+            ):
                 place = place_of(inspect.currentframe())
                 birth = Birth(name_of(func), place, found.not_finite)
             self.log.note_birth(made, birth)
@@ -103,6 +119,14 @@ def _is_meant(birth: Birth) -> bool:
     return "fill" in birth.operation or birth.operation in {"where", "__setitem__"}
 
 
+def _written_without_graph(func: Any, args: Sequence[Any]) -> Tensor | None:
+    """Return the tensor without a graph that a call writes into, as far as its name says so."""
+    is_writing = args and isinstance(args[0], Tensor) and name_of(func).endswith("_")
+    if not is_writing or name_of(func).endswith("__") or not _is_floating(args[0]):
+        return None
+    return None if _autograd.numbered_output(args[0]) is not None else args[0]
+
+
 NUMBER = "the number "
 
 
@@ -112,6 +136,11 @@ def _is_nan(argument: object) -> bool:
 
 def _no_tensor() -> None:
     """Stand in for a reference to a tensor."""
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    found = summary_of(tensor)
+    return found is not None and found.is_finite
 
 
 def _is_floating(tensor: Tensor) -> bool:
