@@ -62,6 +62,6 @@ def test_a_checkpointed_block_shows_whether_it_draws_the_same_numbers() -> None:
 
 def test_memory_shared_with_another_library_has_the_same_address() -> None:
     x = torch.ones(2)
-    again = torch.from_dlpack(x)
+    again = torch.utils.dlpack.from_dlpack(x)
     assert _autograd.storage_identity(x) != _autograd.storage_identity(again)
     assert _autograd.memory_address(x) == _autograd.memory_address(again) is not None
