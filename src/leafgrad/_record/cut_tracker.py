@@ -322,7 +322,7 @@ def _floats_in(args: Iterable[object]) -> Iterator[float]:
     for _ in range(MAX_DEPTH):
         below: list[object] = []
         for one in args:
-            if isinstance(one, float) and one not in _COMMON:
+            if isinstance(one, float):
                 yield one
             elif isinstance(one, list | tuple):
                 below += one[:MAX_NUMBERS]
@@ -330,7 +330,6 @@ def _floats_in(args: Iterable[object]) -> Iterator[float]:
 
 
 MAX_NUMBERS = 100
-_COMMON = {0.0, 1.0}
 _FROM_NUMBERS = {"tensor", "as_tensor", "asarray", "new_tensor", "scalar_tensor"}
 _OVERWRITING = {"copy_", "fill_", "normal_", "uniform_", "zero_"}
 _MAKING_ALIASES = {"detach", ".data"}
