@@ -873,6 +873,6 @@ def test_preflight_has_no_truth_value_and_a_short_repr() -> None:
     found = preflight(leaf(2).exp().sum())
     with pytest.raises(TypeError, match=r"ask for \.ok, \.will_fail or \.may_fail$"):
         bool(found)
-    assert repr(found) == "<Preflight: nothing that backward would fail at>"
+    assert repr(found) == "<Preflight: no failure found>"
     (explanation,) = preflight(leaf(2).exp().sum(), names={"w": leaf(1)}).without_gradient
     assert repr(explanation) == "<GradExplanation: gradient of w: not reached>"

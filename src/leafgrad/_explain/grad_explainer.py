@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import torch
@@ -159,10 +159,13 @@ class GradExplainer:
 
     def _use_of_memory(self, tensor: Tensor) -> LeafUse | None:
         """Return a use of the tensor's memory through another leaf that the outputs depend on."""
-        numbers = {
-            number for number in map(_autograd.sequence_nr, self.graph) if number is not None
-        }
-        return self.log.uses.through_shared_memory(tensor, numbers)
+        return self.log.uses.through_shared_memory(tensor, self._numbers.keys())
+
+    @cached_property
+    def _numbers(self) -> dict[int, None]:
+        """The sequence numbers of the nodes, in order; leaves have none."""
+        numbers = map(_autograd.sequence_nr, self.graph)
+        return dict.fromkeys(number for number in numbers if number is not None)
 
     def _others(self, tensor: Tensor, sharded: _autograd.Sharded | None) -> str | None:
         """Return what may store a gradient that comes to a parameter in other processes."""
@@ -243,7 +246,7 @@ class GradExplainer:
             return None
         with _autograd.unobserved():
             behind = self.log.cuts.structure.depend_on(tensor)
-            return passes.of_what_depends(map(_autograd.sequence_nr, self.graph), behind)
+            return passes.of_what_depends(self._numbers, behind)
 
     def _may_lack_part(self, tensor: Tensor) -> str:
         """Return a custom function whose derivative may lack a part, empty if there is none."""

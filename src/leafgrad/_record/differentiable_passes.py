@@ -47,13 +47,13 @@ class DifferentiablePasses:
         below = map(self._order_of, numbers)
         self.spans.append((start, stop, max(below, default=0) + 1))
 
-    def of_what_depends(self, numbers: Iterable[int | None], behind: Collection[int]) -> int | None:
+    def of_what_depends(self, numbers: Iterable[int], behind: Collection[int]) -> int | None:
         """Return a node that a pass made which came from something that depends on a tensor.
 
         Nodes are given by their numbers, and what depends on it is `behind`.
         """
         for number in numbers:
-            span = None if number is None else find_span(self.spans, number)
+            span = find_span(self.spans, number)
             if span is not None and not self.sources[span[0]].isdisjoint(behind):
                 return number
         return None
