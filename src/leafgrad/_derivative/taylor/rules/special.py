@@ -135,9 +135,8 @@ def _log_odds(value: Tensor, x: Series) -> Series:
 
 
 def _entropy(step: Step, x: Series) -> Series | None:
-    """Return ``-x log(x)``, of the shape of x."""
-    jet = step.jet("self", x)
-    return multiply(-jet, jet.log())
+    """Return ``-x log(x)``, of the shape of x, as the integral of its slope: infinite at zero."""
+    return integral(-step.jet("self", x).log() - 1, x)
 
 
 Logarithm = Callable[[Tensor, Series | None], Jet]  # of a value and its series
