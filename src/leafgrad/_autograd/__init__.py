@@ -47,7 +47,6 @@ from leafgrad._autograd.formula import (
     records_gradient,
     refuses,
     sent_through,
-    uses_running_statistics,
 )
 from leafgrad._autograd.forward import (
     Recomputation,
