@@ -66,7 +66,7 @@ def parse_problem(
     if torch.compiler.is_exporting():
         raise RuntimeError(
             "leafgrad cannot differentiate within torch.export.export: export the network alone "
-            "and differentiate its outputs, or use torch.compile on the function that calls leafgrad"
+            "and differentiate its outputs, or compile what calls leafgrad by torch.compile"
         )
     if method not in _METHODS:
         raise ValueError(f'method must be "auto", "taylor" or "reverse", not {method!r}')
