@@ -14,7 +14,7 @@ import torch
 from mpmath import mp, mpf
 from torch import Tensor
 from torch.nn import functional
-from torch.special import entr, erfcx, i0e, i1, i1e, log_ndtr, ndtri, xlog1py, zeta
+from torch.special import entr, i0e, i1, i1e, log_ndtr, xlog1py
 
 from leafgrad import higher_order_grad
 
@@ -76,14 +76,6 @@ def density(z: Any) -> list[Any]:
 def gelu(z: Any) -> list[Any]:
     normal = [mp.erfc(-z / mp.sqrt(2)) / 2, *density(z)]
     return [z * normal[n] + (n * normal[n - 1] if n else 0) for n in range(7)]
-
-
-def scaled_erfc(z: Any) -> list[Any]:
-    found = [mp.exp(z * z) * mp.erfc(z)]
-    for n in range(6):
-        rest = n * found[n - 1] if n else -1 / mp.sqrt(mp.pi)
-        found.append(2 * (z * found[n] + rest))
-    return found
 
 
 def log_of_normal(z: Any) -> list[Any]:
@@ -212,12 +204,7 @@ CASES = {
     "polygamma": Case(
         lambda x: torch.polygamma(2, x), lambda z: mp.polygamma(2, z), interval=(0.0625, INF)
     ),
-    "zeta": Case(
-        lambda x: zeta(like(2.5)(x), x), lambda z: mp.zeta(2.5, z), interval=(0.0625, INF)
-    ),
     "erfinv": Case(torch.erfinv, mp.erfinv, INSIDE, INSIDE),
-    "ndtri": Case(ndtri, lambda z: mp.sqrt(2) * mp.erfinv(2 * z - 1), SHARE, SHARE),
-    "erfcx": Case(erfcx, scaled_erfc, interval=(-25, INF), digits=700, derivatives=True),
     "log_ndtr": Case(log_ndtr, log_of_normal, digits=700, derivatives=True),
     "logit": Case(torch.logit, lambda z: mp.log(z) - mp.log1p(-z), SHARE, SHARE),
     "sinc": Case(torch.sinc, lambda z: mp.sinc(mp.pi * z)),
