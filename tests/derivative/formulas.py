@@ -27,7 +27,7 @@ from tests.trace.operators.operators import (
 )
 
 HIGHEST = 4
-COSTLY = {"grid_sampler_3d": 2}  # orders, of which the third takes a minute
+COSTLY = {"grid_sampler_2d": 2, "grid_sampler_3d": 2}  # orders: the third takes a minute
 # Central differences of sixth order, and the mean of neighbours that leaves the sixth derivative.
 DIFFERENCES = {-3: -1 / 60, -2: 3 / 20, -1: -3 / 4, 1: 3 / 4, 2: -3 / 20, 3: 1 / 60}
 NEIGHBOURS = {-3: 1 / 20, -2: -6 / 20, -1: 15 / 20, 1: 15 / 20, 2: -6 / 20, 3: 1 / 20}
@@ -140,7 +140,8 @@ def wrong_order(function: Callable[[Tensor], Tensor], highest: int) -> int | Non
 def nodes_of(function: Callable[[Tensor], Tensor], operator: str) -> dict[Kind, list[Options]]:
     """Return the kinds of node in the graph, and in those of derivatives where they are new."""
     t = torch.zeros((), dtype=torch.float64, requires_grad=True)
-    found, kinds, names = function(t), {}, set[str]()
+    kinds: dict[Kind, list[Options]] = {}
+    found, names = function(t), set[str]()
     for level in range(COSTLY.get(operator, HIGHEST)):
         new: dict[Kind, list[Options]] = {}
         for node in graph(found):

@@ -229,6 +229,8 @@ CASES = {
 # Nested reverse mode loses as many digits: ours may lose at most twice as many units.
 AS_NESTED = {"tanh", "sigmoid", "expm1", "hypot", "gelu", "softmax", "logsumexp", "logcumsumexp"}
 AS_NESTED |= {"log softmax", "slope of tanh", "slope of sigmoid"}
+# So it does where PyTorch's trigamma is not exact, or where the first derivative cancels out.
+AS_NESTED |= {"lgamma", "digamma", "log_ndtr", "i0e", "i1e"}
 
 
 def places(case: Case) -> Tensor:
@@ -247,9 +249,7 @@ def exact(case: Case, point: float) -> list[Any]:
         if case.derivatives:
             return [None if found is None else +found for found in case.exact(mpf(point))[:6]]
         found = [mp.re(value) for value in mp.diffs(case.exact, mpf(point), 5)]
-        return [
-            mp.chop(value, tol=mpf(10) ** (5 - digits) * (1 + abs(found[0]))) for value in found
-        ]
+        return [mp.chop(value, tol=mpf(10) ** (5 - digits) * abs(found[0])) for value in found]
 
 
 def nested(case: Case, x: Tensor) -> list[Tensor]:
@@ -265,7 +265,7 @@ def nested(case: Case, x: Tensor) -> list[Tensor]:
     return found
 
 
-def error(found: float, order: int, point: float, right: list[Any], info: torch.finfo) -> float:
+def error(found: float, point: float, right: list[Any], order: int, info: torch.finfo) -> float:
     """Return how many units in the last place a derivative is off."""
     unit = info.eps * (abs(right[order]) + abs(point * right[order + 1]))
     if not math.isfinite(found):
@@ -287,10 +287,11 @@ def test_derivative_is_exact_to_last_places_in_tails(name: str, dtype: torch.dty
     theirs = nested(case, x) if name in AS_NESTED else [x] * len(ORDERS)
     for order, one, other in zip(ORDERS, ours, theirs, strict=True):
         errors = [
-            [error(found, order, *at, info) for found, *at in zip(each, points, right, strict=True)]
-            for each in (one.flatten().tolist(), other.flatten().tolist())
+            [error(*each, order, info) for each in zip(found, points, right, strict=True)]
+            for found in (one.flatten().tolist(), other.flatten().tolist())
         ]
-        limit = MOST + 2 * max(errors[1]) if name in AS_NESTED else MOST
+        theirs_off = max((each for each in errors[1] if each < INF), default=0.0)
+        limit = MOST + 2 * theirs_off if name in AS_NESTED else MOST
         worst = max(errors[0])
         where = points[errors[0].index(worst)]
         limits = f"{worst:.2g} units at {where:.4g}, at most {limit:.2g}"
