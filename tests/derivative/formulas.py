@@ -83,7 +83,8 @@ def moved(operator: Any, given: Any, scale: float, t: Tensor) -> Tensor:
     for tensor in tensors_in(made):
         if tensor.requires_grad and tensor.layout is torch.strided and not tensor.is_nested:
             real = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
-            total = total + (real * draw(real)).sum()
+            if real.dtype == torch.float64:  # differences say nothing in less precision
+                total = total + (real * draw(real)).sum()
     return total
 
 
