@@ -49,7 +49,6 @@ from leafgrad._autograd.formula import (
     refuses,
     registered_backward,
     sent_through,
-    uses_running_statistics,
 )
 from leafgrad._autograd.forward import (
     Recomputation,

@@ -67,11 +67,6 @@ def is_training_batch_norm(node: Node) -> bool:
     return "BatchNorm" in node_name(node) and getattr(node, "_saved_training", False)
 
 
-def uses_running_statistics(node: Node) -> bool:
-    """Return whether the node is of a batch normalisation's second derivative, in eval mode."""
-    return not getattr(node, "_saved_train", True)
-
-
 def kept_tensors(node: Node) -> list[torch.Tensor]:
     """Return the differentiable tensors that a custom function keeps, as its backward gets them."""
     custom: Any = node
