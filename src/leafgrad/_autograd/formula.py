@@ -96,6 +96,11 @@ def backward_alone(node: Node) -> list[torch.Tensor]:
 
     The gradients are those of the inputs that need one, where the backward gives any.
     """
+    return [gradient for gradient in recorded_backward(node)[1] if gradient is not None]
+
+
+def recorded_backward(node: Node) -> tuple[list[torch.Tensor], list[torch.Tensor | None]]:
+    """Do what `backward_alone` does, and return the ones as well, and a gradient for each edge."""
     run: Any = node
     ones = [
         torch.ones(output.shape, dtype=output.dtype, device=output.device, requires_grad=True)
@@ -104,9 +109,11 @@ def backward_alone(node: Node) -> list[torch.Tensor]:
     custom = forward_class(node) is not None
     gradients = run.apply(*ones) if custom else run(*ones)
     gradients = gradients if isinstance(gradients, tuple) else (gradients,)
-    needed = run.needs_input_grad if custom else (True,) * len(gradients)
-    pairs = zip(gradients, needed, strict=False)  # a backward may give a few Nones more
-    return [gradient for gradient, is_needed in pairs if is_needed and gradient is not None]
+    if not custom:
+        return ones, [*gradients]
+    pairs = zip(gradients, run.needs_input_grad, strict=False)  # there may be a few Nones more
+    needed = iter([gradient for gradient, is_needed in pairs if is_needed])
+    return ones, [None if after is None else next(needed) for after, _ in next_functions(node)]
 
 
 def hides_custom_function(node: Node) -> bool:

@@ -10,6 +10,7 @@ from leafgrad._arguments.signature import public_function
 from leafgrad._derivative.arguments import Function, Inputs, MultiIndex, is_by_column, parse_orders
 from leafgrad._derivative.dependence import raise_if_apart
 from leafgrad._derivative.problem import Method, is_recording, parse_problem
+from leafgrad._derivative.row_independence import RowsArgument
 from leafgrad._derivative.under_compile import traceable
 
 Order = TypeVar("Order", bound=int | MultiIndex)
@@ -24,6 +25,7 @@ def higher_order_grad(
     create_graph: bool = True,
     allow_unused: bool = False,
     method: Method = "auto",
+    rows: RowsArgument = "proven",
 ) -> Tensor: ...
 
 
@@ -36,6 +38,7 @@ def higher_order_grad(
     create_graph: bool = True,
     allow_unused: bool = False,
     method: Method = "auto",
+    rows: RowsArgument = "proven",
 ) -> tuple[Tensor, ...]: ...
 
 
@@ -48,6 +51,7 @@ def higher_order_grad(
     create_graph: bool = True,
     allow_unused: bool = False,
     method: Method = "auto",
+    rows: RowsArgument = "proven",
 ) -> Tensor | tuple[Tensor, ...]:
     """Differentiate each row and channel of `outputs` with respect to its row of `inputs`.
 
@@ -168,6 +172,7 @@ def higher_order_grad(
                 create_graph=create_graph,
                 allow_unused=allow_unused,
                 method=method,
+                rows=rows,
             )
     problem = parse_problem(
         outputs,
@@ -175,6 +180,7 @@ def higher_order_grad(
         by_column=is_by_column(order),
         create_graph=create_graph,
         method=method,
+        rows=rows,
         allow_unused=allow_unused,
     )
     try:

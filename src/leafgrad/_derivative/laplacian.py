@@ -30,6 +30,7 @@ from leafgrad._derivative.problem import (
     is_recording,
     parse_problem,
 )
+from leafgrad._derivative.row_independence import RowsArgument
 from leafgrad._derivative.under_compile import traceable
 
 
@@ -43,6 +44,7 @@ def laplacian(
     with_gradient: Literal[False] = False,
     create_graph: bool = True,
     method: Method = "auto",
+    rows: RowsArgument = "proven",
 ) -> Tensor: ...
 
 
@@ -56,6 +58,7 @@ def laplacian(
     with_gradient: Literal[True],
     create_graph: bool = True,
     method: Method = "auto",
+    rows: RowsArgument = "proven",
 ) -> tuple[Tensor, Tensor]: ...
 
 
@@ -69,6 +72,7 @@ def laplacian(
     with_gradient: bool = False,
     create_graph: bool = True,
     method: Method = "auto",
+    rows: RowsArgument = "proven",
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Add up the second derivatives of each row and channel of `outputs` in columns of `inputs`.
 
@@ -136,18 +140,19 @@ def laplacian(
                 with_gradient=with_gradient,
                 create_graph=create_graph,
                 method=method,
+                rows=rows,
             )
     if not isinstance(with_gradient, bool):
         raise TypeError(f"with_gradient must be a bool, not {with_gradient!r}; write True or False")
     problem = parse_problem(
-        outputs, inputs, by_column=True, create_graph=create_graph, method=method
+        outputs, inputs, by_column=True, create_graph=create_graph, method=method, rows=rows
     )
     try:
         along = _along(dims, directions, problem)
     except ValueError as error:
         raise_if_apart(error, problem.outputs, problem.inputs)
         raise
-    total, gradient = problem.laplacian(along, with_gradient=with_gradient)
+    total, gradient, _ = problem.laplacian(along, with_gradient=with_gradient)
     total = problem.finish(total)
     return total if gradient is None else (total, problem.finish(gradient))
 
