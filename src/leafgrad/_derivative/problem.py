@@ -31,6 +31,7 @@ from leafgrad._derivative.reverse import (
     copied_derivatives,
     first_derivatives,
     gradients_once,
+    raise_if_missing,
 )
 from leafgrad._derivative.row_independence import RowProof, RowsArgument, check_vouch
 from leafgrad._derivative.taylor import Taylor, Unsupported
@@ -154,6 +155,7 @@ class DerivativeProblem(NamedTuple):
             return self._reverse(orders, proof), Manner("reverse", why, self._known_by(proof))
         except RuntimeError as error:
             raise_if_freed(error, path.nodes)
+            raise_if_missing(error)
             raise
 
     def laplacian(
@@ -174,6 +176,7 @@ class DerivativeProblem(NamedTuple):
                 total, first, manner = self._laplacian(along, gradient_in, path)
             except RuntimeError as error:
                 raise_if_freed(error, path.nodes)
+                raise_if_missing(error)
                 raise
         return total, self.by_column(first) if with_gradient else None, manner
 
@@ -244,7 +247,7 @@ class DerivativeProblem(NamedTuple):
         known = recall(source, self.inputs, what, taylor.path) if is_shared else None
         if known is not None:
             gradients = [known]
-        elif proof.holds and taylor.records_itself():
+        elif proof.holds and proof.is_of_formulas and taylor.records_itself():
             gradients = gradients_once(
                 self.outputs, self.inputs, self.axes, create_graph=self.create_graph
             )

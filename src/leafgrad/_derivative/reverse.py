@@ -208,14 +208,18 @@ def _without_side_effects(
             return differentiate()
         with torch.autocast(tensors[0].device.type, enabled=False):
             return differentiate()
-    except NotImplementedError as missing:
-        raise RuntimeError(
-            "outputs must be made of what PyTorch can differentiate as often as asked, but "
-            f"{str(missing).rstrip('.')}: {WRITE_OUT}"
-        ) from missing
     finally:
         for tensor, gradient in kept:
             tensor.grad = gradient
+
+
+def raise_if_missing(error: RuntimeError) -> None:
+    """Raise an error that says what to do if PyTorch has no formula."""
+    if isinstance(error, NotImplementedError):
+        raise RuntimeError(
+            "outputs must be made of what PyTorch can differentiate as often as asked, but "
+            f"{str(error).rstrip('.')}: {WRITE_OUT}"
+        ) from error
 
 
 def successor(index: MultiIndex, column: int) -> MultiIndex:

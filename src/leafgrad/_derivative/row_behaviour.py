@@ -633,12 +633,29 @@ def _layers(site: Site) -> list[Tensor]:
     return _stacked(site._replace(given=[rows and rows.joined([-1]) for rows in site.given]))
 
 
+def _each(site: Site) -> list[Tensor]:
+    """Lists of tensors, one after another: tensor i of the result depends on each tensor i."""
+    count = len(site.shapes)
+    spans = []
+    for number, shape in enumerate(site.shapes):
+        present = [rows.aligned(len(shape)) for rows in site.given[number::count] if rows]
+        none = torch.zeros([2, *[1] * len(shape)], dtype=torch.int32, device="cpu")
+        spans.append(join([none, *present]))
+    return spans if len(site.given) % count == 0 else []
+
+
 def behaviour_of(node: Node) -> Behaviour | None:
     """Return what is known of a kind of node, None for nothing."""
     function = _autograd.forward_class(node)
     if function is not None:
         return _OWN.get(function)
-    return _BEHAVIOURS.get(_autograd.node_name(node).removesuffix("_copy"))
+    name = _autograd.node_name(node).removesuffix("_copy")
+    if found := _FOREACH.match(name):
+        return _each if _BEHAVIOURS.get(found[1]) is _elementwise else None
+    return _BEHAVIOURS.get(name)
+
+
+_FOREACH = re.compile(r"Foreach(\w+Backward\d)")
 
 
 _OWN: dict[Any, Behaviour] = {

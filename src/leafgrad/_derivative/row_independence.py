@@ -39,7 +39,7 @@ class RowProof:
     ) -> None:
         """Remember what is differentiated, up to which order, along which path."""
         self.outputs, self.inputs, self.axes, self.path = outputs, inputs, axes, path
-        self.order = order
+        self._walk = _Walk(axes.batch.numel(), order > 1)
 
     @cached_property
     def holds(self) -> bool:
@@ -48,37 +48,38 @@ class RowProof:
             return True
         if keep_rows_apart(self.path, self.inputs, self.outputs, len(self.axes.batch)):
             return True
-        return self._spans is not None and self._misplaced() is None
+        return self._spans is not None and self._is_in_place()
+
+    @cached_property
+    def is_of_formulas(self) -> bool:
+        """Whether the proof needs nothing but what is known of PyTorch's own formulas."""
+        return not self._walk.has_read and all(map(behaviour_of, self.path.nodes))
 
     @cached_property
     def _spans(self) -> Known | None:
         """The rows of each tensor on the path, None if an index has no values yet."""
         shape = tuple(map(int, self.inputs.shape))
         seeds = {self.path.start: numbered(shape, len(self.axes.batch))}
-        walk = _Walk(self.axes.batch.numel(), self.order > 1)
-
         def follow() -> Known:
             with _autograd.plain_computation():
-                return walk.follow(self.path.nodes, seeds)
+                return self._walk.follow(self.path.nodes, seeds)
 
         try:
             return follow()
         except UnreadableError:
             return None
         except _autograd.Recomputation:
-            walk.is_in_backward = True
+            self._walk.is_in_backward = True
             return _autograd.in_backward(follow)
 
-    def _misplaced(self) -> Tensor | None:
-        """Return the span of the first element that depends on another row, None without one."""
+    def _is_in_place(self) -> bool:
+        """Return whether each row of outputs depends on its own row of inputs at most."""
         assert self._spans is not None
         rows = self._spans.get(self.path.end)
         if rows is None:
-            return None
-        own = numbered(rows.shape, len(self.axes.batch)).span
+            return True
         with _autograd.plain_computation():
-            wrong = (rows.span > own).any(0)
-            return rows.whole()[:, wrong.expand(rows.shape)][:, 0] if wrong.any() else None
+            return bool((rows.span <= numbered(rows.shape, len(self.axes.batch)).span).all())
 
     def refusal(self) -> RuntimeError:
         """Return the error that names what could not be proven to keep rows apart."""
@@ -96,7 +97,7 @@ class RowProof:
         """Return where rows meet first, or which node moves them."""
         assert self._spans is not None
         count, batch = self.axes.batch.numel(), self.axes.batch
-        moved = None
+        moved = ""
         for node in self.path.nodes:
             for number, made in enumerate(_autograd.output_types(node)):
                 rows = self._spans.get((node, number))
@@ -104,11 +105,14 @@ class RowProof:
                     continue
                 if not rows.are_apart(count):
                     return _meeting(node, rows, batch)
-                if moved is None and tuple(made.shape[: len(batch)]) == tuple(batch):
+                if not moved and tuple(made.shape[: len(batch)]) == tuple(batch):
                     own = numbered(rows.shape, len(batch)).span
-                    if (rows.span > own).any():
-                        moved = node
-        return f"{_described(moved, batch)} moves rows to other places"
+                    wrong = (rows.span > own).any(0)
+                    if wrong.any():
+                        first = rows.span.expand(2, *wrong.shape)[0][wrong][0] - 1
+                        moved = f"inputs{_place(int(first), batch)} is moved to another place by "
+                        moved += _described(node)
+        return moved or "its rows are moved to other places"
 
 
 def _meeting(node: Node, rows: Rows, batch: torch.Size) -> str:
@@ -119,12 +123,14 @@ def _meeting(node: Node, rows: Rows, batch: torch.Size) -> str:
     what = f"inputs{places[0]} and inputs{places[1]} may meet in {_described(node)}"
     if _autograd.is_training_batch_norm(node):
         return f"{what}, BatchNorm in training mode: call eval() on the model and compute it again"
-    return what if behaviour_of(node) else f"{what}, of which it is not known what it does to rows"
+    if behaviour_of(node):
+        return what
+    if _autograd.forward_class(node) is not None:
+        return f"{what}, a custom function whose backward does not show that it keeps rows apart"
+    return f"{what}, of which it is not known what it does to rows"
 
 
-def _described(node: Node | None, batch: torch.Size | None = None) -> str:
-    if node is None:
-        return f"an operation that reorders or repeats the {tuple(batch or ())}"
+def _described(node: Node) -> str:
     shape = tuple(_autograd.output_types(node)[0].shape)
     return f"{_autograd.node_name(node)} (result of shape {shape})"
 
@@ -158,7 +164,7 @@ class _Walk:
     def __init__(self, count: int, may_differentiate: bool, depth: int = 0) -> None:  # noqa: FBT001
         """Remember whether what a backward computes is differentiated again."""
         self.count, self.may_differentiate, self.depth = count, may_differentiate, depth
-        self.is_in_backward = False
+        self.is_in_backward = self.has_read = False
 
     def follow(self, nodes: Mapping[Node, _autograd.Successors], seeds: Known) -> Known:
         """Return the rows of each tensor that depends on those of `seeds`, these included."""
@@ -192,8 +198,10 @@ class _Walk:
         A backward ``B(g, k)`` of a gradient g and of tensors k that were kept is linear in g. Row j
         of an input gets a part of row i of g only where row i of the result depends on row j.
         """
+        self.has_read = True
         ones, gradients = _recorded(site.node)
-        ends = {_edge(one) for one in ones}
+        own = {(site.node, number) for number in range(len(ones))}
+        ends = own.union(map(_edge, ones))
         pairs = [
             (rows, gradient)
             for rows, gradient in zip(site.given, gradients, strict=True)
@@ -253,18 +261,17 @@ def _may_be_read(node: Node, depth: int) -> bool:
     """Return whether the backward of a node is a part of what a user wrote."""
     if depth >= _DEEPEST or _autograd.lacks_formula(node) or _autograd.is_compiled(node):
         return False
-    is_custom = _autograd.forward_class(node) is not None
-    return is_custom or _autograd.is_scripted(node) or _autograd.is_write_into_view(node)
+    return _autograd.forward_class(node) is not None or _autograd.is_write_into_view(node)
 
 
 def _recorded(node: Node) -> tuple[list[Tensor], list[Tensor | None]]:
-    with (
-        torch.inference_mode(mode=False),
-        torch.enable_grad(),
-        _autograd.without_tangents(),
-        torch.autograd.set_detect_anomaly(False),
-    ):
-        return _autograd.recorded_backward(node)
+    """Run a backward as a pass does, for some refuse to run elsewhere, and record it."""
+
+    def run() -> tuple[list[Tensor], list[Tensor | None]]:
+        with torch.inference_mode(mode=False), torch.enable_grad(), _autograd.without_tangents():
+            return _autograd.recorded_backward(node)
+
+    return _autograd.in_backward(run)
 
 
 def _is_linear(ones: list[Tensor], gradients: list[Tensor]) -> bool:

@@ -55,10 +55,9 @@ class Rows(NamedTuple):
 
     def joined(self, dims: Iterable[int]) -> Rows:
         """Return the rows of a tensor of the same shape that mixes all places along some axes."""
-        cut = [dim for dim in dims if self.span.shape[1 + dim % self.ndim] > 1]
-        if not cut:
-            return self
-        return Rows(self.span.amax([1 + dim % self.ndim for dim in cut], keepdim=True), self.shape)
+        axes = {1 + dim % self.ndim for dim in dims}
+        cut = [axis for axis in axes if self.span.shape[axis] > 1]
+        return Rows(self.span.amax(cut, keepdim=True), self.shape) if cut else self
 
     def total(self) -> Tensor:
         """Return the span of all elements together, ``[2]``."""
@@ -115,8 +114,9 @@ def placed(
     if source is not None:
         extra = max(source.ndim - place.dim(), 0)  # leading axes of size 1
         put = source.whole().flatten(1, 1 + extra) if extra else source.whole()
-        if source.ndim == place.dim():
+        if source.ndim == place.dim():  # of which an index may take a corner
             put = put[(slice(2), *map(slice, place.shape))]
+        put = Rows(put, tuple(put.shape[1:])).aligned(place.dim())
         spread = put.expand(2, *place.shape).reshape(2, -1)
         span.scatter_reduce_(1, place.reshape(1, -1).expand(2, -1), spread, "amax")
     return span.reshape(2, *shape)
