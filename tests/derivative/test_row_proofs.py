@@ -37,7 +37,10 @@ def applications(op: Any, most: int) -> Iterator[tuple[Callable[[Tensor], Any], 
                     continue
                 for axis in range(tensor.dim()):
                     if tensor.shape[axis] > 1:
-                        yield _applied(op, flat, spec, place, axis), tensor.detach().movedim(axis, 0).contiguous()
+                        yield (
+                            _applied(op, flat, spec, place, axis),
+                            tensor.detach().movedim(axis, 0).contiguous(),
+                        )
 
 
 def _applied(op: Any, flat: list[Any], spec: Any, place: int, axis: int) -> Callable[[Tensor], Any]:
@@ -56,7 +59,9 @@ def results(found: Any) -> list[Tensor]:
     return [
         each
         for each in found
-        if isinstance(each, Tensor) and each.requires_grad and each.numel() <= LARGEST
+        if isinstance(each, Tensor)
+        and each.requires_grad
+        and each.numel() <= LARGEST
         and each.layout is torch.strided
     ]
 
@@ -68,6 +73,7 @@ def verdicts(op: Any, most: int, kinds: set[str]) -> Iterator[Verdict]:
         except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError):
             continue
         for result in range(count):
+
             def program(x: Tensor, result: int = result) -> Tensor:
                 return results(apply(x))[result]
 
@@ -78,10 +84,20 @@ def verdicts(op: Any, most: int, kinds: set[str]) -> Iterator[Verdict]:
             except (RuntimeError, ValueError, IndexError, TypeError):
                 here = point
                 outputs = program(here.clone().requires_grad_())
-            kinds.update(map(_autograd.node_name, _autograd.walk([outputs.grad_fn] if outputs.grad_fn else [])))
+            kinds.update(
+                map(
+                    _autograd.node_name,
+                    _autograd.walk([outputs.grad_fn] if outputs.grad_fn else []),
+                )
+            )
             try:
                 yield compare(program, here, others)
             except RuntimeError as error:
-                if "not implemented" in str(error) or "singular" in str(error) or "converge" in str(error) or "positive-definite" in str(error):
+                if (
+                    "not implemented" in str(error)
+                    or "singular" in str(error)
+                    or "converge" in str(error)
+                    or "positive-definite" in str(error)
+                ):
                     continue
                 raise

@@ -326,7 +326,7 @@ class DerivativeProblem(NamedTuple):
                 return
             if self.rows != "independent":
                 raise proof.refusal()
-            parts = self.joined.parts if self.joined else [self.inputs]
+            parts = self.joined.parts if self.joined else ()
             check_vouch(self.outputs, self.inputs, parts, self.axes, proof.path)
 
         return reverse.differentiate(self.outputs, proof.path, check_rows)

@@ -194,9 +194,7 @@ def _joined(channels: list[Tensor], shape: torch.Size) -> Tensor:
     return whole if whole.shape == shape else whole.reshape(shape)
 
 
-def _without_side_effects(
-    tensors: Sequence[Tensor], differentiate: Callable[[], Answer]
-) -> Answer:
+def _without_side_effects(tensors: Sequence[Tensor], differentiate: Callable[[], Answer]) -> Answer:
     """Call a function that runs reverse passes, and leave no trace of them.
 
     It computes in the dtypes of the graph, where autocast would cast. Results that retain their

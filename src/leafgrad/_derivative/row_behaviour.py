@@ -355,8 +355,10 @@ def _taken(*names: str, take: Callable[..., Any], full: bool = False) -> Behavio
         rows = next(rows for rows in site.given if rows is not None)
         dims = [site.saved(name) for name in names]
         dims = [
-            [_from_end(d, rows.ndim) for d in dim] if isinstance(dim, list)
-            else _from_end(dim, rows.ndim) for dim in dims
+            [_from_end(d, rows.ndim) for d in dim]
+            if isinstance(dim, list)
+            else _from_end(dim, rows.ndim)
+            for dim in dims
         ]
         flat = [d for dim in dims for d in (dim if isinstance(dim, list) else [dim])]
         found = take(site, rows.whole() if full else rows.full(*flat), *dims)
@@ -399,7 +401,10 @@ def _joined_parts(site: Site) -> list[Tensor]:
         parts = [r and Rows(r.viewed(tuple(shape)), tuple(shape)) for r in parts]
     if any(rows.ndim != ndim for rows in parts if rows):
         return []  # an empty vector may be joined with anything
-    sizes = [1 if is_stack else _size(rows, edge, dim) for rows, edge in zip(parts, site.edges, strict=True)]
+    sizes = [
+        1 if is_stack else _size(rows, edge, dim)
+        for rows, edge in zip(parts, site.edges, strict=True)
+    ]
     rest = site.shape[dim] - sum(size for size in sizes if size is not None)
     if sizes.count(None) > 1:
         return [join([rows.joined([dim]).span for rows in parts if rows])]
@@ -587,7 +592,7 @@ def _recurrent(site: Site) -> list[Tensor]:
         else:
             spans.append(rows.total().unsqueeze(1))
     span = join(spans)
-    results = []
+    results: list[Tensor] = []
     for shape in site.shapes[:3]:
         axis = 0 if is_first and not results else len(shape) - 2
         results.append(span.reshape(2, *[-1 if n == axis else 1 for n in range(len(shape))]))
@@ -822,9 +827,7 @@ _BEHAVIOURS: dict[str, Behaviour] = {
     **_kinds(_put(_where_diagonal), "DiagonalScatter DiagonalBackward"),
     **_kinds(_put(lambda site, x: x.flatten()[site.saved("index")]), "Put"),
     **_kinds(
-        _put(
-            lambda site, x: x.unfold(*map(site.saved, ("dim", "size", "step"))), replaces=False
-        ),
+        _put(lambda site, x: x.unfold(*map(site.saved, ("dim", "size", "step"))), replaces=False),
         "UnfoldBackward",
     ),
     **_kinds(_put_by_mask, "MaskedScatter"),

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -28,7 +28,7 @@ from leafgrad._derivative.taylor import keep_rows_apart, may_look
 RowsArgument = Literal["proven", "independent"]
 
 _DEEPEST = 3  # custom functions within backwards of custom functions
-Known = dict[_autograd.Edge, Rows]
+Known = dict[Any, Rows]  # of each edge
 
 
 class RowProof:
@@ -60,6 +60,7 @@ class RowProof:
         """The rows of each tensor on the path, None if an index has no values yet."""
         shape = tuple(map(int, self.inputs.shape))
         seeds = {self.path.start: numbered(shape, len(self.axes.batch))}
+
         def follow() -> Known:
             with _autograd.plain_computation():
                 return self._walk.follow(self.path.nodes, seeds)
@@ -170,7 +171,7 @@ class _Walk:
         """Return the rows of each tensor that depends on those of `seeds`, these included."""
         known = dict(seeds)
         for node, edges in nodes.items():
-            given = [known.get(edge) for edge in edges]  # type: ignore[call-overload]
+            given = [known.get(edge) for edge in edges]
             if any(given):
                 site = Site(node, edges, given, self.is_in_backward)
                 for number, rows in enumerate(self._results(site, known)):
@@ -221,7 +222,9 @@ class _Walk:
             found = inner.follow(nodes, {edge: known[edge] for edge in met})
             for rows, gradient in pairs:
                 kept = None if gradient is None else found.get(_edge(gradient))
-                if kept and not Rows(join([kept.span, rows.span]), rows.shape).are_apart(self.count):
+                if kept and not Rows(join([kept.span, rows.span]), rows.shape).are_apart(
+                    self.count
+                ):
                     return []
         return [span for span in spans if span is not None]
 
@@ -353,11 +356,17 @@ def check_vouch(
     vjp = _vjp_of_rows(outputs, inputs, parts, path, rows)
     ones = torch.ones(rows, dtype=torch.float64, device="cpu")
     own = vjp(ones)
-    tolerance = math.sqrt(_coarsest(outputs, inputs, path)) * own.where(own.isfinite(), 0).abs().max()
+    tolerance = (
+        math.sqrt(_coarsest(outputs, inputs, path)) * own.where(own.isfinite(), 0).abs().max()
+    )
     number = torch.arange(rows, device="cpu")
     for bit in range((rows - 1).bit_length()):
         has_bit = (number >> bit) % 2 == 1
-        for weight in (ones + has_bit, ones.where(has_bit, math.nan), ones.where(~has_bit, math.nan)):
+        for weight in (
+            ones + has_bit,
+            ones.where(has_bit, math.nan),
+            ones.where(~has_bit, math.nan),
+        ):
             wide = weight.to(own).unsqueeze(1)
             reached = ~((vjp(weight) / wide - own).abs() <= tolerance)
             reached &= own.isfinite() & wide.isfinite()
@@ -380,7 +389,7 @@ def _vjp_of_rows(
     def vjp(weights: Tensor) -> Tensor:
         weight = torch.outer(weights, channels).to(outputs).reshape(outputs.shape)
         with _autograd.without_tangents():
-            gradient = _autograd.unseen_gradient(outputs, parts, path, weight)
+            gradient = _autograd.unseen_gradient(outputs, [inputs, *parts], path, weight)
         gradient = torch.zeros_like(inputs) if gradient is None else gradient
         return gradient.reshape(rows, -1)
 
@@ -390,5 +399,7 @@ def _vjp_of_rows(
 def _coarsest(outputs: Tensor, inputs: Tensor, path: _autograd.Path) -> float:
     """Return the largest eps of all dtypes that gradients travel in, such as autocast's."""
     made = {output.dtype for node in path.nodes for output in _autograd.forward_outputs(node)}
-    dtypes = [t for t in {outputs.dtype, inputs.dtype, *made} if t.is_floating_point or t.is_complex]
+    dtypes = [
+        t for t in {outputs.dtype, inputs.dtype, *made} if t.is_floating_point or t.is_complex
+    ]
     return max(torch.finfo(dtype).eps for dtype in dtypes)

@@ -100,7 +100,11 @@ def join(spans: Sequence[Tensor]) -> Tensor:
 
 
 def placed(
-    shape: Shape, base: Rows | None, source: Rows | None, take: Callable[[Tensor], Tensor], *,
+    shape: Shape,
+    base: Rows | None,
+    source: Rows | None,
+    take: Callable[[Tensor], Tensor],
+    *,
     replaces: bool,
 ) -> Tensor:
     """Return the span of a base with a source put, or added, where `take` would take elements."""
