@@ -581,7 +581,7 @@ def test_elements_that_mix_are_told_how_rows_are_meant() -> None:
     points = table()
     message = (
         "each element of outputs must depend on the same element of inputs only, but inputs[0, 0] "
-        "and inputs[0, 1] may meet in SoftmaxBackward0 (result of shape (5, 2)). If inputs of "
+        "and inputs[0, 1] may meet through SoftmaxBackward0 (result of shape (5, 2)). If inputs of "
         "shape (5, 2) holds rows with as many columns as outputs has channels, order must be a "
         "multi-index, with a count for each column"
     )
@@ -592,7 +592,13 @@ def test_the_row_that_reaches_others_is_named() -> None:
     points = torch.ones(3, 4, 2, requires_grad=True)
     outputs = points.prod(dim=-1)
     outputs = torch.cat([outputs[:, :2], outputs[:, 3:], outputs[:, 3:]], dim=1)
-    assert_refused("but inputs[0, 3] is moved to another place by CatBackward0 (result of", RuntimeError, outputs, points, (1, 0))
+    assert_refused(
+        "but inputs[0, 3] is moved to another place by CatBackward0 (result of",
+        RuntimeError,
+        outputs,
+        points,
+        (1, 0),
+    )
 
 
 # --- What can be differentiated only once
@@ -829,7 +835,9 @@ class Smoothed(Cube):
 def test_a_backward_that_joins_rows_is_refused_from_order_two_on(*, create_graph: bool) -> None:
     x = column()
     outputs = applied(Smoothed, x)
-    message = "inputs[0] and inputs[4] may meet in SmoothedBackward (result of shape (5, 1)), a cu"
+    message = (
+        "inputs[0] and inputs[4] may meet through SmoothedBackward (result of shape (5, 1)), a cu"
+    )
     assert_refused(message, RuntimeError, outputs, x, 2, create_graph=create_graph)
     first = higher_order_grad(outputs, x, 1, create_graph=create_graph)
     torch.testing.assert_close(first, (3 * x.mean() ** 2).expand_as(x))

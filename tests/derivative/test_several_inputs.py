@@ -152,7 +152,10 @@ def test_reverse_mode_answers_with_several_inputs(
         laplacian(u, (x, t), method="reverse", **options), laplacian(u, (x, t), **options)
     )
     if create_graph:
-        slopes = [torch.autograd.grad(sum(map(Tensor.sum, d)), (x, t), retain_graph=True) for d in (by_rules, nested)]
+        slopes = [
+            torch.autograd.grad(sum(map(Tensor.sum, d)), (x, t), retain_graph=True)
+            for d in (by_rules, nested)
+        ]
         torch.testing.assert_close(*slopes)
 
 

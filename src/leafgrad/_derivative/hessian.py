@@ -43,6 +43,7 @@ def hessian(
             computed from, as for `laplacian`. It has 43 columns at most.
         create_graph: Record the result, so that it can be differentiated further.
         method: As for `higher_order_grad`.
+        rows: As for `higher_order_grad`.
 
     Returns:
         A symmetric tensor of shape ``(*batch, *channels, *columns, *columns)`` in the dtype of

@@ -38,6 +38,7 @@ def jacobian(
             computed from, as for `laplacian`.
         create_graph: Record the result, so that it can be differentiated further.
         method: As for `higher_order_grad`.
+        rows: As for `higher_order_grad`.
 
     Returns:
         A tensor of shape ``(*batch, *channels, *columns)`` in the dtype of `inputs`.

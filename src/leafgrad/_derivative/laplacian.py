@@ -97,6 +97,7 @@ def laplacian(
         with_gradient: Give the first derivatives as well, which the same pass carries.
         create_graph: Record the result, so that it can be differentiated further.
         method: As for `higher_order_grad`.
+        rows: As for `higher_order_grad`.
 
     Returns:
         A number for each row and channel, in a tensor with the shape of `outputs` and the dtype

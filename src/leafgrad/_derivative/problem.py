@@ -23,6 +23,7 @@ from leafgrad._derivative.dependence import (
     raise_if_apart,
     raise_if_freed,
 )
+from leafgrad._derivative.double_backward import check_double_backward
 from leafgrad._derivative.joined_inputs import JoinedInputs, join
 from leafgrad._derivative.living import recall, remember
 from leafgrad._derivative.multi_indices import index_of, second_order_weights
@@ -247,7 +248,7 @@ class DerivativeProblem(NamedTuple):
         known = recall(source, self.inputs, what, taylor.path) if is_shared else None
         if known is not None:
             gradients = [known]
-        elif proof.holds and proof.is_of_formulas and taylor.records_itself():
+        elif proof.is_of_formulas and taylor.records_itself():
             gradients = gradients_once(
                 self.outputs, self.inputs, self.axes, create_graph=self.create_graph
             )
@@ -325,6 +326,8 @@ class DerivativeProblem(NamedTuple):
             if proof.holds:
                 return
             if self.rows != "independent":
+                if self.create_graph or max(map(sum, orders)) > 1:
+                    check_double_backward(proof.path.nodes, order=1)
                 raise proof.refusal()
             parts = self.joined.parts if self.joined else ()
             check_vouch(self.outputs, self.inputs, parts, self.axes, proof.path)

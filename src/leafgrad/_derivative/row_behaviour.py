@@ -319,8 +319,11 @@ def _of_matrix(site: Site) -> list[Tensor]:
 
 
 def _of_system(site: Site) -> list[Tensor]:
-    """A system of matrices on the last two axes of all that there is."""
+    """Systems of a matrix on the last two axes, and of matrices or vectors of the same batch."""
     ndim = len(site.shape)
+    if any(rows.ndim == ndim + 1 and rows.shape[:-1] == site.shape for rows in site.present):
+        present = [rows.joined([-1] if rows.ndim == ndim else [-2, -1]) for rows in site.present]
+        return [join([r.span if r.ndim == ndim else _dropped(r.span, [-1]) for r in present])]
     if any(rows.ndim != ndim for rows in site.present):
         return _mixed(site)
     return [join([rows.joined([-2, -1]).span for rows in site.present])]

@@ -39,30 +39,47 @@ class RowProof:
     ) -> None:
         """Remember what is differentiated, up to which order, along which path."""
         self.outputs, self.inputs, self.axes, self.path = outputs, inputs, axes, path
-        self._walk = _Walk(axes.batch.numel(), order > 1)
+        self.order = order
 
     @cached_property
     def holds(self) -> bool:
         """Whether rows are proven to be independent."""
-        if self.axes.batch.numel() <= 1:
-            return True
-        if keep_rows_apart(self.path, self.inputs, self.outputs, len(self.axes.batch)):
-            return True
-        return self._spans is not None and self._is_in_place()
+        # The number of rows is asked for last, as it has no value while code is compiled.
+        return (
+            self.is_counted
+            or self.axes.batch.numel() <= 1
+            or (self._spans is not None and self._is_in_place())
+        )
 
     @cached_property
     def is_of_formulas(self) -> bool:
-        """Whether the proof needs nothing but what is known of PyTorch's own formulas."""
+        """Whether rows are proven by PyTorch's own formulas, and for any sizes that have no value.
+
+        Code that is compiled for all sizes would be compiled for each of them otherwise.
+        """
+        if self.is_counted:
+            return True
+        if not all(type(size) is int for size in self.inputs.shape) or not self.holds:
+            return False
         return not self._walk.has_read and all(map(behaviour_of, self.path.nodes))
+
+    @cached_property
+    def _walk(self) -> _Walk:
+        return _Walk(self.axes.batch.numel(), self.order > 1)
+
+    @cached_property
+    def is_counted(self) -> bool:
+        """Whether the number of axes alone proves it, whatever the sizes are."""
+        return keep_rows_apart(self.path, self.inputs, self.outputs, len(self.axes.batch))
 
     @cached_property
     def _spans(self) -> Known | None:
         """The rows of each tensor on the path, None if an index has no values yet."""
         shape = tuple(map(int, self.inputs.shape))
-        seeds = {self.path.start: numbered(shape, len(self.axes.batch))}
 
         def follow() -> Known:
             with _autograd.plain_computation():
+                seeds = {self.path.start: numbered(shape, len(self.axes.batch))}
                 return self._walk.follow(self.path.nodes, seeds)
 
         try:
@@ -121,9 +138,10 @@ def _meeting(node: Node, rows: Rows, batch: torch.Size) -> str:
     mixed = (rows.span.sum(0) > count + 1).nonzero()[0]
     above, below = rows.span[(slice(2), *mixed)].tolist()
     places = [_place(number, batch) for number in (count - below, above - 1)]
-    what = f"inputs{places[0]} and inputs{places[1]} may meet in {_described(node)}"
+    what = f"inputs{places[0]} and inputs{places[1]} may meet through"
     if _autograd.is_training_batch_norm(node):
-        return f"{what}, BatchNorm in training mode: call eval() on the model and compute it again"
+        return f"{what} BatchNorm in training mode: call eval() on the model and compute it again"
+    what = f"{what} {_described(node)}"
     if behaviour_of(node):
         return what
     if _autograd.forward_class(node) is not None:
@@ -209,6 +227,9 @@ class _Walk:
             if rows is not None
         ]
         present = [gradient for _, gradient in pairs if gradient is not None]
+        is_custom = _autograd.forward_class(site.node) is not None
+        if len(present) < len(pairs) and not is_custom:  # it hides one
+            return []
         if any(gradient.shape != rows.shape for rows, gradient in pairs if gradient is not None):
             return []
         if not _is_linear(ones, present):
@@ -219,7 +240,12 @@ class _Walk:
             return []
         if self.may_differentiate:
             inner = _Walk(self.count, self.may_differentiate, self.depth + 1)
-            found = inner.follow(nodes, {edge: known[edge] for edge in met})
+            results = {
+                (site.node, number): Rows(span, shape)
+                for number, (span, shape) in enumerate(zip(spans, site.shapes, strict=True))
+                if span is not None
+            }
+            found = inner.follow(nodes, {edge: known[edge] for edge in met} | results)
             for rows, gradient in pairs:
                 kept = None if gradient is None else found.get(_edge(gradient))
                 if kept and not Rows(join([kept.span, rows.span]), rows.shape).are_apart(
@@ -268,13 +294,17 @@ def _may_be_read(node: Node, depth: int) -> bool:
 
 
 def _recorded(node: Node) -> tuple[list[Tensor], list[Tensor | None]]:
-    """Run a backward as a pass does, for some refuse to run elsewhere, and record it."""
+    """Run a backward and record it, that of a custom function as a pass does.
+
+    Some refuse to run elsewhere. But in a pass, PyTorch's own give nothing that this pass is not
+    about.
+    """
 
     def run() -> tuple[list[Tensor], list[Tensor | None]]:
         with torch.inference_mode(mode=False), torch.enable_grad(), _autograd.without_tangents():
             return _autograd.recorded_backward(node)
 
-    return _autograd.in_backward(run)
+    return run() if _autograd.forward_class(node) is None else _autograd.in_backward(run)
 
 
 def _is_linear(ones: list[Tensor], gradients: list[Tensor]) -> bool:
