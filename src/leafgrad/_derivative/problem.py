@@ -184,7 +184,7 @@ class DerivativeProblem(NamedTuple):
     def _laplacian(
         self, along: Sequence[int] | Tensor, gradient_in: Sequence[int], path: _autograd.Path
     ) -> tuple[Tensor, list[Tensor], Manner]:
-        """Return the sum of second derivatives and first ones, each shaped as `outputs`, and how."""
+        """Return the sum of second derivatives and first ones, each of the shape of `outputs`."""
         why = ASKED_FOR
         if self.method != "reverse":
             try:

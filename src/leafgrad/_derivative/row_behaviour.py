@@ -326,7 +326,18 @@ def _of_system(site: Site) -> list[Tensor]:
         return [join([r.span if r.ndim == ndim else _dropped(r.span, [-1]) for r in present])]
     if any(rows.ndim != ndim for rows in site.present):
         return _mixed(site)
-    return [join([rows.joined([-2, -1]).span for rows in site.present])]
+    # Columns of a right side that stands after its matrix stay apart.
+    sides = [[-2] if site.saved("left") else [-1]] if _autograd.keeps(site.node, "left") else []
+    mixed = dict(zip((1,), sides, strict=False))
+    return [
+        join(
+            [
+                rows.joined(mixed.get(number, [-2, -1])).span
+                for number, rows in enumerate(site.given)
+                if rows is not None
+            ]
+        )
+    ]
 
 
 # --- Views and parts
@@ -627,7 +638,7 @@ def _columns(site: Site) -> list[Tensor]:
 def _stacked(site: Site) -> list[Tensor]:
     """Coefficients ``[N, *shape]``, each computed place by place from others and from values."""
     ndim = len(site.shape)
-    return [join([rows.aligned(ndim) for rows in site.present]).amax(1, keepdim=True)]
+    return [join([rows.aligned(ndim).amax(1, keepdim=True) for rows in site.present])]
 
 
 def _layers(site: Site) -> list[Tensor]:

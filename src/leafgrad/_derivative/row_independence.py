@@ -201,7 +201,9 @@ class _Walk:
         """Yield the rows of each result, None where it has no element."""
         behave = behaviour_of(site.node)
         total = join([rows.total() for rows in site.present])
-        is_single = all(rows.span.numel() == 2 for rows in site.present)  # noqa: PLR2004
+        is_single = Rows(total, ()).are_apart(self.count) or all(
+            torch.equal(rows.span.flatten(), total) for rows in site.present
+        )
         spans = behave(site) if behave and not is_single else []
         if not spans and not is_single and _may_be_read(site.node, self.depth):
             spans = self._read_backward(site, known)
