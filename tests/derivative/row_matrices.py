@@ -1,4 +1,4 @@
-"""Which rows of inputs each element depends on, by all its derivatives, and by the proof of rows."""
+"""Which rows each element depends on, by all its derivatives and by the proof."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple

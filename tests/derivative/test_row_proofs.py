@@ -75,7 +75,7 @@ def verdicts(op: Any, most: int, kinds: set[str]) -> Iterator[Verdict]:
         for result in range(count):
 
             def program(x: Tensor, result: int = result) -> Tensor:
-                return results(apply(x))[result]
+                return results(apply(x))[result]  # noqa: B023 (called at once)
 
             here = special(point, number) if number % 2 else point
             others = [point, point + 0.1 * torch.rand_like(point)]
@@ -240,7 +240,7 @@ def test_no_composition_is_proven_that_joins_rows(capsys: pytest.CaptureFixture[
         )
     assert counts["proven"] > counts["compositions"] / 3
     with capsys.disabled():
-        print(f"\n{dict(counts)}, mismatches 0")
+        print(f"\n{dict(counts)}, mismatches 0")  # noqa: T201
 
 
 # --- All operators
@@ -271,7 +271,7 @@ def test_no_operator_joins_rows_that_the_proof_keeps_apart(
                 found.is_independent and not found.is_proven
             )
     with capsys.disabled():
-        print(f"\n{len(kinds)} kinds, {dict(counts)}, mismatches 0")
+        print(f"\n{len(kinds)} kinds, {dict(counts)}, mismatches 0")  # noqa: T201
 
 
 # --- What was answered wrongly

@@ -63,7 +63,7 @@ def laplacian(
 
 
 @public_function(traceable=traceable)
-def laplacian(
+def laplacian(  # noqa: PLR0913 (each by name)
     outputs: Tensor | Function,
     inputs: Inputs,
     *,

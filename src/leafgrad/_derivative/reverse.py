@@ -214,7 +214,7 @@ def _without_side_effects(tensors: Sequence[Tensor], differentiate: Callable[[],
 def raise_if_missing(error: RuntimeError) -> None:
     """Raise an error that says what to do if PyTorch has no formula."""
     if isinstance(error, NotImplementedError):
-        raise RuntimeError(
+        raise RuntimeError(  # noqa: TRY004 (of the graph, not of a type)
             "outputs must be made of what PyTorch can differentiate as often as asked, but "
             f"{str(error).rstrip('.')}: {WRITE_OUT}"
         ) from error

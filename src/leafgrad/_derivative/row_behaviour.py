@@ -312,7 +312,7 @@ def _has_one_point(site: Site) -> bool:
 def _of_matrix(site: Site) -> list[Tensor]:
     """Each matrix, on the last two axes, stays apart from the others."""
     (rows,) = site.present
-    if rows.ndim < 2:
+    if rows.ndim <= 1:
         return _mixed(site)
     span = _dropped(rows.joined([-2, -1]).span, [-2, -1])
     return [span.reshape(*span.shape, *[1] * (len(s) + 2 - rows.ndim)) for s in site.shapes]
@@ -353,7 +353,7 @@ def _permuted(site: Site) -> list[Tensor]:
         order = [dim % rows.ndim for dim in site.saved("dims")]
         return [rows.span.permute(0, *[1 + dim for dim in order])]
     if site.name.startswith("TBackward"):
-        return [rows.span if rows.ndim < 2 else rows.span.transpose(-1, -2)]
+        return [rows.span if rows.ndim <= 1 else rows.span.transpose(-1, -2)]
     if not rows.ndim:
         return [rows.span]
     return [rows.span.transpose(site.dim(rows.ndim, "dim0"), site.dim(rows.ndim, "dim1"))]
@@ -586,7 +586,7 @@ def _lost(site: Site) -> list[Tensor]:
 def _lost_by_class(site: Site) -> list[Tensor]:
     """A loss of each row ``[rows, classes, ...]``, or the mean or the sum of all."""
     (rows,) = site.present
-    if site.saved("reduction") != 0 or rows.ndim < 2:
+    if site.saved("reduction") != 0 or rows.ndim <= 1:
         return _mixed(site)
     return [_dropped(rows.joined([1]).span, [1])]
 
@@ -630,7 +630,7 @@ def _columns(site: Site) -> list[Tensor]:
     """Patches of pictures, with an axis for pictures in front."""
     (rows,) = site.present
     ndim = len(site.shape)
-    if min(ndim, rows.ndim) + 1 != max(ndim, rows.ndim) or max(ndim, rows.ndim) != 4:
+    if min(ndim, rows.ndim) + 1 != max(ndim, rows.ndim) or 4 not in (ndim, rows.ndim):  # noqa: PLR2004 (a batch of pictures)
         return []
     return [rows.joined(range(1, rows.ndim)).span.flatten(2).reshape(2, -1, *[1] * (ndim - 1))]
 

@@ -48,7 +48,7 @@ class RowProof:
         return (
             self.is_counted
             or self.axes.batch.numel() <= 1
-            or (self._spans is not None and self._is_in_place())
+            or (self._spans is not None and self._is_in_place(self._spans))
         )
 
     @cached_property
@@ -90,10 +90,9 @@ class RowProof:
             self._walk.is_in_backward = True
             return _autograd.in_backward(follow)
 
-    def _is_in_place(self) -> bool:
+    def _is_in_place(self, known: Known) -> bool:
         """Return whether each row of outputs depends on its own row of inputs at most."""
-        assert self._spans is not None
-        rows = self._spans.get(self.path.end)
+        rows = known.get(self.path.end)
         if rows is None:
             return True
         with _autograd.plain_computation():
@@ -106,19 +105,18 @@ class RowProof:
         kind = "element" if self.axes.is_elementwise else "row"
         return RuntimeError(
             f"each {kind} of outputs must depend on the same {kind} of inputs only, but "
-            f"{self._culprit()}{_shape_hint(self.inputs, self.axes)}. If they are "
+            f"{self._culprit(self._spans)}{_shape_hint(self.inputs, self.axes)}. If they are "
             'independent nevertheless, pass rows="independent", which promises this: no element '
             f"of a {kind} of outputs depends on another {kind} of inputs, at any values of inputs"
         )
 
-    def _culprit(self) -> str:
+    def _culprit(self, known: Known) -> str:
         """Return where rows meet first, or which node moves them."""
-        assert self._spans is not None
         count, batch = self.axes.batch.numel(), self.axes.batch
         moved = ""
         for node in self.path.nodes:
             for number, made in enumerate(_autograd.output_types(node)):
-                rows = self._spans.get((node, number))
+                rows = known.get((node, number))
                 if rows is None:
                     continue
                 if not rows.are_apart(count):
