@@ -788,7 +788,7 @@ def test_a_function_that_writes_into_a_view_is_refused_as_well(
     applied(function, outputs[:, :1])
     message = "computed through CopySlices, a write into a view that hides a custom function, so"
     assert_refused(message, RuntimeError, outputs, x, 2)
-    first = higher_order_grad(outputs, x, 1, create_graph=False)
+    first = higher_order_grad(outputs, x, 1, create_graph=False, rows="independent")
     torch.testing.assert_close(first, torch.cat([3 * x**2, torch.ones_like(x)], dim=1))
 
 
