@@ -296,7 +296,9 @@ def a_backward_that_returns_none_at_times() -> object:
     return preflight(y.exp(), names={"w": w, "v": v})
 
 
-@program("cleared.*backward.. in tests/explain/test_no_false_statements", never="no backward has|waiting")
+@program(
+    "cleared.*backward.. in tests/explain/test_no_false_statements", never="no backward has|waiting"
+)
 def a_gradient_that_was_cleared() -> object:
     w = torch.ones(3, requires_grad=True)
     with record() as recording:
