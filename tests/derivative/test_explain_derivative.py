@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from leafgrad import DerivativeExplanation, explain_derivative, higher_order_grad
+from leafgrad import explain_derivative, higher_order_grad
+from leafgrad.types import DerivativeExplanation
 from tests.derivative.taylor.oracle import rows
 
 

@@ -19,7 +19,8 @@ from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from leafgrad import TensorDescription, TensorRole, describe_tensor
+from leafgrad import TensorDescription, describe_tensor
+from leafgrad.types import TensorRole
 from tests.several_processes import needs_distributed, one_of
 
 pytestmark = [

@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from leafgrad import ForwardFailure, GraphTrace, record, trace_graph
+from leafgrad import GraphTrace, record, trace_graph
+from leafgrad.types import ForwardFailure
 from tests.tensors import leaf
 
 

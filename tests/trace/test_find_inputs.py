@@ -1,6 +1,7 @@
 """`GraphTrace.inputs`: what came into a graph from outside without a gradient."""
 
 import gc
+import json
 import weakref
 from typing import Any
 
@@ -10,7 +11,8 @@ import torch.nn.functional as F  # noqa: N812 - as everybody writes it
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from leafgrad import GraphTrace, TracedInput, record, trace_graph
+from leafgrad import GraphTrace, record, trace_graph
+from leafgrad.types import TracedInput
 from tests.tensors import leaf
 
 Facts = tuple[str | None, tuple[int | str, ...]]
@@ -220,7 +222,7 @@ def test_nothing_is_kept_alive_and_json_has_it_all() -> None:
     trace = trace_graph(y, recording=recording)
     gone = weakref.ref(x)
     assert GraphTrace.from_json(trace.to_json()) == trace
-    assert trace.to_dict()["inputs"] == [
+    assert json.loads(trace.to_json())["inputs"] == [
         {
             "name": "input",
             "shape": [1, 2],

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 from torch.nn import UninitializedParameter
 
-from leafgrad import GraphTrace, TracedModule, record, trace_graph
+from leafgrad import GraphTrace, record, trace_graph
+from leafgrad.types import TracedModule
 from tests.models import Block
 
 

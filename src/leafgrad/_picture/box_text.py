@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from math import prod
 from typing import Literal
 
+from leafgrad import _autograd
 from leafgrad._display.units import count, first_few, shape_text, size, torch_name
 from leafgrad._graph.gradient_norms import norm_of
 from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.nodes import SavedTensor, Shape, TracedNode, gradient_text, value_text
 from leafgrad._graph.saved_states import SAVED_STATES
 from leafgrad._graph.summary import worst_of
-from leafgrad._picture.forward_name import forward_name
+from leafgrad._picture.box import Box, FoldedLeaf
 from leafgrad._picture.input_nodes import INPUT
 from leafgrad._picture.look import Direction
-from leafgrad._picture.view import Box, FoldedLeaf
 
 MOST_NAMES = 2
 MOST_SHAPES = 2
@@ -41,9 +41,9 @@ def lines(box: Box, *, made: str, direction: Direction) -> Iterator[Line]:
     """Write what a box is, what it `made`, what it saved and which leaves it leads to."""
     node = box.node
     times = f" ×{box.copies}" if box.copies > 1 else ""
-    if box.given is not None:
-        yield Line(text=f"{box.given.name or INPUT}{times}", style="name")
-        is_named = box.given.name not in {None, INPUT}
+    if box.input is not None:
+        yield Line(text=f"{box.input.name or INPUT}{times}", style="name")
+        is_named = box.input.name not in {None, INPUT}
         yield Line(text=f"{INPUT} {made}" if is_named else made)
         return
     if box.name is not None:
@@ -53,7 +53,7 @@ def lines(box: Box, *, made: str, direction: Direction) -> Iterator[Line]:
         yield Line(text=f"{node.leaf_name or 'leaf'}{times}", style="name")
         yield Line(text=f"leaf {made}" if node.leaf_name else made)
     else:
-        yield Line(text=f"{order_sign(node)}{called(node, direction)}{times}", style="name")
+        yield Line(text=f"{order_sign(node)}{operation_name(node, direction)}{times}", style="name")
         if named := " ".join(filter(None, (", ".join(node.tensor_names), made))):
             yield Line(text=named)
         if node.retains_grad:
@@ -61,22 +61,26 @@ def lines(box: Box, *, made: str, direction: Direction) -> Iterator[Line]:
     if box.beyond is not None:
         return
     if box.copies == 1:
-        yield from numbers(node)
-    yield from turns(node)
+        yield from number_lines(node)
+    yield from turn_lines(node)
     yield from saved_lines(node.saved)
     for leaf in box.leaves:
         yield Line(text=leaf_text(leaf), style="leaf")
         if box.copies == 1:
-            yield from numbers(leaf.node)
-        yield from turns(leaf.node)
+            yield from number_lines(leaf.node)
+        yield from turn_lines(leaf.node)
 
 
-def called(node: TracedNode, direction: Direction) -> str:
-    """Return the name of a node, or that of the function whose backward it is."""
-    return node.name if direction == "backward" else forward_name(node)
+def operation_name(node: TracedNode, direction: Direction) -> str:
+    """Return the name of a node, or the name of the function that was called in the forward."""
+    if direction == "backward":
+        return node.name
+    if node.custom_function is not None:
+        return node.custom_function.name.rpartition(".")[2]
+    return _autograd.operator_name(node.name) or node.name
 
 
-def numbers(node: TracedNode) -> Iterator[Line]:
+def number_lines(node: TracedNode) -> Iterator[Line]:
     """Write the numbers that were asked for."""
     if (made := value_text(node)) is not None:
         yield Line(text=f"value {made}", style="value")
@@ -84,7 +88,7 @@ def numbers(node: TracedNode) -> Iterator[Line]:
         yield Line(text=f"grad {arrived}", style="grad")
 
 
-def turns(node: TracedNode) -> Iterator[Line]:
+def turn_lines(node: TracedNode) -> Iterator[Line]:
     """Yield where numbers stop being finite, forward and backward."""
     if node.value_turns:
         yield Line(text=f"value: {node.value_turn_kind} from here", style="alarm")
@@ -95,15 +99,15 @@ def turns(node: TracedNode) -> Iterator[Line]:
 def _lines_of_module(box: Box, times: str, *, made: str, direction: Direction) -> Iterator[Line]:
     yield Line(text=f"{order_sign(box.node)}{box.title}{times}", style="name")
     if box.beyond is None:
-        yield Line(text=_made_of(box, direction))
+        yield Line(text=_contents(box, direction))
     if made:
         yield Line(text=made)
     if box.beyond is not None:
         return
     if box.copies == 1 and (value := value_text(box.node)) is not None:
         yield Line(text=f"value {value}", style="value")
-    yield from arriving(box)
-    yield from of_leaves(box)
+    yield from arriving_lines(box)
+    yield from leaf_gradient_lines(box)
     yield from _alarms(box)
     yield from saved_lines(box.saved)
     if leaves := [*{leaf.node.index: leaf.node for leaf in box.leaves}.values()]:
@@ -114,10 +118,10 @@ def _lines_of_module(box: Box, times: str, *, made: str, direction: Direction) -
         yield Line(text=f"{box.module.frozen} frozen, {entries}", style="frozen")
 
 
-def _made_of(box: Box, direction: Direction) -> str:
+def _contents(box: Box, direction: Direction) -> str:
     """Write the one node of a module, or how many there are."""
     if len(box.members) == 1:
-        return called(box.node, direction)
+        return operation_name(box.node, direction)
     written = count(len(box.members), "node")
     if box.module is None:
         written = f"module of {written}"
@@ -126,13 +130,13 @@ def _made_of(box: Box, direction: Direction) -> str:
     return f"{written} each" if box.copies > 1 else written
 
 
-def arriving(box: Box) -> Iterator[Line]:
+def arriving_lines(box: Box) -> Iterator[Line]:
     """Write how large the gradients are that come to the result of a module."""
     if norms := arriving_norms(box):
         yield Line(text=f"grad norm {_range(norms)}", style="grad")
 
 
-def of_leaves(box: Box) -> Iterator[Line]:
+def leaf_gradient_lines(box: Box) -> Iterator[Line]:
     """Write how large the gradients of a module's leaves are together."""
     each = ({leaf.alike[copy] for leaf in box.leaves} for copy in range(box.copies))
     norms = (norm_of([one for leaf in leaves for one in leaf.gradients]) for leaves in each)
@@ -144,7 +148,7 @@ def _alarms(box: Box) -> Iterator[Line]:
     """Write where within a module numbers stop being finite, and if its gradients are not."""
     leaves = [node for leaf in box.leaves for node in leaf.alike]
     inside = (*(node for nodes in box.alike for node in nodes), *leaves)
-    yield from dict.fromkeys(line for node in inside for line in turns(node))
+    yield from dict.fromkeys(line for node in inside for line in turn_lines(node))
     ends = (*(nodes[0] for nodes in box.alike), *leaves)
     if (found := worst_of(one for node in ends for one in node.gradients)) is not None:
         yield Line(text=f"grad: {found}", style="alarm")
@@ -194,7 +198,7 @@ def output(box: Box, *, with_kind: bool) -> str:
     node, made = box.node, shapes(box.results or box.node.shapes)
     if with_kind:
         return f"{made} {torch_name(node.dtype)} {node.device}"
-    is_usual = box.given is None or node.dtype.is_floating_point
+    is_usual = box.input is None or node.dtype.is_floating_point
     return made if is_usual else f"{made} {torch_name(node.dtype)}"
 
 

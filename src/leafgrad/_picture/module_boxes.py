@@ -38,7 +38,7 @@ class ModuleBox:
     beyond: Beyond | None = None
 
 
-def matching(nodes: Sequence[TracedNode], patterns: Collection[str]) -> Boxes:
+def match_modules(nodes: Sequence[TracedNode], patterns: Collection[str]) -> Boxes:
     """Choose the modules whose paths match, of one within another the outer one."""
     paths = {node.module for node in nodes}
     if not patterns:
@@ -76,7 +76,7 @@ def first_level(
     return at_level(nodes, levels, deepest) if deepest else None
 
 
-def with_open(
+def open_modules(
     boxes: Boxes, nodes: Sequence[TracedNode], levels: ModuleLevels, patterns: Collection[str]
 ) -> Boxes:
     """Take the modules whose paths match, and what they stand in, out of their boxes.
@@ -134,14 +134,14 @@ def _stretches(nodes: Iterator[TracedNode], boxes: Boxes) -> Iterator[ModuleBox]
     """Yield the boxes; what was made elsewhere between two nodes ends a stretch, though unseen."""
     stretch: list[TracedNode] = []
     for node in nodes:
-        if stretch and not _goes_on(stretch[-1], node, boxes):
+        if stretch and not _continues(stretch[-1], node, boxes):
             yield ModuleBox(nodes=tuple(stretch), module=boxes[stretch[-1].module])
             stretch = []
         stretch.append(node)
     yield ModuleBox(nodes=tuple(stretch), module=boxes[stretch[-1].module])
 
 
-def _goes_on(before: TracedNode, node: TracedNode, boxes: Boxes) -> bool:
+def _continues(before: TracedNode, node: TracedNode, boxes: Boxes) -> bool:
     module = boxes[node.module]
     if module is None or boxes[before.module] != module:
         return False

@@ -79,21 +79,21 @@ class Run:
         return self.first + (place - self.first) % self.period
 
 
-def folded(vertices: Sequence[Vertex]) -> tuple[list[Vertex], list[Repeat]]:
+def fold_repeats(vertices: Sequence[Vertex]) -> tuple[list[Vertex], list[Repeat]]:
     """Keep the first of each series of alike stretches, the greatest saving first.
 
     Only what saves a fiftieth of the vertices is worth a fold, which keeps the time linear.
     """
     vertices, repeats = [*vertices], []
     while run := _best_run([vertex.label for vertex in vertices], partial(_stretches, vertices)):
-        vertices, repeat = _fold(vertices, _at_its_waist(vertices, run))
+        vertices, repeat = _fold_run(vertices, _shift_to_waist(vertices, run))
         repeats.append(repeat)
     return vertices, repeats
 
 
 def runs_in(labels: Sequence[Hashable]) -> list[Run]:
     """Split a sequence into runs; what does not repeat itself is a run of one copy."""
-    looks = _numbered(labels)
+    looks = _number_equals(labels)
     runs, ahead = list[Run](), [(0, len(looks))]
     while ahead:
         first, end = ahead.pop()
@@ -133,10 +133,10 @@ def _best_run(
 
 def _periods(labels: Sequence[Hashable]) -> set[int]:
     """Guess periods: 1, and the most frequent distances between places that look alike."""
-    looks = _numbered(labels)
+    looks = _number_equals(labels)
     periods = {1, *_distances(looks)}
     for doubling in range(DOUBLINGS):
-        looks = _numbered([*zip_longest(looks, looks[1 << doubling :])])
+        looks = _number_equals([*zip_longest(looks, looks[1 << doubling :])])
         periods.update(_distances(looks))
     return periods
 
@@ -153,7 +153,7 @@ def _distances(looks: Sequence[int]) -> Iterator[int]:
     yield from (distance for distance, _ in distances.most_common(MOST_PERIODS))
 
 
-def _numbered(things: Sequence[Hashable]) -> list[int]:
+def _number_equals(things: Sequence[Hashable]) -> list[int]:
     numbers = defaultdict[Hashable, int](count().__next__)
     return [numbers[thing] for thing in things]
 
@@ -172,14 +172,14 @@ def _stretches(vertices: Sequence[Vertex], period: int) -> Iterator[Stretch]:
     """Yield where vertices are like those a period later, and share only what lies beyond them."""
     first, beyond = 0, inf
     for place, (vertex, other) in enumerate(zip(vertices, vertices[period:], strict=False)):
-        beyond = min(beyond, _common(vertex, other, period))
+        beyond = min(beyond, _first_common_target(vertex, other, period))
         if beyond <= place + period:
             yield first, place - first
             first, beyond = place + 1, inf
     yield first, len(vertices) - period - first
 
 
-def _common(vertex: Vertex, other: Vertex, period: int) -> float:
+def _first_common_target(vertex: Vertex, other: Vertex, period: int) -> float:
     """Return the first place that both lead to, or 0 where they are not alike."""
     if vertex.label != other.label or len(vertex.edges) != len(other.edges):
         return 0
@@ -194,7 +194,7 @@ def _common(vertex: Vertex, other: Vertex, period: int) -> float:
     return common
 
 
-def _at_its_waist(vertices: Sequence[Vertex], run: Run) -> Run:
+def _shift_to_waist(vertices: Sequence[Vertex], run: Run) -> Run:
     """Shift a run so that as little as possible leads from one copy to the next."""
     nearest = [*range(len(vertices))]
     for place, vertex in enumerate(vertices):
@@ -207,7 +207,7 @@ def _at_its_waist(vertices: Sequence[Vertex], run: Run) -> Run:
     return replace(run, first=run.first + shift)
 
 
-def _fold(vertices: Sequence[Vertex], run: Run) -> tuple[list[Vertex], Repeat]:
+def _fold_run(vertices: Sequence[Vertex], run: Run) -> tuple[list[Vertex], Repeat]:
     """Let the first copy lead where the last one does, and lead to it what leads to any."""
     second = run.first + run.period
     stretch = vertices[run.first : second]
@@ -219,7 +219,7 @@ def _fold(vertices: Sequence[Vertex], run: Run) -> tuple[list[Vertex], Repeat]:
     kept = [
         *vertices[: run.first],
         *(
-            _merged(vertices[place : run.end : run.period], run)
+            _merge(vertices[place : run.end : run.period], run)
             for place in range(run.first, second)
         ),
         *vertices[run.end :],
@@ -227,27 +227,27 @@ def _fold(vertices: Sequence[Vertex], run: Run) -> tuple[list[Vertex], Repeat]:
     return [replace(vertex, edges=tuple(_edges_of(vertex, run))) for vertex in kept], repeat
 
 
-def _merged(alike: Sequence[Vertex], run: Run) -> Vertex:
+def _merge(alike: Sequence[Vertex], run: Run) -> Vertex:
     """Let one stand for all, with the edges of the last, but for those within its own copy."""
     each = zip(*(vertex.edges for vertex in alike), strict=True)
     return Vertex(
         label=(alike[0].label, len(alike)),
-        edges=tuple(chain.from_iterable(_merged_edges(edges, run) for edges in each)),
+        edges=tuple(chain.from_iterable(_merge_edges(edges, run) for edges in each)),
         members=tuple(member for vertex in alike for member in vertex.members),
     )
 
 
-def _merged_edges(edges: Sequence[tuple[int, int]], run: Run) -> Iterator[tuple[int, int]]:
+def _merge_edges(edges: Sequence[tuple[int, int]], run: Run) -> Iterator[tuple[int, int]]:
     """Yield one edge for all copies, or where these lead to several places beyond one for each."""
     beyond = dict.fromkeys(target for target, _ in edges if target >= run.end)
     if len(beyond) <= 1:
-        yield _merged_edge(edges, run)
+        yield _merge_edge(edges, run)
         return
     for place in beyond:
-        yield _merged_edge([edge for edge in edges if edge[0] == place], run)
+        yield _merge_edge([edge for edge in edges if edge[0] == place], run)
 
 
-def _merged_edge(edges: Sequence[tuple[int, int]], run: Run) -> tuple[int, int]:
+def _merge_edge(edges: Sequence[tuple[int, int]], run: Run) -> tuple[int, int]:
     target, output = edges[-1]
     is_one = len({output for _, output in edges}) == 1
     return target - run.saving if target < run.end else target, output if is_one else SEVERAL

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import TracedNode
+from leafgrad._picture.box import View
 from leafgrad._picture.input_nodes import InputEdge
 from leafgrad._picture.module_boxes import Beyond, ModuleBox, module_boxes
-from leafgrad._picture.view import View, Viewer
+from leafgrad._picture.view import Viewer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +60,7 @@ class _Insides:
         self.chains: Mapping[str | None, Sequence[str]] = {
             path: self.viewer.levels.chain(path) for path in {n.module for n in graph.nodes}
         }
-        for node in self.viewer.apart:
+        for node in self.viewer.own_nodes:
             for path in self.chains[node.module]:
                 self.nodes[path].append(node)
             for target in {edge.target for edge in node.edges} - {None}:

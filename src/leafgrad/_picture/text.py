@@ -9,17 +9,25 @@ from typing import NamedTuple
 from leafgrad import _autograd
 from leafgrad._display.markup import Markup, preformatted, visible
 from leafgrad._display.table import table
-from leafgrad._display.terminal import WIDTH, cells, elided
+from leafgrad._display.text_width import WIDTH, cells, elide
 from leafgrad._display.units import count, first_few, shape_text, torch_name
-from leafgrad._graph.graph import Graph
-from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode, gradient_text, value_text
+from leafgrad._graph.graph import Graph, gradient_turns_of, sinks_of, value_turns_of
+from leafgrad._graph.nodes import (
+    SavedTensor,
+    TracedEdge,
+    TracedNode,
+    age_order,
+    gradient_text,
+    place_text,
+    value_text,
+)
 from leafgrad._graph.saved_states import SAVED_STATES
-from leafgrad._graph.summary import TensorSummary, brief_text
+from leafgrad._graph.summary import TensorSummary, brief_text, worst_of
 from leafgrad._picture.folded_text import folded
-from leafgrad._picture.not_finite_sentences import not_finite
 
 MOST_NODES = 35
 MOST_IN_A_CELL = 4
+ADVICE = "some values not finite; record(values=True) around the forward tells from where"
 
 
 def text(graph: Graph, width: int = WIDTH) -> str:
@@ -56,9 +64,33 @@ def header(graph: Graph, width: int = WIDTH) -> Iterator[str]:
         )
     for sentence in sentences:
         yield from textwrap.wrap(sentence, width)
-    yield from not_finite(graph, width)
-    for sentence in graph.gradient_norms.sentences:
-        yield from textwrap.wrap(sentence, width)
+    for sentence in (*_first_not_finite(graph), *graph.gradient_norms.sentences):
+        yield from textwrap.wrap(sentence, width, break_long_words=False, break_on_hyphens=False)
+
+
+def _first_not_finite(graph: Graph) -> Iterator[str]:
+    """Yield where values and gradients first stop being finite; `find_nan` tells the rest."""
+    bad = [node for node in graph.nodes if worst_of(node.values)]
+    finite_roots = [value for root in graph.roots for value in root.values]
+    if turns := value_turns_of(graph):
+        first = turns[0]
+        near = ", or right before it" if first.value_turn_is_near else ""
+        source = f"; it came in with {' and '.join(first.value_turn_given)}"
+        place = f"{place_text(first)}{near}{source if first.value_turn_given else ''}"
+        yield f"values not finite ({first.value_turn_kind}) from {place}"
+    elif bad and not all(value and value.is_finite for value in finite_roots):
+        yield ADVICE
+    elif nans := [node for node in bad if worst_of(node.values) == "NaN"]:
+        first = min(nans, key=age_order)
+        yield f"values not finite (NaN) at {place_text(first)}, but finite at the root"
+    ends = [kind for sink in sinks_of(graph) if (kind := worst_of(sink.gradients))]
+    if turns := gradient_turns_of(graph):
+        first = turns[0]
+        yield f"gradients not finite ({first.gradient_turn_kind}) from {place_text(first)}"
+    elif ends:
+        starts = [kind for root in graph.roots if (kind := worst_of(root.gradients))]
+        start = " from the start" if starts else ""
+        yield f"gradients not finite ({[*starts, *ends][0]}){start}"
 
 
 class Detail(NamedTuple):
@@ -168,8 +200,8 @@ def _summary(graph: Graph, width: int) -> Iterator[str]:
     lines, how = folded(graph, width)
     roots = [f"{node.index} {node.name}" for node in graph.roots]
     leaves = [leaf.leaf_name or f"node {leaf.index}" for leaf in graph.leaves]
-    more = f"{how}; .nodes and .to_dict() have them all"
-    if turns := [*graph.values_turn, *graph.gradients_turn]:
+    more = f"{how}; .nodes and .to_json() have them all"
+    if turns := [*value_turns_of(graph), *gradient_turns_of(graph)]:
         more += f", as .nodes[{turns[0].index}]"
     yield from lines
     yield ""
@@ -189,7 +221,7 @@ def _few(what: str, names: Sequence[str], width: int) -> str:
         if cells(line) <= width:
             return line
     room = width - cells(f"{what}: {first_few([''] * len(names), 1)}")
-    return f"{what}: {first_few([elided(name, room) for name in names], 1)}"
+    return f"{what}: {first_few([elide(name, room) for name in names], 1)}"
 
 
 def _shared(graph: Graph) -> set[str]:

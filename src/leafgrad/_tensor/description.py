@@ -26,7 +26,8 @@ class TensorRole(StrEnum):
 
     Example:
         >>> import torch
-        >>> from leafgrad import TensorRole, describe_tensor
+        >>> from leafgrad import describe_tensor
+        >>> from leafgrad.types import TensorRole
         >>> describe_tensor(torch.ones(3)).role is TensorRole.CONSTANT
         True
     """

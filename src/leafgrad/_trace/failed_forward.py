@@ -10,8 +10,7 @@ from torch.nn import Module
 
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import gradient_edges, unwrap_functorch
-from leafgrad._graph.failure import ForwardFailure
-from leafgrad._graph.nodes import Source
+from leafgrad._graph.nodes import ForwardFailure, Source
 from leafgrad._record.module_paths import Roots, join
 from leafgrad._record.place import is_library_file
 from leafgrad._record.torch_functions import tensors_in

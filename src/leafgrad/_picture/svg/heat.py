@@ -7,9 +7,9 @@ from math import ceil, log10
 
 from leafgrad._display.units import size
 from leafgrad._graph.memory import bytes_without_parameters
+from leafgrad._picture.box import Box
 from leafgrad._picture.box_text import arriving_norms
 from leafgrad._picture.look import Color
-from leafgrad._picture.view import Box
 
 STEPS = 5
 LEAST_RANGE = 1.0

@@ -10,16 +10,17 @@ from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._picture import text as graph_text
 from leafgrad._picture.alt_text import description, title
-from leafgrad._picture.layout import Edge, Layout, Point, flipped, lay_out
+from leafgrad._picture.box import View
+from leafgrad._picture.layout import Edge, Layout, Point, flip_layout, lay_out
 from leafgrad._picture.look import Look
 from leafgrad._picture.svg.boxes import MeasuredBox, draw, measure
-from leafgrad._picture.svg.brackets import brackets
-from leafgrad._picture.svg.frames import bands, frames
+from leafgrad._picture.svg.frames import bands, brackets, frames
 from leafgrad._picture.svg.heat import Heat, heat_of
-from leafgrad._picture.svg.legend import NO_LEGEND, Legend, head, legend
+from leafgrad._picture.svg.legend import NO_LEGEND, Legend, legend
+from leafgrad._picture.svg.shapes import head
 from leafgrad._picture.svg.style import CLASS, FRAME, FRAME_STYLE, HEAT_STYLE, STYLE
 from leafgrad._picture.text import header
-from leafgrad._picture.view import Fold, Open, View, view_of
+from leafgrad._picture.view import Fold, Open, view_of
 
 MOST_BOXES = 3000
 MOST_IN_NOTEBOOK = 200
@@ -67,7 +68,8 @@ class Drawing:
         layout: Where the boxes are.
         paths: The points that each arrow passes.
         left: The least x.
-        width: How wide the picture is.
+        width: The width of the picture.
+        height: Its height.
         markup: The picture.
     """
 
@@ -77,6 +79,7 @@ class Drawing:
     paths: list[tuple[Point, ...]]
     left: float
     width: float
+    height: float
     markup: Markup
 
 
@@ -100,6 +103,7 @@ def draw_view(
     lefts = layout.left - beside.width, middle - under.width / 2, *(one.left for one in around)
     rights = layout.right, middle + under.width / 2, *(one.right for one in around)
     left, right = min(lefts) - MARGIN, max(rights) + MARGIN
+    height = layout.height + 2 * MARGIN + (MARGIN + under.height if look.legend else 0.0)
     markup = _svg(
         element("title", text(title(graph))),
         element("desc", text(description(view, look.direction))),
@@ -112,7 +116,7 @@ def draw_view(
         *(_under(under, left, right, layout.height + 2 * MARGIN) if look.legend else ()),
         left=left,
         width=right - left,
-        height=layout.height + 2 * MARGIN + (MARGIN + under.height if look.legend else 0.0),
+        height=height,
     )
     ends = ((edge.source, edge.target) for edge in edges)
     return Drawing(
@@ -122,6 +126,7 @@ def draw_view(
         paths=paths,
         left=left,
         width=right - left,
+        height=height,
         markup=markup,
     )
 
@@ -132,7 +137,7 @@ def _lay_out(
     """Place boxes and arrows, upside down where these lead forward."""
     extents = [one.extent() for one in measured]
     layout = lay_out(extents, edges, bands(view, look))
-    return flipped(extents, layout) if look.is_forward else layout
+    return flip_layout(extents, layout) if look.is_forward else layout
 
 
 def _svg(*content: Markup, left: float, width: float, height: float) -> Markup:
@@ -161,10 +166,10 @@ def html(graph: Graph) -> str:
     view = view_of(graph, fold=None)
     if len(view.boxes) > MOST_IN_NOTEBOOK:
         return graph_text.html(graph)
-    return framed(graph, draw_view(graph, view))
+    return scrolling_frame(graph, draw_view(graph, view))
 
 
-def framed(graph: Graph, drawing: Drawing) -> Markup:
+def scrolling_frame(graph: Graph, drawing: Drawing) -> Markup:
     """Frame a picture so that it shrinks a little, or else scrolls from the root on."""
     full, least = coordinate(drawing.width), coordinate(drawing.width * LEAST_SCALE)
     return element(

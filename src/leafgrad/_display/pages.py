@@ -1,16 +1,18 @@
 """A page of its own where it is asked for: in the output of a notebook, or in a browser."""
 
 import base64
+import hashlib
 import sys
 import tempfile
 import webbrowser
 from collections.abc import Callable
 from html import escape
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from leafgrad._display.markup import Markup, element
+from leafgrad._display.markup import Markup, element, text
 
 Bundle = dict[str, str]
 """What a notebook may show, by the kind of it."""
@@ -45,7 +47,7 @@ def bundle_of(value: Any, page: Callable[[], str]) -> Bundle:
     return {"text/plain": repr(value), "text/html": value._repr_html_()}
 
 
-def embedded(page: str, *, name: str, height: float, instead: Markup) -> Markup:
+def embed_page(page: str, *, name: str, height: float, instead: Markup) -> Markup:
     """Put a page into a frame of its own, and what is shown where a notebook is not trusted.
 
     JupyterLab leaves out frames and stylesheets of notebooks that were not run there, and keeps
@@ -94,3 +96,27 @@ def show(value: object, page: Callable[[], str]) -> None:
             f"a browser must be there to show a page, and none could be started; open {file} in "
             "one, or write the page elsewhere with to_html()"
         )
+
+
+def document(title: str, style: str, content: Markup, code: Markup) -> str:
+    """Put a page together, in which `code` is the only script that may run."""
+    head = element(
+        "head",
+        Markup('<meta charset="utf-8">'),
+        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{_policy(code)}">'),
+        element("title", text(title)),
+        element("style", Markup(style)),
+    )
+    return f"<!doctype html>\n{element('html', head, element('body', content), lang='en')}\n"
+
+
+def _policy(code: str) -> str:
+    """Allow this page's own code and style, and nothing from anywhere."""
+    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+
+
+def resource(package: str, name: str) -> Markup:
+    """Read a file that stands in a package."""
+    return Markup(files(package).joinpath(name).read_text("utf-8"))

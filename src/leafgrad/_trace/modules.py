@@ -4,7 +4,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, reduce
 from itertools import takewhile
 
-from leafgrad._graph.nodes import TracedEdge
+from torch.nn import Module
+
+from leafgrad import _autograd
+from leafgrad._graph.modules import TracedModule, outwards
+from leafgrad._graph.nodes import TracedEdge, TracedNode, element_count
+from leafgrad._record.module_paths import ModuleCall, Roots, join
 
 Paths = list[str | None]
 Edges = Sequence[tuple[TracedEdge, ...]]
@@ -111,3 +116,52 @@ def _common_module(one: str, other: str) -> str:
         return one
     pairs = zip(one.split("."), other.split("."), strict=False)
     return ".".join(part for part, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def traced_modules(
+    nodes: Sequence[TracedNode], roots: Roots, calls: Mapping[str, ModuleCall]
+) -> tuple[TracedModule, ...]:
+    """Read the modules that nodes belong to, and the modules around them.
+
+    Args:
+        nodes: The nodes.
+        roots: The modules that the user named.
+        calls: The modules that a recording saw run, by path. They may be gone by now.
+    """
+    paths = {node.module for node in nodes if node.module is not None}
+    wanted = {path for inner in paths for path in ("", *outwards(inner))}
+    alive: dict[str, Module] = {}
+    for name, root in roots.items():
+        for path, module in root.named_modules():
+            alive.setdefault(join(name, path), module)
+    for path, call in calls.items():
+        if path not in alive and (called := call.module()) is not None:
+            alive |= {join(path, inner): module for inner, module in called.named_modules()}
+    read = [_read(path, module) for path, module in alive.items() if path in wanted]
+    gone = [
+        TracedModule(
+            path=path,
+            class_name=calls[path].kind,
+            has_forward=True,
+            parameters=None,
+            frozen=None,
+            frozen_numbers=None,
+        )
+        for path in calls
+        if path in wanted and path not in alive
+    ]
+    return (*read, *gone)
+
+
+def _read(path: str, module: Module) -> TracedModule:
+    parameters = [*module.parameters()]
+    frozen = [one for one in parameters if not _autograd.plain(one, "requires_grad")]
+    is_overridden = type(module).forward is not Module.forward
+    return TracedModule(
+        path=path,
+        class_name=type(module).__name__,
+        has_forward=is_overridden or "forward" in vars(module),
+        parameters=len(parameters),
+        frozen=len(frozen),
+        frozen_numbers=sum(element_count(_autograd.shape(one)) or 0 for one in frozen),
+    )
