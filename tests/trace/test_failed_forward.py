@@ -180,17 +180,6 @@ def test_errors_behind_each_other_in_a_circle_have_an_end() -> None:
     assert len(trace_graph(error).roots) == 1
 
 
-def test_an_interrupt_is_an_error_as_well() -> None:
-    class Slow(nn.Module):
-        def forward(self, x: Tensor) -> Any:
-            h = x.sin()
-            raise KeyboardInterrupt(h.numel(), "\n")
-
-    trace = trace_graph(error_of(lambda: Slow()(leaf(2))))
-    assert trace.failure is not None
-    assert trace.failure.error.startswith("KeyboardInterrupt: (2, ")
-
-
 def test_of_a_long_message_the_first_line_is_told() -> None:
     def compute() -> None:
         h = leaf(2).sin()
@@ -221,11 +210,6 @@ def test_the_variables_of_a_script_are_left_alone() -> None:
     error = error_of(lambda: exec(script, {"x": leaf(2)}))
     with pytest.raises(ValueError, match=r"^outputs must be results"):
         trace_graph(error)
-
-
-def test_a_place_without_a_line_reads_as_well() -> None:
-    failure = ForwardFailure(error="E: no", module="a.b", class_name="B", source=None)
-    assert str(failure) == "stopped in module a.b (B): E: no"
 
 
 def test_it_goes_into_json_and_back() -> None:
@@ -273,9 +257,3 @@ def test_a_function_that_still_runs_is_not_made_to_keep_its_variables() -> None:
     del h
     gc.collect()
     assert alive() is None
-
-
-def test_nothing_is_changed_by_the_look() -> None:
-    error = failed()
-    first = trace_graph(error)
-    assert trace_graph(error) == first

@@ -240,12 +240,6 @@ def test_nothing_is_kept_alive_and_json_has_it_all() -> None:
     assert trace_graph(model(torch.ones(1, 2)), recording=recording).inputs[0].name is None
 
 
-def test_text_without_inputs_is_of_an_older_writer() -> None:
-    trace = trace_graph(nn.Linear(2, 2)(torch.ones(1, 2)))
-    data = trace.to_json().replace('"inputs":', '"others":')
-    assert GraphTrace.from_json(data).inputs == ()
-
-
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_an_input_without_sizes_of_numbers_is_shown_as_it_is() -> None:
     rows = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=torch.jagged)

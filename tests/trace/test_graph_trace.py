@@ -12,7 +12,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 from leafgrad import GraphTrace, record, trace_graph
-from leafgrad.types import CustomFunction, SavedTensor
+from leafgrad.types import SavedTensor
 
 
 def example() -> GraphTrace:
@@ -62,18 +62,6 @@ def test_a_trace_can_be_pickled_before_and_after_it_was_looked_at() -> None:
     assert hash(restored) == hash(trace) == hash(looked_at)
     assert restored.roots[0] is restored.nodes[0]
     assert copy.deepcopy(trace) == copy.copy(trace) == trace
-
-
-def test_the_nodes_are_made_once() -> None:
-    trace = example()
-    assert trace.nodes is trace.nodes
-    assert trace.roots[0] is trace.nodes[0]
-
-
-def test_a_trace_has_no_attribute_that_is_none_of_its_own() -> None:
-    trace: Any = example()
-    with pytest.raises(AttributeError, match=r"^'GraphTrace' object has no attribute 'node'$"):
-        _ = trace.node
 
 
 def test_the_repr_of_a_trace_is_short() -> None:
@@ -170,13 +158,6 @@ def test_json_of_a_trace_holds_everything() -> None:
         "is_freed": False,
         "failure": None,
     }
-
-
-def test_the_name_of_a_function_of_pytorch_is_kept_whole() -> None:
-    made = CustomFunction(name="torch.library.Made", file=None, line=None)
-    node = replace(example().nodes[0], custom_function=made, edges=())
-    trace = GraphTrace(nodes=(node,), roots=(node,))
-    assert GraphTrace.from_json(trace.to_json()) == trace
 
 
 def test_only_a_trace_can_be_compared_with_a_trace() -> None:

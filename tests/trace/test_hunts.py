@@ -498,23 +498,6 @@ def test_the_headline_says_where_it_may_be_a_node_before() -> None:
     assert ", or right before it; it came in with argument query" in headline(trace)
 
 
-def test_the_headline_tells_a_nan_with_the_infinities_that_it_was_made_of() -> None:
-    trace = trace_of(CASES["infinity less infinity"])
-    born, made = (node.source for node in value_turns(trace))
-    assert headline(trace).startswith(
-        f"values not finite (infinity) from node 3, ExpBackward0, at {born} "
-        f"values not finite (NaN, of infinities) from node 1, SubBackward0, at {made}"
-    )
-
-
-def test_the_headline_tells_a_leaf_from_an_operation() -> None:
-    assert headline(trace_of(CASES["a leaf"])) == "values not finite (NaN) from node 2, the leaf x"
-    x = leaf(NAN)
-    assert headline(trace_graph(x * 1, values=True)) == (
-        "values not finite (NaN) from node 1, a leaf"
-    )
-
-
 def test_a_nan_that_is_gone_at_the_root_is_told_as_such() -> None:
     trace = trace_of(CASES["a NaN in a branch that is not taken"])
     assert value_turns(trace) == []

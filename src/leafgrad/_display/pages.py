@@ -1,4 +1,4 @@
-"""A page of its own where it is asked for: in the output of a notebook, or in a browser."""
+"""HTML pages, and how to show them in a notebook or a browser."""
 
 import base64
 import hashlib
@@ -24,18 +24,18 @@ FRAME = "leafgrad-page"
 
 
 def running_shell() -> Any:
-    """Return the shell of IPython that runs this code, None where none does."""
+    """Return the IPython shell that runs this code, None outside IPython."""
     interactive = sys.modules.get("IPython")
     return getattr(interactive, "get_ipython", lambda: None)()
 
 
 def in_notebook() -> bool:
-    """Return whether this is the kernel of a notebook, which shows HTML."""
+    """Return whether this is the kernel of a notebook."""
     return hasattr(running_shell(), "kernel")
 
 
 def bundle_of(value: Any, page: Callable[[], str]) -> Bundle:
-    """Return what IPython is to show of a value: a page in a notebook, nothing in a terminal.
+    """Return what IPython shows of a value: a page in a notebook, nothing in a terminal.
 
     Where no IPython runs, what asks, such as the builder of a site, gets the picture that stands
     still.
@@ -48,7 +48,7 @@ def bundle_of(value: Any, page: Callable[[], str]) -> Bundle:
 
 
 def embed_page(page: str, *, name: str, height: float, instead: Markup) -> Markup:
-    """Put a page into a frame of its own, and what is shown where a notebook is not trusted.
+    """Put a page into a frame, with a fallback for a notebook that is not trusted.
 
     JupyterLab leaves out frames and stylesheets of notebooks that were not run there, and keeps
     what is `instead`, which the stylesheet hides.
@@ -76,7 +76,7 @@ STYLE = f"""
 
 
 def image(picture: str, *, name: str) -> Markup:
-    """Show an SVG as an image, which no sanitizer takes apart."""
+    """Return an SVG as an image, which sanitizers leave intact."""
     data = base64.b64encode(picture.encode()).decode()
     source = Markup(f"data:image/svg+xml;base64,{data}")
     shown = element("img", alt=name, src=source, style="max-width: none")
@@ -84,7 +84,7 @@ def image(picture: str, *, name: str) -> Markup:
 
 
 def show(value: object, page: Callable[[], str]) -> None:
-    """Show a value in the notebook that runs this code, else its page in a browser."""
+    """Show a value in the running notebook, else its page in a browser."""
     if in_notebook():
         import_module("IPython.display").display(value)
         return
@@ -99,24 +99,20 @@ def show(value: object, page: Callable[[], str]) -> None:
 
 
 def document(title: str, style: str, content: Markup, code: Markup) -> str:
-    """Put a page together, in which `code` is the only script that may run."""
+    """Return a page in which `code` is the only script that may run."""
+    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     head = element(
         "head",
         Markup('<meta charset="utf-8">'),
         Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{_policy(code)}">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
         element("title", text(title)),
         element("style", Markup(style)),
     )
     return f"<!doctype html>\n{element('html', head, element('body', content), lang='en')}\n"
 
 
-def _policy(code: str) -> str:
-    """Allow this page's own code and style, and nothing from anywhere."""
-    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
-
-
 def resource(package: str, name: str) -> Markup:
-    """Read a file that stands in a package."""
+    """Read a file of a package."""
     return Markup(files(package).joinpath(name).read_text("utf-8"))

@@ -17,7 +17,7 @@ def table(
     width: int | None = None,
     least: int = STEPS[-1],
 ) -> list[str]:
-    """Align cells in columns, those numbered in `right` to the right; empty columns vanish.
+    """Align cells in columns, those in `right` to the right; empty columns vanish.
 
     The first row is the heading, which alone does not keep a column. Where the table is wider than
     `width`, cells lose their middle, those of the last column first, but for numbers to the right
@@ -38,7 +38,7 @@ def table(
 
 
 def _fit(widths: dict[int, int], shrinking: Sequence[int], room: int, least: int) -> None:
-    """Narrow the columns in turn until they have room, each step as far as one may go."""
+    """Narrow the columns in turn until they fit, a step at a time."""
     for step in STEPS:
         for number in shrinking:
             excess = sum(widths.values()) - room

@@ -1,4 +1,4 @@
-"""A terminal: how wide it is, and how many of its columns a text takes."""
+"""The width of text: in columns of a terminal, and in pixels of a picture."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ GAP = "..."
 
 
 def terminal_width() -> int:
-    """Return the width of the terminal that output goes to, 80 where it goes elsewhere."""
+    """Return the width of the terminal that output goes to, 80 if there is none."""
     try:
         columns = os.get_terminal_size(sys.stdout.fileno()).columns
     except (AttributeError, OSError, ValueError):  # no output, no file behind it, no terminal
@@ -19,7 +19,7 @@ def terminal_width() -> int:
 
 
 def check_width(width: object) -> int:
-    """Return a width that was asked for, that of the terminal for None."""
+    """Return the requested width; None stands for the width of the terminal."""
     if width is None:
         return terminal_width()
     if not isinstance(width, int) or isinstance(width, bool):
@@ -34,7 +34,7 @@ def check_width(width: object) -> int:
 
 
 def cells(text: str) -> int:
-    """Return how many columns a text takes: two for a wide letter, none for a mark above one."""
+    """Return the columns that a text takes: two for a wide letter, none for an accent."""
     if text.isascii():
         return len(text)
     return sum(map(_cells_of_one, text))
@@ -47,7 +47,7 @@ def _cells_of_one(character: str) -> int:
 
 
 def elide(text: str, width: int) -> str:
-    """Leave out the middle of a text that is too long; its end tells more than its start."""
+    """Leave out the middle of a text that is too long, more of its start than of its end."""
     if cells(text) <= width:
         return text
     head = (width - len(GAP)) // 3
@@ -86,7 +86,7 @@ def _of_one(character: str) -> float:
 
 
 def shorten(text: str, most: float) -> str:
-    """Take letters out of the middle until no more than `most` Latin ones would have room."""
+    """Leave out the middle of a text that is wider than `most` Latin letters."""
     if len(text) <= 2 * most and width(text, 1) <= most * OF_LATIN:
         return text
     half = min(len(text) // 2, int(most))

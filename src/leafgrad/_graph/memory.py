@@ -71,6 +71,11 @@ class GraphMemory(ShownAsCard):
     sources: tuple[MemoryShare, ...]
     states: tuple[MemoryShare, ...]
 
+    @property
+    def why(self) -> tuple[str, ...]:
+        """What a living output pins, and what backward will not find there, in sentences."""
+        return self._card().sentences
+
     def _card(self) -> Card:
         """Return a card with the sums and the largest shares."""
         total = self.total

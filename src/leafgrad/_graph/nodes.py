@@ -264,19 +264,14 @@ class TracedNode:
 
 
 def age_order(node: TracedNode) -> int:
-    """Return a key that sorts nodes as their operations ran, after the leaves."""
+    """Return a key that sorts leaves first, then nodes in the order of their operations."""
     return -1 if node.created is None else node.created
 
 
-def node_text(node: TracedNode) -> str:
-    """Return what a node is called: its number, by which ``.nodes`` has it, and its name."""
-    leaf = f"the leaf {node.leaf_name}" if node.leaf_name else "a leaf"
-    return f"node {node.index}, {leaf if node.is_leaf else node.name}"
-
-
 def place_text(node: TracedNode) -> str:
-    """Return what a node is called, and the line and the module that made it if they are known."""
-    place = node_text(node)
+    """Return the index and the name of a node, and its line and module if known."""
+    leaf = f"the leaf {node.leaf_name}" if node.leaf_name else "a leaf"
+    place = f"node {node.index}, {leaf if node.is_leaf else node.name}"
     if node.source is not None:
         place += f", at {node.source}"
     if node.module and not node.is_leaf:
@@ -288,17 +283,17 @@ UNKNOWN = "not recorded"
 
 
 def value_text(node: TracedNode) -> str | None:
-    """Return what a node's operation made, as text; None where nobody asked."""
+    """Return the values of a node as text; None if they were not requested."""
     return _join_outputs(node.values, UNKNOWN)
 
 
 def gradient_text(node: TracedNode) -> str | None:
-    """Return the gradient that arrived at a node, as text; None where none did."""
+    """Return the gradients that arrived at a node as text; None if none did."""
     return _join_outputs(node.gradients, "none") if any(node.gradients) else None
 
 
 def _join_outputs(summaries: tuple[TensorSummary | None, ...], missing: str) -> str | None:
-    """Join what there is for each output; where there is nothing at all, one word stands for it."""
+    """Join the summaries of all outputs; without any, return one word."""
     if not any(summaries):
         return missing if summaries else None
     return "; ".join(missing if summary is None else str(summary) for summary in summaries)

@@ -1,4 +1,4 @@
-"""What a picture says to those who do not see it, and to those who point at a part of it."""
+"""The description of a picture for screen readers, and the tooltips of its boxes."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -22,12 +22,12 @@ MOST_LEAVES = 12
 
 
 def title(graph: Graph) -> str:
-    """Return the name of a picture."""
+    """Return the title of a picture."""
     return f"Autograd graph of {count(len(graph.nodes), 'node')}"
 
 
 def description(view: View, direction: Direction) -> str:
-    """Return a small picture in sentences, box by box, and of a large one where it starts."""
+    """Return a sentence for each box of a small picture; for a large one, its roots."""
     if len(view.boxes) > MOST_SENTENCES:
         starts = [_box_in_words(box, direction) for box in view.boxes if box.is_root]
         return f"Backward starts at {', '.join(starts)}. {len(view.boxes)} boxes are drawn."
@@ -35,7 +35,7 @@ def description(view: View, direction: Direction) -> str:
 
 
 def _sentence(box: Box, view: View, direction: Direction) -> str:
-    """Return what a box leads to, or in the direction of the forward what it is made from."""
+    """Return a sentence with the boxes that a box leads to, or is made from."""
     name = _box_in_words(box, direction)
     if box.input is not None:
         return f"{name[0].upper()}{name[1:]} needs no gradient."
@@ -64,12 +64,12 @@ def _box_in_words(box: Box, direction: Direction) -> str:
 
 
 def input_title(given: TracedInput) -> str:
-    """Return what an input of the graph is called."""
+    """Return the name of an input of the graph, or its shape."""
     return f"the input {given.name or shape_text(given.shape)}"
 
 
 def details(box: Box) -> Iterator[str]:
-    """Yield everything about a box, a line for each fact."""
+    """Yield all facts about a box, one per line."""
     node = box.node
     times = f", the first of {box.copies} alike" if box.copies > 1 else ""
     if box.beyond is not None:
@@ -102,7 +102,7 @@ def details(box: Box) -> Iterator[str]:
 
 
 def _kinds(box: Box) -> Iterator[str]:
-    """Yield what a module is made of, and what it keeps."""
+    """Yield the kinds of node in a module, its saved tensors and its leaves."""
     yield f"output {output(box, with_kind=True)}"
     if box.beyond is not None:
         return

@@ -1,4 +1,4 @@
-"""What a picture writes into the box of a node."""
+"""The text in the boxes of a picture."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Line:
 
 
 def lines(box: Box, *, made: str, direction: Direction) -> Iterator[Line]:
-    """Write what a box is, what it `made`, what it saved and which leaves it leads to."""
+    """Yield the lines of a box: its name, its result (`made`), saved tensors and leaves."""
     node = box.node
     times = f" ×{box.copies}" if box.copies > 1 else ""
     if box.input is not None:
@@ -81,7 +81,7 @@ def operation_name(node: TracedNode, direction: Direction) -> str:
 
 
 def number_lines(node: TracedNode) -> Iterator[Line]:
-    """Write the numbers that were asked for."""
+    """Yield the value and the gradient of a node, if requested."""
     if (made := value_text(node)) is not None:
         yield Line(text=f"value {made}", style="value")
     if (arrived := gradient_text(node)) is not None:
@@ -89,7 +89,7 @@ def number_lines(node: TracedNode) -> Iterator[Line]:
 
 
 def turn_lines(node: TracedNode) -> Iterator[Line]:
-    """Yield where numbers stop being finite, forward and backward."""
+    """Yield a line if values or gradients stop being finite at a node."""
     if node.value_turns:
         yield Line(text=f"value: {node.value_turn_kind} from here", style="alarm")
     if node.gradient_turns:
@@ -119,7 +119,7 @@ def _lines_of_module(box: Box, times: str, *, made: str, direction: Direction) -
 
 
 def _contents(box: Box, direction: Direction) -> str:
-    """Write the one node of a module, or how many there are."""
+    """Return the name of a module's only node, or the number of its nodes."""
     if len(box.members) == 1:
         return operation_name(box.node, direction)
     written = count(len(box.members), "node")
@@ -131,13 +131,13 @@ def _contents(box: Box, direction: Direction) -> str:
 
 
 def arriving_lines(box: Box) -> Iterator[Line]:
-    """Write how large the gradients are that come to the result of a module."""
+    """Yield the norms of the gradients that arrive at the results of a module."""
     if norms := arriving_norms(box):
         yield Line(text=f"grad norm {_range(norms)}", style="grad")
 
 
 def leaf_gradient_lines(box: Box) -> Iterator[Line]:
-    """Write how large the gradients of a module's leaves are together."""
+    """Yield the norms of the gradients of a module's leaves together."""
     each = ({leaf.alike[copy] for leaf in box.leaves} for copy in range(box.copies))
     norms = (norm_of([one for leaf in leaves for one in leaf.gradients]) for leaves in each)
     if known := [norm for norm in norms if norm is not None]:
@@ -145,7 +145,7 @@ def leaf_gradient_lines(box: Box) -> Iterator[Line]:
 
 
 def _alarms(box: Box) -> Iterator[Line]:
-    """Write where within a module numbers stop being finite, and if its gradients are not."""
+    """Yield lines for numbers within a module that are not finite."""
     leaves = [node for leaf in box.leaves for node in leaf.alike]
     inside = (*(node for nodes in box.alike for node in nodes), *leaves)
     yield from dict.fromkeys(line for node in inside for line in turn_lines(node))
@@ -155,18 +155,18 @@ def _alarms(box: Box) -> Iterator[Line]:
 
 
 def arriving_norms(box: Box) -> list[float]:
-    """Return the norm of the gradient that came to each of the boxes that one stands for."""
+    """Return the norms of the gradients that arrived at the copies of a box."""
     norms = (norm_of(nodes[0].gradients) for nodes in box.alike)
     return [norm for norm in norms if norm is not None]
 
 
 def _range(norms: Sequence[float]) -> str:
-    """Write the least and the greatest of several numbers, or the one that all are."""
+    """Return the range of some numbers, or their common value."""
     return " to ".join(dict.fromkeys(f"{norm:.3g}" for norm in (min(norms), max(norms))))
 
 
 def _numbers_in(leaves: Sequence[TracedNode]) -> str:
-    """Write how many numbers are in several leaves together if they are plain tensors."""
+    """Return the number of elements of several leaves, if their sizes are known."""
     sizes = [size for leaf in leaves for size in leaf.shapes[0] or ("nested",)]
     if not all(isinstance(size, int) for size in sizes):
         return ""
@@ -174,12 +174,12 @@ def _numbers_in(leaves: Sequence[TracedNode]) -> str:
 
 
 def _entries(number: int) -> str:
-    """Write how many numbers are in tensors, which may be millions."""
+    """Return a number of elements, with separators."""
     return "1 number" if number == 1 else f"{number:,} numbers"
 
 
 def order_sign(node: TracedNode) -> str:
-    """Write of which order of derivative a node is, as in ∂²; nothing for none."""
+    """Return the derivative order of a node, as in ∂²; nothing for order 0."""
     if not node.derivative_order:
         return ""
     if node.derivative_order == 1:
@@ -188,13 +188,13 @@ def order_sign(node: TracedNode) -> str:
 
 
 def leaf_text(leaf: FoldedLeaf) -> str:
-    """Write a leaf's name, shape and, where there are several, the number of its uses."""
+    """Return the name and shape of a leaf, and the number of uses if there are several."""
     written = f"{leaf.name or 'leaf'} {shapes(leaf.node.shapes)}"
     return f"{written}, used {leaf.uses}×" if leaf.uses > 1 else written
 
 
 def output(box: Box, *, with_kind: bool) -> str:
-    """Write what a node's operation made, or what others use of a module."""
+    """Return the shapes of a node's outputs, or of a module's outputs in use."""
     node, made = box.node, shapes(box.results or box.node.shapes)
     if with_kind:
         return f"{made} {torch_name(node.dtype)} {node.device}"
@@ -203,14 +203,14 @@ def output(box: Box, *, with_kind: bool) -> str:
 
 
 def shapes(made: Sequence[Shape | None]) -> str:
-    """Write the shapes of several outputs."""
+    """Return the shapes of several outputs as text."""
     if len(made) > 1 and len({*made}) == 1:
         return f"{len(made)} × {shape_text(made[0])}"
     return first_few([*map(shape_text, made)], MOST_SHAPES)
 
 
 def saved_lines(slots: Sequence[SavedTensor]) -> Iterator[Line]:
-    """Write what is saved, a line for each state that it is in."""
+    """Yield a line for the saved tensors in each state."""
     for state, words in SAVED_STATES.items():
         names = [slot.name for slot in slots if slot.state == state]
         if not names:
@@ -224,7 +224,7 @@ def saved_lines(slots: Sequence[SavedTensor]) -> Iterator[Line]:
 
 
 def _conflicts(modified: list[SavedTensor]) -> Iterator[Line]:
-    """Write at which version what was modified in place was saved, and at which it is."""
+    """Yield the saved and current version of tensors that were modified in place."""
     if len(modified) > MOST_NAMES:
         yield Line(text=f"modified: {count(len(modified), 'tensor')}", style="alarm")
         return

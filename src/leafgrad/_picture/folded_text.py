@@ -1,4 +1,4 @@
-"""A big graph on a few lines: by module, by what repeats itself, or by kind."""
+"""A large graph on a few lines: by module, by repeats, or by kind of node."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ Folded = tuple[list[str], str]
 
 
 def folded(graph: Graph, width: int) -> Folded:
-    """Return a few lines for a whole graph, and how they were folded."""
+    """Return a few lines for a whole graph, and how it was folded."""
     if any(node.module is not None for node in graph.nodes):
         return _by_module(graph, width)
     runs = runs_in([node.name for node in graph.nodes])
@@ -73,7 +73,7 @@ def _by_kind(graph: Graph, width: int) -> Folded:
 
 
 class Row(NamedTuple):
-    """A line: its cells, and for the last one some words or else names, of which some may go.
+    """A line: its cells, and words or a list of names for the last cell.
 
     The first line is the heading.
     """
@@ -84,7 +84,7 @@ class Row(NamedTuple):
 
 
 def _fitting(rows: Sequence[Row], width: int) -> list[str]:
-    """Lay lines out with as many names as there is room for."""
+    """Lay out a table with as many names as fit."""
     right = range(1, len(rows[0].cells))
     for most in range(MOST_NAMES, 0, -1):
         written = [(*row.cells, row.words or first_few(row.names, most)) for row in rows]
@@ -98,7 +98,7 @@ HEADINGS = ("saved", "memory", "value norms", "grad norms")
 
 
 def _facts(graph: Graph, nodes: Sequence[TracedNode]) -> tuple[str, str, str, str]:
-    """Return what some nodes keep, or the norms of their values and gradients if any are known."""
+    """Return what nodes save, or the norms of their values and gradients if there are any."""
     if any(node.values or node.gradients for node in graph.nodes):
         values = norms_text(value for node in nodes for value in node.values)
         gradients = norms_text(gradient for node in nodes for gradient in node.gradients)
@@ -109,7 +109,7 @@ def _facts(graph: Graph, nodes: Sequence[TracedNode]) -> tuple[str, str, str, st
 
 
 def _turns(nodes: Sequence[TracedNode], *, in_several: bool = False) -> str:
-    """Return which nodes that are folded here are where numbers stop being finite."""
+    """Return the first nodes of a row at which numbers stop being finite."""
     values = [("", node.value_turn_kind, node) for node in nodes if node.value_turns]
     gradients = [("grad ", node.gradient_turn_kind, node) for node in nodes if node.gradient_turns]
     return "; ".join(

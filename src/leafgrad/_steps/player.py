@@ -53,7 +53,10 @@ def fragment(shown: Shown) -> Markup:
         class_="leafgrad-steps",
         role="group",
         aria_label="Backward, step by step",
-        data_steps=json.dumps([*map(_sign, signs)], separators=(",", ":")),
+        data_steps=json.dumps(
+            [{"box": sign.box, "ways": sign.ways, "writes": sign.writes} for sign in signs],
+            separators=(",", ":"),
+        ),
     )
 
 
@@ -79,11 +82,6 @@ def _found(shown: Shown) -> list[Markup]:
 def _sentences(shown: Shown, **attributes: str) -> Markup:
     items = (element("li", text(step.sentence)) for step, _ in shown.steps)
     return element("ol", *items, **attributes)
-
-
-def _sign(sign: Sign) -> dict[str, object]:
-    """Return for the script which box and which arrows light up, and what is written where."""
-    return {"box": sign.box, "ways": sign.ways, "writes": sign.writes}
 
 
 PROFILE_HEIGHT = 40

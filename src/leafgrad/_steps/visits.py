@@ -80,11 +80,9 @@ class Visits:
         return [
             place
             for place in places
-            if place[0] in self.roots or self._is_used_elsewhere(place, visit)
+            if place[0] in self.roots
+            or any(self.at[edge.source] is not visit for edge in self.users[place])
         ]
-
-    def _is_used_elsewhere(self, place: Place, visit: Visit) -> bool:
-        return any(self.at[edge.source] is not visit for edge in self.users[place])
 
     def arrived(self, visit: Visit) -> list[TensorSummary | None]:
         """Return the gradients of the results."""

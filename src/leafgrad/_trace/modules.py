@@ -1,4 +1,4 @@
-"""The modules of nodes where nothing was recorded, from the parameters that they use."""
+"""The modules of nodes: inferred from the parameters that nodes use, and read into values."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, reduce
@@ -23,7 +23,7 @@ def infer_modules(
     leaf_names: LeafNames,
     roots: Collection[str],
 ) -> Paths:
-    """Return the module that each node is taken to belong to.
+    """Return the module that each node belongs to, inferred from its parameters.
 
     A node that uses a parameter belongs to the module that has it, and what was made between the
     uses of two parameters belongs to the innermost module that has both. What several modules have
@@ -49,7 +49,7 @@ def infer_modules(
 
 
 def name_leaf_modules(recorded: Paths, leaf_names: LeafNames, roots: Collection[str]) -> Paths:
-    """Return the recorded modules, but for each leaf the one that has it by its first name."""
+    """Return the recorded modules; for a leaf, the module that owns its first name."""
     owners = {place: _owner(names) for place, names in leaf_names.items()}
     inside = _inside(owners.values(), roots)
     owners = {place: owner for place, owner in owners.items() if owner in inside}
@@ -57,7 +57,7 @@ def name_leaf_modules(recorded: Paths, leaf_names: LeafNames, roots: Collection[
 
 
 def _inside(paths: Iterable[str], roots: Collection[str]) -> set[str]:
-    """Return the paths that lead into one of the roots, of which an empty one has them all."""
+    """Return the paths within one of the roots; an empty root contains all."""
     if "" in roots:
         return {*paths}
     return {path for path in {*paths} if any(f"{path}.".startswith(f"{root}.") for root in roots)}
@@ -68,7 +68,7 @@ def _owner(names: tuple[str, ...]) -> str:
 
 
 def _owner_of_all_names(names: tuple[str, ...]) -> str:
-    """Return the innermost module that has all modules of a leaf, of which a tied one has more."""
+    """Return the innermost module around all modules that own a leaf, as a tied one has several."""
     return reduce(_common_module, [name.rpartition(".")[0] for name in names])
 
 
@@ -79,7 +79,7 @@ _REARRANGING = {"TBackward0", "TransposeBackward0", "ViewBackward0", "ToCopyBack
 def _users_of_parameters(
     kinds: Sequence[str], edges: Edges, leaf_names: LeafNames, roots: Collection[str]
 ) -> dict[int, str]:
-    """Map each node that uses parameters onto the innermost module that has them all."""
+    """Map each node that uses parameters to the innermost module that contains them all."""
     owners = {place: _owner_of_all_names(names) for place, names in leaf_names.items()}
     inside = _inside(owners.values(), roots)
     handed_on = {place: owner for place, owner in owners.items() if owner in inside}
@@ -95,7 +95,7 @@ def _users_of_parameters(
 
 
 def _modules_between(known: Sequence[str | None]) -> Iterator[str]:
-    """Yield the module of each operation, in the order in which they ran."""
+    """Yield the module of each operation, in the order of the forward pass."""
     common = cache(_common_module)  # all that ran between two uses have the same
     ahead = [*_repeat_last_known(reversed(known))][::-1]
     for here, before, after in zip(known, _repeat_last_known(known), ahead, strict=True):
@@ -103,7 +103,7 @@ def _modules_between(known: Sequence[str | None]) -> Iterator[str]:
 
 
 def _repeat_last_known(modules: Iterable[str | None]) -> Iterator[str]:
-    """Repeat the last module that was known; before all of them, it is the outermost."""
+    """Repeat the last known module; before the first, the outermost."""
     last = ""
     for module in modules:
         last = last if module is None else module
@@ -111,7 +111,7 @@ def _repeat_last_known(modules: Iterable[str | None]) -> Iterator[str]:
 
 
 def _common_module(one: str, other: str) -> str:
-    """Return the path of the innermost module that has both."""
+    """Return the path of the innermost module that contains both."""
     if one == other:
         return one
     pairs = zip(one.split("."), other.split("."), strict=False)

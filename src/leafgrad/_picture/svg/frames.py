@@ -1,4 +1,4 @@
-"""Frames around the boxes of a module, with its path and its class."""
+"""Frames around the boxes of a module, and brackets beside repeated boxes."""
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ CORNER = 8.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DrawnFrame:
-    """A frame, where it begins and ends, and its title, and where that begins."""
+    """The sides of a frame, its title, and the x at which the title starts."""
 
     title: str
     start: float
@@ -35,7 +35,7 @@ class DrawnFrame:
     bottom: float
 
     def draw(self) -> Markup:
-        """Draw it."""
+        """Draw the frame and its title."""
         wide, high = self.right - self.left, self.bottom - self.top
         at = {"x": self.left, "y": self.top, "width": wide, "height": high, "rx": CORNER}
         return element(
@@ -46,7 +46,7 @@ class DrawnFrame:
 
 
 def bands(view: View, look: Look) -> list[Band]:
-    """Return what the layout must know of frames: their boxes, and the room for their titles."""
+    """Return the bands that the layout reserves for frames and their titles."""
     above, below = (AROUND, ABOVE) if look.is_forward else (ABOVE, AROUND)
     return [Band(boxes=frame.boxes, above=above, below=below) for frame in view.frames]
 
@@ -58,9 +58,9 @@ def frames(
     edges: Sequence[Edge],
     paths: Sequence[Sequence[Point]],
 ) -> Iterator[DrawnFrame]:
-    """Yield the frames: around boxes and the arrows between them, and wide enough for a title.
+    """Yield the frames, each around its boxes and the arrows between, and as wide as its title.
 
-    That stands between the arrows from above.
+    The title stands between the arrows from above.
     """
     for frame in view.frames:
         inside = [(layout.positions[place], boxes[place]) for place in frame.boxes]
@@ -84,21 +84,21 @@ def frames(
 def _within(
     places: Container[int], edges: Sequence[Edge], paths: Sequence[Sequence[Point]]
 ) -> Iterator[float]:
-    """Yield where arrows go that lead from one of these boxes to another."""
+    """Yield the x of all points of arrows between these boxes."""
     for edge, points in zip(edges, paths, strict=True):
         if edge.source in places and edge.target in places:
             yield from (x for x, _ in points)
 
 
 def _start(left: float, right: float, room: float, arrows: Sequence[float]) -> float:
-    """Return where a title starts: between two arrows, where the frame has to grow least for it."""
+    """Return the x of a title: between two arrows, where the frame grows least for it."""
     gaps = pairwise([-inf, *arrows, inf])
     starts = [min(max(left, a), b - room) for a, b in gaps if b - a >= room]
     return min(starts, key=lambda start: max(left - start, 0) + max(start + room - right, 0))
 
 
 def _crossing(paths: Sequence[Sequence[Point]], y: float) -> Iterator[float]:
-    """Yield where arrows come down at a height; none bends there."""
+    """Yield the x of the arrows at a height at which none bends."""
     for points in paths:
         yield from (x for (x, above), (_, below) in pairwise(points) if above < y < below)
 
@@ -111,14 +111,14 @@ NEAR_THE_TOP = 160.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Brackets:
-    """What stands to the left of a picture, and how much room it takes."""
+    """The brackets to the left of a picture, and their width."""
 
     markup: Markup
     width: float
 
 
 def brackets(view: View, measured: Sequence[MeasuredBox], layout: Layout) -> Brackets:
-    """Draw a bracket for each stretch that is repeated in a row, the shortest nearest."""
+    """Draw a bracket beside each stretch that repeats in a row, the shortest nearest."""
     spans = {
         one.box.node.index: (position.top, position.top + one.extent().height)
         for one, position in zip(measured, layout.positions, strict=True)

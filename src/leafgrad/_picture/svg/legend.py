@@ -1,4 +1,4 @@
-"""What stands under a picture: the facts of the whole graph, and what its signs mean."""
+"""The legend under a picture: facts about the graph, and the meaning of the signs."""
 
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +34,7 @@ DrawSigns = Callable[[float], Signs]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Legend:
-    """What stands under a picture, from (0, 0) on, and how much room it takes."""
+    """A legend with its top left corner at (0, 0), and its size."""
 
     markup: Markup
     width: float
@@ -52,7 +52,7 @@ def legend(
     look: Look,
     heat: Heat,
 ) -> Legend:
-    """Lay out what is true of the graph, then those signs that the picture uses.
+    """Lay out the facts, then the signs that the picture uses.
 
     Args:
         facts: What is true of the graph.
@@ -100,7 +100,7 @@ def _entries(
 
 
 def _in_boxes(measured: Sequence[MeasuredBox]) -> Iterator[tuple[DrawSigns, str]]:
-    """Yield the signs that stand in the box of a node, or at it."""
+    """Yield the signs in the boxes of nodes, or at them."""
     boxes = [one.box for one in measured]
     if any(box.node.is_leaf or box.leaves for box in boxes):
         yield _box("leaf", 8.0), "leaf: gradients add up in its .grad"

@@ -34,7 +34,7 @@ DEFAULT = Look()
 
 
 def svg(graph: Graph, *, fold: Fold, open: Open = (), look: Look) -> str:  # noqa: A002
-    """Draw a graph, or refuse one that is too large to look at."""
+    """Draw a graph, or raise an error if there would be too many boxes."""
     look.check(graph)
     if fold is False and len(graph.nodes) > MOST_BOXES:
         raise ValueError(too_large(graph, len(graph.nodes)))
@@ -45,7 +45,7 @@ def svg(graph: Graph, *, fold: Fold, open: Open = (), look: Look) -> str:  # noq
 
 
 def too_large(graph: Graph, boxes: int) -> str:
-    """Return the error for too many boxes, with the fold, if any, that leaves few enough."""
+    """Return the message for too many boxes, with a fold that leaves few enough, if any."""
     cure = "trace a part of the graph, from a tensor nearer to the leaves"
     folds: list[Fold] = [True]
     if any(node.module for node in graph.nodes):
@@ -60,7 +60,7 @@ def too_large(graph: Graph, boxes: int) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Drawing:
-    """A picture that is drawn, and where everything is in it; its trunk is at 0 from the left.
+    """A picture and its geometry. The trunk is at x = 0.
 
     Attributes:
         measured: The boxes.
@@ -86,7 +86,7 @@ class Drawing:
 def draw_view(
     graph: Graph, view: View, look: Look = DEFAULT, *, facts: Sequence[str] | None = None
 ) -> Drawing:
-    """Draw what was chosen to be shown; the legend begins with the facts, or those of the graph."""
+    """Draw a view. The legend begins with `facts`, by default those of the graph."""
     heat = heat_of(view.boxes, look.color)
     measured, edges = measure_boxes(graph, view, look), layout_edges(view)
     layout = _lay_out(view, measured, edges, look)
@@ -134,7 +134,7 @@ def draw_view(
 def _lay_out(
     view: View, measured: Sequence[MeasuredBox], edges: Sequence[Edge], look: Look
 ) -> Layout:
-    """Place boxes and arrows, upside down where these lead forward."""
+    """Lay out boxes and arrows, upside down if arrows lead forward."""
     extents = [one.extent() for one in measured]
     layout = lay_out(extents, edges, bands(view, look))
     return flip_layout(extents, layout) if look.is_forward else layout
@@ -155,14 +155,14 @@ def _svg(*content: Markup, left: float, width: float, height: float) -> Markup:
 
 
 def _under(legend: Legend, left: float, right: float, y: float) -> Iterator[Markup]:
-    """Put the legend under the trunk: who sees but a part of the picture sees that one."""
+    """Put the legend under the trunk, which is visible even if the picture is cut off."""
     x = max(left + MARGIN, min(-legend.width / 2, right - MARGIN - legend.width))
     place = f"translate({coordinate(x)} {coordinate(y)})"
     yield element("g", legend.markup, class_="legend", transform=place)
 
 
 def html(graph: Graph) -> str:
-    """Show a picture in a notebook, or the text where the picture would be too large."""
+    """Return the picture for a notebook, or the text if the picture would be too large."""
     view = view_of(graph, fold=None)
     if len(view.boxes) > MOST_IN_NOTEBOOK:
         return graph_text.html(graph)
@@ -170,7 +170,7 @@ def html(graph: Graph) -> str:
 
 
 def scrolling_frame(graph: Graph, drawing: Drawing) -> Markup:
-    """Frame a picture so that it shrinks a little, or else scrolls from the root on."""
+    """Put a picture into a frame: it shrinks a little, and beyond that it scrolls."""
     full, least = coordinate(drawing.width), coordinate(drawing.width * LEAST_SCALE)
     return element(
         "div",
@@ -193,7 +193,7 @@ def scrolling_frame(graph: Graph, drawing: Drawing) -> Markup:
 
 
 def measure_boxes(graph: Graph, view: View, look: Look = DEFAULT) -> list[MeasuredBox]:
-    """Write and measure every box, with room for bars where there is something to compare."""
+    """Measure every box, with room for bars of bytes if these differ."""
     arrivals = Counter(place for box in view.boxes for place, _ in box.edges)
     # data types and devices are written only where they differ
     with_kind = len({(node.dtype, node.device) for node in graph.nodes}) > 1
@@ -213,7 +213,7 @@ def measure_boxes(graph: Graph, view: View, look: Look = DEFAULT) -> list[Measur
 
 
 def layout_edges(view: View) -> list[Edge]:
-    """Return the edges between boxes, each output that is led to with a port of its own."""
+    """Return the edges between boxes. Each output in use has a port of its own."""
     ranks = [{output: rank for rank, output in enumerate(box.outputs)} for box in view.boxes]
     return [
         Edge(source=source, target=target, output=ranks[target].get(output, 0))
@@ -225,10 +225,9 @@ def layout_edges(view: View) -> list[Edge]:
 def _paths(
     measured: Sequence[MeasuredBox], edges: Sequence[Edge], layout: Layout
 ) -> Iterator[tuple[Point, ...]]:
-    """Yield the points that each arrow passes, from box to box.
+    """Yield the points of each arrow, from box to box.
 
-    It leaves the box itself where a label is under that, and goes to the box itself where others
-    stand behind that.
+    The layout includes the label under a box and the copies behind it; the arrow does not.
     """
     for edge, points in zip(edges, layout.paths, strict=True):
         start, end = measured[edge.target], measured[edge.target]
@@ -242,7 +241,7 @@ def _paths(
 def _arrows(
     measured: Sequence[MeasuredBox], edges: Sequence[Edge], paths: Sequence[Sequence[Point]]
 ) -> Iterator[Markup]:
-    """Draw the arrows, and a head wherever some arrive; no gradient arrives at an input."""
+    """Draw the arrows and one head where they meet; edges to inputs have no head."""
     is_free = [measured[edge.target].is_without_gradient for edge in edges]
     heads = dict.fromkeys(
         points[-1] for points, free in zip(paths, is_free, strict=True) if not free
@@ -258,7 +257,7 @@ def _arrows(
 
 
 def _curve(points: Sequence[Point], head: float) -> str:
-    """Write an edge as a path with room for a head: straight down, or curved with upright ends."""
+    """Return an edge as a path that leaves room for a head."""
     x, y = points[-1]
     return path(points[0], *map(_step, pairwise([*points[:-1], (x, y - head)])))
 
@@ -290,7 +289,7 @@ def _boxes(
 def _labels(
     measured: Sequence[MeasuredBox], edges: Sequence[Edge], layout: Layout
 ) -> Iterator[Markup]:
-    """Write the shape that a box gives to others at the right of its arrows."""
+    """Write the shape of a box's result to the right of its arrows."""
     starts: dict[int, Point] = {}
     for edge, points in zip(edges, layout.paths, strict=True):
         if measured[edge.target].label:
