@@ -29,6 +29,11 @@ hypothesis.settings.register_profile("leafgrad", deadline=None, derandomize=True
 hypothesis.settings.load_profile("leafgrad")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that keeps what a test compares with."""
+    parser.addoption("--update", action="store_true", help="keep texts as they read now")
+
+
 def pytest_sessionfinish() -> None:
     """Save what this process has covered: pytest-xdist kills a worker that takes 10 s to end."""
     measuring = coverage.Coverage.current()

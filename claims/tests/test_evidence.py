@@ -48,11 +48,7 @@ TOLD = "claim is FALSE: number == 1, where number is 2"
         ("is_one(1)", {}),
         ("x = 2\nis_one(x)", {18: TOLD}),
         (">>> is_one(1)", {}),
-        # Of an example its block tells, and the example itself that it raises.
-        (
-            ">>> x = 2\n>>> is_one(x)",
-            {17: TOLD, 18: "example is FALSE: is_one(x), but it raises AssertionError"},
-        ),
+        (">>> x = 2\n>>> is_one(x)", {18: TOLD}),
     ],
 )
 def test_a_check_is_charged_to_the_claim_that_calls_it(

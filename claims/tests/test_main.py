@@ -143,13 +143,20 @@ def test_an_older_ledger_does_not_outlive_a_run_that_fails(folder: Path) -> None
     assert (folder / "claims.json").read_text() == ""
 
 
-KEYS = "docstrings, documents, faults, glossary, mutants, package, pages, preload, processes"
-KEYS += ", survivors, timeout, translations, universal, versions, vocabulary"
+KEYS = (
+    "docstrings, doctest_default_flags, doctest_global_setup, documents, faults, glossary, mutants"
+    ", package, pages, preload, processes, survivors, timeout, translations, universal, versions"
+    ", vocabulary"
+)
 ERRORS = {
     "missing": (["nowhere.md"], "", "a page or folder of pages must exist: nowhere.md does not"),
     "not-a-page": (["pyproject.toml"], "", "a page must be Markdown (.md), not pyproject.toml"),
     "no-page": (["."], "", "there is no page in .: a page is Markdown (.md)"),
-    "no-pages": ([], "", "there are no pages: name some, or set pages in [tool.claims]"),
+    "no-pages": (
+        [],
+        "",
+        "there is nothing to judge: name pages, or set pages or docstrings in [tool.claims]",
+    ),
     "unknown-key": (
         [],
         "[tool.claims]\npage = []\n",

@@ -20,12 +20,9 @@ BETTER = {
     '<summary aria-label="Toggle hidden content">': "<summary>",
 }
 FOLDED = {
-    "Show code cell content": "Show the answer",
-    "Hide code cell content": "Hide the answer",
     "Show code cell source": "Show the code",
     "Hide code cell source": "Hide the code",
 }
-"""What is folded away, in the reader's words: whole cells are answers to questions."""
 
 
 def reach(
@@ -40,7 +37,16 @@ def reach(
     context["body"] = body
 
 
+def lead_from_anywhere(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """Let the links of the page for unknown addresses begin at the root, as its menu does."""
+    if page == app.config.notfound_pagename:
+        for link in doctree.findall(nodes.reference):
+            if link.get("internal") and "refuri" in link:
+                link["refuri"] = app.config.notfound_urls_prefix + link["refuri"]
+
+
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Touch each page as it is written."""
+    app.connect("doctree-resolved", lead_from_anywhere, priority=900)
     app.connect("html-page-context", reach)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,6 +1,7 @@
 """What is proven, as `[tool.claims]` in pyproject.toml says it for every front end."""
 
 import dataclasses
+import doctest
 import os
 import re
 import tomllib
@@ -27,6 +28,8 @@ class Config:
     pages: tuple[str, ...] = ()
     docstrings: tuple[str, ...] = ()
     preload: tuple[str, ...] = ()
+    doctest_global_setup: str = ""
+    doctest_default_flags: tuple[str, ...] = ()
     package: str | None = None
     processes: str | None = None
     timeout: float = 60.0
@@ -127,6 +130,11 @@ def _checked(table: Any, root: Path) -> Config:
     return config
 
 
+def is_flag(text: str) -> bool:
+    """Return whether `text` names an option flag of doctest, switched on or off."""
+    return text.lstrip("+-") in doctest.OPTIONFLAGS_BY_NAME
+
+
 def _is_list(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
@@ -173,6 +181,11 @@ _LEDGER = frozenset(
 _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "pages": ("a list of files and folders", _is_list),
     "docstrings": ("a list of modules", _is_list),
+    "doctest_default_flags": (
+        "a list of option flags of doctest",
+        lambda value: _is_list(value) and all(map(is_flag, value)),
+    ),
+    "doctest_global_setup": ("Python", lambda value: isinstance(value, str)),
     "preload": ("a list of modules", _is_list),
     "package": ("the name of a module, and no key of the ledger", _is_package),
     "processes": ("fork or spawn", lambda value: value in ("fork", "spawn")),

@@ -2,6 +2,7 @@
 
 import bisect
 import dataclasses
+import doctest
 import functools
 import sys
 from collections.abc import Mapping
@@ -38,10 +39,34 @@ class Cell:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Doctest:
-    """A block of `>>>` examples, executed in the page's namespace."""
+    """A block of `>>>` examples, executed in the page's namespace.
+
+    One that `is_code` holds statements, as of `{testcode}`, which must print its `output`.
+    `options` are flags of doctest, as in `+ELLIPSIS`.
+    """
 
     line: int
     source: str
+    is_code: bool = False
+    output: str = ""
+    options: tuple[str, ...] = ()
+    skip_if: str = ""
+
+    def examples(self) -> list[tuple[int, doctest.Example]]:
+        """List the examples, each with its line of the page; ValueError if they are malformed."""
+        if self.is_code:
+            wanted = doctest.DocTestParser().get_examples(f">>> _\n{self.output}")[0]
+            example = doctest.Example(self.source, self.output, wanted.exc_msg)
+            return [(self.line, example)]
+        examples = doctest.DocTestParser().get_examples(self.source)
+        return [(self.line + example.lineno, example) for example in examples]
+
+    def python(self) -> list[tuple[int, str]]:
+        """List line and source of all Python in the examples; nothing where they are malformed."""
+        try:
+            return [(line, example.source) for line, example in self.examples()]
+        except ValueError:
+            return []
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -129,11 +154,18 @@ T = TypeVar("T", bound=Item)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Page:
-    """One page; `path` is the name under which it is reported."""
+    """One page; `path` is the name under which it is reported.
+
+    Its examples run under the `flags` of doctest, after `setup`. A docstring is a page of its
+    `module`, whose names it knows.
+    """
 
     path: str
     items: tuple[Item, ...]
     problems: tuple[Problem, ...] = ()
+    flags: tuple[str, ...] = ()
+    setup: str = ""
+    module: str | None = None
 
     def of(self, kind: type[T]) -> tuple[T, ...]:
         """Return the items of a kind, in the order of the page."""

@@ -26,7 +26,7 @@ def verify(paths: Sequence[Path], json: Path | None) -> bool:
     if json is not None:
         json.write_text("")  # whatever happens now, no older verdict is left
     config, files = asked(paths)
-    if not files:
+    if paths and not files:
         names = ", ".join(map(str, paths))
         raise ValueError(f"there is no page in {names}: a page is Markdown (.md)")
     site = prove(config, files, report=tell_page)
@@ -48,8 +48,10 @@ def asked(paths: Sequence[Path]) -> tuple[Config, list[Path]]:
     if paths:
         return dataclasses.replace(config, docstrings=(), versions=None), find_pages(paths)
     files = config.files()
-    if not files:
-        message = "there are no pages: name some, or set pages in [tool.claims]"
+    if not files and not config.docstrings:
+        message = (
+            "there is nothing to judge: name pages, or set pages or docstrings in [tool.claims]"
+        )
         raise ValueError(message)
     return config, files
 

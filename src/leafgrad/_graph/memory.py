@@ -41,7 +41,7 @@ class MemoryShare:
     hidden: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class GraphMemory(ShownAsCard):
     """The memory that a graph keeps alive for the backward pass; `GraphTrace.memory` returns it.
 

@@ -64,7 +64,8 @@ def header(graph: Graph, width: int = WIDTH) -> Iterator[str]:
         )
     for sentence in sentences:
         yield from textwrap.wrap(sentence, width)
-    for sentence in (*_first_not_finite(graph), *graph.gradient_norms.sentences):
+    gradients = graph.gradient_norms.sentences if graph.has_gradients else ()
+    for sentence in (*_first_not_finite(graph), *gradients):
         yield from textwrap.wrap(sentence, width, break_long_words=False, break_on_hyphens=False)
 
 

@@ -9,6 +9,7 @@ import torch
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
+from leafgrad._arguments.names import buffers_in
 from leafgrad._graph.nodes import (
     InputUse,
     SavedTensor,
@@ -62,7 +63,7 @@ def names_of_memory(
         if name is not None and not _autograd.plain(tensor, "requires_grad")
     }
     for module in (*roots.values(), *(one.module() for one in log.outermost)):
-        for buffer in module.buffers() if module is not None else ():
+        for buffer in buffers_in(module) if module is not None else ():
             known[_autograd.storage_identity(buffer)] = Named(None, None)
     known.pop(None, None)
     return known

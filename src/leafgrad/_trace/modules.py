@@ -154,7 +154,8 @@ def traced_modules(
 
 
 def _read(path: str, module: Module) -> TracedModule:
-    parameters = [*module.parameters()]
+    # However a subclass overrides parameters() or named_parameters().
+    parameters = [parameter for _, parameter in Module.named_parameters(module)]
     frozen = [one for one in parameters if not _autograd.plain(one, "requires_grad")]
     is_overridden = type(module).forward is not Module.forward
     return TracedModule(

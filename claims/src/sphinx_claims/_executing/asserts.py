@@ -9,7 +9,7 @@ from typing import Any
 from sphinx_claims._executing.reporting import report
 from sphinx_claims._executing.vacuous_values import attended, speaks_of_nan
 from sphinx_claims._page import Cell, Doctest, Step
-from sphinx_claims._python import examples, last_name, parsed
+from sphinx_claims._python import last_name, parsed
 
 _SCOPED = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
 _ASSERTING = re.compile(r"assert\w*|gradcheck|gradgradcheck")
@@ -106,8 +106,7 @@ def _sources(step: Step) -> Iterator[tuple[int, str]]:
         case Cell():
             yield step.line, step.source
         case Doctest():
-            for example in examples(step.source):
-                yield step.line + example.lineno, example.source
+            yield from step.python()
 
 
 class _Reporting(ast.NodeTransformer):

@@ -5,15 +5,19 @@ import importlib
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 from sphinx_claims._page import Doctest, Page
 from sphinx_claims._paths import path_from
 
 
 def find_docstrings(module: str, root: Path) -> Iterator[Page]:
-    """Import `module`; yield a page for each docstring with examples behind its `__all__`."""
+    """Import `module`; yield a page for each public docstring with examples.
+
+    Public is what `__all__` lists or else what has no underscore and comes from the same package.
+    """
     public = importlib.import_module(module)
-    things = [public, *(getattr(public, name) for name in public.__all__)]
+    things = [public, *(getattr(public, name) for name in _public_names(public))]
     finder = doctest.DocTestFinder(exclude_empty=True)
     tests = [
         test
@@ -24,6 +28,17 @@ def find_docstrings(module: str, root: Path) -> Iterator[Page]:
     ]
     places = {(test.filename or module, (test.lineno or 0) + 1): test for test in tests}
     for (file, line), test in sorted(places.items()):
-        yield Page(
-            path=path_from(root, file), items=(Doctest(line=line, source=test.docstring or ""),)
-        )
+        items = (Doctest(line=line, source=test.docstring or ""),)
+        yield Page(path=path_from(root, file), items=items, module=test.globs["__name__"])
+
+
+def _public_names(module: ModuleType) -> list[str]:
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    package = module.__name__.partition(".")[0]
+    return [
+        name
+        for name, thing in vars(module).items()
+        if not name.startswith("_")
+        and str(getattr(thing, "__module__", None)).partition(".")[0] == package
+    ]

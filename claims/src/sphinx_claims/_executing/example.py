@@ -1,81 +1,134 @@
-"""Execute `>>>` examples: the standard library's doctest, its findings as checks."""
+"""Execute examples with doctest's comparison and option flags.
+
+doctest's own runner finds the source of an example only while its own block runs: a function of
+another block has none, and a traceback through it ends in an IndexError. Here every example is a
+file of its own in `linecache`, whose first line is line 1, as in doctest.
+"""
+
+import __future__
 
 import ast
+import contextlib
 import doctest
-import re
-from collections.abc import Iterator
+import io
+import linecache
+import traceback
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from sphinx_claims._executing.asserts import has_checks, recorded
-from sphinx_claims._executing.raised import described
-from sphinx_claims._executing.reporting import RECORDER
+from sphinx_claims._executing.asserts import recorded
 from sphinx_claims._executing.vacuous_checks import vacuous_checks
-from sphinx_claims._page import Problem
+from sphinx_claims._page import Doctest, Problem
 from sphinx_claims._record import Check
 
-_ELIDED = re.compile(r"[\w.]+:\s*\.\.\.\s*")
-"""The last line of a traceback, without what the message holds."""
+_FEATURES: dict[str, Any] = {n: vars(__future__)[n] for n in __future__.all_feature_names}
 
 
-def execute_examples(test: doctest.DocTest) -> tuple[tuple[Check, ...], tuple[Problem, ...]]:
-    """Run the examples of `test` in its own `globs`; return their checks and what is wrong."""
-    runner = _Runner({example.lineno: example.source.strip() for example in test.examples})
-    problems = tuple(problem for example in test.examples for problem in _prepared(test, example))
-    for example in test.examples:
-        if example.options.pop(doctest.SKIP, False):
-            runner.report(test, example, found="it asks to be skipped", passed=False)
-    runner.run(test, out=lambda _: None, clear_globs=False)
-    return tuple(runner.checks), problems
+class ExampleRunner:
+    """Runs the examples of a page in its `namespace`, under the page's own option flags.
 
+    An assert that `is_told` as false already is not reported again as an exception.
+    """
 
-def _prepared(test: doctest.DocTest, example: doctest.Example) -> Iterator[Problem]:
-    """Let the asserts of `example` be recorded; yield what keeps it from being false."""
-    line = _line(test, example)
-    if doctest.IGNORE_EXCEPTION_DETAIL in example.options:
-        yield Problem(line, "this example asks to ignore what the error says")
-    error = example.exc_msg or ""
-    if doctest.ELLIPSIS in example.options and _ELIDED.fullmatch(error):
-        yield Problem(line, f"any error of its type passes for {error.strip()!r}")
-    try:
-        tree = ast.parse(example.source)
-    except SyntaxError:
-        return
-    ast.increment_lineno(tree, line - 1)
-    for place, objection in vacuous_checks(tree, example.source):
-        yield Problem(place, objection)
-    if has_checks(example.source):
-        example.source = ast.unparse(recorded(tree)) + "\n"
-
-
-class _Runner(doctest.DocTestRunner):
-    def __init__(self, texts: dict[int, str]) -> None:
-        super().__init__(verbose=False, optionflags=doctest.DONT_ACCEPT_TRUE_FOR_1)
-        self._texts = texts
-        self.checks: list[Check] = []
-
-    def report_success(self, _out: Any, test: doctest.DocTest, example: Any, _got: str) -> None:
-        if example.want:
-            self.report(test, example, found="", passed=True)
-
-    def report_failure(self, _out: Any, test: doctest.DocTest, example: Any, got: str) -> None:
-        self.report(test, example, found=f"it gives {got.strip()!r}", passed=False)
-
-    def report_unexpected_exception(
-        self, _out: Any, test: doctest.DocTest, example: Any, exc_info: Any
+    def __init__(
+        self,
+        path: str,
+        namespace: dict[str, Any],
+        flags: Iterable[str],
+        is_told: Callable[[BaseException], bool],
     ) -> None:
-        if not (RECORDER in example.source and isinstance(exc_info[1], AssertionError)):
-            found = f"it raises {described(exc_info[1])}"
-            self.report(test, example, found=found, passed=False)
+        self._path, self._namespace, self._is_told = path, namespace, is_told
+        self._flags = _combined(doctest.DONT_ACCEPT_TRUE_FOR_1, flags)
 
-    def report(
-        self, test: doctest.DocTest, example: doctest.Example, *, found: str, passed: bool
-    ) -> None:
-        """Note what became of one example."""
-        wanted = f" -> {example.want.strip()}" if example.want else ""
-        text = self._texts[example.lineno] + wanted
-        line = _line(test, example)
-        self.checks.append(Check(line=line, kind="example", text=text, passed=passed, found=found))
+    def run(self, step: Doctest) -> Iterator[Check | Problem]:
+        """Yield a check for each example that shows something, and what is wrong with others."""
+        if step.skip_if and eval(step.skip_if, self._namespace):
+            return
+        flags = _combined(self._flags, step.options)
+        for line, example in step.examples():
+            own = flags
+            for flag, is_on in example.options.items():
+                own = own | flag if is_on else own & ~flag
+            if own & doctest.SKIP:
+                yield _check(line, example, "it asks to be skipped", passed=False)
+                continue
+            with contextlib.suppress(SyntaxError):
+                tree = ast.parse("\n" * (line - 1) + example.source)
+                for place, objection in vacuous_checks(tree, example.source):
+                    yield Problem(place, objection)
+            shown, error = self._execute(line, example, "exec" if step.is_code else "single")
+            if error is not None and example.exc_msg is None and self._is_told(error):
+                continue
+            message = "" if error is None else _last_lines(error)
+            if message and example.exc_msg is None:
+                yield _check(line, example, f"it raises {message.strip()}", passed=False)
+            elif not _is_as_wanted(example, shown, message, own):
+                found = (
+                    f"it raises {message.strip()}" if message else f"it gives {shown.rstrip()!r}"
+                )
+                yield _check(line, example, found, passed=False)
+            elif example.want:
+                yield _check(line, example, "", passed=True)
+
+    def _execute(
+        self, line: int, example: doctest.Example, mode: str
+    ) -> tuple[str, BaseException | None]:
+        """Execute an example on a line of its page; return what it printed and raised."""
+        shown = io.StringIO()
+        imported = {
+            feature.compiler_flag
+            for name, feature in _FEATURES.items()
+            if name in self._namespace and self._namespace[name] is feature
+        }
+        file, source = f"<doctest {self._path}[{line}]>", example.source
+        lines = source.splitlines(keepends=True)
+        linecache.cache[file] = (len(source), None, lines, file)
+        try:
+            tree = ast.parse("\n" * (line - 1) + source, file)
+            body = ast.increment_lineno(recorded(tree), 1 - line).body
+            whole = ast.Module(body, []) if mode == "exec" else ast.Interactive(body)
+            code = compile(whole, file, mode, sum(imported), dont_inherit=True)
+            with contextlib.redirect_stdout(shown):
+                exec(code, self._namespace)
+        except BaseException as error:  # noqa: BLE001 - whatever an example raises is compared
+            return shown.getvalue(), error
+        return shown.getvalue(), None
 
 
-def _line(test: doctest.DocTest, example: doctest.Example) -> int:
-    return (test.lineno or 0) + example.lineno + 1
+def _combined(flags: int, options: Iterable[str]) -> int:
+    """Switch on `NAME` and `+NAME`, and off `-NAME`."""
+    for option in options:
+        flag = doctest.OPTIONFLAGS_BY_NAME[option.lstrip("+-")]
+        flags = flags & ~flag if option.startswith("-") else flags | flag
+    return flags
+
+
+def _last_lines(error: BaseException) -> str:
+    """Return what a traceback says below its frames; of a SyntaxError without the line."""
+    lines = traceback.format_exception_only(error)
+    if isinstance(error, SyntaxError):
+        name = type(error).__qualname__
+        first = next((i for i, line in enumerate(lines) if line.startswith(f"{name}:")), -1)
+        lines = lines[first:]
+    return "".join(lines)
+
+
+def _is_as_wanted(example: doctest.Example, shown: str, message: str, flags: int) -> bool:
+    check = doctest.OutputChecker().check_output
+    if not message:
+        return check(example.want, shown, flags)
+    wanted = str(example.exc_msg)
+    is_type_enough = flags & doctest.IGNORE_EXCEPTION_DETAIL
+    return check(wanted, message, flags) or bool(
+        is_type_enough and _type_of(wanted) == _type_of(message)
+    )
+
+
+def _type_of(message: str) -> str:
+    return message.partition(":")[0].strip().rpartition(".")[2]
+
+
+def _check(line: int, example: doctest.Example, found: str, *, passed: bool) -> Check:
+    wanted = f" -> {example.want.strip()}" if example.want else ""
+    text = f"{example.source.strip()}{wanted}"
+    return Check(line=line, kind="example", text=text, passed=passed, found=found)

@@ -2,8 +2,8 @@
 
 import builtins
 import dataclasses
-import doctest
 import gc
+import importlib
 import importlib.machinery
 import linecache
 import os
@@ -26,9 +26,9 @@ from sphinx_claims._executing.cell import (
     unexpected,
 )
 from sphinx_claims._executing.ending import begin, end
-from sphinx_claims._executing.example import execute_examples
+from sphinx_claims._executing.example import ExampleRunner
 from sphinx_claims._executing.families import Families
-from sphinx_claims._executing.raised import described
+from sphinx_claims._executing.raised import described, line_on_page
 from sphinx_claims._executing.recorder import Recorder
 from sphinx_claims._executing.reporting import RECORDER
 from sphinx_claims._page import Cell, Doctest, Inline, Page, Problem, Step
@@ -41,7 +41,7 @@ def execute_page(page: Page, directory: Path) -> Iterator[Record]:
     """Execute the steps of `page` in `directory`; yield the record of each when it has run."""
     os.chdir(directory)
     remember_lines(page)
-    page_run = PageRun(page.path)
+    page_run = PageRun(page)
     *steps, last = page.steps
     for step in steps:
         yield page_run.run(step)
@@ -51,8 +51,9 @@ def execute_page(page: Page, directory: Path) -> Iterator[Record]:
 class PageRun:
     """The namespace in which the steps of a page run, and all that watches them."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, page: Page) -> None:
         begin()
+        path, self._setup = page.path, page.setup
         if path.endswith(".md"):  # a module's own folder is not where its imports look
             import_from(Path.cwd())
         self._path = path
@@ -62,7 +63,8 @@ class PageRun:
         self._recorder.unread = self._capture.unread
         self._recorder.families = Families(lambda: self._capture.shown)
         vars(builtins)["display"] = self._capture.show
-        self._namespace = _as_main(path)
+        self._namespace = _as_main(path, page.module)
+        self._examples = ExampleRunner(path, self._namespace, page.flags, self._recorder.has_told)
         self._namespace[RECORDER] = self._recorder  # which functions take along where they are sent
         self._line = 1
 
@@ -72,13 +74,11 @@ class PageRun:
         if self._capture.is_copy:
             self._recorder.settle()
         with self._capture.capturing(step.may_print if isinstance(step, Cell) else None):
-            match step:
-                case Cell():
-                    record = self._cell(step)
-                case Doctest():
-                    record = self._examples(step)
-                case Inline():
-                    record = self._inline(step)
+            try:
+                record = self._step(step)
+            except Exception as error:  # noqa: BLE001 - the rest of the page is judged all the same
+                message = f"the prover failed here: {described(error)}"
+                record = Record(problems=(Problem(step.line, message),))
             self._put_back()
         return self._gathered(record, step)
 
@@ -87,6 +87,7 @@ class PageRun:
         with self._capture.capturing():
             end()
             self._namespace = _as_main(self._path)
+            del self._examples  # which has the namespace as well
             vars(builtins).pop("_", None)  # what an example showed last
             gc.collect()
         self._capture.complain_of_kept()
@@ -99,6 +100,15 @@ class PageRun:
         if self._namespace.get(RECORDER) is not self._recorder:
             self._namespace[RECORDER] = self._recorder
             self._capture.complain(f"__main__.{RECORDER} was replaced: a cell must leave it alone")
+
+    def _step(self, step: Step) -> Record:
+        match step:
+            case Cell():
+                return self._cell(step)
+            case Doctest():
+                return self._doctest(step)
+            case Inline():
+                return self._inline(step)
 
     def _cell(self, step: Cell) -> Record:
         families = self._recorder.families
@@ -121,19 +131,23 @@ class PageRun:
             broke=broke,
         )
 
-    def _examples(self, step: Doctest) -> Record:
+    def _doctest(self, step: Doctest) -> Record:
+        found: list[Check | Problem] = []
         try:
-            test = doctest.DocTestParser().get_doctest(
-                step.source, {}, self._path, self._path, step.line - 1
-            )
+            step.examples()
         except ValueError as error:
             return Record(problems=(Problem(step.line, f"examples cannot be read: {error}"),))
-        test.globs = self._namespace
+        setup, self._setup = self._setup, ""
         try:
-            checks, problems = execute_examples(test)
-        except KeyboardInterrupt as error:  # all that doctest lets pass
-            return Record(problems=(Problem(step.line, described(error)),))
-        return Record(checks=checks, problems=problems)
+            exec(compile(setup, "doctest_global_setup", "exec"), self._namespace)
+        except BaseException as error:  # noqa: BLE001 - whatever it raises is a finding
+            message = f"doctest_global_setup cannot be executed: {described(error)}"
+            found.append(Problem(step.line, message))
+        found.extend(self._examples.run(step))
+        return Record(
+            checks=tuple(one for one in found if isinstance(one, Check)),
+            problems=tuple(one for one in found if isinstance(one, Problem)),
+        )
 
     def _inline(self, step: Inline) -> Record:
         try:
@@ -168,7 +182,7 @@ class PageRun:
     def _unasked(self, step: Step | None) -> Iterator[Problem]:
         declared = step.warns if isinstance(step, Cell) else None
         for warning in undeclared(self._capture.warnings, declared):
-            line = warning.lineno if warning.filename == self._path else self._line
+            line = line_on_page(self._path, warning.filename, warning.lineno) or self._line
             kind = warning.category.__name__
             message = textwrap.shorten(str(warning.message), 160)
             yield Problem(line, f"undeclared warning: {kind}: {message}")
@@ -176,9 +190,15 @@ class PageRun:
             yield Problem(line_of_page or self._line, complaint)
 
 
-def _as_main(path: str) -> dict[str, object]:
-    """Put a new module in the place of `__main__`; return its namespace."""
+def _as_main(path: str, module: str | None = None) -> dict[str, object]:
+    """Put a new module, with the names of `module`, in the place of `__main__`.
+
+    Returns:
+        Its namespace.
+    """
     main = types.ModuleType("__main__")
+    names = vars(importlib.import_module(module)) if module else {}
+    main.__dict__.update({name: names[name] for name in names if name[:2] != "__"})
     main.__file__ = path
     # Without it a spawned process would execute the file, which is no Python.
     main.__spec__ = importlib.machinery.ModuleSpec("__main__", None)
@@ -190,7 +210,9 @@ def _asked_by(step: Step | None, check: Check) -> Check:
     """Return a check with the line of `step` that asks for it; none where it stands there."""
     if step is None or check.line in range(step.line, step.line + len(step.source.splitlines())):
         return dataclasses.replace(check, asked=None)
-    if isinstance(step, Cell):
+    if isinstance(step, Cell) or check.asked in range(
+        step.line, step.line + len(step.source.splitlines())
+    ):
         return check  # of a thread that an earlier cell has begun nobody asks
     return dataclasses.replace(check, asked=step.line)
 
@@ -203,10 +225,8 @@ def _brief(problem: Problem) -> Problem:
 
 def remember_lines(page: Page) -> None:
     """Let tracebacks and `inspect` find the cells' lines, and nothing but Python, in the page."""
-    cells = [step for step in page.steps if isinstance(step, Cell)]
     lines: list[str] = []
-    for cell in cells:
+    for cell in (step for step in page.steps if isinstance(step, Cell)):
         lines += ["\n"] * (cell.line - 1 - len(lines))
-        lines += cell.source.splitlines(keepends=True)
-        lines[-1:] = [line.rstrip("\n") + "\n" for line in lines[-1:]]
+        lines += [f"{line}\n" for line in cell.source.splitlines()]
     linecache.cache[page.path] = (sum(map(len, lines)), None, lines, page.path)

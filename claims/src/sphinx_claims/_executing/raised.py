@@ -17,8 +17,19 @@ def line_of(error: BaseException | None, path: str) -> int | None:
     if isinstance(error, SyntaxError) and error.filename == path:
         return error.lineno
     frames = traceback.extract_tb(error.__traceback__ if error is not None else None)
-    lines = [frame.lineno for frame in frames if frame.filename == path]
-    return lines[-1] if lines else None
+    lines = [line_on_page(path, frame.filename, frame.lineno) for frame in frames]
+    return next(filter(None, reversed(lines)), None)
+
+
+def line_on_page(path: str, filename: str, line: int | None) -> int | None:
+    """Return the line of the page `path` that is a line of code; None where it is not the page's.
+
+    Each example is a file of its own, as in doctest, named by the line where it begins.
+    """
+    first, _, rest = filename.partition(f"<doctest {path}[")
+    if filename == path or line is None:
+        return line
+    return int(rest.rstrip("]>")) + line - 1 if rest and not first else None
 
 
 def _message(error: object) -> str:

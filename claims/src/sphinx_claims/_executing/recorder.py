@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sphinx_claims._executing.families import Families
-from sphinx_claims._executing.raised import FAILED, line_of
+from sphinx_claims._executing.raised import FAILED, line_of, line_on_page
 from sphinx_claims._executing.unread import Unread
 from sphinx_claims._executing.vacuous_values import Vacuous
 from sphinx_claims._record import Check
@@ -121,9 +121,9 @@ class Recorder:
         """Return the line of the cell that is being executed; None where a thread has none."""
         frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - documented
         while frame is not None:
-            code = frame.f_code
-            if code.co_filename == self._path and code.co_name == "<module>":
-                return frame.f_lineno
+            line = line_on_page(self._path, frame.f_code.co_filename, frame.f_lineno)
+            if line is not None and frame.f_code.co_name == "<module>":
+                return line
             frame = frame.f_back
         return None
 

@@ -24,6 +24,7 @@ def _step(step: Step) -> list[str | None]:
             noise = [] if step.may_print is None else ["may-print", step.may_print]
             return ["cell", step.source, step.raises, step.warns, *step.family, *noise]
         case Doctest():
-            return ["doctest", step.source]
+            code = ["testcode", step.output] if step.is_code else []
+            return ["doctest", step.source, *code, *step.options, *filter(None, [step.skip_if])]
         case Inline():
             return [step.role, step.source]

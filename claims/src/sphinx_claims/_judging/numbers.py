@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from sphinx_claims._page import Cell, Claim, Doctest, Page, Problem, Stated, Step
-from sphinx_claims._python import examples, parsed, parts, stored
+from sphinx_claims._python import parsed, parts, stored
 from sphinx_claims._reading.quantities import figures
 from sphinx_claims._reading.typed_results import SHOW_IT
 from sphinx_claims._record import Ran, Record
@@ -102,7 +102,7 @@ def python_of(step: Step) -> str:
     """Return what is executed, without the prompts of examples and what is shown below them."""
     if not isinstance(step, Doctest):
         return step.source
-    return "".join(example.source for example in examples(step.source))
+    return "".join(source for _, source in step.python())
 
 
 @functools.lru_cache(maxsize=4096)  # each claim below asks

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sphinx_claims._config import TABLE, Config
+from sphinx_claims._executing.raised import described
 from sphinx_claims._judging.anchors import claim_anchor
 from sphinx_claims._page import Claim, Page, Problem
 from sphinx_claims._paths import path_from
@@ -38,7 +39,7 @@ def read_pages(
             page = _read(file, config.root)
         misfits = (found for claim in page.claims for found in _misfits(page, claim, taken, config))
         problems = (*page.problems, *misfits, *unjudged(page, judged))
-        pages.append(dataclasses.replace(page, problems=problems))
+        pages.append(with_settings(dataclasses.replace(page, problems=problems), config))
     return pages
 
 
@@ -48,7 +49,15 @@ def _read(file: Path, root: Path) -> Page:
         return read_page(file, path)
     except OSError as error:
         problem = Problem(1, f"a page must be readable: {error.strerror}")
-        return Page(path=path, items=(), problems=(problem,))
+    except Exception as error:  # noqa: BLE001 - the other pages are judged all the same
+        problem = Problem(1, f"the prover failed on this page: {described(error)}")
+    return Page(path=path, items=(), problems=(problem,))
+
+
+def with_settings(page: Page, config: Config) -> Page:
+    """Return a page with what the table says of all examples."""
+    flags, setup = config.doctest_default_flags, config.doctest_global_setup
+    return dataclasses.replace(page, flags=flags, setup=setup)
 
 
 def _misfits(page: Page, claim: Claim, taken: dict[str, str], config: Config) -> Iterator[Problem]:

@@ -12,10 +12,11 @@ from sphinx_claims._executing.docstrings import find_docstrings
 from sphinx_claims._executing.execute import execute_page
 from sphinx_claims._executing.package import loaded_version
 from sphinx_claims._executing.processes import workers as started
+from sphinx_claims._executing.raised import described
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.anchors import claim_anchor
 from sphinx_claims._judging.history import read_history
-from sphinx_claims._judging.pages import page_name, read_pages
+from sphinx_claims._judging.pages import page_name, read_pages, with_settings
 from sphinx_claims._judging.site import SiteVerdict
 from sphinx_claims._judging.threads import in_threads
 from sphinx_claims._judging.verdict import PageVerdict, judge
@@ -90,7 +91,7 @@ def prove_in(
     """Execute and judge `pages` and the docstrings of `config` in processes that `workers` fork."""
     release = loaded(workers, config)
     documented = (_docstrings(module, config, workers) for module in config.docstrings)
-    pages = [*pages, *(page for found in documented for page in found)]
+    pages = [*pages, *(with_settings(page, config) for found in documented for page in found)]
     judged = functools.partial(judge_page, config=config, workers=workers, release=release)
     verdicts = []
     try:
@@ -128,7 +129,12 @@ def judge_page(
     seconds = time.monotonic() - start
     release = release or loaded(workers, config)
     found = outcome.messages, outcome.failure
-    return judge(page, *found, seconds, release, universal=config.universal)
+    try:
+        return judge(page, *found, seconds, release, universal=config.universal)
+    except Exception as error:  # noqa: BLE001 - the other pages are judged all the same
+        problem = Problem(1, f"the prover failed on this page: {described(error)}")
+        failed = dataclasses.replace(page, items=(), problems=(*page.problems, problem))
+        return judge(failed, (), failure=None, seconds=seconds)
 
 
 def loaded(workers: Workers, config: Config) -> Release | None:

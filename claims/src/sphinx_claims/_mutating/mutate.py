@@ -60,7 +60,7 @@ def mutate_page(
     known, subjects = read_faults(faults)
     os.chdir(directory)
     remember_lines(page)
-    page_run = PageRun(page.path)
+    page_run = PageRun(page)
     waiting = list(page.steps)
     above: list[Ran] = []
     for claim in page.claims:

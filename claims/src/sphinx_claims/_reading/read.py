@@ -25,6 +25,7 @@ from sphinx_claims._reading.markdown import parser
 from sphinx_claims._reading.rst import rst_problems
 from sphinx_claims._reading.snippet import snippet, snippet_problems
 from sphinx_claims._reading.tables import csv_problems, list_table_problems, table_problems
+from sphinx_claims._reading.testcode import TESTING, join_outputs, read_testing
 
 _READERS: dict[str, Callable[[str, int], Found]] = {
     "front_matter": front_matter_problems,
@@ -64,7 +65,7 @@ def parse_page(text: str, path: str, files: Files = ()) -> Page:
         message = f"a page must hold no control characters, and here is U+{ord(odd[0]):04X}"
         return _unreadable(path, Problem(line, message))
     try:
-        found = list(_walk(text, 0, files or (Path(path).resolve(),)))
+        found = join_outputs(_walk(text, 0, files or (Path(path).resolve(),)))
     except RecursionError:
         return _unreadable(path, Problem(1, TOO_DEEP))
     found += nothing_executed([thing for thing in found if isinstance(thing, Cell)])
@@ -205,6 +206,9 @@ def _table(directive: Directive, files: Files) -> Found:
 def _other(directive: Directive, files: Files) -> Found:
     """Yield what a directive holds whose body is Markdown, or is shown as it is."""
     name, body, line = directive.name, directive.body, directive.line
+    if name in TESTING:
+        yield from read_testing(directive)
+        return
     if meant := meant_by(name):
         yield Problem(line, f"nobody executes {{{name}}}: is {{{meant}}} meant?")
         return

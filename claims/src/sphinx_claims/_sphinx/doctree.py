@@ -21,17 +21,25 @@ from sphinx_claims._sphinx.unproven import is_unproven
 Example = tuple[str, str]
 
 _ROLES = frozenset(ROLES)
+_FLAGS = re.compile(r"#\s*doctest:.*")
+"""What Sphinx leaves out of the examples that it shows."""
+
 _SHOWN = (nodes.doctest_block, nodes.literal_block, nodes.raw)
 
 
 def executed_examples(site: SiteVerdict) -> frozenset[Example]:
-    """Return source and output of every `>>>` example that was executed."""
+    """Return source and output of every example that was executed.
+
+    Of a `{testcode}` both are there, each without the other.
+    """
+    steps = (step for page in site.pages for step in page.page.steps[: len(page.records)])
+    examples = [step for step in steps if isinstance(step, Doctest)]
+    texts = (text for step in examples if step.is_code for text in (step.source, step.output))
     return frozenset(
-        example
-        for page in site.pages
-        for step in page.page.steps[: len(page.records)]
-        if isinstance(step, Doctest)
-        for example in _examples(step.source)
+        (
+            *(pair for step in examples if not step.is_code for pair in _examples(step.source)),
+            *((text.strip(), "") for text in texts),
+        )
     )
 
 
@@ -86,6 +94,8 @@ def _entry(node: nodes.entry) -> Entry:
 
 def _wrong(block: nodes.Element, executed: frozenset[Example]) -> str | None:
     text = block.astext()
+    if "testnodetype" in block and (text.strip(), "") in executed:
+        return None
     if has_examples(text):
         if _examples(text) <= executed:
             return None
@@ -108,7 +118,7 @@ def _examples(text: str) -> frozenset[Example]:
         examples = doctest.DocTestParser().get_examples(text)
     except ValueError:
         return frozenset({(text, "")})
-    return frozenset((example.source.strip(), example.want.strip()) for example in examples)
+    return frozenset((_FLAGS.sub("", e.source).strip(), e.want.strip()) for e in examples)
 
 
 def _is_cell(node: nodes.Element) -> bool:

@@ -53,6 +53,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Set up MyST-NB as the renderer of what this extension has executed."""
     _collect_rarely(app)
     app.setup_extension("myst_nb")
+    app.setup_extension("sphinx.ext.doctest")  # for how its directives look
     add_directives(app)
     app.add_post_transform(ShowVerdicts)
     app.connect("config-inited", _configure)

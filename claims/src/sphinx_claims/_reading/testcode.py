@@ -1,0 +1,63 @@
+"""The directives of Sphinx's doctest: `{doctest}`, `{testcode}`, `{testoutput}` and its setup.
+
+They run in the namespace of the page, where they stand; groups have no namespaces of their own.
+"""
+
+import dataclasses
+import platform
+from collections.abc import Iterable, Iterator
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
+from sphinx_claims._config import is_flag
+from sphinx_claims._page import Doctest, Item, Problem
+from sphinx_claims._reading.directive import Directive
+from sphinx_claims._reading.unexecuted_code import has_examples
+
+TESTING = frozenset({"doctest", "testcleanup", "testcode", "testoutput", "testsetup"})
+
+
+def read_testing(directive: Directive) -> Iterator[Doctest | Problem]:
+    """Yield what a directive of `TESTING` executes; a `{testoutput}` has no source."""
+    line, options, body = directive.above + 1, directive.options, directive.body
+    flags = tuple(str(options.get("options") or "").replace(",", " ").split())
+    for flag in flags:
+        if not is_flag(flag):
+            yield Problem(directive.line, f":options: must hold flags of doctest, not {flag!r}")
+            return
+    try:
+        if not _is_version(str(options.get("pyversion") or "")):
+            return
+    except InvalidSpecifier as error:
+        yield Problem(directive.line, f":pyversion: must read like '>= 3.12': {error}")
+        return
+    is_code, skip_if = directive.name != "doctest", str(options.get("skipif") or "")
+    if directive.name == "testoutput":
+        yield Doctest(line=directive.line, source="", is_code=True, output=body, options=flags)
+    elif is_code or has_examples(body):
+        yield Doctest(line=line, source=body, is_code=is_code, options=flags, skip_if=skip_if)
+    else:
+        message = "a {doctest} must hold >>> examples: use {testcode} for statements"
+        yield Problem(directive.line, message)
+
+
+def join_outputs(items: Iterable[Item | Problem]) -> list[Item | Problem]:
+    """Return `items` with each `{testoutput}` joined to the `{testcode}` before it."""
+    joined: list[Item | Problem] = []
+    code: Doctest | None = None
+    for item in items:
+        if not (isinstance(item, Doctest) and item.is_code):
+            joined.append(item)
+        elif item.source:
+            joined.append(code := item)
+        elif code is None:
+            joined.append(Problem(item.line, "a {testoutput} must follow its {testcode}"))
+        else:
+            shown = f"{item.output}\n"
+            whole = dataclasses.replace(code, output=shown, options=item.options)
+            joined[joined.index(code)], code = whole, None
+    return joined
+
+
+def _is_version(specifier: str) -> bool:
+    return SpecifierSet(specifier).contains(platform.python_version())
