@@ -214,7 +214,7 @@ def test_what_is_let_go_and_completed_is_all_that_there_is(make: Any) -> None:
 @pytest.mark.parametrize("values", [False, True])
 def test_in_the_end_every_box_says_what_its_picture_does(fold: Any, *, values: bool) -> None:
     shown = Shown(tied(values=values), fold=fold, open=())
-    written = {write[:2]: write[2] for _, sign in shown.told for write in sign.writes}
+    written = {write[:2]: write[2] for _, sign in shown.steps for write in sign.writes}
     drawn = {
         (place, number): line
         for place, box in enumerate(shown.view.boxes)

@@ -64,9 +64,10 @@ def header(graph: Graph, width: int = WIDTH) -> Iterator[str]:
         )
     for sentence in sentences:
         yield from textwrap.wrap(sentence, width)
-    gradients = graph.gradient_norms.sentences if graph.has_gradients else ()
-    for sentence in (*_first_not_finite(graph), *gradients):
+    for sentence in _first_not_finite(graph):
         yield from textwrap.wrap(sentence, width, break_long_words=False, break_on_hyphens=False)
+    for sentence in graph.gradient_norms.sentences if graph.has_gradients else ():
+        yield from textwrap.wrap(sentence, width)
 
 
 def _first_not_finite(graph: Graph) -> Iterator[str]:
