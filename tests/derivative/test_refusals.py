@@ -875,54 +875,14 @@ def test_a_compiled_model_is_told_to_use_the_original() -> None:
     assert_refused(message, RuntimeError, outputs, points, (1, 0), create_graph=False)
 
 
-NORMALISATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "LayerNorm": lambda h: torch.nn.functional.layer_norm(h, (4,)),
-    "InstanceNorm": lambda h: torch.nn.functional.instance_norm(h.unsqueeze(1)).squeeze(1),
-}
+class Harmonic(torch.nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return laplacian(lambda x: x.sin().sum(1), x)
 
 
-def features(x: Tensor) -> Tensor:
-    return torch.cat([x.sin(), x.exp(), x**2, x], dim=1)
-
-
-def written_out(h: Tensor) -> Tensor:
-    mean, variance = h.mean(1, keepdim=True), h.var(1, correction=0, keepdim=True)
-    return (h - mean) / (variance + 1e-5).sqrt()
-
-
-@pytest.mark.parametrize("name", NORMALISATIONS)
-def test_the_third_derivative_of_a_normalisation_in_reverse_mode_is_refused(name: str) -> None:
-    x = column()
-    outputs = NORMALISATIONS[name](features(x))
-    second = higher_order_grad(outputs, x, 2, create_graph=False, method="reverse")
-    torch.testing.assert_close(second, higher_order_grad(written_out(features(x)), x, 2).detach())
-    message = "in which PyTorch takes mean and variance for constants: write the normalisation out"
-    assert_refused(message, RuntimeError, outputs, x, 3, create_graph=False, method="reverse")
-    assert_refused(message, RuntimeError, outputs, x, 2, method="reverse")
-
-
-def test_the_third_derivative_of_layer_norm_is_right_in_taylor_mode() -> None:
-    x = column()
-    third = higher_order_grad(NORMALISATIONS["LayerNorm"](features(x)), x, 3)
-    torch.testing.assert_close(third, higher_order_grad(written_out(features(x)), x, 3))
-
-
-@pytest.mark.parametrize("name", NORMALISATIONS)
-def test_the_third_derivative_of_a_normalisation_is_wrong_in_pytorch_or_refused(name: str) -> None:
-    x = column()
-
-    def third(outputs: Tensor) -> Tensor:
-        for _ in range(3):
-            (outputs,) = torch.autograd.grad(outputs.sum(), x, create_graph=True)
-        return outputs.detach()
-
-    right = third(written_out(features(x))[:, 0])
-    try:
-        theirs = third(NORMALISATIONS[name](features(x))[:, 0])
-        is_of_no_use = not torch.allclose(theirs, right, rtol=0.1)
-    except RuntimeError as refusal:
-        is_of_no_use = "does not support 3rd+ order derivatives" in str(refusal)
-    assert is_of_no_use
+def test_a_call_within_export_is_refused_with_what_to_do() -> None:
+    with pytest.raises(RuntimeError, match="leafgrad cannot differentiate within"):
+        torch.export.export(Harmonic(), (torch.ones(4, 2),))
 
 
 def test_a_node_that_is_not_known_is_refused() -> None:

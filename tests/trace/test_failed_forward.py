@@ -1,7 +1,6 @@
 """The graph of what a forward had computed when it raised."""
 
 import gc
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

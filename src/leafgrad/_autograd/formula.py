@@ -12,6 +12,7 @@ import torch
 from torch.autograd.function import BackwardCFunction, once_differentiable
 from torch.autograd.graph import Node
 
+from leafgrad._autograd.checkpoint import taken_along
 from leafgrad._autograd.node import forward_class, has_lasting_type, next_functions, node_name
 from leafgrad._autograd.saved import on_ctx, slots_on_ctx
 
@@ -64,11 +65,6 @@ def is_refusal(node: Node) -> bool:
 def is_training_batch_norm(node: Node) -> bool:
     """Return whether the node normalises by statistics of the batch that it was given."""
     return "BatchNorm" in node_name(node) and getattr(node, "_saved_training", False)
-
-
-def uses_running_statistics(node: Node) -> bool:
-    """Return whether the node is of a batch normalisation's second derivative, in eval mode."""
-    return not getattr(node, "_saved_train", True)
 
 
 def kept_tensors(node: Node) -> list[torch.Tensor]:
@@ -198,9 +194,23 @@ _ONCE = {
 }
 
 
+def registered_backward(function: Any) -> tuple[Any] | None:
+    """Return the backward that `torch.library` runs for an operator, in a tuple; None for others.
+
+    It is None inside the tuple where none was registered, so that the node raises.
+    """
+    if getattr(function, "__module__", "") != "torch._library.autograd":
+        return None
+    backward = function.backward
+    backward = taken_along(backward, "orig_backward") or backward
+    return (getattr(taken_along(backward, "info"), "_backward_fn", None),)
+
+
 def refuses(node: Node) -> bool:
     """Return whether the node raises once a gradient arrives, as no derivative is implemented."""
     name = node_name(node)
+    if registered_backward(forward_class(node)) == (None,):
+        return True
     if name in _FIRST_REFUSED:
         return next_functions(node)[0][0] is not None
     return name in _REFUSING or _is_backward_of_compiled(node)

@@ -102,6 +102,14 @@ def storage_identity(tensor: torch.Tensor) -> int | None:
         return None
 
 
+def memory_address(tensor: torch.Tensor) -> int | None:
+    """Return where the memory of the tensor's storage begins, which others may share; None if 0."""
+    try:
+        return torch.Tensor.untyped_storage(tensor).data_ptr() or None
+    except (NotImplementedError, RuntimeError):
+        return None
+
+
 def storage_reference(tensor: torch.Tensor) -> StorageReference:
     """Return a reference to the tensor's storage that keeps its identity and not its memory."""
     return StorageReference(torch.Tensor.untyped_storage(tensor))

@@ -142,7 +142,14 @@ def higher_order_grad(
 
         At a kink, such as that of ReLU at zero, the derivative is what PyTorch's formula says,
         and so it is where a formula divides zero by zero. The second derivative of a ReLU network
-        is zero.
+        is zero. `torch.where` does not protect from this in reverse mode: the derivative of
+        ``torch.where(x == 0, 1, x.sin() / x)`` at 0 is not a number, as in autograd, while Taylor
+        mode returns that of the chosen branch. Replace the divisor as well, by
+        ``torch.where(x == 0, 1, x)``.
+
+        Some formulas of PyTorch are wrong for higher derivatives, such as that of
+        `torch.logcumsumexp` from order 3 on. Where reverse mode would use one, it is an error that
+        names the node.
 
     Example:
         >>> import torch

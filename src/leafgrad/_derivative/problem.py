@@ -23,6 +23,7 @@ from leafgrad._derivative.dependence import (
     raise_if_apart,
     raise_if_freed,
 )
+from leafgrad._derivative.double_backward import wrong_formulas_on
 from leafgrad._derivative.joined_inputs import JoinedInputs, join
 from leafgrad._derivative.living import recall, remember
 from leafgrad._derivative.multi_indices import index_of, second_order_weights
@@ -62,6 +63,11 @@ def parse_problem(
     allow_unused: bool | None = None,
 ) -> "DerivativeProblem":
     """Check what is given, and compute outputs where they are given as a function."""
+    if torch.compiler.is_exporting():
+        raise RuntimeError(
+            "leafgrad cannot differentiate within torch.export.export: export the network alone "
+            "and differentiate its outputs, or compile what calls leafgrad by torch.compile"
+        )
     if method not in _METHODS:
         raise ValueError(f'method must be "auto", "taylor" or "reverse", not {method!r}')
     for name, flag in (("create_graph", create_graph), ("allow_unused", allow_unused or False)):
@@ -226,6 +232,8 @@ class DerivativeProblem(NamedTuple):
         known = recall(source, self.inputs, what, taylor.path) if is_shared else None
         if known is not None:
             gradients = [known]
+        elif any(wrong_formulas_on(taylor.path.nodes, 1 + self.create_graph)):
+            return None
         elif taylor.proves_rows_apart() and taylor.records_itself():
             gradients = gradients_once(
                 self.outputs, self.inputs, self.axes, create_graph=self.create_graph

@@ -20,6 +20,7 @@ from leafgrad._derivative.double_backward import (
     WRITE_OUT,
     check_backwards_exist,
     check_double_backward,
+    check_formulas,
 )
 from leafgrad._derivative.row_independence import (
     check_derivative,
@@ -59,6 +60,8 @@ class Reverse:
             check_backwards_exist(path.nodes)
             if not rows_are_apart:
                 check_row_independence(outputs, self.inputs, self.axes, path)
+            order = max(map(sum, self.orders))
+            check_formulas(path.nodes, order, create_graph=self.create_graph)
             most = max(MOST_NODES, 100 * len(path.nodes))
             return [
                 self._partials(channel, path, most) for channel in _channels(outputs, self.axes)
