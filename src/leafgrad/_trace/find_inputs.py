@@ -106,7 +106,7 @@ def graph_inputs(
             edge.target is None or is_plain[edge.target] for edge in node.edges
         )
         is_plain[node.index] = begins and (node.is_leaf or node.name in REARRANGING)
-        for candidate in _candidates(node, begins=begins):
+        for candidate in _candidates(node, begins=begins) if node.saved else ():
             if names or candidate.counts_unnamed:
                 for key, one in _read(node, live[node.index], candidate, names):
                     inputs[key].append(one)
@@ -135,8 +135,8 @@ def _candidates(node: TracedNode, *, begins: bool) -> Iterator[Candidate]:
         # It is an argument, not a result, and no number such as a constant factor.
         is_sure = output_nr is not None or not may_need_gradient or saved.name == TARGET
         is_argument = bool(edges) and is_sure and saved.name in arguments.known
-        is_placed = begins or saved.name == TARGET
-        yield Candidate(saved, output_nr, is_argument and is_placed and saved.shape != ())
+        is_likely = begins or saved.name == TARGET
+        yield Candidate(saved, output_nr, is_argument and is_likely and saved.shape != ())
 
 
 def _read(

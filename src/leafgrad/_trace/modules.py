@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, reduce
 from itertools import takewhile
 
+import torch
 from torch.nn import Module
 
 from leafgrad import _autograd
@@ -137,7 +138,19 @@ def traced_modules(
     for path, call in calls.items():
         if path not in alive and (called := call.module()) is not None:
             alive |= {join(path, inner): module for inner, module in called.named_modules()}
-    read = [_read(path, module) for path, module in alive.items() if path in wanted]
+    # The parameters of each module and of all within it, by identity, so that each counts once.
+    held: dict[str, dict[int, torch.Tensor]] = {path: {} for path in wanted}
+    for path, module in alive.items():
+        # However a subclass overrides parameters() or named_parameters().
+        for _, parameter in Module.named_parameters(module, recurse=False):
+            for outer in ("", *outwards(path)):
+                if outer in held:
+                    held[outer][id(parameter)] = parameter
+    read = [
+        _read(path, module, [*held[path].values()])
+        for path, module in alive.items()
+        if path in wanted
+    ]
     gone = [
         TracedModule(
             path=path,
@@ -153,9 +166,7 @@ def traced_modules(
     return (*read, *gone)
 
 
-def _read(path: str, module: Module) -> TracedModule:
-    # However a subclass overrides parameters() or named_parameters().
-    parameters = [parameter for _, parameter in Module.named_parameters(module)]
+def _read(path: str, module: Module, parameters: Sequence[torch.Tensor]) -> TracedModule:
     frozen = [one for one in parameters if not _autograd.plain(one, "requires_grad")]
     is_overridden = type(module).forward is not Module.forward
     return TracedModule(
