@@ -77,8 +77,3 @@ def test_the_text_lists_what_changed_and_counts_the_rest() -> None:
     assert lines[2].split() == ["node", "before", "after", "bytes", "before", "after"]
     assert len(lines) == 3 + 20 + 1
     assert lines[-1] == "and 2 other kinds"
-
-
-def test_a_notebook_gets_the_text() -> None:
-    change = diff(leaf(2).exp(), leaf(2).sin())
-    assert "1 node went, 1 came" in change._repr_html_()

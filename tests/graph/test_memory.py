@@ -333,12 +333,6 @@ def test_more_shares_than_fit_are_counted() -> None:
     assert "and 2 kinds more" in text
 
 
-def test_a_notebook_gets_the_card_as_html() -> None:
-    html = memory(leaf(2).exp())._repr_html_()
-    assert html.startswith("<div")
-    assert "largest kinds" in html
-
-
 def test_the_start_of_a_long_name_is_left_out() -> None:
     path = "the_encoder_of_the_model_that_translates"
     layer = torch.nn.Linear(2, 2)

@@ -22,31 +22,6 @@ def polynomial() -> Any:
     return trace_graph(x * x + torch.sin(2 * y), names={"x": x, "y": y})
 
 
-POLYNOMIAL = """
-6 nodes, 6 edges, depth 3, all float32 on cpu, 4 tensors saved
-
-   node            tensor  output  leads to   saved
-0  AddBackward0            (3,)    1, 3
-1  MulBackward0            (3,)    2 x, 2 x   other (3,), self (3,)
-2  AccumulateGrad  x       (3,)
-3  SinBackward0            (3,)    4          self (3,)
-4  MulBackward0            (3,)    5 y, none  other () int64
-5  AccumulateGrad  y       (3,)
-"""
-
-
-def lone_leaf() -> Any:
-    return trace_graph(leaf(2, 3))
-
-
-LONE_LEAF = """
-1 node, 0 edges, depth 0, all float32 on cpu, 0 tensors saved
-
-   node            output
-0  AccumulateGrad  (2, 3)
-"""
-
-
 def unbound() -> Any:
     rows = leaf(6, 2).unbind()
     return trace_graph(torch.stack(rows[1:]))
@@ -309,8 +284,6 @@ def repeated() -> Any:
 @pytest.mark.parametrize(
     ("traced", "text"),
     [
-        (polynomial, POLYNOMIAL),
-        (lone_leaf, LONE_LEAF),
         (unbound, UNBOUND),
         (mixed, MIXED),
         (freed_and_retained, FREED_AND_RETAINED),

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from leafgrad import GraphTrace, preflight, record, trace_graph
-from leafgrad.types import Source
 from leafgrad._graph.code_files import is_installed, short_path
+from leafgrad.types import Source
 from tests.tensors import leaf
 
 HELPER = """

@@ -94,11 +94,6 @@ def test_what_was_not_recorded_is_called_so() -> None:
     assert "Forward: what node 1 (MulBackward0) is was not recorded." in said(trace.steps())
 
 
-def test_without_values_the_steps_begin_with_the_backward() -> None:
-    trace = trace_graph(number(3.0) * 2, gradients=True)
-    assert trace.steps().steps[0].kind == "start"
-
-
 def test_tensors_of_several_numbers_are_told_by_what_they_become() -> None:
     x = torch.ones(2, requires_grad=True)
     trace = trace_graph((x * 3).sum(), names={"x": x}, gradients=True)

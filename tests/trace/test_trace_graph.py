@@ -125,11 +125,6 @@ def test_outputs_may_be_nested_in_lists_tuples_and_dicts() -> None:
     assert [node.name[:3] for node in trace.roots] == ["Sin", "Cos", "Exp", "Tan"]
 
 
-def test_the_same_node_is_a_root_once() -> None:
-    first, second = leaf(2).unbind()
-    assert [node.index for node in trace_graph([first, second, first]).roots] == [0]
-
-
 def test_an_output_that_leads_to_another_output_comes_first() -> None:
     x = leaf(2)
     inner = x.sin()
@@ -226,11 +221,6 @@ def test_what_has_no_graph_is_left_out_of_what_a_model_returns(
     assert trace_graph(around(y)) == trace_graph(y)
     assert preflight(around(y)) == preflight(y)
     assert explain_grad(y, around(y)) == explain_grad(y, y)
-
-
-def test_a_list_that_stands_twice_is_no_cycle() -> None:
-    inner = [leaf(2).sin()]
-    assert names(trace_graph([inner, inner])) == ["Sin", "AccumulateGrad"]
 
 
 def holding_itself() -> object:
@@ -385,12 +375,6 @@ def test_a_mapping_names_leaves_and_the_nodes_of_results() -> None:
     trace = trace_graph(y, names={"x": x, "a": first, "b": second, "y": y, "other": leaf(1)})
     assert [node.tensor_names for node in trace.nodes] == [("y",), ("a", "b"), ("x",)]
     assert [node.leaf_name for node in trace.nodes] == [None, None, "x"]
-
-
-def test_without_names_nothing_is_named() -> None:
-    trace = trace_graph(leaf(3).sin())
-    assert [node.tensor_names for node in trace.nodes] == [(), ()]
-    assert trace.leaves[0].leaf_name is None
 
 
 def test_a_view_that_pytorch_refuses_to_use_may_be_among_the_named() -> None:

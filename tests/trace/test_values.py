@@ -87,12 +87,6 @@ def test_values_must_be_a_bool() -> None:
         pass
 
 
-def test_values_are_recorded_without_lines_too() -> None:
-    with record(lines=False, values=True) as recording:
-        y = leaf(0.0).exp() * 2
-    assert told(trace_graph(y, recording=recording, values=True))["ExpBackward0"] == ["1"]
-
-
 def test_a_value_is_the_one_at_the_time_and_not_what_was_written_since() -> None:
     with record(values=True) as recording:
         x = leaf(2.0)
@@ -230,12 +224,6 @@ def test_where_what_came_in_is_not_known_nothing_is_claimed() -> None:
     assert trace.to_text().splitlines()[1] == (
         "some values not finite; record(values=True) around the forward tells from where"
     )
-
-
-def test_where_all_is_finite_nothing_is_said() -> None:
-    trace = recorded(torch.exp, 1.0)
-    assert value_turns(trace) == []
-    assert "finite" not in trace.to_text()
 
 
 # --- What it leaves alone
