@@ -443,7 +443,7 @@ def trace_of(case: Case) -> GraphTrace:
     return trace_graph(loss, names=names, recording=recording, values=True, gradients=True)
 
 
-def agrees(nodes: tuple[TracedNode, ...], born: tuple[Born, ...], kind: str) -> bool:
+def agrees(nodes: list[TracedNode], born: tuple[Born, ...], kind: str) -> bool:
     """Compare with what is to be found, of which a star stands for anything."""
     told = [(n.leaf_name or n.name, getattr(n, kind), n.module) for n in nodes]
     pairs = [*zip(told, born, strict=False)]
