@@ -97,40 +97,43 @@ def page(graph: Graph, look: Look) -> str:
         "modules": [[scope.title, numbers.get(scope.outer or "", -1)] for scope in inner],
         "whole": next((one.class_name for one in graph.modules if not one.path), "the graph"),
     }
-    buttons = [*BUTTONS]
-    if len(views) > 1:
-        buttons.append(_button("fold", "Fold", aria_pressed="true" if start == 0 else "false"))
     hint, keys = _hints(graph, can_fold=len(views) > 1, has_modules=bool(inner))
     code = resource("leafgrad._picture.html", "page.js")
-    # No name in the data may end the script that holds it.
-    packed = zlib.compress(_json(others).encode("utf-8"), 9)
     content = (
-        element(
-            "header",
-            element("h1", text(title(graph))),
-            Markup('<nav aria-label="Modules"></nav>'),
-            Markup('<input type="search" placeholder="Search" aria-label="Search the boxes">'),
-            *buttons,
-            _color_choice(colors, look.color),
-        ),
+        _header(graph, colors, look.color, is_folded=start == 0 if len(views) > 1 else None),
         element("main", element("div", drawings[start].markup, class_="view"), tabindex="0"),
         element("footer", element("output", text(hint), data_keys=keys)),
-        element(
-            "script",
-            Markup(_json(facts).replace("<", "\\u003c")),
-            type="application/json",
-            id="data",
-        ),
-        element(
-            "script",
-            Markup(base64.b64encode(packed).decode("ascii")),
-            type="text/plain",
-            id="rest",
-        ),
+        *_scripts(facts, others),
         element("script", code),
     )
     style = resource("leafgrad._picture.html", "page.css") + HEAT_STYLE
     return document(title(graph), style, Markup("".join(content)), code)
+
+
+def _header(
+    graph: Graph, colors: list[Color], chosen: Color | None, *, is_folded: bool | None
+) -> Markup:
+    """Return the controls; `is_folded` is None if there is nothing to fold."""
+    fold = {"aria_pressed": "true" if is_folded else "false"}
+    return element(
+        "header",
+        element("h1", text(title(graph))),
+        Markup('<nav aria-label="Modules"></nav>'),
+        Markup('<input type="search" placeholder="Search" aria-label="Search the boxes">'),
+        *BUTTONS,
+        *([] if is_folded is None else [_button("fold", "Fold", **fold)]),
+        _color_choice(colors, chosen),
+    )
+
+
+def _scripts(facts: object, others: object) -> tuple[Markup, Markup]:
+    """Return the data of the first view, in which no name can end the script, and of the others."""
+    first = Markup(_json(facts).replace("<", "\\u003c"))
+    packed = base64.b64encode(zlib.compress(_json(others).encode("utf-8"), 9)).decode("ascii")
+    return (
+        element("script", first, type="application/json", id="data"),
+        element("script", Markup(packed), type="text/plain", id="rest"),
+    )
 
 
 def _views(graph: Graph) -> list[View]:
