@@ -105,6 +105,7 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "format", "--check")
     sources = {"PYTHONPATH": os.pathsep.join(["src", "claims/src"])}
     session.run("lint-imports", "--no-logo", "--no-cache", env=sources)
+    session.run("python", ".ci/budget.py")
     session.run("validate-pyproject", str(PROJECT), str(PROJECT_OF_THE_PROVER))
     session.run("sp-repo-review", ".")
     session.run("zizmor", "--offline", "--no-progress", "--quiet", ".github")

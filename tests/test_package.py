@@ -24,22 +24,24 @@ DOOR = sorted((PACKAGE / "_autograd").rglob("*.py"))
 # --- The surface
 
 
-def test_every_public_name_is_there_and_comes_from_the_package() -> None:
-    public = {name: getattr(leafgrad, name) for name in leafgrad.__all__}
-    assert all(thing.__module__.startswith("leafgrad._") for thing in public.values())
+API = {
+    **{name: getattr(leafgrad, name) for name in leafgrad.__all__},
+    **{f"types.{name}": getattr(leafgrad.types, name) for name in leafgrad.types.__all__},
+}
 
 
-def test_every_public_name_is_documented() -> None:
-    assert [name for name in leafgrad.__all__ if not getattr(leafgrad, name).__doc__] == []
+def test_every_public_name_comes_from_the_package_and_is_documented() -> None:
+    assert all(thing.__module__.startswith("leafgrad._") for thing in API.values())
+    assert [name for name, thing in API.items() if not thing.__doc__] == []
 
 
 def test_dir_shows_the_public_names_and_nothing_private() -> None:
     shown = {name for name in dir(leafgrad) if not name.startswith("__")}
-    assert shown == set(leafgrad.__all__)
+    assert shown == {*leafgrad.__all__, "types"}
 
 
-@pytest.mark.parametrize("name", leafgrad.__all__)
-def test_every_public_name_has_a_place_in_the_reference(name: str) -> None:
+@pytest.mark.parametrize("name", API)
+def test_every_public_name_is_in_the_reference(name: str) -> None:
     pages = (ROOT / "docs" / "reference").glob("*.md")
     named = re.compile(rf"^\.\. auto\w+:: leafgrad\.{name}$", re.MULTILINE)
     assert any(named.search(page.read_text("utf-8")) for page in pages)

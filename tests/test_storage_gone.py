@@ -13,6 +13,7 @@ import torch
 from leafgrad import GraphTrace, describe_tensor, higher_order_grad, trace_graph
 from tests.apart import RunApart
 from tests.processes import needs_fork
+from tests.turns import gradient_turns, value_turns
 
 NOTHING = "not read: its storage holds nothing"
 GIVE_BACK = (
@@ -206,7 +207,7 @@ def test_a_storage_that_is_given_back_is_read_again() -> None:
 def test_what_was_not_read_is_no_alarm_and_not_called_finite() -> None:
     _, y = emptied()
     trace = trace_graph(y, values=True)
-    assert trace.values_turn == ()
+    assert value_turns(trace) == []
     assert "finite" not in str(trace)
     (value,) = trace.leaves[0].values
     assert value is not None
@@ -242,7 +243,7 @@ def test_a_sparse_gradient_is_not_called_none() -> None:
     table = torch.nn.Embedding(9, 2, sparse=True)
     trace = trace_graph(table(torch.tensor([1])).sum(), gradients=True)
     assert str(trace.leaves[0].gradients[0]) == "not read: it is sparse_coo"
-    assert trace.gradients_turn == ()
+    assert gradient_turns(trace) == []
 
 
 def test_describing_it_says_what_it_says_of_any_other() -> None:

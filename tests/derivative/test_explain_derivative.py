@@ -7,14 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from leafgrad import (
-    DerivativeExplanation,
-    explain_derivative,
-    hessian,
-    higher_order_grad,
-    jacobian,
-    laplacian,
-)
+from leafgrad import explain_derivative, hessian, higher_order_grad, jacobian, laplacian
+from leafgrad.types import DerivativeExplanation
 from tests.derivative.taylor.oracle import rows
 
 

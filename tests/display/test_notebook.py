@@ -19,7 +19,7 @@ import pytest
 import torch
 
 from leafgrad import trace_graph
-from leafgrad._display import notebook
+from leafgrad._display import pages
 from tests.browser import needs_chromium
 from tests.devtools import Browser, Page
 from tests.tensors import leaf
@@ -121,7 +121,7 @@ def test_a_page_that_is_too_long_for_a_notebook_leaves_the_picture(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert "<iframe" in chain(3)._repr_mimebundle_()["text/html"]
-    monkeypatch.setattr("leafgrad._picture.in_a_notebook.MOST_CHARACTERS", 1000)
+    monkeypatch.setattr("leafgrad._picture.html.page.MOST_CHARACTERS", 1000)
     html = chain(3)._repr_mimebundle_()["text/html"]
     assert "<iframe" not in html
     assert len(Parts(html).of("img")) == 1
@@ -132,7 +132,7 @@ def test_a_graph_too_large_for_a_picture_is_text_behind_the_page() -> None:
     html = tangle(150)._repr_mimebundle_()["text/html"]
     assert "<img" not in html
     assert "</iframe>" in html
-    assert ".nodes and .to_dict() have them all</pre>" in html.split("</iframe>")[1]
+    assert ".nodes and .to_json() have them all</pre>" in html.split("</iframe>")[1]
 
 
 @pytest.mark.usefixtures("kernel")
@@ -140,7 +140,7 @@ def test_a_graph_too_large_for_a_page_is_text(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("leafgrad._picture.html.page.MOST_BOXES", 100)
     html = tangle(150)._repr_mimebundle_()["text/html"]
     assert "<iframe" not in html
-    assert ".nodes and .to_dict() have them all</pre>" in html
+    assert ".nodes and .to_json() have them all</pre>" in html
 
 
 def test_a_terminal_that_runs_ipython_prints(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +173,7 @@ def test_show_opens_the_page_in_a_browser(monkeypatch: pytest.MonkeyPatch) -> No
         return True
 
     monkeypatch.setattr(webbrowser, "open", open_address)
-    monkeypatch.setattr(notebook, "running_shell", lambda: None)
+    monkeypatch.setattr(pages, "running_shell", lambda: None)
     for value in (classic(), classic().steps()):
         value.show()
         file = Path(unquote(urlparse(opened[-1]).path))
@@ -187,7 +187,7 @@ def test_show_says_where_the_page_is_where_no_browser_can_be_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(webbrowser, "open", lambda _: False)
-    monkeypatch.setattr(notebook, "running_shell", lambda: None)
+    monkeypatch.setattr(pages, "running_shell", lambda: None)
     with pytest.raises(RuntimeError, match=r"^a browser must be there to show a page") as raised:
         classic().show()
     (name,) = re.findall(r"open (\S+) in one", str(raised.value))
@@ -201,7 +201,7 @@ def test_show_displays_in_a_notebook_and_writes_no_file(monkeypatch: pytest.Monk
     displayed: list[object] = []
     display = SimpleNamespace(display=displayed.append)
     monkeypatch.setitem(sys.modules, "IPython.display", display)
-    monkeypatch.setattr(notebook, "tempfile", None)
+    monkeypatch.setattr(pages, "tempfile", None)
     for value in (classic(), classic().steps()):
         value.show()
         assert displayed[-1] is value

@@ -8,7 +8,7 @@ from struct import pack
 import pytest
 
 from leafgrad._display.table import table
-from leafgrad._display.terminal import cells, elided, terminal_width
+from leafgrad._display.text_width import cells, elide, terminal_width
 
 
 @pytest.mark.parametrize(("columns", "width"), [(120, 120), (60, 60), (40, 60), (0, 80)])
@@ -53,7 +53,7 @@ def test_letters_take_one_column_or_two_and_marks_none(text: str, columns: int) 
     ],
 )
 def test_a_text_that_is_too_long_loses_its_middle(text: str, shown: str) -> None:
-    assert elided(text, 10) == shown
+    assert elide(text, 10) == shown
     assert cells(shown) <= 10
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leafgrad._display.text_width import shortened, width
+from leafgrad._display.text_width import shorten, width
 
 
 @pytest.mark.parametrize(
@@ -29,4 +29,4 @@ def test_letters_of_other_fonts_may_be_wider(wider: str, text: str) -> None:
     ],
 )
 def test_a_long_text_loses_its_middle(text: str, short: str) -> None:
-    assert shortened(text, 10) == short
+    assert shorten(text, 10) == short

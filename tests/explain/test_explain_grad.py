@@ -16,7 +16,8 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from leafgrad import CutKind, GradCause, GradExplanation, explain_grad, laplacian, record
+from leafgrad import CutKind, GradCause, explain_grad, laplacian, record
+from leafgrad.types import GradExplanation
 from tests.tensors import leaf
 
 LINES = Path(__file__).read_text("utf-8").splitlines()

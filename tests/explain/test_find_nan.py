@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from leafgrad import NanReport, find_nan, record
+from leafgrad import find_nan, record
+from leafgrad.types import NanReport
 
 NAN, INF = math.nan, math.inf
 Function = Callable[[Tensor], Tensor]

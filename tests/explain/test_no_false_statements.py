@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import CheckpointError, checkpoint
 
-from leafgrad import GradientNorms, explain_grad, find_nan, preflight, record, trace_graph
+from leafgrad import explain_grad, find_nan, preflight, record, trace_graph
+from leafgrad.types import GradientNorms
 
 X = torch.linspace(-1.0, 2.0, 12).reshape(4, 3)
 

@@ -18,7 +18,8 @@ from torch.autograd.function import once_differentiable
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 
-from leafgrad import GradCause, Preflight, Source, _autograd, preflight, record
+from leafgrad import GradCause, Preflight, _autograd, preflight, record
+from leafgrad.types import Source
 from tests.apart import RunApart
 from tests.tensors import leaf
 

@@ -1,13 +1,13 @@
 """What came and went between two traces."""
 
-import json
 from typing import Any
 
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from leafgrad import GraphDiff, KindChange, trace_graph
+from leafgrad import trace_graph
+from leafgrad.types import GraphDiff, KindChange
 from tests.tensors import leaf
 
 
@@ -21,7 +21,7 @@ def diff(before: torch.Tensor, after: torch.Tensor) -> GraphDiff:
 
 def test_equal_graphs_differ_in_nothing() -> None:
     change = diff(leaf(2).exp(), leaf(2).exp())
-    assert (change.came, change.went, change.kinds, change.nbytes) == ((), (), (), 0)
+    assert (change.came, change.went, change.kinds) == ((), (), ())
     assert str(change) == "0 nodes went, 0 came; 8 B before, 8 B after, without parameters"
 
 
@@ -36,7 +36,7 @@ def test_a_node_has_a_counterpart_only_if_there_is_one_for_each() -> None:
 def test_nodes_of_other_shapes_are_others() -> None:
     change = diff(leaf(2).exp(), leaf(3).exp())
     assert names(change.went) == names(change.came) == ["ExpBackward0", "AccumulateGrad"]
-    assert change.nbytes == 4
+    assert change.after.total.storage_bytes - change.before.total.storage_bytes == 4
 
 
 def test_autocast_brings_casts_and_halves_what_is_kept() -> None:
@@ -59,7 +59,7 @@ def test_a_checkpoint_keeps_the_nodes_and_lets_the_bytes_go() -> None:
 
     x = leaf(2)  # given as no argument, which would be kept
     change = diff(block(x), checkpoint(lambda: block(x), use_reentrant=False))
-    assert (change.came, change.went, change.nbytes) == ((), (), -8)
+    assert (change.came, change.went) == ((), ())
     assert change.kinds[0] == KindChange(
         name="SinBackward0", nodes_before=1, nodes_after=1, bytes_before=8, bytes_after=0
     )
@@ -77,15 +77,3 @@ def test_the_text_lists_what_changed_and_counts_the_rest() -> None:
     assert lines[2].split() == ["node", "before", "after", "bytes", "before", "after"]
     assert len(lines) == 3 + 20 + 1
     assert lines[-1] == "and 2 other kinds"
-
-
-def test_a_notebook_gets_the_text() -> None:
-    change = diff(leaf(2).exp(), leaf(2).sin())
-    assert "1 node went, 1 came" in change._repr_html_()
-
-
-def test_the_dict_holds_json_types_only() -> None:
-    data = diff(leaf(2).exp(), leaf(2).sin()).to_dict()
-    assert json.loads(json.dumps(data)) == data
-    assert data["nbytes"] == 0
-    assert data["before"]["total"]["slots"] == 1

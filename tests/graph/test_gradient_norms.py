@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from leafgrad import GradientNorms, record, trace_graph
+from leafgrad import record, trace_graph
+from leafgrad.types import GradientNorms
 
 
 def deep(bend: Callable[[], nn.Module], layers: int = 12, gain: float = 1.0) -> nn.Sequential:

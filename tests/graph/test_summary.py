@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from leafgrad import GraphTrace, TensorSummary, trace_graph
+from leafgrad import GraphTrace, trace_graph
 from leafgrad._graph.summary import brief_text, norms_text, summary_of
+from leafgrad.types import TensorSummary
 
 
 def summary(*values: Any, dtype: torch.dtype | None = None) -> TensorSummary:

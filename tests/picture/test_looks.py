@@ -10,48 +10,23 @@ import torch
 from torch import nn
 
 from leafgrad import GraphTrace, record, trace_graph
-from leafgrad._picture.layout import flipped, lay_out
-from leafgrad._picture.look import Look
-from leafgrad._picture.svg.heat import heat_of
-from leafgrad._picture.svg.svg import draw_view, layout_edges, measure_boxes
-from leafgrad._picture.view import view_of
-from tests.models import MODELS, polynomial
-from tests.picture.layout.geometry import collisions, overlaps
+from tests.models import polynomial
+from tests.picture.picture import picture_of, read_picture
 from tests.picture.test_overview import Language, traced
 from tests.picture.test_svg import classes, meanings, texts, unbound
 
 SVG = "{http://www.w3.org/2000/svg}"
-FORWARD = Look(direction="forward")
 
 
 # --- Which way
 
 
-@pytest.mark.covered_elsewhere
-@pytest.mark.parametrize("fold", [True, False], ids=["folded", "in full"])
-@pytest.mark.parametrize("name", MODELS)
-def test_upside_down_nothing_collides_and_every_arrow_leads_down(name: str, *, fold: bool) -> None:
-    trace = MODELS[name]()
-    view = view_of(trace, fold=fold)
-    boxes = [one.extent() for one in measure_boxes(trace, view, FORWARD)]
-    edges = layout_edges(view)
-    drawing = flipped(boxes, lay_out(boxes, edges))
-    assert overlaps(boxes, drawing) == []
-    assert collisions(boxes, drawing) == []
-    for edge, points in zip(edges, drawing.paths, strict=True):
-        lower = drawing.positions[edge.source].top
-        made = drawing.positions[edge.target]
-        assert points[0][1] == pytest.approx(made.top + boxes[edge.target].height)
-        assert points[-1][1] == pytest.approx(lower)
-        assert [y for _, y in points] == sorted(y for _, y in points)
-
-
 def test_forward_the_root_is_the_lowest_and_functions_have_their_names() -> None:
     trace = polynomial()
-    drawing = draw_view(trace, view_of(trace, fold=False), FORWARD)
-    tops = [position.top for position in drawing.layout.positions]
+    boxes = picture_of(trace, direction="forward").boxes
+    tops = [box.rect.top for box in boxes]
     assert tops[0] == max(tops)
-    assert drawing.links == [(1, 0), (3, 0), (2, 1), (2, 1), (4, 3), (5, 4)]
+    assert [box.targets for box in boxes] == [[], [0], [1, 1], [0], [3], [4]]
     written = texts(trace.to_svg(direction="forward"))
     assert written[:1] == ["add"]
     assert {"mul", "sin"} < {*written}
@@ -113,12 +88,8 @@ def test_a_page_can_lead_forward() -> None:
 
 
 def steps(picture: str) -> list[int]:
-    """How full the colour of each box is, but for those of the legend."""
-    boxes = [*ET.fromstring(picture)][:-1]
-    shapes = (box.find(f"{SVG}rect") for box in boxes if box.get("class") == "part")
-    names = [shape.get("class", "") for shape in shapes if shape is not None]
-    found = (re.search(r"heat-(\d)", name) for name in names)
-    return [0 if one is None else int(one[1]) for one in found]
+    """How full the colour of each box is."""
+    return read_picture(picture).colors
 
 
 def test_plain_boxes_have_no_colour_and_no_style_for_it() -> None:
@@ -193,10 +164,9 @@ def test_a_module_that_no_gradient_came_to_has_no_colour_on_a_page() -> None:
         replace(node, gradients=()) if node.module == "norm" else node for node in trace.nodes
     )
     bare = replace(trace, nodes=nodes, roots=tuple(nodes[root.index] for root in trace.roots))
-    norm = [box for box in view_of(bare, fold="norm").boxes if box.name == "norm"]
-    heat = heat_of(norm, "gradient")
-    assert (heat.steps, heat.meaning) == ((0,), "gradient norm: none here")
-    assert bare.to_html(color="gradient")
+    shown = picture_of(bare, fold="norm", color="gradient")
+    (number,) = [n for n, box in enumerate(shown.boxes) if box.name == "norm: LayerNorm"]
+    assert shown.colors[number] == 0
 
 
 # --- What is refused
@@ -213,14 +183,6 @@ def test_a_module_that_no_gradient_came_to_has_no_colour_on_a_page() -> None:
 def test_what_is_no_look_is_refused(look: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         polynomial().to_svg(**look)
-
-
-def test_a_file_has_the_look_that_was_asked_for(tmp_path: Any) -> None:
-    trace = polynomial()
-    file = trace.save(tmp_path / "graph.svg", direction="forward", color="bytes")
-    assert file.read_text("utf-8") == trace.to_svg(direction="forward", color="bytes")
-    page = trace.save(tmp_path / "graph.html", direction="forward")
-    assert page.read_text("utf-8") == trace.to_html(direction="forward")
 
 
 def test_a_recording_of_inferred_modules_says_that_they_are_inferred() -> None:

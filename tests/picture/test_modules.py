@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from leafgrad import GraphTrace, record, trace_graph
-from leafgrad._picture.view import View, view_of
 from tests.models import MODELS, Block, polynomial, transformer
+from tests.picture.picture import picture_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -28,45 +28,46 @@ def blocks() -> GraphTrace:
     return recorded(nn.Sequential(nn.Linear(4, 4), *middle, nn.Linear(4, 1)), 1, 2, 4)
 
 
-def boxes(shown: View) -> list[str]:
-    return [box.name or box.node.name.replace("Backward0", "") for box in shown.boxes]
+def names(trace: GraphTrace, fold: Any, **options: Any) -> list[str]:
+    """The names of the boxes, without classes, inputs and what PyTorch adds to kinds of node."""
+    boxes = picture_of(trace, fold=fold, **options).boxes
+    paths = [box.name.partition(":")[0].replace("Backward0", "") for box in boxes]
+    return [path for path, box in zip(paths, boxes, strict=True) if "input" not in box.rect.kind]
 
 
 def titles(trace: GraphTrace, fold: str | Collection[str]) -> list[list[str]]:
     """What each box tells when it is pointed at."""
-    found = ET.fromstring(trace.to_svg(fold=fold)).iter(f"{SVG}title")
-    return [(title.text or "").splitlines() for title in found][1:]
+    return [box.tooltip for box in picture_of(trace, fold=fold).boxes]
 
 
 def test_a_module_is_one_box_with_all_that_it_made() -> None:
     trace = blocks()
-    (one,) = [box for box in view_of(trace, fold="1").boxes if box.name]
-    assert one.name == "1"
-    made = {node.index for node in trace.nodes if (node.module or "").split(".")[0] == "1"}
-    assert {node.index for node in one.members} == {n for n in made if not trace.nodes[n].is_leaf}
-    assert {leaf.node.index for leaf in one.leaves} == {n for n in made if trace.nodes[n].is_leaf}
+    (box,) = [box for box in picture_of(trace, fold="1").boxes if "module" in box.rect.kind]
+    made = [node for node in trace.nodes if (node.module or "").split(".")[0] == "1"]
+    leaves = [node for node in made if node.is_leaf]
+    assert box.tooltip[0] == f"module 1: Block, {len(made) - len(leaves)} nodes"
+    assert box.pills[0].startswith(f"{len(leaves)} leaves, ")
 
 
 def test_a_star_is_any_one_part_of_a_path_and_alike_modules_become_one_box() -> None:
     trace = blocks()
-    assert boxes(view_of(trace, fold="*")) == ["Sum", "4", "*", "0"]
-    assert boxes(view_of(trace, fold=["*.attend", "*.perceptron"])).count("*.attend") == 1
-    assert [box.copies for box in view_of(trace, fold="*").boxes] == [1, 1, 3, 1]
-    assert {leaf.name for box in view_of(trace, fold="*").boxes[2:] for leaf in box.leaves} >= {
-        "*.norms.0.weight",
-        "*.attend.in_proj_bias",
-    }
+    assert names(trace, "*") == ["Sum", "4", "*", "0"]
+    assert names(trace, ["*.attend", "*.perceptron"]).count("*.attend") == 1
+    boxes = picture_of(trace, fold="*").boxes
+    assert [box.copies for box in boxes] == [1, 1, 3, 1]
+    assert {"leaf *.norms.0.weight (4,)", "leaf *.attend.in_proj_bias (12,)"} <= {*boxes[2].tooltip}
 
 
 def test_of_a_module_within_a_module_the_outer_one_is_the_box() -> None:
-    assert boxes(view_of(blocks(), fold=["*.attend", "*"])) == ["Sum", "4", "*", "0"]
+    assert names(blocks(), ["*.attend", "*"]) == ["Sum", "4", "*", "0"]
 
 
 def test_a_module_that_made_one_node_has_a_box_too_and_tells_which_node() -> None:
     trace = recorded(nn.Sequential(nn.Tanh(), nn.Sigmoid()), 2)
-    assert boxes(view_of(trace, fold="*")) == ["Sum", "1", "0"]
-    written = [text.text for text in ET.fromstring(trace.to_svg(fold="*")).iter(f"{SVG}text")]
-    assert written[written.index("1: Sigmoid") + 1] == "SigmoidBackward0"
+    assert [box.texts[:2] for box in picture_of(trace, fold="*").boxes][1:] == [
+        ["1: Sigmoid", "SigmoidBackward0"],
+        ["0: Tanh", "TanhBackward0"],
+    ]
 
 
 def test_a_module_of_unknown_class_has_its_path_and_is_called_a_module() -> None:
@@ -88,8 +89,8 @@ def test_a_module_that_is_called_by_its_class_has_that_name_once() -> None:
     with record() as recording:
         y = nn.MSELoss()(nn.Linear(2, 2)(torch.ones(1, 2)), torch.ones(1, 2))
     trace = trace_graph(y, recording=recording)
-    titles = [box.title for box in view_of(trace, fold="*").boxes if box.given is None]
-    assert titles == ["MSELoss", "Linear"]
+    assert names(trace, "*") == ["MSELoss", "Linear"]
+    assert "MSELoss: MSELoss" not in trace.to_svg(fold="*")
 
 
 class Twice(nn.Module):
@@ -106,40 +107,38 @@ class Twice(nn.Module):
 
 
 def test_a_module_that_is_called_twice_is_two_boxes() -> None:
-    shown = view_of(recorded(Twice(), 1, 2), fold="inner")
-    assert boxes(shown) == ["Sum", "inner", "Add", "Exp", "inner"]
-    assert [box.edges for box in shown.boxes] == [
-        ((1, 0),),
-        ((2, 0),),
-        ((3, 0), (4, 0)),
-        ((4, 0),),
-        (),
+    shown = picture_of(recorded(Twice(), 1, 2), fold="inner")
+    assert [box.name for box in shown.boxes] == [
+        "SumBackward0",
+        "inner: Sequential",
+        "AddBackward0",
+        "ExpBackward0",
+        "inner: Sequential",
     ]
+    assert [box.targets for box in shown.boxes] == [[1], [2], [3, 4], [4], []]
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in {"wide", "polynomial"}])
-def test_each_box_leads_to_later_ones(name: str) -> None:
-    for fold in ("*", "*.*"):
-        trace = MODELS[name]()
-        try:
-            shown = view_of(trace, fold=fold)
-        except ValueError:
-            continue
-        for place, box in enumerate(shown.boxes):
-            assert all(target > place for target, _ in box.edges)
+@pytest.mark.parametrize("fold", ["*", "*.*"])
+def test_each_box_leads_to_later_ones(name: str, fold: str) -> None:
+    trace = MODELS[name]()
+    depths = [node.module.count(".") for node in trace.nodes if node.module]
+    if depths and max(depths) >= fold.count("."):
+        for number, box in enumerate(picture_of(trace, fold=fold).boxes):
+            assert all(target > number for target in box.targets)
 
 
 def test_a_box_tells_what_the_module_is_made_of_and_keeps() -> None:
     trace = blocks()
-    view_of = trace.to_svg(fold=["*", "*.*"])
-    written = [text.text for text in ET.fromstring(view_of).iter(f"{SVG}text")]
+    picture = trace.to_svg(fold=["*", "*.*"])
+    written = [text.text for text in ET.fromstring(picture).iter(f"{SVG}text")]
     assert {"4: Linear", "4 nodes", "(1, 2, 1)", "2 leaves, 5 numbers"} <= {*written}
     assert "all nodes of a module" in written
     (told,) = [title for title in titles(trace, "4") if title[0] == "module 4: Linear, 4 nodes"]
     assert told[1] == "output (1, 2, 1) float32 cpu"
     assert {"1 × AddmmBackward0", "leaf 4.bias (1,)"} <= {*told}
     assert "saves 2 tensors, 32 B without parameters" in told
-    assert "The module 4: Linear of 4 nodes leads to" in (ET.fromstring(view_of)[1].text or "")
+    assert "The module 4: Linear of 4 nodes leads to" in (ET.fromstring(picture)[1].text or "")
 
 
 def test_a_module_tells_its_first_leaves_and_the_number_of_the_others() -> None:
@@ -153,9 +152,9 @@ def test_a_module_shows_what_stands_in_the_way_of_backward() -> None:
     model = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 2)))
     y = model(torch.ones(1, 2))
     y.sum().backward()
-    view_of = trace_graph(y, names=model).to_svg(fold="0")
-    assert 'class="box module freed"' in view_of
-    assert re.search(r">freed: \d tensors<", view_of)
+    picture = trace_graph(y, names=model).to_svg(fold="0")
+    assert 'class="box module freed"' in picture
+    assert re.search(r">freed: \d tensors<", picture)
 
 
 def test_a_module_without_leaves_that_saves_nothing_tells_its_nodes() -> None:
@@ -201,23 +200,21 @@ def test_an_open_module_shows_its_nodes_in_a_frame_and_the_others_stay_boxes() -
     with record() as recording:
         loss = model(torch.ones(2, 4)).sum()
     trace = trace_graph(loss, names=model, recording=recording)
-    shown = view_of(trace, fold=None, open="3")
-    assert [(box.name, box.copies) for box in shown.boxes if box.path] == [
-        ("*", 8),
-        ("2", 1),
-        ("1", 1),
-        ("0", 1),
+    shown = picture_of(trace, open="3")
+    modules = [box.texts[0] for box in shown.boxes if "module" in box.rect.kind]
+    assert modules == [
+        f"{name}: Sequential" + times
+        for name, times in (("*", " ×8"), ("2", ""), ("1", ""), ("0", ""))
     ]
-    (frame,) = shown.frames
-    assert frame.title == "3: Sequential"
-    assert [shown.boxes[place].node.name for place in frame.places] == [
+    ((title, frame, _),) = shown.frames
+    assert title == "3: Sequential"
+    assert [box.name for box in shown.boxes if frame.holds(box.rect)] == [
         "TanhBackward0",
         "AddmmBackward0",
         "TBackward0",
     ]
-    assert ">3: Sequential</text>" in trace.to_svg(open=["3"])
-    assert view_of(trace, fold="*", open="3").boxes == shown.boxes
-    assert view_of(trace, fold=False, open="3") == view_of(trace, fold=False)
+    assert trace.to_svg(open=["3"]) == trace.to_svg(open="3") == trace.to_svg(fold="*", open="3")
+    assert trace.to_svg(fold=False, open="3") == trace.to_svg(fold=False)
 
 
 def test_modules_that_are_open_and_alike_are_shown_once_and_in_no_frame() -> None:
@@ -225,9 +222,9 @@ def test_modules_that_are_open_and_alike_are_shown_once_and_in_no_frame() -> Non
     with record() as recording:
         loss = model(torch.ones(2, 4)).sum()
     trace = trace_graph(loss, names=model, recording=recording)
-    shown = view_of(trace, fold=None, open="*")
-    assert [box.copies for box in shown.boxes if box.node.name == "TanhBackward0"] == [19, 1]
-    assert [frame.title for frame in shown.frames] == ["0: Sequential"]
+    shown = picture_of(trace, open="*")
+    assert [box.copies for box in shown.boxes if box.name == "TanhBackward0"] == [19, 1]
+    assert [title for title, _, _ in shown.frames] == ["0: Sequential"]
 
 
 def test_a_large_module_is_opened_by_those_within_it_through_one_that_only_holds_others() -> None:
@@ -247,15 +244,16 @@ def test_a_large_module_is_opened_by_those_within_it_through_one_that_only_holds
     with record() as recording:
         loss = model(torch.ones(2, 4)).sum()
     trace = trace_graph(loss, names=model, recording=recording)
-    opened = view_of(trace, fold=None, open="parts.1")
-    assert [(box.name, box.copies) for box in opened.boxes if box.path] == [
+    opened = picture_of(trace, open="parts.1").boxes
+    assert [
+        (box.name.split(":")[0], box.copies) for box in opened if "module" in box.rect.kind
+    ] == [
         ("parts.2", 1),
         ("parts.1.*", 25),
         ("parts.0", 1),
     ]
-    whole = view_of(trace, fold="parts", open=["parts.2.24"])
-    assert [box.node.name for box in whole.boxes][1:3] == ["AddmmBackward0", "TBackward0"]
-    assert whole.boxes[3].name == "parts.2.*"
+    whole = names(trace, "parts", open=["parts.2.24"])
+    assert whole[1:4] == ["Addmm", "T", "parts.2.*"]
 
 
 def test_what_is_open_must_be_a_module() -> None:

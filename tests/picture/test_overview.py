@@ -2,13 +2,14 @@
 
 import re
 import xml.etree.ElementTree as ET
+from typing import Any
 
 import torch
 from torch import nn
 
 from leafgrad import GraphTrace, record, trace_graph
-from leafgrad._picture.view import View, view_of
-from tests.models import Block, pinn, transformer
+from tests.models import Block, pinn
+from tests.picture.picture import picture_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -50,8 +51,9 @@ def traced(model: nn.Module, *, gradients: bool = False) -> GraphTrace:
     return trace_graph(y.sum(), names=model, recording=recording, gradients=gradients)
 
 
-def titles(view: View) -> list[str]:
-    return [box.title or box.node.name for box in view.boxes if box.given is None]
+def titles(trace: GraphTrace, **options: Any) -> list[str]:
+    boxes = picture_of(trace, **options).boxes
+    return [box.name for box in boxes if "input" not in box.rect.kind]
 
 
 def texts(picture: str) -> list[str]:
@@ -64,9 +66,9 @@ OUTER = ["SumBackward0", "head: Linear", "norm: LayerNorm", "blocks.*: Block", "
 def test_more_than_forty_nodes_are_shown_by_their_modules_and_what_only_holds_these_is_opened() -> (
     None
 ):
-    view = view_of(traced(Language()), fold=None)
-    assert titles(view) == OUTER
-    assert [box.copies for box in view.boxes] == [1, 1, 1, 4, 1, 1]
+    assert titles(traced(Language())) == OUTER
+    boxes = picture_of(traced(Language())).boxes
+    assert [box.copies for box in boxes] == [1, 1, 1, 4, 1, 1]
 
 
 def test_a_module_that_has_nearly_all_nodes_is_opened_and_its_own_nodes_stand_alone() -> None:
@@ -88,7 +90,7 @@ def test_a_module_that_has_nearly_all_nodes_is_opened_and_its_own_nodes_stand_al
             y: torch.Tensor = self.blocks(x * 2).tanh()
             return y
 
-    assert titles(view_of(traced(Vision()), fold=None)) == [
+    assert titles(traced(Vision())) == [
         "SumBackward0",
         "head: Linear",
         "TanhBackward0",
@@ -100,18 +102,7 @@ def test_a_module_that_has_nearly_all_nodes_is_opened_and_its_own_nodes_stand_al
 
 def test_a_module_that_has_but_one_or_two_is_opened_too() -> None:
     inner = [name if "Sum" in name else f"language.{name}" for name in OUTER]
-    assert titles(view_of(traced(Wrapper()), fold=None)) == inner
-
-
-def test_up_to_forty_nodes_every_node_is_shown() -> None:
-    trace = traced(nn.Sequential(nn.Linear(4, 4), nn.Tanh()))
-    boxes = view_of(trace, fold=None).boxes
-    assert len(boxes) == len(trace.nodes) + len(trace.inputs) < 40
-
-
-def test_a_fold_that_is_asked_for_knows_no_modules() -> None:
-    view = view_of(transformer(), fold=True)
-    assert not any(box.name for box in view.boxes)
+    assert titles(traced(Wrapper())) == inner
 
 
 def test_where_modules_leave_more_to_see_than_repeats_these_are_shown() -> None:
@@ -119,8 +110,7 @@ def test_where_modules_leave_more_to_see_than_repeats_these_are_shown() -> None:
     y = torch.ones(1, 4)
     for _ in range(30):
         y = model[1](model[0](y).tanh()).sin()
-    view = view_of(trace_graph(y.sum(), names=model), fold=None)
-    assert len(view.boxes) < 20
+    assert len(picture_of(trace_graph(y.sum(), names=model)).boxes) < 20
 
 
 def test_of_too_many_modules_and_more_repeats_the_modules_are_shown() -> None:
@@ -133,13 +123,13 @@ def test_of_too_many_modules_and_more_repeats_the_modules_are_shown() -> None:
     )
     with record() as recording:
         y = model(torch.ones(1, 1))
-    view = view_of(trace_graph(y.sum(), recording=recording), fold=None)
-    assert len(view.boxes) == 52
-    assert all(box.name for box in view.boxes[1:-1])
+    boxes = picture_of(trace_graph(y.sum(), recording=recording)).boxes
+    assert len(boxes) == 52
+    assert all("module" in box.rect.kind for box in boxes[1:-1])
 
 
 def test_where_no_module_is_known_repeats_are_folded() -> None:
-    assert not any(box.name for box in view_of(pinn(), fold=None).boxes)
+    assert not any("module" in box.rect.kind for box in picture_of(pinn()).boxes)
 
 
 def test_a_box_has_the_class_and_the_number_of_nodes_or_the_node() -> None:
@@ -171,8 +161,8 @@ def test_blocks_of_which_one_is_frozen_are_not_shown_as_alike() -> None:
     model = Language(9)
     for parameter in model.get_submodule("blocks.4.perceptron").parameters():
         parameter.requires_grad_(False)
-    view = view_of(traced(model), fold=None)
-    assert [box.title for box in view.boxes if box.copies != 1] == ["blocks.*: Block"] * 2
+    boxes = picture_of(traced(model)).boxes
+    assert [box.name for box in boxes if box.copies != 1] == ["blocks.*: Block"] * 2
 
 
 def test_modules_with_other_names_are_not_shown_as_alike() -> None:
@@ -187,8 +177,8 @@ def test_modules_with_other_names_are_not_shown_as_alike() -> None:
                 x = module(x)
             return x
 
-    view = view_of(traced(Two()), fold="*")
-    assert [box.copies for box in view.boxes] == [1] * 7
+    boxes = picture_of(traced(Two()), fold="*").boxes
+    assert [box.copies for box in boxes] == [1] * 7
 
 
 def test_a_module_in_a_box_tells_how_large_its_gradients_are() -> None:
@@ -240,10 +230,8 @@ def test_the_shape_of_each_result_stands_where_its_arrow_arrives() -> None:
     with record() as recording:
         y = Both()(torch.ones(2, 3, requires_grad=True))
     trace = trace_graph(y, recording=recording)
-    (box,) = [box for box in view_of(trace, fold="*").boxes if box.name == "halves"]
-    assert {*box.results} == {(2, 3), (3,)}
-    assert box.outputs == (0, 1)
-    picture = trace.to_svg(fold="*")
-    ports = re.findall(r'class="port"[^>]*>([^<]*)<', picture)
+    (ports,) = [
+        box.ports for box in picture_of(trace, fold="*").boxes if box.name.startswith("halves")
+    ]
     assert sorted(ports) == ["(2, 3)", "(3,)"]
     assert 'class="port"' in trace.to_svg(fold="*", direction="forward")

@@ -439,18 +439,6 @@ def test_colours_tell_bytes_or_gradients_in_every_view(opened: Opened) -> None:
     assert page.ask(TOLD).startswith("Point at a box")
 
 
-def test_without_gradients_there_is_no_colour_for_them(model: Page) -> None:
-    assert model.ask("[...color.options].map(one => one.value)") == ["", "bytes"]
-
-
-def test_a_page_begins_with_the_colour_that_was_asked_for(browser: Browser, tmp_path: Path) -> None:
-    file = tmp_path / "coloured.html"
-    file.write_text(language().to_html(color="bytes"), "utf-8")
-    page = Page(browser, file.as_uri(), 1000, 700)
-    assert max(page.ask(HEAT)) == 5
-    assert page.ask(TOLD).startswith("Colour: bytes saved, up to ")
-
-
 def test_a_choice_and_a_button_keep_their_own_keys(model: Page) -> None:
     model.ask("document.querySelector('nav select').focus()")
     model.key("ArrowDown")
@@ -609,12 +597,3 @@ def test_a_search_lights_what_it_finds_and_enter_goes_from_one_to_the_next(opene
     assert visited == [1, 4, 1]
     page.key("Escape")
     assert page.ask("document.querySelector('input').value") == ""
-
-
-def test_a_key_folds_and_unfolds(opened: Opened) -> None:
-    page = opened(polynomial)
-    counts = []
-    for _ in range(2):
-        page.key("f")
-        counts.append(page.ask(f"{BOXES}.length"))
-    assert counts == [4, 6]

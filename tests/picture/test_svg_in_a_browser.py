@@ -81,7 +81,7 @@ ROOT = """
 """
 
 
-def framed(browser: Browser, folder: Path, width: int) -> Page:
+def scrolling_frame(browser: Browser, folder: Path, width: int) -> Page:
     file = folder / "framed.html"
     head = '<!doctype html><meta charset=utf-8><meta name=viewport content="width=device-width">'
     file.write_text(head + pinn()._repr_html_(), "utf-8")
@@ -93,7 +93,7 @@ def test_a_frame_shows_all_of_a_picture_or_else_starts_at_its_root(
     browser: Browser, tmp_path: Path, share: float
 ) -> None:
     full = float(ET.fromstring(pinn().to_svg()).get("width", ""))
-    page = framed(browser, tmp_path, int(share * full))
+    page = scrolling_frame(browser, tmp_path, int(share * full))
     page.until(ROOT)
     assert (page.ask(f"{LEFT} > 0")) is (share < 0.8)
     room = share * full - 16
@@ -102,7 +102,7 @@ def test_a_frame_shows_all_of_a_picture_or_else_starts_at_its_root(
 
 
 def test_who_scrolls_away_from_the_root_stays_there(browser: Browser, tmp_path: Path) -> None:
-    page = framed(browser, tmp_path, 390)
+    page = scrolling_frame(browser, tmp_path, 390)
     page.until(f"{LEFT} > 0")
     page.until("document.getAnimations().length === 0")
     page.ask(f"{LEFT} = 3")

@@ -1,4 +1,4 @@
-"""What a picture shows: everything while that is little, else leaves within and repeats once."""
+"""Which boxes a picture shows: everything of a small graph, else leaves within and repeats once."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,17 +9,8 @@ from torch import nn
 from torch.autograd.graph import get_gradient_edge
 
 from leafgrad import GraphTrace, record, trace_graph
-from leafgrad._picture.repeats import SEVERAL
-from leafgrad._picture.view import Box, View, view_of
 from tests.models import MODELS, polynomial, transformer, wide
-
-
-def names(shown: View) -> list[str]:
-    return [box.node.name for box in shown.boxes]
-
-
-def leaves(box: Box) -> list[tuple[str | None, int]]:
-    return [(leaf.name, leaf.uses) for leaf in box.leaves]
+from tests.picture.picture import Picture, picture_of
 
 
 def chain(steps: int) -> GraphTrace:
@@ -29,76 +20,73 @@ def chain(steps: int) -> GraphTrace:
     return trace_graph(y.sum())
 
 
-def test_in_full_every_node_and_every_edge_is_there() -> None:
-    trace = polynomial()
-    shown = view_of(trace, fold=False)
-    assert [box.node for box in shown.boxes] == list(trace.nodes)
-    assert [box.edges for box in shown.boxes] == [
-        ((1, 0), (3, 0)),
-        ((2, 0), (2, 0)),
-        (),
-        ((4, 0),),
-        ((5, 0),),
-        (),
+def copies(picture: Picture) -> list[int]:
+    return [box.copies for box in picture.boxes]
+
+
+def test_in_full_every_node_and_every_edge_is_shown() -> None:
+    shown = picture_of(polynomial(), fold=False)
+    assert [box.tooltip[0] for box in shown.boxes] == [
+        f"node {node.index}: {node.name}" for node in polynomial().nodes
     ]
+    assert [box.targets for box in shown.boxes] == [[1, 3], [2, 2], [], [4], [5], []]
     assert [box.is_root for box in shown.boxes] == [True] + 5 * [False]
 
 
-def test_folded_the_leaves_are_within_the_nodes_that_lead_to_them_once_for_each_use() -> None:
-    shown = view_of(polynomial(), fold=True)
-    assert names(shown) == ["AddBackward0", "MulBackward0", "SinBackward0", "MulBackward0"]
-    assert [leaves(box) for box in shown.boxes] == [[], [("x", 2), ("x", 2)], [], [("y", 1)]]
+def test_folded_leaves_are_within_the_nodes_that_lead_to_them() -> None:
+    shown = picture_of(polynomial(), fold=True)
+    assert shown.names == ["AddBackward0", "MulBackward0", "SinBackward0", "MulBackward0"]
+    assert [box.pills for box in shown.boxes] == [
+        [],
+        ["x (3,), used 2×"] * 2,
+        [],
+        ["y (3,)"],
+    ]
+    unnamed = picture_of(trace_graph(torch.ones(2, requires_grad=True).exp()), fold=True)
+    assert unnamed.boxes[0].pills == ["leaf (2,)"]
 
 
-def test_a_leaf_that_is_the_root_stays_apart() -> None:
-    shown = view_of(trace_graph(torch.ones(2, requires_grad=True)), fold=True)
-    assert [box.is_root and box.node.is_leaf for box in shown.boxes] == [True]
+def test_a_leaf_that_is_the_root_has_a_box() -> None:
+    (box,) = picture_of(trace_graph(torch.ones(2, requires_grad=True)), fold=True).boxes
+    assert box.is_root
+    assert box.rect.kind == "leaf"
 
 
 @pytest.mark.parametrize(("steps", "boxes"), [(38, 40), (39, 3)])
-def test_more_than_forty_nodes_are_folded_unless_one_says_so(steps: int, boxes: int) -> None:
-    assert len(view_of(chain(steps), fold=None).boxes) == boxes
-    assert len(view_of(chain(steps), fold=False).boxes) == steps + 2
+def test_more_than_forty_nodes_are_folded_by_default(steps: int, boxes: int) -> None:
+    assert len(picture_of(chain(steps)).boxes) == boxes
+    assert len(picture_of(chain(steps), fold=False).boxes) == steps + 2
 
 
 def test_the_blocks_of_a_transformer_are_shown_once_with_stars_for_their_numbers() -> None:
-    shown = view_of(transformer(), fold=True)
-    assert {repeat.copies for repeat in shown.repeats if repeat.in_a_row} == {12}
-    within = {name for box in shown.boxes for name, _ in leaves(box)}
-    assert {"*.norms.0.weight", "*.perceptron.2.bias"} <= within
-    assert not any(name and name.startswith("11.") for name in within)
+    shown = picture_of(transformer(), fold=True)
+    assert shown.brackets == ["×12 in a row"]
+    leaves = {pill.split()[0] for box in shown.boxes for pill in box.pills}
+    assert {"*.norms.0.weight", "*.perceptron.2.bias"} <= leaves
+    assert not any(leaf.startswith("11.") for leaf in leaves)
+    assert not any(line.startswith("module ") for box in shown.boxes for line in box.tooltip[:1])
 
 
 def test_equals_side_by_side_are_shown_once() -> None:
-    shown = view_of(wide(), fold=True)
-    assert [(box.node.name, box.copies) for box in shown.boxes] == [
-        ("StackBackward0", 1),
-        ("SinBackward0", 60),
-    ]
-    assert leaves(shown.boxes[1]) == [("x", 60)]
-
-
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.covered_elsewhere
-def test_each_part_leads_to_later_ones(name: str) -> None:
-    for fold in (False, True):
-        for place, box in enumerate(view_of(MODELS[name](), fold=fold).boxes):
-            assert all(target > place for target, _ in box.edges)
+    shown = picture_of(wide(), fold=True)
+    assert [box.texts[0] for box in shown.boxes] == ["StackBackward0", "SinBackward0 ×60"]
+    assert shown.boxes[1].pills == ["x (2,), used 60×"]
+    assert shown.brackets == []
 
 
 def test_outputs_are_told_apart_where_there_are_several() -> None:
-    x = torch.ones(4, 2, requires_grad=True)
-    rows = x.unbind()
-    shown = view_of(trace_graph(rows[3] * rows[1]), fold=False)
-    assert [box.outputs for box in shown.boxes] == [(), (1, 3), ()]
+    rows = torch.ones(4, 2, requires_grad=True).unbind()
+    shown = picture_of(trace_graph(rows[3] * rows[1]), fold=False)
+    assert [box.ports for box in shown.boxes] == [[], ["1", "3"], []]
 
 
-def test_steps_that_take_one_output_each_are_folded_all_the_same() -> None:
+def test_steps_that_take_one_output_each_are_folded() -> None:
     x = torch.ones(50, 2, requires_grad=True)
-    shown = view_of(trace_graph(torch.stack([row.sin() for row in x.exp().unbind()])), fold=True)
-    assert [box.node.name for box in shown.boxes][1:3] == ["SinBackward0", "UnbindBackward0"]
-    assert [box.copies for box in shown.boxes] == [1, 50, 1, 1]
-    assert shown.boxes[2].outputs == (SEVERAL,)
+    trace = trace_graph(torch.stack([row.sin() for row in x.exp().unbind()]))
+    shown = picture_of(trace, fold=True)
+    assert shown.names[1:3] == ["SinBackward0", "UnbindBackward0"]
+    assert copies(shown) == [1, 50, 1, 1]
+    assert shown.boxes[2].ports == ["*"]
 
 
 def marked(how: str) -> GraphTrace:
@@ -121,14 +109,9 @@ def marked(how: str) -> GraphTrace:
 
 @pytest.mark.parametrize("how", ["named", "a root", "retained", "written twice"])
 def test_a_node_that_is_unlike_the_others_is_never_folded_away(how: str) -> None:
-    shown = view_of(marked(how), fold=True)
-    assert [box.copies for box in shown.boxes] == [1, 30, 1, 29, 1]
+    shown = picture_of(marked(how), fold=True)
+    assert copies(shown) == [1, 30, 1, 29, 1]
     assert shown.boxes[2].is_root is (how in {"a root", "retained"})
-
-
-def test_unnamed_leaves_stay_unnamed() -> None:
-    shown = view_of(trace_graph(torch.ones(2, requires_grad=True).exp()), fold=True)
-    assert leaves(shown.boxes[0]) == [(None, 1)]
 
 
 def test_of_many_shapes_the_first_are_written_and_the_others_counted() -> None:
@@ -136,13 +119,15 @@ def test_of_many_shapes_the_first_are_written_and_the_others_counted() -> None:
     assert "(1,), (2,), and 1 more<" in trace_graph(first.sin()).to_svg()
 
 
-@pytest.mark.parametrize("fold", [None, True])
+@pytest.mark.parametrize("fold", [None, True, False])
 @pytest.mark.parametrize("make", MODELS.values())
-@pytest.mark.covered_elsewhere
-def test_every_box_but_a_root_is_led_to(make: Callable[[], GraphTrace], fold: Any) -> None:
-    shown = view_of(make(), fold=fold)
-    led = {target for box in shown.boxes for target, _ in box.edges}
-    assert [box.is_root for n, box in enumerate(shown.boxes) if n not in led] == [True]
+def test_every_box_leads_to_later_ones_and_every_box_but_a_root_is_led_to(
+    make: Callable[[], GraphTrace], fold: Any
+) -> None:
+    boxes = picture_of(make(), fold=fold).boxes
+    led = {target for box in boxes for target in box.targets}
+    assert [box.is_root for number, box in enumerate(boxes) if number not in led] == [True]
+    assert all(target > number for number, box in enumerate(boxes) for target in box.targets)
 
 
 def test_parallel_ways_in_an_open_module_each_lead_on() -> None:
@@ -152,6 +137,6 @@ def test_parallel_ways_in_an_open_module_each_lead_on() -> None:
     with record() as recording:
         loss = model(torch.ones(2, 8, 32)).mean()
     trace = trace_graph(loss, names=model, recording=recording)
-    shown = view_of(trace, fold=None, open=["3", "3.self_attn"])
-    led = {target for box in shown.boxes for target, _ in box.edges}
-    assert [box.is_root for n, box in enumerate(shown.boxes) if n not in led] == [True]
+    boxes = picture_of(trace, open=["3", "3.self_attn"]).boxes
+    led = {target for box in boxes for target in box.targets}
+    assert [box.is_root for number, box in enumerate(boxes) if number not in led] == [True]

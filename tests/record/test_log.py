@@ -3,9 +3,9 @@
 import inspect
 from typing import Any
 
-from leafgrad import Write
 from leafgrad._record.log import Log
 from leafgrad._record.place import part_of, place_of, source_at
+from leafgrad.types import Write
 
 
 def write(before: int) -> Write:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from leafgrad import GraphTrace, Source, preflight, record, trace_graph
+from leafgrad import GraphTrace, preflight, record, trace_graph
 from leafgrad._graph.code_files import is_installed, short_path
+from leafgrad.types import Source
 from tests.tensors import leaf
 
 HELPER = """

@@ -10,6 +10,7 @@ from torch import nn
 
 from leafgrad import GradCause, Recording, explain_grad, preflight, record, trace_graph
 from tests.tensors import leaf
+from tests.turns import value_turns
 
 
 def entries(recording: Recording) -> int:
@@ -145,7 +146,7 @@ def test_what_came_in_that_is_not_finite_is_forgotten_with_what_it_led_to() -> N
         for _ in range(200):
             loss = (leaf(3) * torch.tensor([1.0, torch.nan, 1.0])).sum()
     assert len(recording.log.given) < 150
-    turn = trace_graph(loss, recording=recording, values=True).values_turn[0]
+    turn = value_turns(trace_graph(loss, recording=recording, values=True))[0]
     assert (turn.name, turn.value_turn_given) == ("MulBackward0", ("argument 1 of mul",))
 
 

@@ -18,7 +18,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import checkpoint
 
 import leafgrad
-from leafgrad import GraphTrace, Recording, TracedNode, laplacian, record, trace_graph
+from leafgrad import GraphTrace, Recording, laplacian, record, trace_graph
+from leafgrad.types import TracedNode
 from tests.apart import RunApart
 from tests.tensors import leaf
 

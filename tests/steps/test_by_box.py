@@ -12,10 +12,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from leafgrad import BackwardSteps, GraphTrace, record, trace_graph
+from leafgrad import GraphTrace, record, trace_graph
 from leafgrad._picture.box_text import lines
 from leafgrad._steps.shown import Shown
 from leafgrad._steps.visits import Visits
+from leafgrad.types import BackwardSteps
 from tests.models import MODELS, Block
 
 
@@ -213,7 +214,7 @@ def test_what_is_let_go_and_completed_is_all_that_there_is(make: Any) -> None:
 @pytest.mark.parametrize("values", [False, True])
 def test_in_the_end_every_box_says_what_its_picture_does(fold: Any, *, values: bool) -> None:
     shown = Shown(tied(values=values), fold=fold, open=())
-    written = {write[:2]: write[2] for _, sign in shown.told for write in sign.writes}
+    written = {write[:2]: write[2] for _, sign in shown.steps for write in sign.writes}
     drawn = {
         (place, number): line
         for place, box in enumerate(shown.view.boxes)
@@ -242,7 +243,7 @@ def test_the_norms_of_the_profile_are_those_that_hooks_see() -> None:
     model(x).square().mean().backward()
     norms = [
         (step.module, sign.norm)
-        for step, sign in Shown(tied(), fold=None, open=()).told
+        for step, sign in Shown(tied(), fold=None, open=()).steps
         if step.module is not None and step.module.startswith("blocks.")
     ]
     assert [module for module, _ in norms] == [f"blocks.{name}" for name in seen]

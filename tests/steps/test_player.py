@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from leafgrad import BackwardSteps, record, trace_graph
-from leafgrad._picture.svg.svg import draw_view
-from leafgrad._picture.view import view_of
+from leafgrad import record, trace_graph
+from leafgrad.types import BackwardSteps
+from tests.picture.picture import picture_of
 
 
 def steps(name: str = "x") -> BackwardSteps:
@@ -49,7 +49,8 @@ def test_the_way_that_lights_up_is_right_where_inputs_have_arrows_too() -> None:
         y = (x * w * x).sum()
     trace = trace_graph(y, names={"x": x, "w": w}, recording=recording, gradients=True)
     told = trace.steps()
-    links = draw_view(trace, view_of(trace, fold=None)).links
+    boxes = enumerate(picture_of(trace).boxes)
+    links = [(number, target) for number, box in boxes for target in box.targets]
     for step, sign in zip(told.steps, signs(told), strict=True):
         if step.edge is not None:
             (way,) = sign["ways"]

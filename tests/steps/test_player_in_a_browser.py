@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from leafgrad import BackwardSteps, record, trace_graph
+from leafgrad import record, trace_graph
+from leafgrad.types import BackwardSteps
 from tests.browser import needs_chromium
 from tests.devtools import Browser, Page
 

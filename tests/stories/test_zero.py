@@ -7,7 +7,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from leafgrad import GradientNorms, Recording, record, trace_graph
+from leafgrad import Recording, record, trace_graph
+from leafgrad.types import GradientNorms
 from tests.stories.telling import Stories, Story, assert_told
 
 stories = Stories()

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from torch.autograd.graph import GradientEdge
 from torch.utils.checkpoint import checkpoint
 
-from leafgrad import GraphTrace, TensorSummary, record, trace_graph
+from leafgrad import GraphTrace, record, trace_graph
+from leafgrad.types import TensorSummary
 from tests.models import MODELS, Half
+from tests.turns import gradient_turns
 
 Tensors = dict[str, torch.Tensor]
 
@@ -300,7 +302,7 @@ def test_real_models_have_a_gradient_wherever_one_arrives(model: str) -> None:
 
 
 def turning(trace: GraphTrace) -> list[str]:
-    return [node.name for node in trace.gradients_turn]
+    return [node.name for node in gradient_turns(trace)]
 
 
 def test_the_birthplace_of_a_gradient_that_is_not_finite_is_the_node_that_made_it() -> None:

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from leafgrad import GraphTrace, SavedTensor, trace_graph
+from leafgrad import GraphTrace, trace_graph
+from leafgrad.types import SavedTensor
 from tests.tensors import leaf
 
 

@@ -12,6 +12,7 @@ from torch.utils.checkpoint import checkpoint
 from leafgrad import GraphTrace, record, trace_graph
 from tests.apart import RunApart
 from tests.processes import needs_posix
+from tests.turns import value_turns
 
 
 def leaf(*values: float) -> torch.Tensor:
@@ -84,12 +85,6 @@ def test_values_must_be_a_bool() -> None:
         record(values=values),
     ):
         pass
-
-
-def test_values_are_recorded_without_lines_too() -> None:
-    with record(lines=False, values=True) as recording:
-        y = leaf(0.0).exp() * 2
-    assert told(trace_graph(y, recording=recording, values=True))["ExpBackward0"] == ["1"]
 
 
 def test_a_value_is_the_one_at_the_time_and_not_what_was_written_since() -> None:
@@ -185,13 +180,13 @@ def recorded(function: Callable[[torch.Tensor], torch.Tensor], *values: float) -
 
 
 def turning(trace: GraphTrace) -> list[str]:
-    return [node.leaf_name or node.name for node in trace.values_turn]
+    return [node.leaf_name or node.name for node in value_turns(trace)]
 
 
 def test_the_birthplace_of_an_infinity_is_the_first_of_those_that_have_it() -> None:
     trace = recorded(lambda x: (x * 2).log() * 3 + 1, 0.0, 1.0)
     assert turning(trace) == ["LogBackward0"]
-    (node,) = trace.values_turn
+    (node,) = value_turns(trace)
     assert (node.value_turn_kind, node.value_turn_given, node.value_turn_is_near) == (
         "infinity",
         (),
@@ -219,22 +214,16 @@ def test_two_birthplaces_are_in_the_order_of_the_operations() -> None:
 
 def test_what_a_constant_brought_in_turns_where_it_came_in() -> None:
     trace = recorded(lambda x: (x * 2) * torch.tensor([math.inf]) + 1, 1.0)
-    assert [node.index for node in trace.values_turn] == [1]
+    assert [node.index for node in value_turns(trace)] == [1]
 
 
 def test_where_what_came_in_is_not_known_nothing_is_claimed() -> None:
     x = leaf(0.0)
     trace = trace_graph((x * 1.0).log() + 1, values=True)
-    assert trace.values_turn == ()
+    assert value_turns(trace) == []
     assert trace.to_text().splitlines()[1] == (
         "some values not finite; record(values=True) around the forward tells from where"
     )
-
-
-def test_where_all_is_finite_nothing_is_said() -> None:
-    trace = recorded(torch.exp, 1.0)
-    assert trace.values_turn == ()
-    assert "finite" not in trace.to_text()
 
 
 # --- What it leaves alone

@@ -1,4 +1,4 @@
-"""The tensors and modules that a caller gives names to."""
+"""The tensors and modules in a `names` argument."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from inspect import Parameter, signature
@@ -55,7 +55,7 @@ def _of_optimizer(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, torch
 
 
 def named_modules(names: object) -> dict[str, torch.nn.Module]:
-    """Return the modules among names by their path, which is empty for one that stands alone."""
+    """Return the modules among names by path, which is empty for a single module."""
     if isinstance(names, torch.nn.Module):
         return {"": names}
     items = names.items() if isinstance(names, Mapping) else ()
@@ -63,7 +63,7 @@ def named_modules(names: object) -> dict[str, torch.nn.Module]:
 
 
 def named_tensors(names: object) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the tensors that have a name, those in modules by all their paths.
+    """Yield the named tensors; those in modules by all their paths.
 
     A view that PyTorch refuses to place in a graph has no use for a name, and is left out.
     """
@@ -98,7 +98,7 @@ def _names_and_tensors(names: object) -> Iterator[tuple[object, object]]:
 
 
 def _of_module(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
-    """Return parameters and buffers by all their names; by one each if a module holds itself."""
+    """Return parameters and buffers by all names, or by one each if a module contains itself."""
     try:
         return _listed(module, remove_duplicate=False)
     except RecursionError:

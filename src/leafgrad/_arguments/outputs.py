@@ -1,4 +1,4 @@
-"""The outputs that a backward would start from: tensors and edges, in any nest of containers."""
+"""The outputs that a backward pass starts from, in nested containers."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping, MappingView, Sequence
@@ -35,7 +35,7 @@ def iter_outputs(outputs: object) -> Iterator[Output]:
 
 
 class _Place(NamedTuple):
-    """Where an item stands in a nest; it is written out only for an error."""
+    """The position of an item in nested containers. It becomes text only for an error."""
 
     around: "_Place | None"
     key: object
@@ -58,12 +58,12 @@ MOST_REPEATS = 100_000
 
 
 def _step(key: object) -> str:
-    """Return a key as it is indexed by; the type of what would read data or run a user's code."""
+    """Return a key in brackets; its type if ``repr()`` might run a user's code."""
     return f"[{key!r}]" if type(key) in {str, int} else f"[{type(key).__name__}]"
 
 
 def _items_in(outputs: object) -> Iterator[tuple[_Place, object]]:
-    """Yield what stands in a nest and is none itself, depth first.
+    """Yield the items in nested containers, depth first.
 
     What waits on the stack is an item or, without a place, a nest that has been gone through.
     """
@@ -83,7 +83,11 @@ def _items_in(outputs: object) -> Iterator[tuple[_Place, object]]:
             if id(item) in met:
                 repeats += 1
             if id(item) in around or repeats > MOST_REPEATS:
-                raise ValueError(_endless(place, item))
+                raise ValueError(
+                    f"outputs must be a nest that ends, but {place} is a {type(item).__name__} "
+                    "that stands in itself, or that others hold over and over; pass each result "
+                    "once, in one list"
+                )
             around.add(id(item))
             met[id(item)] = item
             ahead.append((None, item))
@@ -91,7 +95,7 @@ def _items_in(outputs: object) -> Iterator[tuple[_Place, object]]:
 
 
 def _inside(place: _Place, item: Any) -> list[tuple[_Place | None, Any]] | None:
-    """Return what a nest holds, each with its place; None for what is no nest."""
+    """Return the items of a container with their positions; None if it is no container."""
     if isinstance(item, Output):
         _check_edge(place, item)
         return None
@@ -113,13 +117,6 @@ def _check_edge(place: _Place, output: Output) -> None:
             f"{place}.node must be a node, not {type(output.node).__name__}; "
             "torch.autograd.graph.get_gradient_edge(tensor) gives an edge"
         )
-
-
-def _endless(place: _Place, item: object) -> str:
-    return (
-        f"outputs must be a nest that ends, but {place} is a {type(item).__name__} that stands in "
-        "itself, or that others hold over and over; pass each result once, in one list"
-    )
 
 
 def _not_an_output(place: _Place, item: object) -> str:
@@ -144,7 +141,7 @@ CURE_OF_NUMBERS = "pass what the forward computation made, before any .item() or
 
 
 def unwrap_functorch(output: Any) -> Any:
-    """Return the tensor inside the `torch.func` wrappers that need no gradient at their own level.
+    """Return the tensor inside `torch.func` wrappers that need no gradient at their level.
 
     An edge is returned as it is.
     """
@@ -156,7 +153,7 @@ def unwrap_functorch(output: Any) -> Any:
 
 
 def root_nodes(outputs: Sequence[Output]) -> list[Node]:
-    """Return the nodes that the outputs' gradients arrive at, each of them once."""
+    """Return the nodes at which a backward pass from the outputs starts, each once."""
     if not outputs:
         raise ValueError("outputs must hold at least one tensor, not none; pass a result")
     roots = list(dict.fromkeys(node for node, _ in gradient_edges(outputs)))
@@ -169,7 +166,7 @@ def root_nodes(outputs: Sequence[Output]) -> list[Node]:
 
 
 def gradient_edges(outputs: Sequence[Output]) -> list[_autograd.Edge]:
-    """Return where the gradients of the outputs arrive, those that need none left out."""
+    """Return the edges at which the gradients of the outputs arrive, if they need any."""
     edges = [
         (output.node, output.output_nr)
         if isinstance(output, GradientEdge)

@@ -1,4 +1,4 @@
-"""What all public functions have in common: arguments by name, and no part in compiled code."""
+"""The decorator of all public functions: arguments by name, and no tracing by compilers."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -19,7 +19,7 @@ def public_function(
     refusal: str | None = None,
     traceable: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None,
 ) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Decorate a public function; one wrapper does both, as each call of a wrapper takes time.
+    """Decorate a public function. One wrapper does everything, as each call of one takes time.
 
     A caller who passes too much by position is told what the rest is called, where Python only
     counts, and then `cure`. Where `torch.compile` comes upon the function as it traces a caller,

@@ -12,7 +12,7 @@ WIDTH = 79
 
 @dataclass(frozen=True, kw_only=True)
 class Card:
-    """What one value has to say for itself.
+    """The contents of a card.
 
     Attributes:
         title: The value's name and what it is.
@@ -25,7 +25,7 @@ class Card:
     sentences: tuple[str, ...]
 
     def to_text(self) -> str:
-        """Lay the card out for a terminal, aligned and wrapped below 80 columns."""
+        """Return the card for a terminal, aligned and wrapped below 80 columns."""
         width = max(len(name) for name, _ in self.rows)
         rows = (f"  {name:{width}}  {fact}" for name, fact in self.rows)
         sentences = (
@@ -35,7 +35,7 @@ class Card:
         return "\n".join([*map(visible, [self.title, *rows]), *sentences])
 
     def to_html(self) -> str:
-        """Lay the card out for a notebook or a page, in the colours of what is around it."""
+        """Return the card for a notebook or a page, in the colours of the page."""
         rows = "".join(map(_html_row, self.rows))
         items = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.sentences)
         return (
@@ -51,7 +51,7 @@ class ShownAsCard(ABC):
 
     @abstractmethod
     def _card(self) -> Card:
-        """Return what it has to say for itself."""
+        """Return the card of the value."""
 
     def __str__(self) -> str:
         return self._card().to_text()

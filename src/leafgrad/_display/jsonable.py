@@ -7,12 +7,12 @@ from leafgrad._display.units import torch_name
 
 
 def fields_as_json(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass under their names, as JSON types."""
+    """Return the fields of a dataclass by name, as JSON types."""
     return {name: json_types(getattr(value, name)) for name in value.__dataclass_fields__}
 
 
 def json_types(value: Any) -> Any:
-    """Return a value as JSON types: fields under their names, types and devices by theirs.
+    """Return a value as JSON types; data types and devices become names.
 
     What JSON has no number for, such as NaN and complex numbers, is text.
     """

@@ -1,4 +1,4 @@
-"""Markup: the one place where text becomes part of it, so that no name can smuggle any in."""
+"""HTML and SVG markup. Text is escaped here only, so that no name can inject markup."""
 
 import unicodedata
 from html import escape
@@ -16,7 +16,7 @@ def text(content: object) -> Markup:
 
 
 def visible(content: str) -> str:
-    """Replace what is not to be seen: controls, marks that turn the direction of text, surrogates.
+    """Replace invisible characters: controls, direction marks, surrogates.
 
     XML knows no escape for most of them, and a mark that turns text around would turn what
     follows, too.
@@ -30,7 +30,7 @@ def visible(content: str) -> str:
 
 
 def element(name: str, *content: Markup, **attributes: object) -> Markup:
-    """Write an element; `_` in the name of an attribute stands for ``-``, and ends `class_`."""
+    """Return an element; ``_`` in names of attributes becomes ``-``, and `class_` ``class``."""
     written = ""
     for key, value in attributes.items():
         shown = coordinate(value) if isinstance(value, float) else value
@@ -40,16 +40,16 @@ def element(name: str, *content: Markup, **attributes: object) -> Markup:
 
 
 def preformatted(lines: str) -> Markup:
-    """Write lines of text as they stand, in the colours of what is around them."""
+    """Return lines of text as they are, in the colours of the page."""
     style = "color: inherit; background: none; overflow-x: auto"
     return Markup(f'<pre style="{style}">{escape(lines)}</pre>')
 
 
 def coordinate(value: float) -> str:
-    """Write a length to a tenth of a pixel."""
+    """Return a length to a tenth of a pixel."""
     return f"{value:.1f}".removesuffix(".0")
 
 
 def path(start: tuple[float, float], *steps: str) -> str:
-    """Write a path from a point on, with steps as SVG has them."""
+    """Return a path from a point, with steps in SVG's notation."""
     return f"M{coordinate(start[0])} {coordinate(start[1])}{''.join(steps)}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from leafgrad._display.terminal import cells, elided
+from leafgrad._display.text_width import cells, elide
 
 BETWEEN = "  "
 STEPS = (32, 24, 16, 12, 7)
@@ -17,7 +17,7 @@ def table(
     width: int | None = None,
     least: int = STEPS[-1],
 ) -> list[str]:
-    """Align cells in columns, those numbered in `right` to the right; empty columns vanish.
+    """Align cells in columns, those in `right` to the right; empty columns vanish.
 
     The first row is the heading, which alone does not keep a column. Where the table is wider than
     `width`, cells lose their middle, those of the last column first, but for numbers to the right
@@ -31,14 +31,14 @@ def table(
         shrinking = [number for number in reversed(columns) if number not in (*right, *whole)]
         _fit(widths, shrinking, width - len(BETWEEN) * (len(widths) - 1), least)
     aligned = [
-        [_aligned(cell, widths[number], is_right=number in right) for cell in column]
+        [_align(cell, widths[number], is_right=number in right) for cell in column]
         for number, column in columns.items()
     ]
     return [BETWEEN.join(row).rstrip() for row in zip(*aligned, strict=True)]
 
 
 def _fit(widths: dict[int, int], shrinking: Sequence[int], room: int, least: int) -> None:
-    """Narrow the columns in turn until they have room, each step as far as one may go."""
+    """Narrow the columns in turn until they fit, a step at a time."""
     for step in STEPS:
         for number in shrinking:
             excess = sum(widths.values()) - room
@@ -47,7 +47,7 @@ def _fit(widths: dict[int, int], shrinking: Sequence[int], room: int, least: int
                 widths[number] = min(widths[number], max(narrowest, widths[number] - excess))
 
 
-def _aligned(cell: str, width: int, *, is_right: bool) -> str:
-    shown = elided(cell, width)
+def _align(cell: str, width: int, *, is_right: bool) -> str:
+    shown = elide(cell, width)
     padding = " " * (width - cells(shown))
     return padding + shown if is_right else shown + padding

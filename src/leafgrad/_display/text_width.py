@@ -1,6 +1,63 @@
-"""How wide text may become where no font is at hand to measure it."""
+"""The width of text: in columns of a terminal, and in pixels of a picture."""
 
+import os
+import sys
 import unicodedata
+
+WIDTH = 80
+LEAST_WIDTH = 60
+GAP = "..."
+
+
+def terminal_width() -> int:
+    """Return the width of the terminal that output goes to, 80 if there is none."""
+    try:
+        columns = os.get_terminal_size(sys.stdout.fileno()).columns
+    except (AttributeError, OSError, ValueError):  # no output, no file behind it, no terminal
+        return WIDTH
+    return max(columns or WIDTH, LEAST_WIDTH)
+
+
+def check_width(width: object) -> int:
+    """Return the requested width; None stands for the width of the terminal."""
+    if width is None:
+        return terminal_width()
+    if not isinstance(width, int) or isinstance(width, bool):
+        raise TypeError(
+            f"width must be an int, not {type(width).__name__}; None is for that of the terminal"
+        )
+    if width < LEAST_WIDTH:
+        raise ValueError(
+            f"width must be {LEAST_WIDTH} or more, not {width}; a line has no room for less"
+        )
+    return width
+
+
+def cells(text: str) -> int:
+    """Return the columns that a text takes: two for a wide letter, none for an accent."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_cells_of_one, text))
+
+
+def _cells_of_one(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def elide(text: str, width: int) -> str:
+    """Leave out the middle of a text that is too long, more of its start than of its end."""
+    if cells(text) <= width:
+        return text
+    head = (width - len(GAP)) // 3
+    start, end = text[:head], text[head + len(GAP) - width :]
+    while cells(start) > head:
+        start = start[:-1]
+    while cells(end) > width - len(GAP) - head:
+        end = end[1:]
+    return f"{start}{GAP}{end}"
+
 
 LATIN = 0x250
 """Where the letters that every monospaced font has end."""
@@ -28,8 +85,8 @@ def _of_one(character: str) -> float:
     return OF_WIDE if unicodedata.east_asian_width(character) in "WF" else OF_OTHERS
 
 
-def shortened(text: str, most: float) -> str:
-    """Take letters out of the middle until no more than `most` Latin ones would have room."""
+def shorten(text: str, most: float) -> str:
+    """Leave out the middle of a text that is wider than `most` Latin letters."""
     if len(text) <= 2 * most and width(text, 1) <= most * OF_LATIN:
         return text
     half = min(len(text) // 2, int(most))

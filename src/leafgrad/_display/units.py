@@ -1,4 +1,4 @@
-"""Sizes, counts, lists, shapes and the names of types, as one reads them."""
+"""Sizes, counts, lists, shapes and names of types as text."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ STEP = 1024
 
 
 def size(nbytes: int) -> str:
-    """Return a number of bytes in the unit that leaves fewer than four digits."""
+    """Return a number of bytes in a unit that leaves at most four digits before the point."""
     scaled, unit = float(nbytes), "B"
     for larger in ("KiB", "MiB", "GiB", "TiB"):
         if abs(scaled) < STEP:
@@ -16,20 +16,20 @@ def size(nbytes: int) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """Return a number before its noun, which gets a plural where it needs one."""
+    """Return a number and its noun, in the plural if needed."""
     if number == 1:
         return f"1 {noun}"
     return f"{number} {noun}es" if noun.endswith("x") else f"{number} {noun}s"
 
 
 def first_few(texts: Sequence[str], most: int) -> str:
-    """Return texts one after the other, but of more than `most` how many are left."""
+    """Return up to `most` texts, and the number of the others."""
     left = [f"and {len(texts) - most} more"] if len(texts) > most else []
     return ", ".join([*texts[:most], *left])
 
 
 def shape_text(sizes: tuple[int | str, ...] | None) -> str:
-    """Return a shape as Python writes a tuple; a strided nested tensor has none as a whole."""
+    """Return a shape as Python writes a tuple, ``nested`` for a strided nested tensor."""
     if sizes is None:
         return "nested"
     comma = "," if len(sizes) == 1 else ""

@@ -18,6 +18,7 @@ from leafgrad._explain.nan_words import (
     OF_INFINITY,
     words_for,
 )
+from leafgrad._graph.graph import gradient_turns_of, value_turns_of
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.summary import TensorSummary, summary_of
 from leafgrad._graph.zero_words import Words
@@ -155,8 +156,9 @@ def operation_of(birth: Birth) -> str:
 
 def _in_values(trace: GraphTrace, births: Births) -> Iterator[NanOrigin]:
     has_infinity = False
-    made = {_operation(node) for node in trace.values_turn if node.value_turn_kind == "NaN"}
-    for node in trace.values_turn:
+    turns = value_turns_of(trace)
+    made = {_operation(node) for node in turns if node.value_turn_kind == "NaN"}
+    for node in turns:
         if _is_mask(node) and made and "softmax" not in made:
             continue  # the infinities are meant, and what made NaN of them is not
         given = _given(node, trace)
@@ -187,12 +189,13 @@ def _in_values(trace: GraphTrace, births: Births) -> Iterator[NanOrigin]:
 def _in_gradients(trace: GraphTrace) -> Iterator[NanOrigin]:
     """Yield the turns of the gradients, but not what only follows from the turns of values."""
     has_infinity = False
-    for node in trace.gradients_turn:
+    has_value_turns = any(node.value_turns for node in trace.nodes)
+    for node in gradient_turns_of(trace):
         given = _given(node, trace)
         is_of_infinity = has_infinity and node.gradient_turn_kind == "NaN"
         has_infinity |= node.gradient_turn_kind == "infinity"
         at = [*node.values, *(value for _, value in given)]
-        if trace.values_turn and (is_of_infinity or any(one and one.not_finite for one in at)):
+        if has_value_turns and (is_of_infinity or any(one and one.not_finite for one in at)):
             continue
         words = words_for(_operation(node), "gradient", _dtype_of_gradient(node))
         because, cure = OF_INFINITY if is_of_infinity else words

@@ -12,7 +12,7 @@ import torch
 from leafgrad._display.jsonable import fields_as_json
 from leafgrad._display.markup import preformatted, visible
 from leafgrad._display.table import table
-from leafgrad._display.terminal import WIDTH
+from leafgrad._display.text_width import WIDTH
 from leafgrad._display.units import count, first_few
 from leafgrad._graph.nodes import TracedEdge, TracedNode, place_text
 from leafgrad._graph.summary import NotFinite, TensorSummary, worst_of

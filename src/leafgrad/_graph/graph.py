@@ -3,12 +3,17 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from leafgrad._graph.failure import ForwardFailure
 from leafgrad._graph.gradient_norms import GradientNorms, gradient_norms_of
 from leafgrad._graph.memory import GraphMemory, memory_of
 from leafgrad._graph.modules import TracedModule
-from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode, age_order
-from leafgrad._graph.traced_inputs import TracedInput
+from leafgrad._graph.nodes import (
+    ForwardFailure,
+    SavedTensor,
+    TracedEdge,
+    TracedInput,
+    TracedNode,
+    age_order,
+)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -41,11 +46,6 @@ class Graph:
         return tuple(node for node in self.nodes if node.is_leaf)
 
     @cached_property
-    def sinks(self) -> tuple[TracedNode, ...]:
-        """The nodes that no edge leads on from."""
-        return tuple(node for node in self.nodes if all(e.target is None for e in node.edges))
-
-    @cached_property
     def saved(self) -> tuple[SavedTensor, ...]:
         """Everything that is kept for backward, node by node."""
         return tuple(saved for node in self.nodes for saved in node.saved)
@@ -65,27 +65,6 @@ class Graph:
                 if edge.target is not None and depths[edge.target] < below:
                     depths[edge.target] = below
         return max(depths)
-
-    @cached_property
-    def values_turn(self) -> tuple[TracedNode, ...]:
-        """The nodes at which values stop being finite, in the order of the operations.
-
-        At each of them a NaN or an infinity came up, or came in by an input without a gradient, and
-        went on to a root. `TracedNode.value_turn_kind` tells which. What is gone before, such as
-        the infinities of a mask that a softmax makes zeros of, is none.
-        """
-        turns = [node for node in self.nodes if node.value_turns]
-        return tuple(sorted(turns, key=age_order))
-
-    @cached_property
-    def gradients_turn(self) -> tuple[TracedNode, ...]:
-        """The nodes at which gradients stop being finite, in the order of the backward.
-
-        At each of them a NaN or an infinity came up and went on to a sink.
-        `TracedNode.gradient_turn_kind` tells which.
-        """
-        turns = [node for node in self.nodes if node.gradient_turns]
-        return tuple(sorted(turns, key=lambda node: node.visited or 0))
 
     @cached_property
     def gradient_norms(self) -> GradientNorms:
@@ -110,3 +89,24 @@ class Graph:
     def is_freed(self) -> bool:
         """Whether a saved tensor of any node is gone, so that a whole backward would fail."""
         return any(saved.state == "freed" for saved in self.saved)
+
+
+def sinks_of(graph: Graph) -> list[TracedNode]:
+    """Return the nodes without an edge that leads to another node."""
+    return [node for node in graph.nodes if all(edge.target is None for edge in node.edges)]
+
+
+def value_turns_of(graph: Graph) -> list[TracedNode]:
+    """Return the nodes at which values stop being finite, in the order of the forward pass.
+
+    A NaN or an infinity arose at each of them, or came in through an input without a gradient, and
+    reached a root. The infinities of an attention mask, which a softmax turns into zeros, do not
+    count.
+    """
+    return sorted((node for node in graph.nodes if node.value_turns), key=age_order)
+
+
+def gradient_turns_of(graph: Graph) -> list[TracedNode]:
+    """Return the nodes at which gradients stop being finite, in the order of the backward pass."""
+    turns = (node for node in graph.nodes if node.gradient_turns)
+    return sorted(turns, key=lambda node: node.visited or 0)

@@ -1,17 +1,12 @@
-"""What a graph keeps alive for backward: by node, kind, module, line, device and state."""
+"""The memory that a graph keeps alive for the backward pass, by kind, module and line."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
-from typing import Any
-
-import torch
 
 from leafgrad._display.card import Card, ShownAsCard
-from leafgrad._display.jsonable import fields_as_json
 from leafgrad._display.units import count, size
-from leafgrad._graph.nodes import SavedTensor, TracedNode
+from leafgrad._graph.nodes import SavedTensor, TracedNode, element_count
 from leafgrad._graph.saved_states import SAVED_STATES
 
 MOST_SHARES = 3
@@ -19,45 +14,28 @@ WIDEST_NAME = 36
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class KeptStorage:
-    """A piece of memory that a graph keeps alive.
-
-    Attributes:
-        number: The number that its saved tensors have as `SavedTensor.storage`.
-        nbytes: The bytes of all of it.
-        device: Where it is.
-        is_parameter: Whether a parameter lives in it, which would keep it alive anyway.
-        saved: The saved tensors in it.
-    """
-
-    number: int
-    nbytes: int
-    device: torch.device
-    is_parameter: bool
-    saved: tuple[SavedTensor, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryShare:
-    """What some of the saved tensors keep alive.
+    """The memory that a group of saved tensors keeps alive.
 
-    Storages that two shares have in common count in each of them.
+    A storage that two groups have in common counts in each of them.
 
     Attributes:
-        name: What they have in common: a kind of node, a module, a line of code.
-        nodes: The indices of the nodes that keep them.
-        slots: How many saved tensors there are.
-        tensor_bytes: What they would take if each had memory of its own.
-        storage_bytes: The bytes of the distinct storages that they live in.
-        bytes_without_parameters: The bytes of those that are no parameter's.
-        hidden: How many of them do not show the memory that they keep: sparse tensors, and what a
-            hook packed into something else than one tensor.
+        name: What the group has in common: a kind of node, a module, a line of code.
+        nodes: The indices of the nodes that save the tensors.
+        slots: The number of saved tensors.
+        tensor_bytes: The bytes that they would take if each had its own memory.
+        storages: The number of distinct storages that they live in.
+        storage_bytes: The bytes of these storages.
+        bytes_without_parameters: The bytes of the storages that belong to no parameter.
+        hidden: The number of tensors whose memory PyTorch does not show: sparse tensors, and
+            tensors that a hook packed into something other than one tensor.
     """
 
     name: str
     nodes: tuple[int, ...]
     slots: int
     tensor_bytes: int
+    storages: int
     storage_bytes: int
     bytes_without_parameters: int
     hidden: int
@@ -65,35 +43,32 @@ class MemoryShare:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class GraphMemory(ShownAsCard):
-    """What a graph keeps alive for backward; `GraphTrace.memory` gives it.
+    """The memory that a graph keeps alive for the backward pass; `GraphTrace.memory` returns it.
 
     Each group lists its shares from the largest to the smallest, without parameters.
 
     Attributes:
-        node_count: How many nodes the graph has, with or without saved tensors.
-        recomputing: The indices of the nodes for which backward will run code of the forward again.
-        hiding: The indices of the nodes that do not show what they keep, which counts nowhere here.
-        total: Everything together.
-        storages: The memory, piece by piece, from the largest to the smallest.
-        nodes: Node by node.
-        kinds: By the name of the node.
-        modules: By the path of the module, where it is known.
-        sources: By the line of code, where it is known.
-        devices: By the device that the memory is on.
-        states: By `SavedTensor.state`, with ``"on ctx"`` for what custom functions keep as
-            attributes, and ``"cached"`` for the results that selective checkpointing keeps.
+        node_count: The number of nodes, with or without saved tensors.
+        recomputing: The indices of the nodes for which `backward()` runs code of the forward pass
+            again.
+        hiding: The indices of the nodes whose saved tensors PyTorch does not show. They are not
+            counted here.
+        total: All saved tensors together.
+        kinds: The shares by name of the node.
+        modules: The shares by path of the module, where it is known.
+        sources: The shares by line of code, where it is known.
+        states: The shares by `SavedTensor.state`, with ``"on ctx"`` for tensors that custom
+            functions keep as attributes, and ``"cached"`` for results that selective checkpointing
+            keeps.
     """
 
     node_count: int
     recomputing: tuple[int, ...]
     hiding: tuple[int, ...]
     total: MemoryShare
-    storages: tuple[KeptStorage, ...]
-    nodes: tuple[MemoryShare, ...]
     kinds: tuple[MemoryShare, ...]
     modules: tuple[MemoryShare, ...]
     sources: tuple[MemoryShare, ...]
-    devices: tuple[MemoryShare, ...]
     states: tuple[MemoryShare, ...]
 
     @property
@@ -102,58 +77,41 @@ class GraphMemory(ShownAsCard):
         return self._card().sentences
 
     def _card(self) -> Card:
-        """Put the sums and the largest shares into rows."""
+        """Return a card with the sums and the largest shares."""
         total = self.total
+        without_parameters = size(total.bytes_without_parameters)
         rows = (
             ("tensors saved", f"{total.slots}, together {size(total.tensor_bytes)}"),
-            ("memory", f"{size(total.storage_bytes)} in {count(len(self.storages), 'storage')}"),
-            ("without parameters", size(total.bytes_without_parameters)),
+            ("memory", f"{size(total.storage_bytes)} in {count(total.storages, 'storage')}"),
+            ("without parameters", without_parameters),
             *_largest_rows("module", self.modules),
             *_largest_rows("line", self.sources),
             *_largest_rows("kind", self.kinds),
         )
-        title = f"kept for backward: {size(total.bytes_without_parameters)} without parameters"
+        title = f"kept for backward: {without_parameters} without parameters"
         return Card(title=title, rows=rows, sentences=tuple(_sentences(self)))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field under its name, as JSON types only.
-
-        Returns:
-            Shares and storages as dicts, devices and data types by their names.
-
-        Example:
-            >>> import torch
-            >>> from leafgrad import trace_graph
-            >>> x = torch.ones(3, requires_grad=True)
-            >>> trace_graph(x.exp()).memory.to_dict()["total"]["storage_bytes"]
-            12
-        """
-        return fields_as_json(self)
 
 
 def memory_of(nodes: Sequence[TracedNode]) -> GraphMemory:
-    """Add up what the nodes keep."""
+    """Add up the memory that the nodes keep alive."""
     pairs = [(node, saved) for node in nodes for saved in node.saved]
     return GraphMemory(
         node_count=len(nodes),
         recomputing=tuple(node.index for node in nodes if node.recomputes),
         hiding=tuple(node.index for node in nodes if node.hides_saved),
         total=_share("all", [saved for _, saved in pairs]),
-        storages=_storages(saved for _, saved in pairs),
-        nodes=_from_largest(_share(node.name, node.saved) for node in nodes if node.saved),
         kinds=_shares((node.name, saved) for node, saved in pairs),
         modules=_shares((node.module, saved) for node, saved in pairs),
         sources=_shares((node.source, saved) for node, saved in pairs),
-        devices=_shares((saved.device, saved) for _, saved in pairs),
         states=_shares((_state(saved), saved) for _, saved in pairs),
     )
 
 
 def bytes_without_parameters(saved: Sequence[SavedTensor]) -> int:
-    """Return the bytes of the distinct storages that are no parameter's, which live anyway."""
+    """Return the bytes of the distinct storages that belong to no parameter."""
     parameters = {slot.storage for slot in saved if slot.is_parameter}
-    kept = _bytes_by_storage(saved)
-    return sum(nbytes for storage, nbytes in kept.items() if storage not in parameters)
+    nbytes = _bytes_by_storage(saved)
+    return sum(nbytes[storage] for storage in nbytes if storage not in parameters)
 
 
 def _bytes_by_storage(saved: Iterable[SavedTensor]) -> dict[int, int]:
@@ -167,67 +125,41 @@ def _state(saved: SavedTensor) -> str:
 
 
 def _shares(keyed: Iterable[tuple[object, SavedTensor]]) -> tuple[MemoryShare, ...]:
-    """Group what has a key other than None."""
+    """Group the saved tensors that have a key, the largest group first."""
     groups = defaultdict[object, list[SavedTensor]](list)
     for key, saved in keyed:
         if key is not None:
             groups[key].append(saved)
-    return _from_largest(_share(str(key), saved) for key, saved in groups.items())
-
-
-def _from_largest(shares: Iterable[MemoryShare]) -> tuple[MemoryShare, ...]:
-    def largest(share: MemoryShare) -> tuple[int, ...]:
-        return -share.bytes_without_parameters, -share.storage_bytes, *share.nodes[:1]
-
-    return tuple(sorted(shares, key=largest))
+    shares = [_share(str(key), saved) for key, saved in groups.items()]
+    shares.sort(key=lambda one: (-one.bytes_without_parameters, -one.storage_bytes, one.nodes[0]))
+    return tuple(shares)
 
 
 def _share(name: str, saved: Sequence[SavedTensor]) -> MemoryShare:
+    storages = _bytes_by_storage(saved)
     return MemoryShare(
         name=name,
         nodes=tuple(dict.fromkeys(slot.node for slot in saved)),
         slots=len(saved),
         tensor_bytes=sum(map(_tensor_bytes, saved)),
-        storage_bytes=sum(_bytes_by_storage(saved).values()),
+        storages=len(storages),
+        storage_bytes=sum(storages.values()),
         bytes_without_parameters=bytes_without_parameters(saved),
         hidden=sum(slot.nbytes is None and slot.state in {"live", "packed"} for slot in saved),
     )
 
 
 def _tensor_bytes(saved: SavedTensor) -> int:
-    """Multiply the sizes; where they are not all known, take the bytes of the storage.
+    """Return the bytes of a tensor by its sizes; of its storage where a size is unknown.
 
-    A tensor that wraps others takes nothing beyond what these do.
+    A tensor that wraps others takes nothing beyond what they take.
     """
     if saved.storage is None and saved.nbytes == 0:
         return 0
-    sizes = [size for size in saved.shape or () if isinstance(size, int)]
-    if saved.shape is None or saved.dtype is None or len(sizes) < len(saved.shape):
+    elements = element_count(saved.shape)
+    if elements is None or saved.dtype is None:
         return saved.nbytes or 0
-    return prod(sizes) * saved.dtype.itemsize
-
-
-def _storages(saved: Iterable[SavedTensor]) -> tuple[KeptStorage, ...]:
-    groups = defaultdict[tuple[int, int, torch.device], list[SavedTensor]](list)
-    for slot in saved:
-        match slot:
-            case SavedTensor(
-                storage=int(number), nbytes=int(nbytes), device=torch.device() as device
-            ):
-                groups[-nbytes, number, device].append(slot)
-    return tuple(
-        KeptStorage(
-            number=number,
-            nbytes=-nbytes,
-            device=device,
-            is_parameter=any(slot.is_parameter for slot in group),
-            saved=tuple(group),
-        )
-        for (nbytes, number, device), group in sorted(groups.items(), key=lambda item: item[0][:2])
-    )
-
-
-# --- In words
+    return elements * saved.dtype.itemsize
 
 
 def _largest_rows(group: str, shares: Sequence[MemoryShare]) -> Iterator[tuple[str, str]]:

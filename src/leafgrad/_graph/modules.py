@@ -1,4 +1,4 @@
-"""The modules behind a graph as values, and what their paths tell."""
+"""The modules of a graph as values, and which contain which."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,18 +28,18 @@ class TracedModule:
 
 
 def outwards(path: str | None) -> Iterator[str]:
-    """Yield the paths of the modules that one stands in, the outermost first, then its own."""
+    """Yield the paths of the modules around a module, the outermost first, then its own."""
     return accumulate(path.split(".") if path else (), "{}.{}".format)
 
 
 class ModuleLevels:
-    """Which modules stand in which, but for those that only hold others and are never called."""
+    """Which modules contain which, without containers that are never called."""
 
     def __init__(self, modules: Sequence[TracedModule]) -> None:
-        """Know these modules; where there are none, each part of a path counts as one."""
+        """Use these modules; if there are none, each part of a path counts as a module."""
         self.called = {module.path for module in modules if module.has_forward}
         self.is_known = bool(modules)
 
     def chain(self, path: str | None) -> list[str]:
-        """Return the modules that can be called on the way to a path, the outermost first."""
+        """Return the callable modules on the way to a path, the outermost first."""
         return [one for one in outwards(path) if one in self.called or not self.is_known]

@@ -1,6 +1,7 @@
 """The parts of a traced graph as values: nodes, edges and what nodes keep for backward."""
 
 from dataclasses import dataclass
+from math import prod
 from typing import Literal
 
 import torch
@@ -9,6 +10,13 @@ from leafgrad._graph.code_files import short_path
 from leafgrad._graph.summary import NotFinite, TensorSummary
 
 Shape = tuple[int | str, ...]
+
+
+def element_count(shape: Shape | None) -> int | None:
+    """Return the number of elements of a tensor, None if a size is not a number."""
+    if shape is None or not all(isinstance(size, int) for size in shape):
+        return None
+    return prod(map(int, shape))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -272,19 +280,14 @@ class TracedNode:
 
 
 def age_order(node: TracedNode) -> int:
-    """Return a key that sorts nodes as their operations ran, after the leaves."""
+    """Return a key that sorts leaves first, then nodes in the order of their operations."""
     return -1 if node.created is None else node.created
 
 
-def node_text(node: TracedNode) -> str:
-    """Return what a node is called: its number, by which ``.nodes`` has it, and its name."""
-    leaf = f"the leaf {node.leaf_name}" if node.leaf_name else "a leaf"
-    return f"node {node.index}, {leaf if node.is_leaf else node.name}"
-
-
 def place_text(node: TracedNode) -> str:
-    """Return what a node is called, and the line and the module that made it if they are known."""
-    place = node_text(node)
+    """Return the index and the name of a node, and its line and module if known."""
+    leaf = f"the leaf {node.leaf_name}" if node.leaf_name else "a leaf"
+    place = f"node {node.index}, {leaf if node.is_leaf else node.name}"
     if node.source is not None:
         place += f", at {node.source}"
     if node.module and not node.is_leaf:
@@ -296,17 +299,116 @@ UNKNOWN = "not recorded"
 
 
 def value_text(node: TracedNode) -> str | None:
-    """Return what a node's operation made, as text; None where nobody asked."""
+    """Return the values of a node as text; None if they were not requested."""
     return _join_outputs(node.values, UNKNOWN)
 
 
 def gradient_text(node: TracedNode) -> str | None:
-    """Return the gradient that arrived at a node, as text; None where none did."""
+    """Return the gradients that arrived at a node as text; None if none did."""
     return _join_outputs(node.gradients, "none") if any(node.gradients) else None
 
 
 def _join_outputs(summaries: tuple[TensorSummary | None, ...], missing: str) -> str | None:
-    """Join what there is for each output; where there is nothing at all, one word stands for it."""
+    """Join the summaries of all outputs; without any, return one word."""
     if not any(summaries):
         return missing if summaries else None
     return "; ".join(missing if summary is None else str(summary) for summary in summaries)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ForwardFailure:
+    """Where a forward stopped, of which a trace shows what had been computed until then.
+
+    Attributes:
+        error: The type of the exception and the first line of its message.
+        module: The path of the innermost module that was running, as in ``named_modules()``, where
+            the outermost has an empty one; None where none was.
+        class_name: The name of that module's class.
+        source: The innermost line outside of PyTorch.
+
+    Example:
+        >>> import torch
+        >>> from leafgrad import trace_graph
+        >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(2, 1))
+        >>> try:
+        ...     y = model(torch.ones(1, 2))
+        ... except RuntimeError as error:
+        ...     trace = trace_graph(error, names=model)
+        >>> trace.failure.module, "mat1 and mat2" in trace.failure.error
+        ('1', True)
+        >>> trace.roots[0].name
+        'AddmmBackward0'
+    """
+
+    error: str
+    module: str | None
+    class_name: str | None
+    source: Source | None
+
+    def __str__(self) -> str:
+        place = "stopped"
+        if self.class_name is not None:
+            path = f" {self.module}" if self.module else ""
+            place += f" in module{path} ({self.class_name})"
+        if self.source is not None:
+            place += f", at {self.source}" if self.class_name else f" at {self.source}"
+        return f"{place}: {self.error}"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class InputUse:
+    """One operation that an input of the graph was given to.
+
+    Attributes:
+        node: The index of its node.
+        argument: What the operation calls it, as in `SavedTensor.name`.
+        output_nr: The edge of the node that stands for it, which leads nowhere; None where no edge
+            does, as for integers, or where that is not known.
+
+    Example:
+        >>> import torch
+        >>> from leafgrad import trace_graph
+        >>> data, weight = torch.ones(3, 2), torch.ones(2, requires_grad=True)
+        >>> trace = trace_graph(weight * data, names={"data": data})
+        >>> trace.inputs[0].uses
+        (InputUse(node=0, argument='other', output_nr=1),)
+        >>> trace.nodes[0].name, trace.nodes[0].edges[1].target
+        ('MulBackward0', None)
+    """
+
+    node: int
+    argument: str
+    output_nr: int | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TracedInput:
+    """A tensor that needs no gradient and came into the graph from outside, as data does.
+
+    A graph knows those that an operation saved. Frozen parameters and buffers are none.
+
+    Attributes:
+        name: The name given to it, or the argument of the module that a recording saw it passed
+            to, with ``"part of"`` before it where the operation was given no more; None where
+            it has none.
+        shape: Its sizes, of all that was given: where that is a reshaped view, those of the tensor
+            behind it.
+        dtype: Its data type.
+        device: Where it is.
+        uses: The operations that are known to have been given it.
+
+    Example:
+        >>> import torch
+        >>> from leafgrad import trace_graph
+        >>> data = torch.ones(3, 2)
+        >>> model = torch.nn.Linear(2, 1)
+        >>> (given,) = trace_graph(model(data), names={"model": model, "data": data}).inputs
+        >>> given.name, given.shape, given.dtype, [use.argument for use in given.uses]
+        ('data', (3, 2), torch.float32, ['mat1'])
+    """
+
+    name: str | None
+    shape: Shape
+    dtype: torch.dtype
+    device: torch.device
+    uses: tuple[InputUse, ...]

@@ -1,4 +1,4 @@
-"""Orders in which each node comes before its successors."""
+"""Topological orders of nodes."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from leafgrad._graph.nodes import TracedNode
 def topological_order(
     successors: Sequence[Sequence[int]], priorities: Sequence[float]
 ) -> Iterator[int]:
-    """Yield every place before those of its successors, by Kahn's algorithm.
+    """Yield every index before those of its successors, by Kahn's algorithm.
 
     Of the places that may come next, that of the lowest priority does, and the first of equals.
     """

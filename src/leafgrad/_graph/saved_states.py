@@ -1,4 +1,4 @@
-"""What is said of saved tensors, by the state that they are in."""
+"""The words for saved tensors, by state."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""A graph as JSON, and back out of it."""
+"""A graph as JSON, and back."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -10,42 +10,40 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import torch
 
 from leafgrad._display.jsonable import json_types
-from leafgrad._graph.failure import ForwardFailure
-from leafgrad._graph.graph import Graph
+from leafgrad._graph.graph import Graph, sinks_of
 from leafgrad._graph.modules import TracedModule
-from leafgrad._graph.nodes import TracedNode
-from leafgrad._graph.traced_inputs import TracedInput
+from leafgrad._graph.nodes import ForwardFailure, TracedInput, TracedNode
 
-SCHEMA = 1  # grows when a field goes or changes its meaning
+SCHEMA = 1
+"""The version of the format. Increase it when a field is removed or changes its meaning."""
 
 Nodes = tuple[TracedNode, ...]
 Modules = tuple[TracedModule, ...]
 Inputs = tuple[TracedInput, ...]
 
 
-def graph_to_dict(graph: Graph) -> dict[str, Any]:
-    """Return the nodes with all that is known of them, and the graph's own facts."""
-    return {
+def graph_to_json(graph: Graph, indent: int | None = None) -> str:
+    """Return the fields of the nodes and of the graph, and some facts that follow from them."""
+    facts = {
         "schema": SCHEMA,
-        "nodes": [node_to_dict(node) for node in graph.nodes],
+        "nodes": [
+            {**json_types(node), "leaf_name": node.leaf_name, "is_freed": node.is_freed}
+            for node in graph.nodes
+        ],
         "roots": [node.index for node in graph.roots],
-        "modules": [json_types(module) for module in graph.modules],
-        "inputs": [json_types(one) for one in graph.inputs],
+        "modules": json_types(graph.modules),
+        "inputs": json_types(graph.inputs),
         "leaves": [node.index for node in graph.leaves],
-        "sinks": [node.index for node in graph.sinks],
+        "sinks": [node.index for node in sinks_of(graph)],
         "depth": graph.depth,
         "is_freed": graph.is_freed,
         "failure": json_types(graph.failure),
     }
-
-
-def node_to_dict(node: TracedNode) -> dict[str, Any]:
-    """Return a node's fields, and what follows from them."""
-    return {**json_types(node), "leaf_name": node.leaf_name, "is_freed": node.is_freed}
+    return json.dumps(facts, indent=indent)
 
 
 def graph_fields(text: str) -> dict[str, Any]:
-    """Return the fields of the graph that a text holds; the rest follows from them."""
+    """Return the fields of the graph in a text that `graph_to_json` wrote."""
     data = _parse(text)
     schema = data.get("schema") if isinstance(data, Mapping) else None
     if schema != SCHEMA:
@@ -55,12 +53,12 @@ def graph_fields(text: str) -> dict[str, Any]:
         )
     try:
         nodes: Nodes = _loader(Nodes)(data["nodes"])
-        failure = data.get("failure")
+        failure = data["failure"]
         return {
             "nodes": nodes,
             "roots": tuple(nodes[index] for index in data["roots"]),
-            "modules": _loader(Modules)(data.get("modules", ())),
-            "inputs": _loader(Inputs)(data.get("inputs", ())),
+            "modules": _loader(Modules)(data["modules"]),
+            "inputs": _loader(Inputs)(data["inputs"]),
             "failure": failure and _loader(ForwardFailure)(failure),
         }
     except (LookupError, TypeError, AttributeError, RuntimeError) as error:
@@ -81,66 +79,43 @@ def _parse(text: str) -> Any:
         raise TypeError(f"{must}: {error}") from None
 
 
-_ADDED_LATER = {
-    "derivative_order",
-    "gradient",
-    "gradient_so_far",
-    "gradient_turn_kind",
-    "gradient_turns",
-    "gradients",
-    "value_turn_given",
-    "value_turn_is_near",
-    "value_turn_kind",
-    "value_turns",
-    "values",
-    "visited",
-    "within",
-}
-"""The fields that a text of this schema may lack."""
-
-Loader = Callable[[Any], Any]
-
-
 @cache
-def _loader(kind: Any) -> Loader:
-    """Return what makes a value of a type out of JSON types."""
+def _loader(kind: Any) -> Callable[[Any], Any]:
+    """Return the function that converts JSON types to a type."""
     is_union = get_origin(kind) in {Union, UnionType}
     kinds = [one for one in get_args(kind) if one is not NoneType] if is_union else [kind]
     if len(kinds) > 1:
-        return _number if float in kinds else _as_it_is
+        return _load_number if float in kinds else _load_as_is
     (kind,) = kinds
     if get_origin(kind) is tuple:
-        return partial(_tuple, _loader(get_args(kind)[0]))
+        load = _loader(get_args(kind)[0])
+        return lambda items: tuple(None if item is None else load(item) for item in items)
     if is_dataclass(kind):
         loaders = {name: _loader(hint) for name, hint in get_type_hints(kind).items()}
-        return partial(_fields, kind, loaders)
-    return _LOADERS.get(kind, _as_it_is)
+        return partial(_load_fields, kind, loaders)
+    return _LOADERS.get(kind, _load_as_is)
 
 
-def _as_it_is(data: Any) -> Any:
+def _load_as_is(data: Any) -> Any:
     return data
 
 
-def _number(data: Any) -> Any:
-    """Return a number, also one that JSON does not have: a complex one, NaN or an infinity."""
+def _load_number(data: Any) -> Any:
+    """Return a number. JSON has no complex numbers, NaN and infinities, so these are text."""
     if not isinstance(data, str):
         return data
     return complex(data) if "j" in data else float(data)
 
 
-_LOADERS: dict[Any, Loader] = {
-    float: _number,
+def _load_fields(kind: Any, loaders: Mapping[str, Callable[[Any], Any]], data: Any) -> Any:
+    values = {name: data[name] for name in loaders}
+    return kind(
+        **{name: value if value is None else loaders[name](value) for name, value in values.items()}
+    )
+
+
+_LOADERS: dict[Any, Callable[[Any], Any]] = {
+    float: _load_number,
     torch.dtype: partial(getattr, torch),
     torch.device: torch.device,
 }
-
-
-def _tuple(loader: Loader, data: Any) -> Any:
-    return tuple(None if item is None else loader(item) for item in data)
-
-
-def _fields(kind: Any, loaders: Mapping[str, Loader], data: Any) -> Any:
-    known = {name: data[name] for name in loaders if name in data or name not in _ADDED_LATER}
-    return kind(
-        **{name: value if value is None else loaders[name](value) for name, value in known.items()}
-    )

@@ -1,4 +1,4 @@
-"""What is known of the numbers in a tensor when the tensor is gone."""
+"""A summary of the numbers in a tensor, which keeps no tensor alive."""
 
 import cmath
 import math
@@ -88,13 +88,13 @@ class TensorSummary:
 
 
 def worst_of(summaries: Iterable[TensorSummary | None]) -> NotFinite | None:
-    """Return the worse of what is not finite in several tensors; None where nothing is."""
+    """Return NaN if any tensor has one, else infinity if any has one, else None."""
     kinds = {summary.not_finite for summary in summaries if summary is not None}
     return "NaN" if "NaN" in kinds else "infinity" if "infinity" in kinds else None
 
 
 def brief_text(summary: TensorSummary) -> str:
-    """Return a single number as it is, of several the norm, and how many are not finite."""
+    """Return a single number, or the norm of several and how many are not finite."""
     if summary.unread is not None:
         return "not read"
     if summary.numbers is not None and len(summary.numbers) == 1:
@@ -106,7 +106,7 @@ def brief_text(summary: TensorSummary) -> str:
 
 
 def norms_text(summaries: Iterable[TensorSummary | None]) -> str:
-    """Return the smallest and the largest norm of several tensors, or else what is not finite."""
+    """Return the range of the norms of several tensors, and whether any is not finite."""
     read = [one for one in summaries if one is not None and one.unread is None]
     norms = [one.norm for one in read if one.norm is not None]
     ends = [f"{norm:.2g}" for norm in (min(norms), max(norms))] if norms else []
@@ -115,12 +115,12 @@ def norms_text(summaries: Iterable[TensorSummary | None]) -> str:
 
 
 def number_text(value: Number) -> str:
-    """Return a number with five digits, an integer with all it has."""
+    """Return a number with five digits, an integer with all digits."""
     return str(value) if isinstance(value, int) else f"{value:.5g}"
 
 
 def summary_of(tensor: torch.Tensor) -> TensorSummary | None:
-    """Read a tensor's numbers, or say why they are not read; None where it has none, on ``meta``.
+    """Read a tensor's numbers, or why they cannot be read; None on ``meta``.
 
     This is the one thing that asks for the data, so on a GPU it waits for the work that is queued.
     """
@@ -139,7 +139,7 @@ _NOTHING: dict[str, Any] = {"numbers": None, "mean": None, "norm": None, "nans":
 
 
 def _of_few(tensor: torch.Tensor) -> dict[str, Any]:
-    """Sum up in Python, which is faster for so few."""
+    """Summarize in Python, which is faster for few numbers."""
     numbers = tuple(tensor.flatten().tolist())
     finite = [number for number in numbers if cmath.isfinite(number)]
     return {
@@ -152,11 +152,14 @@ def _of_few(tensor: torch.Tensor) -> dict[str, Any]:
 
 
 def _of_many(tensor: torch.Tensor) -> dict[str, Any]:
-    """Sum up with PyTorch: at once where no square leaves the range, else in scaled numbers.
+    """Summarize with PyTorch, in scaled numbers if a square would leave the range.
 
     A norm well within the range also says that all elements are finite.
     """
-    wide = tensor.detach().to(_wide(tensor.dtype))
+    dtype = torch.float64 if tensor.dtype == torch.float64 else torch.float32
+    if tensor.dtype.is_complex:
+        dtype = torch.promote_types(tensor.dtype, torch.complex64)
+    wide = tensor.detach().to(dtype)  # every reduction supports these types
     norm = torch.linalg.vector_norm(wide).item()
     if _SAFE_NORMS[0] < norm < _SAFE_NORMS[1]:
         return _NOTHING | {"mean": wide.mean().item(), "norm": norm}
@@ -176,10 +179,3 @@ def _mean_and_norm(finite: torch.Tensor, largest: float) -> dict[str, Any]:
     scale = max(2.0 ** (math.frexp(largest)[1] - 1), torch.finfo(finite.dtype).tiny)
     scaled = finite / scale
     return {"mean": scaled.mean().item() * scale, "norm": scaled.norm().item() * scale}
-
-
-def _wide(dtype: torch.dtype) -> torch.dtype:
-    """Choose a data type that every reduction knows."""
-    if dtype.is_complex:
-        return torch.promote_types(dtype, torch.complex64)
-    return torch.float64 if dtype == torch.float64 else torch.float32

@@ -1,4 +1,4 @@
-"""What a picture says to those who do not see it, and to those who point at a part of it."""
+"""The description of a picture for screen readers, and the tooltips of its boxes."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from leafgrad._display.units import count, shape_text, size, torch_name
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
-from leafgrad._graph.nodes import SavedTensor, TracedNode
+from leafgrad._graph.nodes import SavedTensor, TracedInput, TracedNode
 from leafgrad._graph.saved_states import SAVED_STATES
-from leafgrad._graph.traced_inputs import TracedInput
-from leafgrad._picture.box_text import called, leaf_text, numbers, output, turns
+from leafgrad._picture.box import Box, View
+from leafgrad._picture.box_text import leaf_text, number_lines, operation_name, output, turn_lines
 from leafgrad._picture.input_nodes import InputEdge
 from leafgrad._picture.look import Direction
-from leafgrad._picture.view import Box, View
 
 BEYOND = {
     "user": "outside of this module, made of what it gives",
@@ -23,24 +22,24 @@ MOST_LEAVES = 12
 
 
 def title(graph: Graph) -> str:
-    """Return the name of a picture."""
+    """Return the title of a picture."""
     return f"Autograd graph of {count(len(graph.nodes), 'node')}"
 
 
 def description(view: View, direction: Direction) -> str:
-    """Return a small picture in sentences, box by box, and of a large one where it starts."""
+    """Return a sentence for each box of a small picture; for a large one, its roots."""
     if len(view.boxes) > MOST_SENTENCES:
-        starts = [_called(box, direction) for box in view.boxes if box.is_root]
+        starts = [_box_in_words(box, direction) for box in view.boxes if box.is_root]
         return f"Backward starts at {', '.join(starts)}. {len(view.boxes)} boxes are drawn."
     return " ".join(_sentence(box, view, direction) for box in view.boxes)
 
 
 def _sentence(box: Box, view: View, direction: Direction) -> str:
-    """Return what a box leads to, or in the direction of the forward what it is made from."""
-    name = _called(box, direction)
-    if box.given is not None:
+    """Return a sentence with the boxes that a box leads to, or is made from."""
+    name = _box_in_words(box, direction)
+    if box.input is not None:
         return f"{name[0].upper()}{name[1:]} needs no gradient."
-    ends = [_called(view.boxes[place], direction) for place, _ in box.edges]
+    ends = [_box_in_words(view.boxes[place], direction) for place, _ in box.edges]
     ends += [f"the leaf {leaf.name or 'without a name'}" for leaf in box.leaves]
     ends += ["an input that needs no gradient" for edge in box.node.edges if edge.target is None]
     if box.is_root:
@@ -48,37 +47,37 @@ def _sentence(box: Box, view: View, direction: Direction) -> str:
     if box.copies > 1:
         name += f", {box.copies} times,"
     else:
-        name += "".join(f", {line.text}" for line in numbers(box.node))
+        name += "".join(f", {line.text}" for line in number_lines(box.node))
     leads = "leads to" if direction == "backward" else "is made from"
     return f"{name[0].upper()}{name[1:]} {leads} {' and '.join(ends or ['nothing'])}."
 
 
-def _called(box: Box, direction: Direction) -> str:
+def _box_in_words(box: Box, direction: Direction) -> str:
     node = box.node
     if box.name is not None:
         return f"the module {box.title} of {count(len(box.members), 'node')}"
-    if box.given is not None:
-        return called_input(box.given)
+    if box.input is not None:
+        return input_title(box.input)
     if node.is_leaf:
         return f"the leaf {node.leaf_name or f'at node {node.index}'}"
-    return f"{called(node, direction)} at node {node.index}"
+    return f"{operation_name(node, direction)} at node {node.index}"
 
 
-def called_input(given: TracedInput) -> str:
-    """Return what an input of the graph is called."""
+def input_title(given: TracedInput) -> str:
+    """Return the name of an input of the graph, or its shape."""
     return f"the input {given.name or shape_text(given.shape)}"
 
 
 def details(box: Box) -> Iterator[str]:
-    """Yield everything about a box, a line for each fact."""
+    """Yield all facts about a box, one per line."""
     node = box.node
     times = f", the first of {box.copies} alike" if box.copies > 1 else ""
     if box.beyond is not None:
         yield BEYOND[box.beyond]
-    if box.given is not None:
-        yield f"{called_input(box.given)}{times}, which needs no gradient"
+    if box.input is not None:
+        yield f"{input_title(box.input)}{times}, which needs no gradient"
         yield output(box, with_kind=True)
-        yield from (f"given to node {use.node} as {use.argument}" for use in box.given.uses)
+        yield from (f"given to node {use.node} as {use.argument}" for use in box.input.uses)
         return
     if box.name is not None:
         yield f"module {box.title}, {count(len(box.members), 'node')}{times}"
@@ -89,7 +88,7 @@ def details(box: Box) -> Iterator[str]:
     if node.derivative_order:
         yield f"derivative of order {node.derivative_order}"
     yield f"output {output(box, with_kind=True)}"
-    yield from (line.text for line in (*numbers(node), *turns(node)))
+    yield from (line.text for line in (*number_lines(node), *turn_lines(node)))
     if node.retains_grad:
         yield "retains its gradient"
     if node.module:
@@ -103,7 +102,7 @@ def details(box: Box) -> Iterator[str]:
 
 
 def _kinds(box: Box) -> Iterator[str]:
-    """Yield what a module is made of, and what it keeps."""
+    """Yield the kinds of node in a module, its saved tensors and its leaves."""
     yield f"output {output(box, with_kind=True)}"
     if box.beyond is not None:
         return
@@ -122,7 +121,7 @@ def _kinds(box: Box) -> Iterator[str]:
 def _inputs(node: TracedNode) -> Iterator[str]:
     for edge in node.edges:
         if isinstance(edge, InputEdge):
-            yield f"{edge.argument} is {called_input(edge.given)}, which needs no gradient"
+            yield f"{edge.argument} is {input_title(edge.input)}, which needs no gradient"
             continue
         if edge.target is None:
             yield f"input {edge.output_nr} needs no gradient"

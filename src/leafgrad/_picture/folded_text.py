@@ -1,4 +1,4 @@
-"""A big graph on a few lines: by module, by what repeats itself, or by kind."""
+"""A large graph on a few lines: by module, by repeats, or by kind of node."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 from leafgrad import _autograd
 from leafgrad._display.table import table
-from leafgrad._display.terminal import cells
+from leafgrad._display.text_width import cells
 from leafgrad._display.units import count, first_few, size
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.summary import norms_text
-from leafgrad._picture.grouped_views import by_alike_modules, by_kind
+from leafgrad._picture.node_groups import group_by_alike_modules, group_by_kind
 from leafgrad._picture.repeats import Run, runs_in
 
 MOST_ROWS = 24
@@ -23,7 +23,7 @@ Folded = tuple[list[str], str]
 
 
 def folded(graph: Graph, width: int) -> Folded:
-    """Return a few lines for a whole graph, and how they were folded."""
+    """Return a few lines for a whole graph, and how it was folded."""
     if any(node.module is not None for node in graph.nodes):
         return _by_module(graph, width)
     runs = runs_in([node.name for node in graph.nodes])
@@ -33,17 +33,17 @@ def folded(graph: Graph, width: int) -> Folded:
 
 
 def _by_module(graph: Graph, width: int) -> Folded:
-    boxes = by_alike_modules(graph).boxes
+    groups = group_by_alike_modules(graph)
     rows = [Row(("module", "times", "nodes", *HEADINGS), "made of", [])]
-    for box in boxes[:MOST_ROWS]:
-        kinds = Counter(_autograd.stem(node.name) for node in box.members if not node.is_leaf)
+    for group in groups[:MOST_ROWS]:
+        kinds = Counter(_autograd.stem(node.name) for node in group.nodes if not node.is_leaf)
         names = [name for name, _ in kinds.most_common()]
-        numbers = str(box.copies), str(len(box.members)), *_facts(graph, box.members)
-        turns = _turns(box.members, in_several=box.copies > 1)
-        rows.append(Row((box.name or "", *numbers), turns, names))
+        numbers = str(group.modules), str(len(group.nodes)), *_facts(graph, group.nodes)
+        turns = _turns(group.nodes, in_several=group.modules > 1)
+        rows.append(Row((group.name, *numbers), turns, names))
     lines = _fitting(rows, width)
-    if len(boxes) > MOST_ROWS:
-        lines.append(f"and {count(len(boxes) - MOST_ROWS, 'other module')}")
+    if len(groups) > MOST_ROWS:
+        lines.append(f"and {count(len(groups) - MOST_ROWS, 'other module')}")
     is_inferred = any(node.is_module_inferred for node in graph.nodes)
     how = "module (inferred from the parameters)" if is_inferred else "module"
     return lines, f"folded by {how}: {count(len(graph.nodes), 'node')}"
@@ -60,20 +60,20 @@ def _by_repetition(graph: Graph, runs: Sequence[Run], width: int) -> Folded:
 
 
 def _by_kind(graph: Graph, width: int) -> Folded:
-    boxes = sorted(by_kind(graph).boxes, key=lambda box: -len(box.members))
+    groups = sorted(group_by_kind(graph), key=lambda group: -len(group.nodes))
     rows = [Row(("node", "count", *HEADINGS), "", [])]
-    for box in boxes[:MOST_KINDS]:
-        numbers = str(len(box.members)), *_facts(graph, box.members)
-        rows.append(Row((box.node.name, *numbers), _turns(box.members), []))
+    for group in groups[:MOST_KINDS]:
+        numbers = str(len(group.nodes)), *_facts(graph, group.nodes)
+        rows.append(Row((group.name, *numbers), _turns(group.nodes), []))
     lines = _fitting(rows, width)
-    if others := boxes[MOST_KINDS:]:
-        nodes = count(sum(len(box.members) for box in others), "node")
+    if others := groups[MOST_KINDS:]:
+        nodes = count(sum(len(group.nodes) for group in others), "node")
         lines.append(f"and {nodes} of {count(len(others), 'other kind')}")
     return lines, f"folded by kind: {count(len(graph.nodes), 'node')}"
 
 
 class Row(NamedTuple):
-    """A line: its cells, and for the last one some words or else names, of which some may go.
+    """A line: its cells, and words or a list of names for the last cell.
 
     The first line is the heading.
     """
@@ -84,7 +84,7 @@ class Row(NamedTuple):
 
 
 def _fitting(rows: Sequence[Row], width: int) -> list[str]:
-    """Lay lines out with as many names as there is room for."""
+    """Lay out a table with as many names as fit."""
     right = range(1, len(rows[0].cells))
     for most in range(MOST_NAMES, 0, -1):
         written = [(*row.cells, row.words or first_few(row.names, most)) for row in rows]
@@ -98,7 +98,7 @@ HEADINGS = ("saved", "memory", "value norms", "grad norms")
 
 
 def _facts(graph: Graph, nodes: Sequence[TracedNode]) -> tuple[str, str, str, str]:
-    """Return what some nodes keep, or the norms of their values and gradients if any are known."""
+    """Return what nodes save, or the norms of their values and gradients if there are any."""
     if any(node.values or node.gradients for node in graph.nodes):
         values = norms_text(value for node in nodes for value in node.values)
         gradients = norms_text(gradient for node in nodes for gradient in node.gradients)
@@ -109,7 +109,7 @@ def _facts(graph: Graph, nodes: Sequence[TracedNode]) -> tuple[str, str, str, st
 
 
 def _turns(nodes: Sequence[TracedNode], *, in_several: bool = False) -> str:
-    """Return which nodes that are folded here are where numbers stop being finite."""
+    """Return the first nodes of a row at which numbers stop being finite."""
     values = [("", node.value_turn_kind, node) for node in nodes if node.value_turns]
     gradients = [("grad ", node.gradient_turn_kind, node) for node in nodes if node.gradient_turns]
     return "; ".join(

@@ -1,4 +1,4 @@
-"""How a picture of a graph looks, whatever is shown of it."""
+"""The style of a picture: direction, colour and legend."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -11,7 +11,7 @@ Color = Literal["bytes", "gradient"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Look:
-    """What one may choose.
+    """The style of a picture.
 
     Attributes:
         direction: Whether arrows lead from the root to the leaves, as the gradients go, or the
@@ -26,11 +26,11 @@ class Look:
 
     @property
     def is_forward(self) -> bool:
-        """Whether the root stands at the bottom."""
+        """Whether the root is at the bottom."""
         return self.direction == "forward"
 
     def check(self, graph: Graph) -> None:
-        """Raise for what is no choice, or none that there is for a graph."""
+        """Raise an error for an invalid option, or if a graph has no gradients to colour by."""
         if self.direction not in get_args(Direction):
             raise ValueError(
                 f"direction must be 'backward' or 'forward', not {self.direction!r}; "

@@ -1,4 +1,4 @@
-"""Modules as boxes of a picture: a box for each stretch of nodes that a call of one made."""
+"""Modules as boxes of a picture: one box for the nodes of each call of a module."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -15,22 +15,22 @@ MOST_MODULES = 4
 MOST_IN_FULL = 40
 
 Beyond = Literal["user", "input"]
-"""Where a box stands that is outside of the module that a picture is of: what leads to that module
-in the graph, or what that module leads to.
+"""The side of a box outside the module that a picture shows: it leads to that module, or that
+module leads to it.
 """
 
 Boxes = Mapping[str | None, str | None]
-"""For the module of a node, the module whose box it stands in; None where it stands for itself."""
+"""For the module of a node, the module whose box holds it; None if it has its own box."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModuleBox:
-    """What stands in one box: a node, or all that a call of a module made.
+    """The nodes of one box: a single node, or the nodes of one call of a module.
 
     Attributes:
         nodes: The nodes, each before those that it leads to.
-        module: The path of the module; None for a node that stands for itself.
-        beyond: Where it stands, if outside of the module that the picture is of.
+        module: The path of the module; None for a single node.
+        beyond: Its side, if it lies outside the module that the picture shows.
     """
 
     nodes: tuple[TracedNode, ...]
@@ -38,8 +38,8 @@ class ModuleBox:
     beyond: Beyond | None = None
 
 
-def matching(nodes: Sequence[TracedNode], patterns: Collection[str]) -> Boxes:
-    """Choose the modules whose paths match, of one within another the outer one."""
+def match_modules(nodes: Sequence[TracedNode], patterns: Collection[str]) -> Boxes:
+    """Return the boxes for modules whose paths match; of nested modules, for the outer one."""
     paths = {node.module for node in nodes}
     if not patterns:
         return dict.fromkeys(paths)
@@ -49,9 +49,9 @@ def matching(nodes: Sequence[TracedNode], patterns: Collection[str]) -> Boxes:
 
 
 def at_level(nodes: Sequence[TracedNode], levels: ModuleLevels, level: int) -> Boxes:
-    """Choose the modules so many levels down, and higher ones that nothing stands in.
+    """Return the boxes for the modules at a level, and for higher ones that contain no module.
 
-    What a module made itself, beside those within it, stands for itself where these are chosen.
+    If the modules within a module have boxes, the nodes of the module itself stay single.
     """
     chains = {path: levels.chain(path)[:level] for path in {node.module for node in nodes}}
     opened = {one for chain in chains.values() for one in chain[:-1]}
@@ -62,9 +62,9 @@ def at_level(nodes: Sequence[TracedNode], levels: ModuleLevels, level: int) -> B
 def first_level(
     nodes: Sequence[TracedNode], levels: ModuleLevels, *, least: int, most_share: float
 ) -> Boxes | None:
-    """Choose the first level that has a few modules, none of which has nearly all of the nodes.
+    """Return the boxes for the first level with `least` modules, none with most of the nodes.
 
-    Where there is no such level it is the deepest; None where no module is known.
+    If there is no such level, it is the deepest. If no module is known, return None.
     """
     deepest = max(len(levels.chain(path)) for path in {node.module for node in nodes})
     for level in range(1, deepest):
@@ -76,12 +76,12 @@ def first_level(
     return at_level(nodes, levels, deepest) if deepest else None
 
 
-def with_open(
+def open_modules(
     boxes: Boxes, nodes: Sequence[TracedNode], levels: ModuleLevels, patterns: Collection[str]
 ) -> Boxes:
-    """Take the modules whose paths match, and what they stand in, out of their boxes.
+    """Remove the boxes of modules whose paths match, and of the modules around them.
 
-    One of few nodes then shows these, a larger one the modules right within it.
+    A small module then shows its nodes, a large one the modules directly within it.
     """
     sizes = Counter(path for node in nodes for path in outwards(node.module))
     named = [path for path in sizes if _matches(path, *patterns)]
@@ -99,11 +99,10 @@ def with_open(
 
 
 def module_boxes(nodes: Sequence[TracedNode], boxes: Boxes) -> list[ModuleBox]:
-    """Put nodes in the boxes of their modules, each before those that it leads to.
+    """Put nodes into the boxes of their modules, each box before those that it leads to.
 
-    A call of a module is a stretch of the order in which the nodes were made. Whatever is cut into
-    stretches along an order has no cycle, so that a module that is called twice, with something
-    in between, is two boxes.
+    A box is a run of consecutive nodes in the order of creation, as one call of a module makes
+    them. So boxes form no cycle, and a module that is called twice has two boxes.
     """
     if not any(boxes.values()):
         return [ModuleBox(nodes=(node,)) for node in nodes]
@@ -115,7 +114,7 @@ def module_boxes(nodes: Sequence[TracedNode], boxes: Boxes) -> list[ModuleBox]:
 
 
 def check_modules(nodes: Sequence[TracedNode], modules: Collection[str], word: str) -> None:
-    """Raise where a path matches none of the modules that are known."""
+    """Raise an error if a path matches no module of the graph."""
     known = dict.fromkeys(path for node in nodes for path in outwards(node.module))
     for module in modules:
         if not any(_matches(path, module) for path in known):
@@ -131,17 +130,17 @@ def check_modules(nodes: Sequence[TracedNode], modules: Collection[str], word: s
 
 
 def _stretches(nodes: Iterator[TracedNode], boxes: Boxes) -> Iterator[ModuleBox]:
-    """Yield the boxes; what was made elsewhere between two nodes ends a stretch, though unseen."""
+    """Yield the runs of nodes of one module. A node created in between elsewhere ends a run."""
     stretch: list[TracedNode] = []
     for node in nodes:
-        if stretch and not _goes_on(stretch[-1], node, boxes):
+        if stretch and not _continues(stretch[-1], node, boxes):
             yield ModuleBox(nodes=tuple(stretch), module=boxes[stretch[-1].module])
             stretch = []
         stretch.append(node)
     yield ModuleBox(nodes=tuple(stretch), module=boxes[stretch[-1].module])
 
 
-def _goes_on(before: TracedNode, node: TracedNode, boxes: Boxes) -> bool:
+def _continues(before: TracedNode, node: TracedNode, boxes: Boxes) -> bool:
     module = boxes[node.module]
     if module is None or boxes[before.module] != module:
         return False
@@ -149,7 +148,7 @@ def _goes_on(before: TracedNode, node: TracedNode, boxes: Boxes) -> bool:
 
 
 def _matches(path: str, *patterns: str) -> bool:
-    """Compare a path part by part with patterns, so that a star is one part and not several."""
+    """Return whether a path matches a pattern part by part: a star matches one part."""
     parts = path.split(".")
     wanted = (pattern.split(".") for pattern in patterns)
     return any(len(parts) == len(one) and all(map(fnmatchcase, parts, one)) for one in wanted)

@@ -1,4 +1,4 @@
-"""Repeats: stretches of a sequence that are alike, of which one is enough to see.
+"""Find repeats: equal stretches of a sequence, of which a picture shows one.
 
 A run is stretches of one period, one right after the other, each vertex of which is like the one a
 period before it and leads as far on, or to the same place beyond the run. The periods tried are 1
@@ -79,21 +79,21 @@ class Run:
         return self.first + (place - self.first) % self.period
 
 
-def folded(vertices: Sequence[Vertex]) -> tuple[list[Vertex], list[Repeat]]:
-    """Keep the first of each series of alike stretches, the greatest saving first.
+def fold_repeats(vertices: Sequence[Vertex]) -> tuple[list[Vertex], list[Repeat]]:
+    """Replace each run of equal stretches by its first, the run that saves most first.
 
     Only what saves a fiftieth of the vertices is worth a fold, which keeps the time linear.
     """
     vertices, repeats = [*vertices], []
     while run := _best_run([vertex.label for vertex in vertices], partial(_stretches, vertices)):
-        vertices, repeat = _fold(vertices, _at_its_waist(vertices, run))
+        vertices, repeat = _fold_run(vertices, _shift_to_waist(vertices, run))
         repeats.append(repeat)
     return vertices, repeats
 
 
 def runs_in(labels: Sequence[Hashable]) -> list[Run]:
-    """Split a sequence into runs; what does not repeat itself is a run of one copy."""
-    looks = _numbered(labels)
+    """Split a sequence into runs. A part without repeats is a run of one copy."""
+    looks = _number_equals(labels)
     runs, ahead = list[Run](), [(0, len(looks))]
     while ahead:
         first, end = ahead.pop()
@@ -115,7 +115,7 @@ Stretch = tuple[int, int]
 def _best_run(
     labels: Sequence[Hashable], stretches: Callable[[int], Iterable[Stretch]]
 ) -> Run | None:
-    """Find the run that saves most, if it is worth it; the shorter period where two are equal.
+    """Return the run that saves most vertices, if it saves enough; of equals, the shorter period.
 
     The `stretches` of a period are the places where a run of it may be.
     """
@@ -132,17 +132,17 @@ def _best_run(
 
 
 def _periods(labels: Sequence[Hashable]) -> set[int]:
-    """Guess periods: 1, and the most frequent distances between places that look alike."""
-    looks = _numbered(labels)
+    """Return likely periods: 1, and the most frequent distances between equal vertices."""
+    looks = _number_equals(labels)
     periods = {1, *_distances(looks)}
     for doubling in range(DOUBLINGS):
-        looks = _numbered([*zip_longest(looks, looks[1 << doubling :])])
+        looks = _number_equals([*zip_longest(looks, looks[1 << doubling :])])
         periods.update(_distances(looks))
     return periods
 
 
 def _distances(looks: Sequence[int]) -> Iterator[int]:
-    """Yield the most frequent distances from a place to the next like it and the one after."""
+    """Yield the most frequent distances from a vertex to the next equal one and the one after."""
     places = defaultdict[int, list[int]](list)
     for place, look in enumerate(looks):
         places[look].append(place)
@@ -153,13 +153,13 @@ def _distances(looks: Sequence[int]) -> Iterator[int]:
     yield from (distance for distance, _ in distances.most_common(MOST_PERIODS))
 
 
-def _numbered(things: Sequence[Hashable]) -> list[int]:
+def _number_equals(things: Sequence[Hashable]) -> list[int]:
     numbers = defaultdict[Hashable, int](count().__next__)
     return [numbers[thing] for thing in things]
 
 
 def _equal_stretches(looks: Sequence[int], period: int) -> Iterator[Stretch]:
-    """Yield where a sequence is what it is a period later, for as long as a period or longer."""
+    """Yield the stretches, at least a period long, that equal the sequence a period later."""
     first = 0
     unlike = compress(count(), map(ne, looks, looks[period:]))
     for place in chain(unlike, [len(looks) - period]):
@@ -169,18 +169,18 @@ def _equal_stretches(looks: Sequence[int], period: int) -> Iterator[Stretch]:
 
 
 def _stretches(vertices: Sequence[Vertex], period: int) -> Iterator[Stretch]:
-    """Yield where vertices are like those a period later, and share only what lies beyond them."""
+    """Yield the stretches that equal those a period later and share no target within the run."""
     first, beyond = 0, inf
     for place, (vertex, other) in enumerate(zip(vertices, vertices[period:], strict=False)):
-        beyond = min(beyond, _common(vertex, other, period))
+        beyond = min(beyond, _first_common_target(vertex, other, period))
         if beyond <= place + period:
             yield first, place - first
             first, beyond = place + 1, inf
     yield first, len(vertices) - period - first
 
 
-def _common(vertex: Vertex, other: Vertex, period: int) -> float:
-    """Return the first place that both lead to, or 0 where they are not alike."""
+def _first_common_target(vertex: Vertex, other: Vertex, period: int) -> float:
+    """Return the first target that two vertices share, or 0 if the vertices differ."""
     if vertex.label != other.label or len(vertex.edges) != len(other.edges):
         return 0
     common = inf
@@ -194,8 +194,9 @@ def _common(vertex: Vertex, other: Vertex, period: int) -> float:
     return common
 
 
-def _at_its_waist(vertices: Sequence[Vertex], run: Run) -> Run:
-    """Shift a run so that as little as possible leads from one copy to the next."""
+def _shift_to_waist(vertices: Sequence[Vertex], run: Run) -> Run:
+    """Shift a run so that as few edges as possible lead from one copy to the next."""
+    # Count the edges that cross the gap before each vertex.
     nearest = [*range(len(vertices))]
     for place, vertex in enumerate(vertices):
         for target, _ in vertex.edges:
@@ -203,12 +204,13 @@ def _at_its_waist(vertices: Sequence[Vertex], run: Run) -> Run:
     changes = Counter(place + 1 for place in nearest)
     changes.subtract(range(1, len(vertices) + 1))
     widths = [*accumulate(changes[place] for place in range(len(vertices) + 1))]
+    # Cut where the fewest edges cross.
     shift = min(range(run.slack + 1), key=lambda shift: widths[run.first + run.period + shift])
     return replace(run, first=run.first + shift)
 
 
-def _fold(vertices: Sequence[Vertex], run: Run) -> tuple[list[Vertex], Repeat]:
-    """Let the first copy lead where the last one does, and lead to it what leads to any."""
+def _fold_run(vertices: Sequence[Vertex], run: Run) -> tuple[list[Vertex], Repeat]:
+    """Keep the first copy of a run, with the edges that leave the last and that reach any copy."""
     second = run.first + run.period
     stretch = vertices[run.first : second]
     repeat = Repeat(
@@ -219,7 +221,7 @@ def _fold(vertices: Sequence[Vertex], run: Run) -> tuple[list[Vertex], Repeat]:
     kept = [
         *vertices[: run.first],
         *(
-            _merged(vertices[place : run.end : run.period], run)
+            _merge(vertices[place : run.end : run.period], run)
             for place in range(run.first, second)
         ),
         *vertices[run.end :],
@@ -227,34 +229,34 @@ def _fold(vertices: Sequence[Vertex], run: Run) -> tuple[list[Vertex], Repeat]:
     return [replace(vertex, edges=tuple(_edges_of(vertex, run))) for vertex in kept], repeat
 
 
-def _merged(alike: Sequence[Vertex], run: Run) -> Vertex:
-    """Let one stand for all, with the edges of the last, but for those within its own copy."""
+def _merge(alike: Sequence[Vertex], run: Run) -> Vertex:
+    """Merge equal vertices of all copies into one, with the edges of the last copy."""
     each = zip(*(vertex.edges for vertex in alike), strict=True)
     return Vertex(
         label=(alike[0].label, len(alike)),
-        edges=tuple(chain.from_iterable(_merged_edges(edges, run) for edges in each)),
+        edges=tuple(chain.from_iterable(_merge_edges(edges, run) for edges in each)),
         members=tuple(member for vertex in alike for member in vertex.members),
     )
 
 
-def _merged_edges(edges: Sequence[tuple[int, int]], run: Run) -> Iterator[tuple[int, int]]:
-    """Yield one edge for all copies, or where these lead to several places beyond one for each."""
+def _merge_edges(edges: Sequence[tuple[int, int]], run: Run) -> Iterator[tuple[int, int]]:
+    """Yield one edge for all copies, or one for each target that they have beyond the run."""
     beyond = dict.fromkeys(target for target, _ in edges if target >= run.end)
     if len(beyond) <= 1:
-        yield _merged_edge(edges, run)
+        yield _merge_edge(edges, run)
         return
     for place in beyond:
-        yield _merged_edge([edge for edge in edges if edge[0] == place], run)
+        yield _merge_edge([edge for edge in edges if edge[0] == place], run)
 
 
-def _merged_edge(edges: Sequence[tuple[int, int]], run: Run) -> tuple[int, int]:
+def _merge_edge(edges: Sequence[tuple[int, int]], run: Run) -> tuple[int, int]:
     target, output = edges[-1]
     is_one = len({output for _, output in edges}) == 1
     return target - run.saving if target < run.end else target, output if is_one else SEVERAL
 
 
 def _edges_of(vertex: Vertex, run: Run) -> Iterator[tuple[int, int]]:
-    """Yield the edges of a vertex after the fold, those to several copies once."""
+    """Yield the edges of a vertex after the fold. Edges to several copies become one."""
     seen = set()
     for target, output in vertex.edges:
         edge = run.place_of(target), output

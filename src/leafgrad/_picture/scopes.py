@@ -1,4 +1,4 @@
-"""Views of one module each: what it is made of, and what stands next to it outside."""
+"""Views of one module each: its contents, and its neighbours outside."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,21 +6,21 @@ from dataclasses import dataclass
 
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import TracedNode
+from leafgrad._picture.box import View
 from leafgrad._picture.input_nodes import InputEdge
 from leafgrad._picture.module_boxes import Beyond, ModuleBox, module_boxes
-from leafgrad._picture.view import View, Viewer
+from leafgrad._picture.view import Viewer
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scope:
-    """A module that can be looked into.
+    """A module with a view of its own.
 
     Attributes:
         path: The path of the module.
-        title: The path, and the class where that is known.
-        outer: The path of the next module around it that can be looked into; None where there is
-            none.
-        view: What it is made of.
+        title: The path, with the class if known.
+        outer: The path of the nearest module around it that has a view; None if there is none.
+        view: The view.
     """
 
     path: str
@@ -30,7 +30,7 @@ class Scope:
 
 
 def scopes(graph: Graph, *, most_boxes: int, most_in_all: int) -> Iterator[Scope]:
-    """Yield every module of several nodes, outer ones first, as long as there is room for boxes."""
+    """Yield each module of several nodes, outer ones first, within a limit of boxes."""
     insides = _Insides(graph)
     known: set[str] = set()
     left = most_in_all
@@ -49,29 +49,29 @@ def scopes(graph: Graph, *, most_boxes: int, most_in_all: int) -> Iterator[Scope
 
 
 class _Insides:
-    """What each module of a graph is made of."""
+    """The contents and the neighbours of each module of a graph."""
 
     def __init__(self, graph: Graph) -> None:
-        """Sort the nodes by their modules."""
+        """Group the nodes by module."""
         self.viewer = Viewer(graph)
         self.nodes = defaultdict[str, list[TracedNode]](list)
         self.users = defaultdict[int, list[TracedNode]](list)
         self.chains: Mapping[str | None, Sequence[str]] = {
             path: self.viewer.levels.chain(path) for path in {n.module for n in graph.nodes}
         }
-        for node in self.viewer.apart:
+        for node in self.viewer.own_nodes:
             for path in self.chains[node.module]:
                 self.nodes[path].append(node)
             for target in {edge.target for edge in node.edges} - {None}:
                 self.users[target or 0].append(node)
 
     def modules(self) -> list[str]:
-        """Return the modules of several nodes, outer ones first and else in the forward's order."""
+        """Return the modules of several nodes, outer ones first."""
         several = [path for path, nodes in self.nodes.items() if len(nodes) > 1][::-1]
         return sorted(several, key=lambda path: len(self.viewer.levels.chain(path)))
 
     def view(self, path: str) -> View:
-        """Show the modules right within one, its own nodes, and what stands next to it."""
+        """Return the view of a module: the modules within it, its own nodes, and its neighbours."""
         nodes = self.nodes[path]
         depth = len(self.viewer.levels.chain(path))
         chains = {node.module: self.chains[node.module] for node in nodes}
@@ -93,7 +93,7 @@ class _Insides:
     def _beyond(
         self, path: str, nodes: Sequence[TracedNode], inside: set[int], where: Beyond
     ) -> Iterator[ModuleBox]:
-        """Yield what stands outside: the outermost modules that do not hold this one, and nodes."""
+        """Yield the neighbours: the outermost modules that do not contain this one, and nodes."""
         groups = defaultdict[str | int, dict[int, TracedNode]](dict)
         here = {"", *self.viewer.levels.chain(path)}
         for node in nodes:

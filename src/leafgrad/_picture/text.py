@@ -1,4 +1,4 @@
-"""A traced graph as text: a line for each node, or folded where there are many."""
+"""A traced graph as text: a line for each node, or a summary of a large graph."""
 
 import textwrap
 from collections import Counter
@@ -9,32 +9,40 @@ from typing import NamedTuple
 from leafgrad import _autograd
 from leafgrad._display.markup import Markup, preformatted, visible
 from leafgrad._display.table import table
-from leafgrad._display.terminal import WIDTH, cells, elided
+from leafgrad._display.text_width import WIDTH, cells, elide
 from leafgrad._display.units import count, first_few, shape_text, torch_name
-from leafgrad._graph.graph import Graph
-from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode, gradient_text, value_text
+from leafgrad._graph.graph import Graph, gradient_turns_of, sinks_of, value_turns_of
+from leafgrad._graph.nodes import (
+    SavedTensor,
+    TracedEdge,
+    TracedNode,
+    age_order,
+    gradient_text,
+    place_text,
+    value_text,
+)
 from leafgrad._graph.saved_states import SAVED_STATES
-from leafgrad._graph.summary import TensorSummary, brief_text
+from leafgrad._graph.summary import TensorSummary, brief_text, worst_of
 from leafgrad._picture.folded_text import folded
-from leafgrad._picture.not_finite_sentences import not_finite
 
 MOST_NODES = 35
 MOST_IN_A_CELL = 4
+ADVICE = "some values not finite; record(values=True) around the forward tells from where"
 
 
 def text(graph: Graph, width: int = WIDTH) -> str:
-    """Write every node on a line of its own where that fits, else sum them up."""
+    """Return a line for each node, or a summary if there are more nodes than fit."""
     body = _summary if len(graph.nodes) > MOST_NODES else _listing
     return "\n".join(map(visible, [*header(graph, width), "", *body(graph, width)]))
 
 
 def html(graph: Graph) -> Markup:
-    """Show the text in a notebook, in the colours of what is around it."""
+    """Return the text for a notebook, in the colours of the page."""
     return preformatted(text(graph))
 
 
 def header(graph: Graph, width: int = WIDTH) -> Iterator[str]:
-    """Yield what is true of the whole graph, and what would keep a backward from working."""
+    """Yield facts about the whole graph, and problems of a backward pass."""
     facts = [
         count(len(graph.nodes), "node"),
         count(sum(edge.target is not None for edge in graph.edges), "edge"),
@@ -56,13 +64,39 @@ def header(graph: Graph, width: int = WIDTH) -> Iterator[str]:
         )
     for sentence in sentences:
         yield from textwrap.wrap(sentence, width)
-    yield from not_finite(graph, width)
+    for sentence in _first_not_finite(graph):
+        yield from textwrap.wrap(sentence, width, break_long_words=False, break_on_hyphens=False)
     for sentence in graph.gradient_norms.sentences if graph.has_gradients else ():
         yield from textwrap.wrap(sentence, width)
 
 
+def _first_not_finite(graph: Graph) -> Iterator[str]:
+    """Yield where values and gradients first stop being finite; `find_nan` tells the rest."""
+    bad = [node for node in graph.nodes if worst_of(node.values)]
+    finite_roots = [value for root in graph.roots for value in root.values]
+    if turns := value_turns_of(graph):
+        first = turns[0]
+        near = ", or right before it" if first.value_turn_is_near else ""
+        source = f"; it came in with {' and '.join(first.value_turn_given)}"
+        place = f"{place_text(first)}{near}{source if first.value_turn_given else ''}"
+        yield f"values not finite ({first.value_turn_kind}) from {place}"
+    elif bad and not all(value and value.is_finite for value in finite_roots):
+        yield ADVICE
+    elif nans := [node for node in bad if worst_of(node.values) == "NaN"]:
+        first = min(nans, key=age_order)
+        yield f"values not finite (NaN) at {place_text(first)}, but finite at the root"
+    ends = [kind for sink in sinks_of(graph) if (kind := worst_of(sink.gradients))]
+    if turns := gradient_turns_of(graph):
+        first = turns[0]
+        yield f"gradients not finite ({first.gradient_turn_kind}) from {place_text(first)}"
+    elif ends:
+        starts = [kind for root in graph.roots if (kind := worst_of(root.gradients))]
+        start = " from the start" if starts else ""
+        yield f"gradients not finite ({[*starts, *ends][0]}){start}"
+
+
 class Detail(NamedTuple):
-    """How much of each node stands in its line.
+    """How much a line shows of its node.
 
     Attributes:
         edges: How many edges, names and shapes a cell holds.
@@ -112,7 +146,7 @@ The last one always fits: no table of at most 35 nodes is wider by it than `LEAS
 
 
 def _listing(graph: Graph, width: int) -> list[str]:
-    """List the nodes, with as much of each in its cells as there is room for, and the inputs."""
+    """Return a table of the nodes with as much detail as fits, and the inputs."""
     tried = (
         table(_rows(graph, one), right=(0,), whole=one.whole, width=width, least=one.least)
         for one in DETAILS
@@ -122,7 +156,7 @@ def _listing(graph: Graph, width: int) -> list[str]:
 
 
 def _inputs(graph: Graph, width: int) -> list[str]:
-    """Write what came in from outside without a gradient, and which nodes were given it."""
+    """Return the inputs of the graph, each with the nodes that use it."""
     told = []
     for given in graph.inputs:
         nodes = first_few([str(use.node) for use in given.uses], MOST_IN_A_CELL)
@@ -144,11 +178,14 @@ def _rows(graph: Graph, detail: Detail) -> list[tuple[str, ...]]:
         output = _in_cell([*map(shape_text, node.shapes)], detail.edges, detail)
         if differing and detail.with_kind:
             output += f" {_kind(node, differing)}"
+        name = node.name
+        if detail.is_bare:
+            name = "leaf" if node.is_leaf else _autograd.stem(name)
         targets = [_edge(edge, graph, with_names=detail.with_names) for edge in node.edges]
         rows.append(
             (
                 str(node.index),
-                _called(node, detail),
+                name,
                 _in_cell(names, detail.edges, detail),
                 output,
                 _brief(node.values) if detail.is_brief else value_text(node) or "",
@@ -168,8 +205,8 @@ def _summary(graph: Graph, width: int) -> Iterator[str]:
     lines, how = folded(graph, width)
     roots = [f"{node.index} {node.name}" for node in graph.roots]
     leaves = [leaf.leaf_name or f"node {leaf.index}" for leaf in graph.leaves]
-    more = f"{how}; .nodes and .to_dict() have them all"
-    if turns := [*graph.values_turn, *graph.gradients_turn]:
+    more = f"{how}; .nodes and .to_json() have them all"
+    if turns := [*value_turns_of(graph), *gradient_turns_of(graph)]:
         more += f", as .nodes[{turns[0].index}]"
     yield from lines
     yield ""
@@ -181,7 +218,7 @@ def _summary(graph: Graph, width: int) -> Iterator[str]:
 
 
 def _few(what: str, names: Sequence[str], width: int) -> str:
-    """Return as many names as there is room for; of one that is too long, its ends."""
+    """Return as many names as fit. A name that is too long loses its middle."""
     if not names:
         return what
     lines = (f"{what}: {first_few(names, most)}" for most in range(MOST_IN_A_CELL, 0, -1))
@@ -189,11 +226,11 @@ def _few(what: str, names: Sequence[str], width: int) -> str:
         if cells(line) <= width:
             return line
     room = width - cells(f"{what}: {first_few([''] * len(names), 1)}")
-    return f"{what}: {first_few([elided(name, room) for name in names], 1)}"
+    return f"{what}: {first_few([elide(name, room) for name in names], 1)}"
 
 
 def _shared(graph: Graph) -> set[str]:
-    """Return whether all nodes have one data type, and whether they are on one device."""
+    """Return the fields, of data type and device, that are the same for all nodes."""
     fields = ("dtype", "device")
     return {field for field in fields if len({*map(attrgetter(field), graph.nodes)}) == 1}
 
@@ -216,31 +253,24 @@ def _edge(edge: TracedEdge, graph: Graph, *, with_names: bool) -> str:
     return " ".join(words)
 
 
-def _called(node: TracedNode, detail: Detail) -> str:
-    if detail.is_bare:
-        return "leaf" if node.is_leaf else _autograd.stem(node.name)
-    return node.name
-
-
 def _in_cell(texts: Sequence[str], most: int, detail: Detail) -> str:
-    """Return the first few, and how many more there are."""
+    """Return the first few texts, and the number of the others."""
     if detail.is_bare and len(texts) > most:
         return f"{', '.join(texts[:most])} +{len(texts) - most}"
     return first_few(texts, most)
 
 
 def _all_saved(node: TracedNode, detail: Detail) -> str:
-    """Name what a node saves, or count it by what became of it."""
+    """Return the saved tensors of a node by name, or their number by state."""
     if node.hides_saved:
         return "not shown"
     if detail.saved:
         return _in_cell([_saved(one, node, detail) for one in node.saved], detail.saved, detail)
-    fates = Counter(map(_fate, node.saved))
+    fates = Counter(
+        "modified" if saved.is_modified else SAVED_STATES[saved.state].status
+        for saved in node.saved
+    )
     return ", ".join(" ".join(filter(None, (str(n), fate))) for fate, n in fates.items())
-
-
-def _fate(saved: SavedTensor) -> str:
-    return "modified" if saved.is_modified else SAVED_STATES[saved.state].status
 
 
 def _saved(saved: SavedTensor, node: TracedNode, detail: Detail) -> str:

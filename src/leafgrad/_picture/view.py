@@ -1,162 +1,53 @@
-"""What is shown of a graph: boxes with nodes in them, some of which stand for several alike."""
+"""Choose what a picture shows: which nodes share a box, and which boxes stand for several."""
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Container, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain, groupby
 
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
-from leafgrad._graph.modules import ModuleLevels, TracedModule
-from leafgrad._graph.nodes import SavedTensor, Shape, TracedEdge, TracedNode
-from leafgrad._graph.traced_inputs import TracedInput
-from leafgrad._picture.input_nodes import InputEdge, InputNode, with_inputs
+from leafgrad._graph.modules import ModuleLevels
+from leafgrad._graph.nodes import Shape, TracedEdge, TracedNode
+from leafgrad._picture.box import Box, FoldedLeaf, Frame, View, title_with_class
+from leafgrad._picture.input_nodes import InputEdge, with_inputs
 from leafgrad._picture.module_boxes import (
     MOST_IN_FULL,
-    Beyond,
     Boxes,
     ModuleBox,
     check_modules,
     first_level,
-    matching,
+    match_modules,
     module_boxes,
-    with_open,
+    open_modules,
 )
-from leafgrad._picture.repeats import Repeat, Vertex, folded
+from leafgrad._picture.repeats import Vertex, fold_repeats
 
 NUMBER = re.compile(r"(\d+)")
 
 Fold = bool | str | Collection[str] | None
 Open = str | Collection[str]
-Leaves = Mapping[int | None, TracedNode]
-"""The leaves that are shown within other boxes, by their indices."""
 
-Result = tuple[int | None, int]
-"""An output: the index of the node that has it, and which of that one's it is."""
+Output = tuple[int | None, int]
+"""The index of a node, and which of its outputs is meant."""
 
-Results = Sequence[Result]
-"""The outputs of a module that others use."""
-
-Links = Sequence[tuple[int, TracedEdge]]
-"""The edges that lead from a box to others, with the places of these."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FoldedLeaf:
-    """A leaf that is shown within the box of a node that leads to it.
-
-    Attributes:
-        node: The leaf.
-        name: Its name, with a star for each number that differs between those that it stands for.
-        uses: How many edges lead to it.
-        alike: The leaves that it stands for, one for each of the boxes that are alike.
-    """
-
-    node: TracedNode
-    name: str | None
-    uses: int
-    alike: tuple[TracedNode, ...]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Box:
-    """A node, or several nodes in one box.
-
-    Attributes:
-        members: The nodes in it, of several boxes that are alike those of the first.
-        name: What the nodes have in common: the path of their module, with a star for each number
-            that differs between the boxes that it stands for, or their kind; None for a node that
-            is shown as itself.
-        copies: How many it stands for.
-        edges: The places of the boxes that it leads to, each with the output that it means.
-        leaves: The leaves that are shown within it.
-        outputs: Which of its outputs lead to it, where it has several to tell apart; `SEVERAL` for
-            an edge that stands for edges to more than one.
-        is_root: Whether a backward starts there.
-        path: The path of the module that it is, of several the first.
-        module: What is known of that module, if anything.
-        inner: The classes of the modules right within it.
-        alike: The nodes of each of the boxes that it stands for.
-        results: The shapes of what others use of a module, output by output.
-        beyond: Where it stands, if outside of the module that the picture is of.
-    """
-
-    members: tuple[TracedNode, ...]
-    name: str | None
-    copies: int
-    edges: tuple[tuple[int, int], ...]
-    leaves: tuple[FoldedLeaf, ...] = ()
-    outputs: tuple[int, ...] = ()
-    is_root: bool = False
-    path: str | None = None
-    module: TracedModule | None = None
-    inner: tuple[str, ...] = ()
-    alike: tuple[tuple[TracedNode, ...], ...] = ()
-    results: tuple[Shape | None, ...] = ()
-    beyond: Beyond | None = None
-
-    @property
-    def node(self) -> TracedNode:
-        """The node, or the first of those in it."""
-        return self.members[0]
-
-    @property
-    def given(self) -> TracedInput | None:
-        """The input of the graph that it is, if it is one."""
-        return self.node.given if isinstance(self.node, InputNode) else None
-
-    @property
-    def title(self) -> str | None:
-        """Its name, and the class of its module where that is known; None for a node."""
-        return self.name if self.name is None else titled(self.name, self.module)
-
-    @property
-    def saved(self) -> list[SavedTensor]:
-        """Everything that is saved in it."""
-        return [saved for node in self.members for saved in node.saved]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Frame:
-    """A module whose nodes have boxes of their own, around which a frame is drawn.
-
-    Attributes:
-        title: The path of the module, its class and how many of its parameters are frozen, as far
-            as that is known.
-        places: The places of the boxes.
-        is_inferred: Whether the module was not recorded but inferred.
-    """
-
-    title: str
-    places: tuple[int, ...]
-    is_inferred: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class View:
-    """All boxes of a picture.
-
-    Attributes:
-        boxes: The boxes.
-        repeats: The stretches that stand for several, by the indices of their nodes.
-        frames: The modules around boxes, of which no two have one in common.
-    """
-
-    boxes: tuple[Box, ...]
-    repeats: tuple[Repeat, ...] = ()
-    frames: tuple[Frame, ...] = ()
+Link = tuple[int, TracedEdge]
+"""An edge to another box, with the index of that box."""
 
 
 def view_of(graph: Graph, *, fold: Fold, open: Open = ()) -> View:  # noqa: A002 - as users say it
-    """Choose what is shown: every node, or if `fold` leaves within others and repeats once.
+    """Return the boxes to show for a graph.
 
-    None folds what has more than `MOST_IN_FULL` nodes, by module where that leaves few boxes. The
-    paths of modules fold these as well, and those to `open` do not. Each box stands before those
-    that it leads to.
+    Args:
+        graph: The graph.
+        fold: False shows every node. True shows leaves within other boxes, and repeats once. The
+            paths of modules also fold these modules. None chooses: all nodes of a small graph, else
+            the fold by module or by repeats.
+        open: The paths of modules that the fold leaves open.
     """
-    modules, opened = modules_of(fold), opened_of(open)
+    modules, opened = read_paths(fold, "fold"), read_paths(open, "open")
     check_modules(graph.nodes, modules, "fold")
     check_modules(graph.nodes, opened, "open")
     if is_in_full(graph, fold):
@@ -172,7 +63,7 @@ def is_in_full(graph: Graph, fold: Fold) -> bool:
 
 
 def overview_of(graph: Graph, opened: Collection[str] = ()) -> View:
-    """Show the modules where they are known, or what repeats once if that leaves less to see."""
+    """Show the modules, or what repeats once if that leaves fewer boxes."""
     viewer = Viewer(graph)
     by_module = viewer.by_module(opened)
     if by_module is not None and (opened or len(by_module.boxes) <= MOST_IN_FULL):
@@ -183,327 +74,316 @@ def overview_of(graph: Graph, opened: Collection[str] = ()) -> View:
     return by_repeats
 
 
-def modules_of(fold: object) -> tuple[str, ...]:
-    """Read what was given as `fold`, and return the modules that it names."""
-    if fold is None or isinstance(fold, bool):
+def read_paths(value: object, option: str) -> tuple[str, ...]:
+    """Return the paths of modules that the option `fold` or `open` names."""
+    if option == "fold" and (value is None or isinstance(value, bool)):
         return ()
-    named = (fold,) if isinstance(fold, str) else fold
-    if isinstance(named, Collection) and named and all(isinstance(name, str) for name in named):
-        return tuple(named)
+    paths = (value,) if isinstance(value, str) else value
+    if isinstance(paths, Collection) and (paths or option == "open"):
+        texts = [path for path in paths if isinstance(path, str)]
+        if len(texts) == len(paths):
+            return tuple(texts)
+    must, example = "the path of a module or several", "layers.0"
+    if option == "fold":
+        must, example = f"True, False, None, {must}", "layers.*"
     raise TypeError(
-        f"fold must be True, False, None, the path of a module or several, not {fold!r}; "
-        "name modules as in fold='layers.*'"
-    )
-
-
-def opened_of(named: object) -> tuple[str, ...]:
-    """Read what was given as `open`, and return the modules that it names."""
-    modules = (named,) if isinstance(named, str) else named
-    if isinstance(modules, Collection) and all(isinstance(name, str) for name in modules):
-        return tuple(modules)
-    raise TypeError(
-        f"open must be the path of a module or several, not {named!r}; name modules as in "
-        "open='layers.0'"
+        f"{option} must be {must}, not {value!r}; name modules as in {option}='{example}'"
     )
 
 
 class Viewer:
-    """Makes views of one graph, for all of which it finds out once what they need to know."""
+    """Makes views of one graph. Facts that all of them need are computed once.
+
+    Attributes:
+        graph: The graph, with a node for each input.
+        roots: The indices of its roots.
+        levels: Which modules lie within which.
+    """
 
     def __init__(self, graph: Graph) -> None:
-        """Look at a graph."""
+        """Prepare a graph with at least one node."""
         if not graph.nodes:
             raise ValueError(
                 "a picture must have a node to show, not none; trace a tensor with a graph"
             )
         self.graph = with_inputs(graph)
         self.roots = {node.index for node in graph.roots}
-        self.modules = {module.path: module for module in graph.modules}
         self.levels = ModuleLevels(graph.modules)
+        self._modules = {module.path: module for module in graph.modules}
 
     @cached_property
-    def inner(self) -> Mapping[str | None, Sequence[str]]:
-        """The classes of the modules right within each module."""
-        found = defaultdict[str | None, list[str]](list)
-        for module in self.graph.modules:
-            way = self.levels.chain(module.path)
-            if len(way) > 1 and way[-1] == module.path:
-                found[way[-2]].append(module.class_name)
-        return found
-
-    @cached_property
-    def leaves(self) -> Leaves:
-        """The leaves that a fold shows within other boxes."""
+    def leaves(self) -> Mapping[int | None, TracedNode]:
+        """The leaves that a fold shows within other boxes, by index."""
         return {leaf.index: leaf for leaf in self.graph.leaves if leaf.index not in self.roots}
 
     @cached_property
-    def uses(self) -> Mapping[int | None, int]:
-        """How many edges lead to each node."""
-        return Counter(edge.target for edge in self.graph.edges)
+    def own_nodes(self) -> list[TracedNode]:
+        """The nodes that a fold does not show within other boxes, without the inputs."""
+        nodes = self.graph.nodes[: len(self.graph.nodes) - len(self.graph.inputs)]
+        return [node for node in nodes if node.index not in self.leaves]
 
     @cached_property
-    def apart(self) -> list[TracedNode]:
-        """The nodes that a fold does not show within other boxes, without the inputs."""
-        own = self.graph.nodes[: len(self.graph.nodes) - len(self.graph.inputs)]
-        return [node for node in own if node.index not in self.leaves]
-
-    def title_of(self, path: str) -> str:
-        """Return the path of a module, and its class where that is known."""
-        return titled(path, self.modules.get(path))
-
-    def in_full(self) -> View:
-        """Show every node, in few of them with frames around those of a module."""
-        apart = [ModuleBox(nodes=(node,)) for node in self.graph.nodes]
-        links, results = _links(apart), [()] * len(apart)
-        vertices = [*_vertices(apart, [None] * len(apart), links, results)]
-        own = len(apart) - len(self.graph.inputs)
-        frames = tuple(self._frames()) if own <= MOST_IN_FULL else ()
-        return View(boxes=tuple(self._boxes(apart, vertices, results, {})), frames=frames)
-
-    def _frames(self) -> Iterator[Frame]:
-        """Yield the modules of several nodes and frozen ones, with leaves that are theirs alone."""
-        boxes = first_level(self.apart, self.levels, least=2, most_share=1.0)
-        for one in module_boxes(self.apart, boxes) if boxes is not None else ():
-            inside = {node.index for node in one.nodes}
-            inside |= {*self._own_leaves(one.module, inside)}
-            if one.module is not None and (len(inside) > 1 or self._frozen(one.module)):
-                yield self._frame(one.module, sorted(inside), one.nodes)
-
-    def _frozen(self, path: str) -> int:
-        """Return how many parameters of a module are frozen, as far as that is known."""
-        known = self.modules.get(path)
-        return (known.frozen or 0) if known else 0
-
-    def _frame(self, path: str, places: Sequence[int], nodes: Sequence[TracedNode]) -> Frame:
-        frozen = f", {number} frozen" if (number := self._frozen(path)) else ""
-        return Frame(
-            title=self.title_of(path) + frozen,
-            places=tuple(places),
-            is_inferred=any(node.is_module_inferred for node in nodes),
-        )
-
-    def _own_leaves(self, module: str | None, inside: Container[int]) -> Iterator[int]:
-        """Yield the leaves of a module that nothing outside uses; unknown ones may be of any."""
+    def _users(self) -> Mapping[int | None, Sequence[int]]:
+        """The sources of the edges that lead to each node."""
         users = defaultdict[int | None, list[int]](list)
         for edge in self.graph.edges:
             users[edge.target].append(edge.source)
+        return users
+
+    @cached_property
+    def _inner_classes(self) -> Mapping[str | None, Sequence[str]]:
+        """The classes of the modules directly within each module."""
+        classes = defaultdict[str | None, list[str]](list)
+        for module in self.graph.modules:
+            path = self.levels.chain(module.path)
+            if len(path) > 1 and path[-1] == module.path:
+                classes[path[-2]].append(module.class_name)
+        return classes
+
+    def title_of(self, path: str) -> str:
+        """Return the path of a module, with its class if known."""
+        return title_with_class(path, self._modules.get(path))
+
+    def in_full(self) -> View:
+        """Show every node, and frames around the nodes of a module unless there are many."""
+        view = self.view([ModuleBox(nodes=(node,)) for node in self.graph.nodes], is_folded=False)
+        if len(view.boxes) - len(self.graph.inputs) > MOST_IN_FULL:
+            return view
+        return replace(view, frames=tuple(self._frames()))
+
+    def _frames(self) -> Iterator[Frame]:
+        """Yield a frame for each module of several nodes, leaves included, or with frozen ones."""
+        boxes = first_level(self.own_nodes, self.levels, least=2, most_share=1.0)
+        for part in module_boxes(self.own_nodes, boxes) if boxes is not None else ():
+            if part.module is None:
+                continue
+            inside = {node.index for node in part.nodes}
+            inside |= {*self._own_leaves(part.module, inside)}
+            if len(inside) > 1 or self._frozen(part.module):
+                yield self._frame(part.module, sorted(inside), part.nodes)
+
+    def _frozen(self, path: str) -> int:
+        """Return the number of frozen parameters of a module, 0 if unknown."""
+        module = self._modules.get(path)
+        return (module.frozen or 0) if module else 0
+
+    def _frame(self, path: str, boxes: Sequence[int], nodes: Sequence[TracedNode]) -> Frame:
+        frozen = f", {number} frozen" if (number := self._frozen(path)) else ""
+        is_inferred = any(node.is_module_inferred for node in nodes)
+        return Frame(
+            title=self.title_of(path) + frozen, boxes=tuple(boxes), is_inferred=is_inferred
+        )
+
+    def _own_leaves(self, module: str, inside: Container[int]) -> Iterator[int]:
+        """Yield the leaves of a module that nothing outside uses."""
         are_known = any(leaf.module is not None for leaf in self.leaves.values())
         for leaf in self.leaves.values():
             is_own = f"{leaf.module}.".startswith(f"{module}.") or not are_known
-            if is_own and all(user in inside for user in users[leaf.index]):
+            if is_own and all(user in inside for user in self._users[leaf.index]):
                 yield leaf.index
 
     def by_module(self, opened: Collection[str] = ()) -> View | None:
-        """Show the modules of the first level that tells enough; None where none is known."""
-        boxes = first_level(self.apart, self.levels, least=3, most_share=0.5)
-        return None if boxes is None else self.folded(boxes, opened)
+        """Show the modules of the first level that has several; None if no module is known."""
+        boxes = first_level(self.own_nodes, self.levels, least=3, most_share=0.5)
+        return None if boxes is None else self._folded(boxes, opened)
 
     def by_paths(self, patterns: Collection[str], opened: Collection[str] = ()) -> View:
-        """Show the modules whose paths match."""
-        return self.folded(matching(self.apart, patterns), opened)
+        """Show the modules whose paths match, and other nodes one by one."""
+        return self._folded(match_modules(self.own_nodes, patterns), opened)
 
-    def folded(self, boxes: Boxes, opened: Collection[str]) -> View:
-        """Show leaves within others, repeats once, and modules in boxes."""
-        boxes = with_open(boxes, self.apart, self.levels, opened)
-        view = self.view(module_boxes(self.apart, boxes))
+    def _folded(self, boxes: Boxes, opened: Collection[str]) -> View:
+        boxes = open_modules(boxes, self.own_nodes, self.levels, opened)
+        view = self.view(module_boxes(self.own_nodes, boxes))
         if not opened:
             return view
-        return replace(view, frames=tuple(self._open_frames(view, matching(self.apart, opened))))
+        frames = self._open_frames(view, match_modules(self.own_nodes, opened))
+        return replace(view, frames=tuple(frames))
 
     def _open_frames(self, view: View, opened: Boxes) -> Iterator[Frame]:
-        """Yield each call of a module that is open: boxes one after the other, but for inputs."""
-        places = [place for place, box in enumerate(view.boxes) if box.given is None]
+        """Yield a frame for each call of an open module. Its boxes are neighbours, inputs aside."""
+        indices = [index for index, box in enumerate(view.boxes) if box.input is None]
 
-        def module(place: int) -> str | None:
-            within = {opened[n.module] for nodes in view.boxes[place].alike for n in nodes}
-            return next(iter(within)) if len(within) == 1 else None
+        def module_of(index: int) -> str | None:
+            modules = {opened[node.module] for nodes in view.boxes[index].alike for node in nodes}
+            return next(iter(modules)) if len(modules) == 1 else None
 
-        for path, inside in groupby(places, module):
+        for path, group in groupby(indices, module_of):
             if path is not None:
-                inner = [*inside]
-                yield self._frame(path, inner, [view.boxes[place].node for place in inner])
+                inside = [*group]
+                yield self._frame(path, inside, [view.boxes[index].node for index in inside])
 
-    def view(self, apart: Sequence[ModuleBox]) -> View:
-        """Show what stands apart, with the inputs of that, and once what repeats there."""
-        apart = [*self._with_inputs(apart)]
-        links = _links(apart)
-        results = _results(apart, links)
-        labels = [*map(self._label, apart, results)]
-        vertices, repeats = folded([*_vertices(apart, labels, links, results)])
-        boxes = self._boxes(apart, vertices, results, self.leaves)
-        shown = [
-            replace(one, members=tuple(apart[place].nodes[0].index for place in one.members))
-            for one in repeats
+    def view(self, parts: Sequence[ModuleBox], *, is_folded: bool = True) -> View:
+        """Return the boxes of the parts.
+
+        A fold shows leaves within them, the inputs beside them, and what repeats once.
+        """
+        if is_folded:
+            parts = [*self._with_inputs(parts)]
+        links = _links(parts)
+        outputs = _used_outputs(parts, links)
+        labels: list[Hashable] = [None] * len(parts)
+        if is_folded:
+            labels = [*map(self._label, parts, outputs)]
+        vertices = [*_vertices(parts, labels, links, outputs)]
+        vertices, repeats = fold_repeats(vertices) if is_folded else (vertices, [])
+        boxes = self._boxes(parts, vertices, outputs, is_folded=is_folded)
+        by_nodes = [
+            replace(repeat, members=tuple(parts[n].nodes[0].index for n in repeat.members))
+            for repeat in repeats
         ]
-        return View(boxes=tuple(boxes), repeats=tuple(shown))
+        return View(boxes=tuple(boxes), repeats=tuple(by_nodes))
 
-    def _with_inputs(self, apart: Sequence[ModuleBox]) -> Iterator[ModuleBox]:
-        """Yield the boxes, and behind the last one that was given an input a box for that.
+    def _with_inputs(self, parts: Sequence[ModuleBox]) -> Iterator[ModuleBox]:
+        """Yield the parts, and behind the last part that uses an input the node of that input.
 
-        So each stands where what it is given to does, and repeats with that.
+        So each input stands near its use, and repeats with it.
         """
-        last: dict[int, int] = {}
-        for place, one in enumerate(apart):
-            ends = (edge for node in one.nodes for edge in node.edges if one.beyond is None)
-            last |= {edge.target: place for edge in ends if isinstance(edge, InputEdge)}
+        last_use: dict[int, int] = {}
+        for index, part in enumerate(parts):
+            edges = (edge for node in part.nodes for edge in node.edges if part.beyond is None)
+            last_use |= {edge.target: index for edge in edges if isinstance(edge, InputEdge)}
         behind = defaultdict[int, list[int]](list)
-        for target, place in last.items():
-            behind[place].append(target)
-        for place, one in enumerate(apart):
-            yield one
-            yield from (ModuleBox(nodes=(self.graph.nodes[target],)) for target in behind[place])
+        for target, index in last_use.items():
+            behind[index].append(target)
+        for index, part in enumerate(parts):
+            yield part
+            yield from (ModuleBox(nodes=(self.graph.nodes[target],)) for target in behind[index])
 
-    def _label(self, one: ModuleBox, results: Results) -> Hashable:
-        """Return what must be equal where one box is to stand for several.
+    def _label(self, part: ModuleBox, outputs: Sequence[Output]) -> Hashable:
+        """Return a value that is equal for parts that one box may stand for.
 
-        Within a module that are not the shapes, which may follow from the data, but their bytes.
+        The shapes within a module are left out, as they may follow from the data; the bytes count.
         """
-        if one.beyond is not None:
-            return one.beyond, one.module, one.nodes[0].index
-        ends = (edge.target for node in one.nodes for edge in node.edges)
+        if part.beyond is not None:
+            return part.beyond, part.module, part.nodes[0].index
+        targets = (edge.target for node in part.nodes for edge in node.edges)
         return (
-            any(node.index in self.roots for node in one.nodes),
-            self._kind_of_module(one.module),
-            *(map(_kind, one.nodes) if one.module is None else map(_kind_within, one.nodes)),
-            *(self._shape(result) for result in results),
-            bytes_without_parameters([saved for node in one.nodes for saved in node.saved]),
-            *(_kind(self.leaves[e]) if e in self.leaves else e is None for e in ends),
+            any(node.index in self.roots for node in part.nodes),
+            self._module_kind(part.module),
+            *map(_node_kind if part.module is None else _kind_within, part.nodes),
+            *map(self._shape, outputs),
+            bytes_without_parameters([saved for node in part.nodes for saved in node.saved]),
+            *(_node_kind(self.leaves[t]) if t in self.leaves else t is None for t in targets),
         )
 
-    def _kind_of_module(self, path: str | None) -> Hashable:
-        """Return what tells a module from those that a picture shows otherwise."""
-        if path is None:
-            return None
-        known = self.modules.get(path)
-        facts = known and (known.class_name, known.parameters, known.frozen, known.frozen_numbers)
-        return NUMBER.sub("*", path), facts
+    def _module_kind(self, path: str | None) -> Hashable:
+        """Return a value that is equal for modules that look the same in a picture."""
+        module = self._modules.get(path or "") if path is not None else None
+        facts = module and replace(module, path="")
+        return path and NUMBER.sub("*", path), facts
 
     def _boxes(
         self,
-        apart: Sequence[ModuleBox],
+        parts: Sequence[ModuleBox],
         vertices: Sequence[Vertex],
-        results: Sequence[Results],
-        within: Leaves,
+        outputs: Sequence[Sequence[Output]],
+        *,
+        is_folded: bool,
     ) -> Iterator[Box]:
-        outputs = defaultdict[int, set[int]](set)
-        for place, output in chain.from_iterable(vertex.edges for vertex in vertices):
-            outputs[place].add(output)
-        for place, vertex in enumerate(vertices):
-            alike = [apart[member] for member in vertex.members]
-            first, module = alike[0], alike[0].module
-            shapes = tuple(self._shape(result) for result in results[vertex.members[0]])
-            has_ports = len({*shapes} if module is not None else first.nodes[0].shapes) > 1
+        led_to = defaultdict[int, set[int]](set)
+        for target, output in chain.from_iterable(vertex.edges for vertex in vertices):
+            led_to[target].add(output)
+        for index, vertex in enumerate(vertices):
+            alike = [parts[member] for member in vertex.members]
+            first, path = alike[0], alike[0].module
+            shapes = tuple(map(self._shape, outputs[vertex.members[0]]))
+            has_ports = len({*shapes} if path is not None else first.nodes[0].shapes) > 1
             yield Box(
-                members=first.nodes,
-                name=None if module is None else common([one.module or "" for one in alike]),
-                copies=len(alike),
+                alike=tuple(part.nodes for part in alike),
                 edges=vertex.edges,
-                leaves=tuple(self._leaves(alike)) if within and not first.beyond else (),
-                outputs=tuple(sorted(outputs[place])) if has_ports else (),
-                is_root=any(node.index in self.roots for node in first.nodes),
-                path=module,
-                module=None if module is None else self.modules.get(module),
-                inner=tuple(self.inner.get(module, ())),
-                alike=tuple(one.nodes for one in alike),
+                name=None if path is None else starred([part.module or "" for part in alike]),
+                path=path,
+                module=None if path is None else self._modules.get(path),
+                inner=tuple(self._inner_classes.get(path, ())),
+                leaves=tuple(self._folded_leaves(alike)) if is_folded and not first.beyond else (),
+                outputs=tuple(sorted(led_to[index])) if has_ports else (),
                 results=shapes,
+                is_root=any(node.index in self.roots for node in first.nodes),
                 beyond=first.beyond,
             )
 
-    def _shape(self, result: Result) -> Shape | None:
-        node, output = result
-        return self.graph.nodes[node or 0].shapes[output]
+    def _shape(self, output: Output) -> Shape | None:
+        node, number = output
+        return self.graph.nodes[node or 0].shapes[number]
 
-    def _leaves(self, alike: Sequence[ModuleBox]) -> Iterator[FoldedLeaf]:
-        """Yield the leaves that edges lead to, one for those of all boxes that are alike."""
-        edges_of = ([edge for node in one.nodes for edge in node.edges] for one in alike)
+    def _folded_leaves(self, alike: Sequence[ModuleBox]) -> Iterator[FoldedLeaf]:
+        """Yield the leaves that edges lead to, one for the corresponding leaves of all copies."""
+        edges_of = ([edge for node in part.nodes for edge in node.edges] for part in alike)
         for edges in zip(*edges_of, strict=True):
             leaves = [self.leaves[edge.target] for edge in edges if edge.target in self.leaves]
             if leaves:
                 names = [leaf.leaf_name for leaf in leaves if leaf.leaf_name is not None]
-                yield FoldedLeaf(
-                    node=leaves[0],
-                    name=common(names) or None,
-                    uses=self.uses[leaves[0].index],
-                    alike=tuple(leaves),
-                )
+                uses = len(self._users[leaves[0].index])
+                yield FoldedLeaf(name=starred(names) or None, uses=uses, alike=tuple(leaves))
 
 
-def _links(apart: Sequence[ModuleBox]) -> list[Links]:
-    """Return the edges from each box to others; what stands outside only leads in, or is led to."""
-    places: dict[int | None, int] = {
-        node.index: place
-        for place, one in enumerate(apart)
-        if one.beyond != "user"
-        for node in one.nodes
+def _links(parts: Sequence[ModuleBox]) -> list[list[Link]]:
+    """Return the edges from each part to others. Parts outside are not linked to each other."""
+    part_of: dict[int | None, int] = {
+        node.index: index
+        for index, part in enumerate(parts)
+        if part.beyond != "user"
+        for node in part.nodes
     }
-    links: list[Links] = []
-    for place, one in enumerate(apart):
-        found = [
+    links: list[list[Link]] = []
+    for index, part in enumerate(parts):
+        own = [
             (target, edge)
-            for node in (one.nodes if one.beyond != "input" else ())
+            for node in (part.nodes if part.beyond != "input" else ())
             for edge in node.edges
-            if (target := places.get(edge.target, place)) != place
+            if (target := part_of.get(edge.target, index)) != index
         ]
-        if one.beyond is not None:
-            found = [link for link in found if apart[link[0]].beyond is None]
-        links.append(found)
+        links.append([link for link in own if None in (part.beyond, parts[link[0]].beyond)])
     return links
 
 
-def _results(apart: Sequence[ModuleBox], links: Sequence[Links]) -> Sequence[Results]:
-    """Return for each box the outputs of its nodes that other boxes lead to, if it is a module."""
-    if not any(one.module for one in apart):
-        return [()] * len(apart)
-    found: list[set[Result]] = [set() for _ in apart]
+def _used_outputs(
+    parts: Sequence[ModuleBox], links: Sequence[Sequence[Link]]
+) -> Sequence[Sequence[Output]]:
+    """Return for each module the outputs of its nodes that other parts lead to."""
+    used: list[set[Output]] = [set() for _ in parts]
     for target, edge in chain.from_iterable(links):
-        if apart[target].module is not None:
-            found[target].add((edge.target, edge.input_nr))
-    order = {node.index: n for n, node in enumerate(chain.from_iterable(o.nodes for o in apart))}
-    return [sorted(each, key=lambda one: (order[one[0] or 0], one[1])) for each in found]
+        if parts[target].module is not None:
+            used[target].add((edge.target, edge.input_nr))
+    nodes = chain.from_iterable(part.nodes for part in parts)
+    order = {node.index: number for number, node in enumerate(nodes)}
+    return [sorted(each, key=lambda output: (order[output[0] or 0], output[1])) for each in used]
 
 
 def _vertices(
-    apart: Sequence[ModuleBox],
+    parts: Sequence[ModuleBox],
     labels: Sequence[Hashable],
-    links: Sequence[Links],
-    results: Sequence[Results],
+    links: Sequence[Sequence[Link]],
+    outputs: Sequence[Sequence[Output]],
 ) -> Iterator[Vertex]:
-    """Yield what leads where, from a module to another once for each output."""
-    numbers = [{result: number for number, result in enumerate(each)} for each in results]
-    for place, (one, label) in enumerate(zip(apart, labels, strict=True)):
+    """Yield a vertex for each part. A module leads to each output of another part only once."""
+    numbers = [{output: number for number, output in enumerate(each)} for each in outputs]
+    for index, (part, label) in enumerate(zip(parts, labels, strict=True)):
         edges = (
             (target, numbers[target].get((edge.target, edge.input_nr), edge.input_nr))
-            for target, edge in links[place]
+            for target, edge in links[index]
         )
-        led = tuple(edges if one.module is None else dict.fromkeys(edges))
-        yield Vertex(label=label, edges=led, members=(place,))
+        distinct = tuple(edges if part.module is None else dict.fromkeys(edges))
+        yield Vertex(label=label, edges=distinct, members=(index,))
 
 
-def _kind(node: TracedNode) -> Hashable:
-    """Return what tells a node from those that a picture shows otherwise."""
+def _node_kind(node: TracedNode) -> Hashable:
+    """Return a value that is equal for nodes that look the same in a picture."""
     names = tuple(NUMBER.sub("*", name) for name in node.tensor_names)
     return node.shapes, names, node.retains_grad, _kind_within(node)
 
 
 def _kind_within(node: TracedNode) -> Hashable:
-    """Return what tells a node that is not shown itself, only the module that it stands in."""
+    """Return a value that is equal for nodes that look the same within the box of a module."""
     kind = node.name, node.dtype, node.device, node.is_leaf, node.derivative_order
-    return *kind, node.value_turns, node.gradient_turns, *map(_state, node.saved)
+    saved = [
+        (one.name, one.state, one.is_modified and (one.saved_version, one.current_version))
+        for one in node.saved
+    ]
+    return *kind, node.value_turns, node.gradient_turns, *saved
 
 
-def _state(saved: SavedTensor) -> Hashable:
-    versions = (saved.saved_version, saved.current_version) if saved.is_modified else None
-    return saved.name, saved.state, versions
-
-
-def titled(path: str, module: TracedModule | None) -> str:
-    """Return a path with the class of its module, unless it is called by that."""
-    if module is None or path.partition("-")[0] == module.class_name:
-        return path
-    return f"{path}: {module.class_name}"
-
-
-def common(names: Sequence[str]) -> str:
-    """Put a star for each number in which names differ that are otherwise equal."""
+def starred(names: Sequence[str]) -> str:
+    """Return the names as one, with a star for each number in which they differ."""
     fields = zip(*(NUMBER.split(name) for name in names), strict=True)
     return "".join(field[0] if len({*field}) == 1 else "*" for field in fields)

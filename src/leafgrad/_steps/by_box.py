@@ -4,15 +4,14 @@ from collections.abc import Iterator
 
 from leafgrad._graph.gradient_norms import norm_of
 from leafgrad._graph.graph import Graph
-from leafgrad._picture.view import View
+from leafgrad._picture.box import View
 from leafgrad._steps import box_sentences, sentences
-from leafgrad._steps.sign import Sign, Told
-from leafgrad._steps.step import Kind, Step
+from leafgrad._steps.step import Kind, Sign, Step, Told
 from leafgrad._steps.visits import Visit, Visits
 from leafgrad._steps.writer import Writer
 
 
-def told(graph: Graph, view: View) -> Iterator[Told]:
+def steps(graph: Graph, view: View) -> Iterator[Told]:
     """Yield the steps of a picture whose boxes stand for several nodes: a step for each box."""
     visits = Visits(graph, view)
     writer, ways = Writer(visits, view), _ways(view)

@@ -4,17 +4,16 @@ from collections.abc import Iterator
 
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import TracedEdge, TracedNode, age_order
-from leafgrad._picture.box_text import numbers
+from leafgrad._picture.box_text import number_lines
 from leafgrad._picture.input_nodes import InputEdge, with_inputs
 from leafgrad._steps import sentences
-from leafgrad._steps.sign import Sign, Told, Writing
-from leafgrad._steps.step import Kind, Step
+from leafgrad._steps.step import Kind, Sign, Step, Told, Writing
 
 Ways = dict[tuple[int, int], int]
 """The place in the picture of the arrow of each edge, by its source and its number there."""
 
 
-def told(graph: Graph) -> Iterator[Told]:
+def steps(graph: Graph) -> Iterator[Told]:
     """Yield the steps of a picture that has a box for each node."""
     yield from _forward(graph)
     yield from _backward(graph)
@@ -66,7 +65,7 @@ def _along(edge: TracedEdge, graph: Graph, way: int) -> Sign:
 
 
 def _numbers(node: TracedNode, style: str) -> Iterator[Writing]:
-    for number, line in enumerate(numbers(node)):
+    for number, line in enumerate(number_lines(node)):
         if line.style == style:
             yield node.index, number, line.text
 

@@ -1,15 +1,15 @@
 """A backward pass to step through: a picture, buttons and a list of what happens."""
 
 import json
+from collections.abc import Iterator, Sequence
+from math import log10
 
-from leafgrad._display.document import document, resource
 from leafgrad._display.markup import Markup, element, text
-from leafgrad._display.notebook import embedded, image
+from leafgrad._display.pages import document, embed_page, image, resource
 from leafgrad._picture.alt_text import title
-from leafgrad._picture.svg.svg import draw_view, framed
-from leafgrad._steps.profile import profile
+from leafgrad._picture.svg.svg import draw_view, scrolling_frame
 from leafgrad._steps.shown import Shown
-from leafgrad._steps.sign import Sign
+from leafgrad._steps.step import Sign
 
 BUTTONS = (
     ("first", "|◀", "To the start"),
@@ -39,7 +39,7 @@ def fragment(shown: Shown) -> Markup:
         element("button", text(face), type="button", data_do=does, aria_label=label, title=label)
         for does, face, label in BUTTONS
     )
-    signs = [sign for _, sign in shown.told]
+    signs = [sign for _, sign in shown.steps]
     return element(
         "div",
         element("style", resource("leafgrad._steps", "player.css")),
@@ -47,13 +47,16 @@ def fragment(shown: Shown) -> Markup:
         *profile(signs),
         element("div", *buttons, element("span", class_="count"), class_="controls", hidden=""),
         element("p", text(HINT), class_="told", aria_live="polite", hidden=""),
-        framed(shown.graph, draw_view(shown.graph, shown.view)),
+        scrolling_frame(shown.graph, draw_view(shown.graph, shown.view)),
         _sentences(shown, aria_label="All steps in words", tabindex="0"),
         element("script", resource("leafgrad._steps", "player.js")),
         class_="leafgrad-steps",
         role="group",
         aria_label="Backward, step by step",
-        data_steps=json.dumps([*map(_sign, signs)], separators=(",", ":")),
+        data_steps=json.dumps(
+            [{"box": sign.box, "ways": sign.ways, "writes": sign.writes} for sign in signs],
+            separators=(",", ":"),
+        ),
     )
 
 
@@ -62,7 +65,7 @@ def in_a_notebook(shown: Shown) -> Markup:
     called = f"{title(shown.graph)}, step by step"
     picture = image(draw_view(shown.graph, shown.view).markup, name=called)
     instead = Markup("".join([*_found(shown), picture, _sentences(shown)]))
-    return embedded(page(shown), name=called, height=HEIGHT, instead=instead)
+    return embed_page(page(shown), name=called, height=HEIGHT, instead=instead)
 
 
 HEIGHT = 720.0
@@ -77,10 +80,44 @@ def _found(shown: Shown) -> list[Markup]:
 
 
 def _sentences(shown: Shown, **attributes: str) -> Markup:
-    items = (element("li", text(step.sentence)) for step, _ in shown.told)
+    items = (element("li", text(step.sentence)) for step, _ in shown.steps)
     return element("ol", *items, **attributes)
 
 
-def _sign(sign: Sign) -> dict[str, object]:
-    """Return for the script which box and which arrows light up, and what is written where."""
-    return {"box": sign.box, "ways": sign.ways, "writes": sign.writes}
+PROFILE_HEIGHT = 40
+LEAST = 3.0
+"""How high the lowest bar is."""
+
+LEAST_RANGE = 1.0
+"""Norms nearer together than by so many powers of ten differ less in height than they could."""
+
+
+def profile(signs: Sequence[Sign]) -> Iterator[Markup]:
+    """Draw a bar for the norm at each step that has one, in powers of ten, if two have."""
+    powers = {place: log10(sign.norm) for place, sign in enumerate(signs) if sign.norm}
+    if len(powers) > 1:
+        most, least = max(powers.values()), min(powers.values())
+        rise = (PROFILE_HEIGHT - LEAST) / max(most - least, LEAST_RANGE)
+        heights = [PROFILE_HEIGHT - rise * (most - power) for power in powers.values()]
+        bars = (
+            element(
+                "rect",
+                x=n + 0.1,
+                y=PROFILE_HEIGHT - height,
+                width=0.8,
+                height=height,
+                data_at=place,
+            )
+            for n, (place, height) in enumerate(zip(powers, heights, strict=True))
+        )
+        ends = " to ".join(dict.fromkeys(f"{10**power:.2g}" for power in (least, most)))
+        meaning = f"gradient norm, {ends}, in powers of ten"
+        drawn = element(
+            "svg",
+            *bars,
+            viewBox=f"0 0 {len(heights)} {PROFILE_HEIGHT}",
+            preserveAspectRatio="none",
+            aria_hidden="true",
+        )
+        caption = element("figcaption", text(meaning))
+        yield element("figure", drawn, caption, class_="profile")

@@ -18,4 +18,4 @@ class Shown:
         self.graph = replace(graph, nodes=nodes, roots=roots)
         self.view = view_of(self.graph, fold=fold, open=open)
         in_full = is_in_full(graph, fold)
-        self.told = [*(by_node.told(graph) if in_full else by_box.told(graph, self.view))]
+        self.steps = [*(by_node.steps(graph) if in_full else by_box.steps(graph, self.view))]

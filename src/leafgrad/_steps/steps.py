@@ -1,13 +1,11 @@
 """A backward pass, step by step, as it was seen."""
 
 from dataclasses import dataclass
-from typing import Any
 
-from leafgrad._display import notebook
-from leafgrad._display.jsonable import json_types
+from leafgrad._display import pages
 from leafgrad._display.markup import visible
 from leafgrad._graph.graph import Graph
-from leafgrad._picture.view import Fold, Open, opened_of
+from leafgrad._picture.view import Fold, Open, read_paths
 from leafgrad._steps import player
 from leafgrad._steps.shown import Shown
 from leafgrad._steps.step import Step
@@ -48,8 +46,8 @@ class BackwardSteps:
     def _repr_html_(self) -> str:
         return player.fragment(self._shown)
 
-    def _repr_mimebundle_(self, **_: object) -> notebook.Bundle:
-        return notebook.bundle_of(self, lambda: player.in_a_notebook(self._shown))
+    def _repr_mimebundle_(self, **_: object) -> pages.Bundle:
+        return pages.bundle_of(self, lambda: player.in_a_notebook(self._shown))
 
     def show(self) -> None:
         """Show the steps: in the notebook that runs this, else as a page in a browser.
@@ -60,7 +58,7 @@ class BackwardSteps:
         Raises:
             RuntimeError: If no browser can be started.
         """
-        notebook.show(self, self.to_html)
+        pages.show(self, self.to_html)
 
     def to_html(self) -> str:
         """Write a page of its own to step through.
@@ -81,22 +79,6 @@ class BackwardSteps:
         """
         return player.page(self._shown)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the steps as JSON types.
-
-        Returns:
-            ``steps``, each with the attributes of `Step`.
-
-        Example:
-            >>> import torch
-            >>> from leafgrad import trace_graph
-            >>> x = torch.tensor(3.0, requires_grad=True)
-            >>> steps = trace_graph(x.exp(), names={"x": x}, gradients=True).steps()
-            >>> steps.to_dict()["steps"][0]["sentence"]
-            'Backward starts at node 0 (ExpBackward0) with the gradient 1.'
-        """
-        return {"steps": json_types(self.steps)}
-
 
 def steps_of(graph: Graph, *, fold: Fold, open: Open) -> BackwardSteps:  # noqa: A002 - as in view_of
     """Return the steps of a graph with gradients, or raise where there is nothing to tell."""
@@ -106,11 +88,10 @@ def steps_of(graph: Graph, *, fold: Fold, open: Open) -> BackwardSteps:  # noqa:
             "trace_graph(..., values=True, gradients=True)"
         )
     shown = Shown(graph, fold=fold, open=open)
-    if len(shown.told) > MOST_STEPS:
+    if len(shown.steps) > MOST_STEPS:
         raise ValueError(
-            f"steps must be at most {MOST_STEPS:,}, not {len(shown.told):,}; trace with "
+            f"steps must be at most {MOST_STEPS:,}, not {len(shown.steps):,}; trace with "
             "names=model to go from module to module, or fold modules as in fold='layers.*'"
         )
-    return BackwardSteps(
-        trace=graph, steps=tuple(step for step, _ in shown.told), fold=fold, open=opened_of(open)
-    )
+    steps = tuple(step for step, _ in shown.steps)
+    return BackwardSteps(trace=graph, steps=steps, fold=fold, open=read_paths(open, "open"))

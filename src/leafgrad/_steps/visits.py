@@ -9,8 +9,8 @@ from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode, age_order
 from leafgrad._graph.summary import TensorSummary
+from leafgrad._picture.box import Box, View, title_with_class
 from leafgrad._picture.input_nodes import INPUT
-from leafgrad._picture.view import Box, View, titled
 from leafgrad._steps.sentences import called
 
 Place = tuple[int, int]
@@ -49,7 +49,7 @@ class Visit:
     def title(self) -> str:
         """The name, and the class of the module where that is known."""
         module = self.box.module
-        if module is None or titled(self.name, module) == self.name:
+        if module is None or title_with_class(self.name, module) == self.name:
             return self.name
         return f"{self.name} ({module.class_name})"
 
@@ -80,11 +80,9 @@ class Visits:
         return [
             place
             for place in places
-            if place[0] in self.roots or self._is_used_elsewhere(place, visit)
+            if place[0] in self.roots
+            or any(self.at[edge.source] is not visit for edge in self.users[place])
         ]
-
-    def _is_used_elsewhere(self, place: Place, visit: Visit) -> bool:
-        return any(self.at[edge.source] is not visit for edge in self.users[place])
 
     def arrived(self, visit: Visit) -> list[TensorSummary | None]:
         """Return the gradients of the results."""
@@ -163,8 +161,8 @@ def _visits(view: View) -> Iterator[Visit]:
 
 def _name(box: Box, first: TracedNode) -> str:
     """Return what a box is called: of those that it stands for, the one with this node first."""
-    if box.given is not None:
-        return box.given.name or f"an {INPUT}"
+    if box.input is not None:
+        return box.input.name or f"an {INPUT}"
     if box.path is None:
         return called(first)
     return ".".join((first.module or "").split(".")[: 1 + box.path.count(".")])

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from leafgrad._graph.nodes import value_text
-from leafgrad._picture.box_text import Line, arriving, numbers, of_leaves
-from leafgrad._picture.view import Box, View
-from leafgrad._steps.sign import Writing
+from leafgrad._picture.box import Box, View
+from leafgrad._picture.box_text import Line, arriving_lines, leaf_gradient_lines, number_lines
+from leafgrad._steps.step import Writing
 from leafgrad._steps.visits import Visit, Visits
 
 Waiting = tuple[Line, frozenset[int]]
@@ -49,7 +49,7 @@ class Writer:
                 if waits:
                     yield place, number, line.text
                 elif place == visit.place:
-                    known = line if visit.box.name is None else next(arriving(so_far), None)
+                    known = line if visit.box.name is None else next(arriving_lines(so_far), None)
                     yield from ((place, number, one.text) for one in (known,) if one is not None)
 
 
@@ -58,12 +58,12 @@ def _lines(box: Box) -> Iterator[Waiting]:
     if box.name is not None:
         if box.copies == 1 and (value := value_text(box.node)) is not None:
             yield Line(text=f"value {value}", style="value"), AT_ONCE
-        yield from ((line, AT_ONCE) for line in arriving(box))
-        yield from ((line, _leaves(box)) for line in of_leaves(box))
-    elif box.copies == 1 and box.given is None:
-        yield from ((line, AT_ONCE) for line in numbers(box.node))
+        yield from ((line, AT_ONCE) for line in arriving_lines(box))
+        yield from ((line, _leaves(box)) for line in leaf_gradient_lines(box))
+    elif box.copies == 1 and box.input is None:
+        yield from ((line, AT_ONCE) for line in number_lines(box.node))
         for leaf in box.leaves:
-            yield from ((line, frozenset({leaf.node.index})) for line in numbers(leaf.node))
+            yield from ((line, frozenset({leaf.node.index})) for line in number_lines(leaf.node))
 
 
 def _leaves(box: Box) -> frozenset[int]:

@@ -1,4 +1,4 @@
-"""Reading off a tensor what it is to autograd."""
+"""Read the facts about a tensor that matter to autograd."""
 
 import torch
 
@@ -80,7 +80,7 @@ ANY_CURE = "only tensors take part in autograd: torch.as_tensor() makes one of n
 
 
 def _role(tensor: torch.Tensor) -> TensorRole:
-    """Return the first role that fits; a view that is invalid would raise if asked for more."""
+    """Return the role of a tensor. An invalid view would raise at later questions."""
     if _autograd.functorch_wrapper(tensor) is not None:
         return TensorRole.WRAPPED
     if _autograd.is_invalid_view(tensor):
@@ -94,7 +94,7 @@ def _role(tensor: torch.Tensor) -> TensorRole:
 
 
 def _facts(tensor: torch.Tensor, name: str | None, role: TensorRole) -> TensorDescription:
-    """Return all that is read off the tensor itself, still without reasons."""
+    """Return the facts about a tensor, without reasons."""
     is_valid = role is not TensorRole.INVALID_VIEW
     spread = _autograd.spread(tensor)
     changing, after = _autograd.hooks_of(tensor)

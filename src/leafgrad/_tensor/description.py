@@ -1,4 +1,4 @@
-"""What one tensor is to autograd, as a value that shows itself."""
+"""The facts about one tensor that matter to autograd, as a value."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,7 +7,6 @@ from enum import StrEnum
 import torch
 
 from leafgrad._display.card import Card, ShownAsCard
-from leafgrad._display.jsonable import fields_as_json
 from leafgrad._display.units import shape_text, torch_name
 
 
@@ -26,7 +25,8 @@ class TensorRole(StrEnum):
 
     Example:
         >>> import torch
-        >>> from leafgrad import TensorRole, describe_tensor
+        >>> from leafgrad import describe_tensor
+        >>> from leafgrad.types import TensorRole
         >>> describe_tensor(torch.ones(3)).role is TensorRole.CONSTANT
         True
     """
@@ -129,25 +129,9 @@ class TensorDescription(ShownAsCard):
         )
         return Card(title=f"{self.name or 'tensor'}: {self.role}", rows=rows, sentences=self.why)
 
-    def to_dict(self) -> dict[str, object]:
-        """Return every field under its name, as JSON types only.
-
-        Returns:
-            Types of data, layouts and devices by their names (``"float32"``, ``"strided"``,
-            ``"cuda:0"``), tuples as lists, the role as its text.
-
-        Example:
-            >>> import torch
-            >>> from leafgrad import describe_tensor
-            >>> facts = describe_tensor(torch.ones(2, 3)).to_dict()
-            >>> facts["shape"], facts["dtype"], facts["role"]
-            ([2, 3], 'float32', 'constant')
-        """
-        return fields_as_json(self)
-
 
 def _rows_of_subclass(description: TensorDescription) -> Iterator[tuple[str, str]]:
-    """Yield the class of a tensor that is no usual one, and where the parts of a DTensor are."""
+    """Yield the class of a tensor subclass, and the parts of a DTensor."""
     d = description
     if d.subclass is not None:
         yield "class", d.subclass
@@ -157,7 +141,7 @@ def _rows_of_subclass(description: TensorDescription) -> Iterator[tuple[str, str
 
 
 def _rows_of_hooks(description: TensorDescription) -> Iterator[tuple[str, str]]:
-    """Yield how many hooks there are of each kind, where there are any."""
+    """Yield the number of hooks of each kind, if there are any."""
     d = description
     kinds = {"on the gradient": d.hooks, "after it is stored": d.post_accumulate_hooks}
     counts = [f"{number} {kind}" for kind, number in kinds.items() if number]
@@ -174,7 +158,7 @@ GRAD = {
 
 
 def _traits(description: TensorDescription) -> Iterator[str]:
-    """Yield what the tensor is: data type, shape, device, then only what is out of the ordinary."""
+    """Yield data type, shape and device, then unusual properties."""
     shape, layout = description.shape, torch_name(description.layout)
     yield torch_name(description.dtype)
     yield "no shape yet" if shape is None else f"shape {shape_text(shape)}"

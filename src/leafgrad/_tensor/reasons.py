@@ -1,4 +1,4 @@
-"""Why a tensor is what it is to autograd, in sentences, one function for each role."""
+"""Explain the role of a tensor in autograd, one function for each role."""
 
 from collections.abc import Callable, Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""What a forward had computed when it raised, as far as the functions it came through hold it."""
+"""The results of a forward pass that raised an error, from the frames of its traceback."""
 
 import inspect
 from collections.abc import Iterator, Sequence
@@ -12,8 +12,7 @@ from torch.nn import Module
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import gradient_edges, unwrap_functorch
 from leafgrad._graph.code_files import is_installed
-from leafgrad._graph.failure import ForwardFailure
-from leafgrad._graph.nodes import Source
+from leafgrad._graph.nodes import ForwardFailure, Source
 from leafgrad._record.module_paths import Roots, join
 from leafgrad._record.place import is_library_file
 from leafgrad._record.torch_functions import tensors_in
@@ -25,7 +24,7 @@ Passed = tuple[FrameType, int]
 def failed_forward(
     error: BaseException, modules: Roots
 ) -> tuple[list[torch.Tensor], ForwardFailure]:
-    """Return the last results before an error, which no other one was made of, and its place.
+    """Return the last results before an error, and where it happened.
 
     They are read from functions that are over: to ask one that still runs for its variables would
     keep these. Where a module ran, what stands around the outermost one is left out.
@@ -46,7 +45,7 @@ def failed_forward(
 
 
 def _passed(error: BaseException) -> Iterator[Passed]:
-    """Yield what an error came through, from the outside inwards, then what those behind it did."""
+    """Yield the frames of an error, outermost first, then those of its causes."""
     seen: set[int] = set()
     behind: BaseException | None = error
     while behind is not None and id(behind) not in seen:
@@ -60,7 +59,7 @@ def _passed(error: BaseException) -> Iterator[Passed]:
 
 
 def _running() -> set[int]:
-    """Return the functions that have not ended, by their identities, which keep none of them."""
+    """Return the identities of the frames that are still running."""
     found: set[int] = set()
     frame = inspect.currentframe()
     while frame is not None:
@@ -70,14 +69,14 @@ def _running() -> set[int]:
 
 
 def _module_of(frame: FrameType) -> Module | None:
-    """Return the module whose method ran."""
+    """Return the module whose method a frame runs, if any."""
     code = frame.f_code
     first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
     return first if isinstance(first, Module) else None
 
 
 def _held(frame: FrameType) -> Iterator[torch.Tensor]:
-    """Yield the tensors with a graph among the variables of a function.
+    """Yield the tensors with a graph among the local variables of a frame.
 
     Those of a script or a cell are all that it ever made, and at hand.
     """
@@ -91,7 +90,7 @@ def _held(frame: FrameType) -> Iterator[torch.Tensor]:
 
 
 def _last(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Return the tensors that no other one was made of, one for each node."""
+    """Return the tensors that no other one depends on, one for each node."""
     made_by = {node: tensor for tensor in tensors for node, _ in gradient_edges([tensor])}
     graph = _autograd.walk(made_by)
     earlier = {successor for successors in graph.values() for successor, _ in successors}
@@ -121,7 +120,7 @@ def _failure(
 
 
 def _path(module: Module, named: Sequence[Roots]) -> str:
-    """Return the first path of a module in what was named, of one that is nowhere its class."""
+    """Return the first path of a module among the named ones, else its class."""
     for roots in named:
         for name, root in roots.items():
             for path, inner in root.named_modules():

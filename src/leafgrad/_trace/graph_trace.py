@@ -1,18 +1,15 @@
 """A traced graph as a value that keeps nothing alive."""
 
-import json
 from collections.abc import Collection
 from dataclasses import dataclass
-from os import PathLike
-from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from leafgrad._display import notebook
-from leafgrad._display.terminal import checked_width
+from leafgrad._display import pages
+from leafgrad._display.text_width import check_width
 from leafgrad._graph.diff import GraphDiff, diff_of
 from leafgrad._graph.graph import Graph
-from leafgrad._graph.serialize import graph_fields, graph_to_dict
-from leafgrad._picture import dot, files, in_a_notebook, mermaid, networkx, text
+from leafgrad._graph.serialize import graph_fields, graph_to_json
+from leafgrad._picture import diagrams, text
 from leafgrad._picture.html import page
 from leafgrad._picture.look import Color, Direction, Look
 from leafgrad._picture.svg import svg
@@ -93,36 +90,20 @@ class GraphTrace(Graph):
             0  MulBackward0            (3,)    1 x, 1 x  other (3,), self (3,)
             1  AccumulateGrad  x       (3,)
         """
-        return text.text(self, checked_width(width))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON types.
-
-        Returns:
-            ``schema``, the number of this form, which changes when a field goes or changes its
-            meaning; ``nodes``, each with the attributes of `TracedNode` and so on inwards;
-            ``roots``, ``leaves`` and ``sinks`` by index, ``modules``, ``inputs``, ``depth``,
-            ``is_freed`` and ``failure``.
-            Data types and devices stand by their names, and numbers that JSON does not have, such
-            as NaN, as text.
-
-        Example:
-            >>> import torch
-            >>> from leafgrad import trace_graph
-            >>> graph = trace_graph(torch.ones(3, requires_grad=True).exp()).to_dict()
-            >>> graph["nodes"][0]["name"], graph["nodes"][0]["dtype"], graph["leaves"]
-            ('ExpBackward0', 'float32', [1])
-        """
-        return graph_to_dict(self)
+        return text.text(self, check_width(width))
 
     def to_json(self, *, indent: int | None = None) -> str:
-        """Return what `to_dict` does, as JSON text.
+        """Return everything as JSON text.
 
         Args:
             indent: How far to indent each level; None for a single line.
 
         Returns:
-            The text.
+            An object with ``schema``, the version of the format, which changes when a field is
+            removed or changes its meaning; ``nodes``, each with the attributes of `TracedNode`,
+            and so on inwards; ``roots``, ``leaves`` and ``sinks`` by index, ``modules``,
+            ``inputs``, ``depth``, ``is_freed`` and ``failure``. Data types and devices are given
+            by name, and numbers that JSON lacks, such as NaN, as text.
 
         Example:
             >>> import torch
@@ -130,7 +111,7 @@ class GraphTrace(Graph):
             >>> trace_graph(torch.ones(3, requires_grad=True).exp()).to_json()[:58]
             '{"schema": 1, "nodes": [{"index": 0, "name": "ExpBackward0'
         """
-        return json.dumps(self.to_dict(), indent=indent)
+        return graph_to_json(self, indent)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -173,7 +154,7 @@ class GraphTrace(Graph):
               0 -> 1;
             }
         """
-        return dot.dot(self)
+        return diagrams.dot(self)
 
     def to_mermaid(self) -> str:
         """Write the graph as a Mermaid flowchart, roots on top.
@@ -195,7 +176,7 @@ class GraphTrace(Graph):
               n1["AccumulateGrad<br/>x<br/>(3,)"]
               n0 --> n1
         """
-        return mermaid.mermaid(self)
+        return diagrams.mermaid(self)
 
     def to_svg(
         self,
@@ -255,51 +236,6 @@ class GraphTrace(Graph):
         look = Look(direction=direction, color=color, legend=legend)
         return svg.svg(self, fold=fold, open=open, look=look)
 
-    def save(
-        self,
-        path: str | PathLike[str],
-        *,
-        fold: bool | str | Collection[str] | None = None,
-        open: str | Collection[str] = (),  # noqa: A002 - what one does to a box
-        direction: Direction = "backward",
-        color: Color | None = None,
-        legend: bool = True,
-    ) -> Path:
-        """Write the graph into a file, in the form that the ending of its name asks for.
-
-        Args:
-            path: The file, which is written over if it is there. It ends in ``.svg``, ``.png`` or
-                ``.pdf`` for the picture, in ``.html`` for the page to move about in, or in
-                ``.txt``, ``.json``, ``.dot``, ``.gv`` or ``.mmd`` (Mermaid). A PNG or PDF is made
-                of the SVG by ``rsvg-convert`` or by a Chromium, whichever is there.
-            fold: As in `to_svg`; for pictures.
-            open: As in `to_svg`; for pictures.
-            direction: As in `to_svg`; for pictures and the page.
-            color: As in `to_svg`; for pictures and the page.
-            legend: As in `to_svg`; for pictures.
-
-        Returns:
-            The file.
-
-        Raises:
-            TypeError: If `path` is no path, or `fold` or `open` is not what `to_svg` takes.
-            ValueError: If the name ends in something else, the picture is too large, or `direction`
-                or `color` is not what `to_svg` takes.
-            RuntimeError: If there is no program to make a PNG or PDF, or it failed.
-            OSError: If the file cannot be written.
-
-        Example:
-            >>> import tempfile, torch
-            >>> from leafgrad import trace_graph
-            >>> x = torch.ones(3, requires_grad=True)
-            >>> with tempfile.TemporaryDirectory() as folder:
-            ...     file = trace_graph(x * x, names={"x": x}).save(f"{folder}/graph.svg")
-            ...     file.name, file.read_text(encoding="utf-8")[:4]
-            ('graph.svg', '<svg')
-        """
-        look = Look(direction=direction, color=color, legend=legend)
-        return files.save(self, path, fold=fold, open=open, look=look)
-
     def to_html(self, *, direction: Direction = "backward", color: Color | None = None) -> str:
         """Write a page to move about in: zoom, search, follow a node's paths, look into modules.
 
@@ -341,7 +277,7 @@ class GraphTrace(Graph):
             ValueError: If there would be more than 3,000 boxes even when it is folded.
             RuntimeError: If no browser can be started.
         """
-        notebook.show(self, self.to_html)
+        pages.show(self, self.to_html)
 
     def steps(
         self,
@@ -389,23 +325,6 @@ class GraphTrace(Graph):
         """
         return steps_of(self, fold=fold, open=open)
 
-    def to_networkx(self) -> Any:
-        """Return the graph as networkx has them.
-
-        Returns:
-            A ``networkx.MultiDiGraph``, as parallel edges are real and ``h * h`` has two. Nodes
-            are the indices and carry what `to_dict` says of them; edges carry ``input_nr`` and
-            ``output_nr``. Inputs that needed no gradient have no edge.
-
-        Example:
-            >>> import torch
-            >>> from leafgrad import trace_graph
-            >>> graph = trace_graph(torch.ones(3, requires_grad=True).exp()).to_networkx()
-            >>> graph.nodes[0]["name"], list(graph.edges())
-            ('ExpBackward0', [(0, 1)])
-        """
-        return networkx.as_networkx(self)
-
     def __str__(self) -> str:
         return text.text(self)
 
@@ -415,5 +334,5 @@ class GraphTrace(Graph):
     def _repr_html_(self) -> str:
         return svg.html(self)
 
-    def _repr_mimebundle_(self, **_: object) -> notebook.Bundle:
-        return notebook.bundle_of(self, lambda: in_a_notebook.html(self, self.to_html))
+    def _repr_mimebundle_(self, **_: object) -> pages.Bundle:
+        return pages.bundle_of(self, lambda: page.embedded_page(self))

@@ -1,10 +1,8 @@
-"""Reading a live graph, once, into nodes that are values."""
+"""Read a live graph, once, into nodes that are values."""
 
 import inspect
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
-from operator import attrgetter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -14,15 +12,16 @@ from leafgrad import _autograd
 from leafgrad._graph.nodes import CustomFunction, SavedTensor, TracedEdge, TracedNode
 from leafgrad._record.log import Log
 from leafgrad._record.module_paths import ModuleCall, Roots
-from leafgrad._trace.dataclass_maker import from_columns, maker
-from leafgrad._trace.inferred_modules import infer_modules, name_leaf_modules
+from leafgrad._trace.modules import infer_modules, name_leaf_modules
 
-Tensors = Sequence[tuple[str | None, torch.Tensor]]  # with their names, if any
-Columns = dict[str, Any]  # what all nodes tell of a field, by its name
+Tensors = Sequence[tuple[str | None, torch.Tensor]]
+"""Tensors with their names, if any."""
+
+Edges = tuple[TracedEdge, ...]
 
 
 class NodeKind(NamedTuple):
-    """What all nodes of one kind have in common."""
+    """The facts that all nodes of one kind have in common."""
 
     name: str
     is_leaf: bool
@@ -30,105 +29,107 @@ class NodeKind(NamedTuple):
     hides_saved: bool
 
 
-_EDGE = "source", "target", "input_nr", "output_nr"
-_FORMULAS: dict[object, NodeKind] = {}  # PyTorch's own, whose types live for ever anyway
+_FORMULAS: dict[object, NodeKind] = {}
+"""The kinds of PyTorch's own nodes by type. These types live as long as the process."""
 
 
 class GraphReader:
-    """Reads a graph, each of whose nodes has its place before those of its successors.
-
-    Each field is read of all nodes before the next one is: see `from_rows`.
+    """Reads a graph. Each node comes before its successors.
 
     Attributes:
         graph: Every live node, with its successors.
-        nodes: The live nodes, by their places.
-        indices: Their places, in order.
-        places: Their places, by the nodes; None for None, which stands where there is no node.
-        leaves: The leaf tensors, by the places of their nodes.
-        calls: The modules that a log saw run, by their paths.
+        nodes: The live nodes.
+        places: The index of each node; None for None, which an input without a gradient leads to.
+        leaves: The leaf tensors, by the indices of their nodes.
+        calls: The modules that a recording saw run, by their paths.
     """
 
     def __init__(self, roots: Iterable[Node], tensors: Tensors) -> None:
-        """Find the nodes that `roots` lead to; the tensors at hand may belong to some of them."""
+        """Find the nodes that `roots` lead to; `tensors` may belong to some of them."""
         self.tensors = tensors
         self.graph = _autograd.walk(roots)
         self.nodes = [*self.graph]
-        self.indices = [*range(len(self.nodes))]
-        self.places: dict[Any, Any] = dict(zip(self.nodes, self.indices, strict=True))
-        self.places[None] = None  # where an input needed no gradient
-        self.types = [*map(type, self.nodes)]
-        self.leaves = _autograd.leaf_variables(self.nodes, self.types)
+        self.places: dict[Any, Any] = {node: index for index, node in enumerate(self.nodes)}
+        self.places[None] = None
+        self.leaves = _autograd.leaf_variables(self.nodes, map(type, self.nodes))
         self.calls: dict[str, ModuleCall] = {}
 
     def read(
         self, log: Log, modules: Roots, *, saved: bool, infers_modules: bool
     ) -> tuple[TracedNode, ...]:
-        """Read every node, and of the log where it was made; paths of modules start at `modules`.
+        """Return every node, with the line and the module that the log has for it.
 
-        Without `saved`, what the nodes keep is left out.
+        Args:
+            log: What a recording saw.
+            modules: The modules that paths begin at.
+            saved: Whether to read the saved tensors.
+            infers_modules: Whether to infer modules from the parameters that nodes use.
         """
-        shapes, dtypes, devices = zip(*_autograd.outputs_of(self.nodes), strict=True)
-        names, retains_grad = self._names()
         numbers = _autograd.sequence_nrs(self.nodes)
-        columns: Columns = {
-            **_columns(NodeKind, self._kinds()),
-            "index": self.indices,
-            "shapes": shapes,
-            "dtype": dtypes,
-            "device": devices,
-            "edges": self._edges(),
-            "saved": self._saved(log) if saved else [()] * len(self.nodes),
-            "tensor_names": names,
-            "retains_grad": retains_grad,
-            "created": _ranks(numbers, self.indices),
-        }
-        if log:
-            paths = log.paths(modules)
-            self.calls = {paths[id(call)]: call for _, call in log.modules if call is not None}
-            columns |= _recorded(log, numbers, columns["edges"], paths)
-        if modules:
-            columns |= self._modules(columns, modules, infers_modules=infers_modules)
-        return tuple(from_columns(TracedNode, **columns))
+        edges = self._read_edges()
+        kinds = self._read_kinds()
+        names, retaining = self._read_names()
+        kept = self._read_saved(log) if saved else {}
+        ordered = sorted(number for number in numbers if number is not None)
+        ranks: dict[int | None, int] = {number: rank for rank, number in enumerate(ordered)}
+        created = [ranks.get(number) for number in numbers]
+        paths, sources, orders = self._read_log(log, numbers, edges, modules)
+        inferred: list[str | None] = [None] * len(self.nodes)
+        leaf_names = {index: names[index] for index in self.leaves if names[index]}
+        if modules and infers_modules:
+            node_names = [kind.name for kind in kinds]
+            paths = inferred = infer_modules(node_names, edges, created, leaf_names, modules)
+        elif modules:
+            paths = name_leaf_modules(paths, leaf_names, modules)
+        outputs = zip(kinds, _autograd.outputs_of(self.nodes), strict=True)
+        return tuple(
+            TracedNode(
+                index=index,
+                name=kind.name,
+                shapes=shapes,
+                dtype=dtype,
+                device=device,
+                edges=edges[index],
+                saved=tuple(kept.get(index, ())),
+                tensor_names=names[index],
+                is_leaf=kind.is_leaf,
+                retains_grad=retaining[index],
+                custom_function=kind.custom_function,
+                created=created[index],
+                module=paths[index],
+                is_module_inferred=inferred[index] is not None,
+                source=sources[index],
+                derivative_order=orders[index],
+                hides_saved=kind.hides_saved,
+            )
+            for index, (kind, (shapes, dtype, device)) in enumerate(outputs)
+        )
 
-    def _modules(self, columns: Columns, roots: Roots, *, infers_modules: bool) -> Columns:
-        """Return to which module each node belongs, by what the other columns tell."""
-        names = columns["tensor_names"]
-        leaf_names = {place: names[place] for place in self.leaves if names[place]}
-        if not infers_modules:
-            recorded = columns.get("module", [None] * len(self.nodes))
-            return {"module": name_leaf_modules(recorded, leaf_names, roots)}
-        structure = columns["name"], columns["edges"], columns["created"]
-        paths = infer_modules(*structure, leaf_names, roots)
-        return {"module": paths, "is_module_inferred": [path is not None for path in paths]}
+    def _read_kinds(self) -> list[NodeKind]:
+        shared = {**_FORMULAS}
+        return [shared.get(type(node)) or _read_kind(node, shared) for node in self.nodes]
 
-    def _kinds(self) -> list[NodeKind]:
-        """Return the kind of each node, by its type where that is known already."""
-        try:
-            return [*map(_FORMULAS.__getitem__, self.types)]
-        except KeyError:
-            shared = {**_FORMULAS}
-            nodes = zip(self.types, self.nodes, strict=True)
-            return [shared.get(kind) or _kind(node, shared) for kind, node in nodes]
+    def _read_edges(self) -> list[Edges]:
+        return [
+            tuple(
+                TracedEdge(
+                    source=source,
+                    target=self.places[successor],
+                    input_nr=input_nr,
+                    output_nr=output_nr,
+                )
+                for output_nr, (successor, input_nr) in enumerate(successors)
+            )
+            for source, successors in enumerate(self.graph.values())
+        ]
 
-    def _edges(self) -> list[tuple[TracedEdge, ...]]:
-        """Return the edges of each node."""
-        places, new_edge = self.places, maker(TracedEdge, *_EDGE)
-        edges = []
-        for source, successors in zip(self.indices, self.graph.values(), strict=True):
-            own: list[TracedEdge] = []
-            for successor, input_nr in successors:
-                own.append(new_edge(source, places[successor], input_nr, len(own)))
-            edges.append(tuple(own))
-        return edges
-
-    def _names(self) -> tuple[list[tuple[str, ...]], list[bool | None]]:
-        """Return what the tensors of each node are called, and whether one retains its gradient."""
+    def _read_names(self) -> tuple[list[tuple[str, ...]], list[bool | None]]:
+        """Return the names of each node's tensors, and whether one of them retains its gradient."""
         names: list[tuple[str, ...]] = [()] * len(self.nodes)
         retaining: list[bool | None] = [None] * len(self.nodes)
-        retains_grad = _autograd.reader("retains_grad")
         places_of_leaves = defaultdict[int, list[int]](list)
         for place, leaf in self.leaves.items():
-            retaining[place] = retains_grad(leaf)
+            retaining[place] = _autograd.plain(leaf, "retains_grad")
             places_of_leaves[id(leaf)].append(place)
         for one in _autograd.sharded_parameters():
             places_of_leaves[id(one.parameter)] += places_of_leaves.get(id(one.whole), [])
@@ -139,33 +140,47 @@ class GraphReader:
             else:
                 places = [self.places[node]] if node in self.places else []
             for place in places:
-                retaining[place] = retaining[place] or retains_grad(tensor)
+                retaining[place] = retaining[place] or _autograd.plain(tensor, "retains_grad")
                 if name is not None:
                     names[place] += (name,)
         return names, retaining
 
-    def _saved(self, log: Log) -> list[tuple[SavedTensor, ...]]:
-        """Return what each node keeps, with what the log knows to have written into it since."""
+    def _read_saved(self, log: Log) -> Mapping[int, Sequence[SavedTensor]]:
+        """Return the saved tensors of each node, with the writes into them that the log has."""
         at_hand = [*self.leaves.values(), *(tensor for _, tensor in self.tensors)]
         rows = _autograd.saved_rows(self.nodes, _autograd.storages_of_parameters(at_hand))
-        if not rows:
-            return [()] * len(self.nodes)
-        columns = _columns(_autograd.SavedFacts, rows)
-        columns["node"] = map(self.indices.__getitem__, columns["node"])  # no number is there twice
-        columns["storage"] = _numbered(columns["storage"])
-        written = columns.pop("written")
-        if log.writes:
-            versions = columns["saved_version"], columns["current_version"]
-            columns["writes"] = map(log.writes_between, written, *versions)
-        saved = from_columns(SavedTensor, **columns)
-        kept: list[tuple[SavedTensor, ...]] = [()] * len(self.nodes)
-        for place, tensors in groupby(saved, attrgetter("node")):
-            kept[place] = tuple(tensors)
+        numbers: dict[int | None, int] = {}  # storages are numbered as they come
+        kept = defaultdict[int, list[SavedTensor]](list)
+        for row in rows:
+            facts: dict[str, Any] = dict(zip(_autograd.SavedFacts._fields, row, strict=True))
+            written, storage = facts.pop("written"), facts.pop("storage")
+            if storage is not None:
+                numbers.setdefault(storage, len(numbers))
+            if log.writes:
+                versions = facts["saved_version"], facts["current_version"]
+                facts["writes"] = log.writes_between(written, *versions)
+            kept[facts["node"]].append(SavedTensor(storage=numbers.get(storage), **facts))
         return kept
 
+    def _read_log(
+        self, log: Log, numbers: Sequence[int | None], edges: Sequence[Edges], modules: Roots
+    ) -> tuple[list[Any], list[Any], Sequence[int | None]]:
+        """Return the module, the line and the derivative order of each node, as far as recorded."""
+        unknown: list[Any] = [None] * len(numbers)
+        if not log:
+            return unknown, unknown, unknown
+        paths = log.paths(modules)
+        self.calls = {paths[id(call)]: call for _, call in log.modules if call is not None}
+        calls = [None if number is None else log.module_of(number) for number in numbers]
+        sources = [None if number is None else log.source_of(number) for number in numbers]
+        orders: Sequence[int | None] = unknown
+        if log.spans:
+            orders = log.passes.orders(numbers, [[edge.target for edge in own] for own in edges])
+        return [None if call is None else paths[id(call)] for call in calls], sources, orders
 
-def _kind(node: Node, shared: dict[object, NodeKind]) -> NodeKind:
-    """Return the kind of a node, and keep it for all that share it."""
+
+def _read_kind(node: Node, shared: dict[object, NodeKind]) -> NodeKind:
+    """Return the kind of a node, and remember it for all nodes that share it."""
     name = _autograd.node_name(node)
     kind = NodeKind(
         name=name,
@@ -189,43 +204,3 @@ def _custom_function(node: Node) -> CustomFunction | None:
         file=code.co_filename if code else None,
         line=code.co_firstlineno if code else None,
     )
-
-
-def _columns(kind: Any, rows: Iterable[tuple[Any, ...]]) -> Columns:
-    """Return named tuples field by field."""
-    return dict(zip(kind._fields, zip(*rows, strict=True), strict=True))
-
-
-Numbers = Sequence[int | None]
-
-
-def _ranks(numbers: Numbers, ranks: Iterable[int]) -> list[int | None]:
-    """Return the rank of each number among all, of the `ranks` that there are."""
-    ordered = sorted(number for number in numbers if number is not None)
-    known: dict[int | None, int] = dict(zip(ordered, ranks, strict=False))
-    return [*map(known.get, numbers)]
-
-
-def _numbered(storages: Numbers) -> Iterator[int | None]:
-    """Number storages as they come."""
-    distinct = [one for one in dict.fromkeys(storages) if one is not None]
-    numbers: dict[int | None, int] = {one: number for number, one in enumerate(distinct)}
-    return map(numbers.get, storages)
-
-
-def _recorded(
-    log: Log,
-    numbers: Numbers,
-    edges: Iterable[tuple[TracedEdge, ...]],
-    paths: Mapping[int, str],
-) -> Columns:
-    """Return what a log knows of each node: its module, its line of code and its order."""
-    calls = [None if number is None else log.module_of(number) for number in numbers]
-    columns: Columns = {
-        "module": [None if call is None else paths[id(call)] for call in calls],
-        "source": [None if number is None else log.source_of(number) for number in numbers],
-    }
-    if log.spans:
-        targets = [[edge.target for edge in each] for each in edges]
-        columns["derivative_order"] = log.passes.orders(numbers, targets)
-    return columns

@@ -11,11 +11,11 @@ from leafgrad._arguments.outputs import iter_outputs, root_nodes, unwrap_functor
 from leafgrad._arguments.signature import public_function
 from leafgrad._record.record import Recording, log_of
 from leafgrad._trace.failed_forward import failed_forward
-from leafgrad._trace.find_inputs import buffers_of, graph_inputs, names_of_memory
+from leafgrad._trace.find_inputs import graph_inputs, names_of_memory
 from leafgrad._trace.gradients import Weights, add_gradients
 from leafgrad._trace.graph_trace import GraphTrace
+from leafgrad._trace.modules import traced_modules
 from leafgrad._trace.reader import GraphReader
-from leafgrad._trace.traced_modules import traced_modules
 from leafgrad._trace.values import add_values
 
 
@@ -124,7 +124,7 @@ def trace_graph(
             _check_attached(dict(named), [*reader.leaves.values()])
         nodes = reader.read(log, modules, saved=saved, infers_modules=recording is None)
         traced = traced_modules(nodes, modules, reader.calls)
-        memory = names_of_memory([*log.given_tensors(), *named], buffers_of(modules, log))
+        memory = names_of_memory([*log.given_tensors(), *named], modules, log)
         inputs = graph_inputs(nodes, reader.nodes, reader.leaves.values(), memory)
         starts = [reader.places[root] for root in dict.fromkeys(roots)]
         if values:

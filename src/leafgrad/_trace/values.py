@@ -1,4 +1,4 @@
-"""The forward values of a traced graph: what was recorded, what is at hand, what nodes saved."""
+"""The forward values of a graph, from a recording, tensors at hand and saved tensors."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ AtHand = Sequence[tuple[str | None, torch.Tensor]]  # with their names, if any
 def add_values(
     nodes: Nodes, roots: Iterable[int], graph: _autograd.LiveGraph, tensors: AtHand, log: Log
 ) -> Nodes:
-    """Return the nodes with what their operations made, where nothing has to be computed for it.
+    """Return the nodes with the values that are known without computing anything.
 
     What was recorded wins: a tensor at hand may have been written into since, out of autograd's
     sight.
@@ -45,7 +45,7 @@ def add_values(
 def _given_not_finite(
     graph: _autograd.LiveGraph, tensors: AtHand, log: Log
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield each node that a recording summed up, with what it was given that is not finite."""
+    """Yield each recorded node, with the names of its non-finite arguments."""
     made = {number for number, _ in log.values}
     for place, node in enumerate(graph):
         number = _autograd.sequence_nr(node)
@@ -56,7 +56,7 @@ def _given_not_finite(
 
 
 def argument_name(given: Given, tensors: AtHand) -> str:
-    """Return the name of a tensor that was given, if it has one; else where it was given."""
+    """Return the name of an argument's tensor, else which argument it is."""
     tensor = given.tensor()
     memory = None if tensor is None else _autograd.storage(tensor)
     for name, named in tensors:
@@ -68,7 +68,7 @@ def argument_name(given: Given, tensors: AtHand) -> str:
 def _tensors_at_hand(
     graph: _autograd.LiveGraph, tensors: Iterable[torch.Tensor]
 ) -> Iterator[tuple[Node, int, torch.Tensor]]:
-    """Yield the leaves, the tensors that were made by a node, and the results that nodes saved."""
+    """Yield the leaves, the named tensors and the saved results, with their nodes."""
     for node in graph:
         leaf = _autograd.leaf_variable(node)
         if leaf is not None:

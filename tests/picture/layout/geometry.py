@@ -10,8 +10,11 @@ NEARLY = 1e-6
 STEPS = 12
 
 
-def rectangles(boxes: Sequence[Extent], drawing: Layout) -> list[tuple[float, float, float, float]]:
-    """The left, upper, right and lower edge of each box."""
+Sides = tuple[float, float, float, float]
+"""The left, upper, right and lower side of a box."""
+
+
+def rectangles(boxes: Sequence[Extent], drawing: Layout) -> list[Sides]:
     return [
         (place.x - box.width / 2, place.top, place.x + box.width / 2, place.top + box.height)
         for box, place in zip(boxes, drawing.positions, strict=True)
@@ -29,9 +32,9 @@ def curve(path: Sequence[Point]) -> Iterator[Point]:
             yield x + (u - x) * bent, y + (v - y) * down
 
 
-def overlaps(boxes: Sequence[Extent], drawing: Layout) -> list[tuple[int, int]]:
+def overlaps(boxes: Sequence[Sides]) -> list[tuple[int, int]]:
     """Pairs of boxes that share more than an edge."""
-    by_top = sorted(enumerate(rectangles(boxes, drawing)), key=lambda entry: entry[1][1])
+    by_top = sorted(enumerate(boxes), key=lambda entry: entry[1][1])
     found = []
     for place, (m, a) in enumerate(by_top):
         for n, b in by_top[place + 1 :]:
@@ -41,13 +44,13 @@ def overlaps(boxes: Sequence[Extent], drawing: Layout) -> list[tuple[int, int]]:
     return found
 
 
-def collisions(boxes: Sequence[Extent], drawing: Layout) -> list[tuple[int, int]]:
+def collisions(boxes: Sequence[Sides], paths: Sequence[Sequence[Point]]) -> list[tuple[int, int]]:
     """Links that pass the inside of a box."""
-    edges = sorted(rectangles(boxes, drawing), key=lambda edge: edge[1])
+    edges = sorted(boxes, key=lambda edge: edge[1])
     tops = [edge[1] for edge in edges]
-    tallest = max(box.height for box in boxes)
+    tallest = max(bottom - top for _, top, _, bottom in boxes)
     found = []
-    for number, path in enumerate(drawing.paths):
+    for number, path in enumerate(paths):
         for x, y in curve(path):
             for box in range(bisect(tops, y - tallest), bisect(tops, y - NEARLY)):
                 left, _, right, bottom = edges[box]

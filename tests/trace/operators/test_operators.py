@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import Node, get_gradient_edge, saved_tensors_hooks
 
-from leafgrad import GraphTrace, SavedTensor, describe_tensor, trace_graph
+from leafgrad import GraphTrace, describe_tensor, trace_graph
+from leafgrad.types import SavedTensor
 from tests.trace.operators.operators import LEFT_OUT, OPERATORS, Sample, samples_of
 
 pytestmark = pytest.mark.covered_elsewhere

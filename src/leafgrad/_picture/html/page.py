@@ -3,24 +3,33 @@
 import base64
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from leafgrad._display.document import document, resource
 from leafgrad._display.markup import Markup, element, text
+from leafgrad._display.pages import MOST_CHARACTERS, document, embed_page, image, resource
 from leafgrad._graph.graph import Graph
+from leafgrad._picture import text as graph_text
 from leafgrad._picture.alt_text import title
+from leafgrad._picture.box import View
 from leafgrad._picture.look import Color, Look
-from leafgrad._picture.scopes import Scope, scopes
+from leafgrad._picture.scopes import scopes
 from leafgrad._picture.svg.heat import heat_of
 from leafgrad._picture.svg.style import HEAT_STYLE
-from leafgrad._picture.svg.svg import MOST_BOXES, Drawing, draw_view, too_large
-from leafgrad._picture.view import View, is_in_full, overview_of, view_of
+from leafgrad._picture.svg.svg import MOST_BOXES, MOST_IN_NOTEBOOK, Drawing, draw_view, too_large
+from leafgrad._picture.view import is_in_full, overview_of, view_of
 
 MOST_IN_ALL = 10_000
-"""How many boxes all modules may have together that one can look into."""
+"""The number of boxes that the views of all modules may have together."""
+
+MOST_HEIGHT = 640.0
+AROUND = 185.0
+"""The height of the page without its picture."""
+
+MODULE_ROW = 42.0
+"""The height of the row in which one chooses a module."""
 
 HINT = (
     "Point at a box to read what it is, select it to light its paths, and another with Paths or "
@@ -40,10 +49,31 @@ KEY_FOR_REPEATS = ", f folds"
 KEYS_FOR_MODULES = ", Enter looks into a module, Backspace goes back out"
 
 
-def page(graph: Graph, look: Look) -> str:
-    """Write the page: the graph folded and in full, and each module that one can look into.
+def embedded_page(graph: Graph) -> str:
+    """Return what a notebook shows: the page in a frame, or the picture if that is too large.
 
-    What it starts with is a part of the document. The rest is packed, until one goes there.
+    If even the picture is too large, it is the text.
+    """
+    instead, height = graph_text.html(graph), MOST_HEIGHT
+    view = view_of(graph, fold=None)
+    if len(view.boxes) <= MOST_IN_NOTEBOOK:
+        drawing = draw_view(graph, view)
+        instead = image(drawing.markup, name=title(graph))
+        around = AROUND + (MODULE_ROW if graph.modules else 0.0)
+        height = min(drawing.height + around, MOST_HEIGHT)
+    try:
+        content = page(graph, Look())
+    except ValueError:  # it would have too many boxes
+        return instead
+    if len(content) > MOST_CHARACTERS:
+        return instead
+    return embed_page(content, name=title(graph), height=height, instead=instead)
+
+
+def page(graph: Graph, look: Look) -> str:
+    """Write the page: the graph folded and in full, and a view of each module.
+
+    The view that it starts with is part of the document. The others are compressed.
     """
     look.check(graph)
     plain = replace(look, color=None)  # the page colours by itself
@@ -51,37 +81,63 @@ def page(graph: Graph, look: Look) -> str:
     inner = [*scopes(graph, most_boxes=MOST_BOXES, most_in_all=MOST_IN_ALL)]
     start = len(views) - 1 if is_in_full(graph, None) else 0
     drawings = [draw_view(graph, view, plain) for view in views]
-    drawings += [draw_view(graph, one.view, plain, facts=[one.title]) for one in inner]
-    places = {one.path: number for number, one in enumerate(inner)}
-    colors = _colors(graph)
-    data = [_data(one, places, colors) for one in drawings]
-    rest = [
-        None if place == start else {**one, "markup": drawing.markup}
-        for place, (one, drawing) in enumerate(zip(data, drawings, strict=True))
+    drawings += [draw_view(graph, scope.view, plain, facts=[scope.title]) for scope in inner]
+    numbers = {scope.path: number for number, scope in enumerate(inner)}
+    has_gradients = any(any(node.gradients) for node in graph.nodes)
+    colors: list[Color] = ["bytes", "gradient"] if has_gradients else ["bytes"]
+    data = [_data(drawing, numbers, colors) for drawing in drawings]
+    others = [
+        None if index == start else {**facts, "markup": drawing.markup}
+        for index, (facts, drawing) in enumerate(zip(data, drawings, strict=True))
     ]
     facts = {
         "first": data[start],
         "start": start,
         "wholes": len(views),
-        "modules": [[one.title, places.get(one.outer or "", -1)] for one in inner],
-        "whole": _whole(graph),
+        "modules": [[scope.title, numbers.get(scope.outer or "", -1)] for scope in inner],
+        "whole": next((one.class_name for one in graph.modules if not one.path), "the graph"),
     }
-    hint, keys = _words(graph, inner, can_fold=len(views) > 1)
+    hint, keys = _hints(graph, can_fold=len(views) > 1, has_modules=bool(inner))
     code = resource("leafgrad._picture.html", "page.js")
     content = (
-        _header(graph, colors, look.color, can_fold=len(views) > 1, is_folded=start == 0),
+        _header(graph, colors, look.color, is_folded=start == 0 if len(views) > 1 else None),
         element("main", element("div", drawings[start].markup, class_="view"), tabindex="0"),
         element("footer", element("output", text(hint), data_keys=keys)),
-        element("script", _json(facts), type="application/json", id="data"),
-        element("script", _packed(rest), type="text/plain", id="rest"),
+        *_scripts(facts, others),
         element("script", code),
     )
     style = resource("leafgrad._picture.html", "page.css") + HEAT_STYLE
     return document(title(graph), style, Markup("".join(content)), code)
 
 
+def _header(
+    graph: Graph, colors: list[Color], chosen: Color | None, *, is_folded: bool | None
+) -> Markup:
+    """Return the controls; `is_folded` is None if there is nothing to fold."""
+    fold = {"aria_pressed": "true" if is_folded else "false"}
+    return element(
+        "header",
+        element("h1", text(title(graph))),
+        Markup('<nav aria-label="Modules"></nav>'),
+        Markup('<input type="search" placeholder="Search" aria-label="Search the boxes">'),
+        *BUTTONS,
+        *([] if is_folded is None else [_button("fold", "Fold", **fold)]),
+        _color_choice(colors, chosen),
+    )
+
+
+def _scripts(facts: object, others: object) -> tuple[Markup, Markup]:
+    """Return the data of the first view, in which no name can end the script, and of the others."""
+    first = Markup(_json(facts).replace("<", "\\u003c"))
+    packed = base64.b64encode(zlib.compress(_json(others).encode("utf-8"), 9)).decode("ascii")
+    return (
+        element("script", first, type="application/json", id="data"),
+        element("script", Markup(packed), type="text/plain", id="rest"),
+    )
+
+
 def _views(graph: Graph) -> list[View]:
-    """Choose it folded and in full, but for what is too large and what a fold does not change."""
+    """Return the graph folded and in full, if it is small enough and the two differ."""
     folded = overview_of(graph)
     if len(folded.boxes) > MOST_BOXES:
         raise ValueError(too_large(graph, len(folded.boxes)))
@@ -91,41 +147,30 @@ def _views(graph: Graph) -> list[View]:
     return [folded] if folded == full else [folded, full]
 
 
-def _words(graph: Graph, inner: Sequence[Scope], *, can_fold: bool) -> tuple[str, str]:
-    """Write what one can do with the pointer, and with the keys."""
+def _hints(graph: Graph, *, can_fold: bool, has_modules: bool) -> tuple[str, str]:
+    """Return what one can do with the pointer, and with the keys."""
     hint, keys = HINT, KEYS
     if can_fold:
         keys += KEY_FOR_REPEATS
-    if inner:
+    if has_modules:
         hint += OPENING
         keys += KEYS_FOR_MODULES
     if len(graph.nodes) > MOST_BOXES:
-        hint += FOLDED_ONLY.format(nodes=len(graph.nodes), most=MOST_BOXES) + CURES[bool(inner)]
+        hint += FOLDED_ONLY.format(nodes=len(graph.nodes), most=MOST_BOXES) + CURES[has_modules]
     return hint, f"{keys}."
 
 
-def _whole(graph: Graph) -> str:
-    """Return what the whole is called: by the class of the model, if it is one."""
-    return next((one.class_name for one in graph.modules if not one.path), "the graph")
+def _data(drawing: Drawing, numbers: Mapping[str, int], colors: list[Color]) -> dict[str, Any]:
+    """Return the geometry of a view, the modules that its boxes open, and its colours.
 
-
-def _colors(graph: Graph) -> list[Color]:
-    """Return what colours can tell of a graph."""
-    has_gradients = any(any(node.gradients) for node in graph.nodes)
-    return ["bytes", "gradient"] if has_gradients else ["bytes"]
-
-
-def _data(drawing: Drawing, places: Mapping[str, int], colors: Sequence[Color]) -> dict[str, Any]:
-    """Return where everything is.
-
-    ``boxes`` are ``[left, top, right, bottom]`` in the order of the picture, ``links`` pairs of
-    their places, ``paths`` ``[x, y, x, y, ...]`` of each link, ``opens`` the number of the module
-    that a box opens, -1 for none, and ``heat`` for each colour its meaning and how full it is in
-    each box.
+    ``boxes`` are ``[left, top, right, bottom]`` in the order of the picture. ``links`` are pairs of
+    their indices, and ``paths`` are ``[x, y, x, y, ...]`` for each link. ``opens`` has the number
+    of the module that a box opens, -1 for none. ``heat`` has for each colour its meaning, and its
+    step in each box.
     """
-    boxes = [one.box for one in drawing.measured]
+    boxes = [measured.box for measured in drawing.measured]
     heats = {color: heat_of(boxes, color) for color in colors}
-    sizes = [one.extent() for one in drawing.measured]
+    sizes = [measured.extent() for measured in drawing.measured]
     return {
         "boxes": [
             _rounded(at.x - size.width / 2, at.top, at.x + size.width / 2, at.top + size.height)
@@ -133,7 +178,7 @@ def _data(drawing: Drawing, places: Mapping[str, int], colors: Sequence[Color]) 
         ],
         "links": [[*ends] for ends in drawing.links],
         "paths": [_rounded(*chain.from_iterable(points)) for points in drawing.paths],
-        "opens": [places.get(box.path or "", -1) for box in boxes],
+        "opens": [numbers.get(box.path or "", -1) for box in boxes],
         "heat": {color: [heat.meaning, *heat.steps] for color, heat in heats.items()},
     }
 
@@ -142,54 +187,25 @@ def _rounded(*lengths: float) -> list[float]:
     return [round(length, 1) for length in lengths]
 
 
-def _json(data: object) -> Markup:
-    """Write data so that no name in it can end the script that holds it."""
-    return Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"))
+def _json(data: object) -> str:
+    return json.dumps(data, separators=(",", ":"))
 
 
-def _packed(data: object) -> Markup:
-    """Write data in a tenth of the room."""
-    packed = zlib.compress(json.dumps(data, separators=(",", ":")).encode("utf-8"), 9)
-    return Markup(base64.b64encode(packed).decode("ascii"))
-
-
-def _header(
-    graph: Graph,
-    colors: Sequence[Color],
-    chosen: Color | None,
-    *,
-    can_fold: bool,
-    is_folded: bool,
-) -> Markup:
-    buttons = [
-        _button("path", "Paths", aria_pressed="false"),
-        _button("out", "−", aria_label="Zoom out"),
-        _button("in", "+", aria_label="Zoom in"),
-        _button("fit", "Fit"),
-    ]
-    if can_fold:
-        pressed = "true" if is_folded else "false"
-        buttons.append(_button("fold", "Fold", aria_pressed=pressed))
-    return element(
-        "header",
-        element("h1", text(title(graph))),
-        Markup('<nav aria-label="Modules"></nav>'),
-        Markup('<input type="search" placeholder="Search" aria-label="Search the boxes">'),
-        *buttons,
-        element(
-            "select",
-            element("option", text("No colour"), value=""),
-            *(_option(color, is_chosen=color == chosen) for color in colors),
-            id="color",
-            aria_label="Colour",
-        ),
-    )
-
-
-def _option(color: Color, *, is_chosen: bool) -> Markup:
-    chosen = {"selected": ""} if is_chosen else {}
-    return element("option", text(CHOICES[color]), value=color, **chosen)
+def _color_choice(colors: list[Color], chosen: Color | None) -> Markup:
+    options = [element("option", text("No colour"), value="")]
+    for color in colors:
+        selected = {"selected": ""} if color == chosen else {}
+        options.append(element("option", text(CHOICES[color]), value=color, **selected))
+    return element("select", *options, id="color", aria_label="Colour")
 
 
 def _button(does: str, face: str, **attributes: str) -> Markup:
     return element("button", text(face), type="button", data_do=does, **attributes)
+
+
+BUTTONS = (
+    _button("path", "Paths", aria_pressed="false"),
+    _button("out", "−", aria_label="Zoom out"),
+    _button("in", "+", aria_label="Zoom in"),
+    _button("fit", "Fit"),
+)

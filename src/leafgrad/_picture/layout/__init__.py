@@ -11,8 +11,8 @@ drawings few crossings: here the order within a layer follows from the tracks.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from leafgrad._picture.layout.flip import flipped
 from leafgrad._picture.layout.geometry import Band, Edge, Extent, Layout, Point, Position
 from leafgrad._picture.layout.layers import assign_layers
 from leafgrad._picture.layout.routes import route_edges
@@ -32,3 +32,17 @@ def lay_out(boxes: Sequence[Extent], edges: Sequence[Edge], bands: Sequence[Band
     tracks = tracks_of(boxes, edges, layers)
     xs = x_coordinates(edges, tracks)
     return route_edges(boxes, edges, layers, tracks, xs)
+
+
+def flip_layout(boxes: Sequence[Extent], layout: Layout) -> Layout:
+    """Turn a layout upside down: each y becomes ``height - y``, and each path is reversed."""
+    return replace(
+        layout,
+        positions=tuple(
+            replace(at, top=layout.height - at.top - box.height)
+            for at, box in zip(layout.positions, boxes, strict=True)
+        ),
+        paths=tuple(
+            tuple((x, layout.height - y) for x, y in reversed(points)) for points in layout.paths
+        ),
+    )

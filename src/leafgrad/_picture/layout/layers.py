@@ -41,17 +41,19 @@ class Layers:
 
 
 def assign_layers(boxes: Sequence[Extent], edges: Sequence[Edge], bands: Sequence[Band]) -> Layers:
-    """Put each box right under the lowest one that leads to it, and the others as low as can be."""
+    """Put each box directly under the lowest box that leads to it, roots as low as possible."""
     edges_from: list[list[int]] = [[] for _ in boxes]
     edges_to: list[list[int]] = [[] for _ in boxes]
     for number, edge in enumerate(edges):
         edges_from[edge.source].append(number)
         edges_to[edge.target].append(number)
+    # From the bottom up: the longest path on from each box.
     height = [0] * len(boxes)
     for box in reversed(range(len(boxes))):
         for number in edges_to[box]:
             source = edges[number].source
             height[source] = max(height[source], height[box] + 1)
+    # From the top down: a root right above its nearest successor, others below their sources.
     deepest = max(height)
     layer: list[int] = []
     for box, arriving in enumerate(edges_to):
@@ -73,11 +75,12 @@ def assign_layers(boxes: Sequence[Extent], edges: Sequence[Edge], bands: Sequenc
 def _in_bands(
     edges: Sequence[Edge], edges_to: Sequence[Sequence[int]], bands: Sequence[Band]
 ) -> list[int]:
-    """Return layers in which each band has those below all before it, and no other box is."""
+    """Return layers in which each band has layers to itself, below everything before it."""
     layer = [0] * len(edges_to)
     lowest = 0  # the first layer below everything so far
-    taken: set[int] = set()
+    taken: set[int] = set()  # the layers of bands
     for boxes, is_band in _in_order(len(edges_to), edges, bands):
+        # A box goes below its sources, and skips the layers of bands.
         for box in boxes:
             above = [layer[edges[number].source] + 1 for number in edges_to[box]]
             layer[box] = max([lowest if is_band else 0, *above])
@@ -92,7 +95,7 @@ def _in_bands(
 def _in_order(
     count: int, edges: Sequence[Edge], bands: Sequence[Band]
 ) -> Iterator[tuple[Sequence[int], bool]]:
-    """Yield the boxes of each band, and each other box alone, before those that they lead to."""
+    """Yield the boxes of each band together and other boxes alone, in topological order."""
     banded = {box for band in bands for box in band.boxes}
     items = [*(sorted(band.boxes) for band in bands)]
     items += [[box] for box in range(count) if box not in banded]

@@ -39,7 +39,7 @@ def route_edges(
     tracks: Tracks,
     xs: Sequence[float],
 ) -> Layout:
-    """Put each box at the top of its layer, in the middle of its track, and lead edges between."""
+    """Return the position of each box and the path of each edge."""
     router = _Router(boxes=boxes, edges=edges, layers=layers, tracks=tracks, xs=xs)
     tops, bottoms = router.layer_spans()
     positions = tuple(
@@ -61,7 +61,7 @@ def route_edges(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Router:
-    """Finds the points that each edge passes."""
+    """Computes the points on the path of each edge."""
 
     boxes: Sequence[Extent]
     edges: Sequence[Edge]
@@ -70,7 +70,7 @@ class _Router:
     xs: Sequence[float]
 
     def layer_spans(self) -> tuple[list[float], list[float]]:
-        """Return the upper and the lower side of each layer, with room between for the bends."""
+        """Return the top and the bottom of each layer, with room for bends between layers."""
         heights = [0.0] * self.layers.count
         for box, layer in zip(self.boxes, self.layers.layer, strict=True):
             heights[layer] = max(heights[layer], box.height)
@@ -83,7 +83,7 @@ class _Router:
         return tops, bottoms
 
     def _bends(self) -> list[float]:
-        """Return how far edges go sideways below each layer, at most."""
+        """Return the largest sideways distance of the edges below each layer."""
         bends = [0.0] * self.layers.count
         for number, edge in enumerate(self.edges):
             source, target = self._x(edge.source), self._x(edge.target)
@@ -98,7 +98,7 @@ class _Router:
     def paths(
         self, positions: Sequence[Position], tops: Sequence[float], bottoms: Sequence[float]
     ) -> tuple[tuple[Point, ...], ...]:
-        """Lead each edge straight down, but for a bend above and below its lane."""
+        """Return the path of each edge: straight down, with a bend above and below its lane."""
         leave, arrive = self._leaving(), self._arriving()
         paths = []
         for number, edge in enumerate(self.edges):
@@ -114,26 +114,26 @@ class _Router:
 
     def _leaving(self) -> dict[int, float]:
         """Return the x at which each edge leaves its box."""
-        found: dict[int, float] = {}
+        leaving: dict[int, float] = {}
         for box, numbers in enumerate(self.layers.edges_from):
             aims = {number: self._aim(number, self.edges[number].target) for number in numbers}
-            found.update(self._spread(box, aims, clear=self.boxes[box].clear))
-        return found
+            leaving.update(self._spread(box, aims, clear=self.boxes[box].clear))
+        return leaving
 
     def _arriving(self) -> dict[int, float]:
-        """Return the x at which each edge arrives, one for all that come down a lane."""
-        found: dict[int, float] = {}
+        """Return the x at which each edge arrives. Edges in one lane arrive together."""
+        arriving: dict[int, float] = {}
         for box, numbers in enumerate(self.layers.edges_to):
             if self.boxes[box].outputs:
-                found.update((n, self._port(box, self.edges[n].output)) for n in numbers)
+                arriving.update((n, self._port(box, self.edges[n].output)) for n in numbers)
                 continue
             aims = {self._arrival(n): self._aim(n, self.edges[n].source) for n in numbers}
             ports = self._spread(box, aims, clear=0.0)
-            found.update((n, ports[self._arrival(n)]) for n in numbers)
-        return found
+            arriving.update((n, ports[self._arrival(n)]) for n in numbers)
+        return arriving
 
     def _spread(self, box: int, aims: dict[int, float], clear: float) -> dict[int, float]:
-        """Spread edges over a side: those straight on in the middle, others left or right of it."""
+        """Spread edges over a side of a box: straight ones in the middle, others left and right."""
         x = self._x(box)
         order = sorted(aims, key=aims.__getitem__)
         left = sum(aim < x for aim in aims.values())
@@ -149,12 +149,12 @@ class _Router:
         return self._x(box) + width * ((output + 0.5) / outputs - 0.5)
 
     def _arrival(self, number: int) -> int:
-        """Number what comes into a box: by the edge, or below 0 by the lane that edges share."""
+        """Return the number of an edge, or a negative one for the lane that edges share."""
         lane = self.tracks.of_edge.get(number)
         return number if lane is None else -1 - lane
 
     def _aim(self, number: int, end: int) -> float:
-        """Return the x that an edge comes from or goes to: its lane, or the box at that end."""
+        """Return the x of the lane of an edge, or of the box at its end if it has no lane."""
         return self.xs[self.tracks.of_edge.get(number, self.tracks.of_box[end])]
 
     def _x(self, box: int) -> float:

@@ -42,7 +42,7 @@ class Track:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tracks:
-    """All tracks, and who is on them.
+    """All tracks, and what runs in them.
 
     Attributes:
         tracks: The tracks, each after the one that it branches off from, the trunk first.
@@ -58,19 +58,22 @@ class Tracks:
 
 
 def tracks_of(boxes: Sequence[Extent], edges: Sequence[Edge], layers: Layers) -> Tracks:
-    """Take the longest path as the trunk, then path by path from the top, then the lanes left."""
+    """Return the tracks: the longest path, the other paths from the top, then the lanes."""
     builder = _TrackBuilder(boxes, edges, layers)
+    # The trunk: the longest path of the graph.
     trunk = max(range(len(boxes)), key=layers.height.__getitem__)
+    # The other paths, from the uppermost box that has no track.
     for box in (trunk, *sorted(range(len(boxes)), key=layers.layer.__getitem__)):
         if box not in builder.laid.of_box:
             builder.lay_path(box)
+    # A lane for each bus whose edges run in no track yet.
     for bus in builder.buses.values():
         builder.lay_lane(bus)
     return builder.laid
 
 
 class _TrackBuilder:
-    """Lays one track after the other; buses are by target and output, the longest edge first."""
+    """Adds one track after the other. A bus holds the edges to one output, the longest first."""
 
     def __init__(self, boxes: Sequence[Extent], edges: Sequence[Edge], layers: Layers) -> None:
         self.boxes = boxes
@@ -85,11 +88,12 @@ class _TrackBuilder:
             bus.sort(key=self._passed, reverse=True)
 
     def lay_path(self, box: int) -> None:
-        """Lay a track from a box on, along the longest path that is free, to its end and beyond."""
+        """Add a track from a box along the longest path of boxes without a track."""
         nearest = min(self.layers.edges_to[box], key=self._passed, default=None)
         track = Track(first=self.layers.layer[box], edge=nearest)
         self.laid.tracks.append(track)
         self._settle(box, track)
+        # Follow the edge to the highest free box, and its parallel edges with it.
         while free := [
             n for n in self.layers.edges_from[box] if self.edges[n].target not in self.laid.of_box
         ]:
@@ -107,16 +111,16 @@ class _TrackBuilder:
         track.halves.append(self.boxes[box].width / 2)
 
     def _add_tail(self, box: int, track: Track) -> None:
-        """Let the longest edge of a last box go on in its track, if it heads its bus."""
+        """Continue a track along the longest edge of its last box, if that heads its bus."""
         passing = (number for number in self.layers.edges_from[box] if self._passed(number))
         heads = [number for number in passing if self._bus(number)[0] == number]
         if heads:
             onward = max(heads, key=self._passed)
-            self._go_on(onward, self._homeless(self._bus(onward)), track)
+            self._go_on(onward, self._without_track(self._bus(onward)), track)
 
     def lay_lane(self, bus: list[int]) -> None:
-        """Lay a track for nothing but those edges of a bus that have none yet."""
-        edges = self._homeless(bus)
+        """Add a track for the edges of a bus that run in no track yet."""
+        edges = self._without_track(bus)
         if edges:
             track = Track(first=self.layers.layer[self.edges[edges[0]].source] + 1, edge=edges[0])
             self.laid.tracks.append(track)
@@ -127,12 +131,12 @@ class _TrackBuilder:
         self._pass(onward, edges, track)
 
     def _pass(self, longest: int, edges: Iterable[int], track: Track) -> None:
-        """Let edges run in the track as far as the longest of them does."""
+        """Let edges run in a track as far as the longest of them."""
         passed = self._passed(longest)
         track.halves.extend([HALF_A_LANE] * passed)
         self.laid.of_edge.update(dict.fromkeys(edges if passed else (), len(self.laid.tracks) - 1))
 
-    def _homeless(self, bus: list[int]) -> list[int]:
+    def _without_track(self, bus: list[int]) -> list[int]:
         return [number for number in bus if number not in self.laid.of_edge]
 
     def _bus(self, number: int) -> list[int]:
@@ -140,6 +144,6 @@ class _TrackBuilder:
         return self.buses[edge.target, edge.output]
 
     def _passed(self, number: int) -> int:
-        """Count the layers that an edge passes by."""
+        """Return the number of layers between the ends of an edge."""
         edge = self.edges[number]
         return self.layers.layer[edge.target] - self.layers.layer[edge.source] - 1

@@ -23,16 +23,18 @@ MOST_STRIPS = 8
 
 
 def x_coordinates(edges: Sequence[Edge], tracks: Tracks) -> list[float]:
-    """Return the x of each track: 0 for the trunk, then outwards as near to it as there is room."""
+    """Return the x of each track: 0 for the trunk, others as near to it as there is room."""
     sides = _Sides(edges, tracks)
     xs = [0.0] * len(tracks.tracks)
     trunk, lowest = tracks.tracks[0], max(one.first + len(one.halves) for one in tracks.tracks)
     for half in (LEFT, RIGHT):
+        # The contour: for each layer, how far the tracks so far reach out on this side.
         contour = [0.0] * lowest
         contour[trunk.first : trunk.first + len(trunk.halves)] = trunk.halves
         for number in sides.outwards(half):
             track = tracks.tracks[number]
             span = slice(track.first, track.first + len(track.halves))
+            # Each track goes as near as the contour allows, and becomes part of it.
             x = max(map(add, contour[span], track.halves)) + GAP
             contour[span] = [x + wide for wide in track.halves]
             xs[number] = half * x
@@ -40,7 +42,7 @@ def x_coordinates(edges: Sequence[Edge], tracks: Tracks) -> list[float]:
 
 
 class _Sides:
-    """Which side of which track each track is on."""
+    """The side of its parent track that each track branches off to."""
 
     def __init__(self, edges: Sequence[Edge], tracks: Tracks) -> None:
         self.edges = edges
@@ -53,7 +55,7 @@ class _Sides:
             siblings[:] = self._packed(siblings)
 
     def outwards(self, half: int) -> Iterator[int]:
-        """Yield the tracks of one half, each after those between it and the trunk."""
+        """Yield the tracks of one half of the drawing, from the trunk outwards."""
         ahead = [(number, False) for number in reversed(self.branches[TRUNK, half])]
         while ahead:
             number, is_open = ahead.pop()
@@ -65,10 +67,10 @@ class _Sides:
             ahead += [(branch, False) for branch in reversed(self.branches[number, -half])]
 
     def _packed(self, siblings: Iterable[int]) -> list[int]:
-        """Put short ones before long ones, but first all that have layers of their own.
+        """Sort sibling tracks: short ones first, tracks that share no layer next to each other.
 
-        Of several that overlap each its next, every other one then stands near the trunk, where
-        they would else drift away from it like a staircase.
+        If each of several tracks overlaps the next, every other one then lies near the trunk.
+        Otherwise they would drift away from it like a staircase.
         """
         tracks = self.tracks.tracks
         strips: list[tuple[list[tuple[int, int]], list[int]]] = []
@@ -91,7 +93,7 @@ class _Sides:
         self.branches[parent, side].append(number)
 
     def _side(self, edge: int, parent: int, number: int) -> int:
-        """Return the side: edges to another half go on its side, the others keep their order."""
+        """Return the side of the half that the edge leads to, else by the order of the edges."""
         target = self.tracks.of_box[self.edges[edge].target]
         here = self.half[parent]
         there = here if target in (parent, number) else self.half[target]
@@ -102,7 +104,7 @@ class _Sides:
 
 
 def _has_room(taken: Sequence[tuple[int, int]], span: tuple[int, int]) -> bool:
-    """Return whether no layer of a span is taken; spans that are taken are in order."""
+    """Return whether no layer of a span is taken. The taken spans are sorted."""
     place = bisect(taken, span)
     before, after = taken[place - 1 : place], taken[place : place + 1]
     return all(stop <= span[0] for _, stop in before) and all(span[1] <= a for a, _ in after)

@@ -1,16 +1,17 @@
-"""Frames around the boxes of a module, with its path and its class."""
+"""Frames around the boxes of a module, and brackets beside repeated boxes."""
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
 
-from leafgrad._display.markup import Markup, element, text
-from leafgrad._display.text_width import shortened, width
+from leafgrad._display.markup import Markup, coordinate, element, path, text
+from leafgrad._display.text_width import shorten, width
+from leafgrad._picture.box import View
 from leafgrad._picture.layout import Band, Edge, Extent, Layout, Point
 from leafgrad._picture.look import Look
+from leafgrad._picture.svg.boxes import MeasuredBox
 from leafgrad._picture.svg.style import FACT_SIZE
-from leafgrad._picture.view import View
 
 MOST_LETTERS = 44
 ABOVE = 17.0
@@ -24,7 +25,7 @@ CORNER = 8.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DrawnFrame:
-    """A frame, where it begins and ends, and its title, and where that begins."""
+    """The sides of a frame, its title, and the x at which the title starts."""
 
     title: str
     start: float
@@ -34,7 +35,7 @@ class DrawnFrame:
     bottom: float
 
     def draw(self) -> Markup:
-        """Draw it."""
+        """Draw the frame and its title."""
         wide, high = self.right - self.left, self.bottom - self.top
         at = {"x": self.left, "y": self.top, "width": wide, "height": high, "rx": CORNER}
         return element(
@@ -45,9 +46,9 @@ class DrawnFrame:
 
 
 def bands(view: View, look: Look) -> list[Band]:
-    """Return what the layout must know of frames: their boxes, and the room for their titles."""
+    """Return the bands that the layout reserves for frames and their titles."""
     above, below = (AROUND, ABOVE) if look.is_forward else (ABOVE, AROUND)
-    return [Band(boxes=frame.places, above=above, below=below) for frame in view.frames]
+    return [Band(boxes=frame.boxes, above=above, below=below) for frame in view.frames]
 
 
 def frames(
@@ -57,17 +58,17 @@ def frames(
     edges: Sequence[Edge],
     paths: Sequence[Sequence[Point]],
 ) -> Iterator[DrawnFrame]:
-    """Yield the frames: around boxes and the arrows between them, and wide enough for a title.
+    """Yield the frames, each around its boxes and the arrows between, and as wide as its title.
 
-    That stands between the arrows from above.
+    The title stands between the arrows from above.
     """
     for frame in view.frames:
-        inside = [(layout.positions[place], boxes[place]) for place in frame.places]
-        lanes = [*_within({*frame.places}, edges, paths)]
+        inside = [(layout.positions[place], boxes[place]) for place in frame.boxes]
+        lanes = [*_within({*frame.boxes}, edges, paths)]
         left = min([at.x - box.width / 2 for at, box in inside] + lanes) - AROUND
         right = max([at.x + box.width / 2 for at, box in inside] + lanes) + AROUND
         top = min(at.top for at, _ in inside) - ABOVE
-        title = shortened(frame.title, MOST_LETTERS)
+        title = shorten(frame.title, MOST_LETTERS)
         room = width(title, FACT_SIZE) + 2 * INSIDE
         start = _start(left, right, room, sorted(_crossing(paths, top + ABOVE / 2)))
         yield DrawnFrame(
@@ -83,20 +84,65 @@ def frames(
 def _within(
     places: Container[int], edges: Sequence[Edge], paths: Sequence[Sequence[Point]]
 ) -> Iterator[float]:
-    """Yield where arrows go that lead from one of these boxes to another."""
+    """Yield the x of all points of arrows between these boxes."""
     for edge, points in zip(edges, paths, strict=True):
         if edge.source in places and edge.target in places:
             yield from (x for x, _ in points)
 
 
 def _start(left: float, right: float, room: float, arrows: Sequence[float]) -> float:
-    """Return where a title starts: between two arrows, where the frame has to grow least for it."""
+    """Return the x of a title: between two arrows, where the frame grows least for it."""
     gaps = pairwise([-inf, *arrows, inf])
     starts = [min(max(left, a), b - room) for a, b in gaps if b - a >= room]
     return min(starts, key=lambda start: max(left - start, 0) + max(start + room - right, 0))
 
 
 def _crossing(paths: Sequence[Sequence[Point]], y: float) -> Iterator[float]:
-    """Yield where arrows come down at a height; none bends there."""
+    """Yield the x of the arrows at a height at which none bends."""
     for points in paths:
         yield from (x for (x, above), (_, below) in pairwise(points) if above < y < below)
+
+
+GAP = 14.0
+TICK = 6.0
+APART = 28.0
+NEAR_THE_TOP = 160.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Brackets:
+    """The brackets to the left of a picture, and their width."""
+
+    markup: Markup
+    width: float
+
+
+def brackets(view: View, measured: Sequence[MeasuredBox], layout: Layout) -> Brackets:
+    """Draw a bracket beside each stretch that repeats in a row, the shortest nearest."""
+    spans = {
+        one.box.node.index: (position.top, position.top + one.extent().height)
+        for one, position in zip(measured, layout.positions, strict=True)
+    }
+    rows = [r for r in view.repeats if r.in_a_row and len(r.members) > 1]
+    rows.sort(key=lambda repeat: len(repeat.members))
+    markup: list[Markup] = []
+    for place, repeat in enumerate(rows):
+        kept = [spans[member] for member in repeat.members if member in spans]
+        top, bottom = min(top for top, _ in kept), max(bottom for _, bottom in kept)
+        x = layout.left - GAP - place * APART
+        markup += _bracket(f"×{repeat.copies} in a row", x, top, bottom)
+    return Brackets(
+        markup=element("g", *markup, class_="brackets"),
+        width=GAP + APART * len(rows) if rows else 0.0,
+    )
+
+
+def _bracket(words: str, x: float, top: float, bottom: float) -> tuple[Markup, Markup]:
+    line = path((x, top), f"h{-TICK:g}", f"V{coordinate(bottom)}", f"h{TICK:g}")
+    seen = min((top + bottom) / 2, top + NEAR_THE_TOP)  # its middle may be screens away
+    middle, beside = coordinate(seen), coordinate(x - TICK - 5)
+    turned = f"translate({beside} {middle}) rotate(-90)"
+    return (
+        element("path", class_="stub", d=line),
+        element("text", text(words), class_="name", transform=turned),
+    )

@@ -1,4 +1,4 @@
-"""Colour by quantity: the more there is in a box, the fuller its colour."""
+"""Colour by quantity: the larger the quantity in a box, the fuller its colour."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from math import ceil, log10
 
 from leafgrad._display.units import size
 from leafgrad._graph.memory import bytes_without_parameters
+from leafgrad._picture.box import Box
 from leafgrad._picture.box_text import arriving_norms
 from leafgrad._picture.look import Color
-from leafgrad._picture.view import Box
 
 STEPS = 5
 LEAST_RANGE = 1.0
@@ -30,7 +30,7 @@ class Heat:
 
 
 def heat_of(boxes: Sequence[Box], color: Color | None) -> Heat:
-    """Choose the colours, by the bytes that are saved or by the norms of the gradients."""
+    """Return the colours by saved bytes or by gradient norms."""
     if color == "bytes":
         return _by_bytes(boxes)
     if color == "gradient":
@@ -39,8 +39,9 @@ def heat_of(boxes: Sequence[Box], color: Color | None) -> Heat:
 
 
 def _by_bytes(boxes: Sequence[Box]) -> Heat:
-    """Fill boxes in proportion to what all that they stand for save together."""
-    nbytes = [_bytes(box) for box in boxes]
+    """Colour boxes in proportion to the bytes that all their copies save."""
+    saved = ([one for node in chain.from_iterable(b.alike) for one in node.saved] for b in boxes)
+    nbytes = [*map(bytes_without_parameters, saved)]
     if not (most := max(nbytes)):
         return Heat(steps=(0,) * len(boxes), meaning="bytes saved: none")
     together = ", ×n together" if any(box.copies > 1 for box in boxes) else ""
@@ -50,14 +51,8 @@ def _by_bytes(boxes: Sequence[Box]) -> Heat:
     )
 
 
-def _bytes(box: Box) -> int:
-    return bytes_without_parameters(
-        [saved for node in chain.from_iterable(box.alike) for saved in node.saved]
-    )
-
-
 def _by_gradient(boxes: Sequence[Box]) -> Heat:
-    """Fill boxes by the power of ten of the greatest norm that came to one that they stand for."""
+    """Colour boxes by the power of ten of the largest gradient norm among their copies."""
     arriving = [arriving_norms(box) for box in boxes]
     powers = [log10(norm) if (norm := max(norms, default=0.0)) else None for norms in arriving]
     known = [power for power in powers if power is not None]

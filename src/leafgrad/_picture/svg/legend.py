@@ -1,4 +1,4 @@
-"""What stands under a picture: the facts of the whole graph, and what its signs mean."""
+"""The legend under a picture: facts about the graph, and the meaning of the signs."""
 
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -8,11 +8,12 @@ from leafgrad._display.markup import Markup, element, path, text
 from leafgrad._display.text_width import OF_LATIN
 from leafgrad._display.units import size
 from leafgrad._graph.nodes import SavedTensor
+from leafgrad._picture.box import Box, View
 from leafgrad._picture.look import Look
-from leafgrad._picture.svg.boxes import BAR, CORNER, MeasuredBox, behind, rect, stub
+from leafgrad._picture.svg.boxes import MeasuredBox
 from leafgrad._picture.svg.heat import STEPS, Heat
+from leafgrad._picture.svg.shapes import BAR, CORNER, behind, head, rect, stub
 from leafgrad._picture.svg.style import FACT_SIZE
-from leafgrad._picture.view import Box, View
 
 SIGN = 40.0
 MIDDLE = 16.0
@@ -33,7 +34,7 @@ DrawSigns = Callable[[float], Signs]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Legend:
-    """What stands under a picture, from (0, 0) on, and how much room it takes."""
+    """A legend with its top left corner at (0, 0), and its size."""
 
     markup: Markup
     width: float
@@ -51,7 +52,7 @@ def legend(
     look: Look,
     heat: Heat,
 ) -> Legend:
-    """Lay out what is true of the graph, then those signs that the picture uses.
+    """Lay out the facts, then the signs that the picture uses.
 
     Args:
         facts: What is true of the graph.
@@ -99,11 +100,11 @@ def _entries(
 
 
 def _in_boxes(measured: Sequence[MeasuredBox]) -> Iterator[tuple[DrawSigns, str]]:
-    """Yield the signs that stand in the box of a node, or at it."""
+    """Yield the signs in the boxes of nodes, or at them."""
     boxes = [one.box for one in measured]
     if any(box.node.is_leaf or box.leaves for box in boxes):
         yield _box("leaf", 8.0), "leaf: gradients add up in its .grad"
-    if any(box.given is not None for box in boxes):
+    if any(box.input is not None for box in boxes):
         yield _box("box input", 8.0), "input from outside: no gradient"
     written = {line.style for one in measured for line in one.lines}
     if "frozen" in written:
@@ -157,11 +158,6 @@ def _copies(y: float) -> Signs:
 def _arrow(y: float) -> Signs:
     line = element("path", class_="stub", d=path((MIDDLE, y - 8), "v10"))
     return line, head(MIDDLE, y + 8)
-
-
-def head(x: float, y: float) -> Markup:
-    """Draw the head of an arrow that points down at a place."""
-    return element("path", class_="head", d=path((x, y), "l-3.5 -7h7z"))
 
 
 def _stub(y: float) -> Signs:

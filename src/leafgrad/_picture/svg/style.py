@@ -1,4 +1,4 @@
-"""How pictures look: one stylesheet, right in the light and in the dark."""
+"""The stylesheet of pictures, for light and dark pages."""
 
 CLASS = "leafgrad-graph"
 FRAME = "leafgrad-frame"

@@ -10,16 +10,17 @@ from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._picture import text as graph_text
 from leafgrad._picture.alt_text import description, title
-from leafgrad._picture.layout import Edge, Layout, Point, flipped, lay_out
+from leafgrad._picture.box import View
+from leafgrad._picture.layout import Edge, Layout, Point, flip_layout, lay_out
 from leafgrad._picture.look import Look
 from leafgrad._picture.svg.boxes import MeasuredBox, draw, measure
-from leafgrad._picture.svg.brackets import brackets
-from leafgrad._picture.svg.frames import bands, frames
+from leafgrad._picture.svg.frames import bands, brackets, frames
 from leafgrad._picture.svg.heat import Heat, heat_of
-from leafgrad._picture.svg.legend import NO_LEGEND, Legend, head, legend
+from leafgrad._picture.svg.legend import NO_LEGEND, Legend, legend
+from leafgrad._picture.svg.shapes import head
 from leafgrad._picture.svg.style import CLASS, FRAME, FRAME_STYLE, HEAT_STYLE, STYLE
 from leafgrad._picture.text import header
-from leafgrad._picture.view import Fold, Open, View, view_of
+from leafgrad._picture.view import Fold, Open, view_of
 
 MOST_BOXES = 3000
 MOST_IN_NOTEBOOK = 200
@@ -33,7 +34,7 @@ DEFAULT = Look()
 
 
 def svg(graph: Graph, *, fold: Fold, open: Open = (), look: Look) -> str:  # noqa: A002
-    """Draw a graph, or refuse one that is too large to look at."""
+    """Draw a graph, or raise an error if there would be too many boxes."""
     look.check(graph)
     if fold is False and len(graph.nodes) > MOST_BOXES:
         raise ValueError(too_large(graph, len(graph.nodes)))
@@ -44,7 +45,7 @@ def svg(graph: Graph, *, fold: Fold, open: Open = (), look: Look) -> str:  # noq
 
 
 def too_large(graph: Graph, boxes: int) -> str:
-    """Return the error for too many boxes, with the fold, if any, that leaves few enough."""
+    """Return the message for too many boxes, with a fold that leaves few enough, if any."""
     cure = "trace a part of the graph, from a tensor nearer to the leaves"
     folds: list[Fold] = [True]
     if any(node.module for node in graph.nodes):
@@ -59,7 +60,7 @@ def too_large(graph: Graph, boxes: int) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Drawing:
-    """A picture that is drawn, and where everything is in it; its trunk is at 0 from the left.
+    """A picture and its geometry. The trunk is at x = 0.
 
     Attributes:
         measured: The boxes.
@@ -67,7 +68,8 @@ class Drawing:
         layout: Where the boxes are.
         paths: The points that each arrow passes.
         left: The least x.
-        width: How wide the picture is.
+        width: The width of the picture.
+        height: Its height.
         markup: The picture.
     """
 
@@ -77,13 +79,14 @@ class Drawing:
     paths: list[tuple[Point, ...]]
     left: float
     width: float
+    height: float
     markup: Markup
 
 
 def draw_view(
     graph: Graph, view: View, look: Look = DEFAULT, *, facts: Sequence[str] | None = None
 ) -> Drawing:
-    """Draw what was chosen to be shown; the legend begins with the facts, or those of the graph."""
+    """Draw a view. The legend begins with `facts`, by default those of the graph."""
     heat = heat_of(view.boxes, look.color)
     measured, edges = measure_boxes(graph, view, look), layout_edges(view)
     layout = _lay_out(view, measured, edges, look)
@@ -100,6 +103,7 @@ def draw_view(
     lefts = layout.left - beside.width, middle - under.width / 2, *(one.left for one in around)
     rights = layout.right, middle + under.width / 2, *(one.right for one in around)
     left, right = min(lefts) - MARGIN, max(rights) + MARGIN
+    height = layout.height + 2 * MARGIN + (MARGIN + under.height if look.legend else 0.0)
     markup = _svg(
         element("title", text(title(graph))),
         element("desc", text(description(view, look.direction))),
@@ -112,7 +116,7 @@ def draw_view(
         *(_under(under, left, right, layout.height + 2 * MARGIN) if look.legend else ()),
         left=left,
         width=right - left,
-        height=layout.height + 2 * MARGIN + (MARGIN + under.height if look.legend else 0.0),
+        height=height,
     )
     ends = ((edge.source, edge.target) for edge in edges)
     return Drawing(
@@ -122,6 +126,7 @@ def draw_view(
         paths=paths,
         left=left,
         width=right - left,
+        height=height,
         markup=markup,
     )
 
@@ -129,10 +134,10 @@ def draw_view(
 def _lay_out(
     view: View, measured: Sequence[MeasuredBox], edges: Sequence[Edge], look: Look
 ) -> Layout:
-    """Place boxes and arrows, upside down where these lead forward."""
+    """Lay out boxes and arrows, upside down if arrows lead forward."""
     extents = [one.extent() for one in measured]
     layout = lay_out(extents, edges, bands(view, look))
-    return flipped(extents, layout) if look.is_forward else layout
+    return flip_layout(extents, layout) if look.is_forward else layout
 
 
 def _svg(*content: Markup, left: float, width: float, height: float) -> Markup:
@@ -150,22 +155,22 @@ def _svg(*content: Markup, left: float, width: float, height: float) -> Markup:
 
 
 def _under(legend: Legend, left: float, right: float, y: float) -> Iterator[Markup]:
-    """Put the legend under the trunk: who sees but a part of the picture sees that one."""
+    """Put the legend under the trunk, which is visible even if the picture is cut off."""
     x = max(left + MARGIN, min(-legend.width / 2, right - MARGIN - legend.width))
     place = f"translate({coordinate(x)} {coordinate(y)})"
     yield element("g", legend.markup, class_="legend", transform=place)
 
 
 def html(graph: Graph) -> str:
-    """Show a picture in a notebook, or the text where the picture would be too large."""
+    """Return the picture for a notebook, or the text if the picture would be too large."""
     view = view_of(graph, fold=None)
     if len(view.boxes) > MOST_IN_NOTEBOOK:
         return graph_text.html(graph)
-    return framed(graph, draw_view(graph, view))
+    return scrolling_frame(graph, draw_view(graph, view))
 
 
-def framed(graph: Graph, drawing: Drawing) -> Markup:
-    """Frame a picture so that it shrinks a little, or else scrolls from the root on."""
+def scrolling_frame(graph: Graph, drawing: Drawing) -> Markup:
+    """Put a picture into a frame: it shrinks a little, and beyond that it scrolls."""
     full, least = coordinate(drawing.width), coordinate(drawing.width * LEAST_SCALE)
     return element(
         "div",
@@ -188,7 +193,7 @@ def framed(graph: Graph, drawing: Drawing) -> Markup:
 
 
 def measure_boxes(graph: Graph, view: View, look: Look = DEFAULT) -> list[MeasuredBox]:
-    """Write and measure every box, with room for bars where there is something to compare."""
+    """Measure every box, with room for bars of bytes if these differ."""
     arrivals = Counter(place for box in view.boxes for place, _ in box.edges)
     # data types and devices are written only where they differ
     with_kind = len({(node.dtype, node.device) for node in graph.nodes}) > 1
@@ -208,7 +213,7 @@ def measure_boxes(graph: Graph, view: View, look: Look = DEFAULT) -> list[Measur
 
 
 def layout_edges(view: View) -> list[Edge]:
-    """Return the edges between boxes, each output that is led to with a port of its own."""
+    """Return the edges between boxes. Each output in use has a port of its own."""
     ranks = [{output: rank for rank, output in enumerate(box.outputs)} for box in view.boxes]
     return [
         Edge(source=source, target=target, output=ranks[target].get(output, 0))
@@ -220,10 +225,9 @@ def layout_edges(view: View) -> list[Edge]:
 def _paths(
     measured: Sequence[MeasuredBox], edges: Sequence[Edge], layout: Layout
 ) -> Iterator[tuple[Point, ...]]:
-    """Yield the points that each arrow passes, from box to box.
+    """Yield the points of each arrow, from box to box.
 
-    It leaves the box itself where a label is under that, and goes to the box itself where others
-    stand behind that.
+    The layout includes the label under a box and the copies behind it; the arrow does not.
     """
     for edge, points in zip(edges, layout.paths, strict=True):
         start, end = measured[edge.target], measured[edge.target]
@@ -237,7 +241,7 @@ def _paths(
 def _arrows(
     measured: Sequence[MeasuredBox], edges: Sequence[Edge], paths: Sequence[Sequence[Point]]
 ) -> Iterator[Markup]:
-    """Draw the arrows, and a head wherever some arrive; no gradient arrives at an input."""
+    """Draw the arrows and one head where they meet; edges to inputs have no head."""
     is_free = [measured[edge.target].is_without_gradient for edge in edges]
     heads = dict.fromkeys(
         points[-1] for points, free in zip(paths, is_free, strict=True) if not free
@@ -253,7 +257,7 @@ def _arrows(
 
 
 def _curve(points: Sequence[Point], head: float) -> str:
-    """Write an edge as a path with room for a head: straight down, or curved with upright ends."""
+    """Return an edge as a path that leaves room for a head."""
     x, y = points[-1]
     return path(points[0], *map(_step, pairwise([*points[:-1], (x, y - head)])))
 
@@ -285,7 +289,7 @@ def _boxes(
 def _labels(
     measured: Sequence[MeasuredBox], edges: Sequence[Edge], layout: Layout
 ) -> Iterator[Markup]:
-    """Write the shape that a box gives to others at the right of its arrows."""
+    """Write the shape of a box's result to the right of its arrows."""
     starts: dict[int, Point] = {}
     for edge, points in zip(edges, layout.paths, strict=True):
         if measured[edge.target].label:

@@ -1,10 +1,16 @@
-"""The modules of nodes where nothing was recorded, from the parameters that they use."""
+"""The modules of nodes: inferred from the parameters that nodes use, and read into values."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, reduce
 from itertools import takewhile
 
-from leafgrad._graph.nodes import TracedEdge
+import torch
+from torch.nn import Module
+
+from leafgrad import _autograd
+from leafgrad._graph.modules import TracedModule, outwards
+from leafgrad._graph.nodes import TracedEdge, TracedNode, element_count
+from leafgrad._record.module_paths import ModuleCall, Roots, join
 
 Paths = list[str | None]
 Edges = Sequence[tuple[TracedEdge, ...]]
@@ -18,7 +24,7 @@ def infer_modules(
     leaf_names: LeafNames,
     roots: Collection[str],
 ) -> Paths:
-    """Return the module that each node is taken to belong to.
+    """Return the module that each node belongs to, inferred from its parameters.
 
     A node that uses a parameter belongs to the module that has it, and what was made between the
     uses of two parameters belongs to the innermost module that has both. What several modules have
@@ -44,7 +50,7 @@ def infer_modules(
 
 
 def name_leaf_modules(recorded: Paths, leaf_names: LeafNames, roots: Collection[str]) -> Paths:
-    """Return the recorded modules, but for each leaf the one that has it by its first name."""
+    """Return the recorded modules; for a leaf, the module that owns its first name."""
     owners = {place: _owner(names) for place, names in leaf_names.items()}
     inside = _inside(owners.values(), roots)
     owners = {place: owner for place, owner in owners.items() if owner in inside}
@@ -52,7 +58,7 @@ def name_leaf_modules(recorded: Paths, leaf_names: LeafNames, roots: Collection[
 
 
 def _inside(paths: Iterable[str], roots: Collection[str]) -> set[str]:
-    """Return the paths that lead into one of the roots, of which an empty one has them all."""
+    """Return the paths within one of the roots; an empty root contains all."""
     if "" in roots:
         return {*paths}
     return {path for path in {*paths} if any(f"{path}.".startswith(f"{root}.") for root in roots)}
@@ -63,7 +69,7 @@ def _owner(names: tuple[str, ...]) -> str:
 
 
 def _owner_of_all_names(names: tuple[str, ...]) -> str:
-    """Return the innermost module that has all modules of a leaf, of which a tied one has more."""
+    """Return the innermost module around all modules that own a leaf, as a tied one has several."""
     return reduce(_common_module, [name.rpartition(".")[0] for name in names])
 
 
@@ -74,7 +80,7 @@ _REARRANGING = {"TBackward0", "TransposeBackward0", "ViewBackward0", "ToCopyBack
 def _users_of_parameters(
     kinds: Sequence[str], edges: Edges, leaf_names: LeafNames, roots: Collection[str]
 ) -> dict[int, str]:
-    """Map each node that uses parameters onto the innermost module that has them all."""
+    """Map each node that uses parameters to the innermost module that contains them all."""
     owners = {place: _owner_of_all_names(names) for place, names in leaf_names.items()}
     inside = _inside(owners.values(), roots)
     handed_on = {place: owner for place, owner in owners.items() if owner in inside}
@@ -90,7 +96,7 @@ def _users_of_parameters(
 
 
 def _modules_between(known: Sequence[str | None]) -> Iterator[str]:
-    """Yield the module of each operation, in the order in which they ran."""
+    """Yield the module of each operation, in the order of the forward pass."""
     common = cache(_common_module)  # all that ran between two uses have the same
     ahead = [*_repeat_last_known(reversed(known))][::-1]
     for here, before, after in zip(known, _repeat_last_known(known), ahead, strict=True):
@@ -98,7 +104,7 @@ def _modules_between(known: Sequence[str | None]) -> Iterator[str]:
 
 
 def _repeat_last_known(modules: Iterable[str | None]) -> Iterator[str]:
-    """Repeat the last module that was known; before all of them, it is the outermost."""
+    """Repeat the last known module; before the first, the outermost."""
     last = ""
     for module in modules:
         last = last if module is None else module
@@ -106,8 +112,68 @@ def _repeat_last_known(modules: Iterable[str | None]) -> Iterator[str]:
 
 
 def _common_module(one: str, other: str) -> str:
-    """Return the path of the innermost module that has both."""
+    """Return the path of the innermost module that contains both."""
     if one == other:
         return one
     pairs = zip(one.split("."), other.split("."), strict=False)
     return ".".join(part for part, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def traced_modules(
+    nodes: Sequence[TracedNode], roots: Roots, calls: Mapping[str, ModuleCall]
+) -> tuple[TracedModule, ...]:
+    """Read the modules that nodes belong to, and the modules around them.
+
+    Args:
+        nodes: The nodes.
+        roots: The modules that the user named.
+        calls: The modules that a recording saw run, by path. They may be gone by now.
+    """
+    paths = {node.module for node in nodes if node.module is not None}
+    wanted = {path for inner in paths for path in ("", *outwards(inner))}
+    alive: dict[str, Module] = {}
+    for name, root in roots.items():
+        for path, module in root.named_modules():
+            alive.setdefault(join(name, path), module)
+    for path, call in calls.items():
+        if path not in alive and (called := call.module()) is not None:
+            alive |= {join(path, inner): module for inner, module in called.named_modules()}
+    # The parameters of each module and of all within it, by identity, so that each counts once.
+    held: dict[str, dict[int, torch.Tensor]] = {path: {} for path in wanted}
+    for path, module in alive.items():
+        # However a subclass overrides parameters() or named_parameters().
+        for _, parameter in Module.named_parameters(module, recurse=False):
+            for outer in ("", *outwards(path)):
+                if outer in held:
+                    held[outer][id(parameter)] = parameter
+    read = [
+        _read(path, module, [*held[path].values()])
+        for path, module in alive.items()
+        if path in wanted
+    ]
+    gone = [
+        TracedModule(
+            path=path,
+            class_name=calls[path].kind,
+            has_forward=True,
+            parameters=None,
+            frozen=None,
+            frozen_numbers=None,
+        )
+        for path in calls
+        if path in wanted and path not in alive
+    ]
+    return (*read, *gone)
+
+
+def _read(path: str, module: Module, parameters: Sequence[torch.Tensor]) -> TracedModule:
+    frozen = [one for one in parameters if not _autograd.plain(one, "requires_grad")]
+    is_overridden = type(module).forward is not Module.forward
+    return TracedModule(
+        path=path,
+        class_name=type(module).__name__,
+        has_forward=is_overridden or "forward" in vars(module),
+        parameters=len(parameters),
+        frozen=len(frozen),
+        frozen_numbers=sum(element_count(_autograd.shape(one)) or 0 for one in frozen),
+    )

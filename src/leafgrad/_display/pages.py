@@ -1,16 +1,18 @@
-"""A page of its own where it is asked for: in the output of a notebook, or in a browser."""
+"""HTML pages, and how to show them in a notebook or a browser."""
 
 import base64
+import hashlib
 import sys
 import tempfile
 import webbrowser
 from collections.abc import Callable
 from html import escape
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from leafgrad._display.markup import Markup, element
+from leafgrad._display.markup import Markup, element, text
 
 Bundle = dict[str, str]
 """What a notebook may show, by the kind of it."""
@@ -22,18 +24,18 @@ FRAME = "leafgrad-page"
 
 
 def running_shell() -> Any:
-    """Return the shell of IPython that runs this code, None where none does."""
+    """Return the IPython shell that runs this code, None outside IPython."""
     interactive = sys.modules.get("IPython")
     return getattr(interactive, "get_ipython", lambda: None)()
 
 
 def in_notebook() -> bool:
-    """Return whether this is the kernel of a notebook, which shows HTML."""
+    """Return whether this is the kernel of a notebook."""
     return hasattr(running_shell(), "kernel")
 
 
 def bundle_of(value: Any, page: Callable[[], str]) -> Bundle:
-    """Return what IPython is to show of a value: a page in a notebook, nothing in a terminal.
+    """Return what IPython shows of a value: a page in a notebook, nothing in a terminal.
 
     Where no IPython runs, what asks, such as the builder of a site, gets the picture that stands
     still.
@@ -45,8 +47,8 @@ def bundle_of(value: Any, page: Callable[[], str]) -> Bundle:
     return {"text/plain": repr(value), "text/html": value._repr_html_()}
 
 
-def embedded(page: str, *, name: str, height: float, instead: Markup) -> Markup:
-    """Put a page into a frame of its own, and what is shown where a notebook is not trusted.
+def embed_page(page: str, *, name: str, height: float, instead: Markup) -> Markup:
+    """Put a page into a frame, with a fallback for a notebook that is not trusted.
 
     JupyterLab leaves out frames and stylesheets of notebooks that were not run there, and keeps
     what is `instead`, which the stylesheet hides.
@@ -74,7 +76,7 @@ STYLE = f"""
 
 
 def image(picture: str, *, name: str) -> Markup:
-    """Show an SVG as an image, which no sanitizer takes apart."""
+    """Return an SVG as an image, which sanitizers leave intact."""
     data = base64.b64encode(picture.encode()).decode()
     source = Markup(f"data:image/svg+xml;base64,{data}")
     shown = element("img", alt=name, src=source, style="max-width: none")
@@ -82,7 +84,7 @@ def image(picture: str, *, name: str) -> Markup:
 
 
 def show(value: object, page: Callable[[], str]) -> None:
-    """Show a value in the notebook that runs this code, else its page in a browser."""
+    """Show a value in the running notebook, else its page in a browser."""
     if in_notebook():
         import_module("IPython.display").display(value)
         return
@@ -94,3 +96,23 @@ def show(value: object, page: Callable[[], str]) -> None:
             f"a browser must be there to show a page, and none could be started; open {file} in "
             "one, or write the page elsewhere with to_html()"
         )
+
+
+def document(title: str, style: str, content: Markup, code: Markup) -> str:
+    """Return a page in which `code` is the only script that may run."""
+    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    head = element(
+        "head",
+        Markup('<meta charset="utf-8">'),
+        Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
+        element("title", text(title)),
+        element("style", Markup(style)),
+    )
+    return f"<!doctype html>\n{element('html', head, element('body', content), lang='en')}\n"
+
+
+def resource(package: str, name: str) -> Markup:
+    """Read a file of a package."""
+    return Markup(files(package).joinpath(name).read_text("utf-8"))

@@ -1,0 +1,120 @@
+"""Hold each room to its budget of code lines: `[tool.budget]` of pyproject.toml has the rooms.
+
+Blank lines, comments and docstrings are free. Longer lines and more statements on a line would
+only hide code, so both have a limit too.
+"""
+
+import ast
+import io
+import re
+import subprocess
+import sys
+import tokenize
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+FREE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+FREE |= {tokenize.ENCODING, tokenize.ENDMARKER}
+# A string is matched before a comment, so that the "//" of an address begins none.
+COMMENT = re.compile(r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`[^`]*`)|/\*.*?\*/""", re.DOTALL)
+COMMENT_OF_JS = re.compile(COMMENT.pattern + r"|(?<![:\\])//[^\n]*", re.DOTALL)
+
+
+class Size(NamedTuple):
+    """The code in a file or a room: its lines, statements and longest line."""
+
+    lines: int = 0
+    statements: int = 0
+    longest: int = 0
+
+    def __add__(self, other: "Size") -> "Size":  # type: ignore[override]
+        return Size(self[0] + other[0], self[1] + other[1], max(self[2], other[2]))
+
+
+def measure_python(text: str) -> Size:
+    """Count the lines that hold code, and the statements on them."""
+    tree = ast.parse(text)
+    documented = [node for node in ast.walk(tree) if is_docstring(node)]
+    code: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in FREE:
+            code.update(range(token.start[0], token.end[0] + 1))
+    for node in documented:
+        code -= {*range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    statements = sum(isinstance(node, ast.stmt) for node in ast.walk(tree)) - len(documented)
+    lines = text.splitlines()
+    return Size(len(code), statements, max((len(lines[n - 1]) for n in code), default=0))
+
+
+def is_docstring(node: ast.AST) -> bool:
+    """Return whether a statement is nothing but a string, which documents what is around it."""
+    match node:
+        case ast.Expr(value=ast.Constant(value=str())):
+            return True
+    return False
+
+
+def measure_web(text: str, comment: re.Pattern[str]) -> Size:
+    """Count the lines of JavaScript or CSS that are left without comments."""
+    code = comment.sub(lambda match: match[1] or "", text)
+    lines = [line for line in code.splitlines() if line.strip()]
+    return Size(len(lines), 0, max(map(len, lines), default=0))
+
+
+def measure(file: Path) -> Size:
+    """Measure one file."""
+    text = file.read_text("utf-8")
+    if file.suffix == ".py":
+        return measure_python(text)
+    return measure_web(text, COMMENT_OF_JS if file.suffix == ".js" else COMMENT)
+
+
+def tracked(room: dict[str, Any]) -> Iterator[Path]:
+    """Yield the files of a room that git knows, without those of the rooms that it leaves out."""
+    paths = [*room["paths"], *(f":(exclude){path}" for path in room.get("without", ()))]
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    files = (Path(name) for name in listed.stdout.split("\0") if name)
+    return (file for file in files if file.suffix in {".py", ".js", ".css"} and file.is_file())
+
+
+def main(arguments: list[str]) -> int:
+    """Print each room beside its budget; with paths, print the size of each of these instead."""
+    if arguments:
+        for path in arguments:
+            print(f"{sum_of({'paths': [path]}).lines:6}  {path}")
+        return 0
+    budget = tomllib.loads(Path("pyproject.toml").read_text("utf-8"))["tool"]["budget"]
+    print("  code  at most  longest  statements/line  room")
+    broken = 0
+    for room in budget["rooms"]:
+        size = sum_of(room)
+        density = size.statements / max(size.lines, 1)
+        over = (
+            size.lines > room["lines"]
+            or size.longest > room["longest"]
+            or density > room["statements-per-line"]
+        )
+        broken += over
+        note = "  <- over its budget" if over else ""
+        shown = f"{size.lines:6}  {room['lines']:7}  {size.longest:7}  {density:15.3f}"
+        print(f"{shown}  {room['name']}{note}")
+    return min(broken, 1)
+
+
+def sum_of(room: dict[str, Any]) -> Size:
+    """Add up the files of a room."""
+    total = Size()
+    for file in tracked(room):
+        total += measure(file)
+    return total
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

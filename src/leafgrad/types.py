@@ -1,0 +1,59 @@
+"""The types of the results, for annotations; the functions of `leafgrad` make the values."""
+
+from leafgrad._derivative.derivative_explanation import DerivativeExplanation
+from leafgrad._explain.findings import InPlaceConflict, Miscounted, OnceDifferentiable, Unregistered
+from leafgrad._explain.grad_explanation import GradExplanation
+from leafgrad._explain.nan_report import NanOrigin, NanReport
+from leafgrad._graph.diff import GraphDiff, KindChange
+from leafgrad._graph.gradient_norms import GradientNorms, ModuleGradient, ZeroGradients
+from leafgrad._graph.memory import GraphMemory, MemoryShare
+from leafgrad._graph.modules import TracedModule
+from leafgrad._graph.nodes import (
+    CustomFunction,
+    ForwardFailure,
+    InputUse,
+    SavedTensor,
+    Source,
+    TracedEdge,
+    TracedInput,
+    TracedNode,
+    Write,
+)
+from leafgrad._graph.summary import TensorSummary
+from leafgrad._record.cut import Cut
+from leafgrad._steps.step import Step
+from leafgrad._steps.steps import BackwardSteps
+from leafgrad._tensor.description import TensorRole
+
+__all__ = [
+    "BackwardSteps",
+    "CustomFunction",
+    "Cut",
+    "DerivativeExplanation",
+    "ForwardFailure",
+    "GradExplanation",
+    "GradientNorms",
+    "GraphDiff",
+    "GraphMemory",
+    "InPlaceConflict",
+    "InputUse",
+    "KindChange",
+    "MemoryShare",
+    "Miscounted",
+    "ModuleGradient",
+    "NanOrigin",
+    "NanReport",
+    "OnceDifferentiable",
+    "SavedTensor",
+    "Source",
+    "Step",
+    "TensorRole",
+    "TensorSummary",
+    "TracedEdge",
+    "TracedInput",
+    "TracedModule",
+    "TracedNode",
+    "Unregistered",
+    "Write",
+    "ZeroGradients",
+]
