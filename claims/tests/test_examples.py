@@ -118,16 +118,16 @@ def test_directives_of_sphinx_doctest_are_shown(build: Any) -> None:
     flag = "\n```{doctest}\n>>> [1, 2]  # doctest: +ELLIPSIS\n[1, ...]\n```\n"
     assert build(index=f"# Page\n\n{TESTED}{flag}") == (0, "")
     assert "testsetup" not in build.page()
-    rst = "# Page\n\n```{eval-rst}\n.. testcode::\n\n   print(1)\n```\n"
+    rst = "# Page\n\n```{eval-rst}\n>>> 1\n   1\n```\n"
     status, told = build(index=rst)
     assert status == 1
-    assert "nobody executes" in told
+    assert "this example is not executed" in told
 
 
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        (TESTED.replace("out of", "within"), 23, "raises IndexError: list index out"),
+        (TESTED.replace("out of", "within"), 23, "got: IndexError: list index out"),
         (TESTED.replace("1.0\n2.0", "1.0\n3.0"), 11, "3.0"),
         ("```{testcode}\nprint(1)\n```\n", 2, "1"),
         ("```{testoutput}\n1\n```\n", 1, "{testoutput} must follow"),
@@ -233,7 +233,7 @@ def test_error_of_the_prover_is_red_on_its_page_only(
     def fail(*_arguments: object, **_options: object) -> None:
         raise KeyError("inside")
 
-    monkeypatch.setattr("sphinx_claims._reading.read.snippet", fail)
+    monkeypatch.setattr("sphinx_claims._reading.read.read_fence", fail)
     assert project("pages = ['a.md', 'b.md']", a_DOT_md=HALF, b_DOT_md="{claim}`1 == 1`\n") == 1
     told = capsys.readouterr().out
     assert "a.md:1: the prover failed on this page: KeyError: 'inside'" in told

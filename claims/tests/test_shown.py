@@ -54,26 +54,6 @@ myst_substitutions = {"sum": "3"}
 """
 
 
-@pytest.mark.parametrize(
-    ("conf", "sentence"),
-    [
-        (SOURCE_READ, "One plus one is 2."),
-        (DOCTREE_READ, "One plus one is 2."),
-        (SUBSTITUTED, "One plus one is {{ sum }}."),
-    ],
-    ids=["source-read", "doctree-read", "substitution"],
-)
-def test_a_sentence_that_is_changed_after_it_was_judged_is_red(
-    conf: str, sentence: str, build: Building
-) -> None:
-    status, told = build(conf=conf, index=PAGE.format(sentence))
-    assert status == 1
-    assert CHANGED in told
-    assert "it shows 'One plus one is 3.'" in told
-    assert build.ledger()["claims"][0]["verdict"] == "false"
-    assert TICK not in build.page()
-
-
 QUOTED = '"One" -- plus one -- is 2... it\'s so, as `1 + 1` says.'
 
 
@@ -92,15 +72,6 @@ def translated(folder: Path, sentence: str, translation: str, language: str = "d
     # To index Chinese as Sphinx does, a dictionary is loaded, which takes longer than the rest.
     searched = "html_search_language = 'en'\n"
     return f"language = '{language}'\nlocale_dirs = ['locales']\n{searched}"
-
-
-def test_a_translation_with_another_number_is_red(build: Building) -> None:
-    conf = translated(build.folder, "One plus one is 2.", "Eins plus eins ist 3.")
-    status, told = build(conf=conf, index=PAGE.format("One plus one is 2."))
-    assert status == 1
-    assert CHANGED in told
-    assert "it shows 'Eins plus eins ist 3.'" in told
-    assert build.ledger()["claims"][0]["verdict"] == "false"
 
 
 @pytest.mark.covered_elsewhere
@@ -166,7 +137,7 @@ def test_an_expression_that_only_a_translation_has_is_red(build: Building) -> No
     conf = translated(build.folder, VALUE, CHINESE_VALUE.replace("1 + 1", "1 + 2"), "zh_CN")
     status, red = build(conf=conf, index=PAGE.format(VALUE))
     assert status == 1
-    assert "nobody evaluates `1 + 2`" in red
+    assert "`1 + 2` is not executed" in red
 
 
 def test_all_that_the_prover_says_is_translated() -> None:

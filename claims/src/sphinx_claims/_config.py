@@ -3,25 +3,23 @@
 import dataclasses
 import doctest
 import os
-import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from sphinx_claims._vocabulary import Vocabulary
-
 TABLE = "[tool.claims]"
+FENCES = ("execute", "refuse", "show")
+"""What `python_fences` may say."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
     """The pages (files and folders under `root`), the modules with docstrings, and the limits.
 
-    Where `universal` is set, a claim on all of a kind must have a family in its evidence.
     `translations` is the folder of the catalogues, and `glossary` the page that is their term base.
-    `package` is the one whose version the ledger has, and a claim names with `:since:`, and
-    `vocabulary` the words of the library that the pages are about.
+    `package` is the one whose version the ledger has, and a claim names with `:since:`. What is
+    done with fences of Python is one of `FENCES`.
     """
 
     root: Path
@@ -35,13 +33,9 @@ class Config:
     timeout: float = 60.0
     documents: Mapping[str, str] = dataclasses.field(default_factory=dict)
     versions: str | None = None
-    mutants: str | None = None
-    faults: str | None = None
-    survivors: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    universal: bool = False
+    python_fences: str = "show"
     translations: str | None = None
     glossary: str | None = None
-    vocabulary: Vocabulary = dataclasses.field(default_factory=Vocabulary)
 
     def files(self) -> list[Path]:
         """List the Markdown files of `pages`, without what a build left behind."""
@@ -122,8 +116,7 @@ def _checked(table: Any, root: Path) -> Config:
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in table.items()
     }
-    words = {key: tuple(listed) for key, listed in values.pop("vocabulary", {}).items()}
-    config = Config(root=root, vocabulary=Vocabulary(**words), **values)
+    config = Config(root=root, **values)
     if config.versions is not None and config.package is None:
         message = f"versions in {TABLE} needs package: the name of what they are versions of"
         raise ValueError(message)
@@ -151,29 +144,11 @@ def _is_package(value: Any) -> bool:
     return isinstance(value, str) and value.isidentifier() and value not in _LEDGER
 
 
-def _is_vocabulary(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.keys() <= _LISTS
-        and all(map(_is_list, value.values()))
-        and all(map(_is_pattern, value.get("results", ())))
-    )
-
-
-def _is_pattern(text: str) -> bool:
-    try:
-        re.compile(text)
-    except re.error:
-        return False
-    return bool(text)
-
-
 _FOREVER = 1e6
-_LISTS = frozenset(field.name for field in dataclasses.fields(Vocabulary))
 _LEDGER = frozenset(
     (
-        *("built", "claims", "documents", "escapes", "excluded", "mutants", "package"),
-        *("problems", "python", "translations", "universal", "versions"),
+        *("built", "claims", "documents", "escapes", "excluded", "package", "problems"),
+        *("python", "schema", "translations", "versions"),
     )
 )
 """The keys that `claims.json` has whatever the package is called."""
@@ -192,14 +167,7 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "timeout": (f"a number of seconds above 0 and below {_FOREVER:,.0f}", _is_time),
     "documents": ("a table of titles", _is_mapping),
     "versions": ("a folder", lambda value: isinstance(value, str)),
-    "mutants": ("a file", lambda value: isinstance(value, str)),
-    "faults": ("a file", lambda value: isinstance(value, str)),
-    "survivors": ("a table of reasons", lambda value: _is_mapping(value) and all(value.values())),
-    "universal": ("true or false", lambda value: isinstance(value, bool)),
+    "python_fences": (" or ".join(FENCES), lambda value: value in FENCES),
     "translations": ("a folder", lambda value: isinstance(value, str)),
-    "vocabulary": (
-        f"a table of {', '.join(sorted(_LISTS))}: lists of words, the last of patterns",
-        _is_vocabulary,
-    ),
     "glossary": ("a page", lambda value: isinstance(value, str)),
 }

@@ -12,7 +12,6 @@ from sphinx_claims._translating.translation import (
     reviews_file,
     translated_pages,
 )
-from sphinx_claims._vocabulary import speaking
 
 
 def review(config: Config, files: Sequence[Path], language: str, *, accept: bool) -> bool:
@@ -22,10 +21,9 @@ def review(config: Config, files: Sequence[Path], language: str, *, accept: bool
         have = f"there are {', '.join(known)}" if known else f"translations in {TABLE} names none"
         raise ValueError(f"a language must have catalogues, and {language} has none: {have}")
     pages = [*translated_pages(config, language, read_pages(files, config))]
-    with speaking(config.vocabulary):
-        waiting = [(page, message) for page in pages for message in page.waiting()]
-        if accept:
-            _keep(config, language, pages)
+    waiting = [(page, message) for page in pages for message in page.waiting()]
+    if accept:
+        _keep(config, language, pages)
     for page, message in waiting:
         print(f"{page.path}:{message.line}\n    {message.source}\n    {message.translation}")
     told = "are kept as compared" if accept else "wait for a reader: add --accept once compared"

@@ -1,9 +1,6 @@
-"""What was raised: in words, and by which line of the page."""
+"""An exception: its message, and the line of the page that raised it."""
 
 import traceback
-
-FAILED = "claims_failed"
-"""The attribute of an error by which a call has told that something is not true."""
 
 
 def described(error: object) -> str:
@@ -36,4 +33,4 @@ def _message(error: object) -> str:
     try:
         return str(error).strip()
     except Exception as another:  # noqa: BLE001 - whatever the page made of its exceptions
-        return f"(its text cannot be told: it raises {type(another).__name__})"
+        return f"(its message raises {type(another).__name__})"

@@ -1,13 +1,8 @@
-"""What earlier runs wrote down of the claims: on other versions, and of their mutants.
-
-It counts only of a claim that has not changed since.
-"""
+"""What earlier runs on other versions found; it counts for claims that have not changed since."""
 
 import dataclasses
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from packaging.version import Version
 
@@ -17,51 +12,19 @@ from sphinx_claims._judging.verdict import ClaimVerdict
 from sphinx_claims._page import Problem
 from sphinx_claims._versions import Release, broken_bound
 
-Count = Mapping[str, Any]
-"""How many mutants of a claim there were, and its gaps, each so many lines below it."""
-
-_SORTS = ("equivalent", "outside", "gaps")
-"""The sorts of mutants that survive; an older run did not tell them apart."""
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class History:
-    """What was written down: a run or a problem of each file, a count of each id and digest."""
+    """The files of earlier runs: for each a run, or what is wrong with it."""
 
     config: Config
     files: Mapping[str, Run | Problem]
-    mutants: Mapping[tuple[str, str], Count]
 
     @property
     def runs(self) -> list[Run]:
         """The runs that are kept, the oldest version first."""
         runs = (run for run in self.files.values() if isinstance(run, Run))
         return sorted(runs, key=lambda run: Version(run.version))
-
-    def count(self, verdict: ClaimVerdict) -> Count | None:
-        """Return the count of a claim; None where its mutants were not run since it changed."""
-        return self.mutants.get((verdict.claim.id, verdict.digest))
-
-    def total(self, claims: Sequence[ClaimVerdict]) -> Count:
-        """Add up the counts of the claims that have not changed."""
-        counts = [count for claim in claims if (count := self.count(claim)) is not None]
-        sorts = [sort for sort in _SORTS if counts and all(sort in count for count in counts)]
-        keys = ("made", "killed", "can_fail", *sorts)
-        return {key: sum(count[key] for count in counts) for key in keys}
-
-    def gaps(self, claims: Iterable[ClaimVerdict]) -> Iterator[tuple[str, Problem]]:
-        """Yield each gap for which a claim has no reason, and each reason that is for no gap."""
-        for verdict in claims:
-            claim, count = verdict.claim, self.count(verdict)
-            if count is None:
-                continue
-            if claim.unnoticed is None:
-                for below, told in count.get("unnoticed", ()):
-                    found = Problem(claim.line + below, f"gap in claim {claim.id}: {told}")
-                    yield verdict.path, found
-            elif count.get("gaps") == 0:
-                message = f"claim {claim.id} has no gap: :unnoticed: need not give a reason for one"
-                yield verdict.path, Problem(claim.line, message)
 
     def vanished(self, claims: Iterable[ClaimVerdict]) -> Iterator[tuple[str, Problem]]:
         """Yield a problem for each claim of a run that is on no page, and each broken file."""
@@ -108,27 +71,4 @@ def read_history(config: Config) -> History:
     return History(
         config=config,
         files={f"{folder}/{file.name}": read_run(file, str(config.package)) for file in files},
-        mutants=_read_mutants(config),
     )
-
-
-def _read_mutants(config: Config) -> Mapping[tuple[str, str], Count]:
-    """Read what the last run of mutants wrote down; what is no such file tells of no claim."""
-    try:
-        text = (config.root / (config.mutants or "")).read_text(encoding="utf-8")
-        return {
-            (identifier, kept["digest"]): {
-                **{key: int(kept[key]) for key in ("made", "killed")},
-                "can_fail": bool(kept["can_fail"]),
-                **{sort: int(kept[sort]) for sort in _SORTS if sort in kept},
-                **_listed(kept.get("unnoticed", ())),
-            }
-            for identifier, kept in json.loads(text).items()
-        }
-    except (AttributeError, KeyError, OSError, TypeError, ValueError):
-        return {}
-
-
-def _listed(gaps: Iterable[tuple[int, str]]) -> Mapping[str, list[tuple[int, str]]]:
-    found = [(int(below), str(told)) for below, told in gaps]
-    return {"unnoticed": found} if found else {}

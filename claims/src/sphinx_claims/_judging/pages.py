@@ -12,7 +12,6 @@ from sphinx_claims._page import Claim, Page, Problem
 from sphinx_claims._paths import path_from
 from sphinx_claims._reading.include import unjudged
 from sphinx_claims._reading.read import read_page
-from sphinx_claims._vocabulary import speaking
 
 
 def page_name(file: Path, root: Path) -> str:
@@ -35,18 +34,17 @@ def read_pages(
 
     pages = []
     for file in files:
-        with speaking(config.vocabulary):
-            page = _read(file, config.root)
+        page = _read(file, config)
         misfits = (found for claim in page.claims for found in _misfits(page, claim, taken, config))
         problems = (*page.problems, *misfits, *unjudged(page, judged))
         pages.append(with_settings(dataclasses.replace(page, problems=problems), config))
     return pages
 
 
-def _read(file: Path, root: Path) -> Page:
-    path = page_name(file, root)
+def _read(file: Path, config: Config) -> Page:
+    path = page_name(file, config.root)
     try:
-        return read_page(file, path)
+        return read_page(file, path, config.python_fences)
     except OSError as error:
         problem = Problem(1, f"a page must be readable: {error.strerror}")
     except Exception as error:  # noqa: BLE001 - the other pages are judged all the same

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sphinx_claims._config import TABLE, Config
@@ -14,7 +14,6 @@ from sphinx_claims._executing.package import loaded_version
 from sphinx_claims._executing.processes import workers as started
 from sphinx_claims._executing.raised import described
 from sphinx_claims._executing.workers import Workers
-from sphinx_claims._judging.anchors import claim_anchor
 from sphinx_claims._judging.history import read_history
 from sphinx_claims._judging.pages import page_name, read_pages, with_settings
 from sphinx_claims._judging.site import SiteVerdict
@@ -23,7 +22,6 @@ from sphinx_claims._judging.verdict import PageVerdict, judge
 from sphinx_claims._page import Page, Problem
 from sphinx_claims._translating.translation import read_translations
 from sphinx_claims._versions import Release
-from sphinx_claims._vocabulary import speaking
 
 Report = Callable[[PageVerdict], None]
 
@@ -35,36 +33,17 @@ class Prover(contextlib.ExitStack):
         super().__init__()
         self._config = config
         self._taken: dict[str, str] = {}
-        self._ids: dict[Path, frozenset[str]] = {}
 
     @functools.cached_property
     def _workers(self) -> Workers:
         return self.enter_context(started(self._config.preload, self._config.processes))
 
-    def read(self, files: Collection[Path], gone: Collection[Path] = ()) -> list[Page]:
-        """Read pages, for the first time or again, and those that an id is free for again."""
-        freed = self._free([*files, *gone])
-        pages = self._read(files)
-        freed -= self._taken.keys()
-        waiting = [file for file, ids in self._ids.items() if file not in files and ids & freed]
-        return [*pages, *self._read(waiting)]
-
-    def _free(self, files: Sequence[Path]) -> set[str]:
-        """Forget all that is known of some pages; return the ids that they had taken."""
+    def read(self, files: Sequence[Path]) -> list[Page]:
+        """Read pages, for the first time or again."""
         names = {page_name(file, self._config.root) for file in files}
-        ids = {taken for taken, place in self._taken.items() if place.rpartition(":")[0] in names}
-        for identifier in ids:
-            del self._taken[identifier]
-        for file in files:
-            self._ids.pop(file, None)
-        return ids
-
-    def _read(self, files: Collection[Path]) -> list[Page]:
-        pages = read_pages(list(files), self._config, self._taken)
-        for file, page in zip(files, pages, strict=True):
-            ids = (claim.id for claim in page.claims)
-            self._ids[file] = frozenset(key for name in ids for key in (name, claim_anchor(name)))
-        return pages
+        others = self._taken.items()
+        self._taken = {key: at for key, at in others if at.rpartition(":")[0] not in names}
+        return read_pages(files, self._config, self._taken)
 
     def judge(self, pages: Sequence[Page], report: Report = lambda _: None) -> SiteVerdict:
         """Execute and judge pages; `report` each."""
@@ -101,8 +80,7 @@ def prove_in(
     except BaseException:  # Ctrl-C, or nobody is there to report to
         workers.stop()
         raise
-    with speaking(config.vocabulary):
-        translations = read_translations(config, pages)
+    translations = read_translations(config, pages)
     problems = [(verdict.page.path, found) for verdict in verdicts for found in verdict.problems]
     history = read_history(config)
     site = SiteVerdict(
@@ -114,7 +92,7 @@ def prove_in(
     )
     unjudged = (*history.vanished(site.claims), *history.judged_nowhere(site.claims, release))
     untrue = (problem for translation in site.translations for problem in translation.problems)
-    return site.with_problems((*_passed_over(site), *unjudged, *history.gaps(site.claims), *untrue))
+    return site.with_problems((*unjudged, *untrue))
 
 
 def judge_page(
@@ -123,14 +101,14 @@ def judge_page(
     """Execute one page in a process of its own and judge it by what holds on this `release`."""
     start = time.monotonic()
     if not page.steps:
-        return judge(page, (), failure=None, seconds=0.0, universal=config.universal)
+        return judge(page, (), failure=None, seconds=0.0)
     folder = (config.root / page.path).parent
     outcome = workers.run(execute_page, page, folder, seconds=config.timeout)
     seconds = time.monotonic() - start
     release = release or loaded(workers, config)
     found = outcome.messages, outcome.failure
     try:
-        return judge(page, *found, seconds, release, universal=config.universal)
+        return judge(page, *found, seconds, release)
     except Exception as error:  # noqa: BLE001 - the other pages are judged all the same
         problem = Problem(1, f"the prover failed on this page: {described(error)}")
         failed = dataclasses.replace(page, items=(), problems=(*page.problems, problem))
@@ -146,15 +124,6 @@ def loaded(workers: Workers, config: Config) -> Release | None:
         why = outcome.failure or f"{config.package} has none"
         raise RuntimeError(f"package in {TABLE} must have a version: {why}")
     return Release(config.package, outcome.messages[0])
-
-
-def _passed_over(site: SiteVerdict) -> Iterator[tuple[str, Problem]]:
-    """Yield the claims that are not true though nothing red stands there: nobody came so far."""
-    red = {site.claim_at(path, problem.line) for path, problem in site.problems}
-    for claim in site.claims:
-        if not claim.is_true and claim not in red:
-            message = f"claim {claim.claim.id} is not proven: the page stopped before its evidence"
-            yield claim.path, Problem(claim.claim.line, message)
 
 
 def _docstrings(module: str, config: Config, workers: Workers) -> Sequence[Page]:

@@ -76,15 +76,6 @@ def excluded_line(site: SiteVerdict) -> str | None:
     return f"excluded, so nobody judges {counted(len(site.excluded), 'Markdown file')}: {names}"
 
 
-def hint_line(site: SiteVerdict) -> str | None:
-    """Return the line for whoever has pages on which nothing is executed yet; else None."""
-    if any(page.page.steps for page in site.pages):
-        return None
-    where = counted(len(site.pages), "page")
-    cells = "write code in ```{code-cell} python, and a claim above it in :::{claim} topic/name"
-    return f"nothing is executed on {where}: {cells}"
-
-
 def counted(number: int, noun: str) -> str:
     """Return so many of a thing in words."""
     return f"{number} {noun}" + "s" * (number != 1)

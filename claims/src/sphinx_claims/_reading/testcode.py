@@ -12,7 +12,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from sphinx_claims._config import is_flag
 from sphinx_claims._page import Doctest, Item, Problem
 from sphinx_claims._reading.directive import Directive
-from sphinx_claims._reading.unexecuted_code import has_examples
+from sphinx_claims._reading.fence import has_examples
 
 TESTING = frozenset({"doctest", "testcleanup", "testcode", "testoutput", "testsetup"})
 
@@ -33,7 +33,14 @@ def read_testing(directive: Directive) -> Iterator[Doctest | Problem]:
         return
     is_code, skip_if = directive.name != "doctest", str(options.get("skipif") or "")
     if directive.name == "testoutput":
-        yield Doctest(line=directive.line, source="", is_code=True, output=body, options=flags)
+        yield Doctest(
+            line=directive.line,
+            source="",
+            is_code=True,
+            output=body,
+            output_line=line,
+            options=flags,
+        )
     elif is_code or has_examples(body):
         yield Doctest(line=line, source=body, is_code=is_code, options=flags, skip_if=skip_if)
     else:
@@ -53,8 +60,8 @@ def join_outputs(items: Iterable[Item | Problem]) -> list[Item | Problem]:
         elif code is None:
             joined.append(Problem(item.line, "a {testoutput} must follow its {testcode}"))
         else:
-            shown = f"{item.output}\n"
-            whole = dataclasses.replace(code, output=shown, options=item.options)
+            whole = dataclasses.replace(item, line=code.line, source=code.source)
+            whole = dataclasses.replace(whole, output=f"{item.output}\n", skip_if=code.skip_if)
             joined[joined.index(code)], code = whole, None
     return joined
 

@@ -12,7 +12,6 @@ _KINDS = {
     "code": "the code",
     "roles": "the role",
     "links": "the link to",
-    "typed": "the typed result",
 }
 
 

@@ -7,15 +7,24 @@ from collections.abc import Iterator, Sequence
 
 from markdown_it.token import Token
 
+from sphinx_claims._reading.inline import ROLES
 from sphinx_claims._reading.markdown import parser
-from sphinx_claims._reading.quantities import in_words
-from sphinx_claims._reading.typed_results import ROLES, printed_value
 
 _FIGURE = re.compile(r"(?<![A-Za-z0-9_.])[-−]?\d+(?:,\d{3})*(?:\.\d+)?(?![A-Za-z0-9_])", re.ASCII)
 """A number, maybe right beside letters of a script that, unlike Latin, puts no spaces there."""
 
 _TITLED = re.compile(r"(.*?)\s*<([^<>]*)>", re.DOTALL)
-_TWO = re.compile(r"\btwo\b", re.IGNORECASE)
+_WORDS = dict(
+    zip(
+        "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
+        " sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty"
+        " ninety hundred".split(),
+        (*range(2, 20), *range(20, 110, 10)),
+        strict=True,
+    ),
+    thousand=1000,
+    million=1_000_000,
+)
 _FORMULAS = ("math_inline", "math_inline_double", "math_single")
 
 
@@ -24,7 +33,7 @@ class Facts:
     """What a sentence in Markdown says in any language, in the order in which it does.
 
     `numbers` are those in figures. `terms` are the entries of the glossary that it leads to, each
-    with the word for it that it shows. `typed` are results that look as if they had been printed.
+    with the word for it that it shows.
     """
 
     numbers: tuple[float, ...]
@@ -32,7 +41,6 @@ class Facts:
     code: tuple[str, ...]
     roles: tuple[str, ...]
     links: tuple[str, ...]
-    typed: tuple[str, ...]
     terms: tuple[tuple[str, str], ...]
 
 
@@ -49,15 +57,14 @@ def facts_of(sentence: str) -> Facts:
         code=tuple(_contents(tokens, "code_inline")),
         roles=tuple(f"{{{name}}}`{_target(name, content)}`" for name, content in roles),
         links=tuple(_links(tokens)),
-        typed=tuple(filter(None, map(printed_value, texts))),
         terms=tuple(_term(content) for name, content in roles if name == "term"),
     )
 
 
 def counts_of(sentence: str) -> set[float]:
     """Return the numbers that an English sentence says in words."""
-    counts = {count.value for count in in_words(sentence)}
-    return counts | ({2.0} if _TWO.search(sentence) else set())
+    words = re.findall(r"[a-z]+", sentence.lower())
+    return {float(_WORDS[word]) for word in words if word in _WORDS}
 
 
 def figures_of(text: str) -> Iterator[float]:
