@@ -15,7 +15,7 @@ import torch
 from tests.processes import unmeasured
 
 # Of docs, the pages are tests.
-collect_ignore = ["docs/_build", "docs/_extensions", "docs/_faults.py", "docs/conf.py"]
+collect_ignore = ["docs/_build", "docs/_extensions", "docs/conf.py"]
 
 MEASURING = Path(__file__).parent / "tests" / "measuring"
 if coverage.Coverage.current() is not None:  # for the processes that tests start

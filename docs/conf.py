@@ -39,11 +39,9 @@ extensions = [
     "code_comments",
     "code_links",
     "dashes",
+    "descriptions",
     "keywords",
-    "ledger_parts",
-    "lengths",
     "light_code",
-    "light_markup",
     "light_pictures",
     "light_styles",
     "mathml",
@@ -55,7 +53,7 @@ extensions = [
     "stays_english",
     "value_classes",
 ]
-exclude_patterns = ["_build", "_templates"]
+exclude_patterns = ["_build", "_templates", "decisions"]  # which are read in the repository
 templates_path = ["_templates"]
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3
@@ -100,12 +98,9 @@ if html_baseurl:
 
 # The page for addresses that do not exist stands at each of them, so its links begin at the root.
 published = f"/{repository.partition('/')[2]}/".replace("//", "/")  # where GitHub would do so
-notfound_urls_prefix = urlsplit(html_baseurl).path or published
+notfound_urls_prefix = urlsplit(html_baseurl).path or published + place_of_language
 
-# The first sentences of a page tell what it is about where a link to it is shown.
 ogp_social_cards = {"enable": False}
-ogp_enable_meta_description = True
-ogp_description_length = 160
 
 html_theme = "furo"
 html_title = "leafgrad"
@@ -116,6 +111,7 @@ html_context = {  # what leads from a page to its translations
     "languages": [(code.replace("_", "-"), *about) for code, about in LANGUAGES.items()],
     "to_english": "../" if place_of_language else "",
 }
+toc_object_entries_show_parents = "hide"  # beside a class, a name is short enough not to break
 html_css_files = ["leafgrad.css"]
 html_js_files = [("sidebar.js", {"defer": "defer"})]
 html_math_renderer = "mathml"

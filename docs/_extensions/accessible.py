@@ -3,6 +3,7 @@
 from typing import Any
 
 from docutils import nodes
+from notfound.utils import replace_uris
 from sphinx.application import Sphinx
 from sphinx.locale import _
 from sphinx.util.typing import ExtensionMetadata
@@ -40,7 +41,14 @@ def reach(
     context["body"] = body
 
 
+def lead_from_anywhere(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """Let the links of the page for unknown addresses begin at the root, as its menu does."""
+    if page == app.config.notfound_pagename:
+        replace_uris(app, doctree, nodes.reference, "refuri")
+
+
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Touch each page as it is written."""
+    app.connect("doctree-resolved", lead_from_anywhere, priority=900)
     app.connect("html-page-context", reach)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

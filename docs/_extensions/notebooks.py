@@ -1,7 +1,9 @@
 """Give each page that executes cells as a notebook to download, which runs by itself.
 
-What only the site knows is put in Markdown's own words: a claim becomes a quotation, a fold stands
-open, a link leads to another of these notebooks or is left out. The outputs are those of the page.
+What only the site knows is put in Markdown's own words: a claim becomes a quotation, a link leads
+to another of these notebooks or is left out. A hint and an answer stay folded, and the code of an
+answer is shown and not run: no metadata folds a cell in JupyterLab, VS Code and Colab alike. Any
+other fold stands open. The outputs are those of the page.
 """
 
 import json
@@ -9,7 +11,7 @@ import posixpath
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -37,9 +39,16 @@ CLAIM = re.compile(
 )
 FOLD = re.compile(r"^(:{3,})\{fold\} ([^\n]*)\n(.*?)^\1 *$", re.MULTILINE | re.DOTALL)
 CONTAINER = re.compile(r"^(:{3,})\{container\} [^\n]*\n(.*?)^\1 *$", re.MULTILINE | re.DOTALL)
+FOLDED = ("Hint", "Answer")
+CELL = re.compile(
+    r"^```\{code-cell\} python\n((?::\w+:[^\n]*\n)*)\n*(.*?)^```$", re.MULTILINE | re.DOTALL
+)
+SHOWN_CODE = re.compile(r"(?<=^```python\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 BOUND = re.compile(r"^:(since|until): (\S+)", re.MULTILINE)
 RAISES = "This raises"
+RAISED = re.compile(r"^:raises: \"(.*)\"$", re.MULTILINE)
 TOLD = re.compile(rf"\A# {RAISES} .*\n")
+PRINTS = re.compile(r"#> ?")
 PIN = re.compile(r"^ *#> .*\n?|  #> .*", re.MULTILINE)
 CODE_ROLE = re.compile(r"\{(?:claim|value)\}(`+[^`]+`+)")
 TEXT_ROLE = re.compile(r"\{[\w:-]+\}`([^`<]+?)(?: <[^`>]*>)?`")
@@ -53,19 +62,16 @@ PICTURE = re.compile(r"<svg\b[^>]*\bxmlns=.*?</svg>", re.DOTALL)
 TITLE = re.compile(r"<title>([^<\"]*)</title>")
 UNSEEN = re.compile(r"<(title|desc)>.*?</\1>", re.DOTALL)
 """Words that an image neither shows nor says."""
-STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
-RULE = re.compile(r"([^{};]+)(\{[^{}]*\})")
-CLASSES = re.compile(r' class="([^"]*)"')
-NEEDED = re.compile(r"\.([\w-]+)|\[class\*=([\w-]+)\]|(\[data-)")
 ATTRIBUTE = re.compile(r"""="([^"'<>]*)"(?=[\s/>])""")
 IN_ADDRESS = str.maketrans({"%": "%25", "#": "%23", "&": "%26", '"': "%22", "\n": "%0A"})
-INSTALL = "pip install leafgrad"
+INSTALL = "python -m pip install . numpy"
 IMPORTED = re.compile(r"^ *(?:from|import) (\w+)", re.MULTILINE)
 BROUGHT = frozenset({"IPython", "functorch", "leafgrad", "torch"})
 NEEDS = """\
-*The page “{title}” of leafgrad's site, as a notebook. It needs leafgrad {release}, which
-brings PyTorch: `pip install leafgrad`.*
-*Run it from top to bottom: the cells that are to raise say so, and all that is asserted holds.*"""
+*The page “{title}” of leafgrad's site, as a notebook. It needs leafgrad {release}, which has not
+been released yet. In a clone of its repository, run `python -m pip install . numpy`.*
+*Then run the cells from top to bottom. A cell that raises on purpose says so, and every assertion
+holds.*"""
 
 
 def has_notebook(text: str) -> bool:
@@ -73,10 +79,19 @@ def has_notebook(text: str) -> bool:
     return bool(SHOWN.search(text))
 
 
-def as_notebook(text: str, page: str, pages: Collection[str], release: str) -> NotebookNode:
-    """Read the Markdown of `page` as a notebook that needs nothing of the site but `pages`."""
+def as_notebook(
+    text: str,
+    page: str,
+    pages: Collection[str],
+    release: str,
+    folded: Collection[str] = FOLDED,
+) -> NotebookNode:
+    """Read the Markdown of `page` as a notebook that needs nothing of the site but `pages`.
+
+    A fold whose title is in `folded` stays closed.
+    """
     config = MdParserConfig(enable_extensions={"colon_fence", "dollarmath"})
-    text = _unfolded(text)
+    text = _without_directives(text, folded)
     title = re.search(r"^# (.*)", text, re.MULTILINE)
     begins = FROM.match(text)
     start = text.index(f"\n## {begins[1]}\n") if begins else 0
@@ -109,12 +124,26 @@ def _unchecked() -> Iterator[None]:
         nbbase.validate = check
 
 
-def _unfolded(text: str) -> str:
-    """Open containers and folds, also those in others: their cells are cells of the notebook."""
+def _without_directives(text: str, folded: Collection[str]) -> str:
+    """Write containers and folds, also those in others, in plain Markdown."""
+
+    def fold(found: re.Match[str]) -> str:
+        if found[2] not in folded:  # its cells are cells of the notebook
+            return f"**{found[2]}**\n\n{found[3]}"
+        inside = CELL.sub(_shown, found[3]).strip()
+        return f"<details>\n<summary>{found[2]}</summary>\n\n{inside}\n\n</details>\n"
+
     text = CONTAINER.sub(r"\2", text)
     while FOLD.search(text):
-        text = FOLD.sub(r"**\2**\n\n\3", text)
+        text = FOLD.sub(fold, text)
     return text
+
+
+def _shown(cell: re.Match[str]) -> str:
+    """Write a cell as code to look at, with what it prints in comments."""
+    raises = RAISED.search(cell[1])
+    told = f"# {RAISES} {raises[1]}\n" if raises else ""
+    return f"```python\n{told}{PRINTS.sub('# ', cell[2])}```"
 
 
 def add_outputs(notebook: NotebookNode, executed: NotebookNode) -> None:
@@ -134,10 +163,16 @@ def add_outputs(notebook: NotebookNode, executed: NotebookNode) -> None:
 
 def translate_comments(notebook: NotebookNode, said: Mapping[str, str]) -> None:
     """Let the code of a notebook speak the language of its text."""
+
+    def in_language(code: str) -> str:
+        raises = TOLD.sub(lambda told: told[0].replace(RAISES, str(_(RAISES)), 1), code)
+        return in_other_words(raises, said)
+
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            raises = TOLD.sub(lambda told: told[0].replace(RAISES, _(RAISES), 1), cell.source)
-            cell.source = in_other_words(raises, said)
+            cell.source = in_language(cell.source)
+        else:
+            cell.source = SHOWN_CODE.sub(lambda code: in_language(code[0]), cell.source)
 
 
 def with_images(html: str) -> str:
@@ -151,32 +186,13 @@ def with_images(html: str) -> str:
 def _as_image(found: re.Match[str]) -> str:
     title = TITLE.search(found[0])
     name = title[1] if title else "A picture"
-    svg = UNSEEN.sub("", found[0])
-    data = as_address(STYLE.sub(_what_applies_in(svg), svg))
+    data = as_address(UNSEEN.sub("", found[0]))
     return f'<img alt="{name}" src="data:image/svg+xml,{data}" style="max-width: none">'
 
 
 def as_address(svg: str) -> str:
     """Write a picture as the address of an image may hold it: base64 would need a third more."""
     return ATTRIBUTE.sub(r"='\1'", svg).translate(IN_ADDRESS)
-
-
-def _what_applies_in(svg: str) -> Callable[[re.Match[str]], str]:
-    """Leave out of a style the rules that nothing in a picture follows, when it stands alone."""
-    there = " ".join(CLASSES.findall(svg))
-    names = {*there.split()}
-
-    def applies(selector: str) -> bool:
-        return all(
-            name in names if name else part in there if part else False
-            for name, part, _ in NEEDED.findall(selector)
-        )
-
-    def rule(found: re.Match[str]) -> str:
-        selectors = [part for part in found[1].split(",") if applies(part)]
-        return ",".join(selectors) + found[2] if selectors else ""
-
-    return lambda style: f"<style>{RULE.sub(rule, style[1])}</style>"
 
 
 def _not_brought(code: Iterable[str]) -> list[str]:
@@ -237,7 +253,9 @@ def write(
     pages = _pages(app.env)
     if page in pages:
         said = messages(app.config, Path(app.srcdir), page)
-        notebook = as_notebook(translated(pages[page], said), page, pages, app.config.release)
+        folded = {said.get(title, title) for title in FOLDED}
+        text = translated(pages[page], said)
+        notebook = as_notebook(text, page, pages, app.config.release, folded)
         executed = Path(app.outdir).parent / "jupyter_execute" / f"{page}.ipynb"
         if executed.is_file():
             add_outputs(notebook, nbformat.v4.reads_json(executed.read_text("utf-8")))

@@ -1,6 +1,7 @@
 """What no translation touches, docstrings and the changelog: no catalogue asks for it.
 
-On a translated page it is marked as English, as is what cells print: who reads aloud speaks it so.
+On a translated page it is marked as English, as are what cells print and a sentence that has no
+translation yet: who reads aloud speaks it so.
 """
 
 from collections.abc import Iterator
@@ -31,17 +32,28 @@ def printed(doctree: nodes.document) -> Iterator[nodes.Element]:
 
 
 def ask_for_no_translation(app: Sphinx, doctree: nodes.document) -> None:
-    """Let no catalogue have what stays as it is."""
+    """Keep English text out of the catalogues.
+
+    Only blocks are marked: Sphinx takes an inline node with this mark for a placeholder, and moves
+    what is in it to the end of its parent.
+    """
     for box in untranslated(doctree, app.env.current_document.docname):
         for node in box.findall(nodes.TextElement):
-            node["translatable"] = False
+            if not isinstance(node, nodes.Inline):
+                node["translatable"] = False
 
 
 def mark(app: Sphinx, doctree: nodes.document, page: str) -> None:
     """Say on a translated page what is English: docutils makes lang="en" of the class."""
     if app.config.language != "en":
-        for node in (*untranslated(doctree, page), *printed(doctree)):
+        waiting = (text for text in doctree.findall(nodes.TextElement) if is_waiting(text))
+        for node in (*untranslated(doctree, page), *printed(doctree), *waiting):
             node["classes"].append("language-en")
+
+
+def is_waiting(text: nodes.TextElement) -> bool:
+    """Return whether Sphinx found no translation of words that should have one."""
+    return text.get("translated") is False and any(map(str.isalpha, text.astext()))
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

@@ -46,8 +46,11 @@ def annotate(
 def without_constructor(
     _app: Sphinx, _what: str, _name: str, listed: Any, *_signature: Any
 ) -> tuple[str, None] | None:
-    """Leave the arguments of a dataclass out."""
-    return ("", None) if isinstance(listed, type) and dataclasses.is_dataclass(listed) else None
+    """Leave out how a dataclass or an enum is made."""
+    is_value = isinstance(listed, type) and (
+        dataclasses.is_dataclass(listed) or issubclass(listed, enum.Enum)
+    )
+    return ("", None) if is_value else None
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

@@ -1,5 +1,7 @@
 """One watched backward: what PyTorch's hooks on nodes tell, and what stays behind."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch.autograd.graph import Node
@@ -76,38 +78,74 @@ def test_no_hook_of_ours_is_called_once_the_watch_is_over() -> None:
     assert seen.told == told
 
 
-def test_a_backward_adds_to_retained_gradients_and_they_are_put_back() -> None:
+def retained() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     x = leaf(3.0)
     y = x.exp()
     y.retain_grad()
-    z = y * 2.0
-    torch.autograd.grad(z, x, retain_graph=True)
+    return x, y, y * 2.0
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize("is_filled", [False, True])
+def test_a_backward_adds_to_retained_gradients_and_they_are_put_back(
+    *, is_known: bool, is_filled: bool
+) -> None:
+    x, y, z = retained()
+    if is_filled:
+        z.backward(retain_graph=True)
     before = y.grad
-    assert before == 2.0
-    assert z.grad_fn is not None
-    with _autograd.retained_grads_kept(_autograd.walk([z.grad_fn])):
+    with _autograd.retained_grads_kept([y] if is_known else []):
         torch.autograd.grad(z, x, retain_graph=True)
-        assert y.grad == 4.0
+        assert y.grad == (4.0 if is_filled else 2.0)
     assert y.grad is before
-    assert before == 2.0
+    assert not is_filled or before == 2.0
 
 
 def test_retained_gradients_are_put_back_after_an_error_too() -> None:
-    y = leaf(3.0).exp()
-    y.retain_grad()
-    kept = _autograd.retained_grads_kept([y.grad_fn])
-    kept.__enter__()
-    y.grad = torch.tensor(1.0)
-    assert not kept.__exit__(ArithmeticError, ArithmeticError(), None)
+    x, y, z = retained()
+    x.register_hook(lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError), _autograd.retained_grads_kept([]):
+        torch.autograd.grad(z, x)
     assert y.grad is None
 
 
-def test_retained_gradients_of_other_graphs_are_nobodys_business() -> None:
-    y, other = leaf(3.0).exp(), leaf(3.0).exp()
-    other.retain_grad()
-    with _autograd.retained_grads_kept([y.grad_fn]):
-        other.backward()
-    assert other.grad == 1.0
+def test_no_operation_of_a_watched_node_is_seen_by_what_sees_retained_gradients(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[object] = []
+
+    def dispatch(_: object, func: Any, __: object, args: Any = (), kwargs: Any = None) -> Any:
+        seen.append(func)
+        return func(*args, **(kwargs or {}))
+
+    monkeypatch.setattr(_autograd.engine._GradientStores, "__torch_dispatch__", dispatch)
+    _, _, z = retained()
+    root = z * z + z
+    with _autograd.retained_grads_kept([]):
+        Seen(root)
+    assert torch.ops.aten.clone.default in seen
+    assert torch.ops.aten.mul.Tensor not in seen
+
+
+@pytest.mark.parametrize("retains", [False, True])
+def test_tensors_are_looked_for_only_where_a_gradient_was_stored(
+    monkeypatch: pytest.MonkeyPatch, *, retains: bool
+) -> None:
+    looks: list[int] = []
+
+    def alive(generation: int) -> list[torch.Tensor]:
+        looks.append(generation)
+        return []
+
+    monkeypatch.setattr(_autograd.engine, "alive", alive)
+    x = leaf(3.0)
+    y = x * 2.0
+    y.register_hook(lambda gradient: gradient.clone() + gradient)
+    if retains:
+        y.retain_grad()
+    with _autograd.retained_grads_kept([]):
+        torch.autograd.grad(y.exp(), x)
+    assert bool(looks) == retains
 
 
 def test_a_view_that_pytorch_refuses_retains_nothing_that_could_be_put_back() -> None:
@@ -115,8 +153,8 @@ def test_a_view_that_pytorch_refuses_retains_nothing_that_could_be_put_back() ->
     one, _ = x.unbind()
     one.retain_grad()
     x.mul_(2.0)
-    with _autograd.retained_grads_kept([x.grad_fn]):
-        pass
+    with _autograd.retained_grads_kept([one]):
+        torch.autograd.grad(x.sum(), x)
 
 
 class Subclass(torch.Tensor):

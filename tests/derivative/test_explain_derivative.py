@@ -1,10 +1,11 @@
 """explain_derivative tells which method answers, and why."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from leafgrad import DerivativeExplanation, explain_derivative, higher_order_grad
 from tests.derivative.taylor.oracle import rows
@@ -76,3 +77,30 @@ def test_what_is_refused_is_refused() -> None:
         explain_derivative(x - x.mean(0), x, (2, 0))
     with torch.no_grad(), torch.inference_mode():
         assert explain_derivative(torch.sin, x.detach(), (2, 0)).method == "taylor"
+
+
+ZERO = "Every derivative above the first is zero, because outputs are "
+
+
+@pytest.mark.parametrize(
+    ("function", "order", "told"),
+    [
+        (lambda u: u.relu(), (2, 0), "piecewise linear (relu) in inputs"),
+        (lambda u: nn.functional.leaky_relu(u).abs() + u, (1, 1), "linear (leakyrelu, abs) in"),
+        (lambda u: u * 3.0 - u.sum(1, keepdim=True), (2, 0), ZERO + "linear in inputs"),
+        (lambda u: u.relu(), (1, 0), None),
+        (lambda u: u.relu() * u, (2, 0), None),
+        (lambda u: u.relu() @ torch.ones(4, 1) * u[:, :1], (2, 0), None),
+        (lambda u: u.tanh().relu(), (2, 0), None),
+    ],
+    ids=["relu", "two kinds", "linear", "first order", "product", "product of parts", "tanh"],
+)
+def test_zeros_of_a_piecewise_linear_network_are_explained(
+    function: Callable[[torch.Tensor], torch.Tensor], order: tuple[int, int], told: str | None
+) -> None:
+    x = torch.rand(5, 2, requires_grad=True)
+    u = function(nn.Linear(2, 4)(x))
+    because = explain_derivative(u, x, order).because
+    assert (told in because) if told else (ZERO not in because)
+    if told:
+        assert not higher_order_grad(u, x, order).any()

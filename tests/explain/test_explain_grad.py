@@ -3,6 +3,7 @@
 import functools
 import gc
 import json
+import math
 import re
 import threading
 import weakref
@@ -426,7 +427,7 @@ def test_a_cut_is_a_row_and_its_line_is_in_the_sentence() -> None:
     with record() as recording:
         loss = detached(x)
     text = str(explain_grad(x, loss, recording=recording))
-    assert "  cut                   detached by detach, test_explain_grad.py:" in text
+    assert "  cut                   detached by detach, tests/explain/test_explain_grad.py:" in text
     assert "was cut by detach(): detach in" in text
 
 
@@ -502,7 +503,9 @@ def test_what_a_reentrant_checkpoint_fills_cannot_be_seen() -> None:
         loss, linear = blocks()
     explanation = explain_grad(linear.weight, loss, recording=recording)
     assert (explanation.cause, explanation.will_be_filled) == (GradCause.UNSEEN, None)
-    assert "the code of CheckpointFunctionBackward (checkpoint.py:" in explanation.because
+    assert (
+        "the code of CheckpointFunctionBackward (torch/utils/checkpoint.py:" in explanation.because
+    )
     text = " ".join(str(explanation).split())
     assert "filled by backward cannot be seen" in text
     assert "cannot be seen" in explanation._repr_html_()
@@ -553,7 +556,7 @@ def test_a_custom_backward_that_gives_none_stops_the_gradient() -> None:
     explanation = explain_grad(x, loss)
     assert (explanation.cause, explanation.will_be_filled) == (GradCause.STOPPED, False)
     assert explanation.is_reached
-    assert "StoppingBackward (test_explain_grad.py:" in explanation.because
+    assert "StoppingBackward (tests/explain/test_explain_grad.py:" in explanation.because
     loss.backward()
     assert x.grad is None
 
@@ -612,14 +615,14 @@ def test_hooks_are_named_as_what_they_do_is_not_looked_at() -> None:
     x.register_post_accumulate_grad_hook(given)
     explanation = explain_grad(x, x.sum())
     assert explanation.will_be_filled is None
-    assert re.fullmatch(r"given \(test_explain_grad.py:\d+\)", explanation.hooks[1])
+    assert re.fullmatch(r"given \(tests/explain/test_explain_grad.py:\d+\)", explanation.hooks[1])
     assert "What its hooks do to the gradient is not looked at" in str(explanation)
 
 
 def test_what_another_backward_does_to_a_filled_gradient_depends_on_the_graph() -> None:
     x, y = filled()
     cure = explain_grad(x, x.exp().sum()).cure
-    assert cure.startswith("Another backward from the outputs adds to it. Whether its numbers are")
+    assert cure.startswith("Another backward from the outputs adds to it. trace_graph(outputs, ")
     x, y = leaf(2), leaf(2)
     loss = x.exp().sum()
     loss.backward()
@@ -639,7 +642,7 @@ def test_a_leaf_that_was_used_for_something_else_is_not_called_unused() -> None:
         loss = W.sum()
     explanation = explain_grad(x, loss, recording=recording)
     assert explanation.cause is GradCause.LOST
-    assert "exp in test_explain_grad.py:" in explanation.because
+    assert "exp in tests/explain/test_explain_grad.py:" in explanation.because
     del unrelated
 
 
@@ -650,7 +653,7 @@ def test_a_flag_that_came_too_late_is_told() -> None:
     x.requires_grad_()
     explanation = explain_grad(x, loss, recording=recording)
     assert explanation.cause is GradCause.LATE
-    assert "mul in test_explain_grad.py:" in explanation.because
+    assert "mul in tests/explain/test_explain_grad.py:" in explanation.because
 
 
 def in_another_thread(function: Callable[[], Any]) -> Any:
@@ -669,7 +672,7 @@ def test_a_tensor_that_was_detached_in_another_thread_shows_its_memory() -> None
         x.exp()
     explanation = explain_grad(x, loss, recording=recording)
     assert explanation.cause is GradCause.SHARED
-    assert "mul in test_explain_grad.py:" in explanation.because
+    assert "mul in tests/explain/test_explain_grad.py:" in explanation.because
 
 
 def test_a_constant_without_a_single_storage_is_no_copy_of_a_leaf() -> None:
@@ -834,7 +837,7 @@ def test_a_bias_that_no_derivative_has_is_told_as_such() -> None:
         loss = (slope - 1).square().mean()
     bias = explain_grad(model.get_parameter("2.bias"), loss, recording=recording)
     assert bias.cause is GradCause.LINEAR
-    assert "torch.autograd.grad() in test_explain_grad.py" in bias.because
+    assert "torch.autograd.grad() in tests/explain/test_explain_grad.py" in bias.because
     weight = explain_grad(model.get_parameter("2.weight"), loss, recording=recording)
     assert weight.cause is GradCause.NOT_RUN
 
@@ -871,3 +874,32 @@ def test_a_cut_that_only_led_to_a_later_one_is_not_named() -> None:
     assert cut.operation == "tensor"
     (cut,) = explain_grad(torch.ones(2) * loss, loss, recording=recording).cuts or (cut,)
     assert cut.operation == "tensor"
+
+
+def test_names_give_the_tensor_its_name() -> None:
+    model = nn.Linear(2, 1)
+    explanation = explain_grad(model.weight, model(torch.ones(1, 2)).sum(), names={"net": model})
+    assert explanation.name == "net.weight"
+    assert str(explanation).startswith("gradient of net.weight: ")
+    assert explain_grad(leaf(1), model.bias.sum(), names=model).name is None
+
+
+@pytest.mark.parametrize(
+    ("gradient", "held"),
+    [
+        ([0.0, 0.0], "only zeros"),
+        ([0.0, 2.0], "a gradient"),
+        ([0.0, math.nan], "a gradient with NaN in it"),
+    ],
+)
+@pytest.mark.parametrize("is_sparse", [False, True])
+def test_what_a_filled_grad_holds_is_read(
+    gradient: list[float], held: str, *, is_sparse: bool
+) -> None:
+    x = leaf(2)
+    x.grad = torch.tensor(gradient)
+    if is_sparse:
+        x.grad = x.grad.to_sparse()
+    told = explain_grad(x, x.sum()).because
+    assert told == f"Its .grad holds {held}, from a backward or set by hand."
+    assert x.grad._version == 0

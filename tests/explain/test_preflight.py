@@ -4,7 +4,9 @@ import dataclasses
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from cProfile import Profile
 from pathlib import Path
+from pstats import Stats
 from typing import Any
 
 import pytest
@@ -546,7 +548,7 @@ def test_looking_ahead_changes_nothing() -> None:
 
 def test_other_names_are_refused() -> None:
     wrong: Any = [leaf(2)]
-    with pytest.raises(TypeError, match=r"^names must be a module or a mapping"):
+    with pytest.raises(TypeError, match=r"^names must be a module, an optimizer, a mapping"):
         preflight(leaf(2).exp(), names=wrong)
 
 
@@ -566,7 +568,7 @@ def test_outputs_without_a_graph_are_an_answer_with_the_line() -> None:
     assert [e.cause for e in found.without_gradient] == [GradCause.DETACHED] * 2
     text = " ".join(str(found).split())
     assert text.startswith("preflight: backward will fail, as no output requires grad")
-    assert "cut by detach in test_preflight.py:" in text
+    assert "cut by detach in tests/explain/test_preflight.py:" in text
     assert "does not require grad" in (failure_of(loss) or "")
 
 
@@ -836,3 +838,41 @@ def test_a_list_that_holds_itself_is_looked_into_a_few_times() -> None:
     model = Net()
     found = preflight(model(torch.ones(1, 2)), names=model).unregistered
     assert [one.path for one in found] == ["loop[1].bias", "loop[1].weight"]
+
+
+def calls_of_preflight_after_backward(layers: int) -> int:
+    """Return how many functions a preflight calls, which no other process changes."""
+    model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(layers)))
+    loss = model(torch.ones(1, 2)).sum()
+    loss.backward()
+    profile = Profile()
+    profile.runcall(preflight, loss, names=model)
+    calls: int = vars(Stats(profile))["total_calls"]
+    return calls
+
+
+def test_cost_after_a_backward_grows_in_proportion_to_the_graph() -> None:
+    calls_of_preflight_after_backward(2)  # what is read once
+    few, many = map(calls_of_preflight_after_backward, (25, 100))
+    assert many < 5 * few
+
+
+def test_preflight_is_ok_where_all_that_requires_grad_gets_a_gradient() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
+    model[0].requires_grad_(requires_grad=False)
+    loss = model(torch.ones(1, 2)).sum()
+    assert preflight(loss, names=model).ok
+    assert preflight(loss, names=model).to_dict()["ok"]
+    assert not preflight(loss, names={"model": model, "other": nn.Linear(1, 1)}).ok
+    assert not preflight(loss.detach(), names=model).ok
+    x = leaf(2)
+    assert not preflight(x.round().sum(), names={"x": x}).ok
+
+
+def test_preflight_has_no_truth_value_and_a_short_repr() -> None:
+    found = preflight(leaf(2).exp().sum())
+    with pytest.raises(TypeError, match=r"ask for \.ok, \.will_fail or \.may_fail$"):
+        bool(found)
+    assert repr(found) == "<Preflight: nothing that backward would fail at>"
+    (explanation,) = preflight(leaf(2).exp().sum(), names={"w": leaf(1)}).without_gradient
+    assert repr(explanation) == "<GradExplanation: gradient of w: not reached>"

@@ -324,7 +324,9 @@ def test_each_way_to_run_backward_is_noted() -> None:
         with record() as recording:
             loss = x.exp().sum()
             way(loss)
-        assert "(backward ran in test_words.py:" in told(preflight(loss, recording=recording))
+        assert "(backward ran in tests/explain/test_words.py:" in told(
+            preflight(loss, recording=recording)
+        )
 
 
 def test_two_backwards_in_a_row_are_both_noted() -> None:

@@ -174,12 +174,6 @@ def test_many_modules_are_summed_up_by_fewer_levels() -> None:
     assert "0.12.0" not in names
 
 
-def test_without_a_backward_there_is_nothing_to_tell() -> None:
-    x = torch.ones(3, requires_grad=True)
-    norms = trace_graph((x * x).sum()).gradient_norms
-    assert (norms.modules, norms.zeros, norms.sentences) == ((), (), ())
-
-
 def test_it_shows_itself() -> None:
     norms = norms_of(deep(nn.Sigmoid))
     assert str(norms).splitlines()[0].startswith("gradients vanish from ")
@@ -235,3 +229,9 @@ def test_a_gradient_that_is_not_finite_leads_to_what_finds_it() -> None:
     norms = trace_graph(x.sqrt().sum(), names={"x": x}, gradients=True).gradient_norms
     assert "infinity in the gradients, first at x: find_nan()" in str(norms)
     assert norms.sentences == norms.cures == ()
+
+
+def test_norms_without_gradients_are_refused_with_the_cure() -> None:
+    trace = trace_graph(torch.ones(2, requires_grad=True).exp())
+    with pytest.raises(ValueError, match=r"trace with trace_graph\(\.\.\., gradients=True\)$"):
+        _ = trace.gradient_norms

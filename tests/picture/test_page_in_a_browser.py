@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
+from html import escape
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,13 @@ WAYS = "document.querySelector('.view:not([hidden]) .way').getAttribute('d')"
 SELECTED = "selected ?? -1"
 TOLD = "document.querySelector('output').textContent"
 WIDTH = "document.querySelector('.view:not([hidden]) svg').getBoundingClientRect().width"
+WHOLE = """
+(svg => {
+    const [picture, frame] = [svg.getBoundingClientRect(), stage.getBoundingClientRect()];
+    return picture.top >= frame.top - 1 && picture.bottom <= frame.bottom + 1
+        && picture.left >= frame.left - 1 && picture.right <= frame.right + 1;
+})(view.svg)
+"""
 SCROLL = "[document.querySelector('main').scrollLeft, document.querySelector('main').scrollTop]"
 
 
@@ -195,6 +203,7 @@ def test_a_finger_lights_the_paths_between_two_after_the_button(opened: Opened) 
 
 def test_two_fingers_zoom_what_is_between_them(opened: Opened) -> None:
     page = opened(transformer, 390, 844)
+    page.ask("zoom(1)")
     middle = page.middle(box(3))
     page.pinch(middle, 100, 200)
     page.until("scale === 2")
@@ -203,16 +212,33 @@ def test_two_fingers_zoom_what_is_between_them(opened: Opened) -> None:
     page.until("scale === 1")
 
 
-def test_on_a_phone_it_starts_at_the_root_and_large_enough_to_read(opened: Opened) -> None:
-    for make in (pinn, transformer, polynomial):
-        page = opened(make, 390, 844)
-        root = page.ask(
-            f"(({{left, right, top}}) => [left, right, top])({box(0)}.getBoundingClientRect())"
-        )
-        assert root[0] > 0
-        assert root[1] < 390
-        assert 100 < root[2] < 200
-        assert page.ask("scale") >= 0.8
+@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize("make", [pinn, transformer, polynomial, blocks])
+def test_page_opens_with_whole_graph_in_sight(
+    opened: Opened, make: Callable[[], GraphTrace], width: int
+) -> None:
+    page = opened(make, width, 844)
+    assert page.ask(WHOLE)
+    page.resize(width, 500)
+    page.until(WHOLE)  # until someone zooms
+    page.key("+")
+    scale = page.ask("scale")
+    page.resize(width, 400)
+    assert page.ask("scale") == scale
+    page.key("f")
+    assert page.ask("scale") >= 0.8  # a view that is turned to is large enough to read
+
+
+def test_page_in_a_hidden_frame_opens_with_whole_graph_once_shown(
+    browser: Browser, tmp_path: Path
+) -> None:
+    file = tmp_path / "frame.html"
+    style = "display: none; height: 400px"
+    file.write_text(f'<iframe style="{style}" srcdoc="{escape(html(transformer))}"></iframe>')
+    page = Page(browser, file.as_uri())
+    page.ask("(inside = document.querySelector('iframe')).style.display = 'block'")
+    heights = "['.view', 'main'].map(it => inside.contentDocument.querySelector(it).clientHeight)"
+    page.until(f"(([graph, frame]) => 100 < graph && graph <= frame)({heights})")
 
 
 @pytest.mark.parametrize(("button", "larger"), [("in", True), ("out", False)])
@@ -499,15 +525,6 @@ def test_boxes_too_small_to_read_are_drawn_as_shapes_until_one_comes_nearer(page
     assert page.ask(VEIL) == "".join(covers) != ""
     page.ask("zoom(1)")
     assert page.ask(THERE)
-
-
-WHOLE = """
-(svg => {
-    const [picture, frame] = [svg.getBoundingClientRect(), stage.getBoundingClientRect()];
-    return picture.top >= frame.top - 1 && picture.bottom <= frame.bottom + 1
-        && picture.left >= frame.left - 1 && picture.right <= frame.right + 1;
-})(view.svg)
-"""
 
 
 def test_however_long_a_graph_is_the_whole_of_it_fits_and_comes_back(page: Page) -> None:

@@ -119,7 +119,7 @@ def test_a_box_tells_more_when_it_is_pointed_at() -> None:
         "saves other (2,) float32, 8 B",
     ]
     assert power[1:4] == ["tensor h", "output (2,) float32 cpu", "retains its gradient"]
-    assert doubled[-1].startswith(f"custom function {__name__}.Doubled, test_svg.py:")
+    assert doubled[-1].startswith(f"custom function {__name__}.Doubled, tests/picture/test_svg.py:")
 
 
 def test_a_box_tells_the_module_and_the_line_behind_it() -> None:

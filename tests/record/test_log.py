@@ -44,7 +44,7 @@ def test_code_that_two_files_have_in_common_is_told_apart() -> None:
     for number, file in enumerate(("one.py", "two.py")):
         found: dict[str, Any] = {"inspect": inspect}
         exec(compile(text, file, "exec"), found)
-        log.spans.append((number, number + 1, (found["here"].__code__, 0)))
+        log.spans.append((number, number + 1, (found["here"].__code__, 0, None)))
     assert [source.file for source in log.sources()] == ["one.py", "two.py"]
     told = [log.source_of(number) for number in range(2)]
     assert told == list(log.sources())

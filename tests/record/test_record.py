@@ -60,7 +60,7 @@ def test_each_node_knows_the_line_and_the_function_that_made_it() -> None:
     assert source is not None
     assert source.file == __file__
     assert source.function == test_each_node_knows_the_line_and_the_function_that_made_it.__name__
-    assert str(source) == f"test_record.py:{source.line} in {source.function}"
+    assert str(source) == f"tests/record/test_record.py:{source.line} in {source.function}"
 
 
 def test_the_line_is_the_users_also_where_pytorch_calls_pytorch() -> None:

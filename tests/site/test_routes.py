@@ -13,7 +13,7 @@ from tests.sphinx_builds import build
 pytestmark = pytest.mark.covered_elsewhere
 
 CONF = """
-extensions = ["myst_parser", "lengths", "routes"]
+extensions = ["myst_parser", "routes"]
 source_suffix = {".md": "markdown"}  # the default is one dict, which others write into
 root_doc = "tutorial/index"
 """

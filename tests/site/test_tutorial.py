@@ -27,6 +27,10 @@ CELL = re.compile(r"^```\{code-cell\} python\n(.*?)^```$", re.MULTILINE | re.DOT
 CHECK = "## Check yourself\n"
 QUESTION = re.compile(r"^\*\*.*\*\*$", re.MULTILINE)
 FOLD = re.compile(r"^(:{3,})\{fold\} ([^\n]*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
+NO_TEXT = re.compile(
+    r"\A---\n.*?^---$|^(`{3,}).*?^\1$|^\$\$.*?\$\$$|^[:|][^\n]*$", re.MULTILINE | re.DOTALL
+)
+MARKUP = re.compile(r"^ *(?:#+|[-*]|\d+\.) |\]\([^)]*\)|\{[\w:]+\}| <[^>]*>(?=`)", re.MULTILINE)
 JUDGED = re.compile(r"^ *assert |^ *#> |^:raises:|^:warns:", re.MULTILINE)
 
 SHOWN_IN = {
@@ -107,6 +111,18 @@ SUMMARIES = [name for name in CHAPTERS if name.endswith("-summary")]
 @pytest.mark.parametrize("name", [name for name in CHAPTERS if name not in SUMMARIES])
 def test_a_chapter_promises_and_asks(name: str) -> None:
     assert [*problems(CHAPTERS[name])] == []
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_chapters_are_short(part: str) -> None:
+    limit = 600 if part == next(iter(PARTS)) else 900
+    counts = {name: len(in_sight(CHAPTERS[name]).split()) for name in PARTS[part]}
+    assert {name: count for name, count in counts.items() if count > limit} == {}
+
+
+def in_sight(text: str) -> str:
+    """Return the words that a reader sees before unfolding anything, without code and tables."""
+    return MARKUP.sub("", NO_TEXT.sub("", FOLD.sub("", text)))
 
 
 def unjudged_answers(text: str) -> Iterator[str]:

@@ -229,6 +229,14 @@ def test_the_box_of_each_step_is_in_sight_on_a_phone_and_nothing_else_moves(
     assert page.ask("[scrollX, scrollY, document.documentElement.scrollWidth]") == [0, 0, 390]
 
 
+@pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
+def test_player_shows_small_graph_with_its_legend(opened: Opened, width: int, height: int) -> None:
+    page = opened(width, height)
+    frame = "document.querySelector('.leafgrad-frame')"
+    assert page.ask(f"{frame}.scrollHeight") == page.ask(f"{frame}.clientHeight")
+    assert page.ask(f"{frame}.querySelector('.legend') !== null")
+
+
 def test_a_bar_leads_to_its_step_which_it_marks(opened: Opened, deep: BackwardSteps) -> None:
     page = opened(800, 900, deep.to_html())
     bars = page.ask("document.querySelectorAll('.profile rect').length")

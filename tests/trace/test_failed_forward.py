@@ -143,7 +143,7 @@ def test_where_no_module_ran_a_function_is_enough() -> None:
     assert {node.name for node in trace.roots} == {"ExpBackward0", "CosBackward0"}
     assert trace.failure is not None
     assert (trace.failure.module, trace.failure.class_name) == (None, None)
-    assert str(trace.failure).startswith("stopped at test_failed_forward.py:")
+    assert str(trace.failure).startswith("stopped at tests/trace/test_failed_forward.py:")
 
 
 def again(error: BaseException, *, cause: bool, hide: bool = False) -> BaseException:

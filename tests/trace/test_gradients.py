@@ -402,7 +402,9 @@ def test_of_a_graph_that_is_freed_in_part_the_node_is_named_with_its_line() -> N
     (line,) = [
         node.source.line for node in trace_graph(h, recording=recording).nodes if node.source
     ]
-    with pytest.raises(RuntimeError, match=rf"node 1 \(MulBackward0\), of test_gradi.*:{line} in"):
+    with pytest.raises(
+        RuntimeError, match=rf"node 1 \(MulBackward0\), of tests/trace/test_gradi.*:{line} in"
+    ):
         trace_graph(y, gradients=True, saved=False, recording=recording)
 
 

@@ -214,7 +214,7 @@ def test_a_custom_function_tells_its_line_without_the_folders_of_this_machine() 
     made = trace_graph(function.apply(torch.ones(2, requires_grad=True))).nodes[0].custom_function
     assert made is not None
     line = Copied.forward.__code__.co_firstlineno
-    assert str(made) == f"{__name__}.Copied, test_graph_trace.py:{line}"
+    assert str(made) == f"{__name__}.Copied, tests/trace/test_graph_trace.py:{line}"
     assert str(replace(made, file=None, line=None)) == f"{__name__}.Copied"
 
 

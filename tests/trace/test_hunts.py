@@ -479,8 +479,9 @@ def test_the_headline_names_operation_line_and_module() -> None:
     trace = trace_of(CASES["masks and 0 / 0 beside them"])
     (node,) = trace.values_turn
     assert headline(trace).startswith(
-        f"values not finite (NaN) from node {node.index}, DivBackward0, at test_hunts.py:"
-        f"{node.source and node.source.line} in Attention.forward, module 1 gradients"
+        f"values not finite (NaN) from node {node.index}, DivBackward0, at "
+        f"tests/trace/test_hunts.py:{node.source and node.source.line} "
+        "in Attention.forward, module 1 gradients"
     )
 
 

@@ -405,7 +405,10 @@ def test_a_view_that_pytorch_refuses_to_use_may_be_among_the_named() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([leaf(2)], r"^names must be a module or a mapping from name to tensor, not list; pass"),
+        (
+            [leaf(2)],
+            r"^names must be a module, an optimizer, a mapping .* not list; pass the model",
+        ),
         ({"x": 1.0}, r"^names\['x'\] must be a tensor, not float; a mapping leads from name to"),
         ({1: leaf(2)}, r"^the keys of names must be strings, not int; name tensors as in names="),
     ],

@@ -1,10 +1,57 @@
 """The tensors and modules that a caller gives names to."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from inspect import Parameter, signature
+from typing import Any
 
 import torch
 
 from leafgrad import _autograd
+
+Named = torch.Tensor | torch.nn.Module
+Names = (
+    torch.nn.Module
+    | Mapping[str, Named]
+    | Iterable[tuple[str, Named]]
+    | torch.optim.Optimizer
+    | None
+)
+
+
+def read_names(names: Names) -> torch.nn.Module | Mapping[str, Named] | None:
+    """Return names as a module or a mapping, which can be read more than once."""
+    if names is None or isinstance(names, torch.nn.Module | Mapping):
+        return names
+    if isinstance(names, torch.optim.Optimizer):
+        return dict(_of_optimizer(names))
+    given: Any = names
+    pairs: list[Any] = [*given] if isinstance(given, Iterable) else [None]
+    if not all(isinstance(one, tuple) and len(one) == _PAIR for one in pairs):
+        raise TypeError(
+            "names must be a module, an optimizer, a mapping from name to tensor, or pairs of "
+            f"both, not {type(given).__name__}; pass the model, or name tensors as in "
+            "names={'x': x}"
+        )
+    found: dict[str, Named] = {}
+    for name, named in pairs:
+        if isinstance(name, str) and found.setdefault(name, named) is not named:
+            raise ValueError(
+                f"names must be unique, but {name!r} comes twice; give each model a name, as in "
+                "names={'encoder': encoder, 'decoder': decoder}"
+            )
+    return found if len(found) == len(pairs) else dict(pairs)
+
+
+_PAIR = 2
+
+
+def _of_optimizer(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield its parameters, by the names that it was given or else by their places."""
+    for number, group in enumerate(optimizer.param_groups):
+        places = [
+            f"param_groups[{number}].params[{place}]" for place in range(len(group["params"]))
+        ]
+        yield from zip(group.get("param_names", places), group["params"], strict=True)
 
 
 def named_modules(names: object) -> dict[str, torch.nn.Module]:
@@ -48,11 +95,6 @@ def _names_and_tensors(names: object) -> Iterator[tuple[object, object]]:
                     yield from ((f"{name}.{path}", tensor) for path, tensor in inside)
                 else:
                     yield name, named
-        case _:
-            raise TypeError(
-                "names must be a module or a mapping from name to tensor, not "
-                f"{type(names).__name__}; pass the model, or name tensors as in names={{'x': x}}"
-            )
 
 
 def _of_module(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
@@ -64,5 +106,17 @@ def _of_module(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
 
 
 def _listed(module: torch.nn.Module, *, remove_duplicate: bool) -> list[tuple[str, torch.Tensor]]:
-    parameters = module.named_parameters(remove_duplicate=remove_duplicate)
-    return [*parameters, *module.named_buffers(remove_duplicate=remove_duplicate)]
+    """Return parameters and buffers, also where an override of the method has the old signature."""
+    found: list[tuple[str, torch.Tensor]] = []
+    for listing in (module.named_parameters, module.named_buffers):
+        accepted = signature(listing).parameters
+        is_old = "remove_duplicate" not in accepted and all(
+            one.kind is not Parameter.VAR_KEYWORD for one in accepted.values()
+        )
+        found += listing() if is_old else listing(remove_duplicate=remove_duplicate)
+    return found
+
+
+def buffers_in(module: torch.nn.Module) -> Iterator[torch.Tensor]:
+    """Yield the buffers of a module, whatever arguments the method takes that lists them."""
+    yield from (buffer for _, buffer in module.named_buffers())

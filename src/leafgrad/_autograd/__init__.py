@@ -116,6 +116,7 @@ from leafgrad._autograd.tensor import (
     function_modes,
     functorch_wrapper,
     has_grad,
+    held_grad,
     hooks_of,
     is_batch,
     is_invalid_view,

@@ -8,6 +8,7 @@ from torch import Tensor
 from leafgrad._arguments.signature import public_function
 from leafgrad._derivative.arguments import Function, Inputs, MultiIndex, is_by_column, parse_orders
 from leafgrad._derivative.derivative_explanation import DerivativeExplanation
+from leafgrad._derivative.piecewise_linear import note_on_zeros
 from leafgrad._derivative.problem import is_recording, parse_problem
 
 
@@ -65,4 +66,5 @@ def explain_derivative(
     )
     orders = parse_orders(order, problem.axes)
     answer = problem.answer([index for index in orders if any(index)])
-    return DerivativeExplanation(method=answer.method, because=answer.because)
+    note = note_on_zeros(problem, max(map(sum, orders), default=0))
+    return DerivativeExplanation(method=answer.method, because=answer.because + note)

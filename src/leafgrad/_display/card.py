@@ -56,6 +56,10 @@ class ShownAsCard(ABC):
     def __str__(self) -> str:
         return self._card().to_text()
 
+    def __repr__(self) -> str:
+        kind = type(self).__name__
+        return f"<{kind}: {self._card().title.removeprefix(f'{kind.lower()}: ')}>"
+
     def _repr_html_(self) -> str:
         return self._card().to_html()
 

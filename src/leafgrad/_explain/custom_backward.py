@@ -11,13 +11,13 @@ import textwrap
 from collections.abc import Iterator
 from enum import Enum, auto
 from itertools import chain
-from pathlib import PurePath
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 import torch
 
 from leafgrad._display.units import count
+from leafgrad._graph.code_files import short_path
 
 
 class GradientKind(Enum):
@@ -83,7 +83,7 @@ def parse_backward(function: type[torch.autograd.Function]) -> CustomBackward:
         passes_rest=passes_rest,
         fills_in="set_materialize_grads" not in names,
         runs_another=_runs_another(backward),
-        place="" if code is None else f" ({PurePath(code.co_filename).name}:{code.co_firstlineno})",
+        place="" if code is None else f" ({short_path(code.co_filename)}:{code.co_firstlineno})",
         counted=counted,
     )
 

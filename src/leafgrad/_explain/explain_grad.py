@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from leafgrad import _autograd
+from leafgrad._arguments.names import Names, named_modules, named_tensors, read_names
 from leafgrad._arguments.outputs import iter_outputs, unwrap_functorch
 from leafgrad._arguments.signature import public_function
 from leafgrad._explain.grad_explainer import GradExplainer
@@ -15,11 +16,16 @@ from leafgrad._record.record import Recording, log_of
 
 @public_function()
 def explain_grad(
-    tensor: torch.Tensor, outputs: Any, *, recording: Recording | None = None
+    tensor: torch.Tensor,
+    outputs: Any,
+    *,
+    names: Names = None,
+    recording: Recording | None = None,
 ) -> GradExplanation:
     """Explain why ``tensor.grad`` is empty, or will be after a backward from some outputs.
 
-    Nothing is run, so what a gradient will be is not said, nor what hooks do to it. Where a path
+    Nothing is run, so what a gradient will be is not said, nor what hooks do to it. What ``.grad``
+    holds is read, which waits for a GPU. Where a path
     was cut can only be said of what was recorded. What the graph does not show, such as the
     backward that a reentrant checkpoint runs within its own, is said to be unseen.
 
@@ -27,14 +33,15 @@ def explain_grad(
         tensor: The tensor that has no gradient.
         outputs: What backward is or was called on: a tensor of any shape and dtype, a
             `torch.autograd.graph.GradientEdge`, or any nest of lists, tuples and dicts of them.
+        names: What tensors are called, as in `preflight`: the model, for one.
         recording: What `record` gave while the outputs were computed in this thread.
 
     Returns:
         The cause and the cure, with the facts, as a value that keeps nothing alive.
 
     Raises:
-        TypeError: If `tensor` is not a tensor, `outputs` holds anything else, or `recording` is no
-            recording.
+        TypeError: If `tensor` is not a tensor, `outputs` holds anything else, `names` does not lead
+            from strings to tensors, or `recording` is no recording.
         ValueError: If `outputs` holds nothing.
 
     Example:
@@ -50,12 +57,14 @@ def explain_grad(
     """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(_not_a_tensor(tensor))
-    log = log_of(recording)
+    log, names = log_of(recording), read_names(names)
     with _autograd.unobserved():
         ends = [unwrap_functorch(end) for end in iter_outputs(outputs)]
     if not ends:
         raise ValueError("outputs must hold at least one tensor, not none; pass a result")
-    return GradExplainer(ends, log).explain(tensor)
+    with _autograd.unobserved():
+        name = next((name for name, one in named_tensors(names) if one is tensor), None)
+    return GradExplainer(ends, log, named_modules(names)).explain(tensor, name)
 
 
 def _not_a_tensor(tensor: object) -> str:

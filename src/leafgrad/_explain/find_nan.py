@@ -1,11 +1,12 @@
 """Where NaN and infinity come from, in values and in gradients."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 
 from leafgrad import _autograd
+from leafgrad._arguments.names import Names, read_names
 from leafgrad._arguments.outputs import gradient_edges, iter_outputs
 from leafgrad._arguments.signature import public_function
 from leafgrad._display.units import first_few
@@ -24,7 +25,7 @@ from leafgrad._trace.trace_graph import trace_graph
 def find_nan(
     outputs: Any,
     *,
-    names: torch.nn.Module | Mapping[str, torch.Tensor | torch.nn.Module] | None = None,
+    names: Names = None,
     recording: Recording | None = None,
 ) -> NanReport:
     """Find the operations at which NaN or infinity comes up, in values and in gradients.
@@ -46,8 +47,8 @@ def find_nan(
         The report, which is true if anything was found, and prints itself as a card.
 
     Raises:
-        TypeError: If `outputs` holds anything but tensors, `names` is neither a module nor such a
-            mapping, or `recording` is no recording.
+        TypeError: If `outputs` holds anything but tensors, `names` does not lead from strings to
+            tensors, or `recording` is no recording.
         ValueError: If no output needs a gradient.
 
     Example:
@@ -64,6 +65,7 @@ def find_nan(
 
     What PyTorch's own ``torch.autograd.set_detect_anomaly`` sees is NaN in gradients alone.
     """
+    names = read_names(names)
     trace = trace_graph(outputs, names=names, recording=recording, values=True)
     without = "the graph is freed, as by a backward() before." if trace.is_freed else None
     if without is None:

@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Sequence
 from functools import partial
-from pathlib import PurePath
 from typing import NamedTuple
 
 import torch
@@ -18,6 +17,8 @@ from leafgrad._explain.grad_explanation import CAUSE_OF_CUT, GradCause, GradExpl
 from leafgrad._explain.gradient_flow import Arrival, GradientFlow
 from leafgrad._explain.origin import edges_behind, origin_of
 from leafgrad._explain.second_backward import SecondBackward
+from leafgrad._graph.code_files import short_path
+from leafgrad._graph.summary import summary_of
 from leafgrad._graph.zero_words import words_of_operation
 from leafgrad._record.cut import DERIVATIVE, Cut
 from leafgrad._record.cut_tracker import LEAVING_PYTORCH
@@ -298,6 +299,7 @@ class GradExplainer:
             "freed": freed,
             "derivative": derivative,
             "others": str(found.others),
+            "held": _held_in_words(tensor) if cause is GradCause.FILLED else "",
             "use": "" if use is None else f"{use.operation} in {source_at(use.place)}",
         }
 
@@ -306,7 +308,7 @@ class GradExplainer:
     ) -> str:
         """Return what to do where a part of the graph was freed."""
         with _autograd.unobserved():
-            cure = second.cure()
+            cure = second.cure
         is_used_up = cause is GradCause.USED_UP
         again = self._freed(tensor, found, second)[1] if is_used_up else sentences.AGAIN[cause]
         return again.format(cure=cure)
@@ -357,6 +359,20 @@ def _place_of(log: Log, node: Node) -> str:
     return name if source is None else f"{name} ({source})"
 
 
+def _held_in_words(tensor: Tensor) -> str:
+    """Return what the numbers in ``.grad`` show."""
+    gradient = _autograd.held_grad(tensor)
+    if gradient is not None and gradient.layout is torch.sparse_coo:
+        gradient = gradient.detach().coalesce().values()
+        if not len(gradient):
+            return "only zeros"
+    with _autograd.unobserved():
+        summary = None if gradient is None else summary_of(gradient)
+    if summary is not None and summary.not_finite:
+        return f"a gradient with {summary.not_finite} in it"
+    return "only zeros" if summary is not None and summary.norm == 0 else "a gradient"
+
+
 def _number(tensor: Tensor) -> int:
     """Return the number of the node that made a tensor, where PyTorch tells."""
     return -1 if _autograd.is_invalid_view(tensor) else _autograd.number_of(tensor)
@@ -368,7 +384,7 @@ def _name_of_hook(hook: object) -> str:
     name = getattr(hook, "__qualname__", type(hook).__qualname__)
     if code is None:
         return name
-    return f"{name} ({PurePath(code.co_filename).name}:{code.co_firstlineno})"
+    return f"{name} ({short_path(code.co_filename)}:{code.co_firstlineno})"
 
 
 CAUSE_OF_ROLE = {

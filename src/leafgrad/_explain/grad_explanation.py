@@ -104,7 +104,7 @@ CAUSE_OF_CUT = {
 """Each way to lose a graph is a cause."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class GradExplanation(ShownAsCard):
     """Why a tensor has no gradient, or will get none; `explain_grad` makes it.
 

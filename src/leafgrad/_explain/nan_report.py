@@ -40,7 +40,7 @@ class NanOrigin:
     cure: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class NanReport(ShownAsCard):
     """Where NaN and infinity come from; `find_nan` makes it.
 

@@ -8,7 +8,7 @@ import torch
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-from leafgrad._arguments.names import named_modules, named_tensors
+from leafgrad._arguments.names import Names, buffers_in, named_modules, named_tensors, read_names
 from leafgrad._arguments.outputs import iter_outputs, root_nodes, unwrap_functorch
 from leafgrad._arguments.signature import public_function
 from leafgrad._explain.findings import (
@@ -28,8 +28,6 @@ from leafgrad._record.module_paths import join
 from leafgrad._record.place import source_at
 from leafgrad._record.record import Recording, log_of
 from leafgrad._trace.trace_graph import trace_graph
-
-Names = torch.nn.Module | Mapping[str, torch.Tensor | torch.nn.Module] | None
 
 
 @public_function()
@@ -51,8 +49,8 @@ def preflight(
     Args:
         outputs: What backward is to be called on, all together: a tensor of any shape and dtype, a
             `torch.autograd.graph.GradientEdge`, or any nest of lists, tuples and dicts of them.
-        names: The parameters that are to get a gradient: a module, or a mapping from name to
-            tensor or module.
+        names: The parameters that are to get a gradient: a module, an optimizer, a mapping from
+            name to tensor or module, or pairs of both.
         recording: What `record` gave while the outputs were computed in this thread; it adds the
             lines that saved and that wrote.
 
@@ -60,8 +58,8 @@ def preflight(
         The findings, in the order in which backward would meet them.
 
     Raises:
-        TypeError: If `outputs` holds anything else, `names` is neither a module nor a mapping from
-            strings to tensors, or `recording` is no recording.
+        TypeError: If `outputs` holds anything else, `names` does not lead from strings to tensors,
+            or `recording` is no recording.
         ValueError: If `outputs` holds nothing, or `names` is a `state_dict`, whose tensors are
             detached.
 
@@ -80,7 +78,7 @@ def preflight(
         >>> conflict.node.source.line, [write.source.line for write in conflict.saved.writes]
         (3, [4])
     """
-    log = log_of(recording)
+    log, names = log_of(recording), read_names(names)
     with _autograd.unobserved():
         ends = [unwrap_functorch(end) for end in iter_outputs(outputs)]
         explainer = GradExplainer(ends, log, named_modules(names))
@@ -174,7 +172,7 @@ def _with_names(
     if not found:
         return
     known: dict[int | None, tuple[str, bool]] = {}
-    buffers = {id(one) for root in named_modules(names).values() for one in root.buffers()}
+    buffers = {id(one) for root in named_modules(names).values() for one in buffers_in(root)}
     for name, tensor in named_tensors(names):
         identity = _autograd.storage_identity(tensor)
         known.setdefault(identity, (name, id(tensor) in buffers))

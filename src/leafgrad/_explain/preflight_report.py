@@ -22,7 +22,7 @@ from leafgrad._graph.nodes import Shape, TracedNode
 from leafgrad._record.cut import Cut
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Preflight(ShownAsCard):
     """What a backward would fail at or leave out; `preflight` makes it.
 
@@ -93,6 +93,23 @@ class Preflight(ShownAsCard):
         return self.will_fail or bool(self.conflicts or self.freed)
 
     @property
+    def ok(self) -> bool:
+        """Whether nothing was found that keeps backward from filling what is to be trained.
+
+        Nothing may fail, each named tensor that requires grad gets a gradient that the graph does
+        not make zero, and no leaf is missing from the names. What cannot be seen does not count:
+        see `unseen`, `hidden` and `running`.
+        """
+        is_without = any(one.requires_grad for one in self.without_gradient)
+        return not (self.may_fail or is_without or self.all_zero or self.unregistered)
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "a Preflight is neither true nor false, as it may mean a problem or none; ask for "
+            ".ok, .will_fail or .may_fail"
+        )
+
+    @property
     def first_failure(self) -> TracedNode | None:
         """The node at which backward fails, None where it comes to none that is sure to fail."""
         return next(iter(self.failures), None)
@@ -122,7 +139,7 @@ class Preflight(ShownAsCard):
         """Return every field under its name, as JSON types only.
 
         Returns:
-            The findings as dicts, and ``will_fail`` and ``may_fail``.
+            The findings as dicts, and ``will_fail``, ``may_fail`` and ``ok``.
 
         Example:
             >>> import torch
@@ -131,7 +148,7 @@ class Preflight(ShownAsCard):
             False
         """
         fields = fields_as_json(self)
-        return {**fields, "will_fail": self.will_fail, "may_fail": self.may_fail}
+        return {**fields, "will_fail": self.will_fail, "may_fail": self.may_fail, "ok": self.ok}
 
 
 MAX_SENTENCES = 5

@@ -1,6 +1,7 @@
 """How outputs come to what an earlier backward has freed, and what to do about it."""
 
 from collections.abc import Collection
+from functools import cached_property
 from typing import NamedTuple
 
 from torch.autograd.graph import Node
@@ -41,7 +42,7 @@ class SecondBackward:
 
     def told(self) -> str:
         """Return what follows on "freed by an earlier backward"."""
-        return f"{self.place()}: {self.cure()}"
+        return f"{self.place()}: {self.cure}"
 
     def place(self) -> str:
         """Return where a backward has run since what is freed was made."""
@@ -55,8 +56,9 @@ class SecondBackward:
         sources = dict.fromkeys(str(self.log.source_at(one.place)) for one in self.passes)
         return (calls.pop() if len(calls) == 1 else None), " and in ".join(sources)
 
+    @cached_property
     def cure(self) -> str:
-        """Return how the outputs come there, and what to do."""
+        """How the outputs come there, and what to do: the same whichever tensor is explained."""
         call, _ = self.call()
         if call == "torch.autograd.grad()":
             return BY_GRAD

@@ -56,7 +56,7 @@ def place_of_cuts(cuts: tuple[Cut, ...]) -> str:
 
 
 BECAUSE: Mapping[GradCause, str] = {
-    GradCause.FILLED: "Its .grad holds a gradient, from a backward or set by hand",
+    GradCause.FILLED: "Its .grad holds {held}, from a backward or set by hand",
     GradCause.NOT_RUN: "The outputs depend on it, and no backward has gone through their graph yet",
     GradCause.UNSEEN: (
         "Whether a gradient comes to it cannot be seen without running backward: that depends on "
@@ -170,8 +170,8 @@ _LINEAR = (
 )
 CURES: Mapping[GradCause, str] = {
     GradCause.FILLED: (
-        "Another backward from the outputs adds to it. Whether its numbers are zero is not looked "
-        "at; trace_graph(outputs, gradients=True) shows what comes from where."
+        "Another backward from the outputs adds to it. "
+        "trace_graph(outputs, gradients=True).gradient_norms shows what makes a gradient zero."
     ),
     GradCause.NOT_RUN: "Call backward() on the outputs.",
     GradCause.UNSEEN: (
@@ -258,8 +258,8 @@ CURES: Mapping[GradCause, str] = {
 AGAIN = {
     GradCause.FILLED: (
         "Another backward from the outputs will fail, as a part of their graph was freed: {cure} "
-        "Whether its numbers are zero is not looked at; trace_graph(outputs, gradients=True) shows "
-        "what comes from where, on a graph that is not freed."
+        "On a new graph, trace_graph(outputs, gradients=True).gradient_norms shows what makes a "
+        "gradient zero."
     ),
     GradCause.USED_UP: (
         "Look at .grad after backward() and before zero_grad(). For another backward: {cure}"

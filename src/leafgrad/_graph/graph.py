@@ -91,9 +91,20 @@ class Graph:
     def gradient_norms(self) -> GradientNorms:
         """How large the gradients are by module, and where they vanish, explode or are zeros.
 
-        There are no modules where `trace_graph` was not asked for gradients.
+        Raises:
+            ValueError: If `trace_graph` was not asked for gradients.
         """
+        if not self.has_gradients:
+            raise ValueError(
+                "gradient_norms need the gradients of a backward; trace with "
+                "trace_graph(..., gradients=True)"
+            )
         return gradient_norms_of(self.nodes)
+
+    @property
+    def has_gradients(self) -> bool:
+        """Whether `trace_graph` was asked for gradients."""
+        return any(node.gradients for node in self.nodes)
 
     @cached_property
     def is_freed(self) -> bool:

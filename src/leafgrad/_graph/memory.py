@@ -63,7 +63,7 @@ class MemoryShare:
     hidden: int
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class GraphMemory(ShownAsCard):
     """What a graph keeps alive for backward; `GraphTrace.memory` gives it.
 

@@ -1,11 +1,11 @@
 """The parts of a traced graph as values: nodes, edges and what nodes keep for backward."""
 
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import Literal
 
 import torch
 
+from leafgrad._graph.code_files import short_path
 from leafgrad._graph.summary import NotFinite, TensorSummary
 
 Shape = tuple[int | str, ...]
@@ -39,18 +39,25 @@ class TracedEdge:
 class Source:
     """A line of code that recorded an operation or wrote into a tensor.
 
+    It is the innermost line of the user's own code. Where only installed packages ran, it is the
+    innermost of theirs.
+
     Attributes:
         file: The file, as Python knows it.
         line: The line.
         function: The qualified name of the function that the line stands in.
+        library: The line of an installed package that the operation stands in, where the user's
+            line called one.
     """
 
     file: str
     line: int
     function: str
+    library: str | None = None
 
     def __str__(self) -> str:
-        return f"{PurePath(self.file).name}:{self.line} in {self.function}"
+        through = f" (through {self.library})" if self.library else ""
+        return f"{short_path(self.file)}:{self.line} in {self.function}{through}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -73,6 +80,15 @@ class Write:
     through_view: bool
     source: Source | None
     within: str | None = None
+
+    def __str__(self) -> str:
+        part = f", part of {self.within}," if self.within else ""
+        place = f" in {self.source}" if self.source else ""
+        view = " through a view" if self.through_view else ""
+        return (
+            f"{self.operation}{part}{place}{view}: "
+            f"version {self.version_before} to {self.version_after}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -152,7 +168,7 @@ class CustomFunction:
     line: int | None
 
     def __str__(self) -> str:
-        where = "" if self.file is None else f", {PurePath(self.file).name}:{self.line}"
+        where = "" if self.file is None else f", {short_path(self.file)}:{self.line}"
         return f"{self.name}{where}"
 
 

@@ -57,7 +57,7 @@ def header(graph: Graph, width: int = WIDTH) -> Iterator[str]:
     for sentence in sentences:
         yield from textwrap.wrap(sentence, width)
     yield from not_finite(graph, width)
-    for sentence in graph.gradient_norms.sentences:
+    for sentence in graph.gradient_norms.sentences if graph.has_gradients else ():
         yield from textwrap.wrap(sentence, width)
 
 

@@ -52,7 +52,7 @@ class CallRecorder(TorchFunctionMode):
         """
         writes = self.may_write.get(func)
         if writes is None:
-            writes = self.may_write[func] = may_write(func) or func in _WATCHED
+            writes = self.may_write[func] = may_write(func) or _is_watched(func)
         if writes or (kwargs and (kwargs.get("inplace") or "out" in kwargs)):
             return self._call_that_may_write(func, args, kwargs)
         start = _autograd.next_sequence_nr()
@@ -157,7 +157,7 @@ class CallRecorder(TorchFunctionMode):
     ) -> None:
         """Note which numbers the nodes of a call got."""
         self.log.note_nodes(start, stop, inspect.currentframe())
-        if kwargs and func in _BACKWARDS and kwargs["create_graph"]:
+        if kwargs and kwargs.get("create_graph") and _is_backward(func):
             with _autograd.unobserved():
                 self.log.passes.note(start, stop, args[0], self.log.cuts.structure)
 
@@ -171,7 +171,8 @@ class CallRecorder(TorchFunctionMode):
         if func is _autograd.SET_GRAD_ENABLED:
             self.log.note_switch(inspect.currentframe(), is_on=args[0])
             return func(*args)
-        if func in _BACKWARDS:
+        is_backward = _is_backward(func)
+        if is_backward:
             self._note_backward(func, kwargs or {})
         with _autograd.unobserved():
             before = [(one, _autograd.version(one)) for one in tensors_in(args, kwargs)]
@@ -180,7 +181,7 @@ class CallRecorder(TorchFunctionMode):
         start = _autograd.next_sequence_nr()
         result = func(*args, **(kwargs or {}))
         self._note_nodes(start, _autograd.next_sequence_nr(), func, args, kwargs)
-        if result is None and func in _BACKWARDS:
+        if result is None and is_backward:
             return None
         self._note_writes(func, before, inspect.currentframe())
         made = args[0] if result is None and before and args else result
@@ -257,6 +258,18 @@ class CallRecorder(TorchFunctionMode):
             self.log.prune_if_large()
 
 
+def _is_backward(func: Any) -> bool:
+    """Return whether a function runs a backward, also where a library has put a wrapper around it.
+
+    PyTorch shows the wrapper then, which it finds under the name of the function.
+    """
+    return func in {torch.autograd.grad, torch.autograd.backward, Tensor.backward}
+
+
+def _is_watched(func: Any) -> bool:
+    return func is _autograd.SET_GRAD_ENABLED or _is_backward(func)
+
+
 def _is_leaf(tensor: Tensor) -> bool:
     """Return whether a tensor is a leaf; a view that is invalid refuses to tell, and is none."""
     try:
@@ -296,8 +309,6 @@ def _is_sampling(frame: FrameType | None) -> bool:
     return False
 
 
-_BACKWARDS = {torch.autograd.grad, torch.autograd.backward, Tensor.backward}
-_WATCHED: set[Any] = {*_BACKWARDS, _autograd.SET_GRAD_ENABLED}
 _NO_TENSORS = {type(None), torch.Size, bool, int, torch.dtype, torch.device, torch.layout}
 _NO_ARGUMENTS = {*_NO_TENSORS, float, str, slice, torch.memory_format}
 _PLAIN = {Tensor, Parameter}

@@ -19,6 +19,7 @@ from leafgrad._record.module_paths import ModuleCall, OutermostModule, Roots, pa
 from leafgrad._record.place import (
     Place,
     custom_function_frame,
+    key_of,
     place_of,
     source_at,
     switch_of,
@@ -92,7 +93,7 @@ class Log:
         self.cuts: CutTracker = CutTracker()
         self.uses: LeafUses = LeafUses()
         self.passes: DifferentiablePasses = DifferentiablePasses()
-        self.backwards: dict[tuple[int, int], Pass] = {}
+        self.backwards: dict[tuple[object, ...], Pass] = {}
         self.switch: tuple[str, Place | None] | None = None
         self.outer_switch: tuple[str, Place | None] | None = None
         self.values: dict[tuple[int, int], TensorSummary | None] = {}
@@ -100,7 +101,7 @@ class Log:
         self.inputs: dict[int, Given] = {}
         self.given: list[tuple[int, int, tuple[Given, ...]]] = []
         self.next_number: int = number
-        self.sources_by_place: dict[tuple[int, int], tuple[Place, Source | None]] = {}
+        self.sources_by_place: dict[tuple[object, ...], tuple[Place, Source | None]] = {}
         self.max_entries: int = MAX_ENTRIES
         self.max_cuts: int = MAX_CUTS
 
@@ -184,7 +185,7 @@ class Log:
         """Note that a backward that frees its graph begins, where this is the next number."""
         place = place_of(frame)
         if place is not None:
-            self.backwards[id(place[0]), place[1]] = Pass(number, place, call)
+            self.backwards[key_of(place)] = Pass(number, place, call)
 
     def backwards_after(self, number: int) -> list[Pass]:
         """Return the passes since a node got its number, each line's last one, in order."""
@@ -241,7 +242,7 @@ class Log:
         """
         if place is None:
             return None
-        key = id(place[0]), place[1]
+        key = key_of(place)
         known = self.sources_by_place.get(key)
         if known is None:
             known = self.sources_by_place[key] = place, source_at(place)

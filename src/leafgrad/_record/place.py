@@ -1,4 +1,4 @@
-"""Where code stands: the innermost line outside PyTorch and leafgrad, kept as code until asked."""
+"""Where code stands: the innermost line of the user's own, kept as code until asked."""
 
 import os
 from pathlib import PurePath
@@ -8,10 +8,12 @@ import torch
 from torch.autograd.function import FunctionCtx
 
 from leafgrad import _autograd
+from leafgrad._graph.code_files import is_installed
 from leafgrad._graph.nodes import Source
 
-Place = tuple[CodeType, int]
-"""Some code, and the instruction in it that is running."""
+Place = tuple[CodeType, int, "Place | None"]
+"""Some code, the instruction in it that is running, and the place in an installed package that it
+called, if it did."""
 
 _LIBRARIES = tuple(
     f"{folder}{os.sep}"
@@ -29,14 +31,36 @@ class _LibraryFiles(dict[str, bool]):
 is_library_file = _LibraryFiles()
 
 
+class _InstalledFiles(dict[str, bool]):
+    """The same of a file of any installed package, PyTorch and leafgrad included."""
+
+    def __missing__(self, file: str) -> bool:
+        return self.setdefault(file, is_library_file[file] or is_installed(file))
+
+
+_is_installed_file = _InstalledFiles()
+
+
 def place_of(frame: FrameType | None) -> Place | None:
-    """Return the innermost place outside PyTorch and leafgrad; `source_at` reads it later."""
+    """Return the innermost place of the user's own code; `source_at` reads it later.
+
+    Where there is none, it is the innermost one outside PyTorch and leafgrad.
+    """
+    library: Place | None = None
     while frame is not None:
         code = frame.f_code
-        if not is_library_file[code.co_filename]:
-            return code, frame.f_lasti
+        if not _is_installed_file[code.co_filename]:
+            return code, frame.f_lasti, library
+        if library is None and not is_library_file[code.co_filename]:
+            library = code, frame.f_lasti, None
         frame = frame.f_back
-    return None
+    return library
+
+
+def key_of(place: Place) -> tuple[object, ...]:
+    """Return what tells a place from others, as code that is the same in two files is equal."""
+    code, instruction, library = place
+    return id(code), instruction, None if library is None else key_of(library)
 
 
 def part_of(frame: FrameType | None) -> tuple[str | None, Place | None]:
@@ -45,13 +69,12 @@ def part_of(frame: FrameType | None) -> tuple[str | None, Place | None]:
     Else the place is as `place_of` has it. An optimizer may be written anywhere, but a closure that
     it calls is the user's own code.
     """
-    place: Place | None = None
+    innermost = frame
     own, is_step = 0, False
     while frame is not None:
         code = frame.f_code
         name = code.co_name
         if not is_library_file[code.co_filename]:
-            place = place or (code, frame.f_lasti)
             own += 1
             if is_step or own > MAX_OWN_FRAMES:
                 break
@@ -63,7 +86,7 @@ def part_of(frame: FrameType | None) -> tuple[str | None, Place | None]:
         elif name == "wrapper" and (optimizer := _autograd.stepping_optimizer(frame)) is not None:
             return f"{optimizer}.step", place_of(frame)
         frame = frame.f_back
-    return None, place
+    return None, place_of(innermost)
 
 
 MAX_OWN_FRAMES = 4
@@ -91,10 +114,16 @@ def source_at(place: Place | None) -> Source | None:
     """Return file, line and function of a place."""
     if place is None:
         return None
-    code, instruction = place
+    code, instruction, library = place
     lines = (line for start, stop, line in code.co_lines() if start <= instruction < stop)
     line = next(lines, None) or code.co_firstlineno
-    return Source(file=code.co_filename, line=line, function=code.co_qualname)
+    called = source_at(library)
+    return Source(
+        file=code.co_filename,
+        line=line,
+        function=code.co_qualname,
+        library=None if called is None else str(called),
+    )
 
 
 def custom_function_frame(frame: FrameType | None) -> FrameType | None:

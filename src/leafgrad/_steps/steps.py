@@ -100,7 +100,7 @@ class BackwardSteps:
 
 def steps_of(graph: Graph, *, fold: Fold, open: Open) -> BackwardSteps:  # noqa: A002 - as in view_of
     """Return the steps of a graph with gradients, or raise where there is nothing to tell."""
-    if not any(node.gradients for node in graph.nodes):
+    if not graph.has_gradients:
         raise ValueError(
             "steps need the gradients of a backward; trace with "
             "trace_graph(..., values=True, gradients=True)"

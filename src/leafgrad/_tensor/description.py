@@ -40,7 +40,7 @@ class TensorRole(StrEnum):
     WRAPPED = "wrapped by torch.func"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TensorDescription(ShownAsCard):
     """What one tensor is to autograd; `describe_tensor` makes it.
 

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -10,6 +11,7 @@ from torch.nn import Module
 
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import gradient_edges, unwrap_functorch
+from leafgrad._graph.code_files import is_installed
 from leafgrad._graph.failure import ForwardFailure
 from leafgrad._graph.nodes import Source
 from leafgrad._record.module_paths import Roots, join
@@ -104,13 +106,17 @@ def _failure(
         for frame, line in passed
         if not is_library_file[frame.f_code.co_filename]
     ]
+    own = [source for source in sources if not is_installed(source.file)]
+    source = own[-1] if own else sources[-1] if sources else None
+    if source is not None and source is not sources[-1]:
+        source = replace(source, library=str(sources[-1]))
     message = str(error).strip().partition("\n")[0]
     kind = type(error).__name__
     return ForwardFailure(
         error=f"{kind}: {message}" if message else kind,
         module=_path(called[-1], [modules, {"": called[0]}]) if called else None,
         class_name=type(called[-1]).__name__ if called else None,
-        source=sources[-1] if sources else None,
+        source=source,
     )
 
 

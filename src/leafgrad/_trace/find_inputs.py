@@ -10,6 +10,7 @@ import torch
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
+from leafgrad._arguments.names import buffers_in
 from leafgrad._graph.nodes import SavedTensor, Shape, TracedNode
 from leafgrad._graph.traced_inputs import InputUse, TracedInput
 from leafgrad._record.log import Log
@@ -63,7 +64,7 @@ def buffers_of(roots: Roots, log: Log) -> Iterator[torch.Tensor]:
     ran = (one.module() for one in log.outermost)
     for module in (*roots.values(), *ran):
         if module is not None:
-            yield from module.buffers()
+            yield from buffers_in(module)
 
 
 REARRANGING = {

@@ -24,8 +24,12 @@ def add_gradients(
     graph: _autograd.LiveGraph,
     ends: Sequence[Output],
     given: Weights,
+    known: Sequence[torch.Tensor],
 ) -> Nodes:
-    """Run one backward, and return the nodes with what came along at each node and edge."""
+    """Run one backward, and return the nodes with what came along at each node and edge.
+
+    `known` are the tensors at hand, of which some may retain their gradients.
+    """
     starts = [end for end in ends if gradient_edges([end])]
     weights = _weights(starts, given)
     _check_weights(starts, weights)
@@ -39,7 +43,7 @@ def add_gradients(
     ]
     with (
         _explain_freed_node(graph, nodes),
-        _autograd.retained_grads_kept(graph),
+        _autograd.retained_grads_kept(known),
         _autograd.caches_kept(graph),
         _autograd.reduction_put_off(graph),
         _autograd.donated_buffers_kept(graph),

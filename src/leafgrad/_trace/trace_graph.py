@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from leafgrad import _autograd
-from leafgrad._arguments.names import named_modules, named_tensors
+from leafgrad._arguments.names import Names, named_modules, named_tensors, read_names
 from leafgrad._arguments.outputs import iter_outputs, root_nodes, unwrap_functorch
 from leafgrad._arguments.signature import public_function
 from leafgrad._record.record import Recording, log_of
@@ -23,7 +23,7 @@ from leafgrad._trace.values import add_values
 def trace_graph(
     outputs: Any,
     *,
-    names: torch.nn.Module | Mapping[str, torch.Tensor | torch.nn.Module] | None = None,
+    names: Names = None,
     recording: Recording | None = None,
     saved: bool = True,
     values: bool = False,
@@ -47,11 +47,12 @@ def trace_graph(
             the functions that it came through hold it, from the outermost module on; with
             `GraphTrace.failure`. Trace it where it is caught; it is the exception that keeps the
             tensors, and no recording.
-        names: What tensors are called: a module gives the names of its parameters and buffers, a
-            mapping leads from name to tensor, or to a module whose names follow after a dot. The
-            name of a result is shown at its node. Where a recording saw modules run, they have
-            their paths in the modules that are given here. Where nothing was recorded, nodes
-            between the uses of a module's parameters are taken to be that module's.
+        names: What tensors are called: a module gives the names of its parameters and buffers, an
+            optimizer those of its parameters, a mapping leads from name to tensor, or to a module
+            whose names follow after a dot. Pairs are fine as well, as ``model.named_parameters()``
+            yields them. The name of a result is shown at its node. Where a recording saw modules
+            run, they have their paths in the modules that are given here. Where nothing was
+            recorded, nodes between the uses of a module's parameters are taken to be that module's.
         recording: What `record` gave while the outputs were computed in this thread. It is asked
             for, not found by itself, as nodes of different threads may have the same number: only
             you know that it is about these.
@@ -75,9 +76,9 @@ def trace_graph(
         The graph as a value that keeps nothing alive.
 
     Raises:
-        TypeError: If `outputs` holds anything else, or `names` is neither a module nor a mapping
-            from strings to tensors or modules, or `recording` is no recording, or `saved`,
-            `values` or `gradients` no bool.
+        TypeError: If `outputs` holds anything else, or `names` does not lead from strings to
+            tensors or modules, or `recording` is no recording, or `saved`, `values` or `gradients`
+            no bool.
         ValueError: If `outputs` holds nothing, or nothing that needs a gradient, or itself, or the
             gradients have nothing to start from.
 
@@ -107,7 +108,7 @@ def trace_graph(
             )
     if grad_outputs is not None and not gradients:
         raise ValueError("grad_outputs must come with gradients=True, which asks for a backward")
-    log = log_of(recording)
+    log, names = log_of(recording), read_names(names)
     failure = None
     with _autograd.unobserved():
         if isinstance(outputs, BaseException):
@@ -123,13 +124,14 @@ def trace_graph(
             _check_attached(dict(named), [*reader.leaves.values()])
         nodes = reader.read(log, modules, saved=saved, infers_modules=recording is None)
         traced = traced_modules(nodes, modules, reader.calls)
-        known = names_of_memory([*log.given_tensors(), *named], buffers_of(modules, log))
-        inputs = graph_inputs(nodes, reader.nodes, reader.leaves.values(), known)
+        memory = names_of_memory([*log.given_tensors(), *named], buffers_of(modules, log))
+        inputs = graph_inputs(nodes, reader.nodes, reader.leaves.values(), memory)
         starts = [reader.places[root] for root in dict.fromkeys(roots)]
         if values:
             nodes = add_values(nodes, starts, reader.graph, tensors, log)
     if gradients:
-        nodes = add_gradients(nodes, starts, reader.graph, ends, grad_outputs)
+        known = [tensor for _, tensor in tensors]
+        nodes = add_gradients(nodes, starts, reader.graph, ends, grad_outputs, known)
     traced_roots = tuple([nodes[start] for start in starts])
     return GraphTrace(
         nodes=nodes, roots=traced_roots, modules=traced, inputs=inputs, failure=failure

@@ -40,7 +40,8 @@ def _parameters_within(modules: Mapping[str, Module], wanted: set[str]) -> Mappi
     """Collect the parameters of each module that is wanted and of all within it."""
     held: dict[str, dict[int, torch.Tensor]] = {path: {} for path in wanted}
     for path, module in modules.items():
-        if own := {id(parameter): parameter for parameter in module.parameters(recurse=False)}:
+        registered = Module.named_parameters(module, recurse=False)  # however it is overridden
+        if own := {id(parameter): parameter for _, parameter in registered}:
             for outer in ("", *outwards(path)):
                 if outer in wanted:
                     held[outer].update(own)

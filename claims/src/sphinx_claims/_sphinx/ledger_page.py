@@ -8,9 +8,11 @@ from fnmatch import fnmatch
 from typing import Any
 
 from docutils import nodes
+from sphinx import locale
 from sphinx.addnodes import pending_xref
 from sphinx.environment import BuildEnvironment
 from sphinx.util.docutils import SphinxDirective
+from sphinx.util.i18n import docname_to_domain
 
 from sphinx_claims._judging.anchors import anchor, claim_anchor
 from sphinx_claims._judging.site import SiteVerdict
@@ -38,7 +40,10 @@ class TotalDirective(SphinxDirective):
         """Count the claims, here and on other versions, and lead to each page's entries."""
         ledger = current.get().ledger
         rows: Iterator[Row] = (
-            [_link(_page_label(path), _title(path), self.env.docname), *counts(of_page)]
+            [
+                _link(_page_label(path), _title(path, self.env), self.env.docname),
+                *counts(of_page),
+            ]
             for path, of_page in _by_page(ledger).items()
         )
         return [*_head(ledger), pages_table(rows), *escapes_list(ledger["escapes"])]
@@ -69,7 +74,7 @@ class LedgerDirective(SphinxDirective):
 
     def _entries(self, pages: Pages, ledger: Ledger) -> Iterator[nodes.Node]:
         for path, claims in pages.items():
-            yield nodes.rubric("", _title(path), ids=[self._anchor(_page_label(path))])
+            yield nodes.rubric("", _title(path, self.env), ids=[self._anchor(_page_label(path))])
             entries = [self._entry(claim, ledger) for claim in claims]
             yield nodes.definition_list("", *entries, classes=["claims"])
 
@@ -122,13 +127,18 @@ def _by_page(ledger: Ledger) -> Pages:
     return {path: [*of_page] for path, of_page in pages}
 
 
-def _title(path: str) -> str:
-    """Return the title of a page as a reader knows it, or its path if it has none."""
+def _title(path: str, env: BuildEnvironment) -> str:
+    """Return the title of a page in the language of the site, or its path if it has none."""
     file = current.get().config.root / path
     if file.suffix != ".md":
         return path
     found = re.search(r"^# (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
-    return found[1].replace("`", "") if found else path
+    if not found:
+        return path
+    domain = docname_to_domain(env.path2doc(file) or "", env.config.gettext_compact)
+    folders = [env.srcdir / folder for folder in env.config.locale_dirs]
+    catalogue, _ = locale.init(folders, env.config.language, domain)
+    return catalogue.gettext(found[1]).replace("`", "")
 
 
 def _page_label(path: str) -> str:

@@ -14,8 +14,8 @@ let hint = help;
 const SVG = "http://www.w3.org/2000/svg";
 const AROUND = 0.5; // how much of a window is drawn beyond each of its edges
 const MANY = 200;
-const LEAST = 0.8; // what one can still read without effort
 const EVERYTHING = { left: -Infinity, top: -Infinity, right: Infinity, bottom: Infinity };
+const LEAST = 0.8; // what one can still read without effort
 const NEAR = 4; // pixels
 const READABLE = 0.36; // letters of 4 pixels: below, many boxes are drawn without their text
 
@@ -234,6 +234,7 @@ let view = views[start];
 let rest = []; // what the others are drawn from
 let overview = 0;
 let scale = 1;
+let isFitted = true; // until someone zooms
 let selected = null;
 let other = null; // the far end, where the paths between two are shown
 let found = [];
@@ -251,6 +252,7 @@ function zoom(to, { clientX, clientY } = center()) {
   const right = (clientX - before.left) / before.width || 0;
   const down = (clientY - before.top) / before.height || 0;
   scale = Math.min(4, Math.max(Math.min(0.05, whole()), to));
+  isFitted = false;
   view.svg.style.transform = `scale(${scale})`; // a new size would lay out every text anew
   view.frame.style.width = `${view.width * scale}px`;
   view.frame.style.height = `${view.height * scale}px`;
@@ -262,7 +264,7 @@ function zoom(to, { clientX, clientY } = center()) {
   view.update();
 }
 
-// Start at the root, which stands at 0, so large that one can read it.
+// Begin a view at the root, which stands at 0, so large that one can read it.
 function open() {
   const fits = stage.clientWidth / view.width;
   zoom(fits < LEAST ? 1 : Math.min(1, fits));
@@ -270,13 +272,15 @@ function open() {
   view.update();
 }
 
-// How large the whole picture may be to fit.
-const whole = () => Math.min(1, stage.clientWidth / view.width, stage.clientHeight / view.height);
+// How large the whole picture may be to fit; before a frame has a size, anything does.
+const whole = () =>
+  Math.min(1, stage.clientWidth / view.width, stage.clientHeight / view.height) || 1;
 
 function fit() {
   zoom(whole());
   stage.scrollTo(0, 0);
   view.update();
+  isFitted = true;
 }
 
 function select(number, end = null) {
@@ -568,9 +572,9 @@ between.addEventListener("click", () => {
   between.setAttribute("aria-pressed", String(between.getAttribute("aria-pressed") === "false"));
 });
 stage.addEventListener("scroll", () => view.update());
-addEventListener("resize", () => view.update());
+addEventListener("resize", () => (isFitted ? fit() : view.update()));
 addEventListener("beforeprint", () => view.fill(EVERYTHING, 0));
 addEventListener("afterprint", () => view.update());
 offer();
-open();
+fit();
 if (color.value) paint(); // what a browser remembers of a page that is loaded again

@@ -1,0 +1,91 @@
+"""What callers give as `names`."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from leafgrad import find_nan, preflight, trace_graph
+
+FUNCTIONS = [trace_graph, preflight, find_nan]
+
+
+class OlderSignatures(nn.Linear):
+    """Overrides what lists tensors, as code did before `remove_duplicate` came to PyTorch."""
+
+    def named_parameters(self, prefix: str = "", recurse: bool = True) -> Any:  # type: ignore[override]  # noqa: FBT001, FBT002
+        return super().named_parameters(prefix, recurse)
+
+    def named_buffers(self, prefix: str = "") -> Any:  # type: ignore[override]
+        return super().named_buffers(prefix)
+
+    def parameters(self) -> Iterator[nn.Parameter]:  # type: ignore[override]
+        return super().parameters()
+
+
+def optimizer_of(model: nn.Module, *, is_named: bool) -> torch.optim.Optimizer:
+    parameters = model.named_parameters() if is_named else model.parameters()
+    return torch.optim.SGD(parameters, lr=0.1)
+
+
+FORMS: dict[str, Callable[[nn.Module], Any]] = {
+    "module": lambda model: model,
+    "generator of pairs": lambda model: model.named_parameters(),
+    "list of pairs": lambda model: [*model.named_parameters()],
+    "optimizer with names": lambda model: optimizer_of(model, is_named=True),
+}
+
+
+@pytest.mark.parametrize("kind", [nn.Linear, OlderSignatures])
+@pytest.mark.parametrize("form", FORMS)
+def test_names_of_every_form_lead_to_the_parameters(kind: type[nn.Linear], form: str) -> None:
+    model = kind(3, 1)
+    loss = model(torch.ones(2, 3)).sum()
+    trace = trace_graph(loss, names=FORMS[form](model), gradients=True)
+    assert {leaf.leaf_name for leaf in trace.leaves} == {"weight", "bias"}
+    with torch.no_grad():
+        model.weight[0, 0] = torch.nan
+    assert find_nan(model(torch.ones(2, 3)).sum(), names=FORMS[form](model)).origins
+    unused = preflight(torch.ones(1, requires_grad=True) * 2, names=FORMS[form](model))
+    assert {one.name for one in unused.without_gradient} == {"weight", "bias"}
+
+
+def test_optimizer_without_names_gives_places() -> None:
+    model = nn.Linear(3, 1)
+    optimizer = optimizer_of(model, is_named=False)
+    trace = trace_graph(model(torch.ones(2, 3)).sum(), names=optimizer)
+    names = {"param_groups[0].params[0]", "param_groups[0].params[1]"}
+    assert {leaf.leaf_name for leaf in trace.leaves} == names
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize(
+    ("names", "error", "match"),
+    [
+        (
+            lambda model: model.parameters(),
+            TypeError,
+            "optimizer, a mapping .* not generator; pass",
+        ),
+        (lambda _: torch.ones(2), TypeError, "not Tensor; pass the model"),
+        (lambda _: 3, TypeError, "not int; pass the model"),
+        (lambda model: [(1, model.weight)], TypeError, "keys of names must be strings, not int"),
+        (
+            lambda model: [*model.named_parameters(), ("weight", torch.ones(2))],
+            ValueError,
+            "'weight' comes twice; give each model a name",
+        ),
+    ],
+)
+def test_names_of_another_form_are_refused_with_a_cure(
+    function: Callable[..., Any],
+    names: Callable[[nn.Module], Any],
+    error: type[Exception],
+    match: str,
+) -> None:
+    model = nn.Linear(2, 2)
+    loss = model(torch.ones(1, 2)).sum()
+    with pytest.raises(error, match=match):
+        function(loss, names=names(model))

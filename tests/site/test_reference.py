@@ -1,0 +1,99 @@
+"""On the built reference, signatures and parameters are those of the library."""
+
+import dataclasses
+import enum
+import inspect
+import re
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bs4 import BeautifulSoup, Tag
+
+import leafgrad
+from tests.site.built import SITE, needs_site
+
+pytestmark = [needs_site, pytest.mark.covered_elsewhere]
+
+LIKE_TENSOR = "leafgrad.Jet."  # whose methods have the arguments of a tensor's
+PARAMETER = re.compile(r"\*{0,2}(\w+) \((.+?)\) – (.+)", re.DOTALL)
+
+
+@pytest.fixture(scope="module", params=["", "zh-cn"], ids=["English", "Chinese"])
+def entries(request: pytest.FixtureRequest) -> dict[str, Tag]:
+    """Return the entry of each documented name."""
+    found = {}
+    for file in sorted(Path(SITE, request.param).glob("reference/*.html")):
+        soup = BeautifulSoup(file.read_text("utf-8"), "html.parser")
+        for head in soup.select("dt[id^='leafgrad.']"):
+            assert head.parent is not None
+            found[str(head["id"])] = head.parent
+    return found
+
+
+def words(element: Tag) -> str:
+    """Return the text of an element on one line."""
+    return " ".join(element.get_text().split())
+
+
+def head(entry: Tag) -> str:
+    return words(entry.select("dt")[0]).removesuffix("¶").strip()
+
+
+def library(name: str) -> Any:
+    """Return what a documented name stands for; a field of a dataclass is nothing by itself."""
+    return reduce(lambda owner, part: getattr(owner, part, None), name.split(".")[1:], leafgrad)
+
+
+def parameters(name: str) -> list[inspect.Parameter]:
+    """Return the parameters without their annotations."""
+    given = inspect.signature(library(name)).parameters.values()
+    return [one.replace(annotation=one.empty) for one in given if one.name != "self"]
+
+
+def expected(name: str) -> str:
+    """Return how an entry should begin."""
+    found, (owner, _, last) = library(name), name.rpartition(".")
+    if isinstance(found, type):
+        is_value = dataclasses.is_dataclass(found) or issubclass(found, enum.Enum)
+        shown = "" if is_value else str(inspect.Signature(parameters(name)))
+        return f"class {name}{shown}"
+    if callable(found):
+        return f"{name if owner == 'leafgrad' else last}{inspect.Signature(parameters(name))}"
+    return last
+
+
+def test_signatures_are_those_of_the_library(entries: dict[str, Tag]) -> None:
+    assert {f"leafgrad.{name}" for name in leafgrad.__all__} <= entries.keys()
+    wrong = {}
+    for name, entry in entries.items():
+        shown = re.sub(r"^(?:property|static|classmethod) ", "", head(entry))
+        if not callable(library(name)):  # whose type or value follows
+            shown, value = re.fullmatch(r"(\w+)((?:: | = ).+)?", shown, re.DOTALL).groups()
+            shown += "" if value else " (without type or value)"
+        if shown != expected(name):
+            wrong[name] = shown
+    assert wrong == {}
+
+
+def test_parameters_have_name_type_and_description(entries: dict[str, Tag]) -> None:
+    wrong = {}
+    for name, entry in entries.items():
+        fields = entry.select(":scope > dd > dl.field-list > dt")
+        for field in fields:
+            if words(field).startswith("Parameters"):
+                listed = field.find_next_sibling("dd")
+                assert isinstance(listed, Tag)
+                items = listed.select(":scope > ul > li") or [listed]
+                found = [PARAMETER.fullmatch(words(item)) for item in items]
+                names = [one and one[1] for one in found]
+                if names != [one.name for one in parameters(name)]:
+                    wrong[name] = [words(item)[:60] for item in items]
+        has_list = any(words(field).startswith("Parameters") for field in fields)
+        is_function = callable(library(name)) and not isinstance(library(name), type)
+        if is_function and parameters(name) and not has_list and not name.startswith(LIKE_TENSOR):
+            wrong[name] = ["no list of parameters"]
+        if not words(entry.select(":scope > dd")[0]):
+            wrong[name] = ["no description"]
+    assert wrong == {}
