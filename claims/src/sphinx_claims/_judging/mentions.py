@@ -1,7 +1,7 @@
 """Code and numbers that a claim's sentence mentions and its evidence lacks.
 
 A span of code must occur in what the evidence executes, prints or raises, or in the statements
-above that made its objects:
+above that make or use its objects:
 
 - of a dotted name or a call the last name, as `backward` of `Tensor.backward()`;
 - of `flag=value` both, side by side;
@@ -78,7 +78,8 @@ class _Evidence:
             return span in self._constants
         if flag := _FLAG.fullmatch(span):
             is_there = f" {' '.join(_tokens(span))} " in self._text
-            return is_there or (flag[2] in self._constants and flag[1] in self._words)
+            values = self._constants if flag[2] in _CONSTANTS else self._words
+            return is_there or (flag[2].strip("'\"") in values and flag[1] in self._words)
         words = [_names_in(token)[-1] for token in _tokens(span)]
         return all(
             self.has_number(word) if word[0].isdigit() else word in self._words
@@ -131,12 +132,15 @@ def _trees(step: Step) -> Iterator[ast.Module]:
 
 
 def _made_by(trees: Sequence[ast.AST], steps: Sequence[Step]) -> Iterator[ast.stmt]:
-    """Yield the statements in `steps` that made what `trees` use, the last first."""
+    """Yield the statements in `steps` that make or use what `trees` use, the last first."""
     used = {name for tree in trees for name in _names(tree)}
     bodies = (tree.body for step in reversed(steps) for tree in _trees(step))
     for statement in (statement for body in bodies for statement in reversed(body)):
+        names = set(_names(statement))
         if stored([statement]) & used:
-            used |= set(_names(statement))
+            used |= names
+            yield statement
+        elif isinstance(statement, ast.Expr) and names & used:
             yield statement
 
 
