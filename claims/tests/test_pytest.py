@@ -198,3 +198,23 @@ def test_where_no_page_is_asked_for_nothing_is_imported() -> None:
         [sys.executable, "-c", imported], check=True, capture_output=True, text=True
     )
     assert done.stdout == "set()\n"
+
+
+@pytest.mark.parametrize(("option", "failed"), [("--update", 0), ("-q", 2)])
+def test_update_rewrites_pages_and_snapshots(
+    project: pytest.Pytester, option: str, failed: int
+) -> None:
+    project.path.joinpath("docs", "page.md").write_text("```pycon\n>>> 1 + 1\n3\n```\n")
+    kept = project.path / "kept.txt"
+    kept.write_text("old\n")
+    project.makepyfile(
+        """
+        from pathlib import Path
+
+        def test_kept(snapshot):
+            snapshot(Path(__file__).with_name("kept.txt"), "new\\n")
+        """
+    )
+    result = project.runpytest(option)
+    result.assert_outcomes(passed=2 - failed, failed=failed)
+    assert kept.read_text() == ("old\n" if failed else "new\n")

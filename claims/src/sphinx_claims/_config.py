@@ -27,7 +27,7 @@ class Config:
     docstrings: tuple[str, ...] = ()
     preload: tuple[str, ...] = ()
     doctest_global_setup: str = ""
-    doctest_default_flags: tuple[str, ...] = ()
+    doctest_default_flags: tuple[str, ...] = ("ELLIPSIS",)
     package: str | None = None
     processes: str | None = None
     timeout: float = 60.0

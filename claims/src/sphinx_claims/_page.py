@@ -134,7 +134,7 @@ class Page:
     path: str
     items: tuple[Item, ...]
     problems: tuple[Problem, ...] = ()
-    flags: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ("ELLIPSIS",)
     setup: str = ""
     module: str | None = None
 

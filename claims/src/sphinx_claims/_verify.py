@@ -13,7 +13,7 @@ from sphinx_claims._github import annotations
 from sphinx_claims._judging.ledger import ledger_json
 from sphinx_claims._judging.pages import page_name
 from sphinx_claims._judging.prover import prove
-from sphinx_claims._judging.report import excluded_line, page_line, red_lines, summary
+from sphinx_claims._judging.report import excluded_line, page_line, red_lines, shown_line, summary
 from sphinx_claims._judging.site import SiteVerdict
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._update import update_outputs
@@ -46,8 +46,8 @@ def verify(paths: Sequence[Path], json: Path | None, *, update: bool = False) ->
     if not paths:
         beside = tuple(page_name(file, config.root) for file in config.beside())
         site = dataclasses.replace(site, excluded=beside)
-    if told := excluded_line(site):
-        print(told)
+    for line in filter(None, (excluded_line(site), shown_line(site))):
+        print(line)
     print(summary(site, time.monotonic() - start))
     return not site.problems
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from sphinx_claims._judging.site import SiteVerdict
 from sphinx_claims._judging.verdict import PageVerdict
+from sphinx_claims._page import Escape
 
 _SENTENCE = 100
 
@@ -66,6 +67,14 @@ def summary(site: SiteVerdict, seconds: float) -> str:
     pages, claims = counted(len(site.pages), "page"), counted(len(site.claims), "claim")
     verdict = counted(len(site.problems), "problem") if site.problems else "all true"
     return f"{pages}, {claims}, {counted(checks, 'check')}: {verdict} ({seconds:.1f} s)"
+
+
+def shown_line(site: SiteVerdict) -> str | None:
+    """Return the line that counts Python that is only shown; None if there is none."""
+    shown = [e for page in site.pages for e in page.page.of(Escape) if not e.because]
+    if not shown:
+        return None
+    return f"shown and not executed: {counted(len(shown), 'piece')} of Python (see python_fences)"
 
 
 def excluded_line(site: SiteVerdict) -> str | None:

@@ -1,5 +1,6 @@
 """A fence of code: executed as examples or by choice, or shown."""
 
+import doctest
 import re
 from collections.abc import Iterator
 
@@ -15,6 +16,19 @@ def has_examples(source: str) -> bool:
     return _PROMPT.search(source) is not None
 
 
+def read_examples(step: Doctest, python_fences: str) -> Iterator[Doctest | Escape | Problem]:
+    """Yield examples, and those among them that ask to be skipped."""
+    yield step
+    try:
+        examples = step.examples()
+    except ValueError:  # reported where they are executed
+        return
+    for line, example in examples:
+        if example.options.get(doctest.SKIP):
+            is_refused = python_fences == "refuse"
+            yield Problem(line, NOT_EXECUTED) if is_refused else Escape(line=line, because="")
+
+
 def read_fence(
     source: str, info: str, fence: int, line: int, python_fences: str
 ) -> Iterator[Cell | Doctest | Escape | Problem]:
@@ -22,7 +36,7 @@ def read_fence(
     language = info.partition(" ")[0].strip("{}.").lower()
     is_python = language in PYTHON
     if has_examples(source) and (is_python or not language):
-        yield Doctest(line=line, source=source)
+        yield from read_examples(Doctest(line=line, source=source), python_fences)
     elif not source.strip():
         return
     elif is_python and python_fences == "execute":

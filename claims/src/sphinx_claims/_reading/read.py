@@ -133,7 +133,7 @@ def _directive(directive: Directive, context: Context) -> Found:
         case "literalinclude":
             yield from _literal_include(directive, context)
         case _ if name in TESTING:
-            yield from read_testing(directive)
+            yield from read_testing(directive, context.python_fences)
         case _ if name in CODE:
             yield from read_fence(body, argument, line, above + 1, context.python_fences)
         case _ if meant := misspelt(name):

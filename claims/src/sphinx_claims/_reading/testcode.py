@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from sphinx_claims._config import is_flag
-from sphinx_claims._page import Doctest, Item, Problem
+from sphinx_claims._page import Doctest, Escape, Item, Problem
 from sphinx_claims._reading.directive import Directive
-from sphinx_claims._reading.fence import has_examples
+from sphinx_claims._reading.fence import has_examples, read_examples
 
 TESTING = frozenset({"doctest", "testcleanup", "testcode", "testoutput", "testsetup"})
 
 
-def read_testing(directive: Directive) -> Iterator[Doctest | Problem]:
+def read_testing(directive: Directive, python_fences: str) -> Iterator[Doctest | Escape | Problem]:
     """Yield what a directive of `TESTING` executes; a `{testoutput}` has no source."""
     line, options, body = directive.above + 1, directive.options, directive.body
     flags = tuple(str(options.get("options") or "").replace(",", " ").split())
@@ -42,7 +42,8 @@ def read_testing(directive: Directive) -> Iterator[Doctest | Problem]:
             options=flags,
         )
     elif is_code or has_examples(body):
-        yield Doctest(line=line, source=body, is_code=is_code, options=flags, skip_if=skip_if)
+        step = Doctest(line=line, source=body, is_code=is_code, options=flags, skip_if=skip_if)
+        yield from [step] if is_code else read_examples(step, python_fences)
     else:
         message = "a {doctest} must hold >>> examples: use {testcode} for statements"
         yield Problem(directive.line, message)

@@ -27,6 +27,7 @@ from sphinx_claims._judging.report import (
     excluded_line,
     page_line,
     red_lines,
+    shown_line,
     summary,
 )
 from sphinx_claims._page import Problem
@@ -145,7 +146,7 @@ def _tell(app: Sphinx, error: Exception | None) -> None:
         return
     build = current.get()
     total = summary(build.site, build.seconds)
-    for text in filter(None, (total, excluded_line(build.site))):
+    for text in filter(None, (total, excluded_line(build.site), shown_line(build.site))):
         _log.info(text)
     red = list(red_lines(build.site))
     for line in red:
