@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sphinx_claims._executing.processes import usual_kind
+from sphinx_claims._executing.spawned import usual_kind
 from sphinx_claims._judging.verdict import PageVerdict
 
 pytestmark = [

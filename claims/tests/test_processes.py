@@ -10,7 +10,7 @@ import pytest
 
 from sphinx_claims._config import Config
 from sphinx_claims._executing.docstrings import find_docstrings
-from sphinx_claims._executing.processes import usual_kind
+from sphinx_claims._executing.spawned import usual_kind
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.prover import prove
 from sphinx_claims._judging.verdict import PageVerdict

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sphinx_claims._config import Config, find_pages
+from sphinx_claims._config import Config, find_pages, path_from
 from sphinx_claims._judging.pages import read_pages
 from sphinx_claims._page import Cell, Escape
-from sphinx_claims._paths import path_from
 from sphinx_claims._reading.read import parse_page, read_page
 
 CELL = "```{code-cell} python\nx = 1\ny = 2\n```\n"

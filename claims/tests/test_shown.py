@@ -10,7 +10,7 @@ from babel.messages.pofile import read_po
 
 import sphinx_claims
 from sphinx_claims._sphinx.badges import BADGES, TRANSLATIONS
-from sphinx_claims._translating.reviews import digest
+from sphinx_claims._translating.catalogue import digest
 
 pytestmark = pytest.mark.usefixtures("processes_uncounted")
 

@@ -9,8 +9,7 @@ import pytest
 
 from sphinx_claims.__main__ import main
 from sphinx_claims._config import Config
-from sphinx_claims._executing.processes import workers
-from sphinx_claims._executing.spawned import SpawnedWorkers
+from sphinx_claims._executing.spawned import SpawnedWorkers, workers
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.prover import judge_page, prove
 from sphinx_claims._judging.verdict import PageVerdict

@@ -8,6 +8,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+
+def path_from(root: Path | str, file: Path | str) -> str:
+    """Return the way from `root` to `file`, with slashes; its whole path if there is none.
+
+    On Windows no way leads from one drive to another.
+    """
+    try:
+        return Path(os.path.relpath(file, root)).as_posix()
+    except ValueError:
+        return Path(file).as_posix()
+
+
 TABLE = "[tool.claims]"
 FENCES = ("execute", "refuse", "show")
 """What `python_fences` may say."""

@@ -162,8 +162,7 @@ class _ClaimItem(pytest.Item):
 
     def runtest(self) -> None:
         """Fail with the red lines, without a traceback: the page has its lines."""
-        from sphinx_claims._github import annotations  # noqa: PLC0415 - where it is asked for
-        from sphinx_claims._judging.report import red_lines  # noqa: PLC0415 - and so is this
+        from sphinx_claims._judging.report import annotations, red_lines  # noqa: PLC0415 - as above
 
         try:
             site = self._judge()

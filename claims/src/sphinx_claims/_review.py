@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sphinx_claims._config import TABLE, Config
 from sphinx_claims._judging.pages import read_pages
-from sphinx_claims._translating.reviews import read_reviews, reviewed, write_reviews
+from sphinx_claims._translating.catalogue import read_reviews, reviewed, write_reviews
 from sphinx_claims._translating.translation import (
     TranslatedPage,
     languages,

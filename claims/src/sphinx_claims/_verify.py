@@ -9,11 +9,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sphinx_claims._config import Config, find_pages, read_config
-from sphinx_claims._github import annotations
 from sphinx_claims._judging.ledger import ledger_json
 from sphinx_claims._judging.pages import page_name
 from sphinx_claims._judging.prover import prove
-from sphinx_claims._judging.report import excluded_line, page_line, red_lines, shown_line, summary
+from sphinx_claims._judging.report import (
+    annotations,
+    excluded_line,
+    page_line,
+    red_lines,
+    shown_line,
+    summary,
+)
 from sphinx_claims._judging.site import SiteVerdict
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._update import update_outputs

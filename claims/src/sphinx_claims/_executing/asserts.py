@@ -5,9 +5,21 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from sphinx_claims._executing.reporting import report
 from sphinx_claims._page import Cell, Doctest, Step
 from sphinx_claims._python import last_name, parsed
+
+RECORDER = "__claims_check__"
+"""The builtin through which rewritten code reports."""
+
+
+def report(method: str, *arguments: ast.expr | bool | int | str) -> ast.Call:
+    """Build `RECORDER.method(arguments)`; constants are given as they are."""
+    called: ast.expr = ast.Name(RECORDER, ast.Load())
+    for name in method.split("."):
+        called = ast.Attribute(called, name, ast.Load())
+    given = [one if isinstance(one, ast.expr) else ast.Constant(one) for one in arguments]
+    return ast.Call(called, given, [])
+
 
 _SCOPED = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
 _ASSERTING = re.compile(r"assert\w*|gradcheck|gradgradcheck")

@@ -14,8 +14,8 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
+from sphinx_claims._executing.asserts import RECORDER
 from sphinx_claims._executing.raised import line_of
-from sphinx_claims._executing.reporting import RECORDER
 from sphinx_claims._executing.streams import Descriptors, brief, text_stream
 
 LIMIT = 1_000_000

@@ -11,11 +11,10 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from sphinx_claims._executing.asserts import checked, recorded
+from sphinx_claims._executing.asserts import RECORDER, checked, recorded
 from sphinx_claims._executing.capture import OutputCapture
 from sphinx_claims._executing.itself import useless_checks
 from sphinx_claims._executing.raised import described, line_of
-from sphinx_claims._executing.reporting import RECORDER
 from sphinx_claims._page import Cell, Problem
 from sphinx_claims._python import parsed
 from sphinx_claims._record import Check

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+from sphinx_claims._config import path_from
 from sphinx_claims._page import Doctest, Page
-from sphinx_claims._paths import path_from
 
 
 def find_docstrings(module: str, root: Path) -> Iterator[Page]:

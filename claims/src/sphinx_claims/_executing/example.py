@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from sphinx_claims._executing.asserts import recorded
-from sphinx_claims._executing.causes import Causes
 from sphinx_claims._executing.itself import useless_checks
+from sphinx_claims._executing.raised import Causes
 from sphinx_claims._page import Doctest, Problem
 from sphinx_claims._python import parsed
 from sphinx_claims._record import Check

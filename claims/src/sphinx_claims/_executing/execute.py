@@ -1,20 +1,23 @@
 """Execute the steps of a page, in a process that does nothing else afterwards."""
 
+import atexit
 import builtins
 import dataclasses
 import gc
 import importlib
 import importlib.machinery
 import linecache
+import multiprocessing
 import os
 import sys
 import textwrap
+import threading
 import types
 from collections.abc import Iterator
 from pathlib import Path
 
+from sphinx_claims._executing.asserts import RECORDER
 from sphinx_claims._executing.capture import OutputCapture
-from sphinx_claims._executing.causes import Causes
 from sphinx_claims._executing.cell import (
     check_cell,
     cut_short,
@@ -23,13 +26,26 @@ from sphinx_claims._executing.cell import (
     undeclared,
     unexpected,
 )
-from sphinx_claims._executing.ending import begin, end
 from sphinx_claims._executing.example import ExampleRunner
-from sphinx_claims._executing.raised import described, line_on_page
+from sphinx_claims._executing.raised import Causes, described, line_on_page
 from sphinx_claims._executing.recorder import Recorder
-from sphinx_claims._executing.reporting import RECORDER
 from sphinx_claims._page import Cell, Doctest, Inline, Page, Problem, Step
 from sphinx_claims._record import Check, Record
+
+
+def begin() -> None:
+    """Forget the exit functions of what was imported before the page began."""
+    atexit._clear()  # noqa: SLF001 - as multiprocessing does where it forks
+
+
+def end() -> None:
+    """Wait for threads and processes, and call the exit functions."""
+    threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001 - ends idle executors too
+    for process in multiprocessing.active_children():
+        if not process.daemon:
+            process.join()
+    atexit._run_exitfuncs()  # noqa: SLF001 - and as it does where it ends
+
 
 _LONGEST = 500
 

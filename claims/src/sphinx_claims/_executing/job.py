@@ -7,9 +7,37 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from importlib import metadata
 from typing import Any, NoReturn
 
 from sphinx_claims._executing.raised import described
+
+
+def loaded_version(package: str) -> Iterator[str]:
+    """Yield the version of `package` that this process has imported, or else would import.
+
+    The one imported may be another than the one installed: PYTHONPATH comes first.
+    """
+    version = _own(package) or _installed(package)
+    if version is None:
+        importlib.import_module(package)
+        version = _own(package)
+    if version is not None:
+        yield version.partition("+")[0]
+
+
+def _own(package: str) -> str | None:
+    version = getattr(sys.modules.get(package), "__version__", None)
+    return None if version is None else str(version)
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:  # it may come in a distribution of another name
+        distributions = metadata.packages_distributions().get(package, ())
+        return next(map(metadata.version, distributions), None)
+
 
 if sys.platform != "win32":
     import resource

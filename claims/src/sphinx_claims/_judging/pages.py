@@ -5,11 +5,10 @@ import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sphinx_claims._config import TABLE, Config
+from sphinx_claims._config import TABLE, Config, path_from
 from sphinx_claims._executing.raised import described
 from sphinx_claims._judging.anchors import claim_anchor
 from sphinx_claims._page import Claim, Page, Problem
-from sphinx_claims._paths import path_from
 from sphinx_claims._reading.include import unjudged
 from sphinx_claims._reading.read import read_page
 

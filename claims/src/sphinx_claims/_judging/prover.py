@@ -3,25 +3,53 @@
 import contextlib
 import dataclasses
 import functools
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
+from threading import Thread
+from typing import TypeVar
 
 from sphinx_claims._config import TABLE, Config
 from sphinx_claims._executing.docstrings import find_docstrings
 from sphinx_claims._executing.execute import execute_page
-from sphinx_claims._executing.package import loaded_version
-from sphinx_claims._executing.processes import workers as started
+from sphinx_claims._executing.job import loaded_version
 from sphinx_claims._executing.raised import described
+from sphinx_claims._executing.spawned import workers as started
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.history import read_history
 from sphinx_claims._judging.pages import page_name, read_pages, with_settings
 from sphinx_claims._judging.site import SiteVerdict
-from sphinx_claims._judging.threads import in_threads
 from sphinx_claims._judging.verdict import PageVerdict, judge
 from sphinx_claims._page import Page, Problem
 from sphinx_claims._translating.translation import read_translations
 from sphinx_claims._versions import Release
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def in_threads(act: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """Yield `act(item)` for each item in order, or raise what it raises."""
+    waiting: deque[tuple[T, Future[R]]] = deque((item, Future()) for item in items)
+    results = [result for _, result in waiting]
+    for _ in range(os.cpu_count() or 1):
+        Thread(target=_work, args=(act, waiting), daemon=True).start()
+    for result in results:
+        yield result.result()
+
+
+def _work(act: Callable[[T], R], waiting: deque[tuple[T, Future[R]]]) -> None:
+    with contextlib.suppress(IndexError):  # nothing is waiting any more
+        while True:
+            item, result = waiting.popleft()
+            try:
+                result.set_result(act(item))
+            except BaseException as error:  # noqa: BLE001 - for whoever asks for the result
+                result.set_exception(error)
+
 
 Report = Callable[[PageVerdict], None]
 

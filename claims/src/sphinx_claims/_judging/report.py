@@ -2,12 +2,19 @@
 
 import dataclasses
 import itertools
+import os
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
+from sphinx_claims._config import path_from
 from sphinx_claims._judging.site import SiteVerdict
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._page import Escape
+
+_DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+_PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
+
 
 _SENTENCE = 100
 
@@ -88,3 +95,22 @@ def excluded_line(site: SiteVerdict) -> str | None:
 def counted(number: int, noun: str) -> str:
     """Return so many of a thing in words."""
     return f"{number} {noun}" + "s" * (number != 1)
+
+
+def annotations(red: Iterable[RedLine], root: Path) -> Iterator[str]:
+    """Yield the command that annotates each line of a file under `root`; nothing elsewhere.
+
+    The format: https://docs.github.com/actions/reference/workflow-commands-for-github-actions
+    """
+    if os.environ.get("GITHUB_ACTIONS") != "true":
+        return
+    workspace = os.environ.get("GITHUB_WORKSPACE", ".")
+    for line in red:
+        file = path_from(workspace, root / line.path)
+        place = f"file={_escaped(file, _PROPERTY)},line={line.line}"
+        title = f"title={_escaped(line.claim or 'not true', _PROPERTY)}"
+        yield f"::error {place},{title}::{_escaped(line.text, _DATA)}"
+
+
+def _escaped(text: str, escapes: Mapping[str, str]) -> str:
+    return text.translate({ord(character): code for character, code in escapes.items()})

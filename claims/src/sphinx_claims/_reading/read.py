@@ -8,11 +8,10 @@ from markdown_it.token import Token
 
 from sphinx_claims._page import Cell, Claim, Escape, Heading, Inline, Item, Page, Problem
 from sphinx_claims._python import parsed
-from sphinx_claims._reading.bodies import CODE, PLAIN, PYTHON, misspelt
 from sphinx_claims._reading.cell_fence import read_cell
 from sphinx_claims._reading.claim_box import read_claim
 from sphinx_claims._reading.directive import Directive, parse_directive
-from sphinx_claims._reading.fence import NOT_EXECUTED, read_fence
+from sphinx_claims._reading.fence import CODE, NOT_EXECUTED, PLAIN, PYTHON, misspelt, read_fence
 from sphinx_claims._reading.front_matter import break_problems, front_matter_problems
 from sphinx_claims._reading.include import Context, read_include, text_of
 from sphinx_claims._reading.inline import read_inline

@@ -14,12 +14,11 @@ from sphinx_claims._executing.cell import unpinned
 from sphinx_claims._judging.anchors import claim_anchor
 from sphinx_claims._reading.cell_fence import OPTIONS as CELL_OPTIONS
 from sphinx_claims._reading.claim_box import OPTIONS
-from sphinx_claims._sphinx.badges import badge, claim_box
+from sphinx_claims._sphinx.badges import badge, claim_box, note_sentence
 from sphinx_claims._sphinx.build import current
 from sphinx_claims._sphinx.fold import add_fold
 from sphinx_claims._sphinx.ledger_page import LedgerDirective, TotalDirective
-from sphinx_claims._sphinx.pending import CLAIM, ESCAPE, said_again, take_pending
-from sphinx_claims._sphinx.shown_sentences import note_sentence
+from sphinx_claims._sphinx.notebook import CLAIM, ESCAPE, said_again, take_pending
 from sphinx_claims._sphinx.unproven import UnprovenDirective
 
 UNEXECUTED = "unexecuted"

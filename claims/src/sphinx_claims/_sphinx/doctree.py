@@ -10,8 +10,7 @@ from sphinx_claims._judging.site import SiteVerdict
 from sphinx_claims._page import Doctest, Problem
 from sphinx_claims._reading.fence import has_examples
 from sphinx_claims._sphinx.directives import UNEXECUTED
-from sphinx_claims._sphinx.tree import above, line_of
-from sphinx_claims._sphinx.unproven import is_unproven
+from sphinx_claims._sphinx.unproven import above, is_unproven, line_of
 
 Example = tuple[str, str]
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
 from nbformat import NotebookNode
 from sphinx.application import Sphinx
 from sphinx.config import Config as SphinxConfig
@@ -17,13 +18,13 @@ from sphinx.errors import ConfigError
 from sphinx.util import logging
 
 from sphinx_claims._config import find_pages, read_config
-from sphinx_claims._executing.processes import workers
+from sphinx_claims._executing.spawned import workers
 from sphinx_claims._executing.workers import Workers
-from sphinx_claims._github import annotations
 from sphinx_claims._judging.ledger import ledger_json
 from sphinx_claims._judging.pages import page_name, read_pages
 from sphinx_claims._judging.prover import prove_in
 from sphinx_claims._judging.report import (
+    annotations,
     excluded_line,
     page_line,
     red_lines,
@@ -37,10 +38,18 @@ from sphinx_claims._sphinx.build import Build, current
 from sphinx_claims._sphinx.directives import add_directives
 from sphinx_claims._sphinx.doctree import executed_examples, unexecuted_code, unexecuted_examples
 from sphinx_claims._sphinx.ledger_page import unlisted
-from sphinx_claims._sphinx.notebook import executed_notebook
-from sphinx_claims._sphinx.pending import note_pending
-from sphinx_claims._sphinx.tracebacks import color_anyway
+from sphinx_claims._sphinx.notebook import executed_notebook, note_pending
 from sphinx_claims._sphinx.words import load_words
+
+_OUTPUT = {"output", "traceback"}
+
+
+def color_anyway(_app: Sphinx, doctree: nodes.document) -> None:
+    """Keep the lexer of tracebacks from warning: the message of an error may hold anything."""
+    for block in doctree.findall(nodes.literal_block):
+        if _OUTPUT.issubset(block["classes"]):
+            block["force"] = True
+
 
 _log = logging.getLogger(__name__)
 _STATIC = Path(__file__).parent / "static"

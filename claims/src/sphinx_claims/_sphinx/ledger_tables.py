@@ -6,7 +6,7 @@ from typing import Any
 
 from docutils import nodes
 
-from sphinx_claims._judging.matrix import CHANGED, WORDS
+from sphinx_claims._judging.history import CHANGED, WORDS
 from sphinx_claims._sphinx.words import say
 
 OURS = "claims_made"

@@ -5,13 +5,17 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from sphinx_claims._config import Config
+from sphinx_claims._config import Config, path_from
 from sphinx_claims._page import Claim, Page, Problem
-from sphinx_claims._paths import path_from
-from sphinx_claims._translating.catalogue import Catalogue, Message, read_catalogue
+from sphinx_claims._translating.catalogue import (
+    Catalogue,
+    Message,
+    digest,
+    read_catalogue,
+    read_reviews,
+)
 from sphinx_claims._translating.differences import differences, is_reordered
 from sphinx_claims._translating.glossary import Words, words_for
-from sphinx_claims._translating.reviews import digest, read_reviews
 
 WORDS = ("current", "stale", "missing", "false", "unreviewed")
 _MESSAGES = "LC_MESSAGES"
