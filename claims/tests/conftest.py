@@ -18,7 +18,7 @@ from sphinx.locale import translators
 from sphinx.util.docutils import docutils_namespace
 
 from sphinx_claims._config import Config
-from sphinx_claims._executing import processes
+from sphinx_claims._executing import spawned as processes
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.prover import judge_page, loaded
 from sphinx_claims._judging.verdict import PageVerdict

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sphinx_claims._config import Config
-from sphinx_claims._executing import processes
+from sphinx_claims._executing import spawned as processes
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.prover import judge_page
 from sphinx_claims._judging.verdict import PageVerdict
