@@ -1,5 +1,6 @@
 """A page that hangs or dies is red at the cell where it did so, and no other page suffers."""
 
+import os
 import subprocess
 import sys
 import time
@@ -144,14 +145,14 @@ def test_a_module_that_cannot_be_preloaded_is_an_error_in_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (tmp_path / "unfit.py").write_text(source)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
     with (
         Workers(["unfit"]) as broken,
         pytest.raises(RuntimeError, match=r"the process that executes pages is gone \(exit code 1"),
     ):
         broken.run(find_docstrings, "leafgrad", tmp_path, seconds=30)
     told = capfd.readouterr().err.splitlines()
-    assert told == [f"every module to preload must be importable: {reason}"]
+    assert told == [f"preload in [tool.claims]: unfit cannot be imported: {reason}"]
 
 
 def test_a_run_whose_process_was_killed_is_an_error(tmp_path: Path) -> None:
@@ -176,7 +177,7 @@ def test_a_process_that_was_forked_meanwhile_keeps_nobody_waiting() -> None:
 def test_a_module_that_forks_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     examples = '"""\n>>> 1 + 1\n2\n"""\n'
     (tmp_path / "forks.py").write_text(f"{examples}\n__all__ = []\nimport os\n\nos.fork()\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
     with Workers([]) as workers:
         outcome = workers.run(find_docstrings, "forks", tmp_path, seconds=30)
     assert [page.path for page in outcome.messages] == ["forks.py"]

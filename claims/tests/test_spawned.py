@@ -139,7 +139,7 @@ def test_a_module_that_cannot_be_preloaded_is_an_error_in_one_line(
         prove(config, [tmp_path / "page.md"], report=lambda _: None)
     reason = "ModuleNotFoundError: No module named 'no_such_module'"
     told = capfd.readouterr().err.splitlines()
-    assert told == [f"every module to preload must be importable: {reason}"]
+    assert told == [f"preload in [tool.claims]: no_such_module cannot be imported: {reason}"]
 
 
 def test_nothing_runs_once_it_was_stopped(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ FLAGS: dict[str, dict[str, Any]] = {
 @pytest.fixture(autouse=True)
 def _outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, build: Building) -> None:
     build.has_its_own_processes = True
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "outside"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "outside"), *sys.path]))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.setenv("LEAFGRAD_NUMBER", "2")
 

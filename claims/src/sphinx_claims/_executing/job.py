@@ -69,7 +69,9 @@ def import_all(preload: Iterable[str]) -> None:
             try:
                 importlib.import_module(module)
             except BaseException as error:  # noqa: BLE001 - whatever a module does, one line says it
-                sys.exit(f"every module to preload must be importable: {described(error)}")
+                sys.exit(
+                    f"preload in [tool.claims]: {module} cannot be imported: {described(error)}"
+                )
     sys.dont_write_bytecode = True
 
 
