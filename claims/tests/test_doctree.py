@@ -11,7 +11,6 @@ from typing import Any
 from unittest.mock import patch
 from warnings import catch_warnings
 
-import pytest
 import yaml
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
@@ -63,16 +62,6 @@ def test_an_escape_shows_its_reason_and_is_counted_in_the_ledger(build: Building
         {"page": "index.md", "line": 3, "because": "pseudocode of the engine's loop"},
         {"page": "index.md", "line": 9, "because": "what someone else says"},
     ]
-
-
-@pytest.mark.covered_elsewhere
-def test_an_empty_page_is_built(build: Building) -> None:
-    status, _ = build(index="# Page\n\n```{toctree}\nnothing\n```\n", nothing="")
-    assert status == 0
-
-
-def test_front_matter_may_hold_a_date(build: Building) -> None:
-    assert build(index="---\ndate: 2026-11-21\n---\n\n# Page\n") == (0, "")
 
 
 def told_by_sphinx(kind: str, folder: Path, workers: Workers) -> dict[str, set[int]]:
@@ -151,8 +140,3 @@ def test_a_fold_is_closed_in_html_and_a_container_elsewhere(build: Building) -> 
     assert "assert 1 + 1 == 2" in shown
     assert build(index=FOLD, builder="text") == (0, "")
     assert "Count on your fingers." in (build.html / "index.txt").read_text()
-
-
-def test_a_fold_without_anything_in_it_is_warned_of(build: Building) -> None:
-    _, told = build(index="# Page\n\n:::{fold} Nothing\n:::\n")
-    assert "Content block expected" in told

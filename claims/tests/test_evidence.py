@@ -165,20 +165,6 @@ def test_whoever_finds_that_the_process_of_all_pages_is_gone_says_so(tmp_path: P
 # --- Many claims on a page
 
 
-@pytest.mark.covered_elsewhere
-def test_a_page_of_many_claims_costs_no_square_of_them(judge: Judge) -> None:
-    evidence = "x{0} = {0}\nassert x{0} + 1 == {0} + int('1')"
-    times = []
-    for count in (100, 800):
-        text = "".join(CLAIM.format(f"n{n}", evidence.format(n)) for n in range(count))
-        start = time.thread_time()
-        verdict = judge(text)
-        times.append(time.thread_time() - start)
-        assert len(verdict.claims) == count
-        assert verdict.problems == ()
-    assert times[1] / times[0] < 8 * 4  # its square would be 64 times as much
-
-
 # --- What other processes leave
 
 

@@ -103,16 +103,6 @@ def test_claims_must_have_ids_of_their_own_and_known_sources(
     ]
 
 
-def test_a_page_given_twice_or_by_a_link_is_judged_once(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (folder / "page.md").write_text(TRUE)
-    link(folder / "link.md", "page.md")
-    (folder / "folder.md").mkdir()
-    assert main(["verify", "page.md", "link.md", ".", str(folder / "page.md")]) == 0
-    assert _told(capsys)[-1].startswith("1 page, 1 claim")
-
-
 def test_a_page_may_stand_outside_the_project(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,43 +258,6 @@ def test_a_link_to_no_page_is_red(folder: Path, capsys: pytest.CaptureFixture[st
     link(folder / "page.md", "nowhere.md")
     assert main(["verify", "."]) == 1
     assert _told(capsys)[1] == "nowhere.md:1: a page must be a file"
-
-
-@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="no file that cannot be read")
-def test_a_page_that_the_system_refuses_to_read_is_red(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    link(folder / "page.md", "/proc/self/mem")
-    assert main(["verify", "."]) == 1
-    assert _told(capsys)[1].endswith("mem:1: a page must be readable: Input/output error")
-
-
-def test_only_a_terminal_gets_colour(folder: Path) -> None:
-    (folder / "page.md").write_text(TRUE)
-    command = [sys.executable, "-m", "sphinx_claims", "verify", "page.md"]
-    reader, terminal = pytest.importorskip("pty").openpty()
-    environment = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
-    for extra, line in (
-        ({}, "\x1b[32mtrue\x1b[0m   page.md"),
-        ({"NO_COLOR": "1"}, "true   page.md"),
-    ):
-        subprocess.run(command, check=True, stdout=terminal, env=environment | extra)
-        told = os.read(reader, 1000).decode()
-        assert told.startswith(line)
-    os.close(terminal)
-    os.close(reader)
-
-
-def test_on_github_the_red_lines_are_annotations_too(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    monkeypatch.setenv("GITHUB_WORKSPACE", str(folder.parent))
-    (folder / "50%, or: so.md").write_text(FALSE)
-    assert main(["verify", "50%, or: so.md"]) == 1
-    place = f"file={folder.name}/50%25%2C or%3A so.md,line=7,title=sums/three"
-    text = "sums/three: claim is FALSE: 1 + 1 == 3, where it is False%0A"
-    assert f'::error {place}::{text}    not proven: "A sum."' in _told(capsys)
 
 
 HANGS = """\

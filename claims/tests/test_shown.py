@@ -30,37 +30,6 @@ assert 1 + 1 == 2
 """
 LEDGER = "\n```{claims-ledger}\n```\n"
 TICK = '✓<span class="claim-word"> true</span>'
-CHANGED = "index.md:3: ERROR: sums/two: what a claim shows must be what was judged"
-
-SOURCE_READ = """
-def change(app, docname, source):
-    source[0] = source[0].replace("is 2", "is 3")
-def setup(app):
-    app.connect("source-read", change)
-"""
-DOCTREE_READ = """
-from docutils import nodes
-def change(app, doctree):
-    for text in doctree.findall(nodes.Text):
-        if "is 2" in text:
-            text.parent.replace(text, nodes.Text(text.replace("is 2", "is 3")))
-            break
-def setup(app):
-    app.connect("doctree-read", change)
-"""
-SUBSTITUTED = """
-myst_enable_extensions = ["substitution"]
-myst_substitutions = {"sum": "3"}
-"""
-
-
-QUOTED = '"One" -- plus one -- is 2... it\'s so, as `1 + 1` says.'
-
-
-@pytest.mark.covered_elsewhere
-@pytest.mark.parametrize("conf", ["", 'myst_enable_extensions = ["substitution", "smartquotes"]'])
-def test_smart_quotes_and_dashes_change_nothing(conf: str, build: Building) -> None:
-    assert build(conf=conf, index=PAGE.format(QUOTED)) == (0, "")
 
 
 def translated(folder: Path, sentence: str, translation: str, language: str = "de") -> str:

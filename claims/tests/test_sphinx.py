@@ -1,10 +1,7 @@
 """The Sphinx extension: what it judges, what it shows, and that nothing is taken from a cache."""
 
 import json
-import os
 import re
-import socket
-import sys
 import textwrap
 from functools import reduce
 from html import unescape
@@ -88,22 +85,6 @@ def test_a_true_site_is_green_and_shows_what_was_executed(build: Building) -> No
     assert "5 checks · An article L1" in html
 
 
-ODD = """\
-# Odd
-
-```{code-cell} python
-:raises: "ValueError: which"
-
-raise ValueError("which — `a` $b ✗?\\n\\n`— $ ✗")
-```
-"""
-
-
-def test_a_message_may_hold_what_no_lexer_knows(build: Building) -> None:
-    assert build(index=ODD) == (0, "")
-    assert "✗" in build.page()
-
-
 def test_the_traceback_in_a_warning_begins_on_the_page(build: Building) -> None:
     cell = """\
 # Page
@@ -181,13 +162,6 @@ def test_a_ledger_may_stand_on_several_pages(build: Building) -> None:
     assert "2 claims, 6 checks, torch" in total
     assert re.search(r'href="part.html#ledger-index-md"> *Leaves *</a> *1 *5 ', total)
     assert re.search(r'href="rest.html#ledger-other-md"> *Other *</a> *1 *1 ', total)
-
-
-@pytest.mark.covered_elsewhere
-def test_a_ledger_lists_each_page_once_in_the_order_of_its_lines(build: Building) -> None:
-    assert build(**in_parts("other.md", "", "*.md", rest="other.md")) == (0, "")
-    found = re.findall(r'<dt id="([^"]*)"', build.page("part"))
-    assert found == ["ledger-other-md-sum-of-ones", "ledger-index-md-leaf-made-here"]
 
 
 @pytest.mark.covered_elsewhere
@@ -353,20 +327,6 @@ def test_an_expression_that_is_not_true_is_red_where_it_stands(built: Built) -> 
     assert re.search(r"code\.literal\.claim-false \{[^}]*color: var\(--claims-false\)", style)
 
 
-@pytest.mark.covered_elsewhere
-def test_an_expression_that_nobody_came_to_is_red(build: Building) -> None:
-    ends = "```{code-cell} python\nimport os\n\nos._exit(1)\n```"
-    build(
-        index=f"# A\n\n{{claim}}`1 < 2`, {{claim}}`y`, {{value}}`y`\n\n{ends}\n\n{{claim}}`2 < 3`\n"
-    )
-    assert _expressions(build.page()) == [
-        "claim executed: 1 < 2",
-        "claim executed claim-false: y",
-        "value executed claim-false: y",
-        "claim executed claim-false: 2 < 3",
-    ]
-
-
 def _expressions(html: str) -> list[str]:
     codes = re.findall(r'<code class="([\w -]+?) docutils[^>]*>(.*?)</code>', html)
     return [f"{classes}: {_text(text)}" for classes, text in codes if "executed" in classes]
@@ -420,19 +380,6 @@ class Twice:
 '''
 
 
-@pytest.mark.covered_elsewhere
-def test_docstring_examples_are_judged_in_the_same_run(
-    build: Building, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
-    build.has_its_own_processes = True
-    (tmp_path / "doubling.py").write_text(LIBRARY)
-    status, told = build(toml="docstrings = ['doubling']\n", index="# Page\n")
-    assert status == 1
-    wrong = "example is FALSE: double(2)\n    expected: 5\n    got: 4"
-    assert told == f"doubling.py:10: ERROR: {wrong}\n"
-
-
 def test_a_docstring_that_a_page_shows_and_nobody_executes_is_red(
     build: Building, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -444,17 +391,6 @@ def test_a_docstring_that_a_page_shows_and_nobody_executes_is_red(
     assert (
         "ERROR: this example is not executed: name the module of shown.double in docstrings" in told
     )
-
-
-def test_a_page_that_stops_is_told_once_and_still_shown(build: Building) -> None:
-    cell = "```{code-cell} python\n@\n```\n\n"
-    stops = cell.replace("@", "import os; os._exit(1)")
-    page = "# Page\n\n" + stops + cell.replace("@", "x = sum([1])  #> 1 +") + "- {value}`x`\n"
-    status, told = build(index=page)
-    assert status == 1
-    assert told.startswith("index.md:4: ERROR: the page stopped here: its process ended with exit")
-    assert len(told.splitlines()) == 1
-    assert "os._exit" in re.sub("<[^>]*>", "", build.page())
 
 
 @pytest.mark.covered_elsewhere
@@ -483,13 +419,6 @@ def test_a_page_whose_front_matter_is_no_yaml_is_red(build: Building) -> None:
     status, told = build(index="# Page\n\n```{toctree}\nb\n```\n", b="---\na: [\n---\n\n# B\n")
     assert status == 1
     assert "b.md:1: ERROR: front matter must be YAML" in told
-
-
-def test_a_ledger_that_is_not_ours_is_replaced(build: Building) -> None:
-    build.html.mkdir(parents=True)
-    (build.html / "claims.json").write_text("[")
-    assert build(index="# Page\n")[0] == 0
-    assert build.ledger()["built"] == ["index"]
 
 
 def claimed(identifier: str) -> str:
@@ -570,13 +499,3 @@ def test_a_site_in_a_single_file_tells_true_claims_from_false_ones(
             "false",
             "true",
         ]  # as the tree has them
-
-
-def test_a_check_of_links_builds_the_site_too(build: Building) -> None:
-    timeout = socket.getdefaulttimeout()
-    try:
-        assert build(
-            builder="linkcheck", index=FIRST.replace("second", "late"), late="# Late\n"
-        ) == (0, "")
-    finally:
-        socket.setdefaulttimeout(timeout)

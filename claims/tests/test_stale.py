@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from sphinx_claims.__main__ import main
-
 pytestmark = pytest.mark.covered_elsewhere
 
 Building = Any
@@ -124,13 +122,6 @@ def test_a_page_is_red_once_a_file_that_it_includes_is_false(
     assert build(index=page)[0] == 1
 
 
-GONE: dict[str, Callable[[Path], object]] = {
-    "deleted": lambda file: file.unlink(),
-    "renamed": lambda file: file.rename(file.with_name("new.md")),
-    "hidden": lambda file: file.rename(file.with_name("_gone.md")),
-}
-
-
 SILENT = "suppress_warnings = ['*', 'claims', 'myst', 'ref', 'toc', '', 'any', 'myst.xref_missing']"
 
 
@@ -142,28 +133,6 @@ def test_a_page_that_is_excluded_is_gone_and_told_of(build: Building) -> None:
     assert build.ledger()["built"] == ["index", "other"]
     excluded = "excluded, so nobody judges 1 Markdown file: gone.md"
     assert excluded in build.status.splitlines()
-
-
-def test_a_readme_beside_the_documentation_that_nobody_judges_is_told_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "docs").mkdir()
-    for name in ("README.md", "docs/page.md"):
-        (tmp_path / name).write_text("# Page\n")
-    told = "excluded, so nobody judges 1 Markdown file: README.md\n"
-    monkeypatch.chdir(tmp_path)
-    for pages, is_told in (('["docs"]', True), ('["docs", "README.md"]', False)):
-        table = f"[tool.claims]\npages = {pages}\n"
-        (tmp_path / "pyproject.toml").write_text(table)
-        assert main(["verify"]) == 0
-        assert (told in capsys.readouterr().out) == is_told
-
-
-def test_a_page_that_is_excluded_is_judged_where_pyproject_names_it(build: Building) -> None:
-    pages = {"index": "# Site\n", "gone": FALSE}
-    status, told = build(conf="exclude_patterns += ['gone.md']", toml="pages = ['.']", **pages)
-    assert (status, told.startswith(f"gone.md:9: ERROR: {ACCUSED}")) == (1, 1)
-    assert build.ledger()["excluded"] == []
 
 
 # What a configuration may ask for, as much of it in each as does not contradict the rest.
