@@ -3,7 +3,6 @@
 from typing import Any
 
 from docutils import nodes
-from notfound.utils import replace_uris
 from sphinx.application import Sphinx
 from sphinx.locale import _
 from sphinx.util.typing import ExtensionMetadata
@@ -21,12 +20,9 @@ BETTER = {
     '<summary aria-label="Toggle hidden content">': "<summary>",
 }
 FOLDED = {
-    "Show code cell content": "Show the answer",
-    "Hide code cell content": "Hide the answer",
     "Show code cell source": "Show the code",
     "Hide code cell source": "Hide the code",
 }
-"""What is folded away, in the reader's words: whole cells are answers to questions."""
 
 
 def reach(
@@ -44,7 +40,9 @@ def reach(
 def lead_from_anywhere(app: Sphinx, doctree: nodes.document, page: str) -> None:
     """Let the links of the page for unknown addresses begin at the root, as its menu does."""
     if page == app.config.notfound_pagename:
-        replace_uris(app, doctree, nodes.reference, "refuri")
+        for link in doctree.findall(nodes.reference):
+            if link.get("internal") and "refuri" in link:
+                link["refuri"] = app.config.notfound_urls_prefix + link["refuri"]
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

@@ -11,8 +11,7 @@ from sphinx.util.typing import ExtensionMetadata
 
 BEFORE_OPENGRAPH = 450
 LONGEST = 160
-CHINESE_END = r"[\u3002\uff01\uff1a\uff1f]"
-SENTENCE = re.compile(rf".+?(?:[.!?:](?=\s|$)|{CHINESE_END}|$)\s*")
+SENTENCE = re.compile(r".+?(?:[.!?](?=\s|$)|[\u3002\uff01\uff1f]|$)\s*")
 TEX = re.compile(r"\\([a-z]+)|[\\{}]")
 
 
@@ -25,10 +24,10 @@ def first_sentences(doctree: nodes.document) -> str:
             text = " ".join(TEX.sub(r"\1", paragraph.astext()).split())
             for sentence in SENTENCE.findall(text):
                 if said and len(said + sentence) > LONGEST:
-                    return said.strip()
+                    return said.rstrip(" :\uff1a")
                 said += sentence
-            said += "" if re.match(CHINESE_END, said[-1:]) else " "
-    return said.strip()
+            said += "" if said[-1:] > "\u2e80" else " "  # Chinese has none
+    return said.rstrip(" :\uff1a")
 
 
 def describe(

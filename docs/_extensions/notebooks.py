@@ -48,7 +48,6 @@ BOUND = re.compile(r"^:(since|until): (\S+)", re.MULTILINE)
 RAISES = "This raises"
 RAISED = re.compile(r"^:raises: \"(.*)\"$", re.MULTILINE)
 TOLD = re.compile(rf"\A# {RAISES} .*\n")
-PRINTS = re.compile(r"#> ?")
 PIN = re.compile(r"^ *#> .*\n?|  #> .*", re.MULTILINE)
 CODE_ROLE = re.compile(r"\{(?:claim|value)\}(`+[^`]+`+)")
 TEXT_ROLE = re.compile(r"\{[\w:-]+\}`([^`<]+?)(?: <[^`>]*>)?`")
@@ -143,7 +142,7 @@ def _shown(cell: re.Match[str]) -> str:
     """Write a cell as code to look at, with what it prints in comments."""
     raises = RAISED.search(cell[1])
     told = f"# {RAISES} {raises[1]}\n" if raises else ""
-    return f"```python\n{told}{PRINTS.sub('# ', cell[2])}```"
+    return f"```python\n{told}{cell[2].replace('#>', '#')}```"
 
 
 def add_outputs(notebook: NotebookNode, executed: NotebookNode) -> None:

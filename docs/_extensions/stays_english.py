@@ -46,14 +46,10 @@ def ask_for_no_translation(app: Sphinx, doctree: nodes.document) -> None:
 def mark(app: Sphinx, doctree: nodes.document, page: str) -> None:
     """Say on a translated page what is English: docutils makes lang="en" of the class."""
     if app.config.language != "en":
-        waiting = (text for text in doctree.findall(nodes.TextElement) if is_waiting(text))
+        texts = doctree.findall(nodes.TextElement)
+        waiting = (text for text in texts if text.get("translated") is False)
         for node in (*untranslated(doctree, page), *printed(doctree), *waiting):
             node["classes"].append("language-en")
-
-
-def is_waiting(text: nodes.TextElement) -> bool:
-    """Return whether Sphinx found no translation of words that should have one."""
-    return text.get("translated") is False and any(map(str.isalpha, text.astext()))
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

@@ -137,16 +137,6 @@ def test_other_nodes_are_no_batch_norm_in_training() -> None:
     assert not _autograd.is_training_batch_norm(node_of(torch.ones(2, requires_grad=True).exp()))
 
 
-def test_a_second_derivative_of_batch_norm_says_whose_statistics_it_uses() -> None:
-    x = torch.rand(3, 2, requires_grad=True)
-    uses = []
-    for model in (torch.nn.BatchNorm1d(2), torch.nn.BatchNorm1d(2).eval()):
-        (gradient,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
-        uses.append(_autograd.uses_running_statistics(node_of(gradient)))
-    assert uses == [False, True]
-    assert not _autograd.uses_running_statistics(node_of(x.exp()))
-
-
 def test_a_custom_function_keeps_saved_tensors_and_what_is_on_its_ctx() -> None:
     x = torch.ones(2, requires_grad=True)
     cube = applied(Cube, x)

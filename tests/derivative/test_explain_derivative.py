@@ -7,7 +7,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from leafgrad import DerivativeExplanation, explain_derivative, higher_order_grad
+from leafgrad import (
+    DerivativeExplanation,
+    explain_derivative,
+    hessian,
+    higher_order_grad,
+    jacobian,
+    laplacian,
+)
 from tests.derivative.taylor.oracle import rows
 
 
@@ -21,6 +28,16 @@ class Cube(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
         sent: Tensor = 3 * x**2 * gradient
+        return sent
+
+
+class Unread(Cube):
+    """Reads the gradient in a way that is not recorded, and may have mixed rows in doing so."""
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        sent: Tensor = 3 * x**2 * (gradient + gradient.detach()) / 2
         return sent
 
 
@@ -47,8 +64,9 @@ def test_the_method_is_told_with_its_reason(
     told = explain_derivative(function, rows(4, 2), order, create_graph=create_graph)
     assert told.method == method
     assert because in told.because
-    assert told.to_dict() == {"method": method, "because": told.because}
-    assert str(told).startswith(f"derivative\n  method  {method}\n  - ")
+    proven = method and "proven"
+    assert told.to_dict() == {"method": method, "because": told.because, "rows": proven}
+    assert str(told).startswith(f"derivative\n  method  {method}\n  rows    {proven}\n  - ")
     assert told.because.split(",")[0] in told._repr_html_()
 
 
@@ -58,7 +76,7 @@ def test_zeros_that_the_graph_proves_are_told() -> None:
     told = explain_derivative(constant, x, (1, 0))
     assert told.method is None
     assert "proves zeros" in told.because
-    assert told == DerivativeExplanation(method=None, because=told.because)
+    assert told == DerivativeExplanation(method=None, because=told.because, rows=None)
 
 
 def test_it_is_the_method_that_answers() -> None:
@@ -69,6 +87,23 @@ def test_it_is_the_method_that_answers() -> None:
         higher_order_grad(function(x), x, (2, 0), method=method)
     with pytest.raises(RuntimeError, match="which has no rule"):
         higher_order_grad(cubed(x), x, (2, 0), method="taylor")
+
+
+@pytest.mark.parametrize("order", [laplacian, jacobian, hessian, (1, 1)])
+def test_explain_derivative_covers_each_function_and_whether_rows_are_proven(order: Any) -> None:
+    x = rows(4, 2)
+    outputs: Any = Unread.apply(x.sin())  # type: ignore[no-untyped-call]
+    with pytest.raises(RuntimeError, match="UnreadBackward"):
+        explain_derivative(outputs, x, order, create_graph=False)
+    vouched = explain_derivative(outputs, x, order, create_graph=False, rows="independent")
+    assert (vouched.method, vouched.rows) == ("reverse", "vouched for")
+    assert explain_derivative(x.sin(), x, order, rows="independent").rows == "proven"
+
+
+def test_explain_derivative_refuses_another_function() -> None:
+    x = rows(4, 2)
+    with pytest.raises(ValueError, match="order must be the function laplacian, jacobian or hess"):
+        explain_derivative(x.sin(), x, torch.sin)
 
 
 def test_what_is_refused_is_refused() -> None:

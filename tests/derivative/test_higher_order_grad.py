@@ -560,7 +560,9 @@ def test_a_scripted_function_has_the_derivatives_of_the_function(
     points = table()
     for _ in range(4):  # its compiler looks at the first calls, and differentiates later ones
         ours, theirs = (
-            higher_order_grad(apply(points @ weight), points, [(2, 0), (1, 1), (2, 1)])
+            higher_order_grad(
+                apply(points @ weight), points, [(2, 0), (1, 1), (2, 1)], rows="independent"
+            )
             for apply in (scripted, function)
         )
         torch.testing.assert_close(ours, theirs)
@@ -578,7 +580,7 @@ def test_a_scripted_function_has_the_derivatives_of_finite_differences() -> None
     scripted: Any = torch.jit.script(silu)
     x, step = column(), 1e-3
     for _ in range(4):
-        second = higher_order_grad(scripted(x), x, 2)
+        second = higher_order_grad(scripted(x), x, 2, rows="independent")
         with torch.no_grad():
             differences = (silu(x + step) - 2 * silu(x) + silu(x - step)) / step**2
         torch.testing.assert_close(second.detach(), differences, rtol=1e-6, atol=1e-6)
@@ -594,6 +596,8 @@ def test_a_scripted_function_that_mixes_rows_is_refused() -> None:
     for _ in range(4):
         with pytest.raises(RuntimeError, match="each row of outputs must depend on the same row"):
             higher_order_grad(scripted(x), x, 2)
+        with pytest.raises(RuntimeError, match="rows must be independent where"):
+            higher_order_grad(scripted(x), x, 2, rows="independent")
 
 
 # --- What is left behind

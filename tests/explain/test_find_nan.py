@@ -349,7 +349,7 @@ CASES = {
         lambda x: x.erfinv().clamp(max=3.0),
         (1.0, 0.5),
         ("gradient", "NaN", "erfinv"),
-        "its slope is not finite",
+        "its slope may not be finite",
         lambda x: x.clamp(max=0.9).erfinv(),
     ),
 }

@@ -221,7 +221,7 @@ def test_a_node_that_hides_what_it_saved_is_told_as_nothing_can_be_found_there(
     found = preflight(y)
     text = str(found).replace("\n    ", " ")
     assert (found.may_fail, [node.name for node in found.hidden]) == (False, [name])
-    assert text.startswith("preflight: nothing that backward would fail at, as far as nodes show")
+    assert text.startswith("preflight: no failure found, as far as nodes show")
     assert f"PyTorch does not show what {name} saved, so a write into that" in text
     assert "expected version" in (failure_of(y) or "")
 
@@ -524,7 +524,7 @@ def test_a_write_by_code_without_a_file_is_told() -> None:
 
 
 def test_a_notebook_gets_the_card_as_html() -> None:
-    assert "nothing that backward would fail at" in preflight(leaf(2).exp())._repr_html_()
+    assert "no failure found" in preflight(leaf(2).exp())._repr_html_()
 
 
 def test_the_dict_holds_json_types_only() -> None:
@@ -873,6 +873,6 @@ def test_preflight_has_no_truth_value_and_a_short_repr() -> None:
     found = preflight(leaf(2).exp().sum())
     with pytest.raises(TypeError, match=r"ask for \.ok, \.will_fail or \.may_fail$"):
         bool(found)
-    assert repr(found) == "<Preflight: nothing that backward would fail at>"
+    assert repr(found) == "<Preflight: no failure found>"
     (explanation,) = preflight(leaf(2).exp().sum(), names={"w": leaf(1)}).without_gradient
     assert repr(explanation) == "<GradExplanation: gradient of w: not reached>"

@@ -4,7 +4,6 @@ import dataclasses
 import enum
 import inspect
 import re
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from tests.site.built import SITE, needs_site
 
 pytestmark = [needs_site, pytest.mark.covered_elsewhere]
 
+LISTS = {"Parameters:", "参数:"}
 LIKE_TENSOR = "leafgrad.Jet."  # whose methods have the arguments of a tensor's
 PARAMETER = re.compile(r"\*{0,2}(\w+) \((.+?)\) – (.+)", re.DOTALL)
 
@@ -43,7 +43,10 @@ def head(entry: Tag) -> str:
 
 def library(name: str) -> Any:
     """Return what a documented name stands for; a field of a dataclass is nothing by itself."""
-    return reduce(lambda owner, part: getattr(owner, part, None), name.split(".")[1:], leafgrad)
+    found: Any = leafgrad
+    for part in name.split(".")[1:]:
+        found = getattr(found, part, None)
+    return found
 
 
 def parameters(name: str) -> list[inspect.Parameter]:
@@ -69,10 +72,8 @@ def test_signatures_are_those_of_the_library(entries: dict[str, Tag]) -> None:
     wrong = {}
     for name, entry in entries.items():
         shown = re.sub(r"^(?:property|static|classmethod) ", "", head(entry))
-        if not callable(library(name)):  # whose type or value follows
-            shown, value = re.fullmatch(r"(\w+)((?:: | = ).+)?", shown, re.DOTALL).groups()
-            shown += "" if value else " (without type or value)"
-        if shown != expected(name):
+        ends = re.escape(expected(name)) + ("" if callable(library(name)) else "(?:: | = ).+")
+        if not re.fullmatch(ends, shown):  # a type or a value follows the name of an attribute
             wrong[name] = shown
     assert wrong == {}
 
@@ -82,7 +83,7 @@ def test_parameters_have_name_type_and_description(entries: dict[str, Tag]) -> N
     for name, entry in entries.items():
         fields = entry.select(":scope > dd > dl.field-list > dt")
         for field in fields:
-            if words(field).startswith("Parameters"):
+            if words(field) in LISTS:
                 listed = field.find_next_sibling("dd")
                 assert isinstance(listed, Tag)
                 items = listed.select(":scope > ul > li") or [listed]
@@ -90,7 +91,7 @@ def test_parameters_have_name_type_and_description(entries: dict[str, Tag]) -> N
                 names = [one and one[1] for one in found]
                 if names != [one.name for one in parameters(name)]:
                     wrong[name] = [words(item)[:60] for item in items]
-        has_list = any(words(field).startswith("Parameters") for field in fields)
+        has_list = any(words(field) in LISTS for field in fields)
         is_function = callable(library(name)) and not isinstance(library(name), type)
         if is_function and parameters(name) and not has_list and not name.startswith(LIKE_TENSOR):
             wrong[name] = ["no list of parameters"]

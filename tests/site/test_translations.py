@@ -5,6 +5,8 @@ import itertools
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from chinese_search import SearchChinese
@@ -12,6 +14,8 @@ from code_comments import CodeComment, NoteComments, in_other_words
 from docutils import nodes
 from docutils.utils import new_document
 from notebooks import as_notebook, translate_comments
+from sphinx.addnodes import desc, desc_content, desc_sig_name, desc_signature
+from stays_english import ask_for_no_translation
 from translated_markdown import translated
 
 from sphinx_claims._config import find_pages, read_config
@@ -184,6 +188,19 @@ def test_each_comment_is_a_message_of_its_own() -> None:
     assert [one.extract_original_messages() for one in noted] == [["one"], ["x"]]
     noted[0].apply_translated_message("one", "一")
     assert code.rawsource == code.astext() == "x = 1  # 一\ny = x  # x\n"
+
+
+def test_only_blocks_of_a_docstring_are_marked_as_untranslatable() -> None:
+    # Sphinx moves the content of an inline node with this mark to the end of its parent.
+    signature = desc_signature("", "", desc_sig_name("", "x"))  # inline too, and never asked for
+    text = nodes.paragraph("", "", nodes.literal("", "y"), nodes.inline("", "z"))
+    document = new_document("a.md")
+    document += desc("", signature, desc_content("", text))
+    current = SimpleNamespace(docname="a")
+    app: Any = SimpleNamespace(env=SimpleNamespace(current_document=current))
+    ask_for_no_translation(app, document)
+    marked = [node for node in document.findall(nodes.Element) if "translatable" in node]
+    assert marked == [text]
 
 
 PAGE = """\

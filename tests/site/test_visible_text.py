@@ -6,6 +6,7 @@ A page that changes on purpose is red here: read the difference, then keep it by
 import difflib
 import re
 import sys
+from os.path import relpath
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ PAGES = {
 """How many lines are kept of each page: enough for its kind, few of what changes with others."""
 APART = (
     "button dd div dl dt figcaption h1 h2 h3 h4 li nav ol option p pre section summary table text"
-    " title tr ul"
+    " title ul"
 ).split()
 CHANGING = {
     re.compile(r"\b\d{4}-\d\d-\d\d\b"): "DATE",
@@ -52,14 +53,13 @@ NUMBER = re.compile(r"\d+")
 def visible(site: Path, page: str) -> list[str]:
     """Return what a page says, a line for each block, without what differs between builds."""
     soup = BeautifulSoup((site / f"{page}.html").read_text("utf-8"), "html.parser")
-    for unseen in soup.select("script, style, .headerlink, symbol, defs, svg > title, svg > desc"):
+    for unseen in soup.select("script, style, .headerlink, symbol, svg title, svg desc"):
         unseen.decompose()
     for formula in soup.find_all("math"):
         formula.replace_with("".join(formula.get_text().split()))
-    for cell in soup.find_all(["td", "th"]):
-        cell.append(" | ")
-        for block in cell.find_all(APART):
-            block.unwrap()
+    for row in soup.select("table.docutils tr"):
+        cells = (" ".join(cell.get_text().split()) for cell in row.find_all(["td", "th"]))
+        row.replace_with(f"\n{' | '.join(cells)}\n")
     for block in soup.find_all(APART):
         block.insert_before("\n")
         block.insert_after("\n")
@@ -95,10 +95,18 @@ def test_visible_text_is_as_kept(page: str, edition: str, request: pytest.Fixtur
     before = file.read_text("utf-8").splitlines() if file.is_file() else []
     changes = [*difflib.unified_diff(before, now, "kept", "built", lineterm="")]
     if changes:
-        here = Path(__file__).relative_to(Path.cwd())
-        command = f"SITE={SITE} {sys.executable} -m pytest {here} --update"
+        command = f"SITE={SITE} {sys.executable} -m pytest {relpath(__file__)} --update"
         what = "\n".join(changes)
         pytest.fail(f"{page} reads differently:\n{what}\nTo keep it: {command}", pytrace=False)
+
+
+@pytest.mark.parametrize("edition", EDITIONS)
+def test_links_of_the_page_for_unknown_addresses_begin_at_the_root(edition: str) -> None:
+    file = Path(SITE, EDITIONS[edition], "404.html")
+    links = BeautifulSoup(file.read_text("utf-8"), "html.parser").select("a[href]")
+    targets = [str(link["href"]) for link in links]
+    assert [t for t in targets if not t.startswith(("/", "#", "https://"))] == []
+    assert [t for t in targets if t.startswith("/") and not t.endswith("/index.html")] != []
 
 
 def test_each_kept_text_is_of_a_page() -> None:

@@ -4,6 +4,7 @@ One fact a function, one test a fact in ``tests/autograd``, so that a PyTorch th
 first.
 """
 
+from leafgrad._autograd.checkpoint import Block
 from leafgrad._autograd.compiled import (
     compiled_gradients,
     is_compiled_alone,
@@ -44,10 +45,11 @@ from leafgrad._autograd.formula import (
     keeps_array,
     kept_tensors,
     lacks_formula,
+    recorded_backward,
     records_gradient,
     refuses,
+    registered_backward,
     sent_through,
-    uses_running_statistics,
 )
 from leafgrad._autograd.forward import (
     Recomputation,
@@ -76,6 +78,7 @@ from leafgrad._autograd.forward import (
 from leafgrad._autograd.graph_structure import (
     GraphStructure,
     living_graph,
+    number_if_valid,
     number_of,
     numbers_after,
     numbers_after_refusal,
@@ -105,7 +108,9 @@ from leafgrad._autograd.running_code import SET_GRAD_ENABLED, is_grad_mode, step
 from leafgrad._autograd.saved import (
     SavedFacts,
     caches_kept,
+    checkpointed_blocks,
     keeps_detached,
+    keeps_without_graph,
     read_saved,
     saved_rows,
     saved_slots,
@@ -124,7 +129,9 @@ from leafgrad._autograd.tensor import (
     is_plain_leaf,
     is_view,
     is_wrapped,
+    memory_address,
     plain,
+    plain_computation,
     reader,
     shape,
     storage,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch.autograd.graph import Node
 
 
 def given_to_block(unpack_hook: Any, holder: object) -> Iterator[tuple[int, Any]]:
@@ -40,7 +41,7 @@ def caches_of_block(unpack_hook: Any, holder: object) -> Iterator[Any]:
 
 def _selective_contexts(unpack_hook: Any, holder: object) -> Iterator[Any]:
     for frame in _frames_shown_at(unpack_hook, holder):
-        context = _taken_along(frame.recompute_fn, "recompute_context")
+        context = taken_along(frame.recompute_fn, "recompute_context")
         if isinstance(context, _CACHED):
             yield context
 
@@ -67,13 +68,30 @@ def _frames_shown_at(unpack_hook: Any, holder: object) -> Iterator[Any]:
 
     That is the last holder that is left, which is the first that backward asks for.
     """
-    frame = _taken_along(unpack_hook, "frame")
+    frame = taken_along(unpack_hook, "frame")
     left = (reference() for reference in reversed(getattr(frame, "weak_holders", ())))
     if next((one for one in left if one is not None), None) is holder:
         yield frame
 
 
-def _taken_along(function: Any, name: str) -> Any:
+def taken_along(function: Any, name: str) -> Any:
     """Return what a function has taken along from where it was defined, None where it has not."""
     names = function.__code__.co_freevars
     return function.__closure__[names.index(name)].cell_contents if name in names else None
+
+
+class Block(NamedTuple):
+    """A checkpointed block that a backward will run again.
+
+    Attributes:
+        nodes: The nodes of the block that saved something.
+        restores_random_state: Whether it draws the same random numbers again.
+    """
+
+    nodes: list[Node]
+    restores_random_state: bool
+
+
+def block_of(frame: Any, nodes: list[Node]) -> Block:
+    """Return what is known of a block by what its recomputation has taken along."""
+    return Block(nodes, bool(taken_along(frame.recompute_fn, "preserve_rng_state")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ import torch
 from torch.autograd.function import BackwardCFunction, once_differentiable
 from torch.autograd.graph import Node
 
+from leafgrad._autograd.checkpoint import taken_along
 from leafgrad._autograd.node import forward_class, has_lasting_type, next_functions, node_name
 from leafgrad._autograd.saved import on_ctx, slots_on_ctx
 
@@ -66,11 +68,6 @@ def is_training_batch_norm(node: Node) -> bool:
     return "BatchNorm" in node_name(node) and getattr(node, "_saved_training", False)
 
 
-def uses_running_statistics(node: Node) -> bool:
-    """Return whether the node is of a batch normalisation's second derivative, in eval mode."""
-    return not getattr(node, "_saved_train", True)
-
-
 def kept_tensors(node: Node) -> list[torch.Tensor]:
     """Return the differentiable tensors that a custom function keeps, as its backward gets them."""
     custom: Any = node
@@ -92,21 +89,39 @@ def _is_array(kept: Any) -> bool:
 
 
 def backward_alone(node: Node) -> list[torch.Tensor]:
-    """Run a node's backward by itself, on ones that require grad, past the engine and its hooks.
+    """Run a node's backward by itself, as `recorded_backward` does, past the engine and its hooks.
 
     The gradients are those of the inputs that need one, where the backward gives any.
     """
+    return [gradient for gradient in recorded_backward(node)[1] if gradient is not None]
+
+
+def recorded_backward(node: Node) -> tuple[list[torch.Tensor], list[torch.Tensor | None]]:
+    """Run a node's backward on gradients that require grad; return them, and one for each edge.
+
+    What is sent are numbers between 1 and 2, all different: differences of equal numbers would
+    cancel out.
+    """
     run: Any = node
-    ones = [
-        torch.ones(output.shape, dtype=output.dtype, device=output.device, requires_grad=True)
-        for output in run._input_metadata
-    ]
+    sent = [_generic(output).requires_grad_() for output in run._input_metadata]
     custom = forward_class(node) is not None
-    gradients = run.apply(*ones) if custom else run(*ones)
+    gradients = run.apply(*sent) if custom else run(*sent)
     gradients = gradients if isinstance(gradients, tuple) else (gradients,)
-    needed = run.needs_input_grad if custom else (True,) * len(gradients)
-    pairs = zip(gradients, needed, strict=False)  # a backward may give a few Nones more
-    return [gradient for gradient, is_needed in pairs if is_needed and gradient is not None]
+    if not custom:
+        return sent, [*gradients]
+    pairs = zip(gradients, run.needs_input_grad, strict=False)  # there may be a few Nones more
+    needed = iter([gradient for gradient, is_needed in pairs if is_needed])
+    return sent, [None if after is None else next(needed) for after, _ in next_functions(node)]
+
+
+def _generic(output: Any) -> torch.Tensor:
+    """Return numbers for a result of this type: fractions of multiples of the golden ratio, + 1."""
+    count = torch.Size(output.shape).numel()
+    numbers = 1 + torch.arange(1, count + 1, dtype=torch.float64, device="cpu") * _GOLDEN % 1
+    return numbers.reshape(output.shape).to(dtype=output.dtype, device=output.device)
+
+
+_GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def hides_custom_function(node: Node) -> bool:
@@ -198,9 +213,23 @@ _ONCE = {
 }
 
 
+def registered_backward(function: Any) -> tuple[Any] | None:
+    """Return the backward that `torch.library` runs for an operator, in a tuple; None for others.
+
+    It is None inside the tuple where none was registered, so that the node raises.
+    """
+    if getattr(function, "__module__", "") != "torch._library.autograd":
+        return None
+    backward = function.backward
+    backward = taken_along(backward, "orig_backward") or backward
+    return (getattr(taken_along(backward, "info"), "_backward_fn", None),)
+
+
 def refuses(node: Node) -> bool:
     """Return whether the node raises once a gradient arrives, as no derivative is implemented."""
     name = node_name(node)
+    if registered_backward(forward_class(node)) == (None,):
+        return True
     if name in _FIRST_REFUSED:
         return next_functions(node)[0][0] is not None
     return name in _REFUSING or _is_backward_of_compiled(node)

@@ -29,6 +29,11 @@ def number_of(tensor: torch.Tensor) -> int:
     return ~id(_source(tensor)) if node is None else _number(node)
 
 
+def number_if_valid(tensor: torch.Tensor) -> int | None:
+    """Return the same, None for a view of which PyTorch refuses to tell its place."""
+    return None if is_invalid_view(tensor) else number_of(tensor)
+
+
 def _source(tensor: torch.Tensor) -> torch.Tensor:
     """Return the tensor itself, or what a view shows that was taken while nothing was recorded.
 

@@ -12,7 +12,14 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch.autograd.graph import Node
 
-from leafgrad._autograd.checkpoint import cached_of_block, caches_of_block, given_to_block
+from leafgrad._autograd.checkpoint import (
+    Block,
+    block_of,
+    cached_of_block,
+    caches_of_block,
+    given_to_block,
+    taken_along,
+)
 from leafgrad._autograd.compiled import names_in_compiled_code
 from leafgrad._autograd.node import forward_class
 from leafgrad._autograd.tensor import (
@@ -288,14 +295,8 @@ def caches_kept(nodes: Iterable[Node]) -> Iterator[None]:
 
     PyTorch lets them be used once, also by a backward that retains the graph.
     """
-    hooked = (
-        (saved.unpack_hook, saved.data)
-        for node in nodes
-        for raw, _, _ in _SLOTS[type(node)]
-        for saved in _each(_held(node, raw))
-        if saved.unpack_hook is not None and _hooked_state(saved.unpack_hook) == "recompute"
-    )
-    caches = [cache for hook, holder in hooked for cache in caches_of_block(hook, holder)]
+    hooked = _recomputed(nodes)
+    caches = [cache for _, hook, holder in hooked for cache in caches_of_block(hook, holder)]
     kept = [copy(cache) for cache in caches]
     try:
         yield
@@ -303,6 +304,26 @@ def caches_kept(nodes: Iterable[Node]) -> Iterator[None]:
         for cache, before in zip(caches, kept, strict=True):
             cache.clear()
             (cache.update if isinstance(cache, dict) else cache.extend)(before)
+
+
+def checkpointed_blocks(nodes: Iterable[Node]) -> list[Block]:
+    """Return the blocks of non-reentrant checkpoints that a backward will run again."""
+    frames: dict[int, tuple[Any, list[Node]]] = {}
+    for node, hook, _ in _recomputed(nodes):
+        frame = taken_along(hook, "frame")
+        if frame is not None:
+            frames.setdefault(id(frame), (frame, []))[1].append(node)
+    return [block_of(*one) for one in frames.values()]
+
+
+def _recomputed(nodes: Iterable[Node]) -> Iterator[tuple[Node, Any, Any]]:
+    """Yield the slots that a checkpoint fills again: node, unpack hook and what stands there."""
+    for node in nodes:
+        for raw, _, _ in _SLOTS[type(node)]:
+            for saved in _each(_held(node, raw)):
+                hook = saved.unpack_hook
+                if hook is not None and _hooked_state(hook) == "recompute":
+                    yield node, hook, saved.data
 
 
 def _each(held: Any) -> tuple[Any, ...]:
@@ -388,6 +409,26 @@ def _is_detached(saved: Any, unpack: Callable[[], Any]) -> bool:
     if "detached in-place" not in (_complaint(_unpacking(saved)) or ""):
         return False
     return _complaint(unpack) is None and not plain(unpack(), "requires_grad")
+
+
+def keeps_without_graph(node: Node) -> bool | None:
+    """Return whether a custom function keeps a floating-point tensor that has no graph.
+
+    What its backward computes from such a tensor cannot lead back to the inputs. None for one that
+    keeps nothing, and for other nodes. No hook is called.
+    """
+    if forward_class(node) is None:
+        return None
+    (raw, _, _), *_ = _SLOTS[type(node)]
+    saved, on_itself = _each(_held(node, raw)), [slot.tensor for slot in slots_on_ctx(node)]
+    if not (saved or vars(node)):
+        return None
+    readable = (one for one in saved if one.unpack_hook is None and not _complaint(one.unpack))
+    kept = [*(one.unpack() for one in readable), *on_itself]
+    return any(
+        one is not None and one.dtype.is_floating_point and not plain(one, "requires_grad")
+        for one in kept
+    )
 
 
 def slots_on_ctx(node: Node) -> Iterator[Slot]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from gc import get_objects
 from types import FunctionType
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wrapper_subclass
 
 StorageReference = StorageWeakRef
 
@@ -19,6 +19,19 @@ StorageReference = StorageWeakRef
 def unobserved() -> AbstractContextManager[None]:
     """Keep ``__torch_function__`` of subclasses and modes from being called inside."""
     return torch._C.DisableTorchFunction()
+
+
+@contextmanager
+def plain_computation() -> Iterator[None]:
+    """Compute on plain tensors inside, past every mode, transform and subclass."""
+    with ExitStack() as left:
+        left.enter_context(unobserved())
+        left.enter_context(torch.inference_mode(mode=False))
+        if torch._C._len_torch_dispatch_stack():
+            left.enter_context(_disable_current_modes())
+        if torch._C._are_functorch_transforms_active():
+            left.enter_context(torch._C._DisableFuncTorch())
+        yield
 
 
 def function_modes() -> int:
@@ -99,6 +112,14 @@ def storage_identity(tensor: torch.Tensor) -> int | None:
     try:
         return address_of_storage(tensor)
     except NotImplementedError:
+        return None
+
+
+def memory_address(tensor: torch.Tensor) -> int | None:
+    """Return where the memory of the tensor's storage begins, which others may share; None if 0."""
+    try:
+        return torch.Tensor.untyped_storage(tensor).data_ptr() or None
+    except (NotImplementedError, RuntimeError):
         return None
 
 

@@ -17,9 +17,11 @@ Gradients = Sequence[torch.Tensor | None]
 
 
 def unseen_gradient(
-    outputs: torch.Tensor, inputs: torch.Tensor, path: Path, weight: torch.Tensor
+    outputs: torch.Tensor, inputs: Sequence[torch.Tensor], path: Path, weight: torch.Tensor
 ) -> torch.Tensor | None:
-    """Return the gradient of `inputs` for that of `outputs`, None if none arrives; free nothing.
+    """Return what arrives at the start of a path for a gradient of `outputs`; free nothing.
+
+    The path leads to the tensors `inputs`. None if nothing arrives.
 
     PyTorch's engine calls hooks before and after a node, so here each node is called by itself, in
     the engine's stead: in the first node of a pass that ends there. So nodes know as in any pass

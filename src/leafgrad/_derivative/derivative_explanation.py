@@ -16,15 +16,18 @@ class DerivativeExplanation(ShownAsCard):
             is computed, as for order 0 and for zeros that the graph proves.
         because: One sentence that says why this method; where it names an operation, Taylor mode
             has no answer there, and it says what to do if anything can be done.
+        rows: ``"proven"`` if the graph proves that rows are independent, ``"vouched for"`` if only
+            ``rows="independent"`` promises it; None where nothing is computed.
     """
 
     method: Literal["taylor", "reverse"] | None
     because: str
+    rows: Literal["proven", "vouched for"] | None
 
     def _card(self) -> Card:
         return Card(
             title="derivative",
-            rows=(("method", str(self.method)),),
+            rows=(("method", str(self.method)), ("rows", str(self.rows))),
             sentences=(self.because,),
         )
 

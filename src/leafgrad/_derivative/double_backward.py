@@ -8,12 +8,14 @@ is run once more by itself, with g of ones that require grad: all is recorded wh
 what it gives leads to every k.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._derivative.taylor import OWN_FUNCTIONS
+from leafgrad._derivative.wrong_formulas import WRONG_FORMULAS
+from leafgrad._graph.zero_words import KEEPS_WITHOUT_GRAPH
 
 WITHOUT_FORMULA = "for whose gradient PyTorch has no derivative formula"
 WRITE_OUT = (
@@ -45,6 +47,31 @@ def check_backwards_exist(path: Collection[Node]) -> None:
         )
 
 
+def check_formulas(path: Iterable[Node], order: int, *, create_graph: bool) -> None:
+    """Raise if a formula of PyTorch for something on `path` is wrong for derivatives of `order`.
+
+    A derivative that carries its graph is differentiated once more, so it takes one order more.
+    """
+    for name, highest in wrong_formulas_on(path, order + create_graph):
+        without = "; with create_graph=False, this derivative is right" if order <= highest else ""
+        raise RuntimeError(
+            f"outputs was computed through {name}, whose derivatives from order {highest + 1} on "
+            "are wrong in PyTorch: write the operation out in simpler ones, such as a "
+            f"normalisation by (x - mean) / (variance + eps).sqrt(){without}"
+        )
+
+
+def wrong_formulas_on(path: Iterable[Node], order: int) -> Iterator[tuple[str, int]]:
+    """Yield the nodes whose formulas are wrong for derivatives of `order`, and up to which not."""
+    for node in path:
+        name = _autograd.node_name(node)
+        highest, flag = WRONG_FORMULAS.get(name, (order, None))
+        if highest < order and (
+            flag is None or not _autograd.keeps(node, flag) or _autograd.kept(node, flag)
+        ):
+            yield name, highest
+
+
 def check_double_backward(path: Iterable[Node], order: int) -> None:
     """Raise if the derivative of this order, taken along `path`, may lack a part of its graph."""
     if _COMPLETE.issuperset(map(type, path)):
@@ -58,7 +85,7 @@ def check_double_backward(path: Iterable[Node], order: int) -> None:
                 f"through {_autograd.node_name(node)}, {missing}. With create_graph=False there "
                 f"is an answer up to order {order}"
             )
-        if _autograd.is_own_formula(node) and _autograd.node_name(node) not in _NORMALISATIONS:
+        if _autograd.is_own_formula(node):
             _COMPLETE.add(type(node))
 
 
@@ -69,7 +96,8 @@ _COMPLETE: set[type[Node]] = set()
 def missing_part(node: Node) -> str | None:
     """Return what the node's backward may fail to record, None where it records all."""
     if _autograd.is_own_formula(node):
-        return _missing_in_formula(node)
+        is_once = _autograd.is_once_differentiable(node)
+        return f"{WITHOUT_FORMULA}: {WRITE_OUT}" if is_once else None
     if _autograd.is_scripted(node):
         return None
     if _autograd.is_write_into_view(node):
@@ -83,30 +111,6 @@ def missing_part(node: Node) -> str | None:
             "PyTorch's operations on single tensors"
         )
     return _missing_in_custom_function(node)
-
-
-# PyTorch's formulas for the second derivative of a normalisation use mean and variance as saved
-# numbers, not as functions of the inputs, so that the third derivative is wrong.
-_NORMALISATIONS = {
-    "NativeLayerNormBackwardBackward0": "LayerNorm",
-    "NativeBatchNormBackwardBackward0": "BatchNorm or InstanceNorm",
-    "BatchNormBackwardBackward0": "BatchNorm or InstanceNorm",
-    "CudnnBatchNormBackwardBackward0": "BatchNorm or InstanceNorm",
-    "MiopenBatchNormBackwardBackward0": "BatchNorm or InstanceNorm",
-}
-
-
-def _missing_in_formula(node: Node) -> str | None:
-    """Return what PyTorch's own formula at the node lacks, or wrongly takes for a constant."""
-    if _autograd.is_once_differentiable(node):
-        return f"{WITHOUT_FORMULA}: {WRITE_OUT}"
-    module = _NORMALISATIONS.get(_autograd.node_name(node))
-    if module is None or _autograd.uses_running_statistics(node):
-        return None
-    return (
-        f"the formula of {module} for second derivatives, in which PyTorch takes mean and variance "
-        "for constants: write the normalisation out, as (x - mean) / (variance + eps).sqrt()"
-    )
 
 
 def _missing_in_custom_function(node: Node) -> str | None:
@@ -125,9 +129,9 @@ def _missing_in_custom_function(node: Node) -> str | None:
         )
     if None in kept:
         return (
-            "a custom function that keeps a tensor without a graph, so that what this tensor owes "
-            "to inputs is not recorded: let the function return it as an output as well or, if it "
-            "is a constant, let it require grad"
+            f"{KEEPS_WITHOUT_GRAPH}, so that what this tensor owes to inputs is not recorded: let "
+            "the function return it as an output as well or, if it is a constant, let it require "
+            "grad"
         )
     if not kept <= used:
         return (

@@ -1,70 +1,110 @@
 """Which method answers, and why."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from leafgrad._arguments.signature import public_function
-from leafgrad._derivative.arguments import Function, Inputs, MultiIndex, is_by_column, parse_orders
+from leafgrad._derivative.arguments import (
+    Axes,
+    Function,
+    Inputs,
+    MultiIndex,
+    is_by_column,
+    parse_orders,
+)
 from leafgrad._derivative.derivative_explanation import DerivativeExplanation
+from leafgrad._derivative.hessian import hessian
+from leafgrad._derivative.jacobian import jacobian
+from leafgrad._derivative.laplacian import laplacian
+from leafgrad._derivative.multi_indices import check_columns, index_of, pairs_of
 from leafgrad._derivative.piecewise_linear import note_on_zeros
 from leafgrad._derivative.problem import is_recording, parse_problem
+from leafgrad._derivative.row_independence import RowsArgument
 
 
 @public_function()
 def explain_derivative(
     outputs: Tensor | Function,
     inputs: Inputs,
-    order: int | MultiIndex | list[Any],
+    order: int | MultiIndex | list[Any] | Callable[..., Any],
     *,
     create_graph: bool = True,
+    rows: RowsArgument = "proven",
 ) -> DerivativeExplanation:
-    """Explain by which method `higher_order_grad` computes a derivative, and why.
+    """Explain how a derivative is computed: by which method, why, and what is known of rows.
 
-    With ``method="auto"`` it takes Taylor mode or reverse mode, and says nothing of it. This
-    computes the derivative in the same way, lets it go, and tells. What `laplacian`, `jacobian` and
-    `hessian` do is what is done for a list of the orders that they add up or give.
+    This computes the derivative as ``method="auto"`` does, and reports the choice instead of the
+    result.
 
     Args:
-        outputs: What is differentiated, as for `higher_order_grad`.
-        inputs: With respect to what, as for `higher_order_grad`.
-        order: How often, as for `higher_order_grad`.
-        create_graph: Whether the derivative is to be differentiated on.
+        outputs: What to differentiate, as for `higher_order_grad`.
+        inputs: The tensor to differentiate with respect to, as for `higher_order_grad`.
+        order: How often to differentiate, as for `higher_order_grad`. Or the function that you
+            would call: `laplacian`, `jacobian` or `hessian`.
+        create_graph: Whether the derivative is to be differentiated further.
+        rows: As for `higher_order_grad`.
 
     Returns:
-        The method and the reason; ``print`` shows both.
+        The method, the reason, and whether rows were proven to be independent; ``print`` shows it.
 
     Raises:
         TypeError: As `higher_order_grad` does.
-        ValueError: As `higher_order_grad` does.
-        RuntimeError: As `higher_order_grad` does, where neither method has an answer.
+        ValueError: As `higher_order_grad` does, or if `order` is another function.
+        RuntimeError: As `higher_order_grad` does, if neither method has an answer.
 
     Example:
         >>> import torch
-        >>> from leafgrad import explain_derivative
+        >>> from leafgrad import explain_derivative, laplacian
         >>> x = torch.rand(5, 2, requires_grad=True)
         >>> u = torch.nn.Linear(2, 1)(x).tanh()
         >>> explain_derivative(u, x, (2, 0)).method
         'taylor'
+        >>> explain_derivative(u, x, laplacian).rows
+        'proven'
         >>> explain_derivative(u, x, (1, 0)).because[:26]
         'Of first derivatives alone'
         >>> print(explain_derivative(u, x, (0, 0)))
         derivative
           method  None
+          rows    None
           - Order 0 is outputs itself.
     """
     if not is_recording():
         with torch.inference_mode(mode=False):
-            return explain_derivative(outputs, inputs, order, create_graph=create_graph)
+            return explain_derivative(outputs, inputs, order, create_graph=create_graph, rows=rows)
+    if callable(order) and order not in (laplacian, jacobian, hessian):
+        raise ValueError(
+            "order must be the function laplacian, jacobian or hessian of leafgrad, or an order, "
+            f"not {order!r}"
+        )
     problem = parse_problem(
         outputs,
         inputs,
-        by_column=is_by_column(order),
+        by_column=callable(order) or is_by_column(order),
         create_graph=create_graph,
         method="auto",
+        rows=rows,
     )
-    orders = parse_orders(order, problem.axes)
-    answer = problem.answer([index for index in orders if any(index)])
-    note = note_on_zeros(problem, max(map(sum, orders), default=0))
-    return DerivativeExplanation(method=answer.method, because=answer.because + note)
+    axes = problem.axes
+    if callable(order):
+        check_columns(axes)
+    if order is laplacian:
+        highest = 2
+        manner = problem.laplacian(range(axes.columns), with_gradient=False)[-1]
+    else:
+        orders = _orders_of(order, axes)
+        highest = max(map(sum, orders), default=0)
+        manner = problem.answer([*filter(any, orders)])[1]
+    because = manner.because + note_on_zeros(problem, highest)
+    return DerivativeExplanation(method=manner.method, because=because, rows=manner.rows)
+
+
+def _orders_of(order: Any, axes: Axes) -> list[MultiIndex]:
+    """Return the multi-indices of `jacobian`, `hessian`, or of what `higher_order_grad` takes."""
+    if not callable(order):
+        return parse_orders(order, axes)
+    columns = [(c,) for c in range(axes.columns)] if order is jacobian else pairs_of(axes)
+    return [index_of(axes, *one) for one in columns]

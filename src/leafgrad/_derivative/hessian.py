@@ -17,6 +17,7 @@ from leafgrad._arguments.signature import public_function
 from leafgrad._derivative.arguments import MOST_DERIVATIVES, Axes, Function, Inputs
 from leafgrad._derivative.multi_indices import check_columns, index_of, pairs_of
 from leafgrad._derivative.problem import Method, is_recording, parse_problem
+from leafgrad._derivative.row_independence import RowsArgument
 from leafgrad._derivative.under_compile import traceable
 
 
@@ -27,6 +28,7 @@ def hessian(
     *,
     create_graph: bool = True,
     method: Method = "auto",
+    rows: RowsArgument = "proven",
 ) -> Tensor:
     """Differentiate each row and channel of `outputs` twice, in all pairs of columns of `inputs`.
 
@@ -41,6 +43,7 @@ def hessian(
             computed from, as for `laplacian`. It has 43 columns at most.
         create_graph: Record the result, so that it can be differentiated further.
         method: As for `higher_order_grad`.
+        rows: As for `higher_order_grad`.
 
     Returns:
         A symmetric tensor of shape ``(*batch, *channels, *columns, *columns)`` in the dtype of
@@ -62,9 +65,9 @@ def hessian(
     """
     if not is_recording():
         with torch.inference_mode(mode=False):
-            return hessian(outputs, inputs, create_graph=create_graph, method=method)
+            return hessian(outputs, inputs, create_graph=create_graph, method=method, rows=rows)
     problem = parse_problem(
-        outputs, inputs, by_column=True, create_graph=create_graph, method=method
+        outputs, inputs, by_column=True, create_graph=create_graph, method=method, rows=rows
     )
     axes = problem.axes
     check_columns(axes)

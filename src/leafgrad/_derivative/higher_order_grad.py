@@ -10,6 +10,7 @@ from leafgrad._arguments.signature import public_function
 from leafgrad._derivative.arguments import Function, Inputs, MultiIndex, is_by_column, parse_orders
 from leafgrad._derivative.dependence import raise_if_apart
 from leafgrad._derivative.problem import Method, is_recording, parse_problem
+from leafgrad._derivative.row_independence import RowsArgument
 from leafgrad._derivative.under_compile import traceable
 
 Order = TypeVar("Order", bound=int | MultiIndex)
@@ -24,6 +25,7 @@ def higher_order_grad(
     create_graph: bool = True,
     allow_unused: bool = False,
     method: Method = "auto",
+    rows: RowsArgument = "proven",
 ) -> Tensor: ...
 
 
@@ -36,6 +38,7 @@ def higher_order_grad(
     create_graph: bool = True,
     allow_unused: bool = False,
     method: Method = "auto",
+    rows: RowsArgument = "proven",
 ) -> tuple[Tensor, ...]: ...
 
 
@@ -48,6 +51,7 @@ def higher_order_grad(
     create_graph: bool = True,
     allow_unused: bool = False,
     method: Method = "auto",
+    rows: RowsArgument = "proven",
 ) -> Tensor | tuple[Tensor, ...]:
     """Differentiate each row and channel of `outputs` with respect to its row of `inputs`.
 
@@ -82,6 +86,11 @@ def higher_order_grad(
             costs about three times more per order. ``"auto"`` takes Taylor mode, but reverse mode
             where Taylor mode has no answer, and for first derivatives, where a pass per channel is
             cheaper than a series per column.
+        rows: ``"proven"``: each row of `outputs` must be proven to depend on the same row of
+            `inputs` only, or an error names the operation in which rows may meet.
+            ``"independent"``: you promise this where it cannot be proven, as through a custom
+            function whose backward does not record itself. A promise that probes contradict is an
+            error, but probes find only what shows at these values.
 
     Returns:
         A tensor with the shape of `outputs` and the dtype of `inputs`, or a tuple of them for a
@@ -114,21 +123,25 @@ def higher_order_grad(
         Reverse mode, which ``"auto"`` takes for a first derivative too where that is cheaper, is
         what nested calls of `torch.autograd.grad` are: hooks on the way run and may change
         gradients, and each pass adds to the ``.grad`` of a tensor in between that has
-        ``retain_grad()``. Where nothing else proves that rows are independent, NaN is first sent
-        through the graph, in about four passes that no hook and no ``.grad`` sees, to see that none
-        of it gets from row to row. That check waits for the device once. The backward of a custom
-        function on the way is called once more, to see that it records itself: plain numbers that
-        it uses, and what is kept elsewhere than on its ``ctx``, are taken for constants.
+        ``retain_grad()``. The backward
+        of a custom function on the way is called once more, to see that it keeps rows apart and
+        that it records itself: plain numbers that it uses, and what is kept elsewhere than on its
+        ``ctx``, are taken for constants.
+
+        The derivative is that of the recorded graph. A value that was taken out of it, by
+        ``.item()``, ``.detach()`` or NumPy, counts as a constant, even if it was computed from
+        other rows.
 
         Within a function that `torch.compile` compiles, this call is a part of its graph, and so is
-        the backward of the result, where the graph alone proves that rows are independent. Else it
+        the backward of the result, unless a proof that rows are independent needs the values of an
+        index. Then it
         runs uncompiled between the compiled parts, and `outputs` must be the function or module, to
         be called here, as what a compiled part made has no graph that can be differentiated twice;
         with ``fullgraph=True`` it is an error that says why. Evaluate such
         a call in ``no_grad()``, as in ``inference_mode()`` PyTorch refuses what it saves.
 
         Where forward mode AD (`torch.autograd.forward_ad`) is on, its tangents come along, by
-        reverse mode, which several `inputs` do not have.
+        reverse mode.
 
         A derivative that the dtype of `inputs` cannot hold is infinite, or zero. All others are as
         exact as the values that PyTorch saved, at any order and scale: Taylor mode computes half
@@ -142,7 +155,14 @@ def higher_order_grad(
 
         At a kink, such as that of ReLU at zero, the derivative is what PyTorch's formula says,
         and so it is where a formula divides zero by zero. The second derivative of a ReLU network
-        is zero.
+        is zero. `torch.where` does not protect from this in reverse mode: the derivative of
+        ``torch.where(x == 0, 1, x.sin() / x)`` at 0 is not a number, as in autograd, while Taylor
+        mode returns that of the chosen branch. Replace the divisor as well, by
+        ``torch.where(x == 0, 1, x)``.
+
+        Some formulas of PyTorch are wrong for higher derivatives, such as that of
+        `torch.logcumsumexp` from order 3 on. Where reverse mode would use one, it is an error that
+        names the node.
 
     Example:
         >>> import torch
@@ -155,6 +175,8 @@ def higher_order_grad(
         >>> u_xx, u_xy = higher_order_grad(u, points, [(2, 0), (1, 1)])
         >>> u_xx.tolist(), u_xy.tolist()
         ([4.0, 8.0], [2.0, 6.0])
+        >>> higher_order_grad(x * x.sum().item(), x, 1).tolist()  # the sum, 6, is a constant
+        [[6.0], [6.0], [6.0]]
         >>> x, t = torch.ones(2, requires_grad=True), torch.tensor([2.0, 3.0], requires_grad=True)
         >>> higher_order_grad(x**2 * t**3, (x, t), (1, 2)).tolist()
         [24.0, 36.0]
@@ -168,6 +190,7 @@ def higher_order_grad(
                 create_graph=create_graph,
                 allow_unused=allow_unused,
                 method=method,
+                rows=rows,
             )
     problem = parse_problem(
         outputs,
@@ -175,6 +198,7 @@ def higher_order_grad(
         by_column=is_by_column(order),
         create_graph=create_graph,
         method=method,
+        rows=rows,
         allow_unused=allow_unused,
     )
     try:

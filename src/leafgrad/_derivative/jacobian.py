@@ -13,6 +13,7 @@ from leafgrad._arguments.signature import public_function
 from leafgrad._derivative.arguments import Function, Inputs
 from leafgrad._derivative.multi_indices import check_columns, index_of
 from leafgrad._derivative.problem import Method, is_recording, parse_problem
+from leafgrad._derivative.row_independence import RowsArgument
 from leafgrad._derivative.under_compile import traceable
 
 
@@ -23,6 +24,7 @@ def jacobian(
     *,
     create_graph: bool = True,
     method: Method = "auto",
+    rows: RowsArgument = "proven",
 ) -> Tensor:
     """Differentiate each row and channel of `outputs` in each column of its row of `inputs`.
 
@@ -36,6 +38,7 @@ def jacobian(
             computed from, as for `laplacian`.
         create_graph: Record the result, so that it can be differentiated further.
         method: As for `higher_order_grad`.
+        rows: As for `higher_order_grad`.
 
     Returns:
         A tensor of shape ``(*batch, *channels, *columns)`` in the dtype of `inputs`.
@@ -59,9 +62,9 @@ def jacobian(
     """
     if not is_recording():
         with torch.inference_mode(mode=False):
-            return jacobian(outputs, inputs, create_graph=create_graph, method=method)
+            return jacobian(outputs, inputs, create_graph=create_graph, method=method, rows=rows)
     problem = parse_problem(
-        outputs, inputs, by_column=True, create_graph=create_graph, method=method
+        outputs, inputs, by_column=True, create_graph=create_graph, method=method, rows=rows
     )
     check_columns(problem.axes)
     orders = [index_of(problem.axes, column) for column in range(problem.axes.columns)]

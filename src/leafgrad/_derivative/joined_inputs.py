@@ -31,11 +31,24 @@ class JoinedInputs(NamedTuple):
 
     def find_path(self, outputs: Tensor, *, allow_unused: bool | None) -> _autograd.Path | None:
         """Return the path from the whole, None where outputs depends on no part, and need not."""
-        paths = {
-            number: path
+        paths = [
+            _path_to(number, outputs, part, allow_unused=allow_unused)
             for number, part in enumerate(self.parts)
-            if (path := _path_to(number, outputs, part, allow_unused=allow_unused)) is not None
-        }
+        ]
+        return self._joined_path(paths)
+
+    def path_between(self, derivative: Tensor) -> _autograd.Path | None:
+        """Return the path from the whole to a derivative, which need not depend on any part."""
+        return self._joined_path([_autograd.path_between(derivative, p) for p in self.parts])
+
+    def whole_of(self, gradients: Sequence[Tensor]) -> Tensor:
+        """Return what the whole gets, of what its parts get."""
+        if self.pieces[0].dim() == self.whole.dim():
+            return torch.cat([*gradients], -1)
+        return torch.stack([*gradients], -1)
+
+    def _joined_path(self, given: Sequence[_autograd.Path | None]) -> _autograd.Path | None:
+        paths = {number: path for number, path in enumerate(given) if path is not None}
         if not paths:
             return None
         end = next(iter(paths.values())).end

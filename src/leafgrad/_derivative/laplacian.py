@@ -30,6 +30,7 @@ from leafgrad._derivative.problem import (
     is_recording,
     parse_problem,
 )
+from leafgrad._derivative.row_independence import RowsArgument
 from leafgrad._derivative.under_compile import traceable
 
 
@@ -43,6 +44,7 @@ def laplacian(
     with_gradient: Literal[False] = False,
     create_graph: bool = True,
     method: Method = "auto",
+    rows: RowsArgument = "proven",
 ) -> Tensor: ...
 
 
@@ -56,11 +58,12 @@ def laplacian(
     with_gradient: Literal[True],
     create_graph: bool = True,
     method: Method = "auto",
+    rows: RowsArgument = "proven",
 ) -> tuple[Tensor, Tensor]: ...
 
 
 @public_function(traceable=traceable)
-def laplacian(
+def laplacian(  # noqa: PLR0913 (each by name)
     outputs: Tensor | Function,
     inputs: Inputs,
     *,
@@ -69,6 +72,7 @@ def laplacian(
     with_gradient: bool = False,
     create_graph: bool = True,
     method: Method = "auto",
+    rows: RowsArgument = "proven",
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Add up the second derivatives of each row and channel of `outputs` in columns of `inputs`.
 
@@ -93,6 +97,7 @@ def laplacian(
         with_gradient: Give the first derivatives as well, which the same pass carries.
         create_graph: Record the result, so that it can be differentiated further.
         method: As for `higher_order_grad`.
+        rows: As for `higher_order_grad`.
 
     Returns:
         A number for each row and channel, in a tensor with the shape of `outputs` and the dtype
@@ -136,18 +141,19 @@ def laplacian(
                 with_gradient=with_gradient,
                 create_graph=create_graph,
                 method=method,
+                rows=rows,
             )
     if not isinstance(with_gradient, bool):
         raise TypeError(f"with_gradient must be a bool, not {with_gradient!r}; write True or False")
     problem = parse_problem(
-        outputs, inputs, by_column=True, create_graph=create_graph, method=method
+        outputs, inputs, by_column=True, create_graph=create_graph, method=method, rows=rows
     )
     try:
         along = _along(dims, directions, problem)
     except ValueError as error:
         raise_if_apart(error, problem.outputs, problem.inputs)
         raise
-    total, gradient = problem.laplacian(along, with_gradient=with_gradient)
+    total, gradient, _ = problem.laplacian(along, with_gradient=with_gradient)
     total = problem.finish(total)
     return total if gradient is None else (total, problem.finish(gradient))
 

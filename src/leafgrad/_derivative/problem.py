@@ -23,6 +23,7 @@ from leafgrad._derivative.dependence import (
     raise_if_apart,
     raise_if_freed,
 )
+from leafgrad._derivative.double_backward import check_double_backward, wrong_formulas_on
 from leafgrad._derivative.joined_inputs import JoinedInputs, join
 from leafgrad._derivative.living import recall, remember
 from leafgrad._derivative.multi_indices import index_of, second_order_weights
@@ -31,11 +32,15 @@ from leafgrad._derivative.reverse import (
     copied_derivatives,
     first_derivatives,
     gradients_once,
+    raise_if_missing,
 )
+from leafgrad._derivative.row_independence import RowProof, RowsArgument, check_vouch
 from leafgrad._derivative.taylor import Taylor, Unsupported
 
 Method = Literal["auto", "taylor", "reverse"]
 _METHODS = get_args(Method)
+_ROWS = get_args(RowsArgument)
+Vouched = Literal["proven", "vouched for"]
 
 RULES = "Each operation on the way has a rule, so that one walk along the graph gives all orders."
 FIRST_ALONE = (
@@ -59,19 +64,25 @@ def parse_problem(
     by_column: bool,
     create_graph: bool,
     method: str,
+    rows: str,
     allow_unused: bool | None = None,
 ) -> "DerivativeProblem":
     """Check what is given, and compute outputs where they are given as a function."""
+    if torch.compiler.is_exporting():
+        raise RuntimeError(
+            "leafgrad cannot differentiate within torch.export.export: export the network alone "
+            "and differentiate its outputs, or compile what calls leafgrad by torch.compile"
+        )
     if method not in _METHODS:
         raise ValueError(f'method must be "auto", "taylor" or "reverse", not {method!r}')
+    if rows not in _ROWS:
+        raise ValueError(f'rows must be "proven" or "independent", not {rows!r}')
     for name, flag in (("create_graph", create_graph), ("allow_unused", allow_unused or False)):
         if not isinstance(flag, bool):
             raise TypeError(f"{name} must be a bool, not {flag!r}; write True or False")
     joined = None
     x: Any = inputs
     if not isinstance(inputs, Tensor) and isinstance(inputs, tuple | list):
-        if method == "reverse":
-            raise ValueError('method must be "auto" or "taylor" where inputs are several tensors')
         outputs, joined = join(outputs, inputs)
         x, by_column = joined.whole, True
     check_differentiable("inputs", x)
@@ -89,17 +100,21 @@ def parse_problem(
         axes=axes,
         create_graph=create_graph,
         method=method,
+        rows=rows,
         allow_unused=allow_unused,
         joined=joined,
     )
 
 
-class Answer(NamedTuple):
-    """Derivatives, the method that gave them, None where it was none, and why it was this one."""
+class Manner(NamedTuple):
+    """How derivatives were computed: by which method, why, and how it is known of rows.
 
-    derivatives: dict[MultiIndex, Tensor]
+    Both are None if nothing was computed.
+    """
+
     method: Literal["taylor", "reverse"] | None
     because: str
+    rows: Vouched | None
 
 
 class DerivativeProblem(NamedTuple):
@@ -114,41 +129,45 @@ class DerivativeProblem(NamedTuple):
     axes: Axes
     create_graph: bool
     method: str
+    rows: str
     allow_unused: bool | None
     joined: JoinedInputs | None = None  # where inputs are several tensors
 
     def derivatives(self, orders: list[MultiIndex]) -> dict[MultiIndex, Tensor]:
         """Return the derivatives of all `orders`, none of which is 0, each shaped as `outputs`."""
-        return self.answer(orders).derivatives
+        return self.answer(orders)[0]
 
-    def answer(self, orders: list[MultiIndex]) -> "Answer":
-        """Return what `derivatives` does, with the method that gave it and why it was this one."""
+    def answer(self, orders: list[MultiIndex]) -> tuple[dict[MultiIndex, Tensor], Manner]:
+        """Return what `derivatives` does, and how it was computed."""
         path = self._path() if orders else None
         if path is None:
             zeros = {index: self._zeros() for index in orders}
-            return Answer(zeros, None, NOTHING if orders else ORDER_0)
+            return zeros, Manner(None, NOTHING if orders else ORDER_0, None)
         try:
             taylor = self._taylor(path)
-            if self._is_for_one_pass(orders) and (found := self._in_one_pass(orders, taylor)):
-                return Answer(found, "reverse", FIRST_ALONE)
+            proof = self._proof(path, max(map(sum, orders)))
+            if self._is_for_one_pass(orders) and (
+                found := self._in_one_pass(orders, taylor, proof)
+            ):
+                return found, Manner("reverse", FIRST_ALONE, "proven")
             if found := self._from_all_channels(orders):
-                return Answer(found, "taylor", RULES)
+                return found, Manner("taylor", RULES, "proven")
             why = ASKED_FOR
             if self.method != "reverse":
                 try:
-                    return Answer(taylor.derivatives(orders), "taylor", RULES)
+                    return taylor.derivatives(orders), Manner("taylor", RULES, "proven")
                 except Unsupported as error:
-                    self._check_fallback(error)
-                    why = f"Taylor mode has no answer: {error}."
-            return Answer(self._reverse(orders, path), "reverse", why)
+                    why = self._reason(error)
+            return self._reverse(orders, proof), Manner("reverse", why, self._known_by(proof))
         except RuntimeError as error:
             raise_if_freed(error, path.nodes)
+            raise_if_missing(error)
             raise
 
     def laplacian(
         self, along: Sequence[int] | Tensor, *, with_gradient: bool
-    ) -> tuple[Tensor, Tensor | None]:
-        """Return the sum of second derivatives, shaped as `outputs`, and the gradient or None.
+    ) -> tuple[Tensor, Tensor | None, Manner]:
+        """Return the sum of second derivatives, shaped as `outputs`, the gradient or None, and how.
 
         The sum runs over columns, or over directions ``(n, *batch, *columns)`` in which any axis of
         the batch may have size 1. The gradient is ``(*outputs.shape, *columns)``.
@@ -157,28 +176,36 @@ class DerivativeProblem(NamedTuple):
         gradient_in = range(self.axes.columns if with_gradient else 0)
         if path is None:
             total, first = self._zeros(), [self._zeros() for _ in gradient_in]
+            manner = Manner(None, NOTHING, None)
         else:
             try:
-                total, first = self._laplacian(along, gradient_in, path)
+                total, first, manner = self._laplacian(along, gradient_in, path)
             except RuntimeError as error:
                 raise_if_freed(error, path.nodes)
+                raise_if_missing(error)
                 raise
-        return total, self.by_column(first) if with_gradient else None
+        return total, self.by_column(first) if with_gradient else None, manner
 
     def _laplacian(
         self, along: Sequence[int] | Tensor, gradient_in: Sequence[int], path: _autograd.Path
-    ) -> tuple[Tensor, list[Tensor]]:
-        """Return the sum of second derivatives and first ones, each shaped as `outputs`."""
+    ) -> tuple[Tensor, list[Tensor], Manner]:
+        """Return the sum of second derivatives and first ones, each of the shape of `outputs`."""
+        why = ASKED_FOR
         if self.method != "reverse":
             try:
-                return self._taylor(path).laplacian(along, gradient_in)
+                found = self._taylor(path).laplacian(along, gradient_in)
+                return *found, Manner("taylor", RULES, "proven")
             except Unsupported as error:
-                self._check_fallback(error)
+                why = self._reason(error)
         weights = second_order_weights(along, self.axes, self.outputs.dim())
         gradient = [index_of(self.axes, column) for column in gradient_in]
-        found = self._reverse([*weights, *gradient], path)
-        terms = (found[order] * weight for order, weight in weights.items())
-        return sum(terms, self.inputs.new_zeros(())), [found[order] for order in gradient]
+        proof = self._proof(path, 2)
+        parts = self._reverse([*weights, *gradient], proof)
+        total = sum(
+            (parts[order] * weight for order, weight in weights.items()), self.inputs.new_zeros(())
+        )
+        manner = Manner("reverse", why, self._known_by(proof))
+        return total, [parts[order] for order in gradient], manner
 
     def by_column(self, derivatives: Sequence[Tensor]) -> Tensor:
         """Join derivatives in each column, shaped as `outputs`, on the axes that columns have."""
@@ -216,7 +243,7 @@ class DerivativeProblem(NamedTuple):
         return self.outputs.numel() <= len(set(orders)) * self.axes.batch.numel()
 
     def _in_one_pass(
-        self, orders: list[MultiIndex], taylor: Taylor
+        self, orders: list[MultiIndex], taylor: Taylor, proof: RowProof
     ) -> dict[MultiIndex, Tensor] | None:
         """Return first derivatives from a reverse pass per channel, None where rows may meet."""
         source = _autograd.base(self.outputs)
@@ -226,7 +253,9 @@ class DerivativeProblem(NamedTuple):
         known = recall(source, self.inputs, what, taylor.path) if is_shared else None
         if known is not None:
             gradients = [known]
-        elif taylor.proves_rows_apart() and taylor.records_itself():
+        elif any(wrong_formulas_on(taylor.path.nodes, 1 + self.create_graph)):
+            return None
+        elif proof.is_of_formulas and taylor.records_itself():
             gradients = gradients_once(
                 self.outputs, self.inputs, self.axes, create_graph=self.create_graph
             )
@@ -277,21 +306,37 @@ class DerivativeProblem(NamedTuple):
     def _taylor(self, path: _autograd.Path) -> Taylor:
         return Taylor(self.outputs, self.inputs, len(self.axes.batch), path, self.create_graph)
 
-    def _check_fallback(self, reason: Unsupported) -> None:
-        """Raise where nothing but Taylor mode may answer."""
-        if self.joined is not None:
-            raise RuntimeError(
-                "inputs must be one tensor here, joined by torch.cat(..., dim=-1) before outputs "
-                f"is computed from it, as several take Taylor mode: {reason}"
-            ) from None
+    def _reason(self, error: Unsupported) -> str:
+        """Return why reverse mode is to answer, or raise if only Taylor mode may."""
         if self.method == "taylor":
             raise RuntimeError(
-                f'method must be "auto" or "reverse" here, not "taylor": {reason}'
+                f'method must be "auto" or "reverse" here, not "taylor": {error}'
             ) from None
+        return f"Taylor mode has no answer: {error}."
 
-    def _reverse(self, orders: list[MultiIndex], path: _autograd.Path) -> dict[MultiIndex, Tensor]:
+    def _proof(self, path: _autograd.Path, order: int) -> RowProof:
+        return RowProof(self.outputs, self.inputs, self.axes, path, order)
+
+    def _known_by(self, proof: RowProof) -> Vouched:
+        return "proven" if proof.holds else "vouched for"
+
+    def _reverse(self, orders: list[MultiIndex], proof: RowProof) -> dict[MultiIndex, Tensor]:
         reverse = Reverse(
-            inputs=self.inputs, axes=self.axes, orders=orders, create_graph=self.create_graph
+            inputs=self.inputs,
+            joined=self.joined,
+            axes=self.axes,
+            orders=orders,
+            create_graph=self.create_graph,
         )
-        are_apart = self._taylor(path).proves_rows_apart()
-        return reverse.differentiate(self.outputs, path, rows_are_apart=are_apart)
+
+        def check_rows() -> None:
+            if proof.holds:
+                return
+            if self.rows != "independent":
+                if self.create_graph or max(map(sum, orders)) > 1:
+                    check_double_backward(proof.path.nodes, order=1)
+                raise proof.refusal()
+            parts = self.joined.parts if self.joined else ()
+            check_vouch(self.outputs, self.inputs, parts, self.axes, proof.path)
+
+        return reverse.differentiate(self.outputs, proof.path, check_rows)

@@ -20,12 +20,9 @@ from leafgrad._derivative.double_backward import (
     WRITE_OUT,
     check_backwards_exist,
     check_double_backward,
+    check_formulas,
 )
-from leafgrad._derivative.row_independence import (
-    check_derivative,
-    check_row_independence,
-    may_join_rows_later,
-)
+from leafgrad._derivative.joined_inputs import JoinedInputs
 
 Answer = TypeVar("Answer")
 
@@ -38,33 +35,36 @@ MOST_NODES = 200_000
 class Reverse:
     """What is to be differentiated with respect to `inputs`, and how often.
 
-    The shape of `inputs` is ``(*batch, *columns)``, or ``batch`` where `axes` are elementwise.
+    The shape of `inputs` is ``(*batch, *columns)``, or ``batch`` where `axes` are elementwise. If
+    they are several tensors, these are `joined`, and differentiated with respect to one by one.
     """
 
     inputs: Tensor
+    joined: JoinedInputs | None
     axes: Axes
     orders: list[MultiIndex]
     create_graph: bool
 
     def differentiate(
-        self, outputs: Tensor, path: _autograd.Path, *, rows_are_apart: bool
+        self, outputs: Tensor, path: _autograd.Path, check_rows: Callable[[], None]
     ) -> dict[MultiIndex, Tensor]:
         """Return the derivative of each order, shaped as `outputs`: ``(*batch, *channels)``.
 
-        They are computed channel by channel; `path` is what leads to `inputs`. Where it is not
-        known whether `rows_are_apart`, this is checked.
+        They are computed channel by channel; `path` is what leads to `inputs`.
         """
 
         def in_all_channels() -> list[dict[MultiIndex, Tensor]]:
             check_backwards_exist(path.nodes)
-            if not rows_are_apart:
-                check_row_independence(outputs, self.inputs, self.axes, path)
+            check_rows()
+            order = max(map(sum, self.orders))
+            check_formulas(path.nodes, order, create_graph=self.create_graph)
             most = max(MOST_NODES, 100 * len(path.nodes))
             return [
                 self._partials(channel, path, most) for channel in _channels(outputs, self.axes)
             ]
 
-        partials = _without_side_effects(outputs, self.inputs, in_all_channels)
+        tensors = [outputs, *(self.joined.parts if self.joined else [self.inputs])]
+        partials = _without_side_effects(tensors, in_all_channels)
         return {
             index: _joined([known[index] for known in partials], outputs.shape)
             for index in self.orders
@@ -79,23 +79,33 @@ class Reverse:
         more than `most` nodes is not differentiated again.
         """
         steps = plan(self.orders)
-        may_join = len(steps) > 1 and path is not None and may_join_rows_later(path.nodes)
         wanted = {*steps, *self.orders}
         known = {(0,) * self.axes.columns: channel}
         for index in steps:
             above = {successor(index, column): column for column in range(self.axes.columns)}
             is_recorded = self.create_graph or not above.keys().isdisjoint(steps)
-            if any(index) and (is_recorded or may_join):
-                path = _autograd.path_between(known[index], self.inputs)
-                if may_join and path is not None:
-                    check_derivative(known[index], self.inputs, self.axes, path, sum(index))
+            if any(index) and is_recorded:
+                path = self._path_of(known[index])
             nodes = path.nodes if is_recorded and path else ()
             _check_growth(len(nodes), most, sum(index))
-            gradient = _gradient(known[index], self.inputs, create_graph=is_recorded)
+            gradient = self._gradient(known[index], create_graph=is_recorded)
             check_double_backward(nodes, order=sum(index) + 1)
             for higher in above.keys() & wanted - known.keys():
                 known[higher] = _column(gradient, above[higher], self.axes)
         return known
+
+    def _path_of(self, derivative: Tensor) -> _autograd.Path | None:
+        if self.joined is None:
+            return _autograd.path_between(derivative, self.inputs)
+        return self.joined.path_between(derivative)
+
+    def _gradient(self, channel: Tensor, *, create_graph: bool) -> Tensor:
+        """Return the gradient of each row, shaped as `inputs`."""
+        if self.joined is None:
+            return _gradient(channel, self.inputs, create_graph=create_graph)
+        return self.joined.whole_of(
+            [_gradient(channel, part, create_graph=create_graph) for part in self.joined.parts]
+        )
 
 
 def _check_growth(nodes: int, most: int, order: int) -> None:
@@ -121,7 +131,7 @@ def gradients_once(
         channels = _channels(outputs, axes)
         return [_gradient(channel, inputs, create_graph=create_graph) for channel in channels]
 
-    return _without_side_effects(outputs, inputs, in_all_channels)
+    return _without_side_effects([outputs, inputs], in_all_channels)
 
 
 def first_derivatives(
@@ -187,28 +197,30 @@ def _joined(channels: list[Tensor], shape: torch.Size) -> Tensor:
     return whole if whole.shape == shape else whole.reshape(shape)
 
 
-def _without_side_effects(
-    outputs: Tensor, inputs: Tensor, differentiate: Callable[[], Answer]
-) -> Answer:
+def _without_side_effects(tensors: Sequence[Tensor], differentiate: Callable[[], Answer]) -> Answer:
     """Call a function that runs reverse passes, and leave no trace of them.
 
     It computes in the dtypes of the graph, where autocast would cast. Results that retain their
     gradient get the one back that they had, as passes add to it.
     """
-    kept = [(tensor, tensor.grad) for tensor in (outputs, inputs) if tensor.retains_grad]
+    kept = [(tensor, tensor.grad) for tensor in tensors if tensor.retains_grad]
     try:
-        if not _autograd.is_cast(inputs):
+        if not _autograd.is_cast(tensors[0]):
             return differentiate()
-        with torch.autocast(inputs.device.type, enabled=False):
+        with torch.autocast(tensors[0].device.type, enabled=False):
             return differentiate()
-    except NotImplementedError as missing:
-        raise RuntimeError(
-            "outputs must be made of what PyTorch can differentiate as often as asked, but "
-            f"{str(missing).rstrip('.')}: {WRITE_OUT}"
-        ) from missing
     finally:
         for tensor, gradient in kept:
             tensor.grad = gradient
+
+
+def raise_if_missing(error: RuntimeError) -> None:
+    """Raise an error that says what to do if PyTorch has no formula."""
+    if isinstance(error, NotImplementedError):
+        raise RuntimeError(  # noqa: TRY004 (of the graph, not of a type)
+            "outputs must be made of what PyTorch can differentiate as often as asked, but "
+            f"{str(error).rstrip('.')}: {WRITE_OUT}"
+        ) from error
 
 
 def successor(index: MultiIndex, column: int) -> MultiIndex:

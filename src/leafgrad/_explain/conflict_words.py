@@ -56,7 +56,7 @@ def _savers(group: Sequence[InPlaceConflict]) -> str:
 
 def _writers(group: Sequence[InPlaceConflict]) -> str:
     writes = [write for one in group for write in one.saved.writes]
-    told = dict.fromkeys(map(_write, writes))
+    told = dict.fromkeys(map(write_text, writes))
     return "; ".join(told) or "written outside of record(), which would tell the line"
 
 
@@ -64,7 +64,8 @@ def _who(write: Write) -> str:
     return write.within or write.operation
 
 
-def _write(write: Write) -> str:
+def write_text(write: Write) -> str:
+    """Return who wrote and where."""
     through = " through a view" if write.through_view and write.within is None else ""
     place = "" if write.source is None else f" in {write.source}"
     return f"written by {_who(write)}{through}{place}"

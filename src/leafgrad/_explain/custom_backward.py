@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from leafgrad import _autograd
 from leafgrad._display.units import count
 from leafgrad._graph.code_files import short_path
 
@@ -72,6 +73,9 @@ class CustomBackward(NamedTuple):
 def parse_backward(function: type[torch.autograd.Function]) -> CustomBackward:
     """Return what the source of a custom function shows of its backward."""
     own: Any = function
+    registered = _autograd.registered_backward(function)
+    if registered is not None:
+        return _parse_registered(registered[0])
     is_renamed = own.vjp is not torch.autograd.Function.vjp
     backward = inspect.unwrap(own.vjp if is_renamed else own.backward)
     code = getattr(backward, "__code__", None)
@@ -83,9 +87,27 @@ def parse_backward(function: type[torch.autograd.Function]) -> CustomBackward:
         passes_rest=passes_rest,
         fills_in="set_materialize_grads" not in names,
         runs_another=_runs_another(backward),
-        place="" if code is None else f" ({short_path(code.co_filename)}:{code.co_firstlineno})",
+        place=_place_of(code),
         counted=counted,
     )
+
+
+def _parse_registered(backward: Any) -> CustomBackward:
+    """Return the same for an operator of `torch.library`, whose node has one input more."""
+    returned, passes_rest, counted = _returned(backward)
+    code = getattr(backward, "__code__", None)
+    return CustomBackward(
+        returned=None if returned is None else (*returned, GradientKind.NONE),
+        passes_rest=passes_rest,
+        fills_in=True,
+        runs_another=backward is not None and _runs_another(backward),
+        place=_place_of(code),
+        counted=None if counted is None else counted + 1,
+    )
+
+
+def _place_of(code: CodeType | None) -> str:
+    return "" if code is None else f" ({short_path(code.co_filename)}:{code.co_firstlineno})"
 
 
 def _runs_another(function: Any) -> bool:

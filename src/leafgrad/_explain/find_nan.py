@@ -1,24 +1,34 @@
 """Where NaN and infinity come from, in values and in gradients."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from leafgrad import _autograd
-from leafgrad._arguments.names import Names, read_names
+from leafgrad._arguments.names import Names, named_tensors, read_names
 from leafgrad._arguments.outputs import gradient_edges, iter_outputs
 from leafgrad._arguments.signature import public_function
 from leafgrad._display.units import first_few
 from leafgrad._explain.nan_report import NanOrigin, NanReport, came_in_with
-from leafgrad._explain.nan_words import CURE_OF_LEAF, OF_INFINITY, words_for
+from leafgrad._explain.nan_words import (
+    CURE_OF_LEAF,
+    CURE_OF_NUMBER,
+    NOT_SEEN,
+    OF_INFINITY,
+    words_for,
+)
 from leafgrad._graph.nodes import TracedNode
-from leafgrad._graph.summary import TensorSummary
+from leafgrad._graph.summary import TensorSummary, summary_of
 from leafgrad._graph.zero_words import Words
-from leafgrad._record.record import Recording
+from leafgrad._record.log import Birth, Log
+from leafgrad._record.place import source_at
+from leafgrad._record.record import Recording, log_of
+from leafgrad._record.value_recorder import NUMBER
 from leafgrad._trace.graph_trace import GraphTrace
 from leafgrad._trace.not_finite_turns import only_moves
 from leafgrad._trace.trace_graph import trace_graph
+from leafgrad._trace.values import argument_name
 
 
 @public_function()
@@ -38,7 +48,8 @@ def find_nan(
     end, such as the infinities of a mask that a softmax makes zeros of, is not reported.
 
     Args:
-        outputs: The loss, or any outputs that have a graph, as in `trace_graph`.
+        outputs: The loss, or any outputs, as in `trace_graph`. They may have been computed under
+            ``no_grad``; then there is nothing to say of gradients.
         names: What tensors and modules are called, as in `trace_graph`: the model.
         recording: What ``record(values=True)`` gave while the outputs were computed in this thread.
             Without it few values are known, and neither lines nor most modules.
@@ -49,7 +60,6 @@ def find_nan(
     Raises:
         TypeError: If `outputs` holds anything but tensors, `names` does not lead from strings to
             tensors, or `recording` is no recording.
-        ValueError: If no output needs a gradient.
 
     Example:
         >>> import torch
@@ -66,6 +76,14 @@ def find_nan(
     What PyTorch's own ``torch.autograd.set_detect_anomaly`` sees is NaN in gradients alone.
     """
     names = read_names(names)
+    log = log_of(recording)
+    ends = [*iter_outputs(outputs)]
+    if not gradient_edges(ends):
+        return NanReport(
+            origins=tuple(_without_graph(ends, log)),
+            unrecorded=0,
+            without_gradients="no output requires grad.",
+        )
     trace = trace_graph(outputs, names=names, recording=recording, values=True)
     without = "the graph is freed, as by a backward() before." if trace.is_freed else None
     if without is None:
@@ -82,7 +100,7 @@ def find_nan(
             complaint, _, _ = str(error).partition(".")
             without = f"the backward fails with {complaint!r}; see preflight()."
     return NanReport(
-        origins=(*_in_values(trace), *_in_gradients(trace)),
+        origins=(*_in_values(trace, _births(log, names)), *_in_gradients(trace)),
         unrecorded=sum(None in node.values and not only_moves(node) for node in trace.nodes),
         without_gradients=without,
     )
@@ -97,7 +115,45 @@ def _ones(outputs: Any) -> list[torch.Tensor | None]:
     ]
 
 
-def _in_values(trace: GraphTrace) -> Iterator[NanOrigin]:
+Births = Mapping[str, Birth]
+
+
+def _births(log: Log, names: Any) -> Births:
+    """Return where tensors became not finite that calls were given, by their names there."""
+    named = [*named_tensors(names)]
+    given = (one for _, _, several in log.given for one in several)
+    return {argument_name(one, named): one.birth for one in given if one.birth is not None}
+
+
+def _without_graph(ends: Sequence[object], log: Log) -> Iterator[NanOrigin]:
+    """Yield where outputs without a graph became not finite."""
+    for end in ends:
+        found = summary_of(end) if isinstance(end, torch.Tensor) else None
+        if isinstance(end, torch.Tensor) and found is not None and found.not_finite is not None:
+            birth = log.birth_of(end)
+            words = (
+                NOT_SEEN if birth is None else words_for(operation_of(birth), "value", end.dtype)
+            )
+            yield NanOrigin(
+                way="value",
+                kind=found.not_finite if birth is None else birth.kind,
+                operation="not recorded" if birth is None else operation_of(birth),
+                node=None,
+                given=(),
+                made=(found,),
+                passed_on=(),
+                because=words[0],
+                cure=words[1],
+                source=None if birth is None else log.source_at(birth.place),
+            )
+
+
+def operation_of(birth: Birth) -> str:
+    """Return what words call the operation of a call."""
+    return birth.operation.strip("_").removeprefix("true").replace("_", "")
+
+
+def _in_values(trace: GraphTrace, births: Births) -> Iterator[NanOrigin]:
     has_infinity = False
     made = {_operation(node) for node in trace.values_turn if node.value_turn_kind == "NaN"}
     for node in trace.values_turn:
@@ -107,14 +163,21 @@ def _in_values(trace: GraphTrace) -> Iterator[NanOrigin]:
         is_made_of_infinity = has_infinity and any(one and one.infinities for _, one in given)
         has_infinity |= node.value_turn_kind == "infinity"
         is_of_it = is_made_of_infinity and "softmax" not in _operation(node)
-        because, cure = OF_INFINITY if is_of_it else _value_words(node)
+        birth = next((births[one] for one in came_in_with(node) if one in births), None)
+        words = (
+            _value_words(node)
+            if birth is None
+            else words_for(operation_of(birth), "value", node.dtype)
+        )
+        because, cure = OF_INFINITY if is_of_it else words
         yield NanOrigin(
             way="value",
             kind=node.value_turn_kind or "NaN",
-            operation=_operation(node),
+            operation=_operation(node) if birth is None else operation_of(birth),
+            source=None if birth is None else source_at(birth.place),
             node=node,
-            given=given,
-            made=node.values,
+            given=given if birth is None else (),
+            made=node.values if birth is None else (),
             passed_on=(),
             because=because,
             cure=cure,
@@ -131,7 +194,7 @@ def _in_gradients(trace: GraphTrace) -> Iterator[NanOrigin]:
         at = [*node.values, *(value for _, value in given)]
         if trace.values_turn and (is_of_infinity or any(one and one.not_finite for one in at)):
             continue
-        words = words_for(_operation(node), "gradient")
+        words = words_for(_operation(node), "gradient", _dtype_of_gradient(node))
         because, cure = OF_INFINITY if is_of_infinity else words
         yield NanOrigin(
             way="gradient",
@@ -159,6 +222,8 @@ def _operation(node: TracedNode) -> str:
 
 def _value_words(node: TracedNode) -> Words:
     """Return why a value is not finite, and the cure: the data, a leaf, or the operation."""
+    if any(one.startswith(NUMBER) for one in came_in_with(node)):
+        return f"It came in with {' and '.join(came_in_with(node))}.", CURE_OF_NUMBER
     if came_in_with(node):
         return (
             f"It came in with {' and '.join(came_in_with(node))}, which no gradient leads to.",
@@ -167,7 +232,13 @@ def _value_words(node: TracedNode) -> Words:
     if node.is_leaf:
         held = f"{node.leaf_name or 'The leaf'} held it before the operations that were traced."
         return held, CURE_OF_LEAF
-    return words_for(_operation(node), "value")
+    return words_for(_operation(node), "value", node.dtype)
+
+
+def _dtype_of_gradient(node: TracedNode) -> torch.dtype:
+    """Return the type of what a node passed on that is not finite."""
+    passed = (edge.gradient for edge in node.edges)
+    return next((one.dtype for one in passed if one and one.not_finite), node.dtype)
 
 
 def _given(node: TracedNode, trace: GraphTrace) -> tuple[tuple[str, TensorSummary | None], ...]:

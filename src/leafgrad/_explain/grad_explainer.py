@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import torch
@@ -19,11 +19,10 @@ from leafgrad._explain.origin import edges_behind, origin_of
 from leafgrad._explain.second_backward import SecondBackward
 from leafgrad._graph.code_files import short_path
 from leafgrad._graph.summary import summary_of
-from leafgrad._graph.zero_words import words_of_operation
+from leafgrad._graph.zero_words import KEEPS_WITHOUT_GRAPH, words_of_operation
 from leafgrad._record.cut import DERIVATIVE, Cut
-from leafgrad._record.cut_tracker import LEAVING_PYTORCH
 from leafgrad._record.leaf_uses import LeafUse
-from leafgrad._record.log import Log
+from leafgrad._record.log import Log, Pass
 from leafgrad._record.module_paths import Roots
 from leafgrad._record.place import source_at
 from leafgrad._tensor.describe_tensor import describe_tensor
@@ -153,10 +152,20 @@ class GradExplainer:
             is_reached=is_reached,
             cuts=self._cuts(tensor, facts) if is_placed and not is_reached else (),
             use=self.log.uses.of(tensor),
-            use_of_memory=self.log.uses.through_shared_memory(tensor) if is_placed else None,
+            use_of_memory=self._use_of_memory(tensor) if is_placed else None,
             is_held_back=sharded is not None and sharded.is_held_back,
             others=self._others(tensor, sharded),
         )
+
+    def _use_of_memory(self, tensor: Tensor) -> LeafUse | None:
+        """Return a use of the tensor's memory through another leaf that the outputs depend on."""
+        return self.log.uses.through_shared_memory(tensor, self._numbers.keys())
+
+    @cached_property
+    def _numbers(self) -> dict[int, None]:
+        """The sequence numbers of the nodes, in order; leaves have none."""
+        numbers = map(_autograd.sequence_nr, self.graph)
+        return dict.fromkeys(number for number in numbers if number is not None)
 
     def _others(self, tensor: Tensor, sharded: _autograd.Sharded | None) -> str | None:
         """Return what may store a gradient that comes to a parameter in other processes."""
@@ -196,7 +205,14 @@ class GradExplainer:
             return GradCause.USED_UP
         if arrival.doubt:
             return GradCause.UNSEEN
-        return GradCause.ALL_ZERO if arrival.zero else GradCause.NOT_RUN
+        if arrival.zero:
+            return GradCause.ALL_ZERO
+        return GradCause.CLEARED if self._passes() else GradCause.NOT_RUN
+
+    def _passes(self) -> list[Pass]:
+        """Return the backward passes from these outputs that were recorded."""
+        ends = [end for end in self.ends if isinstance(end, Tensor)]
+        return self.log.backwards_from({*map(_number, ends)})
 
     def _cause_of_nothing(
         self, tensor: Tensor, facts: TensorDescription, found: Found
@@ -230,7 +246,19 @@ class GradExplainer:
             return None
         with _autograd.unobserved():
             behind = self.log.cuts.structure.depend_on(tensor)
-            return passes.of_what_depends(map(_autograd.sequence_nr, self.graph), behind)
+            return passes.of_what_depends(self._numbers, behind)
+
+    def _may_lack_part(self, tensor: Tensor) -> str:
+        """Return a custom function whose derivative may lack a part, empty if there is none."""
+        custom = self.log.passes.custom_functions
+        with _autograd.unobserved():
+            behind = self.log.cuts.structure.depend_on(tensor)
+        for number in sorted(behind & custom.keys()):
+            name, lacks_graph = custom[number]
+            source = self.log.source_of(number)
+            what = KEEPS_WITHOUT_GRAPH if lacks_graph else "a custom function"
+            return f"{name}{'' if source is None else f' ({source})'}, {what}"
+        return ""
 
     def _cause_without_cut(self, tensor: Tensor) -> GradCause | None:
         """Return why no path leads to a tensor, as far as the graph alone tells."""
@@ -247,8 +275,6 @@ class GradExplainer:
             return GradCause.LATE
         if found.use_of_memory is not None:
             return GradCause.SHARED
-        if found.use is not None:
-            return GradCause.LOST
         is_recorded = facts.is_leaf and all(map(self._is_recorded, self.ends))
         return GradCause.UNUSED if is_recorded else GradCause.NOT_REACHED
 
@@ -268,11 +294,23 @@ class GradExplainer:
         if cause is GradCause.ALL_ZERO and found.arrival is not None:
             node, _, _ = str(found.arrival.zero).partition(" ")
             return " ".join(f"{sentence}." for sentence in words_of_operation(node))
+        if cause is GradCause.UNSEEN and any(
+            "Checkpoint" in one for one in self.flow.unseen.values()
+        ):
+            return sentences.CURES[cause] + sentences.RUNS_ANOTHER
         origin = origin_of(tensor) if cause is GradCause.NOT_RETAINED else None
         if origin is not None and origin.is_same:
             return sentences.KEEP_LEAF.format(operation=origin.operation)
+        return self._cure_of_nothing(cause, tensor, found)
+
+    def _cure_of_nothing(self, cause: GradCause, tensor: Tensor, found: Found) -> str:
+        """Return what to do where no gradient comes."""
         if cause is GradCause.CONSTANT and _autograd.storage_identity(tensor) in self.leaves:
             return sentences.COPY_OF_LEAF
+        if cause is GradCause.LINEAR and self._may_lack_part(tensor):
+            return sentences.PARTIAL_DERIVATIVE
+        if cause is GradCause.UNUSED and (left := self._left(tensor)):
+            return sentences.IF_LEFT + sentences.CURES[CAUSE_OF_CUT[left[0].kind]]
         general = sentences.cure(cause, found.cuts, is_off=not torch.is_grad_enabled())
         of_parameters = sentences.CURES_OF_PARAMETERS.get(cause, general)
         return of_parameters if _autograd.is_parameter(tensor) else general
@@ -287,6 +325,9 @@ class GradExplainer:
         if cause is GradCause.LINEAR and not found.cuts:
             number = self._derivative_without(tensor)
             derivative = f": torch.autograd.grad() in {self.log.source_of(number or 0)}"
+        if cause is GradCause.CLEARED:
+            last = self._passes()[-1]
+            freed = sentences.FREED[last.call].format(place=self.log.source_at(last.place))
         arrival = found.arrival or Arrival()
         is_late = found.use is not None and not found.use.required_grad
         use = found.use if is_late else found.use_of_memory or found.use
@@ -298,8 +339,10 @@ class GradExplainer:
             "node": arrival.doubt or arrival.zero or withholding[0],
             "freed": freed,
             "derivative": derivative,
+            "partial": self._may_lack_part(tensor) if cause is GradCause.LINEAR else "",
             "others": str(found.others),
             "held": _held_in_words(tensor) if cause is GradCause.FILLED else "",
+            "also": self._other_use(tensor, found) if cause is GradCause.UNUSED else "",
             "use": "" if use is None else f"{use.operation} in {source_at(use.place)}",
         }
 
@@ -334,21 +377,34 @@ class GradExplainer:
     def _cuts(self, tensor: Tensor, facts: TensorDescription) -> tuple[Cut, ...]:
         """Return the cuts that made a constant, or those between the outputs and another tensor.
 
-        Where none leads to the outputs, what left PyTorch may have come back unseen.
+        Outputs without a graph may have been made of anything that left PyTorch.
         """
         tracker = self.log.cuts
         if not facts.requires_grad:
             return tracker.nearest(tracker.cuts_behind(tensor))
         behind = tracker.structure.depend_on(tensor)
-        cuts = {
-            number: cut
-            for number, (cut, numbers) in enumerate(tracker.entries)
-            if not behind.isdisjoint(numbers)
-        }
-        on_the_way = self._numbers_of_cuts().intersection(cuts)
-        if on_the_way:
-            return tracker.nearest(on_the_way, behind)
-        return tuple(cut for cut in cuts.values() if cut.operation in LEAVING_PYTORCH)
+        candidates = self._numbers_of_cuts() or (tracker.left if self._lacks_graph() else ())
+        on_the_way = [one for one in candidates if not behind.isdisjoint(tracker.entries[one][1])]
+        return tracker.nearest(on_the_way, behind) if on_the_way else ()
+
+    def _lacks_graph(self) -> bool:
+        return self.ends_are_leaves or not self.reached
+
+    def _left(self, tensor: Tensor) -> tuple[Cut, ...]:
+        """Return where a value that depends on a tensor left PyTorch first, if anywhere."""
+        cuts = self.log.cuts
+        behind = cuts.structure.depend_on(tensor)
+        left = [one for one in cuts.left if not behind.isdisjoint(cuts.entries[one][1])]
+        return cuts.cuts_at([min(left)] if left else [])
+
+    def _other_use(self, tensor: Tensor, found: Found) -> str:
+        """Return what was recorded of a tensor that the outputs do not depend on."""
+        if left := self._left(tensor):
+            return sentences.LEFT.format(place=sentences.place_of_cuts(left))
+        if found.use is None:
+            return sentences.NO_USE
+        place = f"{found.use.operation} in {source_at(found.use.place)}"
+        return sentences.ELSEWHERE.format(place=place)
 
 
 def _place_of(log: Log, node: Node) -> str:
@@ -375,7 +431,8 @@ def _held_in_words(tensor: Tensor) -> str:
 
 def _number(tensor: Tensor) -> int:
     """Return the number of the node that made a tensor, where PyTorch tells."""
-    return -1 if _autograd.is_invalid_view(tensor) else _autograd.number_of(tensor)
+    number = _autograd.number_if_valid(tensor)
+    return -1 if number is None else number
 
 
 def _name_of_hook(hook: object) -> str:

@@ -15,7 +15,8 @@ class GradCause(StrEnum):
 
     Attributes:
         FILLED: It holds a gradient.
-        NOT_RUN: A path leads to it, and backward was not run yet.
+        NOT_RUN: A path leads to it, and backward can run.
+        CLEARED: A backward from the outputs ran and kept the graph, and ``.grad`` is empty.
         UNSEEN: The graph does not show whether a gradient comes to it.
         OTHERS: No gradient comes to it in this process, but other processes may send one.
         HELD_BACK: A gradient comes, which ``fully_shard`` keeps until it is synchronised.
@@ -29,8 +30,7 @@ class GradCause(StrEnum):
         INTEGER: Its type of numbers has no gradients.
         NOT_REACHED: No path leads from the outputs to it, and nothing was recorded that says why.
         BESIDE: It was made of a tensor on which the outputs depend, but they were not made of it.
-        UNUSED: Nothing that was recorded used it.
-        LOST: It was used, and no path leads there, nor does the recording show where it was cut.
+        UNUSED: The outputs were recorded, and no value that came of it went into them.
         LINEAR: The outputs are made of a derivative that does not depend on it.
         LATE: It was used before its ``requires_grad`` was switched on.
         SHARED: It was used through another tensor that shares its memory and has no graph.
@@ -47,6 +47,7 @@ class GradCause(StrEnum):
         COPIED: The path was cut by a tensor that was made anew of its values.
         PYTHON: The path was cut by a number or list of Python's.
         NUMPY: The path was cut by an array outside PyTorch.
+        COLLECTIVE: The path was cut by a collective operation of ``torch.distributed``.
 
     Example:
         >>> import torch
@@ -57,7 +58,8 @@ class GradCause(StrEnum):
     """
 
     FILLED = "filled"
-    NOT_RUN = "backward not run yet"
+    NOT_RUN = "waiting for backward"
+    CLEARED = "cleared, or never stored"
     UNSEEN = "cannot be seen"
     OTHERS = "left to other processes"
     HELD_BACK = "held back by fully_shard"
@@ -72,7 +74,6 @@ class GradCause(StrEnum):
     NOT_REACHED = "not reached"
     BESIDE = "beside the path"
     UNUSED = "unused"
-    LOST = "lost on the way"
     LINEAR = "not in the derivative"
     LATE = "used before it required grad"
     SHARED = "used through another tensor"
@@ -89,6 +90,7 @@ class GradCause(StrEnum):
     COPIED = "cut by a new tensor"
     PYTHON = "cut by a number of Python's"
     NUMPY = "cut by an array outside PyTorch"
+    COLLECTIVE = "cut by a collective operation"
 
 
 CAUSE_OF_CUT = {
@@ -100,6 +102,7 @@ CAUSE_OF_CUT = {
     CutKind.COPIED: GradCause.COPIED,
     CutKind.PYTHON: GradCause.PYTHON,
     CutKind.NUMPY: GradCause.NUMPY,
+    CutKind.COLLECTIVE: GradCause.COLLECTIVE,
 }
 """Each way to lose a graph is a cause."""
 
@@ -165,7 +168,7 @@ class GradExplanation(ShownAsCard):
             >>> from leafgrad import explain_grad
             >>> x = torch.ones(2, requires_grad=True)
             >>> explain_grad(x, x.sum()).to_dict()["cause"]
-            'backward not run yet'
+            'waiting for backward'
         """
         return fields_as_json(self)
 

@@ -92,9 +92,14 @@ class GradientFlow:
             self._propagate_custom(node, successors, arrived)
         elif arrived and is_plain:
             whole = _merged(arrived)
-            for after, number in successors:
-                if after is not None:
-                    self._add(after, number, whole)
+            is_foreach = _autograd.node_name(node).startswith("Foreach")
+            rows = len(_autograd.forward_outputs(node)) if is_foreach else 0
+            for place, (after, number) in enumerate(successors):
+                given = arrived.get(place % rows) if rows else whole
+                if after is not None and given is not None:
+                    self._add(after, number, given)
+                elif after is not None:
+                    self.stopping.append(f"{self.place(node)}, for an output that is not used")
         elif arrived:
             self._propagate_by_formula(node, successors, _merged(arrived))
 
@@ -171,6 +176,8 @@ def _is_trusted(node: Node) -> bool:
     """Return whether a custom function is leafgrad's own, or one of PyTorch's that hands on."""
     if _autograd.is_compiled(node) or _autograd.handles_dtensor(node):
         return True
+    if _autograd.refuses(node):
+        return True  # it raises whatever comes
     module: str = getattr(_autograd.forward_class(node), "__module__", "")
     return module.startswith("leafgrad.")
 

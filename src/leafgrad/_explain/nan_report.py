@@ -7,7 +7,7 @@ from typing import Any, Literal
 from leafgrad._display.card import Card, ShownAsCard
 from leafgrad._display.jsonable import fields_as_json
 from leafgrad._display.units import count, first_few, shape_text, torch_name
-from leafgrad._graph.nodes import TracedNode, place_text
+from leafgrad._graph.nodes import Source, TracedNode, place_text
 from leafgrad._graph.summary import NotFinite, TensorSummary
 
 MOST_ORIGINS = 3
@@ -21,23 +21,34 @@ class NanOrigin:
         way: ``"value"`` on the way forward, ``"gradient"`` on the way back.
         kind: ``"NaN"`` or ``"infinity"``.
         operation: The operation, as in ``"sqrt"``; ``"leaf"`` for a tensor that held it before.
-        node: The node of the operation, with line and module as far as a recording saw them.
+        node: The node of the operation, with line and module as far as a recording saw them; None
+            for an output without a graph.
         given: What the operation was given, each by its name or number and what is known of it.
         made: What it made or, on the way back, what arrived at it.
         passed_on: What it passed on, on the way back.
         because: One sentence that says how it comes about.
         cure: One sentence that says what to do.
+        source: The line of an operation that left no node, where that is known. Then `node` is the
+            one that was given its result.
     """
 
     way: Literal["value", "gradient"]
     kind: NotFinite
     operation: str
-    node: TracedNode
+    node: TracedNode | None
     given: tuple[tuple[str, TensorSummary | None], ...]
     made: tuple[TensorSummary | None, ...]
     passed_on: tuple[TensorSummary | None, ...]
     because: str
     cure: str
+    source: Source | None = None
+
+    @property
+    def place(self) -> str:
+        """Where it came up, in words."""
+        if self.source is not None or self.node is None:
+            return self.operation if self.source is None else f"{self.operation}, at {self.source}"
+        return place_text(self.node)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -85,6 +96,10 @@ def came_in_with(node: TracedNode) -> tuple[str, ...]:
 
 def _headline(origin: NanOrigin) -> str:
     node = origin.node
+    if node is None and origin.source is None:
+        return f"an output holds {origin.kind}"
+    if node is None or origin.source is not None:
+        return f"{origin.kind} comes up where nothing has a graph, in {origin.place}"
     if origin.way == "value" and (node.is_leaf or came_in_with(node)):
         held = came_in_with(node) or (node.leaf_name or "a leaf",)
         return f"{origin.kind} was in {' and '.join(held)} before"
@@ -94,9 +109,11 @@ def _headline(origin: NanOrigin) -> str:
 
 def _rows(origin: NanOrigin) -> Iterator[tuple[str, str]]:
     near = (
-        ", or right before it" if origin.way == "value" and origin.node.value_turn_is_near else ""
+        ", or right before it"
+        if origin.way == "value" and origin.node is not None and origin.node.value_turn_is_near
+        else ""
     )
-    yield f"{origin.way}: {origin.kind}", f"from {place_text(origin.node)}{near}"
+    yield f"{origin.way}: {origin.kind}", f"from {origin.place}{near}"
     for name, value in origin.given:
         yield f"  given {name}", _text(value)
     for value in origin.made:
@@ -121,7 +138,7 @@ def _looked_at(report: NanReport) -> str:
 def _sentences(report: NanReport) -> Iterator[str]:
     told = report.origins[:MOST_ORIGINS]
     yield from dict.fromkeys(words for one in told for words in (one.because, one.cure))
-    if rest := [place_text(one.node) for one in report.origins[MOST_ORIGINS:]]:
+    if rest := [one.place for one in report.origins[MOST_ORIGINS:]]:
         yield f"It comes up elsewhere as well: {first_few(rest, MOST_ORIGINS)}."
     if report.without_gradients is not None:
         yield f"Gradients were not looked at: {report.without_gradients}"

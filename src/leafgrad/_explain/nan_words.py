@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+import torch
+
 from leafgrad._graph.zero_words import Words
 
 VALUES: dict[str, Words] = {
@@ -258,14 +260,43 @@ OF_INFINITY: Words = (
 )
 
 
-def words_for(operation: str, way: Literal["value", "gradient"]) -> Words:
+NOT_SEEN: Words = (
+    "The output holds it, and no recording shows where it came up.",
+    "Compute the output inside record(values=True), and pass the recording.",
+)
+
+
+HALF_VALUE: Words = (
+    "The result is beyond 65,504, the largest number of float16.",
+    "Compute it in bfloat16 or float32, or make the numbers smaller before.",
+)
+PRODUCT_GRADIENT: Words = (
+    "The gradient is beyond the largest number of its type, as a product of large numbers is.",
+    "Look at the numbers that it was given, and make them smaller before, or clip the gradient.",
+)
+HALF_GRADIENT: Words = (
+    "The gradient is beyond 65,504, the largest number of float16; the slope itself is finite.",
+    (
+        "Scale the loss by torch.amp.GradScaler, which skips such a step and then scales by less, "
+        "or compute in bfloat16 or float32."
+    ),
+)
+_PRODUCTS = {"addmm", "mul"}
+_RANGE = {"add", "mul", "sub"}
+CURE_OF_NUMBER = "Look at where that number comes from: it is no tensor, and has no gradient."
+
+
+def words_for(operation: str, way: Literal["value", "gradient"], dtype: torch.dtype) -> Words:
     """Return why an operation makes what is not finite, and the cure, in general if need be."""
     table = VALUES if way == "value" else GRADIENTS
-    if operation in table:
-        return table[operation]
-    if LIKE.get(operation) in table:
-        because, cure = table[LIKE[operation]]
-        return because, cure
+    known = LIKE.get(operation, operation)
+    is_listed = not {operation, known}.isdisjoint(table)
+    if dtype is torch.float16 and way == "value" and known in _RANGE:
+        return HALF_VALUE
+    if way == "gradient" and not is_listed and (dtype is torch.float16 or known in _PRODUCTS):
+        return HALF_GRADIENT if dtype is torch.float16 else PRODUCT_GRADIENT
+    if is_listed:
+        return table.get(operation) or table[known]
     if way == "value":
         return (
             f"What {operation} was given is finite, as far as that was seen; what it made is not.",
@@ -273,5 +304,5 @@ def words_for(operation: str, way: Literal["value", "gradient"]) -> Words:
         )
     return (
         f"The gradient that arrived at {operation} was finite, and what it passed on is not.",
-        "Look at the values that it was given: at such a point its slope is not finite.",
+        "Look at the values that it was given: its slope may not be finite there.",
     )

@@ -20,6 +20,7 @@ from leafgrad._explain.findings import (
 from leafgrad._explain.grad_explainer import GradExplainer
 from leafgrad._explain.grad_explanation import GradCause
 from leafgrad._explain.preflight_report import Preflight
+from leafgrad._explain.unnoticed import doubts_about_blocks, silent_errors
 from leafgrad._explain.unregistered import unregistered
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.order import in_backward_order
@@ -40,7 +41,9 @@ def preflight(
     """Find what a backward from some outputs would fail at or leave out, without running it.
 
     It finds what PyTorch itself checks: tensors written or detached in place since they were saved,
-    saved tensors that are gone, leaves that have become results, and outputs without a graph. What
+    saved tensors that are gone, leaves that have become results, and outputs without a graph. With
+    a recording it also finds writes that PyTorch does not check: through ``.data``, and into what a
+    checkpointed block reads again. Writes through NumPy or in other threads are not seen. What
     hooks, the code of custom functions and checkpointed blocks that run again do is not foreseen;
     where a failure depends on that, it is told as possible only. A few nodes do not show what they
     saved, or run a backward of their own: they are listed as `Preflight.hidden` and
@@ -105,6 +108,8 @@ def preflight(
         once = tuple(_once_differentiable(nodes, live))
         conflicts = tuple(_with_names(_conflicts(nodes), live, names))
         hidden_leaves = tuple(_unregistered(nodes, live, names, log))
+        silent = tuple(silent_errors(nodes, live, log, _storage_names(names)))
+        blocks = tuple(doubts_about_blocks(nodes, live, log))
         second = None if explainer.second is None else explainer.second.told()
     freed = tuple(node for node in nodes if node.is_freed)
     # a custom function may not look at what it saved; compiled code always does
@@ -126,6 +131,8 @@ def preflight(
         hidden=tuple(node for node in nodes if node.hides_saved),
         running=running,
         failures=tuple(node for node in nodes if node.index in failing),
+        silent=silent,
+        checkpointed=blocks,
         unregistered=hidden_leaves,
         shapes=shapes,
         second_backward=second,
@@ -171,17 +178,24 @@ def _with_names(
     found = [*conflicts]
     if not found:
         return
-    known: dict[int | None, tuple[str, bool]] = {}
-    buffers = {id(one) for root in named_modules(names).values() for one in buffers_in(root)}
-    for name, tensor in named_tensors(names):
-        identity = _autograd.storage_identity(tensor)
-        known.setdefault(identity, (name, id(tensor) in buffers))
-    known.pop(None, None)
+    known = _storage_names(names)
+    roots = named_modules(names).values()
+    buffers = {_autograd.storage_identity(one) for root in roots for one in buffers_in(root)}
     rows = _autograd.read_saved(live, ())
     written = {(row.node, row.name): row.written for row in rows}
     for one in found:
-        named = known.get(written[one.node.index, one.saved.name])
-        yield replace(one, name=named[0], is_buffer=named[1]) if named else one
+        storage = written[one.node.index, one.saved.name] or 0
+        is_buffer = storage in known and storage in buffers
+        yield replace(one, name=known.get(storage), is_buffer=is_buffer)
+
+
+def _storage_names(names: Names) -> dict[int, str]:
+    """Return the first name of a tensor in each storage, by the identity of the storage."""
+    known: dict[int, str] = {}
+    for name, tensor in named_tensors(names):
+        known.setdefault(_autograd.storage_identity(tensor) or 0, name)
+    known.pop(0, None)
+    return known
 
 
 def _unregistered(

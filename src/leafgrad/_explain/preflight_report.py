@@ -17,7 +17,13 @@ from leafgrad._explain.findings import (
 )
 from leafgrad._explain.grad_explanation import CAUSE_OF_CUT, GradCause, GradExplanation
 from leafgrad._explain.groups import grouped, names_in_words
-from leafgrad._explain.sentences import SWITCH_ON, cure, place_of_cuts, switched_off
+from leafgrad._explain.sentences import (
+    AGAIN_IN_BACKWARD,
+    SWITCH_ON,
+    cure,
+    place_of_cuts,
+    switched_off,
+)
 from leafgrad._graph.nodes import Shape, TracedNode
 from leafgrad._record.cut import Cut
 
@@ -46,6 +52,10 @@ class Preflight(ShownAsCard):
             view, so that nothing of the kind can be found there.
         running: The nodes whose backward seems to run another one, such as a reentrant checkpoint,
             of which the graph shows nothing.
+        silent: What has changed since the forward pass without autograd's notice, a sentence each:
+            backward runs, and computes wrong gradients.
+        checkpointed: A node of each checkpointed block that backward runs again, and what is known
+            against that.
         failures: The nodes at which backward fails for sure.
         unregistered: The parameters, and other leaves that a named module holds, that are not in
             the names although backward fills them; none where no module is named.
@@ -71,6 +81,8 @@ class Preflight(ShownAsCard):
     once_differentiable: tuple[OnceDifferentiable, ...]
     hidden: tuple[TracedNode, ...]
     running: tuple[TracedNode, ...]
+    silent: tuple[str, ...]
+    checkpointed: tuple[tuple[TracedNode, str], ...]
     failures: tuple[TracedNode, ...]
     unregistered: tuple[Unregistered, ...]
     shapes: tuple[Shape, ...]
@@ -162,15 +174,17 @@ def _verdict(found: Preflight) -> str:
         return f"backward will fail at {found.first_failure.name}"
     if found.may_fail:
         return "backward may fail"
-    if found.hidden or found.running:
-        return "nothing that backward would fail at, as far as nodes show"
-    return "nothing that backward would fail at"
+    if found.silent:
+        return "backward will compute wrong gradients"
+    hides_something = found.hidden or found.running or found.checkpointed
+    return f"no failure found{', as far as nodes show' if hides_something else ''}"
 
 
 def _sentences(found: Preflight) -> Iterator[str]:
     if found.lacks_graph:
         yield _without_graph(found)
     yield from _first(conflict_sentences(found.conflicts), "conflict", "conflicts")
+    yield from _first(found.silent, "silent error", "silent errors")
     yield from _on_failing_nodes(found)
     yield from _on_unseen_nodes(found)
     for explanations, one, many in (
@@ -249,6 +263,13 @@ def _on_failing_nodes(found: Preflight) -> Iterator[str]:
 
 def _cure_of_refusal(node: TracedNode) -> str:
     """Return what to do about an operation without a derivative, where that is known."""
+    if node.name.startswith("GeneratedBackwardFor_"):
+        return " Register a backward for the operator by torch.library.register_autograd()."
+    if node.name.startswith("CompiledFunction"):
+        return (
+            " torch.compile made it: the backward of compiled code cannot be differentiated. Use "
+            "the original module, not the compiled one, where a second derivative is computed."
+        )
     if node.name != "NotImplemented":
         return ""
     return (
@@ -270,6 +291,9 @@ def _on_unseen_nodes(found: Preflight) -> Iterator[str]:
             f"{_place_of_all(found.running)} may run a backward within this one, of which nothing "
             "is seen."
         )
+    doubts = {doubt: node for node, doubt in reversed(found.checkpointed)}
+    for doubt, node in doubts.items():
+        yield (doubt or AGAIN_IN_BACKWARD).format(node=place_of_node(node))
 
 
 def _explained(group: Sequence[GradExplanation]) -> str:

@@ -8,7 +8,8 @@ from leafgrad._record.cut import DERIVATIVE, Cut
 
 def because(cause: GradCause, facts: Mapping[str, str], cuts: tuple[Cut, ...]) -> str:
     """Return the cause in words, with the place of the cut or of the use where that is known."""
-    sentence = BECAUSE[cause].format_map(facts)
+    is_partial = cause is GradCause.LINEAR and facts["partial"]
+    sentence = (MAY_LACK_PART if is_partial else BECAUSE[cause]).format_map(facts)
     if cuts and cause is not GradCause.FROZEN:
         return f"{sentence}: {place_of_cuts(cuts)}.{switched_off(cuts)}"
     if facts["use"] and cause in TELLING_USE:
@@ -25,6 +26,8 @@ def cure(cause: GradCause, cuts: tuple[Cut, ...], *, is_off: bool) -> str:
         of_switch = CURES[cause]
         if cause is GradCause.NO_GRAD:
             of_switch = _cure_of_switch(cuts[0].switch, is_off=is_off)
+        if cause is GradCause.DETACHED and cuts[0].is_difference:
+            return STRAIGHT_THROUGH
         return CURES_OF_OPERATIONS.get(cuts[0].operation, of_switch)
     return SWITCH_ON if is_off and cause is GradCause.WITHOUT_GRAPH else CURES[cause]
 
@@ -57,7 +60,10 @@ def place_of_cuts(cuts: tuple[Cut, ...]) -> str:
 
 BECAUSE: Mapping[GradCause, str] = {
     GradCause.FILLED: "Its .grad holds {held}, from a backward or set by hand",
-    GradCause.NOT_RUN: "The outputs depend on it, and no backward has gone through their graph yet",
+    GradCause.NOT_RUN: "The outputs depend on it, and no backward has freed their graph",
+    GradCause.CLEARED: (
+        "The outputs depend on it, and their graph was used already and kept: {freed}"
+    ),
     GradCause.UNSEEN: (
         "Whether a gradient comes to it cannot be seen without running backward: that depends on "
         "the code of {node}, which the graph does not show"
@@ -70,8 +76,8 @@ BECAUSE: Mapping[GradCause, str] = {
         "and adds them up elsewhere"
     ),
     GradCause.STOPPED: (
-        "A path of the graph leads to it, but no gradient comes along it, as a custom function on "
-        "the way hands on none: {node}"
+        "A path of the graph leads to it, but no gradient comes along it, as a function on the way "
+        "passes on none: {node}"
     ),
     GradCause.ALL_ZERO: (
         "A gradient will come to it, but every path leads through an operation that hands on zeros "
@@ -101,12 +107,8 @@ BECAUSE: Mapping[GradCause, str] = {
         "{grad_fn}, of a tensor on which the outputs depend, and they do not depend on this one"
     ),
     GradCause.UNUSED: (
-        "No path of the graph leads from the outputs to it, and nothing that was recorded used it "
-        "(other threads and TorchScript are not recorded)"
-    ),
-    GradCause.LOST: (
-        "No path of the graph leads from the outputs to it, nor was it seen to be cut: what came "
-        "of it was not used for them, or went on unseen, as through another thread"
+        "No path of the graph leads from the outputs to it, and {also} (other threads, other "
+        "processes and TorchScript are not recorded)"
     ),
     GradCause.LINEAR: (
         "The outputs are made of a derivative of something that depends on it, and the derivative "
@@ -134,8 +136,8 @@ BECAUSE: Mapping[GradCause, str] = {
         "It is a view that PyTorch refuses to use since its memory was written in place"
     ),
     GradCause.WRAPPED: "It lives inside a torch.func transform, where no .grad is ever filled",
-    GradCause.DETACHED: "The path from the outputs to it was cut by detach()",
-    GradCause.DATA: "The path from the outputs to it was cut by .data",
+    GradCause.DETACHED: "The path from the outputs to it was cut where a value was detached",
+    GradCause.DATA: "The path from the outputs to it was cut where .data was taken",
     GradCause.NO_GRAD: (
         "The path from the outputs to it was cut by what was computed while gradients were "
         "switched off"
@@ -151,16 +153,28 @@ BECAUSE: Mapping[GradCause, str] = {
         "anew, which has no graph"
     ),
     GradCause.PYTHON: (
-        "No path leads from the outputs to it, and its value went on as a number or list of "
-        "Python's, which has no graph"
+        "Its value became a Python number or list, which has no graph when it comes back into a "
+        "tensor"
     ),
     GradCause.NUMPY: (
-        "No path leads from the outputs to it, and its value went on as an array outside PyTorch, "
-        "which has no graph"
+        "Its value became an array outside PyTorch, which has no graph when it comes back into a "
+        "tensor"
+    ),
+    GradCause.COLLECTIVE: (
+        "The path from the outputs to it was cut by a collective operation of torch.distributed, "
+        "which copies values between processes without a graph"
     ),
 }
 
-TELLING_USE = {GradCause.LOST, GradCause.LATE, GradCause.SHARED}
+MAY_LACK_PART = (
+    "The outputs use a derivative whose graph does not lead to it. That does not prove that its "
+    "gradient is zero, because {partial} may leave out a part of the graph{derivative}"
+)
+
+NO_USE = "nothing that was recorded used it"
+ELSEWHERE = "what was recorded used it for something else: {place}"
+LEFT = "what was recorded read its value without a graph: {place}"
+TELLING_USE = {GradCause.LATE, GradCause.SHARED}
 
 _RECORD = "compute the outputs inside record() and hand the recording over to see where"
 _LINEAR = (
@@ -174,10 +188,11 @@ CURES: Mapping[GradCause, str] = {
         "trace_graph(outputs, gradients=True).gradient_norms shows what makes a gradient zero."
     ),
     GradCause.NOT_RUN: "Call backward() on the outputs.",
-    GradCause.UNSEEN: (
-        "Look at .grad after backward(). A reentrant checkpoint shows its graph if it is called "
-        "with use_reentrant=False."
+    GradCause.CLEARED: (
+        "Call backward() again, and look at .grad before it is cleared, as by zero_grad(). "
+        "torch.autograd.grad() returns gradients instead of storing them."
     ),
+    GradCause.UNSEEN: "Look at .grad after backward().",
     GradCause.OTHERS: (
         "Look at .grad after backward(). What no process uses can be used, frozen, or left out of "
         "the model."
@@ -213,7 +228,6 @@ CURES: Mapping[GradCause, str] = {
         "Ask for the gradient of that tensor itself, and take the same part of it; or compute the "
         "outputs from this one, as by torch.cat() of columns."
     ),
-    GradCause.LOST: "Follow what was made there, to see whether the outputs depend on it.",
     GradCause.LINEAR: _LINEAR,
     GradCause.LATE: "Call requires_grad_() on it before it is used.",
     GradCause.SHARED: (
@@ -249,12 +263,23 @@ CURES: Mapping[GradCause, str] = {
         "Pass the tensor on itself; torch.stack() and torch.cat() put several together and keep "
         "their graphs. Make parameters once, before they are used, not of results."
     ),
-    GradCause.PYTHON: "Stay with tensors: put no item(), tolist() or float() on the way.",
+    GradCause.PYTHON: (
+        "Stay with tensors: do not convert to a Python number (item(), tolist(), float()) on the "
+        "way."
+    ),
     GradCause.NUMPY: (
         "Stay with tensors: put no numpy() on the way, or write a torch.autograd.Function."
     ),
+    GradCause.COLLECTIVE: (
+        "Use the function in torch.distributed.nn.functional instead, such as all_to_all() or "
+        "reduce_scatter(), which passes gradients on."
+    ),
 }
 
+PARTIAL_DERIVATIVE = (
+    "Compute everything in the backward of that function from its inputs and outputs: save these, "
+    "not intermediate tensors, or return the intermediate tensor as another output."
+)
 AGAIN = {
     GradCause.FILLED: (
         "Another backward from the outputs will fail, as a part of their graph was freed: {cure} "
@@ -307,12 +332,13 @@ CURES_OF_PARAMETERS = {
         "DistributedDataParallel, pass find_unused_parameters=True if it must stay). If a copy of "
         "the model was used, as by copy.deepcopy(), ask for the parameters of that."
     ),
-    GradCause.LOST: (
-        "Follow what was made there, to see whether the outputs depend on it. If they need not, "
-        "leave it out of the model, or under DistributedDataParallel pass "
-        "find_unused_parameters=True."
-    ),
 }
+IF_LEFT = "If the outputs should depend on it by way of that value: "
+AGAIN_IN_BACKWARD = (
+    "The checkpointed block of {node} runs again in backward(). What has changed since of what it "
+    "reads, such as weights and flags, is seen only as far as it was recorded."
+)
+RUNS_ANOTHER = " A reentrant checkpoint shows its graph if it is called with use_reentrant=False."
 ADAPTER = (
     "If it is to be trained, call requires_grad_() on it before the outputs are computed; peft "
     "freezes adapters that are loaded without is_trainable=True."
@@ -327,7 +353,14 @@ COPY_OF_LEAF = (
     "of state_dict() are detached, those of named_parameters() are not."
 )
 
-_SOFT = "Use a differentiable stand-in, such as softmax() for {}()."
+_SOFT = "Use a differentiable stand-in, such as {}() for {}()."
+_PASSED_ON = (
+    "For what was looked up by it, pass the gradient straight through: z + (q - z).detach()."
+)
+STRAIGHT_THROUGH = (
+    "If this passes the gradient straight through, as in z + (q - z).detach(), keep it, and train "
+    "q by a term of its own, such as mse_loss(q, z.detach()). Otherwise leave detach() out."
+)
 _STACK = (
     "torch.{}() of results keeps their numbers alone. Put several together by torch.stack(losses), "
     "and pass one on itself."
@@ -345,7 +378,19 @@ OUTSIDE_INFERENCE_MODE = (
     "inside it is not enough (in Lightning: Trainer(inference_mode=False))."
 )
 CURES_OF_OPERATIONS = {
-    **{name: _SOFT.format(name) for name in ("argmax", "argmin", "argsort", "max", "min", "topk")},
+    **{name: _SOFT.format("softmax", name) for name in ("argmax", "max")},
+    **{name: f"{_SOFT.format('softmin', name)} {_PASSED_ON}" for name in ("argmin", "min")},
+    **dict.fromkeys(
+        ("topk", "argsort"),
+        "Places have no derivative: multiply what was chosen by the weight that chose it, as in "
+        "chosen * scores.softmax(-1).gather(-1, indices).",
+    ),
+    "deepcopy": "copy.deepcopy() made parameters of its own: ask for those of the copy.",
+    "state_dict": (
+        "state_dict() returns copies without a graph. Use named_parameters(), and run the model "
+        "on other weights by torch.func.functional_call(model, weights, inputs). Of a model that "
+        "was loaded from it, ask for the parameters of that one."
+    ),
     **dict.fromkeys(
         ("long", "int", "to", "type", "short", "char", "byte"),
         "Keep the numbers floating-point where the gradient should pass. An index has no "
@@ -374,6 +419,14 @@ CURES_OF_OPERATIONS = {
     "one_hot": (
         "Choose by torch.nn.functional.gumbel_softmax(scores, hard=True), or weight by softmax()."
     ),
+    **{
+        f"torch.distributed.{name}": (
+            "Use torch.distributed.nn.functional.all_gather(), which passes gradients on between "
+            "processes. For the gradient of this process alone, put its own tensor back into the "
+            "result, as in gathered[rank] = features."
+        )
+        for name in ("all_gather", "all_gather_into_tensor", "all_gather_single", "gather")
+    },
     DERIVATIVE: _LINEAR,
     "grad": (
         "Pass create_graph=True to torch.autograd.grad(), so that the gradient has a graph itself."

@@ -88,5 +88,6 @@ PARAMETER = (
 )
 UNKNOWN = (
     "If they belong to the model, register them: as attributes, in an nn.ModuleList or in an "
-    "nn.ParameterList."
+    "nn.ParameterList. If they are another model's, as a teacher's or a target network's, compute "
+    "its outputs under torch.no_grad()."
 )

@@ -1,11 +1,19 @@
 """Why an operation hands on zeros, and what to do about it."""
 
+from collections.abc import Sequence
+from math import prod
+
 from leafgrad import _autograd
-from leafgrad._graph.nodes import TracedNode
+from leafgrad._graph.nodes import Shape, TracedNode, place_text
 from leafgrad._graph.summary import TensorSummary
 
 Words = tuple[str, str]
 """Because and cure."""
+
+NORMALISING = frozenset(
+    "nativelayernorm nativebatchnorm nativegroupnorm cudnnbatchnorm fusedrmsnorm".split()
+)
+KEEPS_WITHOUT_GRAPH = "a custom function that keeps a tensor without a graph"
 
 
 def own_operation(name: str) -> str:
@@ -13,11 +21,87 @@ def own_operation(name: str) -> str:
     return _autograd.own_stem(name).lower()
 
 
-def words_of_zeros(node: TracedNode) -> Words:
+def words_of_zeros(node: TracedNode, nodes: Sequence[TracedNode]) -> Words:
     """Return why a node that a gradient arrived at passed on nothing but zeros."""
     if _is_underflow(node):
         return UNDERFLOW
+    if (leaf := _zero_leaf_beside(node, nodes)) is not None:
+        return f"{leaf.leaf_name or 'A factor'} is zero, and is trained itself", STARTING_AT_ZERO
+    if WORDS.get(own_operation(node.name)) in (_AT_ZERO, _EQUAL):
+        mask = _zero_product_behind(node, nodes)
+        if mask is not None:
+            return f"What it was given is 0, as made by {place_text(mask)}. {_FACTOR[0]}", _FACTOR[
+                1
+            ]
+    if own_operation(node.name) in NORMALISING and _counts_several(node):
+        return _SUMMED_UP
     return words_of_operation(node.name)
+
+
+def _zero_leaf_beside(node: TracedNode, nodes: Sequence[TracedNode]) -> TracedNode | None:
+    """Return a leaf of zeros that gets a gradient from the same node as what gets zeros."""
+    operation = own_operation(node.name)
+    edges = node.edges[slice(*_FACTORS.get(operation, (None,)))]
+    ahead = [edge.target for edge in edges if edge.gradient is not None and edge.gradient.norm]
+    seen = set[int]()
+    while ahead and len(seen) < MAX_NODES:
+        place = ahead.pop()
+        if place is None or place in seen:
+            continue
+        seen.add(place)
+        one = nodes[place]
+        if any(value is not None and not _is_zero(value) for value in one.values):
+            continue
+        gradients = [found.norm for found in one.gradients if found is not None]
+        if one.is_leaf and any(gradients) and all(map(_is_known_zero, one.values)):
+            return one
+        ahead += [edge.target for edge in one.edges]
+    return None
+
+
+def _zero_product_behind(node: TracedNode, nodes: Sequence[TracedNode]) -> TracedNode | None:
+    """Return the product whose zeros came to a node through sums and views alone, if one did."""
+    for _ in range(MAX_NODES):
+        targets = [edge.target for edge in node.edges if edge.target is not None]
+        if not targets:
+            return None
+        node = nodes[targets[0]]
+        if not all(map(_is_known_zero, node.values)):
+            return None
+        if own_operation(node.name) in {"mul", "nativedropout"}:
+            return node
+        if own_operation(node.name) not in {"sum", "mean", "view", "squeeze", "pow", "abs"}:
+            return None
+    return None
+
+
+MAX_NODES = 50
+_FACTORS = {
+    **dict.fromkeys(("addmm", "addmv", "baddbmm"), (1, None)),
+    **dict.fromkeys(("linear", "convolution"), (0, 2)),
+    **dict.fromkeys(NORMALISING, (1, 2)),
+}
+"""Which inputs of an operation are multiplied with each other, where not all are."""
+
+
+def _is_known_zero(value: TensorSummary | None) -> bool:
+    return value is not None and _is_zero(value)
+
+
+def _counts_several(node: TracedNode) -> bool:
+    """Return whether a normalisation was given more than one number for each that it keeps."""
+    kept = next((saved.shape for saved in node.saved if saved.name in _STATISTICS), None)
+    made, kept_count = _count(node.shapes[0]), _count(kept)
+    return bool(made and kept_count) and made > kept_count
+
+
+def _count(shape: Shape | None) -> int:
+    """Return how many elements a shape has, 0 where that is not known."""
+    sizes = [size for size in shape or (0,) if isinstance(size, int)]
+    return prod(sizes) if shape is not None and len(sizes) == len(shape) else 0
+
+
+_STATISTICS = {"result1", "save_mean", "mean"}
 
 
 def words_of_operation(name: str) -> Words:
@@ -48,11 +132,20 @@ UNDERFLOW: Words = (
 )
 CANCELLED: Words = (
     "The gradients of its several uses add up to zero",
-    "Look at these uses: they may undo each other, as x - x or a softmax that is summed up",
+    "Look at these uses: they may undo each other, as in x - x or the norm of a normalised vector",
 )
 HOOKED: Words = (
     "A hook makes zeros of what arrives",
     "Look at what register_hook() was called with: it returns the gradient that is to be used",
+)
+CONSTANT: Words = (
+    "The same gradient arrives there for all entries, and the sum of them is constant",
+    "Change the objective: the sum or mean of a softmax or of normalised numbers cannot change",
+)
+STARTING_AT_ZERO = (
+    "If it starts at zero by design, as in LoRA, ReZero or a normalisation that is initialised "
+    "with zero, the gradient comes once an optimizer has changed it; otherwise do not start it at "
+    "zero"
 )
 FROM_THE_START: Words = (
     "Zeros is what the backward began with",
@@ -98,6 +191,10 @@ _NORMALISED: Words = (
         "after"
     ),
     "Give it more than one number to normalise over, or leave it out",
+)
+_SUMMED_UP: Words = (
+    "What it normalised is summed up after, and that sum is constant; or its weight is zero",
+    "Look at its weight, and at what is computed from its result",
 )
 _FACTOR: Words = (
     "What it is multiplied by is nothing but zeros where a gradient arrives, or next to it",
@@ -157,7 +254,7 @@ _SEVERAL = {
     "clamp clampmin clampmax hardtanh hardsigmoid hardswish": _BOUNDED,
     "sigmoid tanh erf logsigmoid silu gelu elu softplus": _SATURATED,
     "softmax logsoftmax safesoftmax": _ONE_ENTRY,
-    "nativelayernorm nativebatchnorm nativegroupnorm cudnnbatchnorm fusedrmsnorm": _NORMALISED,
+    " ".join(NORMALISING): _NORMALISED,
     "mul div nativedropout": _FACTOR,
     "mm addmm bmm baddbmm mv addmv dot addr linear convolution": _MATRIX,
     "mseloss l1loss smoothl1loss huberloss binarycrossentropywithlogits": _EQUAL,

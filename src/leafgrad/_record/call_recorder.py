@@ -25,7 +25,13 @@ from leafgrad._record.place import (
     part_of,
     place_of,
 )
-from leafgrad._record.torch_functions import may_write, name_of, tensors_in
+from leafgrad._record.torch_functions import (
+    COLLECTIVES,
+    may_write,
+    name_of,
+    results_of_collective,
+    tensors_in,
+)
 
 Versions = list[tuple[Tensor, int | None]]
 
@@ -67,7 +73,20 @@ class CallRecorder(TorchFunctionMode):
             self._note_uses(func, args, kwargs, result, place)
         if not self._has_graph_for_sure(result) or (kwargs and "requires_grad" in kwargs):
             self._observe_cuts(func, args, kwargs, result)
+        if self.log.cuts.left:
+            self._observe_numbers(func, args, kwargs, result)
         return result
+
+    def _observe_numbers(
+        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, result: Any
+    ) -> None:
+        given = [*args, *(kwargs or {}).values()]
+        with _autograd.unobserved():
+            name = name_of(func)
+            if name in LEAVING_PYTORCH:
+                self.log.cuts.note_numbers(result)
+            else:
+                self.log.cuts.observe_numbers(name, given, tensors_in((result,)))
 
     def _note_refusal(self, result: Tensor) -> None:
         """Note where a result was made whose node stands for a derivative that does not exist."""
@@ -129,7 +148,9 @@ class CallRecorder(TorchFunctionMode):
             if not self._is_use(name, args, leaf, result):
                 return
             place = place_of(inspect.currentframe())
-            self.log.uses.note(leaf, LeafUse(name, place, requires_grad))
+            made = next(tensors_in((result,)), None)
+            number = None if made is None else _autograd.number_if_valid(made)
+            self.log.uses.note(leaf, LeafUse(name, place, requires_grad, number))
             if type(leaf) is not Parameter:
                 self.log.uses.note_storage(leaf)
                 self.log.cuts.adopt_cuts_of_storage(leaf)
@@ -173,10 +194,11 @@ class CallRecorder(TorchFunctionMode):
             return func(*args)
         is_backward = _is_backward(func)
         if is_backward:
-            self._note_backward(func, kwargs or {})
+            self._note_backward(func, args, kwargs or {})
         with _autograd.unobserved():
             before = [(one, _autograd.version(one)) for one in tensors_in(args, kwargs)]
-        if name_of(func) == "detach_":
+        name = name_of(func)
+        if name == "detach_":
             self._observe_cuts(func, args, kwargs, args)
         start = _autograd.next_sequence_nr()
         result = func(*args, **(kwargs or {}))
@@ -185,21 +207,26 @@ class CallRecorder(TorchFunctionMode):
             return None
         self._note_writes(func, before, inspect.currentframe())
         made = args[0] if result is None and before and args else result
+        if name in COLLECTIVES:
+            made = results_of_collective(name, args, kwargs)
         goes_past_graph = self._goes_past_graph(func, made, before)
         if goes_past_graph or torch.is_grad_enabled():
             self._note_uses(func, args, kwargs, made, None)
         if goes_past_graph or not self._has_graph_for_sure(made):
             self._observe_cuts(func, args, kwargs, made)
+        if self.log.cuts.left:
+            self._observe_numbers(func, args, kwargs, made)
         return result
 
-    def _note_backward(self, func: Any, kwargs: Mapping[str, Any]) -> None:
-        """Note a backward that frees its graph, before it takes place."""
-        if kwargs.get("retain_graph") or kwargs.get("create_graph"):
-            return
+    def _note_backward(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Note a backward, before it takes place."""
+        frees = not (kwargs.get("retain_graph") or kwargs.get("create_graph"))
+        with _autograd.unobserved():
+            roots = frozenset(map(_autograd.number_if_valid, tensors_in(args[:1])))
         call = "backward()" if kwargs.get("inputs") is None else "backward(inputs=...)"
         if func is torch.autograd.grad:
             call = "torch.autograd.grad()"
-        self.log.note_backward(_autograd.next_sequence_nr(), inspect.currentframe(), call)
+        self.log.note_backward(inspect.currentframe(), call, roots, frees=frees)
 
     def _goes_past_graph(self, func: Any, made: Any, before: Versions) -> bool:
         """Return whether a write may have changed a tensor with a graph without its graph."""
@@ -231,6 +258,8 @@ class CallRecorder(TorchFunctionMode):
         is_derivative = func is torch.autograd.grad and kwargs and kwargs["create_graph"]
         with _autograd.unobserved():
             name = DERIVATIVE if is_derivative else name_of(func)
+            if name in COLLECTIVES:
+                inputs = [one for one in inputs if all(one is not other for other in outputs)]
             self.log.cuts.observe(name, inputs, outputs, self._call_site)
             self.log.prune_if_large()
 
@@ -242,7 +271,7 @@ class CallRecorder(TorchFunctionMode):
         if running is not None:
             return _site_in_custom_function(running, self.log)
         whole, place = part_of(frame) if is_off else (None, place_of(frame))
-        name = whole or (_SAMPLE if _is_sampling(frame) else name)
+        name = whole or _library_function(frame) or name
         switch, switch_source = (None, None) if whole else _switch(self.log)
         return CallSite(
             name,
@@ -254,7 +283,13 @@ class CallRecorder(TorchFunctionMode):
 
     def _note_writes(self, func: Any, before: Versions, frame: FrameType | None) -> None:
         with _autograd.unobserved():
-            self.log.writes.extend(_writes(func, before, frame, self.log))
+            number = _autograd.next_sequence_nr()
+            if func == _SET_DATA:
+                self.log.replaced.append((ref(before[0][0]), number))
+            for storage, write, is_hidden in _writes(func, before, frame, self.log):
+                self.log.writes.append((storage, write))
+                last = self.log.hidden_writes if is_hidden else self.log.last_writes
+                last[storage] = number, write
             self.log.prune_if_large()
 
 
@@ -296,17 +331,22 @@ def _site_in_custom_function(running: FrameType, log: Log) -> CallSite:
     return CallSite(name, source, is_in_custom_function=True)
 
 
-_SAMPLE = "sample"
-_DISTRIBUTIONS = f"{os.sep}distributions{os.sep}"
+_CUTTING_FUNCTIONS = {
+    "__deepcopy__": f"{os.sep}nn{os.sep}parameter.py",
+    "sample": f"{os.sep}distributions{os.sep}",
+    "state_dict": f"{os.sep}modules{os.sep}module.py",
+}
+"""Functions of PyTorch that cut what they return off its graph, and a part of their file's path."""
 
 
-def _is_sampling(frame: FrameType | None) -> bool:
-    """Return whether a distribution of PyTorch's is drawn from without a gradient."""
+def _library_function(frame: FrameType | None) -> str | None:
+    """Return the function of PyTorch that was called and cuts its results off, if that runs."""
     while frame is not None and is_library_file[frame.f_code.co_filename]:
-        if frame.f_code.co_name == _SAMPLE and _DISTRIBUTIONS in frame.f_code.co_filename:
-            return True
+        name = frame.f_code.co_name
+        if _CUTTING_FUNCTIONS.get(name, "\0") in frame.f_code.co_filename:
+            return name.strip("_")
         frame = frame.f_back
-    return False
+    return None
 
 
 _NO_TENSORS = {type(None), torch.Size, bool, int, torch.dtype, torch.device, torch.layout}
@@ -318,8 +358,11 @@ _TARGET_AND_SOURCE = 2
 
 def _writes(
     func: Any, before: Versions, frame: FrameType | None, log: Log
-) -> Iterator[tuple[int, Write]]:
-    """Yield what a call wrote into, each storage once, with the identity of the storage."""
+) -> Iterator[tuple[int, Write, bool]]:
+    """Yield what a call wrote into, each storage once, with the identity of the storage.
+
+    Also whether it wrote through ``.data``, which has a version of its own.
+    """
     seen: set[int] = set()
     for tensor, earlier in before:
         later, storage = _autograd.version(tensor), _autograd.storage(tensor)
@@ -339,4 +382,5 @@ def _writes(
                     source=log.source_at(place),
                     within=within,
                 ),
+                log.cuts.is_data(tensor),
             )

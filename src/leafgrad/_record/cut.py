@@ -18,6 +18,7 @@ class CutKind(StrEnum):
         COPIED: Its values went into a tensor that was made anew, such as a parameter.
         PYTHON: The value became a number or a list of Python's.
         NUMPY: The value became an array, of numpy or another library.
+        COLLECTIVE: A collective of ``torch.distributed`` wrote the values into other tensors.
 
     Example:
         >>> from leafgrad import CutKind
@@ -33,6 +34,7 @@ class CutKind(StrEnum):
     COPIED = "made into a new tensor"
     PYTHON = "turned into a number of Python's"
     NUMPY = "turned into an array outside PyTorch"
+    COLLECTIVE = "sent through a collective operation"
 
 
 DERIVATIVE = "grad(create_graph=True)"
@@ -49,6 +51,7 @@ class Cut:
         source: The line of code, where it is known.
         switch: What had switched gradients off, such as ``"no_grad()"``, where that is how.
         switch_source: The line that did; None where it came before the recording.
+        is_difference: Whether what was cut off is a difference, as in ``z + (q - z).detach()``.
     """
 
     kind: CutKind
@@ -56,3 +59,4 @@ class Cut:
     source: Source | None
     switch: str | None = None
     switch_source: Source | None = None
+    is_difference: bool = False

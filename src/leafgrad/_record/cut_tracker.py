@@ -1,7 +1,7 @@
 """Which calls cut a result off the graph, and which tensors are computed from such a result."""
 
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -11,6 +11,7 @@ from leafgrad import _autograd
 from leafgrad._graph.nodes import Source
 from leafgrad._record.cut import Cut, CutKind
 from leafgrad._record.pruning import nearest_living
+from leafgrad._record.torch_functions import COLLECTIVES, MAX_DEPTH
 
 LEAVING_PYTORCH = {
     **dict.fromkeys(["item", "tolist", "__float__", "__int__", "__complex__"], CutKind.PYTHON),
@@ -21,6 +22,7 @@ _CUTTING = {
     "detach_": CutKind.DETACHED,
     ".data": CutKind.DATA,
     ".data =": CutKind.DATA,
+    **dict.fromkeys(COLLECTIVES, CutKind.COLLECTIVE),
     **dict.fromkeys(["tensor", "as_tensor", "asarray", "new_tensor", "Parameter"], CutKind.COPIED),
 }
 
@@ -73,8 +75,12 @@ class CutTracker:
         cuts_by_storage: The same for the storages of these tensors, as others may come to share
             them.
         aliases: For each living tensor made by ``detach()`` or ``.data``, by identity, the tensor
-            whose memory it shares.
+            whose memory it shares, and whether it was ``.data``.
         structure: The graphs behind the cuts.
+        left: The cuts at which values left PyTorch.
+        numbers: Those at which they became a Python number, by this number.
+        arrays: Those at which they became an array, by the address of their memory, with the
+            storage of the tensor.
     """
 
     def __init__(self) -> None:
@@ -83,8 +89,11 @@ class CutTracker:
         self.in_custom_functions: set[int] = set()
         self.cuts_by_tensor: dict[int, _TensorCuts] = {}
         self.cuts_by_storage: dict[int, tuple[_autograd.StorageReference, frozenset[int]]] = {}
-        self.aliases: dict[int, tuple[weakref.ref[Tensor], weakref.ref[Tensor]]] = {}
+        self.aliases: dict[int, tuple[weakref.ref[Tensor], weakref.ref[Tensor], bool]] = {}
         self.structure: _autograd.GraphStructure = _autograd.GraphStructure()
+        self.left: frozenset[int] = frozenset()
+        self.numbers: dict[float, frozenset[int]] = {}
+        self.arrays: dict[int, tuple[_autograd.StorageReference, frozenset[int]]] = {}
 
     def cuts_behind(self, tensor: Tensor) -> frozenset[int]:
         """Return the cuts that lead to a tensor."""
@@ -126,17 +135,22 @@ class CutTracker:
     ) -> None:
         """Note what a call made of which tensors; where it stands is asked only if it matters."""
         if name in _MAKING_ALIASES:
-            self._note_alias(outputs[0], inputs[0])
+            self._note_alias(outputs[0], inputs[0], is_data=name == ".data")
         graphs = [tensor for tensor in inputs if _autograd.plain(tensor, "requires_grad")]
         if not graphs and not self.cuts_by_tensor:
             return
         before = self._cuts_behind_any(inputs)
         if name in LEAVING_PYTORCH and (graphs or before):
-            self._add(LEAVING_PYTORCH[name], site(name), graphs, before)
+            left = self._add(LEAVING_PYTORCH[name], site(name), graphs, before)
+            self.left |= {left}
+            address = _autograd.memory_address(inputs[0])
+            if LEAVING_PYTORCH[name] is CutKind.NUMPY and address is not None:
+                self.arrays[address] = _autograd.storage_reference(inputs[0]), frozenset([left])
         beside_graph = any(map(_has_graph, outputs))
         for output in outputs:
-            sources = _sources_of(name, inputs, output, is_alone=len(outputs) == 1)
-            cuts = self._cuts_behind_any([*sources, output])
+            sources = _sources_of(name, inputs, output, outputs)
+            kept = [] if name in _OVERWRITING else [output]
+            cuts = self._cuts_behind_any([*sources, *kept])
             lost = [one for one in graphs if any(one is source for source in sources)]
             kind = _kind_of_cut(name, output, beside_graph=beside_graph) if lost else None
             if kind is not None:
@@ -144,9 +158,27 @@ class CutTracker:
             self._set_cuts(output, cuts)
         self._observe_write_past_graph(name, inputs, graphs, site)
 
+    def note_numbers(self, result: object) -> None:
+        """Note which numbers the newest cut made."""
+        for number in _floats_in([result]):
+            self.numbers[number] = frozenset([max(self.left)])
+
+    def observe_numbers(self, name: str, args: Sequence[object], outputs: Iterable[Tensor]) -> None:
+        """Note that numbers which left PyTorch may have come back.
+
+        An argument is taken for the same number if it is equal. Other numbers may have been
+        computed from it if a tensor is made of them.
+        """
+        floats = [*_floats_in(args)]
+        cuts = frozenset[int]().union(*(self.numbers.get(one, ()) for one in floats))
+        if not cuts and floats and name in _FROM_NUMBERS:
+            cuts = self.left
+        for output in outputs if cuts else ():
+            self._set_cuts(output, self.cuts_behind(output) | cuts)
+
     def adopt_cuts_of_storage(self, leaf: Tensor) -> None:
         """Take over what is known of the memory of a leaf that was made unseen."""
-        if id(leaf) in self.cuts_by_tensor or not self.cuts_by_storage:
+        if id(leaf) in self.cuts_by_tensor:
             return
         known = self.cuts_of_memory(leaf)
         if known:
@@ -154,12 +186,13 @@ class CutTracker:
 
     def cuts_of_memory(self, leaf: Tensor) -> frozenset[int]:
         """Return what is known of the memory of a leaf that may have been made unseen."""
-        if not self.cuts_by_storage or _has_graph(leaf):
+        if not (self.cuts_by_storage or self.arrays) or _has_graph(leaf):
             return frozenset()
-        storage, cuts = self.cuts_by_storage.get(
-            _autograd.storage_identity(leaf) or 0, (None, frozenset[int]())
-        )
-        return frozenset() if storage is None or storage.expired() else cuts
+        identity = _autograd.storage_identity(leaf) or 0
+        known = self.cuts_by_storage.get(identity)
+        if known is None and self.arrays:
+            known = self.arrays.get(_autograd.memory_address(leaf) or 0)
+        return frozenset() if known is None or known[0].expired() else known[1]
 
     def _observe_write_past_graph(
         self,
@@ -177,10 +210,17 @@ class CutTracker:
             cut = self._add(CutKind.DATA, site(name), lost)
             self._set_cuts(original, self.cuts_behind(original) | {cut})
 
-    def _note_alias(self, alias: Tensor, original: Tensor) -> None:
+    def is_data(self, tensor: Tensor) -> bool:
+        """Return whether a tensor came of ``.data``, or is a view of one that did."""
+        known = self.aliases.get(
+            id(_autograd.base(tensor) if _autograd.is_view(tensor) else tensor)
+        )
+        return known is not None and known[2]
+
+    def _note_alias(self, alias: Tensor, original: Tensor, *, is_data: bool) -> None:
         identity, aliases = id(alias), self.aliases
         reference = weakref.ref(alias, lambda _: aliases.pop(identity, None))
-        aliases[identity] = reference, weakref.ref(original)
+        aliases[identity] = reference, weakref.ref(original), is_data
 
     def _add(
         self, kind: CutKind, site: CallSite, graphs: Iterable[Tensor], before: Iterable[int] = ()
@@ -200,6 +240,7 @@ class CutTracker:
             source=site.source,
             switch=site.switch if is_off else None,
             switch_source=site.switch_source if is_off else None,
+            is_difference=kind is CutKind.DETACHED and any(map(_is_difference, graphs)),
         )
         self.entries.append((cut, frozenset(numbers)))
         return len(self.entries) - 1
@@ -212,6 +253,8 @@ class CutTracker:
             cuts = frozenset(number for number in cuts if own not in self.entries[number][1])
         if not cuts:
             known.pop(identity, None)
+            if not _autograd.is_view(tensor) and self.cuts_by_storage:
+                self.cuts_by_storage.pop(_autograd.storage_identity(tensor) or 0, None)
             return
         reference = weakref.ref(tensor, lambda _: known.pop(identity, None))
         known[identity] = reference, cuts, not torch.is_grad_enabled()
@@ -231,6 +274,9 @@ class CutTracker:
         for number in [number for number in successors if number not in living]:
             del successors[number]
         self.in_custom_functions.intersection_update(first.values())
+        self.left = frozenset(map(first.__getitem__, self.left))
+        self.numbers.clear()
+        self.arrays.clear()
 
         def merged(cuts: Iterable[int]) -> frozenset[int]:
             return frozenset(map(first.__getitem__, cuts))
@@ -271,6 +317,21 @@ class CutTracker:
         return first
 
 
+def _floats_in(args: Iterable[object]) -> Iterator[float]:
+    """Yield the floating-point numbers among some arguments and in lists, a few levels deep."""
+    for _ in range(MAX_DEPTH):
+        below: list[object] = []
+        for one in args:
+            if isinstance(one, float):
+                yield one
+            elif isinstance(one, list | tuple):
+                below += one[:MAX_NUMBERS]
+        args = below
+
+
+MAX_NUMBERS = 100
+_FROM_NUMBERS = {"tensor", "as_tensor", "asarray", "new_tensor", "scalar_tensor"}
+_OVERWRITING = {"copy_", "fill_", "normal_", "uniform_", "zero_"}
 _MAKING_ALIASES = {"detach", ".data"}
 
 
@@ -281,17 +342,24 @@ def _has_graph(tensor: Tensor) -> bool:
     return not _autograd.plain(tensor, "is_leaf")
 
 
+def _is_difference(tensor: Tensor) -> bool:
+    return _has_graph(tensor) and _autograd.grad_fn_name(tensor) == "SubBackward0"
+
+
 def _sources_of(
-    name: str, inputs: Sequence[Tensor], output: Tensor, *, is_alone: bool
+    name: str, inputs: Sequence[Tensor], output: Tensor, outputs: Sequence[Tensor]
 ) -> Sequence[Tensor]:
     """Return the inputs whose values an output is made of.
 
     Of several outputs, each may be a view of one input.
     """
+    if name.startswith(("_foreach_", "_fused_")):
+        inputs = _row_of(output, outputs, inputs)
     places = enumerate(inputs)
     inputs = [one for place, one in places if not takes_shape(name, is_first=place == 0)]
     if name == ".data =":
         return inputs[1:]
+    is_alone = len(outputs) == 1
     is_written = is_alone or name.endswith("_")
     if any(output is one for one in inputs):
         if name == "detach_":
@@ -304,13 +372,25 @@ def _sources_of(
     return bases or inputs
 
 
+def _row_of(
+    output: Tensor, outputs: Sequence[Tensor], inputs: Sequence[Tensor]
+) -> Sequence[Tensor]:
+    """Return what one entry of the lists of a foreach function is computed from.
+
+    Tensors that are in no list come first, and go into all entries.
+    """
+    place = next(place for place, one in enumerate(outputs) if one is output)
+    shared = len(inputs) % len(outputs)
+    return [*inputs[:shared], *inputs[shared + place :: len(outputs)]]
+
+
 def takes_shape(name: str, *, is_first: bool) -> bool:
     """Return whether a function takes no more of an input than its shape or type."""
     if name in _SHAPED_AS_ANOTHER:
         return not is_first
     if name in {".grad", ".grad ="}:
         return True
-    return is_first and (name.endswith("_like") or name.startswith("new_"))
+    return is_first and (name.endswith("_like") or name == "new" or name.startswith("new_"))
 
 
 _SHAPED_AS_ANOTHER = {

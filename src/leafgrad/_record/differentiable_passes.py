@@ -17,12 +17,15 @@ class DifferentiablePasses:
         spans: The numbers that the nodes of a pass got, first and behind the last, and the order of
             the derivative that it computed.
         sources: The numbers of what each pass came from, by the first number of its nodes.
+        custom_functions: By their numbers, the custom functions that were differentiated and keep
+            something: their names, and whether it has no graph.
     """
 
     def __init__(self) -> None:
         """Start before the first pass."""
         self.spans: list[tuple[int, int, int]] = []
         self.sources: dict[int, frozenset[int]] = {}
+        self.custom_functions: dict[int, tuple[str, bool]] = {}
 
     def note(
         self, start: int, stop: int, outputs: object, structure: _autograd.GraphStructure
@@ -36,16 +39,21 @@ class DifferentiablePasses:
         tensors = [end for end in ends if isinstance(end, Tensor)]
         self.sources[start] = frozenset(map(structure.add, tensors))
         graph = _autograd.walk(node for node, _ in edges)
-        below = (self._order_of(_autograd.sequence_nr(node)) for node in graph)
+        numbers = {_autograd.sequence_nr(node): node for node in graph}
+        for number, node in numbers.items():
+            kept = None if number is None else _autograd.keeps_without_graph(node)
+            if number is not None and kept is not None:
+                self.custom_functions[number] = _autograd.node_name(node), kept
+        below = map(self._order_of, numbers)
         self.spans.append((start, stop, max(below, default=0) + 1))
 
-    def of_what_depends(self, numbers: Iterable[int | None], behind: Collection[int]) -> int | None:
+    def of_what_depends(self, numbers: Iterable[int], behind: Collection[int]) -> int | None:
         """Return a node that a pass made which came from something that depends on a tensor.
 
         Nodes are given by their numbers, and what depends on it is `behind`.
         """
         for number in numbers:
-            span = None if number is None else find_span(self.spans, number)
+            span = find_span(self.spans, number)
             if span is not None and not self.sources[span[0]].isdisjoint(behind):
                 return number
         return None
@@ -81,6 +89,8 @@ class DifferentiablePasses:
         What the others came from is taken for the nearest of it that lives.
         """
         self.spans[:] = living_spans(self.spans, numbers)
+        for number in self.custom_functions.keys() - successors.keys():
+            del self.custom_functions[number]
         self.sources = {
             start: nearest_living(self.sources[start], successors, living)
             for start, _, _ in self.spans

@@ -1,6 +1,7 @@
 """Which leaves were used while code ran, and where first."""
 
 import weakref
+from collections.abc import Container, Iterator
 from typing import NamedTuple
 
 from torch import Tensor
@@ -16,11 +17,13 @@ class LeafUse(NamedTuple):
         operation: The function that was called.
         place: The code and the instruction in it that called, where that is known.
         required_grad: Whether the leaf required grad then.
+        number: The number of the node that the call made, if it made one.
     """
 
     operation: str
     place: Place | None
     required_grad: bool
+    number: int | None = None
 
 
 class LeafUses:
@@ -41,10 +44,22 @@ class LeafUses:
         reference, use = self.by_leaf.get(id(tensor), (None, None))
         return use if reference is not None and reference() is tensor else None
 
-    def through_shared_memory(self, tensor: Tensor) -> LeafUse | None:
-        """Return the first use of a tensor's memory through another leaf, None without one."""
+    def through_shared_memory(self, tensor: Tensor, numbers: Container[int]) -> LeafUse | None:
+        """Return a use of a tensor's memory through another leaf that made one of some nodes."""
         _, users = self.by_storage.get(_autograd.storage_identity(tensor) or 0, (None, {}))
-        return next((use for user, use in users.items() if user != id(tensor)), None)
+        others = (use for user, use in users.items() if user != id(tensor))
+        return next((use for use in others if use.number in numbers), None)
+
+    def of_late_leaves(self) -> Iterator[LeafUse]:
+        """Yield the uses of leaves that did not require grad then, and do now."""
+        for reference, use in self.by_leaf.values():
+            leaf = reference()
+            if (
+                leaf is not None
+                and not use.required_grad
+                and _autograd.plain(leaf, "requires_grad")
+            ):
+                yield use
 
     def note(self, leaf: Tensor, use: LeafUse) -> None:
         """Note the first use of a leaf."""

@@ -1,7 +1,7 @@
 """What a recording writes down while code runs: numbers and code, never a tensor or a node."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
 from types import FrameType
 from typing import NamedTuple
@@ -11,7 +11,7 @@ import torch
 
 from leafgrad import _autograd
 from leafgrad._graph.nodes import Source, Write
-from leafgrad._graph.summary import TensorSummary
+from leafgrad._graph.summary import NotFinite, TensorSummary
 from leafgrad._record.cut_tracker import CutTracker
 from leafgrad._record.differentiable_passes import DifferentiablePasses
 from leafgrad._record.leaf_uses import LeafUses
@@ -34,26 +34,45 @@ MAX_CUTS = 500
 """The same for cuts, of which each may stand for many."""
 
 
+class Birth(NamedTuple):
+    """The call that made a tensor without a graph not finite, of numbers that were better."""
+
+    operation: str
+    place: Place | None
+    kind: NotFinite
+
+
 class Given(NamedTuple):
-    """A tensor that a call was given, which is not kept alive."""
+    """A tensor that a call was given, which is not kept alive.
+
+    Attributes:
+        argument: Which argument it was.
+        tensor: The tensor.
+        birth: Where it became not finite, if a call made it so that left no node.
+    """
 
     argument: str
-    tensor: ReferenceType[torch.Tensor]
+    tensor: Callable[[], torch.Tensor | None]
+    birth: Birth | None = None
 
 
 class Pass(NamedTuple):
-    """A backward that frees its graph.
+    """A backward.
 
     Attributes:
         number: The next number of a node when it began.
         place: The line that called it.
         call: How it was called: ``"backward()"``, ``"backward(inputs=...)"`` or
             ``"torch.autograd.grad()"``.
+        roots: The numbers of the outputs that it began at.
+        frees: Whether it frees its graph.
     """
 
     number: int
     place: Place
     call: str
+    roots: frozenset[int | None]
+    frees: bool
 
 
 class Log:
@@ -64,10 +83,13 @@ class Log:
         modules: From which number on which module was running, None outside of all.
         outermost: The modules that no other one called.
         writes: Each write in place, and the identity of the storage.
+        last_writes: The newest write into each storage, with the next number of a node then.
+        hidden_writes: The same of those through ``.data``, which autograd does not count.
+        replaced: The tensors whose ``.data`` was set, with the next number of a node then.
         cuts: What lost its graph.
         uses: Which leaves were used.
         passes: The backward passes that made nodes.
-        backwards: Each line's last backward that freed its graph, by the line.
+        backwards: Each line's last backward, by the line and whether it freed its graph.
         switch: What has switched gradients off, and where, if they are off.
         outer_switch: The same for what stands around a block that has switched them on.
         values: What operations made, by the number of the node and of the output.
@@ -77,6 +99,7 @@ class Log:
             not kept alive, each with the argument.
         given: The calls that made what is not finite, though no other node handed them such: the
             numbers that their nodes got, and which other arguments were not finite.
+        births: Where living tensors without a graph became not finite, by their identities.
         next_number: The first number that is not accounted for yet.
         sources_by_place: The places that were read already, by the identity of their code, which is
             kept alive so that no other code gets it.
@@ -90,6 +113,9 @@ class Log:
         self.modules: list[tuple[int, ModuleCall | None]] = []
         self.outermost: list[OutermostModule] = []
         self.writes: list[tuple[int, Write]] = []
+        self.last_writes: dict[int, tuple[int, Write]] = {}
+        self.replaced: list[tuple[ReferenceType[torch.Tensor], int]] = []
+        self.hidden_writes: dict[int, tuple[int, Write]] = {}
         self.cuts: CutTracker = CutTracker()
         self.uses: LeafUses = LeafUses()
         self.passes: DifferentiablePasses = DifferentiablePasses()
@@ -100,6 +126,7 @@ class Log:
         self.refusals: dict[tuple[int, ...], Place | None] = {}
         self.inputs: dict[int, Given] = {}
         self.given: list[tuple[int, int, tuple[Given, ...]]] = []
+        self.births: dict[int, tuple[ReferenceType[torch.Tensor], Birth | None]] = {}
         self.next_number: int = number
         self.sources_by_place: dict[tuple[object, ...], tuple[Place, Source | None]] = {}
         self.max_entries: int = MAX_ENTRIES
@@ -152,6 +179,11 @@ class Log:
             for storage, write in self.writes
             if storage in versions and write.version_after > versions[storage]
         ]
+        self.replaced[:] = [one for one in self.replaced if one[0]() is not None]
+        oldest = numbers[0] if numbers else self.next_number
+        for last in (self.last_writes, self.hidden_writes):
+            for storage in [one for one, (number, _) in last.items() if number <= oldest]:
+                del last[storage]
         for place in [place for place in self.values if place[0] not in living]:
             del self.values[place]
         for numbers_after in [one for one in self.refusals if living.isdisjoint(one)]:
@@ -181,15 +213,22 @@ class Log:
             return id(call)
         return self.outermost[call.outermost].kind, call.path
 
-    def note_backward(self, number: int, frame: FrameType | None, call: str) -> None:
-        """Note that a backward that frees its graph begins, where this is the next number."""
+    def note_backward(
+        self, frame: FrameType | None, call: str, roots: frozenset[int | None], *, frees: bool
+    ) -> None:
+        """Note that a backward begins."""
         place = place_of(frame)
         if place is not None:
-            self.backwards[key_of(place)] = Pass(number, place, call)
+            begun = Pass(_autograd.next_sequence_nr(), place, call, roots, frees)
+            self.backwards[(*key_of(place), frees)] = begun
+
+    def backwards_from(self, roots: Collection[int]) -> list[Pass]:
+        """Return the passes that began at one of these outputs."""
+        return [one for one in self.backwards.values() if not one.roots.isdisjoint(roots)]
 
     def backwards_after(self, number: int) -> list[Pass]:
-        """Return the passes since a node got its number, each line's last one, in order."""
-        later = [one for one in self.backwards.values() if one.number > number]
+        """Return the passes that freed their graph since a node got its number, in order."""
+        later = [one for one in self.backwards.values() if one.frees and one.number > number]
         return sorted(later, key=itemgetter(0))
 
     def has_run_before(self, source: Source | None, number: int) -> bool:
@@ -217,6 +256,7 @@ class Log:
             len(self.spans),
             len(self.modules),
             len(self.writes),
+            len(self.replaced),
             len(self.values),
             len(self.given),
             len(self.inputs),
@@ -269,6 +309,22 @@ class Log:
         for given in self.inputs.values():
             if (tensor := given.tensor()) is not None:
                 yield given.argument, tensor
+
+    def replaced_leaves(self) -> Iterator[tuple[torch.Tensor, int]]:
+        """Yield the tensors that live and whose data was replaced, and when."""
+        for reference, number in self.replaced:
+            if (tensor := reference()) is not None:
+                yield tensor, number
+
+    def note_birth(self, tensor: torch.Tensor, birth: Birth | None) -> None:
+        """Note where a tensor became not finite, None where that was not seen."""
+        identity, births = id(tensor), self.births
+        births[identity] = ref(tensor, lambda _: births.pop(identity, None)), birth
+
+    def birth_of(self, tensor: torch.Tensor) -> Birth | None:
+        """Return where a tensor without a graph became not finite, None where that is unknown."""
+        reference, birth = self.births.get(id(tensor), (None, None))
+        return birth if reference is not None and reference() is tensor else None
 
     def given_to(self, number: int) -> tuple[Given, ...] | None:
         """Return what else was given to the call that made what is not finite, None to others."""

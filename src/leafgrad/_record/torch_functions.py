@@ -19,7 +19,8 @@ def name_of(func: Any) -> str:
         sign = " =" if func.__name__ == "__set__" else ""
         return f".{func.__self__.__name__}{sign}"
     name: str = getattr(func, "__name__", type(func).__name__)
-    return name
+    is_distributed = getattr(func, "__module__", None) == "torch.distributed.distributed_c10d"
+    return f"torch.distributed.{name}" if is_distributed else name
 
 
 def may_write(func: Any) -> bool:
@@ -30,7 +31,7 @@ def may_write(func: Any) -> bool:
     name = name_of(func)
     if type(func) is _ATTRIBUTE:
         return name == ".data ="
-    if name.endswith("_") and not name.endswith("__"):
+    if name in COLLECTIVES or (name.endswith("_") and not name.endswith("__")):
         return True
     if isinstance(func, FunctionType):
         return "max_norm" in func.__code__.co_varnames  # an embedding that keeps its norms small
@@ -52,6 +53,30 @@ def tensors_in(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> 
             return
         level = below
 
+
+def results_of_collective(name: str, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+    """Return what a collective writes its results into."""
+    keyword, place = COLLECTIVES[name]
+    return args[place] if len(args) > place else (kwargs or {}).get(keyword)
+
+
+COLLECTIVES = {
+    f"torch.distributed.{name}": result
+    for name, result in {
+        "all_gather": ("tensor_list", 0),
+        "all_gather_coalesced": ("output_tensor_lists", 0),
+        "all_gather_into_tensor": ("output_tensor", 0),
+        "all_gather_single": ("output_tensor", 0),
+        "all_to_all": ("output_tensor_list", 0),
+        "all_to_all_single": ("output", 0),
+        "gather": ("gather_list", 1),
+        "reduce_scatter": ("output", 0),
+        "reduce_scatter_single": ("output", 0),
+        "reduce_scatter_tensor": ("output", 0),
+        "scatter": ("tensor", 0),
+    }.items()
+}
+"""The argument that a collective writes its results into: its keyword and its place."""
 
 _MAY_HOLD = (Tensor, list, tuple)
 MAX_DEPTH = 5

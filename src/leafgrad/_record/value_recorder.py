@@ -1,5 +1,7 @@
 """What each call of a PyTorch function made, in a few numbers."""
 
+import inspect
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import FunctionType
 from typing import Any
@@ -9,8 +11,9 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from leafgrad import _autograd
-from leafgrad._graph.summary import summary_of
-from leafgrad._record.log import Given, Log
+from leafgrad._graph.summary import TensorSummary, summary_of
+from leafgrad._record.log import Birth, Given, Log
+from leafgrad._record.place import place_of
 from leafgrad._record.torch_functions import name_of, tensors_in
 
 
@@ -34,9 +37,13 @@ class ValueRecorder(TorchFunctionMode):
     ) -> Any:
         """Let the call go on as it is, and sum up what is new."""
         start = _autograd.next_sequence_nr()
+        with _autograd.unobserved():
+            written = _written_without_graph(func, args)
+            was_fine = written is None or _is_finite(written)
         result = func(*args, **(kwargs or {}))
         with _autograd.unobserved():
             is_fine = True
+            self._note_births(func, args, kwargs or {}, result, written if was_fine else None)
             for tensor in tensors_in((result, *args), kwargs):
                 place = _autograd.numbered_output(tensor)
                 if place is not None and place not in self.log.values:
@@ -47,6 +54,39 @@ class ValueRecorder(TorchFunctionMode):
             self.log.prune_if_large()
         return result
 
+    def _note_births(
+        self,
+        func: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        result: Any,
+        written: Tensor | None,
+    ) -> None:
+        """Note which results without a graph are not finite, and which call made them so.
+
+        What was written in place and was finite before is `written`.
+        """
+        for made in tensors_in((result,)):
+            if _autograd.numbered_output(made) is not None or not _is_floating(made):
+                continue
+            found = summary_of(made)
+            self.log.births.pop(id(made), None)
+            if found is None or found.not_finite is None:
+                continue
+            inputs = [tensor for tensor in tensors_in(args, kwargs) if tensor is not made]
+            worse = [one for one in inputs if _is_as_bad(one, found)]
+            births = (self.log.birth_of(one) for one in worse or inputs)
+            birth = next((one for one in births if one and (worse or not _is_meant(one))), None)
+            if (
+                (inputs or made is written)
+                and not worse
+                and birth is None
+                and not any(map(_is_nan, args))
+            ):
+                place = place_of(inspect.currentframe())
+                birth = Birth(name_of(func), place, found.not_finite)
+            self.log.note_birth(made, birth)
+
     def _note_given(
         self, start: int, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
@@ -55,7 +95,11 @@ class ValueRecorder(TorchFunctionMode):
         They are leaves, or results that were finite when they were made and have been written into
         since, out of sight. What the call itself has written into is not one of its arguments.
         """
-        given: dict[int, Given] = {}
+        given = {
+            id(number): Given(f"{NUMBER}{number} in {name_of(func)}", _no_tensor)
+            for number in args
+            if _is_nan(number) and "fill" not in name_of(func) and name_of(func) != "__setitem__"
+        }
         for argument, tensor in _arguments(func, args, kwargs):
             place = _autograd.numbered_output(tensor)
             if place is not None and place[0] >= start:
@@ -65,8 +109,51 @@ class ValueRecorder(TorchFunctionMode):
                 return
             found = summary_of(tensor)
             if found is not None and found.not_finite:
-                given.setdefault(id(tensor), Given(argument, ref(tensor)))
+                birth = self.log.birth_of(tensor)
+                given.setdefault(id(tensor), Given(argument, ref(tensor), birth))
         self.log.given.append((start, _autograd.next_sequence_nr(), (*given.values(),)))
+
+
+def _is_meant(birth: Birth) -> bool:
+    """Return whether an infinity was put in on purpose, as a mask; a NaN is not made of it."""
+    return "fill" in birth.operation or birth.operation in {"where", "__setitem__"}
+
+
+def _written_without_graph(func: Any, args: Sequence[Any]) -> Tensor | None:
+    """Return the tensor without a graph that a call writes into, as far as its name says so."""
+    is_writing = args and isinstance(args[0], Tensor) and name_of(func).endswith("_")
+    if not is_writing or name_of(func).endswith("__") or not _is_floating(args[0]):
+        return None
+    return None if _autograd.numbered_output(args[0]) is not None else args[0]
+
+
+NUMBER = "the number "
+
+
+def _is_nan(argument: object) -> bool:
+    return isinstance(argument, float) and math.isnan(argument)
+
+
+def _no_tensor() -> None:
+    """Stand in for a reference to a tensor."""
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    found = summary_of(tensor)
+    return found is not None and found.is_finite
+
+
+def _is_floating(tensor: Tensor) -> bool:
+    dtype = _autograd.plain(tensor, "dtype")
+    return bool(dtype.is_floating_point or dtype.is_complex)
+
+
+def _is_as_bad(given: Tensor, made: TensorSummary) -> bool:
+    """Return whether what a call was given is not finite either; a NaN may come of infinities."""
+    found = summary_of(given) if _is_floating(given) else None
+    if found is None or found.not_finite is None:
+        return False
+    return found.not_finite == "NaN" or made.not_finite == "infinity"
 
 
 def _arguments(

@@ -52,10 +52,10 @@ def _given_not_finite(
         if number is not None:
             given = log.given_to(number)
             if given is not None or number in made:
-                yield place, (*dict.fromkeys(_argument_name(one, tensors) for one in given or ()),)
+                yield place, (*dict.fromkeys(argument_name(one, tensors) for one in given or ()),)
 
 
-def _argument_name(given: Given, tensors: AtHand) -> str:
+def argument_name(given: Given, tensors: AtHand) -> str:
     """Return the name of a tensor that was given, if it has one; else where it was given."""
     tensor = given.tensor()
     memory = None if tensor is None else _autograd.storage(tensor)

@@ -14,20 +14,16 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from leafgrad import _autograd, higher_order_grad
 from leafgrad._derivative.arguments import Axes
-from leafgrad._derivative.row_independence import check_row_independence
-from leafgrad._derivative.taylor import row_wise
+from leafgrad._derivative.row_independence import RowProof, check_vouch
 from leafgrad._derivative.taylor.algebra import powers
-from leafgrad._derivative.taylor.batch_axes import Axes as BatchAxes
 from leafgrad._derivative.taylor.batch_axes import rows_of
 from leafgrad._derivative.taylor.kernels.fused import FusedLayers
 from leafgrad._derivative.taylor.kernels.plans import recurrence
 from leafgrad._derivative.taylor.kernels.sigmoidal import Sigmoidal, tanh_derivative
-from leafgrad._derivative.taylor.row_kinds import LOOKS
-from leafgrad._derivative.taylor.row_wise import axes_at_end, keep_rows_apart
-from leafgrad._derivative.taylor.rule import Rule
+from leafgrad._derivative.taylor.row_wise import keep_rows_apart
 from leafgrad._derivative.taylor.rules import RULES
 from leafgrad._derivative.taylor.rules.indexing import chosen_rows
-from leafgrad._derivative.taylor.unsupported import Unsupported
+from tests.derivative.row_matrices import proof_of
 from tests.derivative.taylor.oracle import marks_of, rows
 from tests.derivative.taylor.test_rules import (
     CASES,
@@ -144,15 +140,15 @@ def test_a_view_that_is_copied_moves_rows_as_the_view_does(
         y = view(x.sin(), *given)
         path = _autograd.path_between(y, x)
         assert path is not None
-        looks.append((keep_rows_apart(path, x, y, 1), _ends(path, x)))
+        looks.append((keep_rows_apart(path, x, y, 1), _ends(y, x)))
     assert looks[0] == looks[1]
 
 
-def _ends(path: _autograd.Path, x: Tensor) -> BatchAxes | str | None:
-    try:
-        return axes_at_end(path, x, 1)
-    except Unsupported as error:
-        return str(error)
+def _ends(outputs: Tensor, x: Tensor) -> list[Any]:
+    proof = proof_of(outputs, x)
+    assert proof is not None
+    assert proof._spans is not None
+    return proof._spans[proof.path.end].whole().tolist()
 
 
 # Whose cases have kinds on the way that are not row-wise.
@@ -179,7 +175,7 @@ def test_what_the_table_proves_the_probe_of_rows_confirms(
         path = _autograd.path_between(outputs, x)
         assert path is not None
         if keep_rows_apart(path, x, outputs, len(batch)):
-            check_row_independence(outputs, x, axes, path)  # raises where rows meet
+            check_vouch(outputs, x, (), axes, path)  # raises where rows meet
             proven += 1
     assert proven or name in NEVER_ALONE or (batch == (3, 2) and RULES[name].shared)
 
@@ -316,49 +312,7 @@ def test_a_count_follows_sizes_that_are_no_numbers_yet() -> None:
     assert seen == [(torch.SymInt, True)]
 
 
-# --- Where rows go, told without running a rule
-
-
-def ending(path: _autograd.Path, x: Tensor) -> BatchAxes | None:
-    """Return where rows lie at the end, None where that is not known."""
-    try:
-        return axes_at_end(path, x, 1)
-    except Unsupported:
-        return None
-
-
-def test_where_rows_go_is_told_of_sizes_that_are_no_numbers_yet() -> None:
-    seen: list[tuple[type, bool]] = []
-
-    def traced(x: Tensor) -> Tensor:
-        leaf = x.detach().requires_grad_()
-        outputs = IN_FRONT["bases"](leaf.t()).t()
-        outputs = nn.functional.layer_norm(outputs, outputs.shape[1:])
-        path = _autograd.path_between(outputs, leaf)
-        assert path is not None
-        seen.append((type(leaf.shape[0]), ending(path, leaf) is not None))
-        return x
-
-    make_fx(traced, tracing_mode="symbolic")(torch.rand(2, 5))
-    assert seen == [(torch.SymInt, True)]
-
-
-@pytest.mark.parametrize("name", sorted(({*LOOKS} & {*RULES}) - NOT_HERE))
-def test_what_a_look_tells_is_what_the_rule_tells(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told = 0
-    for function in CASES.get(name) or [pair[0] for pair in WRITTEN_OUT[name]]:
-        x = rows(3, 2)
-        path = _autograd.path_between(function(x, parameter()), x)
-        assert path is not None
-        by_looks = ending(path, x)
-        with monkeypatch.context() as patched:
-            patched.setattr(row_wise, "LOOKS", {})
-            by_rules = ending(path, x)
-        assert by_looks == by_rules
-        told += by_looks is not None
-    assert told
+# --- Where rows go
 
 
 @pytest.mark.covered_elsewhere
@@ -370,8 +324,8 @@ def test_where_rows_stay_apart_by_shapes_the_probe_of_rows_confirms(name: str) -
         outputs = function(x, parameter())
         path = _autograd.path_between(outputs, x)
         assert path is not None
-        if ending(path, x) == rows_of(outputs.shape, 1):
-            check_row_independence(outputs, x, axes, path)  # raises where rows meet
+        if RowProof(outputs, x, axes, path, 1).holds:
+            check_vouch(outputs, x, (), axes, path)  # raises where rows meet
 
 
 # --- Derivatives of derivatives
@@ -406,9 +360,9 @@ def test_rows_of_a_derivative_are_proven_to_stay_apart(name: str) -> None:
     path = _autograd.path_between(outputs, x)
     assert path is not None
     assert name in map(_autograd.node_name, path.nodes)
-    assert ending(path, x) == rows_of(outputs.shape, 1)
     axes = Axes(torch.Size([5]), torch.Size([3]), is_elementwise=False)
-    check_row_independence(outputs, x, axes, path)  # raises where rows meet
+    assert RowProof(outputs, x, axes, path, 1).holds
+    check_vouch(outputs, x, (), axes, path)  # raises where rows meet
 
 
 # Layers of coefficients that rows would meet in, and one that they do not.
@@ -434,9 +388,10 @@ def test_layers_are_followed_where_neither_matrices_nor_columns_hold_rows(name: 
     function, is_followed = AS_LAYERS[name]
     x = rows(2 if name == "rows in front" else 5, 3)
     outputs = function(x)  # without which older versions of PyTorch do not tell a node's name
-    path = _autograd.path_between(outputs, x)
-    assert path is not None
-    assert (ending(path, x) is not None) == is_followed
+    proof = proof_of(outputs, x)
+    assert proof is not None
+    assert proof._spans is not None
+    assert proof._spans[proof.path.end].are_apart(len(x)) == is_followed
 
 
 def test_a_function_of_the_same_name_is_not_taken_for_one_of_ours() -> None:
@@ -454,7 +409,7 @@ def test_a_function_of_the_same_name_is_not_taken_for_one_of_ours() -> None:
     path = _autograd.path_between(outputs, x)
     assert path is not None
     assert [*map(_autograd.node_name, path.nodes)] == ["_SolutionBackward"]
-    assert ending(path, x) is None
+    assert not proven(lambda _: outputs, x)
 
 
 def test_a_formula_with_several_results_is_not_followed() -> None:
@@ -465,7 +420,7 @@ def test_a_formula_with_several_results_is_not_followed() -> None:
     path = _autograd.path_between(outputs, x)
     assert path is not None
     assert "PreluKernelBackwardBackward0" in map(_autograd.node_name, path.nodes)
-    assert ending(path, x) is None
+    assert not proven(lambda _: outputs, x)
 
 
 SIDE = torch.tensor([True, False, True, True, False])
@@ -493,28 +448,27 @@ PROVEN: dict[str, Masked] = {
         x, SIDE, x[SIDE].exp().index_put((FIRST,), x[SIDE][FIRST].sin())
     ),
     "no rows": lambda x: x * x[SIDE & ~SIDE].exp().sum(),
+    "a number twice": lambda x: put(x, torch.tensor([2, 2]), x[torch.tensor([2, 2])]),
+    "elements": lambda x: put(x, x > 1, x[x > 1]),
+    "numbers written to": lambda x: (x * 2).index_put((torch.tensor([0]),), x.new_ones(2)),
     "nobody": lambda x: put(x.sin(), SIDE & ~SIDE, x[SIDE & ~SIDE].exp()) * x,
 }
 NOT_PROVEN: dict[str, Masked] = {
     "other numbers": lambda x: put(x, torch.tensor([0, 2]), x[torch.tensor([2, 0])]),
-    "a number twice": lambda x: put(x, torch.tensor([2, 2]), x[torch.tensor([2, 2])]),
     "one number": lambda x: put(x, torch.tensor([2]), x[torch.tensor([2])]),
     "rows of rows": lambda x: put(x, torch.tensor([0, 1]), x[SIDE][torch.tensor([0, 1])]),
     "rows of another mask": lambda x: put(x, OTHER, x[SIDE]),
-    "elements": lambda x: put(x, x > 1, x[x > 1]),
-    "numbers written to": lambda x: (x * 2).index_put((torch.tensor([0]),), x.new_ones(2)),
     "no axes": lambda x: x.sin().sum(()) + x,
     "one row": lambda x: x.index_put((SIDE,), (x * 2)[0]),
     "what is left over": lambda x: x[SIDE],
 }
 
 
-def proven(function: Masked) -> bool:
-    x = rows(5, 2)
-    outputs = function(x)
-    path = _autograd.path_between(outputs, x)
-    assert path is not None
-    return ending(path, x) == rows_of(outputs.shape, 1)
+def proven(function: Masked, given: Tensor | None = None) -> bool:
+    x = rows(5, 2) if given is None else given
+    proof = proof_of(function(x), x)
+    assert proof is not None
+    return proof.holds
 
 
 @pytest.mark.parametrize("name", PROVEN)
@@ -539,14 +493,14 @@ def test_chosen_rows_are_known_by_their_places_and_by_nothing_shorter() -> None:
 
 def test_rows_that_a_mask_puts_elsewhere_are_refused() -> None:
     x = rows(5, 2)
-    with pytest.raises(RuntimeError, match="reaches other rows"):
+    with pytest.raises(RuntimeError, match="moved to another place"):
         higher_order_grad(NOT_PROVEN["rows of another mask"](x), x, (1, 0))
 
 
 def test_masks_that_hooks_make_anew_are_not_taken_for_one() -> None:
     with torch.autograd.graph.saved_tensors_hooks(Tensor.clone, Tensor.clone):
         assert not proven(NOT_PROVEN["rows of another mask"])
-        assert not proven(PROVEN["rows over rows"])
+        assert proven(PROVEN["rows over rows"])
 
 
 def is_in(name: str, outputs: Tensor) -> bool:
@@ -560,44 +514,8 @@ def test_a_recurrent_layer_keeps_rows_apart_but_not_its_steps() -> None:
     if not is_in("MkldnnRnnLayerBackward0", layer(x[None])[0]):
         pytest.skip("it is made of other operations here")
 
-    def axes(function: Callable[[Tensor], Tensor]) -> BatchAxes | None:
-        path = _autograd.path_between(function(x), x)
-        assert path is not None
-        return ending(path, x)
-
-    assert axes(lambda x: layer(x[None])[0][-1]) == rows_of((5, 3), 1)
-    assert axes(lambda x: layer(x[None])[1][0][0]) == rows_of((5, 3), 1)
-    assert axes(lambda x: layer(x[:, None])[0]) is None
+    assert proven(lambda x: layer(x[None])[0][-1], x)
+    assert proven(lambda x: layer(x[None])[1][0][0], x)
+    assert not proven(lambda x: layer(x[:, None])[0], x)
     state = torch.zeros(1, 5, 3)
-    of_state = axes(lambda x: layer(x[None], (x[None, :, :1] + state, state))[0][-1])
-    assert of_state == rows_of((5, 3), 1)
-
-
-@pytest.mark.parametrize(
-    "function",
-    [lambda x: x.flip(1), lambda x: x.flip(1).sin(), lambda x: x.flip(1) + x.flip(1)],
-    ids=["at the end", "on the way", "on two ways"],
-)
-def test_where_a_rule_has_nothing_to_tell_nothing_is_known(
-    function: Callable[[Tensor], Tensor], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(RULES, "FlipBackward0", Rule(lambda *_: None))
-    x = rows(3, 2)
-    path = _autograd.path_between(function(x), x)
-    assert path is not None
-    assert ending(path, x) is None
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        lambda x: torch.cat([x[0, :0], torch.ones(1, 2)]),
-        lambda x: nn.functional.layer_norm(x.sin(), [2], x[0]),
-    ],
-    ids=["an empty part", "a weight"],
-)
-def test_of_a_single_row_no_more_is_known(function: Callable[[Tensor], Tensor]) -> None:
-    x = rows(1, 2)
-    path = _autograd.path_between(function(x), x)
-    assert path is not None
-    assert ending(path, x) is None
+    assert proven(lambda x: layer(x[None], (x[None, :, :1] + state, state))[0][-1], x)

@@ -9,6 +9,8 @@ from leafgrad._derivative.taylor.custom import CUSTOM, check_function, taylor_ru
 from leafgrad._derivative.taylor.expansion import Taylor
 from leafgrad._derivative.taylor.jet import Jet
 from leafgrad._derivative.taylor.kernels import contraction, fused, recurrences
+from leafgrad._derivative.taylor.looks import may_look
+from leafgrad._derivative.taylor.row_wise import keep_rows_apart
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import Unsupported
 
@@ -20,6 +22,8 @@ __all__ = [
     "Taylor",
     "Unsupported",
     "check_function",
+    "keep_rows_apart",
+    "may_look",
     "taylor_rule",
 ]
 

@@ -34,7 +34,6 @@ from leafgrad._derivative.taylor.dtypes import is_on
 from leafgrad._derivative.taylor.looks import may_look
 from leafgrad._derivative.taylor.propagate import replay
 from leafgrad._derivative.taylor.range_check import Factorials, Look
-from leafgrad._derivative.taylor.row_wise import axes_at_end, keep_rows_apart
 from leafgrad._derivative.taylor.scale import Scale
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
@@ -104,22 +103,6 @@ class Taylor(NamedTuple):
         asked = {place[column]: 1 for column in gradient_in} | {last: 2}
         found = self._in_range(squares(len(along), len(others)), moved, asked)
         return found[last], [found[place[column]] for column in gradient_in]
-
-    def proves_rows_apart(self) -> bool:
-        """Return whether the path alone, without any coefficient, proves that rows are independent.
-
-        Only where PyTorch's own formulas are on the way.
-        """
-        if keep_rows_apart(self.path, self.inputs, self.outputs, self.batch):
-            return True
-        if not self._is_in_mode():
-            with self._mode():
-                return self.proves_rows_apart()
-        try:
-            axes = axes_at_end(self.path, self.inputs, self.batch)
-        except (Unsupported, _autograd.Recomputation):
-            return False
-        return axes == batch_axes.rows_of(self.outputs.shape, self.batch)
 
     def records_itself(self) -> bool:
         """Return whether a derivative carries its graph, or need not, if formulas are PyTorch's."""

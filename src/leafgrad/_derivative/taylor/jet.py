@@ -187,7 +187,12 @@ class Jet:
     def sigmoid(self) -> Jet:
         """Return the logistic function, elementwise."""
         value = self.value.sigmoid()
-        return self.to(value, lambda series: sigmoid_from(value, series))
+        if value.is_complex():
+            return self.to(value, lambda series: sigmoid_from(value, series))
+        derivative = sigmoidal.sigmoid_derivative_at
+        return self.to(
+            value, lambda series: series.apply(derivative, self.value, is_of_argument=True)
+        )
 
     def sqrt(self) -> Jet:
         """Return the square root, elementwise."""

@@ -309,9 +309,14 @@ class Series:
         plan = recurrence(self.algebra, self.indices)
         return self.changed(solve(plan, self.stack), indices=plan.indices)
 
-    def apply(self, derivative_of_value: DerivativeOfValue, value: Tensor) -> Series:
-        """Return a sigmoidal function, of the same shape, whose result at order 0 is `value`."""
-        return self._then(lambda plan: Sigmoidal(plan, derivative_of_value), value)
+    def apply(
+        self, derivative_of_value: DerivativeOfValue, value: Tensor, *, is_of_argument: bool = False
+    ) -> Series:
+        """Return a sigmoidal function, of the same shape, of this value at order 0.
+
+        It is the value of the result, or of the argument.
+        """
+        return self._then(lambda plan: Sigmoidal(plan, derivative_of_value, is_of_argument), value)
 
     def compose(self, derivatives: Derivatives, value: Tensor) -> Series:
         """Return a function, of the same shape, whose argument at order 0 is `value`."""

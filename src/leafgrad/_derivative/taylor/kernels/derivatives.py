@@ -106,18 +106,18 @@ def of_softplus(value: Tensor, threshold: float) -> Iterator[Term]:
     """Yield the logistic function and its derivatives, elementwise, 1 and 0 above the threshold."""
     most = torch.full_like(value, 2 * _LOGISTIC_IS_ZERO)
     far: Tensor = torch.ops.aten.threshold_backward(most, value, threshold)
-    yield from zip(_logistic((value + far).sigmoid()), repeat(1), strict=False)
+    yield from zip(_logistic(value + far), repeat(1), strict=False)
 
 
 def of_log_sigmoid(value: Tensor) -> Iterator[Term]:
     """Yield the logistic function of -x and its derivatives, elementwise."""
-    yield from zip(_logistic((-value).sigmoid()), cycle([1, -1]), strict=False)
+    yield from zip(_logistic(-value), cycle([1, -1]), strict=False)
 
 
 def of_silu(value: Tensor) -> Iterator[Term]:
     """Yield ``d s^(d-1) + x s^(d)`` for d = 1, 2, ... and the logistic s, elementwise."""
     value = value.clamp(-_LOGISTIC_IS_ZERO, _LOGISTIC_IS_ZERO)
-    yield from _gated(value, _logistic(value.sigmoid()))
+    yield from _gated(value, _logistic(value))
 
 
 def of_mish(value: Tensor) -> Iterator[Term]:
@@ -166,15 +166,17 @@ def _tanh_of_softplus(value: Tensor) -> Iterator[Tensor]:
     yield fourth * a + 3 * third * a1 + 3 * second * a2 + first * a3
 
 
-def _logistic(s: Tensor) -> Iterator[Tensor]:
+def _logistic(value: Tensor) -> Iterator[Tensor]:
     """Yield the logistic function s and its derivatives, up to the fifth, elementwise.
 
-    They are polynomials in ``v = s - s**2``, those of even order times ``1 - 2 s``.
+    They are polynomials in ``v = s(x) s(-x)``, those of even order times ``-tanh(x / 2)``: the same
+    as ``s - s**2`` and ``1 - 2 s``, which lose all digits where s is nearly 1, or 1/2.
     """
+    s = value.sigmoid()
     yield s
-    v = torch.addcmul(s, s, s, value=-1)
+    v = s * (-value).sigmoid()
     yield v
-    second = torch.addcmul(v, v, s, value=-2)
+    second = -v * (value / 2).tanh()
     yield second
     yield torch.addcmul(v, v, v, value=-6)
     yield torch.addcmul(second, second, v, value=-12)

@@ -12,6 +12,9 @@ order 0 alone. Of an argument x this leaves, in one direction,
 after Griewank and Walther, Evaluating Derivatives, 2nd edition, SIAM 2008, chapter 13. A gradient g
 of y is sent back to x_i as ``v g_i - 2 sum_j f_j g_{i+j}``, and to the value as
 ``-2/v sum_k f_k g_k``. So the result tells its own derivative, and nothing else need be kept.
+
+Where the result is nearly 1, v computed from it has no digits left. If the argument at order 0 is
+known, v and m are computed from it instead, without loss; its gradient is ``-2 sum_k f_k g_k``.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from leafgrad._derivative.taylor.kernels.products import (
     add_products,
 )
 
-DerivativeOfValue = Callable[[Tensor], tuple[Tensor, Tensor]]  # v and m of the value
+DerivativeOfValue = Callable[[Tensor], tuple[Tensor, Tensor]]  # v and m
 
 
 class Sigmoidal(NamedTuple):
@@ -43,10 +46,12 @@ class Sigmoidal(NamedTuple):
     Attributes:
         plan: The recurrence that solves for it, from n to N coefficients.
         derivative_of_value: Returns v and m, both ``[*shape]``, of the value ``[*shape]``.
+        is_of_argument: Whether the value is that of the argument, not that of the function.
     """
 
     plan: Recurrence
     derivative_of_value: DerivativeOfValue
+    is_of_argument: bool = False
 
     @property
     def reads_argument(self) -> bool:
@@ -57,7 +62,7 @@ class Sigmoidal(NamedTuple):
         """Return the coefficients ``[N, *shape]`` of the function.
 
         Args:
-            value: The function at order 0, ``[*shape]``.
+            value: The function, or its argument, at order 0, ``[*shape]``.
             argument: The coefficients of the argument, ``[n, *shape]``.
         """
         derivative, middle = self.derivative_of_value(value)
@@ -72,8 +77,8 @@ class Sigmoidal(NamedTuple):
         Where the derivative of the function is zero, no gradient arrives at the value.
 
         Args:
-            value: The function at order 0, ``[*shape]``.
-            out: Its other coefficients, ``[N, *shape]``, as `solve` returns them.
+            value: The function, or its argument, at order 0, ``[*shape]``.
+            out: The function's other coefficients, ``[N, *shape]``, as `solve` returns them.
             gradient: The gradient of `out`, ``[N, *shape]``.
             to_value: ``[*shape]``, not initialised.
 
@@ -89,6 +94,9 @@ class Sigmoidal(NamedTuple):
             falls = _falls(degree, middle, y)
             add_products(dots, falls, g, degree.dot)
             add_products(x, falls, g, degree.vjp, weight=-2)
+        if self.is_of_argument:
+            to_value.mul_(-2)
+            return to_argument
         derivative.clamp_(min=torch.finfo(derivative.dtype).tiny)
         zero = number(0.0, derivative.dtype, derivative.device)
         torch.addcdiv(zero, to_value, derivative, value=-2, out=to_value)
@@ -100,8 +108,8 @@ class Sigmoidal(NamedTuple):
         """Return what `vjp` computes, by operations that record themselves.
 
         Args:
-            value: The function at order 0, ``[*shape]``.
-            out: Its other coefficients, ``[N, *shape]``.
+            value: The function, or its argument, at order 0, ``[*shape]``.
+            out: The function's other coefficients, ``[N, *shape]``.
             gradient: The gradient of `out`, ``[N, *shape]``.
 
         Returns:
@@ -109,7 +117,7 @@ class Sigmoidal(NamedTuple):
         """
         plan = self.plan
         derivative, middle = self.derivative_of_value(value)
-        divisor = derivative.masked_fill(derivative == 0, math.inf)
+        divisor = 1 if self.is_of_argument else derivative.masked_fill(derivative == 0, math.inf)
         own = plan.of_argument(gradient) * derivative
         if _autograd.is_intercepted():
             dot, to_argument = self._traced_vjp(middle, out, gradient, own)
@@ -144,6 +152,11 @@ def tanh_derivative(value: Tensor) -> tuple[Tensor, Tensor]:
 def sigmoid_derivative(value: Tensor) -> tuple[Tensor, Tensor]:
     """Return ``value - value**2``, and ``value - 1/2``, of values ``[*shape]``."""
     return torch.addcmul(value, value, value, value=-1), value - 0.5
+
+
+def sigmoid_derivative_at(argument: Tensor) -> tuple[Tensor, Tensor]:
+    """Return v and m of the logistic function at arguments ``[*shape]``."""
+    return argument.sigmoid() * (-argument).sigmoid(), (argument / 2).tanh() / 2
 
 
 def _falls(degree: Degree, middle: Tensor, y: StackViews) -> StackViews:

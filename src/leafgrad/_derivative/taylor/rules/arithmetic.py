@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import math
 
-import torch
-
 from leafgrad._derivative.taylor.jet import Jet, add, multiply
 from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Number, Series
@@ -123,10 +121,6 @@ RULES: dict[str, Rule] = {
     "AddcmulBackward0": Rule(_addcmul, rowwise=True, is_for_complex=True),
     "LerpBackward0": Rule(_lerp, rowwise=True, is_for_complex=True),
     "LerpBackward1": Rule(_lerp_by_tensor, rowwise=True, is_for_complex=True),
-    "FrexpBackward0": Rule(
-        lambda step, x: [x.scaled(torch.exp2(-step.tensor("exponent").to(x.dtype))), None],
-        rowwise=True,
-    ),
     "DivBackward2": Rule(_divided_and_rounded, rowwise=True),
     "DivBackward3": Rule(_divided_by_a_number_and_rounded, rowwise=True),
     "AddcdivBackward0": Rule(_addcdiv, rowwise=True, is_for_complex=True),

@@ -224,12 +224,17 @@ def _log_add_exp(step: Step, x: Series | None, y: Series | None) -> Series | Non
 
 
 def _log_of_sum(one: Jet, two: Jet) -> Series | None:
-    """Return ``y + softplus(x - y)``, of the broadcast shape, in which nothing overflows."""
+    """Return the integral of ``sigmoid(x - y) dx + sigmoid(y - x) dy``, of the broadcast shape."""
     are_gone = (one.value == two.value) & one.value.isinf()  # exponentials of zero, as masks make
     difference = one - two
-    between = Jet(difference.value.masked_fill(are_gone, 0), difference.series)
-    softplus = between.to(between.value, lambda series: integral(between.sigmoid(), series))
-    return jets.add(two.series, softplus.series)
+    value = difference.value.masked_fill(are_gone, 0)
+    share = Jet(value, difference.series).sigmoid()
+    rest = Jet((-value).sigmoid(), share.series and -share.series)
+    by_x, by_y = (
+        jet.series and integral(slope, jet.series.broadcast(value.shape))
+        for slope, jet in ((share, one), (rest, two))
+    )
+    return jets.add(by_x, by_y)
 
 
 def _log_add_exp_to_base_2(step: Step, x: Series | None, y: Series | None) -> Series | None:

@@ -78,10 +78,12 @@ def _cross_entropy(_: Step, x: Jet, target: Tensor) -> Jet:
 
 
 def _cross_entropy_of_logits(step: Step, x: Jet, target: Tensor) -> Jet:
-    """Return the slope ``1 - t - p sigmoid(-x)``, elementwise; p is 1 but by weights."""
+    """Return the slope ``(1 - t) sigmoid(x) - p t sigmoid(-x)``, elementwise; p is the weight."""
     weight = step.saved("pos_weight")
-    share = 1.0 if weight is None else 1 + (weight - 1) * target
-    return (1 - target) - (-x).sigmoid() * share
+    true = target if weight is None else weight * target
+    share = x.sigmoid()
+    value = (1 - target) * share.value - true * (-x.value).sigmoid()
+    return share.to(value, lambda series: series.scaled(1 - target + true))
 
 
 def _soft_margin(_: Step, x: Jet, target: Tensor) -> Jet:

@@ -1,4 +1,4 @@
-"""Rules for special functions of each element by itself: gamma, error and normal distribution.
+"""Rules for special functions of each element by itself: gamma and error functions, logarithms.
 
 All of them keep the shape: of a value a ``[*shape]`` and a series h ``[K, *shape]`` they return
 ``F(a + h) - F(a)``, ``[K, *shape]``, in one of two ways:
@@ -24,7 +24,6 @@ from leafgrad._derivative.taylor import jet as jets
 from leafgrad._derivative.taylor.jet import Jet, compose, integral, multiply
 from leafgrad._derivative.taylor.rule import Propagate, Rule, Step
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 
 def _by_polygamma(lowest: int, step: Step, x: Series) -> Series:
@@ -33,50 +32,6 @@ def _by_polygamma(lowest: int, step: Step, x: Series) -> Series:
     degrees = range(1, x.algebra.order + 1)
     found = [torch.polygamma(n + lowest, value) / math.factorial(n) for n in degrees]
     return compose(x, found)
-
-
-def _multivariate_log_gamma(step: Step, x: Series) -> Series:
-    """Return the sum of ``log(gamma(x - j / 2))`` over j < p, of the shape of x."""
-    value, halves = step.tensor("self"), range(step.saved("p"))
-    places = torch.stack([value - j / 2 for j in halves])
-    degrees = range(1, x.algebra.order + 1)
-    return compose(x, [torch.polygamma(n - 1, places).sum(0) / math.factorial(n) for n in degrees])
-
-
-def _zeta(step: Step, s: Series | None, q: Series | None) -> Series | None:
-    """Return Hurwitz' ``zeta(s, q)``, of the broadcast shape."""
-    unsupported_if(s is not None, "its exponent depends on inputs")
-    return q and _zeta_of(step, step.tensor("self"), q)
-
-
-def _zeta_of_number(step: Step, q: Series) -> Series:
-    """Return Hurwitz' ``zeta(s, q)`` for a number s, of the shape of q."""
-    return _zeta_of(step, torch.full_like(step.tensor("other"), step.saved("self")), q)
-
-
-def _zeta_of(step: Step, s: Tensor, q: Series) -> Series:
-    """Return ``zeta(s, q)``, of the broadcast shape, whose slope is ``-s zeta(s + 1, q)``."""
-    value, factor, found = step.tensor("other"), torch.ones_like(s), []
-    for n in range(1, q.algebra.order + 1):
-        factor = factor * (1 - n - s) / n
-        found.append(factor * torch.special.zeta(s + n, value))
-    return compose(q, found)
-
-
-def _incomplete_gamma(sign: int) -> Propagate:
-    """Make the rule of a function with slope ``sign x**(a - 1) exp(-x) / gamma(a)``.
-
-    The result is of the broadcast shape.
-    """
-
-    def rule(step: Step, a: Series | None, x: Series | None) -> Series | None:
-        if a is not None or x is None:
-            raise Unsupported("its exponent depends on inputs")
-        power, jet = step.tensor("self"), step.jet("other", x)
-        slope = (jet.log() * (power - 1) - jet - power.lgamma()).exp() * sign
-        return integral(slope, x.broadcast(slope.value.shape))
-
-    return rule
 
 
 def _solution(slope: Callable[[Jet], Jet], y: Jet, x: Series) -> Series:
@@ -94,18 +49,6 @@ def _erfinv(step: Step, x: Series) -> Series:
     """Return the solution of ``y' = sqrt(pi) / 2 exp(y**2)``, of the shape of x."""
     value = step.tensor("self").erfinv()
     return _solution(lambda y: (y * y).exp() * (math.sqrt(math.pi) / 2), Jet(value, None), x)
-
-
-def _ndtri(step: Step, x: Series) -> Series:
-    """Return the solution of ``y' = sqrt(2 pi) exp(y**2 / 2)``, of the shape of x."""
-    result = step.jet("result", None)
-    return _solution(lambda y: (y * y * 0.5).exp() * math.sqrt(2 * math.pi), result, x)
-
-
-def _erfcx(step: Step, x: Series) -> Series:
-    """Return the solution of ``y' = 2 x y - 2 / sqrt(pi)``, of the shape of x."""
-    jet, result = step.jet("self", x), step.jet("result", None)
-    return _solution(lambda y: jet * y * 2 - 2 / math.sqrt(math.pi), result, x)
 
 
 def _log_ndtr(step: Step, x: Series) -> Series:
@@ -135,9 +78,8 @@ def _log_odds(value: Tensor, x: Series) -> Series:
 
 
 def _entropy(step: Step, x: Series) -> Series | None:
-    """Return ``-x log(x)``, of the shape of x."""
-    jet = step.jet("self", x)
-    return multiply(-jet, jet.log())
+    """Return ``-x log(x)``, of the shape of x, as the integral of its slope: infinite at zero."""
+    return integral(-step.jet("self", x).log() - 1, x)
 
 
 Logarithm = Callable[[Tensor, Series | None], Jet]  # of a value and its series
@@ -227,11 +169,6 @@ def _sinc_near_zero(z: Tensor, n: int, last: int) -> Tensor:
 
 
 RULES: dict[str, Rule] = {
-    "MvlgammaBackward0": Rule(_multivariate_log_gamma, rowwise=True),
-    "SpecialZetaBackward0": Rule(_zeta, rowwise=True),
-    "SpecialZetaBackward1": Rule(_zeta_of_number, rowwise=True),
-    "IgammaBackward0": Rule(_incomplete_gamma(1), rowwise=True),
-    "IgammacBackward0": Rule(_incomplete_gamma(-1), rowwise=True),
     "SincBackward0": Rule(_sinc, rowwise=True),
     "XlogyBackward0": Rule(_two_tensors(_log), rowwise=True),
     "XlogyBackward1": Rule(_number_and_tensor(_log), rowwise=True),
@@ -245,8 +182,6 @@ RULES: dict[str, Rule] = {
         lambda step, x: _by_polygamma(step.saved("n"), step, x), rowwise=True
     ),
     "ErfinvBackward0": Rule(_erfinv, rowwise=True),
-    "SpecialNdtriBackward0": Rule(_ndtri, rowwise=True),
-    "SpecialErfcxBackward0": Rule(_erfcx, rowwise=True),
     "SpecialLogNdtrBackward0": Rule(_log_ndtr, rowwise=True),
     "LogitBackward0": Rule(_logit, rowwise=True),
     "SpecialEntrBackward0": Rule(_entropy, rowwise=True),

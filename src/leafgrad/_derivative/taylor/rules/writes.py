@@ -32,13 +32,14 @@ _PLACES_ALONE = {
     "CloneBackward0",
     "CopyBackwards",
     "CopySlices",
+    "SqueezeBackward1",
     "ToCopyBackward0",
 }
 
 
 def _written(step: Step, base: Series | None, source: Series | None = None) -> Series | None:
     """Return the base ``[K, *shape]``, a part of it replaced by a source or with one added."""
-    probe, (to_base, *to_source) = _sent_back(step)
+    probe, (to_base, *to_source) = sent_back(step)
     if base is not None:
         is_kept = to_base == probe
         unsupported_if(not (is_kept | (to_base == 0)).all(), "it does more than move elements")
@@ -63,7 +64,7 @@ def _strided(step: Step, x: Series) -> Series:
 
     What it shows several times is added up by its backward, which does more than move elements.
     """
-    _, (numbers,) = _sent_back(step)
+    _, (numbers,) = sent_back(step)
     found = numbers.flatten().long()
     shown = found.nonzero().squeeze(1)
     places = torch.empty_like(shown).index_copy(0, found[shown] - 1, shown).reshape(step.shape)
@@ -76,7 +77,7 @@ def _strided(step: Step, x: Series) -> Series:
     return x.changed(stack.unflatten(1, step.shape), shape=step.shape, axes=tuple(axes))
 
 
-def _sent_back(step: Step) -> tuple[Tensor, list[Tensor]]:
+def sent_back(step: Step) -> tuple[Tensor, list[Tensor]]:
     """Return a probe, ``[*shape]``, and what each input that is on the path gets of it."""
     (result,) = step.results
     count = torch.Size(result.shape).numel()

@@ -1,0 +1,140 @@
+"""Formulas of PyTorch that are wrong are listed, and reverse mode refuses them."""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from leafgrad import higher_order_grad
+from leafgrad._derivative.wrong_formulas import WRONG_FORMULAS
+from tests.derivative.formulas import sweep, verdicts
+from tests.trace.operators.operators import quiet_table
+
+pytestmark = pytest.mark.covered_elsewhere
+
+
+@pytest.mark.sweep
+def test_listed_formulas_are_all_that_are_wrong_in_the_table_of_operators() -> None:
+    assert sweep() == WRONG_FORMULAS, "python -m tests.derivative.formulas writes the list"
+
+
+@pytest.mark.parametrize(
+    ("operator", "node"),
+    [
+        ("as_strided_scatter", "AsStridedScatterBackward0"),
+        ("i0", "I0Backward0"),
+        ("special.i1", "SpecialI1Backward0"),
+        ("logcumsumexp", "LogcumsumexpBackward0"),
+        ("nn.functional.batch_norm", "NativeBatchNormBackwardBackward0"),
+        ("nn.functional.layer_norm", "NativeLayerNormBackwardBackward0"),
+        ("nn.functional.max_unpool2d", "MaxUnpool2DBackward0"),
+        ("normal", "NormalBackward3"),
+    ],
+)
+def test_listed_formula_is_wrong_in_this_pytorch(operator: str, node: str) -> None:
+    with quiet_table():
+        verdict = next(each for each in verdicts([operator]) if each.wrong is not None)
+    (kind,) = (kind for kind in verdict.nodes if kind.name == node)
+    assert verdict.wrong == WRONG_FORMULAS[node][0] + 1 + kind.level
+
+
+def features(x: Tensor) -> Tensor:
+    return torch.cat([x.sin(), x.exp(), x**2, x], dim=1)
+
+
+def normalised(h: Tensor) -> Tensor:
+    mean, variance = h.mean(1, keepdim=True), h.var(1, correction=0, keepdim=True)
+    return (h - mean) / (variance + 1e-5).sqrt()
+
+
+Operation = Callable[[Tensor], Tensor]
+# With a right way to write each, and the highest order that is right in PyTorch.
+WRONG: dict[str, tuple[Operation, Operation, int]] = {
+    "NativeLayerNormBackward0": (lambda h: functional.layer_norm(h, (4,)), normalised, 2),
+    "NativeBatchNormBackward0": (
+        lambda h: functional.instance_norm(h.unsqueeze(1)).squeeze(1),
+        normalised,
+        2,
+    ),
+    "LogcumsumexpBackward0": (lambda h: h.logcumsumexp(1), lambda h: h.exp().cumsum(1).log(), 2),
+    "MaxUnpool2DBackward0": (
+        lambda h: functional.max_unpool1d(
+            h[:, None, :2], torch.ones(len(h), 1, 2, dtype=torch.int64), [2]
+        )[:, 0],
+        lambda h: torch.cat([h[:, :1] * 0, h[:, 1:2], h[:, :2] * 0], 1),
+        0,
+    ),
+    "AsStridedScatterBackward0": (
+        lambda h: torch.as_strided_scatter(h[:1], h[:1, :1], (1, 1), (1, 1)),
+        lambda h: torch.cat([h[:1, :1], h[:1, 1:]], 1),
+        0,
+    ),
+}
+
+
+class Cube(torch.autograd.Function):
+    """Has no Taylor rule."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return 3 * ctx.saved_tensors[0] ** 2 * gradients[0]
+
+
+def cube(x: Tensor) -> Tensor:
+    result: Tensor = Cube.apply(x)  # type: ignore[no-untyped-call]
+    return result
+
+
+def point() -> Tensor:
+    return torch.full((1, 1), 0.7, dtype=torch.float64, requires_grad=True)
+
+
+@pytest.mark.parametrize("node", WRONG)
+def test_wrong_formula_is_refused_in_reverse_mode_and_named(node: str) -> None:
+    operation, right, highest = WRONG[node]
+    x = point()
+    outputs, expected = operation(features(x)), right(features(x))
+    message = f"outputs was computed through {node}, whose derivatives from order {highest + 1} on"
+    for order, create_graph in product(range(1, 4), (False, True)):
+        differentiate = partial(
+            higher_order_grad, outputs, x, order, create_graph=create_graph, method="reverse"
+        )
+        if order + create_graph <= highest:
+            torch.testing.assert_close(differentiate(), higher_order_grad(expected, x, order))
+        else:
+            with pytest.raises(RuntimeError, match=message):
+                differentiate()
+
+
+@pytest.mark.parametrize("node", WRONG)
+def test_wrong_formula_is_never_used_by_auto(node: str) -> None:
+    """Neither alone, where most have a Taylor rule, nor beside a function without one."""
+    operation, right, highest = WRONG[node]
+    x = point()
+    for order in range(1, 4):
+        expected = higher_order_grad(right(features(x)), x, order)
+        alone = operation(features(x))
+        if node == "AsStridedScatterBackward0":
+            with pytest.raises(RuntimeError, match=f"through {node}"):
+                higher_order_grad(alone, x, order)
+        else:
+            torch.testing.assert_close(higher_order_grad(alone, x, order), expected)
+        if order >= highest:
+            with pytest.raises(RuntimeError, match=f"through {node}"):
+                higher_order_grad(cube(alone), x, order)
+
+
+def test_batch_norm_in_eval_mode_is_right_at_any_order() -> None:
+    x, norm = point(), torch.nn.BatchNorm1d(4).double().eval()
+    third = higher_order_grad(norm(features(x)), x, 3, method="reverse")
+    torch.testing.assert_close(third, higher_order_grad(features(x) / (1 + 1e-5) ** 0.5, x, 3))

@@ -1,0 +1,466 @@
+"""Short programs, what must be said of each, and what would be false."""
+
+import re
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import CheckpointError, checkpoint
+
+from leafgrad import GradientNorms, explain_grad, find_nan, preflight, record, trace_graph
+
+X = torch.linspace(-1.0, 2.0, 12).reshape(4, 3)
+
+
+class Program(NamedTuple):
+    """A program that returns what explains it, and patterns that must and must not match."""
+
+    run: Callable[[], Any]
+    says: str
+    never: str
+
+
+PROGRAMS: list[Program] = []
+
+
+def program(says: str, never: str = r"\Z.") -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+    """Add the program that stands below."""
+
+    def add(run: Callable[[], Any]) -> Callable[[], Any]:
+        PROGRAMS.append(Program(run, says, never))
+        return run
+
+    return add
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", PROGRAMS, ids=lambda case: case.run.__name__)
+def test_it_says_what_is_true(case: Program) -> None:
+    text = " ".join(str(case.run()).split())
+    assert re.search(case.says, text), text
+    assert not re.search(case.never, text), text
+
+
+# --- Parameters that the outputs do not use
+
+
+class Spare(nn.Module):
+    """A model with a layer that its outputs do not use."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.unused = nn.Linear(3, 1), nn.Linear(3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.a(x).square().mean()
+        return result
+
+
+def log_norm(model: Spare) -> None:
+    sum(parameter.norm().item() for parameter in model.parameters())
+
+
+def initialise(model: Spare) -> None:
+    nn.init.orthogonal_(model.unused.weight)
+
+
+def load_copy(model: Spare) -> None:
+    model.load_state_dict({name: one.clone() for name, one in model.state_dict().items()})
+
+
+def average(model: Spare) -> None:
+    other = [torch.zeros_like(one) for one in model.parameters()]
+    with torch.no_grad():
+        torch._foreach_lerp_(other, [*model.parameters()], 0.1)
+
+
+def step_with(kind: Any, **arguments: Any) -> Callable[[Spare], None]:
+    def step(model: Spare) -> None:
+        optimizer = kind(model.parameters(), **arguments)
+
+        def closure() -> Tensor:
+            optimizer.zero_grad()
+            loss: Tensor = model(X)
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+
+    return step
+
+
+OTHER_USES = {
+    "logged norm": log_norm,
+    "initialisation": initialise,
+    "loaded copy": load_copy,
+    "moving average": average,
+    "L-BFGS": step_with(torch.optim.LBFGS),
+    "AdamW": step_with(torch.optim.AdamW, foreach=True, weight_decay=0.1),
+}
+
+
+@pytest.mark.parametrize("use", OTHER_USES.values(), ids=OTHER_USES)
+def test_an_unused_parameter_is_unused_whatever_else_was_done(
+    use: Callable[[Spare], None],
+) -> None:
+    model = Spare()
+    with record() as recording:
+        earlier = model(X)
+        use(model)
+        later = model(X)
+    for loss in (earlier, later):
+        explanation = explain_grad(model.unused.weight, loss, recording=recording)
+        assert (explanation.cause, explanation.cuts) == ("unused", ())
+
+
+@program(r"cut by a number.*__mul__|cut by a number.*item in", never="unused")
+def a_number_that_comes_back() -> object:
+    w = torch.full((2,), 1.7, requires_grad=True)
+    with record() as recording:
+        scale = w.exp().sum().item()
+        loss = (torch.ones(2, requires_grad=True) * scale).sum()
+    return explain_grad(w, loss, recording=recording)
+
+
+# --- Derivatives
+
+
+class Square(torch.autograd.Function):
+    """Keeps an intermediate result without a graph."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        doubled = x * 2
+        ctx.save_for_backward(doubled)
+        return doubled**2
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return 4 * ctx.saved_tensors[0] * gradients[0]
+
+
+@program("SquareBackward.*keeps a tensor without a graph", never="Its gradient is zero")
+def a_second_derivative_of_a_function_that_keeps_too_little() -> object:
+    x = torch.tensor([1.5], requires_grad=True)
+    with record() as recording:
+        y: Any = Square.apply(x)  # type: ignore[no-untyped-call]
+        (slope,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        loss = (slope * torch.ones(1, requires_grad=True)).sum()
+    return explain_grad(x, loss, recording=recording)
+
+
+@program("torch.compile made it", never="Return one for each|reentrant")
+def a_second_derivative_of_compiled_code() -> object:
+    x = torch.rand(5, 1, requires_grad=True)
+    network = torch.compile(nn.Sequential(nn.Linear(1, 4), nn.Tanh()), backend="aot_eager")
+    (slope,) = torch.autograd.grad(network(x).sum(), x, create_graph=True)
+    return preflight(slope.sum(), names={"x": x})
+
+
+# --- Several processes
+
+
+@pytest.mark.parametrize("name", ["all_gather", "gather", "all_to_all_single"])
+def test_a_collective_is_named_with_a_cure_that_keeps_the_gradient(name: str) -> None:
+    encoder, head = nn.Linear(3, 3), nn.Linear(3, 1)
+    dist.init_process_group(
+        "gloo", store=torch._C._distributed_c10d.HashStore(), rank=0, world_size=1
+    )
+    try:
+        with record() as recording:
+            features = encoder(X)
+            parts = [torch.zeros_like(features)]
+            calls: dict[str, tuple[Any, ...]] = {
+                "all_gather": (parts, features),
+                "gather": (features, parts),
+                "all_to_all_single": (parts[0], features),
+            }
+            getattr(dist, name)(*calls[name])
+            loss = head(torch.cat(parts)).sum()
+            parts[0] = features  # the cure
+            cured = head(torch.cat(parts)).sum()
+    finally:
+        dist.destroy_process_group()
+    told = explain_grad(encoder.weight, loss, recording=recording)
+    assert told.cause == "cut by a collective operation"
+    assert told.cuts[0].operation == f"torch.distributed.{name}"
+    assert "find_unused_parameters" not in told.cure
+    cured.backward()
+    assert encoder.weight.grad is not None
+
+
+# --- What a backward will fail at, or compute wrongly
+
+
+@torch.library.custom_op("leafgrad_tests::square", mutates_args=())
+def square(x: Tensor) -> Tensor:
+    """Square without a backward."""
+    return x * x
+
+
+@program(r"will fail at Generated.*register_autograd", never="reentrant")
+def an_operator_without_a_backward() -> object:
+    x = torch.ones(3, requires_grad=True)
+    return preflight(square(x * 1).sum(), names={"x": x})
+
+
+@program(r"compute wrong gradients.*h, saved by SinBackward0.*add_.*through \.data")
+def a_write_through_data() -> object:
+    x = torch.ones(3, requires_grad=True)
+    with record() as recording:
+        h = x * 2
+        loss = h.sin().sum()
+        h.data.add_(1.0)
+    return preflight(loss, names={"x": x, "h": h}, recording=recording)
+
+
+@program(r"compute wrong gradients.*w, saved by MulBackward0.*: its \.data was replaced")
+def data_that_was_replaced() -> object:
+    w = torch.ones(3, requires_grad=True)
+    with record() as recording:
+        loss = (w * torch.ones(3, requires_grad=True)).sum()
+        w.data = w.data * 3
+    return preflight(loss, names={"w": w}, recording=recording)
+
+
+@program("no failure found")
+def a_write_through_data_before_anything_is_saved() -> object:
+    x = torch.ones(3, requires_grad=True)
+    with record() as recording:
+        h = x * 2
+        h.data.add_(1.0)
+        loss = h.sin().sum()
+    return preflight(loss, recording=recording)
+
+
+def stepped_behind_a_checkpoint() -> tuple[Tensor, nn.ModuleDict, Any]:
+    model = nn.ModuleDict({"g": nn.Linear(3, 2), "d": nn.Linear(2, 1)})
+    optimizer = torch.optim.SGD(model["d"].parameters(), lr=1.0)
+    with record() as recording:
+        score = checkpoint(lambda x: model["d"](x).tanh(), model["g"](X), use_reentrant=False)
+        score.square().mean().backward(retain_graph=True)
+        optimizer.step()
+        loss = -score.mean()
+    return loss, model, recording
+
+
+@program(r"compute wrong gradients.*d\.bias and d\.weight: written by SGD\.step.*runs again")
+def a_step_behind_a_checkpoint() -> object:
+    loss, model, recording = stepped_behind_a_checkpoint()
+    return preflight(loss, names=model, recording=recording)
+
+
+@program(r"no failure found, as far as nodes show.*seen only as far as it was recorded")
+def a_step_behind_a_checkpoint_that_was_not_recorded() -> object:
+    loss, model, _ = stepped_behind_a_checkpoint()
+    return preflight(loss, names=model)
+
+
+@program("preserve_rng_state=False.*others, and gradients are wrong")
+def another_mask_of_dropout() -> object:
+    x = torch.ones(9, requires_grad=True)
+    y = checkpoint(functional.dropout, x * 1, use_reentrant=False, preserve_rng_state=False)
+    return preflight(y.sum())
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+def test_a_flag_that_was_switched_behind_a_checkpoint_is_told(*, is_on: bool) -> None:
+    w, x = torch.ones(3, requires_grad=is_on), torch.ones(3, requires_grad=True)
+    with record() as recording:
+        loss = checkpoint(lambda x: x * w, x * 1, use_reentrant=False).sum()
+    w.requires_grad_(not is_on)
+    assert "requires_grad of a tensor was switched" in str(preflight(loss, recording=recording))
+    with suppress(CheckpointError) if is_on else nullcontext():
+        loss.backward()
+        assert not is_on
+
+
+@program("cannot be seen.*HalfBackward", never="reentrant")
+def a_backward_that_returns_none_at_times() -> object:
+    class Half(torch.autograd.Function):
+        @staticmethod
+        def forward(_: Any, a: Tensor, b: Tensor) -> Tensor:
+            return a * b
+
+        @staticmethod
+        def backward(_: Any, *gradients: Any) -> Any:
+            return (None if gradients else 0), gradients[0]
+
+    w, v = (torch.tensor(2.0, requires_grad=True) for _ in range(2))
+    y: Any = Half.apply(w, v)  # type: ignore[no-untyped-call]
+    return preflight(y.exp(), names={"w": w, "v": v})
+
+
+@program(
+    "cleared.*backward.. in tests/explain/test_no_false_statements", never="no backward has|waiting"
+)
+def a_gradient_that_was_cleared() -> object:
+    w = torch.ones(3, requires_grad=True)
+    with record() as recording:
+        loss = w.exp().sum()
+        loss.backward(retain_graph=True)
+        w.grad = None
+    return explain_grad(w, loss, recording=recording)
+
+
+# --- Cures
+
+
+@program("keep it, and train q by a term of its own")
+def a_straight_through_estimator() -> object:
+    encoder, code = nn.Linear(3, 2), nn.Embedding(5, 2)
+    with record() as recording:
+        z = encoder(X)
+        q = code(torch.cdist(z, code.weight).argmin(1))
+        loss = (z + (q - z).detach()).square().sum()
+    return explain_grad(code.weight, loss, recording=recording)
+
+
+@program(r"softmin\(\) for argmin\(\)", never=r"softmax\(\) for argmin")
+def the_nearest_entry() -> object:
+    encoder, code = nn.Linear(3, 2), nn.Embedding(5, 2)
+    with record() as recording:
+        loss = code(torch.cdist(encoder(X), code.weight).argmin(1)).sum()
+    return explain_grad(encoder.weight, loss, recording=recording)
+
+
+@program(r"state_dict\(\) returns copies", never=r"Leave detach\(\) out")
+def weights_of_another_model() -> object:
+    a, b = nn.Linear(3, 1), nn.Linear(3, 1)
+    with record() as recording:
+        b.load_state_dict(a.state_dict())
+        loss = b(X).sum()
+    return explain_grad(a.weight, loss, recording=recording)
+
+
+@program(r"torch\.no_grad\(\)")
+def a_teacher() -> object:
+    student, teacher = nn.Linear(3, 1), nn.Linear(3, 1)
+    return preflight(functional.mse_loss(student(X), teacher(X)), names=student)
+
+
+@program("ForeachNormBackward0.*for an output that is not used", never="waiting|custom function")
+def an_entry_of_a_foreach_function_that_is_not_used() -> object:
+    a, b = (torch.full((2,), 2.0, requires_grad=True) for _ in range(2))
+    with record() as recording:
+        loss = torch._foreach_norm([a, b])[0]
+    return explain_grad(b, loss, recording=recording)
+
+
+# --- Numbers that are not finite
+
+
+def hunt(compute: Callable[[], Tensor], **names: Any) -> object:
+    with record(values=True) as recording:
+        loss = compute()
+    return find_nan(loss, recording=recording, **names)
+
+
+@program(
+    "NaN comes up where nothing has a graph, in std, at .*correction=0", never="Look at the data"
+)
+def a_deviation_of_one_number() -> object:
+    return hunt(lambda: nn.Linear(1, 1)(X[:, :1] / X[:, :1].std(1, keepdim=True)).sum())
+
+
+@program("infinity comes up where nothing has a graph, in log.*no output requires grad")
+def a_validation_without_a_graph() -> object:
+    with torch.no_grad():
+        return hunt(lambda: nn.Linear(3, 1)(torch.zeros(4, 3).log()).mean())
+
+
+@program("in div, at .*A division by 0", never="Look at the data")
+def a_batch_divided_in_place() -> object:
+    return hunt(lambda: nn.Linear(3, 1)(torch.zeros(4, 3).div_(0)).sum())
+
+
+@program("an output holds NaN")
+def an_output_that_was_not_recorded() -> object:
+    return find_nan(torch.tensor(float("nan")))
+
+
+@program("number nan in mul", never="infinite or very large")
+def a_constant_that_is_nan() -> object:
+    w = torch.ones(3, requires_grad=True)
+    return hunt(lambda: w.mul(float("nan")).sum())
+
+
+@program("GradScaler", never="its slope is not finite")
+def a_gradient_too_large_for_float16() -> object:
+    w = torch.ones(3, dtype=torch.half, requires_grad=True)
+    return hunt(lambda: (w * 2).float().sum() * 65536.0)
+
+
+# --- Zero and small gradients
+
+
+def norms(model: nn.Module, loss_of: Callable[[Any], Tensor]) -> GradientNorms:
+    with record(values=True) as recording:
+        loss = loss_of(model)
+    trace = trace_graph(loss, names=model, recording=recording, values=True, gradients=True)
+    return trace.gradient_norms
+
+
+class Gated(nn.Module):
+    """A branch whose gate or last weight starts at zero."""
+
+    def __init__(self, gate: nn.Module | None = None) -> None:
+        super().__init__()
+        self.branch, self.gate = nn.Linear(3, 3), gate
+        self.scale = nn.Parameter(torch.zeros(()))
+        if gate is not None:
+            for parameter in gate.parameters():
+                nn.init.zeros_(parameter)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.branch(x)
+        result: Tensor = x + (self.scale * y if self.gate is None else self.gate(y))
+        return result
+
+
+@pytest.mark.parametrize(
+    ("gate", "name"),
+    [
+        (None, "scale"),
+        (nn.BatchNorm1d(3), "gate.weight"),
+        (nn.LayerNorm(3), "gate.weight"),
+        (nn.Linear(3, 3, bias=False), "gate.weight"),
+    ],
+)
+def test_a_factor_that_starts_at_zero_is_named(gate: nn.Module | None, name: str) -> None:
+    (zeros,) = norms(Gated(gate), lambda model: model(X).square().mean()).zeros
+    assert zeros.leaves[0].startswith("branch")
+    assert zeros.because == f"{name} is zero, and is trained itself"
+
+
+def of_itself(model: nn.Module) -> Tensor:
+    z: Tensor = model(X)
+    return (1 - functional.cosine_similarity(z, z)).mean()
+
+
+CONSTANT = {
+    "softmax": lambda model: model(X).softmax(-1).mean(),
+    "normalised": lambda model: functional.normalize(model(X)).square().sum(),
+    "similarity to itself": of_itself,
+    "layer norm": lambda model: functional.layer_norm(model(X), (5,)).sum(),
+}
+
+
+@pytest.mark.parametrize("objective", CONSTANT.values(), ids=CONSTANT)
+def test_a_constant_objective_is_found_behind_rounding_errors(objective: Any) -> None:
+    (zeros,) = norms(nn.Linear(3, 5), objective).zeros
+    assert zeros.is_noise
+
+
+def test_a_trained_softmax_is_no_constant() -> None:
+    assert norms(nn.Linear(3, 5), lambda m: m(X).softmax(-1)[:, 0].log().mean()).zeros == ()
+
+
+@program("What it was given is 0, as made by node 2, MulBackward0.*mask")
+def a_mask_behind_a_square() -> object:
+    return norms(nn.Linear(3, 1), lambda model: (model(X) * torch.zeros(4, 1)).sum() ** 2)
