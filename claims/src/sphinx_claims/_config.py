@@ -54,7 +54,7 @@ class Config:
         return find_pages([self.root / page for page in self.pages])
 
     def beside(self) -> list[Path]:
-        """List the README beside the table, if nobody has named it."""
+        """Return the README beside the table if `pages` does not name it."""
         named = {file.resolve() for file in self.files()}
         readme = self.root / "README.md"
         return [readme] if readme.is_file() and readme.resolve() not in named else []
@@ -85,7 +85,7 @@ def find_pages(paths: Sequence[Path]) -> list[Path]:
 
 
 def _inside(folder: Path) -> Iterator[Path]:
-    """Yield the Markdown files in a folder, but for what is hidden or built."""
+    """Yield the Markdown files in a folder, except hidden and built ones."""
     for here, folders, files in os.walk(folder, onerror=_unreadable):
         folders[:] = filter(_is_shown, folders)
         yield from (Path(here, name) for name in files if name.endswith(".md") and _is_shown(name))

@@ -82,7 +82,7 @@ class Inline:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A named sentence; what is executed before the next claim or heading is its evidence.
+    """A named sentence; all that runs before the next claim or heading is its evidence.
 
     It holds on the versions of the package from `since` on and before `until`.
     """
@@ -158,7 +158,7 @@ class Page:
         return range(claim.line, [*self._borders[below : below + 1], sys.maxsize][0])
 
     def evidence(self, claim: Claim) -> tuple[Step, ...]:
-        """Return what is executed in the span of a claim."""
+        """Return the steps in the span of a claim."""
         return self._evidence.get(claim.line, ())
 
     def claim_of(self, line: int) -> Claim | None:

@@ -18,7 +18,7 @@ def parsed(source: str) -> ast.Module | None:
 
 
 def last_name(called: ast.expr) -> str:
-    """Return the name of what is called, or of a call, without where it comes from."""
+    """Return the last name of a dotted name or of the function of a call."""
     function = called.func if isinstance(called, ast.Call) else called
     return ast.unparse(function).rpartition(".")[2]
 

@@ -15,7 +15,7 @@ from sphinx_claims._translating.translation import (
 
 
 def review(config: Config, files: Sequence[Path], language: str, *, accept: bool) -> bool:
-    """Print what nobody has compared; `accept` keeps that somebody has. Say if nothing is left."""
+    """Print translations that wait for a reader; with `accept`, store them as compared."""
     known = languages(config)
     if language not in known:
         have = f"there are {', '.join(known)}" if known else f"translations in {TABLE} names none"
@@ -32,7 +32,7 @@ def review(config: Config, files: Sequence[Path], language: str, *, accept: bool
 
 
 def _keep(config: Config, language: str, pages: Sequence[TranslatedPage]) -> None:
-    """Keep that all that waits on some pages has been compared, and forget what is gone there."""
+    """Store all messages of some pages as compared, and drop those that are gone."""
     file = reviews_file(config, language)
     kept = dict(read_reviews(file))
     for page in pages:

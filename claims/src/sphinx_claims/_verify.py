@@ -59,7 +59,7 @@ def verify(paths: Sequence[Path], json: Path | None, *, update: bool = False) ->
 
 
 def requested_pages(paths: Sequence[Path]) -> tuple[Config, list[Path]]:
-    """Return what is judged: `paths` without any docstring, or what pyproject.toml names."""
+    """Return the settings and the pages to judge: `paths`, or those that pyproject.toml names."""
     config = read_config(Path())
     if paths:
         return dataclasses.replace(config, docstrings=(), versions=None), find_pages(paths)

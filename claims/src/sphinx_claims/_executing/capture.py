@@ -136,7 +136,7 @@ class OutputCapture:
             self.outputs[-1]["text"] += text
 
     def _calmly(self, emit: Callable[..., None]) -> Callable[..., None]:
-        """Let what is logged below a warning, wherever that goes, be shown as other output is."""
+        """Show log messages below the level of a warning as output, wherever they are written."""
 
         @functools.wraps(emit)
         def emitting(handler: logging.Handler, record: logging.LogRecord) -> None:

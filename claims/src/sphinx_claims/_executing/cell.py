@@ -21,7 +21,7 @@ from sphinx_claims._record import Check
 
 _MAGIC = re.compile(r"\s*[!%?]|.*\?\s*$")
 _FRAME = re.compile(r'^ +File "([^"\n]*)", line .*(?:\n    .*)*\n?', re.MULTILINE)
-"""Of a traceback in a warning, such as that of `detect_anomaly`: this machine's are nobody's."""
+"""A frame of a traceback inside a warning; frames of this machine are left out."""
 _READ_FILE = re.compile(r"unclosed file <_io\.(?:BufferedReader |TextIOWrapper .*mode='rt?')")
 
 

@@ -45,7 +45,7 @@ class ExampleRunner:
         self._causes = causes
 
     def run(self, step: Doctest) -> Iterator[Check | Problem]:
-        """Yield a check for each example that shows something, and what is wrong with others."""
+        """Yield a check for each example with output, and problems."""
         if step.skip_if and eval(step.skip_if, self._namespace):
             return
         flags = _combined(self._flags, step.options)

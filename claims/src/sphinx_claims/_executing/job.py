@@ -76,7 +76,7 @@ def import_all(preload: Iterable[str]) -> None:
 
 
 def limit_files() -> None:
-    """Let no file that this process writes grow without end, where the system can be told so."""
+    """Limit the size of files that this process writes, where the system supports it."""
     if sys.platform != "win32":
         resource.setrlimit(resource.RLIMIT_FSIZE, (_LARGEST_FILE, _LARGEST_FILE))
 

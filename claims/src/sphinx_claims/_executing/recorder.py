@@ -60,7 +60,7 @@ class Recorder:
         return DistantRecorder, (self._path, self._distant, self._asking())
 
     def close(self) -> None:
-        """Remove what nobody has to read any more."""
+        """Close and remove the temporary files."""
         self._elsewhere.close()
         if self._distant is not None:
             shutil.rmtree(self._distant, ignore_errors=True)
@@ -153,7 +153,7 @@ class DistantRecorder(Recorder):
         self._false = set()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Leave in the same folder what is found where a function is sent on to."""
+        """Pickle as a recorder that writes to the same folder."""
         return DistantRecorder, (self._path, self._folder, self._asked)
 
     def _asking(self) -> int | None:

@@ -53,7 +53,7 @@ class Run:
 
 
 def read_run(file: Path, package: str) -> Run | Problem:
-    """Read what a run wrote down, or tell what is wrong with it."""
+    """Read the file of a run; return a problem if it is not one."""
     try:
         kept = json.loads(file.read_text(encoding="utf-8"))
         return Run(

@@ -34,7 +34,7 @@ class RedLine:
 
     @property
     def text(self) -> str:
-        """What is told about the place, in one line or, with the sentence, in two."""
+        """The message, with the id of the claim and, on the last line of a claim, its sentence."""
         named = self.claim is None or self.claim in self.found
         told = self.found if named else f"{self.claim}: {self.found}"
         return f'{told}\n    not proven: "{self.sentence}"' if self.sentence else told
@@ -85,7 +85,7 @@ def shown_line(site: SiteVerdict) -> str | None:
 
 
 def excluded_line(site: SiteVerdict) -> str | None:
-    """Return the line that tells which pages nobody judged; None if that is none."""
+    """Return the line that lists pages that are not judged; None if there are none."""
     if not site.excluded:
         return None
     names = textwrap.shorten(", ".join(site.excluded), _SENTENCE, placeholder=" ...")

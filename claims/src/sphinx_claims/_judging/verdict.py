@@ -1,4 +1,4 @@
-"""Page and records -> what is true and what is not, line by line."""
+"""Page and records -> verdicts on claims and a problem for each line that is not true."""
 
 import dataclasses
 import itertools
@@ -250,7 +250,7 @@ def _fails(evidence: Sequence[Check]) -> bool:
 
 
 def _unproven(verdict: ClaimVerdict, release: Release | None) -> Iterator[Problem]:
-    """Yield what is missing in the evidence of a claim when all of it was executed."""
+    """Yield the problems of a claim whose evidence ran: none, or too weak outside its versions."""
     claim = verdict.claim
     if not verdict.evidence:
         yield Problem(

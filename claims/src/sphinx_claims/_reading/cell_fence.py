@@ -22,7 +22,7 @@ _LANGUAGES = frozenset({"", "python", "python3", "py", "ipython", "ipython3"})
 def read_cell(
     language: str, source: str, options: Mapping[str, Any], *, fence: int, line: int
 ) -> Iterator[Cell | Doctest | Problem]:
-    """Yield the cell whose `source` begins on `line`, and what is wrong with its fence."""
+    """Yield the cell whose `source` begins on `line`, and problems of its fence."""
     if language.lower() not in _LANGUAGES:
         yield Problem(fence, f"a cell must be Python, not {language}")
         return

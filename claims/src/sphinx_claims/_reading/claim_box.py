@@ -14,7 +14,7 @@ OPTIONS = ("key", "since", "sources", "until")
 def read_claim(
     argument: str, body: str, options: Mapping[str, Any], line: int
 ) -> Iterator[Claim | Problem]:
-    """Yield the claim on `line`, and what is wrong with it."""
+    """Yield the claim on `line`, and its problems."""
     for key in sorted(set(options) - set(OPTIONS)):
         yield Problem(line, f"a claim's options are {', '.join(OPTIONS)}, not {key!r}")
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)+", argument):

@@ -14,7 +14,7 @@ _READING = frozenset(
 
 
 def front_matter_problems(text: str, line: int) -> Iterator[Problem]:
-    """Yield what is wrong with the front matter that begins on `line`."""
+    """Yield the problems of the front matter that begins on `line`."""
     try:
         metadata = yaml.safe_load(text) or {}
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -39,7 +39,7 @@ def front_matter_problems(text: str, line: int) -> Iterator[Problem]:
 
 
 def break_problems(text: str, line: int) -> Iterator[Problem]:
-    """Yield what is wrong with the words after `+++`, which MyST-NB takes for settings."""
+    """Yield a problem if the text after `+++`, which MyST-NB reads as settings, is not JSON."""
     try:
         is_mapping = isinstance(json.loads(text or "{}"), dict)
     except (ValueError, RecursionError):

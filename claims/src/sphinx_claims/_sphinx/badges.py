@@ -42,7 +42,7 @@ TRANSLATIONS = {
     "false": "The translation says something else than what was proven.",
     "unreviewed": "Nobody has compared the translation with what was proven.",
 }
-"""What is told of a claim in another language, but where all is in order."""
+"""Notes on a translated claim, by the word for its translation."""
 
 _BADGE, _BOX = "claims_badge", "claims_box"
 
@@ -58,7 +58,7 @@ def entry_label(path: str, identifier: str) -> str:
 
 
 def claim_box(identifier: str, *, is_key: bool = False) -> nodes.container:
-    """Make the box in which a claim stands; an empty `identifier` says that nobody judged it."""
+    """Return the box of a claim; an empty `identifier` marks a claim that was not judged."""
     classes = ["claim", *(["claim-key"] if is_key else [])]
     return nodes.container(classes=classes, **{_BOX: identifier})
 
@@ -115,7 +115,7 @@ class ShowVerdicts(SphinxPostTransform):
 
 
 def _add_translation(box: nodes.Element, word: str | None, judged: str | None) -> None:
-    """Write what is known of a translation, and the sentence that was `judged` if it is another.
+    """Add a note on the translation, and the sentence that was `judged` if it differs.
 
     Where somebody has compared the two, the translation stands for itself.
     """

@@ -150,7 +150,7 @@ def _found_on_pages(build: Build, env: BuildEnvironment) -> Iterator[tuple[str, 
 
 
 def _tell(app: Sphinx, error: Exception | None) -> None:
-    """Report what is not true at the very end, where it is read."""
+    """Report red lines at the very end of the build, where they are read."""
     if error is not None:
         return
     build = current.get()

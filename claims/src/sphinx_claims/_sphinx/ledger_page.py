@@ -1,4 +1,4 @@
-"""The ledger as pages: what the claims come to, and each of them with what is known of it."""
+"""The ledger as pages: totals, and each claim with its verdict, evidence and sources."""
 
 import itertools
 import operator
@@ -34,7 +34,7 @@ Pages = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 class TotalDirective(SphinxDirective):
-    """What the claims of the site come to, page by page; other pages list them."""
+    """Totals of the claims, page by page; other pages list the claims."""
 
     def run(self) -> list[nodes.Node]:
         """Count the claims, here and on other versions, and lead to each page's entries."""

@@ -89,7 +89,7 @@ def executed_notebook(text: str, verdict: PageVerdict, config: MdParserConfig) -
 
 
 def _read(text: str, verdict: PageVerdict, config: MdParserConfig) -> NotebookNode:
-    """Read `text`; what would end the build with an error of MyST-NB is told as a problem."""
+    """Read `text` as a notebook; return an empty one where MyST-NB fails and a problem says why."""
     nothing: NotebookNode = v4.new_notebook(metadata={"source_map": []})
     told = " ".join(problem.message for problem in verdict.problems)
     if not text.strip() or ENDLESS in told or TOO_DEEP in told:

@@ -78,12 +78,12 @@ def write_reviews(file: Path, reviews: Reviews) -> None:
 
 
 def reviewed(messages: Iterable[Message]) -> Mapping[str, str]:
-    """Return what is to be kept of the messages of a page that somebody has compared."""
+    """Return the digests to store for messages that a reader has compared."""
     return {
         digest(message.source): digest(message.source, message.translation) for message in messages
     }
 
 
 def digest(*texts: str) -> str:
-    """Return a number for some texts in their order."""
+    """Return a hash of texts in their order."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:_LENGTH]

@@ -1,4 +1,4 @@
-"""What a translation says otherwise than the sentence that was proven, as far as can be told."""
+"""Differences between a sentence and its translation that a program can see."""
 
 import dataclasses
 import functools

@@ -82,7 +82,7 @@ class TranslatedPage:
         return known == digest(message.source, message.translation)
 
     def waiting(self) -> Iterator[Message]:
-        """Yield the messages that only a reader can compare, and of which nobody says so.
+        """Yield the messages that a reader has to compare and that no review covers.
 
         These are the claims, and what names its numbers or its code in another order.
         """
@@ -97,7 +97,7 @@ class TranslatedPage:
                 yield message
 
     def problems(self) -> Iterator[Problem]:
-        """Yield what is wrong with the catalogue, and with each message of it."""
+        """Yield the problems of the catalogue and of its messages."""
         if isinstance(self.catalogue, Problem):
             yield self.catalogue
             return
