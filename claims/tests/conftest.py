@@ -20,7 +20,7 @@ from sphinx.util.docutils import docutils_namespace
 from sphinx_claims._config import Config
 from sphinx_claims._executing import spawned as processes
 from sphinx_claims._executing.workers import Workers
-from sphinx_claims._judging.prover import judge_page, loaded
+from sphinx_claims._judging.prover import find_release, judge_page
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims._versions import Release
@@ -115,7 +115,7 @@ def workers(workers_for: WorkersFor) -> Workers:
 @pytest.fixture(scope="session")
 def release(workers: Workers) -> Release | None:
     """Return the version of torch, for which a site asks once, and so do the pages of a test."""
-    return loaded(workers, Config(root=Path(), package="torch"))
+    return find_release(workers, Config(root=Path(), package="torch"))
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from sphinx_claims._config import Config
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.prover import judge_page
 from sphinx_claims._judging.verdict import PageVerdict
-from sphinx_claims._reading.include import Context, unjudged
+from sphinx_claims._reading.include import Context, unjudged_includes
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims._versions import Release
 from tests.processes import needs_fork
@@ -64,7 +64,7 @@ def test_a_false_page_is_red_where_it_is_false_and_nowhere_else(
     verdict = judge_file(file)
     declared = front_matter(file)["red"]
     found = defaultdict(list)
-    for problem in (*verdict.problems, *unjudged(verdict.page, tuple)):
+    for problem in (*verdict.problems, *unjudged_includes(verdict.page, tuple)):
         found[problem.line].append(problem.message)
     assert found.keys() == declared.keys(), dict(found)
     for line, message in declared.items():

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 @functools.lru_cache(maxsize=4096)
-def parsed(source: str) -> ast.Module | None:
+def parse_python(source: str) -> ast.Module | None:
     """Return `source` as Python; None where it is not valid."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -23,7 +23,7 @@ def last_name(called: ast.expr) -> str:
     return ast.unparse(function).rpartition(".")[2]
 
 
-def stored(nodes: Iterable[ast.AST]) -> set[str]:
+def bound_names(nodes: Iterable[ast.AST]) -> set[str]:
     """Return the names that statements bind: by assignment, import or definition."""
     names: set[str] = set()
     for node in (node for outer in nodes for node in ast.walk(outer)):

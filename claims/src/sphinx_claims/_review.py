@@ -5,7 +5,7 @@ from pathlib import Path
 
 from sphinx_claims._config import TABLE, Config
 from sphinx_claims._judging.pages import read_pages
-from sphinx_claims._translating.catalogue import read_reviews, reviewed, write_reviews
+from sphinx_claims._translating.catalogue import read_reviews, review_digests, write_reviews
 from sphinx_claims._translating.translation import (
     TranslatedPage,
     languages,
@@ -38,5 +38,5 @@ def _keep(config: Config, language: str, pages: Sequence[TranslatedPage]) -> Non
     for page in pages:
         waiting = [*page.waiting()]
         still = [message for message in page.messages if page.is_reviewed(message)]
-        kept[page.page.path] = reviewed([*still, *waiting])
+        kept[page.page.path] = review_digests([*still, *waiting])
     write_reviews(file, {path: of_page for path, of_page in kept.items() if of_page})

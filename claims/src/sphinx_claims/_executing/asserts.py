@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from sphinx_claims._page import Cell, Doctest, Step
-from sphinx_claims._python import last_name, parsed
+from sphinx_claims._python import last_name, parse_python
 
 RECORDER = "__claims_check__"
 """The builtin through which rewritten code reports."""
@@ -42,7 +42,7 @@ def has_checks(source: str) -> bool:
     return _CHECKS.search(source) is not None
 
 
-def recorded(tree: ast.Module) -> ast.Module:
+def report_checks(tree: ast.Module) -> ast.Module:
     """Rewrite the checks in `tree` so that what they find is reported before it is judged."""
     _Reporting().visit(tree)
     return ast.fix_missing_locations(tree)
@@ -57,12 +57,12 @@ def asserts(step: Step) -> tuple[tuple[int, str], ...]:
         (node.lineno, text)
         for line, source in _sources(step)
         if has_checks(source)
-        for node in _unconditional(parsed("\n" * (line - 1) + source) or ast.Module([], []))
-        if isinstance(node, ast.stmt) and (text := checked(node)) is not None
+        for node in _unconditional(parse_python("\n" * (line - 1) + source) or ast.Module([], []))
+        if isinstance(node, ast.stmt) and (text := text_of_check(node)) is not None
     )
 
 
-def checked(node: ast.AST) -> str | None:
+def text_of_check(node: ast.AST) -> str | None:
     """Return the text of the check that a statement is; None if it is none."""
     match node:
         case ast.Assert(test=test):
@@ -121,7 +121,7 @@ class _Reporting(ast.NodeTransformer):
             return node
         if isinstance(node, ast.Assert):
             return self.visit_Assert(node)
-        text = checked(node)  # as it was written
+        text = text_of_check(node)  # as it was written
         rewritten = super().visit(node)
         if text is None:
             return rewritten

@@ -11,12 +11,12 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from sphinx_claims._executing.asserts import RECORDER, checked, recorded
+from sphinx_claims._executing.asserts import RECORDER, report_checks, text_of_check
 from sphinx_claims._executing.capture import OutputCapture
 from sphinx_claims._executing.itself import useless_checks
-from sphinx_claims._executing.raised import described, line_of
+from sphinx_claims._executing.raised import describe, line_of
 from sphinx_claims._page import Cell, Problem
-from sphinx_claims._python import parsed
+from sphinx_claims._python import parse_python
 from sphinx_claims._record import Check
 
 _MAGIC = re.compile(r"\s*[!%?]|.*\?\s*$")
@@ -34,7 +34,7 @@ def execute_cell(
         for line, objection in useless_checks(tree):
             capture.complain(objection, line)
         last = tree.body.pop() if _shows_last(tree, cell.source) else None
-        code = compile(recorded(tree), path, "exec", dont_inherit=True, optimize=0)
+        code = compile(report_checks(tree), path, "exec", dont_inherit=True, optimize=0)
         exec(code, namespace)
         if isinstance(last, ast.Expr):
             reported = _reported(last)
@@ -50,7 +50,7 @@ def execute_cell(
 
 def _reported(last: ast.Expr) -> contextlib.AbstractContextManager[None]:
     """Report the check that the last line of a cell is, if it is one: it is not rewritten."""
-    text = checked(last)
+    text = text_of_check(last)
     if text is None:
         return contextlib.nullcontext()
     calling: contextlib.AbstractContextManager[None]
@@ -74,15 +74,15 @@ def declared_outputs(
     """Yield what the page at `path` shows of declared warnings and of a declared exception."""
     if cell.warns is not None:
         for warning in capture.warnings:
-            text = described(warning.message).partition(" (Triggered internally at ")[0]
+            text = describe(warning.message).partition(" (Triggered internally at ")[0]
             own = _FRAME.sub(lambda frame: frame[0] if frame[1] == path else "", text)
             yield {"output_type": "stream", "name": "stderr", "text": f"{own}\n"}
     if cell.raises is not None and error is not None:
-        name, message, text = type(error).__name__, str(error), described(error)
+        name, message, text = type(error).__name__, str(error), describe(error)
         yield {"output_type": "error", "ename": name, "evalue": message, "traceback": [text]}
 
 
-def unexpected(
+def unexpected_error(
     cell: Cell, error: BaseException | None, asserted: Sequence[Check], path: str
 ) -> Iterator[Problem]:
     """Yield the exception of a cell that declares none, unless it is that of a false assert."""
@@ -93,10 +93,10 @@ def unexpected(
     if not (isinstance(error, AssertionError) and line in told):
         is_magic = isinstance(error, SyntaxError) and _MAGIC.match(error.text or "")
         cure = ": a cell is plain Python, without IPython's !, % and ?" if is_magic else ""
-        yield Problem(line, described(error) + cure)
+        yield Problem(line, describe(error) + cure)
 
 
-def cut_short(cell: Cell, error: BaseException | None, path: str) -> Iterator[Problem]:
+def early_errors(cell: Cell, error: BaseException | None, path: str) -> Iterator[Problem]:
     """Yield the last line of a cell that declares its exception and raises it earlier."""
     frames = traceback.walk_tb(error.__traceback__ if error is not None else None)
     here = (line for frame, line in frames if frame.f_code.co_filename == path)
@@ -105,7 +105,7 @@ def cut_short(cell: Cell, error: BaseException | None, path: str) -> Iterator[Pr
         yield Problem(last, f"line {line} raises the error of :raises:, so this line never runs")
 
 
-def undeclared(
+def undeclared_warnings(
     caught: list[warnings.WarningMessage], declared: str | None
 ) -> Iterator[warnings.WarningMessage]:
     """Yield the warnings that no declaration matches, but for what Python itself keeps silent.
@@ -133,7 +133,7 @@ def pins(source: str) -> list[tuple[int, int, str]]:
     return found
 
 
-def unpinned(source: str) -> str:
+def remove_pins(source: str) -> str:
     """Return `source` without its pins: a reader sees the output itself."""
     lines: list[str | None] = list(source.splitlines())
     for index, column, _ in pins(source):
@@ -181,7 +181,7 @@ def _check_pins(cell: Cell, shown: list[str]) -> Iterator[Check]:
 
 def _declared(kind: str, declared: str, happened: Sequence[object], line: int) -> Check:
     passed = any(_matches(declared, thing) for thing in happened)
-    found = "; ".join(map(described, happened)) or "nothing"
+    found = "; ".join(map(describe, happened)) or "nothing"
     return Check(line=line, kind=kind, text=declared, expected=declared, passed=passed, found=found)
 
 
@@ -193,7 +193,7 @@ def _matches(declared: str, happened: object) -> bool:
 
 def _last_statement(cell: Cell) -> int | None:
     """Return the line where the last statement of a cell begins, if it can be read and has one."""
-    tree = parsed(cell.source)
+    tree = parse_python(cell.source)
     return cell.line + tree.body[-1].lineno - 1 if tree is not None and tree.body else None
 
 

@@ -16,11 +16,11 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from sphinx_claims._executing.asserts import recorded
+from sphinx_claims._executing.asserts import report_checks
 from sphinx_claims._executing.itself import useless_checks
 from sphinx_claims._executing.raised import Causes
 from sphinx_claims._page import Doctest, Problem
-from sphinx_claims._python import parsed
+from sphinx_claims._python import parse_python
 from sphinx_claims._record import Check
 
 _FEATURES: dict[str, Any] = {n: vars(__future__)[n] for n in __future__.all_feature_names}
@@ -53,7 +53,7 @@ class ExampleRunner:
             own = flags
             for flag, is_on in example.options.items():
                 own = own | flag if is_on else own & ~flag
-            tree = parsed("\n" * (line - 1) + example.source)
+            tree = parse_python("\n" * (line - 1) + example.source)
             for place, objection in useless_checks(tree) if tree is not None else ():
                 yield Problem(place, objection)
             if not own & doctest.SKIP:
@@ -92,7 +92,7 @@ class ExampleRunner:
         linecache.cache[file] = (len(source), None, lines, file)
         try:
             tree = ast.parse("\n" * (line - 1) + source, file)
-            body = ast.increment_lineno(recorded(tree), 1 - line).body
+            body = ast.increment_lineno(report_checks(tree), 1 - line).body
             whole = ast.Module(body, []) if mode == "exec" else ast.Interactive(body)
             code = compile(whole, file, mode, sum(imported), dont_inherit=True)
             with contextlib.redirect_stdout(shown):

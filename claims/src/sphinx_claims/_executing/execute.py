@@ -20,14 +20,14 @@ from sphinx_claims._executing.asserts import RECORDER
 from sphinx_claims._executing.capture import OutputCapture
 from sphinx_claims._executing.cell import (
     check_cell,
-    cut_short,
     declared_outputs,
+    early_errors,
     execute_cell,
-    undeclared,
-    unexpected,
+    undeclared_warnings,
+    unexpected_error,
 )
 from sphinx_claims._executing.example import ExampleRunner
-from sphinx_claims._executing.raised import Causes, described, line_on_page
+from sphinx_claims._executing.raised import Causes, describe, line_on_page
 from sphinx_claims._executing.recorder import Recorder
 from sphinx_claims._page import Cell, Doctest, Inline, Page, Problem, Step
 from sphinx_claims._record import Check, Record
@@ -91,7 +91,7 @@ class PageRun:
             try:
                 record = self._step(step)
             except Exception as error:  # noqa: BLE001 - the rest of the page is judged all the same
-                message = f"the prover failed here: {described(error)}"
+                message = f"the prover failed here: {describe(error)}"
                 record = Record(problems=(Problem(step.line, message),))
             self._put_back()
         return self._gathered(record, step)
@@ -127,8 +127,8 @@ class PageRun:
         error = execute_cell(step, self._namespace, self._path, self._capture)
         asserted = self._asserted(step)
         problems = (
-            *unexpected(step, error, asserted, self._path),
-            *cut_short(step, error, self._path),
+            *unexpected_error(step, error, asserted, self._path),
+            *early_errors(step, error, self._path),
         )
         checks = tuple(check_cell(step, error, self._capture))
         self._capture.outputs.extend(declared_outputs(step, error, self._capture, self._path))
@@ -149,7 +149,7 @@ class PageRun:
         try:
             exec(compile(setup, "doctest_global_setup", "exec"), self._namespace)
         except BaseException as error:  # noqa: BLE001 - whatever it raises is a finding
-            message = f"doctest_global_setup cannot be executed: {described(error)}"
+            message = f"doctest_global_setup cannot be executed: {describe(error)}"
             found.append(Problem(step.line, message))
         found.extend(self._examples.run(step))
         return Record(
@@ -163,7 +163,7 @@ class PageRun:
             shown = str(value) if step.role == "value" else repr(value)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the sentence is not proven
             cause = self._causes.of(error, "", step.line)
-            message = f"{described(error)}, in `{step.source}`"
+            message = f"{describe(error)}, in `{step.source}`"
             return Record(problems=(Problem(step.line, message, cause),))
         if step.role == "value":
             return Record(value=shown)
@@ -191,7 +191,7 @@ class PageRun:
 
     def _unasked(self, step: Step | None) -> Iterator[Problem]:
         declared = step.warns if isinstance(step, Cell) else None
-        for warning in undeclared(self._capture.warnings, declared):
+        for warning in undeclared_warnings(self._capture.warnings, declared):
             line = line_on_page(self._path, warning.filename, warning.lineno) or self._line
             kind = warning.category.__name__
             message = textwrap.shorten(str(warning.message), 160)

@@ -5,7 +5,7 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
-from sphinx_claims._executing.asserts import checked, statements
+from sphinx_claims._executing.asserts import statements, text_of_check
 from sphinx_claims._python import last_name
 
 _SAME = (ast.Eq, ast.GtE, ast.Is, ast.LtE)
@@ -21,7 +21,7 @@ def useless_checks(tree: ast.AST) -> Iterator[tuple[int, str]]:
         test: ast.expr | None = None
         if isinstance(node, ast.Assert):
             test = node.test
-        elif isinstance(node, ast.Expr) and checked(node):
+        elif isinstance(node, ast.Expr) and text_of_check(node):
             test = node.value
         if test is not None and (reason := _reason(test)):
             yield test.lineno, f"this check is no evidence: {reason}: {ast.unparse(test)}"

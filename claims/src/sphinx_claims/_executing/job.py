@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib import metadata
 from typing import Any, NoReturn
 
-from sphinx_claims._executing.raised import described
+from sphinx_claims._executing.raised import describe
 
 
 def loaded_version(package: str) -> Iterator[str]:
@@ -70,7 +70,7 @@ def import_all(preload: Iterable[str]) -> None:
                 importlib.import_module(module)
             except BaseException as error:  # noqa: BLE001 - whatever a module does, one line says it
                 sys.exit(
-                    f"preload in [tool.claims]: {module} cannot be imported: {described(error)}"
+                    f"preload in [tool.claims]: {module} cannot be imported: {describe(error)}"
                 )
     sys.dont_write_bytecode = True
 
@@ -90,7 +90,7 @@ def run_job(
         for message in function(*arguments):
             _send_as(itself, send, message)
     except BaseException as error:  # noqa: BLE001 - the other end tells of it
-        failure = described(error)
+        failure = describe(error)
     _send_as(itself, send, JobEnd(failure))
     os._exit(0)
 

@@ -3,7 +3,7 @@
 import traceback
 from collections.abc import Mapping
 
-from sphinx_claims._python import parsed, stored
+from sphinx_claims._python import bound_names, parse_python
 
 
 class Causes:
@@ -18,14 +18,14 @@ class Causes:
         cause = f"line {line}"
         if isinstance(error, NameError | ModuleNotFoundError) and error.name:
             cause = self._by_name.setdefault(error.name, f"name {error.name}")
-        tree = parsed(source)
-        for name in stored(tree.body) if tree is not None else ():
+        tree = parse_python(source)
+        for name in bound_names(tree.body) if tree is not None else ():
             if name not in self._namespace:
                 self._by_name.setdefault(name, cause)
         return cause
 
 
-def described(error: object) -> str:
+def describe(error: object) -> str:
     """Return the line that Python prints last for `error`."""
     message = _message(error)
     return f"{type(error).__name__}: {message}" if message else type(error).__name__

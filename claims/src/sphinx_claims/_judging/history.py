@@ -39,7 +39,7 @@ class Run:
         word, digest = self.claims.get(verdict.claim.id, (CHANGED, ""))
         return word if digest == verdict.digest else CHANGED
 
-    def counted(self, claims: Sequence[ClaimVerdict], package: str | None) -> dict[str, Any]:
+    def totals(self, claims: Sequence[ClaimVerdict], package: str | None) -> dict[str, Any]:
         """Return the run as JSON types, with counts of what it found of `claims`."""
         words = Counter(map(self.word, claims))
         return {

@@ -49,7 +49,7 @@ def ledger_of(site: SiteVerdict, config: Config) -> dict[str, Any]:
             for line in red
             if line.claim is None
         ],
-        "versions": [run.counted(site.claims, config.package) for run in history.runs],
+        "versions": [run.totals(site.claims, config.package) for run in history.runs],
         "translations": {each.language: each.totals for each in site.translations},
         "claims": [_claim(verdict, red, site) for verdict in site.claims],
     }

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 
 from sphinx_claims._executing.asserts import statements
 from sphinx_claims._page import Cell, Claim, Doctest, Step
-from sphinx_claims._python import parsed, stored
+from sphinx_claims._python import bound_names, parse_python
 from sphinx_claims._reading.markdown import parser
 from sphinx_claims._record import Ran, Record
 
@@ -127,7 +127,7 @@ def _shown(step: Step, record: Record) -> Iterator[str]:
 def _trees(step: Step) -> Iterator[ast.Module]:
     sources = step.python() if isinstance(step, Doctest) else [(step.line, step.source)]
     for _, source in sources:
-        if (tree := parsed(source)) is not None:
+        if (tree := parse_python(source)) is not None:
             yield tree
 
 
@@ -137,7 +137,7 @@ def _made_by(trees: Sequence[ast.AST], steps: Sequence[Step]) -> Iterator[ast.st
     bodies = (tree.body for step in reversed(steps) for tree in _trees(step))
     for statement in (statement for body in bodies for statement in reversed(body)):
         names = set(_names(statement))
-        if stored([statement]) & used:
+        if bound_names([statement]) & used:
             used |= names
             yield statement
         elif isinstance(statement, ast.Expr) and names & used:

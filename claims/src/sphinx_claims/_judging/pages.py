@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sphinx_claims._config import TABLE, Config, path_from
-from sphinx_claims._executing.raised import described
+from sphinx_claims._executing.raised import describe
 from sphinx_claims._judging.anchors import claim_anchor
 from sphinx_claims._page import Claim, Page, Problem
-from sphinx_claims._reading.include import unjudged
+from sphinx_claims._reading.include import unjudged_includes
 from sphinx_claims._reading.read import read_page
 
 
@@ -35,7 +35,7 @@ def read_pages(
     for file in files:
         page = _read(file, config)
         misfits = (found for claim in page.claims for found in _misfits(page, claim, taken, config))
-        problems = (*page.problems, *misfits, *unjudged(page, judged))
+        problems = (*page.problems, *misfits, *unjudged_includes(page, judged))
         pages.append(with_settings(dataclasses.replace(page, problems=problems), config))
     return pages
 
@@ -47,7 +47,7 @@ def _read(file: Path, config: Config) -> Page:
     except OSError as error:
         problem = Problem(1, f"a page must be readable: {error.strerror}")
     except Exception as error:  # noqa: BLE001 - the other pages are judged all the same
-        problem = Problem(1, f"the prover failed on this page: {described(error)}")
+        problem = Problem(1, f"the prover failed on this page: {describe(error)}")
     return Page(path=path, items=(), problems=(problem,))
 
 

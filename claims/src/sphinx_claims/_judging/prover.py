@@ -16,7 +16,7 @@ from sphinx_claims._config import TABLE, Config
 from sphinx_claims._executing.docstrings import find_docstrings
 from sphinx_claims._executing.execute import execute_page
 from sphinx_claims._executing.job import loaded_version
-from sphinx_claims._executing.raised import described
+from sphinx_claims._executing.raised import describe
 from sphinx_claims._executing.spawned import workers as started
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.history import read_history
@@ -96,7 +96,7 @@ def prove_in(
     report: Report,
 ) -> SiteVerdict:
     """Execute and judge `pages` and the docstrings of `config` in processes that `workers` fork."""
-    release = loaded(workers, config)
+    release = find_release(workers, config)
     documented = (_docstrings(module, config, workers) for module in config.docstrings)
     pages = [*pages, *(with_settings(page, config) for found in documented for page in found)]
     judged = functools.partial(judge_page, config=config, workers=workers, release=release)
@@ -133,17 +133,17 @@ def judge_page(
     folder = (config.root / page.path).parent
     outcome = workers.run(execute_page, page, folder, seconds=config.timeout)
     seconds = time.monotonic() - start
-    release = release or loaded(workers, config)
+    release = release or find_release(workers, config)
     found = outcome.messages, outcome.failure
     try:
         return judge(page, *found, seconds, release)
     except Exception as error:  # noqa: BLE001 - the other pages are judged all the same
-        problem = Problem(1, f"the prover failed on this page: {described(error)}")
+        problem = Problem(1, f"the prover failed on this page: {describe(error)}")
         failed = dataclasses.replace(page, items=(), problems=(*page.problems, problem))
         return judge(failed, (), failure=None, seconds=seconds)
 
 
-def loaded(workers: Workers, config: Config) -> Release | None:
+def find_release(workers: Workers, config: Config) -> Release | None:
     """Return the release that the processes of `workers` have of the package of `config`."""
     if config.package is None:
         return None

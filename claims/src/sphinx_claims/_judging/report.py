@@ -64,16 +64,19 @@ def page_line(verdict: PageVerdict) -> str:
     page = verdict.page
     is_page = page.path.endswith(".md") or not page.items
     place = page.path if is_page else f"{page.path}:{page.items[0].line}"  # of a docstring
-    counts = f"{counted(len(verdict.claims), 'claim')}, {counted(len(verdict.checks), 'check')}"
+    counts = f"{count_of(len(verdict.claims), 'claim')}, {count_of(len(verdict.checks), 'check')}"
     return f"{mark:5}  {place}  ({counts}, {verdict.seconds:.1f} s)"
 
 
 def summary(site: SiteVerdict, seconds: float) -> str:
     """Return the last line: how much there was, and how much of it is not true."""
     checks = sum(len(page.checks) for page in site.pages)
-    pages, claims = counted(len(site.pages), "page"), counted(len(site.claims), "claim")
-    verdict = counted(len(site.problems), "problem") if site.problems else "all true"
-    return f"{pages}, {claims}, {counted(checks, 'check')}: {verdict} ({seconds:.1f} s)"
+    pages, claims = (
+        count_of(len(site.pages), "page"),
+        count_of(len(site.claims), "claim"),
+    )
+    verdict = count_of(len(site.problems), "problem") if site.problems else "all true"
+    return f"{pages}, {claims}, {count_of(checks, 'check')}: {verdict} ({seconds:.1f} s)"
 
 
 def shown_line(site: SiteVerdict) -> str | None:
@@ -81,7 +84,7 @@ def shown_line(site: SiteVerdict) -> str | None:
     shown = [e for page in site.pages for e in page.page.of(Escape) if not e.because]
     if not shown:
         return None
-    return f"shown and not executed: {counted(len(shown), 'piece')} of Python (see python_fences)"
+    return f"shown and not executed: {count_of(len(shown), 'piece')} of Python (see python_fences)"
 
 
 def excluded_line(site: SiteVerdict) -> str | None:
@@ -89,10 +92,10 @@ def excluded_line(site: SiteVerdict) -> str | None:
     if not site.excluded:
         return None
     names = textwrap.shorten(", ".join(site.excluded), _SENTENCE, placeholder=" ...")
-    return f"excluded, so nobody judges {counted(len(site.excluded), 'Markdown file')}: {names}"
+    return f"excluded, so nobody judges {count_of(len(site.excluded), 'Markdown file')}: {names}"
 
 
-def counted(number: int, noun: str) -> str:
+def count_of(number: int, noun: str) -> str:
     """Return so many of a thing in words."""
     return f"{number} {noun}" + "s" * (number != 1)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sphinx_claims._page import Cell, Doctest, Problem
-from sphinx_claims._python import parsed
+from sphinx_claims._python import parse_python
 from sphinx_claims._reading.fence import has_examples
 
 TAGS = frozenset({"hide-input", "hide-output", "hide-cell", "remove-input"})
@@ -48,7 +48,7 @@ def read_cell(
         may_print=declared["may-print"],
         tags=tuple(tag for tag in tags if tag in TAGS),
     )
-    tree = parsed(source) if has_examples(source) else None
+    tree = parse_python(source) if has_examples(source) else None
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             text = ast.get_docstring(node, clean=False) or ""

@@ -24,7 +24,7 @@ PYTHON = frozenset(
 _OWN = {"codecell": "code-cell", "claim": "claim", "unproven": "unproven"}
 
 
-def misspelt(name: str) -> str | None:
+def directive_meant_by(name: str) -> str | None:
     """Return the directive of ours that `name` nearly spells; None where it spells none."""
     plain = "".join(filter(str.isalnum, name.lower()))
     close = difflib.get_close_matches(plain, _OWN, n=1, cutoff=0.8)

@@ -64,7 +64,7 @@ def read_include(
             yield dataclasses.replace(item, line=line)
 
 
-def unjudged(page: Page, judged: Callable[[], Container[Path]]) -> Iterator[Problem]:
+def unjudged_includes(page: Page, judged: Callable[[], Container[Path]]) -> Iterator[Problem]:
     """Yield a problem for each file whose examples `page` shows and that is not judged itself."""
     for include in page.of(Include):
         if include.file not in judged():

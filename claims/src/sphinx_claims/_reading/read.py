@@ -7,11 +7,18 @@ from pathlib import Path
 from markdown_it.token import Token
 
 from sphinx_claims._page import Cell, Claim, Escape, Heading, Inline, Item, Page, Problem
-from sphinx_claims._python import parsed
+from sphinx_claims._python import parse_python
 from sphinx_claims._reading.cell_fence import read_cell
 from sphinx_claims._reading.claim_box import read_claim
 from sphinx_claims._reading.directive import Directive, parse_directive
-from sphinx_claims._reading.fence import CODE, NOT_EXECUTED, PLAIN, PYTHON, misspelt, read_fence
+from sphinx_claims._reading.fence import (
+    CODE,
+    NOT_EXECUTED,
+    PLAIN,
+    PYTHON,
+    directive_meant_by,
+    read_fence,
+)
 from sphinx_claims._reading.front_matter import break_problems, front_matter_problems
 from sphinx_claims._reading.include import Context, read_include, text_of
 from sphinx_claims._reading.inline import read_inline
@@ -101,7 +108,7 @@ def _swallows_directive(token: Token) -> bool:
 def _is_example(line: str) -> bool:
     """Return whether a line that Markdown reads as nested quotations is an example."""
     mark = re.match(r"[\s*+\d.)-]*>>>(?=\s|$)", line)
-    return mark is not None and parsed(line[mark.end() :].strip()) is not None
+    return mark is not None and parse_python(line[mark.end() :].strip()) is not None
 
 
 def _fence(token: Token, line: int, context: Context) -> Found:
@@ -135,7 +142,7 @@ def _directive(directive: Directive, context: Context) -> Found:
             yield from read_testing(directive, context.python_fences)
         case _ if name in CODE:
             yield from read_fence(body, argument, line, above + 1, context.python_fences)
-        case _ if meant := misspelt(name):
+        case _ if meant := directive_meant_by(name):
             yield Problem(line, f"{{{name}}} is not executed: did you mean {{{meant}}}?")
         case _ if name not in PLAIN:
             yield from _walk(argument, line - 1, context)

@@ -10,7 +10,7 @@ from sphinx.addnodes import index
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
-from sphinx_claims._executing.cell import unpinned
+from sphinx_claims._executing.cell import remove_pins
 from sphinx_claims._judging.anchors import claim_anchor
 from sphinx_claims._reading.cell_fence import OPTIONS as CELL_OPTIONS
 from sphinx_claims._reading.claim_box import OPTIONS
@@ -76,7 +76,7 @@ class NestedCell(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Render the executed cell; one that was not executed is found as such."""
-        source = unpinned("\n".join(self.content))
+        source = remove_pins("\n".join(self.content))
         index = take_pending(self.env, self.name, source)
         if index is None:
             block = nodes.literal_block(source, source, language="python", classes=[UNEXECUTED])

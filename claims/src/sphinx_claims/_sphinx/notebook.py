@@ -11,7 +11,7 @@ from myst_parser.config.main import MdParserConfig
 from nbformat import NotebookNode, from_dict, v4
 from sphinx.environment import BuildEnvironment
 
-from sphinx_claims._executing.cell import unpinned
+from sphinx_claims._executing.cell import remove_pins
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._page import Cell, Escape, Inline
 from sphinx_claims._reading.include import ENDLESS
@@ -130,7 +130,7 @@ def _code_cell(cell: Cell, record: Record, *tags: str) -> NotebookNode:
             "id": f"line-{cell.fence}",
             "metadata": {"judged": True, "tags": [*cell.tags, *tags]},
             "outputs": [_output(output) for output in record.outputs],
-            "source": unpinned(cell.source),
+            "source": remove_pins(cell.source),
         }
     )
     return code

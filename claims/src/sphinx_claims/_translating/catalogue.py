@@ -77,7 +77,7 @@ def write_reviews(file: Path, reviews: Reviews) -> None:
     file.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
 
 
-def reviewed(messages: Iterable[Message]) -> Mapping[str, str]:
+def review_digests(messages: Iterable[Message]) -> Mapping[str, str]:
     """Return the digests to store for messages that a reader has compared."""
     return {
         digest(message.source): digest(message.source, message.translation) for message in messages
