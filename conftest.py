@@ -15,7 +15,7 @@ import torch
 from tests.processes import unmeasured
 
 # Of docs, the pages are tests.
-collect_ignore = ["docs/_build", "docs/_extensions", "docs/_faults.py", "docs/conf.py"]
+collect_ignore = ["docs/_build", "docs/_extensions", "docs/conf.py"]
 
 MEASURING = Path(__file__).parent / "tests" / "measuring"
 if coverage.Coverage.current() is not None:  # for the processes that tests start
@@ -27,11 +27,6 @@ gc.set_threshold(20_000, 20, 20)
 
 hypothesis.settings.register_profile("leafgrad", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("leafgrad")
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that keeps what a test compares with."""
-    parser.addoption("--update", action="store_true", help="keep texts as they read now")
 
 
 def pytest_sessionfinish() -> None:

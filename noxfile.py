@@ -33,7 +33,6 @@ PROJECT = Path("pyproject.toml")
 PROJECT_OF_THE_PROVER = Path("claims/pyproject.toml")
 PINNED_TORCH = Path("constraints/torch.txt")
 VERSIONS = Path("docs/_versions")
-MUTANTS = Path("docs/_mutants.json")
 SITE = Path("docs/_build/html")
 LOOKED_AT = tuple(
     f"tests/site/test_{name}.py" for name in ("site", "reference", "visible_text", "notebooks_run")
@@ -155,14 +154,6 @@ def bench(session: nox.Session) -> None:
     options = install(session, "bench", "peers")
     for benchmark in sorted(Path("benchmarks").glob("*.py")):
         session.run("python", str(benchmark), *options)  # beside which lies what they share
-
-
-@nox.session(default=False, venv_backend="shared")
-def mutants(session: nox.Session) -> None:
-    """Break each claim's evidence and PyTorch beneath it; keep how often the claim noticed."""
-    options = install(session, *OWN)
-    kept = () if options else ("--json", str(MUTANTS))  # a part of the claims is no ledger
-    session.run("claims", "mutate", *kept, *options)
 
 
 @nox.session(default=False)

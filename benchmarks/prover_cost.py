@@ -103,7 +103,6 @@ def commands(docs: Path, folder: Path) -> dict[str, list[str]]:
         "Sphinx, nothing executed": [*SPHINX, str(off), f"{folder}/floor"],
         "sphinx_claims, the whole site": [*SPHINX, str(docs), f"{folder}/site"],
         "sphinx_claims, the verdict alone": [*PROVER, "verify", str(docs)],
-        "sphinx_claims, all mutants": [*PROVER, "mutate", str(docs)],
     }
 
 

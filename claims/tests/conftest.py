@@ -17,14 +17,13 @@ from sphinx.application import Sphinx
 from sphinx.locale import translators
 from sphinx.util.docutils import docutils_namespace
 
-from sphinx_claims._config import Config, read_config
-from sphinx_claims._executing import processes
+from sphinx_claims._config import Config
+from sphinx_claims._executing import spawned as processes
 from sphinx_claims._executing.workers import Workers
-from sphinx_claims._judging.prover import judge_page, loaded
+from sphinx_claims._judging.prover import find_release, judge_page
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims._versions import Release
-from sphinx_claims._vocabulary import Vocabulary, speaking
 from tests.processes import unmeasured
 from tests.sphinx_builds import build as build_with_kept_templates
 
@@ -35,8 +34,6 @@ ENVIRONMENT = {**os.environ}
 """As it is before any test has changed it."""
 UNCOUNTED = unmeasured()
 IMPORTS_TORCH = re.compile(r"\b(from|import) .*\btorch\b")
-MUTATION = "sphinx_claims._mutating.mutate"
-"""What `claims mutate` has its processes import as well."""
 
 
 @contextlib.contextmanager
@@ -51,7 +48,7 @@ def handing_out(environment: Mapping[str, str]) -> Iterator[WorkersFor]:
         def hand_out(text: str) -> Workers:
             is_imported = IMPORTS_TORCH.search(text) is not None
             if is_imported not in started:
-                modules = [MUTATION, *(["torch"] if is_imported else [])]
+                modules = ["torch"] if is_imported else []
                 with patch.dict(os.environ, environment, clear=True):
                     forks = processes.usual_kind() == "fork"
                     running = processes.workers(modules if forks else [], None)
@@ -85,7 +82,7 @@ def sharing(workers: Workers) -> Callable[..., contextlib.AbstractContextManager
         preload: Sequence[str], kind: str | None
     ) -> contextlib.AbstractContextManager[Workers]:
         is_elsewhere = os.environ.get("PYTHONPATH") != ENVIRONMENT.get("PYTHONPATH")
-        if kind or is_elsewhere or {*preload} - {MUTATION}:
+        if kind or is_elsewhere or preload:
             return processes.workers(preload, kind)
         return contextlib.nullcontext(workers)
 
@@ -106,8 +103,7 @@ def shared_processes_uncounted(workers: Workers, monkeypatch: pytest.MonkeyPatch
 
 def share(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let whatever would start processes have `workers`, unless it asks for more."""
-    for module in ("_judging.prover", "_mutating.mutation"):
-        monkeypatch.setattr(f"sphinx_claims.{module}.started", sharing(workers))
+    monkeypatch.setattr("sphinx_claims._judging.prover.started", sharing(workers))
 
 
 @pytest.fixture(scope="session")
@@ -119,20 +115,7 @@ def workers(workers_for: WorkersFor) -> Workers:
 @pytest.fixture(scope="session")
 def release(workers: Workers) -> Release | None:
     """Return the version of torch, for which a site asks once, and so do the pages of a test."""
-    return loaded(workers, Config(root=Path(), package="torch"))
-
-
-@pytest.fixture(scope="session")
-def our_vocabulary() -> Vocabulary:
-    """Read the words of this project's own: it takes longer than to read a page."""
-    return read_config(Path(__file__)).vocabulary
-
-
-@pytest.fixture
-def words_of_torch(our_vocabulary: Vocabulary) -> Iterator[None]:
-    """Read pages by the words of this project's own, of which the prover knows none."""
-    with speaking(our_vocabulary):
-        yield
+    return find_release(workers, Config(root=Path(), package="torch"))
 
 
 @pytest.fixture

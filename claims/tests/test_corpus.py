@@ -1,7 +1,6 @@
 """Pages that are not true must be red, where and why they say; the others must be green.
 
 Each page of `corpus/false` declares in its front matter what must be found: line and message.
-One that says `universal: true` is judged with that setting.
 A page that needs other files is `page.md` in a folder of its own.
 """
 
@@ -18,7 +17,7 @@ from sphinx_claims._config import Config
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.prover import judge_page
 from sphinx_claims._judging.verdict import PageVerdict
-from sphinx_claims._reading.include import unjudged
+from sphinx_claims._reading.include import Context, unjudged_includes
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims._versions import Release
 from tests.processes import needs_fork
@@ -27,9 +26,6 @@ CORPUS = Path(__file__).parent / "corpus"
 FORKS = re.compile(r'os\.fork\(|get_context\("fork"\)')
 Judge = Callable[[Path], PageVerdict]
 WorkersFor = Callable[[str], Workers]
-
-
-pytestmark = pytest.mark.usefixtures("words_of_torch")
 
 
 def pages(folder: str) -> list[Any]:
@@ -54,9 +50,8 @@ def judge_file(workers_for: WorkersFor, release: Release | None, tmp_path: Path)
 
     def judged(file: Path) -> PageVerdict:
         text = file.read_text(encoding="utf-8")
-        page = parse_page(text, "page.md", (file,))
-        asks = "universal: true" in text
-        config = Config(root=tmp_path, timeout=30, package="torch", universal=asks)
+        page = parse_page(text, "page.md", Context((file,), "refuse"))
+        config = Config(root=tmp_path, timeout=30, package="torch")
         return judge_page(page, config, workers_for(text), release)
 
     return judged
@@ -69,7 +64,7 @@ def test_a_false_page_is_red_where_it_is_false_and_nowhere_else(
     verdict = judge_file(file)
     declared = front_matter(file)["red"]
     found = defaultdict(list)
-    for problem in (*verdict.problems, *unjudged(verdict.page, tuple)):
+    for problem in (*verdict.problems, *unjudged_includes(verdict.page, tuple)):
         found[problem.line].append(problem.message)
     assert found.keys() == declared.keys(), dict(found)
     for line, message in declared.items():

@@ -1,8 +1,6 @@
 """What only the built page shows is judged as well, and the build agrees with the reader."""
 
-import dataclasses
 import io
-import json
 import re
 import shutil
 from collections import defaultdict
@@ -13,12 +11,10 @@ from typing import Any
 from unittest.mock import patch
 from warnings import catch_warnings
 
-import pytest
 import yaml
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
-from sphinx_claims._config import read_config
 from sphinx_claims._executing.workers import Workers
 
 WorkersFor = Callable[[str], Workers]
@@ -26,71 +22,6 @@ Building = Any
 """The fixture `build`: a small site that builds itself."""
 
 CORPUS = Path(__file__).parent / "corpus"
-OURS = dataclasses.asdict(read_config(Path(__file__)).vocabulary)
-WORDS = ", ".join(f"{kind} = {json.dumps(words)}" for kind, words in OURS.items())
-WORDS_OF_TORCH = f"vocabulary = {{{WORDS}}}\n"
-
-SHOWING = """
-from docutils import nodes
-from docutils.parsers.rst import Directive
-
-TEXTS = {
-    "code": "x = torch.ones(2)",
-    "console": "x = torch.ones(2)",
-    "examples": ">>> 1 + 1\\\\n3",
-    "node": "MulBackward0 -> AccumulateGrad",
-    "html": "<pre>x = torch.ones(2)</pre>",
-    "words": "some words",
-    "data": "x = 1",
-}
-
-
-def table(text):
-    row = nodes.row("", *(nodes.entry("", nodes.paragraph("", word)) for word in ("x", text)))
-    columns = [nodes.colspec(colwidth=1) for _ in "ab"]
-    return nodes.table("", nodes.tgroup("", *columns, nodes.tbody("", row), cols=2))
-
-
-class Show(Directive):
-    required_arguments = 1
-
-    def run(self):
-        kind = self.arguments[0]
-        text = TEXTS.get(kind, kind)
-        if kind in ("True", "word"):
-            return [table(kind)]
-        if kind == "html":
-            return [nodes.raw("", text, format="html")]
-        if kind == "examples":
-            return [nodes.doctest_block(text, text)]
-        language = {"data": "toml", "console": "console"}.get(kind, "text")
-        return [nodes.literal_block(text, text, language=language)]
-
-
-def setup(app):
-    app.add_directive("show", Show)
-"""
-
-
-def shown(*kinds: str) -> dict[str, str]:
-    """Write a site with a page for each kind of thing that a directive may show."""
-    pages = {kind: f"# Page\n\n```{{show}} {kind}\n```\n" for kind in kinds}
-    return {"conf": SHOWING, "index": "# Site\n\n```{toctree}\n:glob:\n*\n```\n", **pages}
-
-
-@pytest.mark.covered_elsewhere
-def test_what_another_directive_shows_unproven_is_red(build: Building) -> None:
-    kinds = ("code", "console", "examples", "node", "html", "True")
-    status, told = build(toml=WORDS_OF_TORCH, **shown(*kinds))
-    assert status == 1
-    red = r"(\w+)\.md:\d: ERROR: .*(?:nobody (?:executes|checks)|looks like Python)"
-    found = [re.match(red, line) for line in told.splitlines()]
-    assert sorted(line[1] for line in found if line) == sorted(kinds)
-    assert all(found)
-
-
-def test_what_another_directive_shows_may_look_like_words_or_data(build: Building) -> None:
-    assert build(**shown("words", "data", "word")) == (0, "")
 
 
 ESCAPES = """\
@@ -133,24 +64,6 @@ def test_an_escape_shows_its_reason_and_is_counted_in_the_ledger(build: Building
     ]
 
 
-@pytest.mark.covered_elsewhere
-def test_an_escape_excuses_nothing_outside_of_markdown(build: Building) -> None:
-    rst = ".. unproven:: python\n   :because: nobody asked\n\n   x = torch.ones(2)\n"
-    status, told = build(index=f"# Page\n\n```{{eval-rst}}\n{rst}```\n")
-    assert status == 1
-    assert "nobody executes this" in told
-
-
-@pytest.mark.covered_elsewhere
-def test_an_empty_page_is_built(build: Building) -> None:
-    status, _ = build(index="# Page\n\n```{toctree}\nnothing\n```\n", nothing="")
-    assert status == 0
-
-
-def test_front_matter_may_hold_a_date(build: Building) -> None:
-    assert build(index="---\ndate: 2026-11-21\n---\n\n# Page\n") == (0, "")
-
-
 def told_by_sphinx(kind: str, folder: Path, workers: Workers) -> dict[str, set[int]]:
     """Build the pages of the corpus that are quick to build; return the red lines of each."""
     for page in [*(CORPUS / kind).glob("*.md"), *(CORPUS / kind).glob("*/page.md")]:
@@ -169,7 +82,7 @@ def told_by_sphinx(kind: str, folder: Path, workers: Workers) -> dict[str, set[i
     (folder / "conf.py").write_text(
         f"extensions = ['sphinx_claims']\nexclude_patterns = ['_*'] + {sides}\n"
     )
-    (folder / "pyproject.toml").write_text(f"[tool.claims]\n{WORDS_OF_TORCH}")
+    (folder / "pyproject.toml").write_text("[tool.claims]\npython_fences = 'refuse'\n")
     warnings = io.StringIO()
     with (
         docutils_namespace(),
@@ -227,8 +140,3 @@ def test_a_fold_is_closed_in_html_and_a_container_elsewhere(build: Building) -> 
     assert "assert 1 + 1 == 2" in shown
     assert build(index=FOLD, builder="text") == (0, "")
     assert "Count on your fingers." in (build.html / "index.txt").read_text()
-
-
-def test_a_fold_without_anything_in_it_is_warned_of(build: Building) -> None:
-    _, told = build(index="# Page\n\n:::{fold} Nothing\n:::\n")
-    assert "Content block expected" in told

@@ -81,16 +81,6 @@ TOML = """\
 pages = ["index.md"]
 docstrings = ["areas"]
 package = "areas"
-faults = "faults.py"
-"""
-FAULTS = """\
-from sphinx_claims.faults import Faults
-
-FAULTS = Faults()
-
-@FAULTS.replace("areas.square")
-def areas_are_off_by_one(square):
-    return lambda side: square(side) + 1
 """
 
 
@@ -103,7 +93,6 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / "index.md").write_text(INDEX)
     (tmp_path / "conf.py").write_text("extensions = ['sphinx_claims']\n")
     (tmp_path / "pyproject.toml").write_text(TOML)
-    (tmp_path / "faults.py").write_text(FAULTS)
     return tmp_path
 
 
@@ -138,13 +127,6 @@ def test_its_site_is_built_and_has_a_look(project: Path) -> None:
     assert page.count(TICK) == 2
     assert 'href="_static/sphinx-claims.css' in page
     assert (project / "_build" / "html" / "_static" / "sphinx-claims.css").is_file()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="mutants are forked processes")
-def test_its_faults_are_planted(project: Path) -> None:
-    told = run(project, "sphinx_claims", "mutate")
-    assert "1 page, 1 claim, " in told
-    assert ": all can fail" in told
 
 
 def test_its_claims_are_tests(project: Path) -> None:

@@ -1,13 +1,12 @@
 """What a page leaves behind ends with it, and nobody waits for what has left its group."""
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from sphinx_claims._executing.processes import usual_kind
+from sphinx_claims._executing.spawned import usual_kind
 from sphinx_claims._judging.verdict import PageVerdict
 
 pytestmark = [
@@ -69,15 +68,3 @@ def _runs(process: int) -> bool:
     except FileNotFoundError:
         return False
     return state != "Z"
-
-
-def test_no_file_of_a_page_grows_without_end(judge: Judge) -> None:
-    (problem,) = judge(_page("import os", "os.truncate(1, 2**31)")).problems
-    assert problem.message.startswith("OSError: [Errno 27] File too large")
-
-
-def test_this_process_is_none_of_the_page_s(judge: Judge) -> None:
-    page = _page(
-        f"import os\nassert os.getpid() != {os.getpid()}\nassert os.getsid(0) == os.getpid()"
-    )
-    assert judge(page).problems == ()

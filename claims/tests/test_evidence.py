@@ -12,8 +12,8 @@ import pytest
 
 from sphinx_claims._config import Config
 from sphinx_claims._executing.docstrings import find_docstrings
-from sphinx_claims._executing.processes import usual_kind
 from sphinx_claims._executing.recorder import Recorder
+from sphinx_claims._executing.spawned import usual_kind
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.prover import prove
 from sphinx_claims._judging.verdict import PageVerdict
@@ -163,20 +163,6 @@ def test_whoever_finds_that_the_process_of_all_pages_is_gone_says_so(tmp_path: P
 
 
 # --- Many claims on a page
-
-
-@pytest.mark.covered_elsewhere
-def test_a_page_of_many_claims_costs_no_square_of_them(judge: Judge) -> None:
-    evidence = "x{0} = {0}\nassert x{0} + 1 == {0} + int('1')"
-    times = []
-    for count in (100, 800):
-        text = "".join(CLAIM.format(f"n{n}", evidence.format(n)) for n in range(count))
-        start = time.thread_time()
-        verdict = judge(text)
-        times.append(time.thread_time() - start)
-        assert len(verdict.claims) == count
-        assert verdict.problems == ()
-    assert times[1] / times[0] < 8 * 4  # its square would be 64 times as much
 
 
 # --- What other processes leave

@@ -118,16 +118,16 @@ def test_directives_of_sphinx_doctest_are_shown(build: Any) -> None:
     flag = "\n```{doctest}\n>>> [1, 2]  # doctest: +ELLIPSIS\n[1, ...]\n```\n"
     assert build(index=f"# Page\n\n{TESTED}{flag}") == (0, "")
     assert "testsetup" not in build.page()
-    rst = "# Page\n\n```{eval-rst}\n.. testcode::\n\n   print(1)\n```\n"
+    rst = "# Page\n\n```{eval-rst}\n>>> 1\n   1\n```\n"
     status, told = build(index=rst)
     assert status == 1
-    assert "nobody executes" in told
+    assert "this example is not executed" in told
 
 
 @pytest.mark.parametrize(
     ("text", "line", "message"),
     [
-        (TESTED.replace("out of", "within"), 23, "raises IndexError: list index out"),
+        (TESTED.replace("out of", "within"), 23, "got: IndexError: list index out"),
         (TESTED.replace("1.0\n2.0", "1.0\n3.0"), 11, "3.0"),
         ("```{testcode}\nprint(1)\n```\n", 2, "1"),
         ("```{testoutput}\n1\n```\n", 1, "{testoutput} must follow"),
@@ -152,6 +152,7 @@ def test_directives_of_sphinx_doctest_are_compared(
             "```pycon\n>>> int('a')  # doctest: +IGNORE_EXCEPTION_DETAIL\n"
             "Traceback (most recent call last):\nValueError: whatever\n```\n"
         ),
+        "```pycon\n>>> 1  # doctest: +SKIP\n2\n```\n",
         "```{testcode}\n:skipif: True\nprint(1)\n```\n",
         "```{doctest}\n:pyversion: < 3\n>>> 1\n2\n```\n",
         "```{testcode}\n:hide:\nx = 1\n```\n",
@@ -215,11 +216,11 @@ def test_setup_and_flags_of_the_table_hold_for_all_examples(
     table = """\
 pages = ["page.md"]
 doctest_global_setup = "from math import sqrt"
-doctest_default_flags = ["ELLIPSIS"]
+doctest_default_flags = ["NORMALIZE_WHITESPACE"]
 """
-    page = "```pycon\n>>> [sqrt(4), 0, 1]\n[2.0, ...]\n```\n"
+    page = "```pycon\n>>> [sqrt(4), 0]\n[2.0,\n 0]\n```\n"
     assert project(table, page_DOT_md=page) == 0
-    wrong = table.replace("ELLIPSIS", "ELLIPSE")
+    wrong = table.replace("NORMALIZE", "NORMAL")
     assert project(wrong, page_DOT_md=page) == 2
     assert "doctest_default_flags" in capsys.readouterr().err
     broken = table.replace("from math", "from maths")
@@ -233,7 +234,7 @@ def test_error_of_the_prover_is_red_on_its_page_only(
     def fail(*_arguments: object, **_options: object) -> None:
         raise KeyError("inside")
 
-    monkeypatch.setattr("sphinx_claims._reading.read.snippet", fail)
+    monkeypatch.setattr("sphinx_claims._reading.read.read_fence", fail)
     assert project("pages = ['a.md', 'b.md']", a_DOT_md=HALF, b_DOT_md="{claim}`1 == 1`\n") == 1
     told = capsys.readouterr().out
     assert "a.md:1: the prover failed on this page: KeyError: 'inside'" in told

@@ -1,6 +1,5 @@
 """Sphinx reads pages that are judged: what they show of each other, and how a build ends."""
 
-import gc
 import os
 import signal
 import subprocess
@@ -8,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,10 +14,8 @@ from tests.processes import needs_proc
 
 pytestmark = pytest.mark.usefixtures("processes_uncounted")
 
-Building = Any
 """The fixture `build`: a small site that builds itself."""
 
-TREE = "\n```{toctree}\nlate\n```\n"
 CELL = "```{{code-cell}} python\n{}\n```\n"
 HANGS = CELL.format("""\
 import pathlib, time
@@ -27,17 +23,6 @@ pathlib.Path("stat").write_text(pathlib.Path("/proc/self/stat").read_text())
 time.sleep(600)""")
 LONG = "timeout = 600\n"
 CONF = "extensions = ['sphinx_claims']\n"
-
-
-@pytest.mark.covered_elsewhere
-def test_a_page_shows_the_file_that_a_later_page_has_just_written(build: Building) -> None:
-    shown = "\n```{literalinclude} made.txt\n```\n"
-    late = "import pathlib, time\ntime.sleep(0.5)\npathlib.Path('made.txt').write_text('fresh')"
-    (build.folder / "made.txt").write_text("stale")
-    pages = {"index": f"# First\n{TREE}{shown}", "late": f"# Late\n\n{CELL.format(late)}{shown}"}
-    assert build(**pages) == (0, "")
-    assert "fresh" in build.page()
-    assert "stale" not in build.page()
 
 
 def test_a_site_that_cannot_be_judged_is_an_error_of_its_configuration(tmp_path: Path) -> None:
@@ -61,20 +46,6 @@ def test_control_c_ends_a_build_at_once(tmp_path: Path) -> None:
         _, error = building.communicate(timeout=30)
     assert (building.returncode, error.strip()) == (2, "Interrupted!")
     _wait(lambda: _is_gone(tmp_path / "stat"))
-
-
-@pytest.mark.parametrize("begin", [gc.freeze, gc.unfreeze])
-def test_a_build_leaves_the_garbage_collector_as_it_was(
-    begin: Callable[[], None], build: Building
-) -> None:
-    usual = gc.get_threshold()
-    gc.set_threshold(699, 9, 8)
-    begin()
-    is_frozen = gc.get_freeze_count() > 0
-    assert build(index="# Page\n") == (0, "")
-    assert (gc.get_threshold(), gc.get_freeze_count() > 0) == ((699, 9, 8), is_frozen)
-    gc.set_threshold(*usual)
-    gc.freeze()  # as each file of tests begins
 
 
 def _command_for_a_site(folder: Path, settings: str) -> list[str]:

@@ -5,7 +5,6 @@ The plugin is installed with the project, so every `pytester` run has it.
 
 import subprocess
 import sys
-from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -65,28 +64,6 @@ def test_each_claim_is_an_item_and_so_is_the_rest_of_its_page(project: pytest.Py
     assert ">  " not in result.stdout.str()
 
 
-SELECTIONS = {
-    "id": (["docs/page.md::sums/three"], {"failed": 1}),
-    "page": (["docs/page.md"], {"passed": 1, "failed": 2}),
-    "all": (["."], {"passed": 1, "failed": 2}),
-    "name": (["docs", "-k", "two"], {"passed": 1, "deselected": 2}),
-    "stop": (["docs", "-x"], {"passed": 1, "failed": 1}),
-}
-
-
-@pytest.mark.covered_elsewhere
-@pytest.mark.parametrize(("arguments", "outcome"), SELECTIONS.values(), ids=SELECTIONS)
-def test_items_are_selected_as_tests_are(
-    arguments: list[str], outcome: dict[str, int], project: pytest.Pytester
-) -> None:
-    project.runpytest(*arguments).assert_outcomes(**outcome)
-
-
-def test_the_last_failures_run_again(project: pytest.Pytester) -> None:
-    project.runpytest("docs")
-    project.runpytest("docs", "--last-failed").assert_outcomes(failed=2)
-
-
 def test_collecting_executes_nothing(project: pytest.Pytester) -> None:
     writes = "# P\n\n```{code-cell} python\nopen('executed', 'w').close()\n```\n"
     project.path.joinpath("docs", "page.md").write_text(writes)
@@ -103,23 +80,12 @@ def test_a_page_is_executed_once(project: pytest.Pytester) -> None:
     assert project.path.joinpath("docs", "count").read_text() == "x"
 
 
-def test_junit_names_page_line_and_claim(project: pytest.Pytester) -> None:
-    project.runpytest("docs", "--junit-xml=junit.xml", "-o", "junit_family=xunit1")
-    cases = ET.parse(project.path / "junit.xml").iter("testcase")
-    told = [[case.get(key) for key in ("classname", "name", "file", "line")] for case in cases]
-    assert told == [
-        ["docs.page.md", "sums/two", "docs/page.md", "2"],
-        ["docs.page.md", "sums/three", "docs/page.md", "8"],
-        ["docs.page.md", "page", "docs/page.md", "0"],
-    ]
-
-
 def test_a_claim_after_the_end_of_its_page_fails(project: pytest.Pytester) -> None:
     ends = "```{code-cell} python\nimport os; os._exit(0)\n```\n\n"
     project.path.joinpath("docs", "page.md").write_text(ends + PAGE)
     result = project.runpytest("docs/page.md::sums/two")
     result.assert_outcomes(failed=1)
-    assert _red(result)[0].endswith("sums/two is not proven: the page stopped before its evidence")
+    result.stdout.fnmatch_lines(["not proven: an earlier line of the page failed"])
 
 
 def test_a_claim_outside_its_versions_is_skipped(project: pytest.Pytester) -> None:
@@ -165,13 +131,6 @@ def test_a_table_that_is_wrong_is_one_line(table: str, line: str, project: pytes
     assert "Traceback" not in result.stdout.str()
 
 
-def test_a_module_that_cannot_be_preloaded_is_told(project: pytest.Pytester) -> None:
-    project.makepyprojecttoml(f"{TABLE}preload = ['no_such_module']\n")
-    result = project.runpytest("docs")
-    result.assert_outcomes(failed=3)
-    result.stdout.fnmatch_lines(["*No module named 'no_such_module'*"])
-
-
 def test_a_page_that_no_table_names_is_no_test(project: pytest.Pytester) -> None:
     project.makepyprojecttoml(TABLE.replace("docs", "other.md"))
     project.path.joinpath("other.md").write_text("# Other\n")
@@ -200,11 +159,21 @@ def test_where_no_page_is_asked_for_nothing_is_imported() -> None:
     assert done.stdout == "set()\n"
 
 
-def test_a_page_that_no_table_names_is_told_of_where_there_is_no_test(
-    project: pytest.Pytester,
+@pytest.mark.parametrize(("option", "failed"), [("--update", 0), ("-q", 2)])
+def test_update_rewrites_pages_and_snapshots(
+    project: pytest.Pytester, option: str, failed: int
 ) -> None:
-    project.makepyprojecttoml("")
-    told = "*page.md is no test: name it, or its folder, in pages in [[]tool.claims] of *"
-    project.runpytest("docs").stdout.fnmatch_lines([told])
-    project.makepyfile("def test_one(): assert 1 + 1 == 2")
-    project.runpytest(".").stdout.no_fnmatch_line("*is no test*")
+    project.path.joinpath("docs", "page.md").write_text("```pycon\n>>> 1 + 1\n3\n```\n")
+    kept = project.path / "kept.txt"
+    kept.write_text("old\n")
+    project.makepyfile(
+        """
+        from pathlib import Path
+
+        def test_kept(snapshot):
+            snapshot(Path(__file__).with_name("kept.txt"), "new\\n")
+        """
+    )
+    result = project.runpytest(option)
+    result.assert_outcomes(passed=2 - failed, failed=failed)
+    assert kept.read_text() == ("old\n" if failed else "new\n")

@@ -1,19 +1,15 @@
 """Whatever is given to the reader of pages: a clear line, or right, and never an error of ours."""
 
 import contextlib
-import gc
 import os
-import time
 from pathlib import Path
 
 import pytest
 
-from sphinx_claims._config import Config, find_pages
+from sphinx_claims._config import Config, find_pages, path_from
 from sphinx_claims._judging.pages import read_pages
 from sphinx_claims._page import Cell, Escape
-from sphinx_claims._paths import path_from
 from sphinx_claims._reading.read import parse_page, read_page
-from sphinx_claims._reading.universal import universal_word
 
 CELL = "```{code-cell} python\nx = 1\ny = 2\n```\n"
 
@@ -55,7 +51,7 @@ NO_PAGES = {
     "form-feed": (b"# A\n\x0c\n", (2, "a page must hold no control characters")),
     "line-separator": ("a\u2028b".encode(), (1, "a page must hold no control characters")),
     "deep": (
-        "".join(":" * (300 - depth) + "{note}\n" for depth in range(290)).encode(),
+        "".join(":" * (800 - depth) + "{note}\n" for depth in range(790)).encode(),
         (1, "a page must not nest so deeply"),
     ),
 }
@@ -86,8 +82,8 @@ def test_what_is_no_file_is_told_and_not_waited_for(tmp_path: Path) -> None:
 
 
 FRONT = {
-    "no-yaml": ("title: a\nkey: [1, 2", (3, "front matter must be YAML: ")),
-    "no-yaml-in-the-middle": ("a: b: c\nd: e", (2, "front matter must be YAML: mapping values")),
+    "no-yaml": ("title: a\nkey: [1, 2", (1, "front matter must be YAML: ")),
+    "no-yaml-in-the-middle": ("a: b: c\nd: e", (1, "front matter must be YAML: mapping values")),
     "no-date": ("date: 2026-13-41", (1, "front matter must be YAML: month must be")),
     "no-mapping": (
         "- title",
@@ -109,68 +105,6 @@ def test_front_matter_that_cannot_be_read_is_told(text: str, told: tuple[int, st
 def test_a_page_without_anything_is_true(text: str) -> None:
     page = parse_page(text, "page.md")
     assert (page.items, page.problems) == ((), ())
-
-
-MEGABYTES = {
-    "prose": "word word word.\n\n",
-    "fences": "```python\nx = 1\n```\n\n",
-    "html": "<pre>x = 1</pre>\n",
-    "open-html": "<pre>",
-    "tables": "<tr><td>x</td><td>True</td></tr>\n",
-    "tags": "<!-- <",
-    "attributes": "<a b='",
-}
-
-
-@pytest.mark.covered_elsewhere
-@pytest.mark.parametrize("text", MEGABYTES.values(), ids=MEGABYTES.keys())
-def test_the_time_to_read_grows_with_the_length(text: str) -> None:
-    def seconds(length: int) -> float:
-        gc.collect()  # what other tests have left is none of a page's time
-        start = time.process_time()
-        parse_page("<div>\n" + text * (length // len(text)), "page.md")
-        return time.process_time() - start
-
-    seconds(1000)
-    assert seconds(160_000) < 10 * max(seconds(40_000), 0.01)
-
-
-@pytest.mark.covered_elsewhere
-def test_one_line_of_many_calls_in_prose_takes_no_longer_than_others() -> None:
-    start = time.process_time()
-    problems("```text\n[" + "a (1)," * 20_000 + "]\n```\n")
-    assert time.process_time() - start < 5
-
-
-@pytest.mark.covered_elsewhere
-@pytest.mark.parametrize("text", ["<a <", "](", "<a b='", "<!-- <"])
-def test_tags_and_links_that_never_end_take_no_longer_than_others(text: str) -> None:
-    start = time.process_time()
-    line = text * (160_000 // len(text))
-    page = parse_page(f"# {line}\n\n:::{{claim}} a/b\n{line}\n:::\n\n{line}\n", "page.md")
-    assert page.claims
-    universal_word(page.claims[0].statement)
-    assert time.process_time() - start < 5
-
-
-HARD = {
-    "digits": "[" + "1" * 60 + "x",
-    "groups": "[" + "1," * 60 + "x",
-    "thousands": "[" + "1,111" * 60 + "x",
-    "fractions": "[" + "1.1" * 60 + "x",
-    "spaces": "0 " + "1 " * 60 + "x",
-}
-
-
-@pytest.mark.covered_elsewhere
-@pytest.mark.parametrize("hard", HARD.values(), ids=HARD.keys())
-def test_many_numbers_take_no_longer_than_others(hard: str) -> None:
-    start = time.process_time()
-    text = (
-        f"# It is {hard}\n\n${hard} = {hard}$\n\n```text\n{hard}\n```\n\n| a |\n|---|\n| {hard} |\n"
-    )
-    parse_page(f"{text}\n:::{{claim}} a/b\n{text}\n:::\n", "page.md")
-    assert time.process_time() - start < 5
 
 
 ODD = {
@@ -196,7 +130,7 @@ def test_an_include_is_looked_for_where_sphinx_does(tmp_path: Path) -> None:
     page = tmp_path / "sub" / "page.md"
     page.write_text("```{include} /part.md\n```\n")
     (read,) = read_pages([page], Config(root=tmp_path))
-    rule = "what a page includes must be judged too, and part.md is not: name it among the pages"
+    rule = "an included file must be judged itself, and part.md is not: name it among the pages"
     assert [problem.message for problem in read.problems] == [rule]
     judged = Config(root=tmp_path, pages=("part.md",))
     assert read_pages([page], judged)[0].problems == ()
@@ -204,11 +138,11 @@ def test_an_include_is_looked_for_where_sphinx_does(tmp_path: Path) -> None:
 
 
 BAD_INCLUDES = {
-    "binary": ("{include} binary.md", "a file that a page shows must be text: binary.md: "),
+    "binary": ("{include} binary.md", "an included file must be text: binary.md: "),
     "line": ("{include} part.md\n:start-line: one", ":start-line: must be the number of a line"),
     "mark": ("{include} part.md\n:end-before: x", ":end-before: must be in the file, and 'x'"),
-    "folder": ("{include} .", "a file that a page shows must exist, and . does not"),
-    "binary-code": ("{literalinclude} binary.md", "a file that a page shows must be text"),
+    "folder": ("{include} .", "an included file must exist, and . does not"),
+    "binary-code": ("{literalinclude} binary.md", "an included file must be text"),
 }
 
 
@@ -233,13 +167,6 @@ def test_escapes_are_listed_with_their_reasons_also_those_of_included_files(
     because = "pseudocode, nothing more"
     assert page.problems == ()
     assert page.of(Escape) == (Escape(line=3, because=because), Escape(line=9, because=because))
-
-
-def test_a_comment_that_never_ends_is_searched_as_others_are() -> None:
-    text = "# P\n\n<div>\n<!-- a -->\n<!--\n{claim}`1 == 2`\n"
-    (problem,) = parse_page(text, "page.md").problems
-    assert problem.line == 5
-    assert problem.message.startswith("nobody executes what stands in a comment")
 
 
 def test_a_file_to_which_no_way_leads_is_told_whole(monkeypatch: pytest.MonkeyPatch) -> None:

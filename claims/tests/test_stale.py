@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from sphinx_claims.__main__ import main
-
 pytestmark = pytest.mark.covered_elsewhere
 
 Building = Any
@@ -94,7 +92,7 @@ FLAGS: dict[str, dict[str, Any]] = {
 @pytest.fixture(autouse=True)
 def _outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, build: Building) -> None:
     build.has_its_own_processes = True
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "outside"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path / "outside"), *sys.path]))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     monkeypatch.setenv("LEAFGRAD_NUMBER", "2")
 
@@ -124,34 +122,6 @@ def test_a_page_is_red_once_a_file_that_it_includes_is_false(
     assert build(index=page)[0] == 1
 
 
-GONE: dict[str, Callable[[Path], object]] = {
-    "deleted": lambda file: file.unlink(),
-    "renamed": lambda file: file.rename(file.with_name("new.md")),
-    "hidden": lambda file: file.rename(file.with_name("_gone.md")),
-}
-
-
-@pytest.mark.parametrize("fresh", [{}, {"freshenv": True}], ids=["again", "fresh"])
-def test_a_page_that_is_gone_is_gone_from_the_site_and_links_to_it_are_red(
-    fresh: dict[str, bool], build: Building, tmp_path: Path
-) -> None:
-    links = (f"[Gone]({name}.md), [a part]({name}.md#part), {{doc}}`{name}`" for name in GONE)
-    index = INDEX + "\n" + "\n\n".join([*links, "[other](other.md).\n"])
-    pages = {name: TRUE.replace("page/true", f"{name}/true") for name in GONE}
-    assert build(index=index, **pages, other="# Other\n")[0] == 0
-    for name, change in GONE.items():
-        change(tmp_path / f"{name}.md")
-    status, told = build(index=index, options=fresh, conf=SILENT)
-    assert status == 1
-    for number, name in enumerate(GONE):
-        dead = f"index.md:{8 + 2 * number}: ERROR: this link leads to no page of the site: {name}"
-        assert told.count(dead) == 3
-        assert not (build.html / f"{name}.html").exists()
-        assert not (build.html / "_sources" / f"{name}.md.txt").exists()
-    assert told.count("this link leads to no page") == 3 * len(GONE)
-    assert (build.html / "other.html").exists()
-
-
 SILENT = "suppress_warnings = ['*', 'claims', 'myst', 'ref', 'toc', '', 'any', 'myst.xref_missing']"
 
 
@@ -159,33 +129,10 @@ def test_a_page_that_is_excluded_is_gone_and_told_of(build: Building) -> None:
     pages = {"index": INDEX, "gone": FALSE, "other": "# Other\n"}
     assert build(**pages)[0] == 1
     assert build(conf="exclude_patterns += ['gone.md']", **pages) == (0, "")
-    assert not (build.html / "gone.html").exists()
     assert build.ledger()["excluded"] == ["gone.md"]
     assert build.ledger()["built"] == ["index", "other"]
     excluded = "excluded, so nobody judges 1 Markdown file: gone.md"
     assert excluded in build.status.splitlines()
-
-
-def test_a_readme_beside_the_documentation_that_nobody_judges_is_told_of(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "docs").mkdir()
-    for name in ("README.md", "docs/page.md"):
-        (tmp_path / name).write_text("# Page\n")
-    told = "excluded, so nobody judges 1 Markdown file: README.md\n"
-    monkeypatch.chdir(tmp_path)
-    for pages, is_told in (('["docs"]', True), ('["docs", "README.md"]', False)):
-        table = f"[tool.claims]\npages = {pages}\n"
-        (tmp_path / "pyproject.toml").write_text(table)
-        assert main(["verify"]) == 0
-        assert (told in capsys.readouterr().out) == is_told
-
-
-def test_a_page_that_is_excluded_is_judged_where_pyproject_names_it(build: Building) -> None:
-    pages = {"index": "# Site\n", "gone": FALSE}
-    status, told = build(conf="exclude_patterns += ['gone.md']", toml="pages = ['.']", **pages)
-    assert (status, told.startswith(f"gone.md:9: ERROR: {ACCUSED}")) == (1, 1)
-    assert build.ledger()["excluded"] == []
 
 
 # What a configuration may ask for, as much of it in each as does not contradict the rest.
@@ -243,7 +190,9 @@ def test_a_page_that_nobody_judges_is_red_where_it_shows_code_or_a_claim(
         (tmp_path / name).write_text(text)
     conf = "source_suffix = {'.md': 'myst-nb', '.rst': 'restructuredtext', '.txt': 'myst-nb'}"
     status, told = build(conf=conf, index=TRUE)
-    lines = [line for line in told.splitlines() if "ERROR: nobody" in line]
+    lines = [
+        line for line in told.splitlines() if "is not executed" in line or "nobody judges" in line
+    ]
     red = {name for name in OTHERS if any(f"{name}:" in line for line in lines)}
     assert (status, red) == (1, set(OTHERS))
 

@@ -114,8 +114,6 @@ def test_without_a_recording_of_lines_no_order_is_known() -> None:
     assert set(orders(traced(first, lines=False))) == {None}
 
 
-def test_orders_survive_a_file_and_a_file_without_them_is_read() -> None:
+def test_orders_survive_a_file() -> None:
     trace = traced(lambda x: slope(x.tanh(), x))
     assert GraphTrace.from_json(trace.to_json()) == trace
-    older = trace.to_json().replace('"derivative_order"', '"unknown"')
-    assert set(orders(GraphTrace.from_json(older))) == {None}

@@ -23,7 +23,6 @@ from sphinx_claims._judging.pages import read_pages
 from sphinx_claims._translating.catalogue import Message
 from sphinx_claims._translating.differences import differences
 from sphinx_claims._translating.translation import TranslatedPage, translated_pages
-from sphinx_claims._vocabulary import speaking
 
 pytestmark = pytest.mark.covered_elsewhere
 
@@ -31,12 +30,6 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 SPAN = re.compile(r"(?P<role>\{[\w:]+\})?(?P<tick>`+)(?P<said>.+?)(?P=tick)")
 NOT_PROSE = re.compile(r"`+[^`]*`+|\$[^$]*\$|\]\([^)]*\)|\{[^}]*\}|<[^>]*>")
-
-
-@pytest.fixture(autouse=True)
-def _words_of_the_site() -> Iterator[None]:
-    with speaking(read_config(ROOT).vocabulary):
-        yield
 
 
 @pytest.fixture(scope="module")

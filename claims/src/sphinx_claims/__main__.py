@@ -5,6 +5,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 
 INTERRUPTED, NO_READER = 130, 141  # as shells count SIGINT and SIGPIPE
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _verify(options: argparse.Namespace) -> int:
     from sphinx_claims._verify import verify  # noqa: PLC0415 - where it is asked for
 
-    return 0 if verify(options.paths, options.json) else 1
+    return 0 if verify(options.paths, options.json, update=options.update) else 1
 
 
 def _watch(options: argparse.Namespace) -> int:
@@ -44,17 +45,11 @@ def _watch(options: argparse.Namespace) -> int:
     return 0
 
 
-def _mutate(options: argparse.Namespace) -> int:
-    from sphinx_claims._mutating.mutation import mutate  # noqa: PLC0415 - where it is asked for
-
-    return 0 if mutate(options.paths, options.json, survivors=options.survivors) else 1
-
-
 def _review(options: argparse.Namespace) -> int:
     from sphinx_claims._review import review  # noqa: PLC0415 - where it is asked for
-    from sphinx_claims._verify import asked  # noqa: PLC0415 - where it is asked for
+    from sphinx_claims._verify import requested_pages  # noqa: PLC0415 - where it is asked for
 
-    is_done = review(*asked(options.paths), options.language, accept=options.accept)
+    is_done = review(*requested_pages(options.paths), options.language, accept=options.accept)
     return 0 if is_done else 1
 
 
@@ -65,23 +60,22 @@ def _failed(message: str) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="claims", description=__doc__)
+    version = f"sphinx-claims {metadata.version('sphinx-claims')}"
+    parser.add_argument("--version", action="version", version=version)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    verify = commands.add_parser("verify", help="execute pages and say what is not true")
+    verify = commands.add_parser("verify", help="execute pages and report what is not true")
     verify.add_argument("--json", type=Path, metavar="FILE", help="write the ledger to FILE")
+    verify.add_argument(
+        "--update", action="store_true", help="rewrite outdated outputs and print the diff"
+    )
     verify.set_defaults(run=_verify)
     watch = commands.add_parser("watch", help="do so again whenever something is saved")
     watch.set_defaults(run=_watch)
-    mutate = commands.add_parser("mutate", help="say which claims would be true of anything")
-    mutate.add_argument("--json", type=Path, metavar="FILE", help="write what was killed to FILE")
-    mutate.add_argument(
-        "--survivors", action="store_true", help="list each change that a claim does not notice"
-    )
-    mutate.set_defaults(run=_mutate)
     review = commands.add_parser("review", help="show which translations nobody has compared")
     review.add_argument("language", metavar="LANGUAGE", help="of which there are catalogues")
     review.add_argument("--accept", action="store_true", help="keep that you have compared them")
     review.set_defaults(run=_review)
-    for command in (verify, watch, mutate, review):
+    for command in (verify, watch, review):
         command.add_argument(
             "paths",
             nargs="*",

@@ -3,25 +3,35 @@
 import dataclasses
 import doctest
 import os
-import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from sphinx_claims._vocabulary import Vocabulary
+
+def path_from(root: Path | str, file: Path | str) -> str:
+    """Return the way from `root` to `file`, with slashes; its whole path if there is none.
+
+    On Windows no way leads from one drive to another.
+    """
+    try:
+        return Path(os.path.relpath(file, root)).as_posix()
+    except ValueError:
+        return Path(file).as_posix()
+
 
 TABLE = "[tool.claims]"
+FENCES = ("execute", "refuse", "show")
+"""What `python_fences` may say."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
     """The pages (files and folders under `root`), the modules with docstrings, and the limits.
 
-    Where `universal` is set, a claim on all of a kind must have a family in its evidence.
     `translations` is the folder of the catalogues, and `glossary` the page that is their term base.
-    `package` is the one whose version the ledger has, and a claim names with `:since:`, and
-    `vocabulary` the words of the library that the pages are about.
+    `package` is the one whose version the ledger has, and a claim names with `:since:`. What is
+    done with fences of Python is one of `FENCES`.
     """
 
     root: Path
@@ -29,26 +39,22 @@ class Config:
     docstrings: tuple[str, ...] = ()
     preload: tuple[str, ...] = ()
     doctest_global_setup: str = ""
-    doctest_default_flags: tuple[str, ...] = ()
+    doctest_default_flags: tuple[str, ...] = ("ELLIPSIS",)
     package: str | None = None
     processes: str | None = None
     timeout: float = 60.0
     documents: Mapping[str, str] = dataclasses.field(default_factory=dict)
     versions: str | None = None
-    mutants: str | None = None
-    faults: str | None = None
-    survivors: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    universal: bool = False
+    python_fences: str = "show"
     translations: str | None = None
     glossary: str | None = None
-    vocabulary: Vocabulary = dataclasses.field(default_factory=Vocabulary)
 
     def files(self) -> list[Path]:
         """List the Markdown files of `pages`, without what a build left behind."""
         return find_pages([self.root / page for page in self.pages])
 
     def beside(self) -> list[Path]:
-        """List the README beside the table, if nobody has named it."""
+        """Return the README beside the table if `pages` does not name it."""
         named = {file.resolve() for file in self.files()}
         readme = self.root / "README.md"
         return [readme] if readme.is_file() and readme.resolve() not in named else []
@@ -79,7 +85,7 @@ def find_pages(paths: Sequence[Path]) -> list[Path]:
 
 
 def _inside(folder: Path) -> Iterator[Path]:
-    """Yield the Markdown files in a folder, but for what is hidden or built."""
+    """Yield the Markdown files in a folder, except hidden and built ones."""
     for here, folders, files in os.walk(folder, onerror=_unreadable):
         folders[:] = filter(_is_shown, folders)
         yield from (Path(here, name) for name in files if name.endswith(".md") and _is_shown(name))
@@ -122,8 +128,7 @@ def _checked(table: Any, root: Path) -> Config:
     values: dict[str, Any] = {
         key: tuple(value) if isinstance(value, list) else value for key, value in table.items()
     }
-    words = {key: tuple(listed) for key, listed in values.pop("vocabulary", {}).items()}
-    config = Config(root=root, vocabulary=Vocabulary(**words), **values)
+    config = Config(root=root, **values)
     if config.versions is not None and config.package is None:
         message = f"versions in {TABLE} needs package: the name of what they are versions of"
         raise ValueError(message)
@@ -151,29 +156,11 @@ def _is_package(value: Any) -> bool:
     return isinstance(value, str) and value.isidentifier() and value not in _LEDGER
 
 
-def _is_vocabulary(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.keys() <= _LISTS
-        and all(map(_is_list, value.values()))
-        and all(map(_is_pattern, value.get("results", ())))
-    )
-
-
-def _is_pattern(text: str) -> bool:
-    try:
-        re.compile(text)
-    except re.error:
-        return False
-    return bool(text)
-
-
 _FOREVER = 1e6
-_LISTS = frozenset(field.name for field in dataclasses.fields(Vocabulary))
 _LEDGER = frozenset(
     (
-        *("built", "claims", "documents", "escapes", "excluded", "mutants", "package"),
-        *("problems", "python", "translations", "universal", "versions"),
+        *("built", "claims", "documents", "escapes", "excluded", "package", "problems"),
+        *("python", "schema", "translations", "versions"),
     )
 )
 """The keys that `claims.json` has whatever the package is called."""
@@ -192,14 +179,7 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "timeout": (f"a number of seconds above 0 and below {_FOREVER:,.0f}", _is_time),
     "documents": ("a table of titles", _is_mapping),
     "versions": ("a folder", lambda value: isinstance(value, str)),
-    "mutants": ("a file", lambda value: isinstance(value, str)),
-    "faults": ("a file", lambda value: isinstance(value, str)),
-    "survivors": ("a table of reasons", lambda value: _is_mapping(value) and all(value.values())),
-    "universal": ("true or false", lambda value: isinstance(value, bool)),
+    "python_fences": (" or ".join(FENCES), lambda value: value in FENCES),
     "translations": ("a folder", lambda value: isinstance(value, str)),
-    "vocabulary": (
-        f"a table of {', '.join(sorted(_LISTS))}: lists of words, the last of patterns",
-        _is_vocabulary,
-    ),
     "glossary": ("a page", lambda value: isinstance(value, str)),
 }

@@ -12,19 +12,21 @@ from typing import TypeVar
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """Something on `line` that keeps a page from being true, perhaps of one `snippet` there."""
+    """Something on `line` that keeps a page from being true.
+
+    What has the same `cause` is reported once.
+    """
 
     line: int
     message: str
-    snippet: str = ""
+    cause: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Cell:
     """A `{code-cell}`: Python from `line` on, in a fence that opens on line `fence`.
 
-    Each name in `family` is that of a collection over whose members the checks of the cell run.
-    Lines that match `may_print` may be written behind Python's back, and are not part of the page.
+    A library may write lines that match `may_print` past Python's streams.
     """
 
     line: int
@@ -34,7 +36,6 @@ class Cell:
     warns: str | None = None
     may_print: str | None = None
     tags: tuple[str, ...] = ()
-    family: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,6 +50,7 @@ class Doctest:
     source: str
     is_code: bool = False
     output: str = ""
+    output_line: int = 0
     options: tuple[str, ...] = ()
     skip_if: str = ""
 
@@ -79,35 +81,18 @@ class Inline:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Quantity:
-    """A number as a text has it between `start` and `end`; it may count, as in `three pages`."""
-
-    value: float
-    text: str
-    is_count: bool = False
-    start: int = dataclasses.field(default=0, compare=False)
-    end: int = dataclasses.field(default=0, compare=False)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A named sentence; what is executed before the next claim or heading is its evidence.
+    """A named sentence; all that runs before the next claim or heading is its evidence.
 
-    It holds on the versions of the package from `since` on and before `until`. Its evidence must
-    have the `numbers` that its box says. One that is `universal` says of all of its kind what no
-    family stands for, and this is the reason; what its evidence leaves `unnoticed` when it is
-    mutated may have one as well.
+    It holds on the versions of the package from `since` on and before `until`.
     """
 
     line: int
     id: str
     statement: str
-    numbers: tuple[Quantity, ...] = ()
     sources: tuple[str, ...] = ()
     since: str | None = None
     until: str | None = None
-    universal: str | None = None
-    unnoticed: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -119,7 +104,7 @@ class Heading:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Escape:
-    """Something that looks as if it had to be proven, is not, and says why."""
+    """Code that a page shows and does not execute, and why: of a plain fence there is no reason."""
 
     line: int
     because: str
@@ -133,22 +118,8 @@ class Include:
     file: Path
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Stated:
-    """A number that a heading, a caption or a formula states; what is executed must show it.
-
-    One that `is_open` may be an equation of unknowns: where nothing is executed, it is none.
-    """
-
-    line: int
-    place: str
-    value: float
-    text: str
-    is_open: bool = False
-
-
 Step = Cell | Doctest | Inline
-Item = Step | Claim | Heading | Escape | Include | Stated
+Item = Step | Claim | Heading | Escape | Include
 T = TypeVar("T", bound=Item)
 
 
@@ -163,7 +134,7 @@ class Page:
     path: str
     items: tuple[Item, ...]
     problems: tuple[Problem, ...] = ()
-    flags: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ("ELLIPSIS",)
     setup: str = ""
     module: str | None = None
 
@@ -187,7 +158,7 @@ class Page:
         return range(claim.line, [*self._borders[below : below + 1], sys.maxsize][0])
 
     def evidence(self, claim: Claim) -> tuple[Step, ...]:
-        """Return what is executed in the span of a claim."""
+        """Return the steps in the span of a claim."""
         return self._evidence.get(claim.line, ())
 
     def claim_of(self, line: int) -> Claim | None:

@@ -3,6 +3,7 @@
 Whatever is heavy is imported where it is needed: in a project without such a page nothing is.
 """
 
+import difflib
 import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,18 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sphinx_claims._config import TABLE, Config, read_config
+from sphinx_claims._config import Config, read_config
 
 if TYPE_CHECKING:  # hides no arrow: the functions below import from there, when they are called
     from sphinx_claims._judging.prover import Prover
     from sphinx_claims._judging.site import SiteVerdict
+    from sphinx_claims._page import Page
 
 REST = "page"
 """The item of what belongs to no claim; the id of a claim has a slash."""
 
 _ANNOTATION = "annotation"
-_MOST = 3
-"""Pages that pytest could have been meant for; they are told of where it finds no test at all."""
 
 
 class _Project:
@@ -38,6 +38,17 @@ class _Project:
 
         return Prover(self.config)
 
+    def judge(self, page: "Page", *, update: bool) -> "SiteVerdict":
+        """Judge a page; with `update`, rewrite its outdated outputs first."""
+        from sphinx_claims._update import update_outputs  # noqa: PLC0415 - imports much
+
+        site = self.prover.judge([page])
+        for diff in update_outputs(site, self.config.root)[0] if update else ():
+            print(diff)
+            (page,) = self.prover.read([self.config.root / page.path])
+            site = self.prover.judge([page])
+        return site
+
     def close(self) -> None:
         """End the processes."""
         if "prover" in vars(self):
@@ -47,14 +58,34 @@ class _Project:
 _PROJECTS = pytest.StashKey[dict[Path, _Project | str]]()
 """By folder: the project that its pages belong to, or what is wrong with its table."""
 
-_UNNAMED = pytest.StashKey[list[Path]]()
-"""The Markdown files that no table names."""
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--update`."""
+    told = "rewrite outdated outputs of pages and snapshots, and print the diff"
+    parser.addoption("--update", action="store_true", help=told)
+
+
+@pytest.fixture
+def snapshot(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    """Compare a text with a file that is kept; with `--update`, rewrite the file."""
+
+    def compare(file: Path, text: str) -> None:
+        kept = file.read_text(encoding="utf-8") if file.is_file() else ""
+        if text == kept:
+            return
+        lines = kept.splitlines(), text.splitlines()
+        diff = "\n".join(difflib.unified_diff(*lines, str(file), str(file), lineterm=""))
+        if not request.config.getoption("--update"):
+            pytest.fail(f"{diff}\n(--update rewrites the file)", pytrace=False)
+        file.write_text(text, encoding="utf-8")
+        print(diff)
+
+    return compare
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Begin with no project."""
     config.stash[_PROJECTS] = {}
-    config.stash[_UNNAMED] = []
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -73,18 +104,13 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "_PageFile
         projects[file_path.parent] = _project(file_path.parent, projects)
     project = projects[file_path.parent]
     if isinstance(project, _Project) and file_path.resolve() not in project.files:
-        parent.config.stash[_UNNAMED].append(file_path)
         return None
     page: _PageFile = _PageFile.from_parent(parent, path=file_path, project=project)
     return page
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Annotate the red lines where GitHub listens, and tell of pages that nobody has named."""
-    if not any(map(terminalreporter.getreports, ("passed", "failed", "error", "skipped"))):
-        for file in terminalreporter.config.stash[_UNNAMED][:_MOST]:
-            hint = f"{file} is no test: name it, or its folder, in pages in {TABLE}"
-            terminalreporter.write_line(f"{hint} of pyproject.toml")
+    """Annotate the red lines on GitHub."""
     for report in terminalreporter.getreports("failed"):
         for name, value in report.user_properties:
             if name == _ANNOTATION:
@@ -118,7 +144,8 @@ class _PageFile(pytest.File):
             cure = "install all of it, as in pip install sphinx-claims"
             message = f"nobody judges this page: {cure}: {error}"
             raise self.CollectError(message) from None
-        once = functools.cache(functools.partial(self._project.prover.judge, [page]))
+        is_updating = self.config.getoption("--update")
+        once = functools.cache(functools.partial(self._project.judge, page, update=is_updating))
         for name, line in {**{claim.id: claim.line for claim in page.claims}, REST: 1}.items():
             options = {"line": line, "judge": once, "settings": self._project.config}
             yield _ClaimItem.from_parent(self, name=name, **options)
@@ -135,8 +162,7 @@ class _ClaimItem(pytest.Item):
 
     def runtest(self) -> None:
         """Fail with the red lines, without a traceback: the page has its lines."""
-        from sphinx_claims._github import annotations  # noqa: PLC0415 - where it is asked for
-        from sphinx_claims._judging.report import red_lines  # noqa: PLC0415 - and so is this
+        from sphinx_claims._judging.report import annotations, red_lines  # noqa: PLC0415 - as above
 
         try:
             site = self._judge()
@@ -147,7 +173,10 @@ class _ClaimItem(pytest.Item):
         self.user_properties += [(_ANNOTATION, annotation) for annotation in told]
         if red:
             pytest.fail("\n".join(map(str, red)), pytrace=False)
-        if any(c.word == "skipped" for c in site.claims if c.claim.id == self.name):
+        words = {claim.word for claim in site.claims if claim.claim.id == self.name}
+        if "false" in words:
+            pytest.fail("not proven: an earlier line of the page failed", pytrace=False)
+        if "skipped" in words:
             package = self._settings.package
             pytest.skip(f"outside the versions of {package} that it is claimed for")
 

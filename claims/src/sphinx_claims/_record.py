@@ -12,28 +12,22 @@ class Check:
 
     An assert in a function stands on one `line` and may be `asked` for by another, which is the
     line whose claim it proves or refutes. One of the kind `caught` was evaluated and raised.
+    What fails for the same `cause` is reported once.
     """
 
     line: int
     kind: str
     text: str
     passed: bool
+    expected: str = ""
     found: str = ""
+    cause: str = ""
     asked: int | None = None
 
     @property
     def place(self) -> int:
         """The line of the page that it is evidence on."""
         return self.line if self.asked is None else self.asked
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Family:
-    """A collection for so many `members` of which the cell whose fence is on `line` is checked."""
-
-    line: int
-    name: str
-    members: int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -46,7 +40,6 @@ class Record:
 
     outputs: tuple[dict[str, Any], ...] = ()
     checks: tuple[Check, ...] = ()
-    families: tuple[Family, ...] = ()
     problems: tuple[Problem, ...] = ()
     value: str | None = None
     broke: bool = False

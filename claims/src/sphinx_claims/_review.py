@@ -5,27 +5,25 @@ from pathlib import Path
 
 from sphinx_claims._config import TABLE, Config
 from sphinx_claims._judging.pages import read_pages
-from sphinx_claims._translating.reviews import read_reviews, reviewed, write_reviews
+from sphinx_claims._translating.catalogue import read_reviews, review_digests, write_reviews
 from sphinx_claims._translating.translation import (
     TranslatedPage,
     languages,
     reviews_file,
     translated_pages,
 )
-from sphinx_claims._vocabulary import speaking
 
 
 def review(config: Config, files: Sequence[Path], language: str, *, accept: bool) -> bool:
-    """Print what nobody has compared; `accept` keeps that somebody has. Say if nothing is left."""
+    """Print translations that wait for a reader; with `accept`, store them as compared."""
     known = languages(config)
     if language not in known:
         have = f"there are {', '.join(known)}" if known else f"translations in {TABLE} names none"
         raise ValueError(f"a language must have catalogues, and {language} has none: {have}")
     pages = [*translated_pages(config, language, read_pages(files, config))]
-    with speaking(config.vocabulary):
-        waiting = [(page, message) for page in pages for message in page.waiting()]
-        if accept:
-            _keep(config, language, pages)
+    waiting = [(page, message) for page in pages for message in page.waiting()]
+    if accept:
+        _keep(config, language, pages)
     for page, message in waiting:
         print(f"{page.path}:{message.line}\n    {message.source}\n    {message.translation}")
     told = "are kept as compared" if accept else "wait for a reader: add --accept once compared"
@@ -34,11 +32,11 @@ def review(config: Config, files: Sequence[Path], language: str, *, accept: bool
 
 
 def _keep(config: Config, language: str, pages: Sequence[TranslatedPage]) -> None:
-    """Keep that all that waits on some pages has been compared, and forget what is gone there."""
+    """Store all messages of some pages as compared, and drop those that are gone."""
     file = reviews_file(config, language)
     kept = dict(read_reviews(file))
     for page in pages:
         waiting = [*page.waiting()]
         still = [message for message in page.messages if page.is_reviewed(message)]
-        kept[page.page.path] = reviewed([*still, *waiting])
+        kept[page.page.path] = review_digests([*still, *waiting])
     write_reviews(file, {path: of_page for path, of_page in kept.items() if of_page})

@@ -9,41 +9,57 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sphinx_claims._config import Config, find_pages, read_config
-from sphinx_claims._github import annotations
 from sphinx_claims._judging.ledger import ledger_json
 from sphinx_claims._judging.pages import page_name
 from sphinx_claims._judging.prover import prove
-from sphinx_claims._judging.report import excluded_line, hint_line, page_line, red_lines, summary
+from sphinx_claims._judging.report import (
+    annotations,
+    excluded_line,
+    page_line,
+    red_lines,
+    shown_line,
+    summary,
+)
 from sphinx_claims._judging.site import SiteVerdict
 from sphinx_claims._judging.verdict import PageVerdict
+from sphinx_claims._update import update_outputs
 
 _COLOURS = {"true": 32, "false": 31}
 
 
-def verify(paths: Sequence[Path], json: Path | None) -> bool:
-    """Judge `paths`, or what pyproject.toml names; print the verdict; say if everything is true."""
+def verify(paths: Sequence[Path], json: Path | None, *, update: bool = False) -> bool:
+    """Judge `paths`, or what pyproject.toml names; print the verdict; return whether all is true.
+
+    With `update`, rewrite outdated outputs, print the diffs and count these outputs as true.
+    """
     start = time.monotonic()
     if json is not None:
         json.write_text("")  # whatever happens now, no older verdict is left
-    config, files = asked(paths)
+    config, files = requested_pages(paths)
     if paths and not files:
         names = ", ".join(map(str, paths))
         raise ValueError(f"there is no page in {names}: a page is Markdown (.md)")
-    site = prove(config, files, report=tell_page)
-    tell_red(site, config)
+    site = prove(config, files, report=print_page)
+    if update:
+        diffs, updated = update_outputs(site, config.root)
+        for diff in diffs:
+            print(diff)
+        left = ((path, p) for path, p in site.problems if (path, p.line) not in updated)
+        site = dataclasses.replace(site, problems=tuple(left))
+    print_red_lines(site, config)
     if json is not None:
         json.write_text(ledger_json(site, config), encoding="utf-8")
     if not paths:
         beside = tuple(page_name(file, config.root) for file in config.beside())
         site = dataclasses.replace(site, excluded=beside)
-    for told in filter(None, (excluded_line(site), hint_line(site))):
-        print(told)
+    for line in filter(None, (excluded_line(site), shown_line(site))):
+        print(line)
     print(summary(site, time.monotonic() - start))
     return not site.problems
 
 
-def asked(paths: Sequence[Path]) -> tuple[Config, list[Path]]:
-    """Return what is judged: `paths` without any docstring, or what pyproject.toml names."""
+def requested_pages(paths: Sequence[Path]) -> tuple[Config, list[Path]]:
+    """Return the settings and the pages to judge: `paths`, or those that pyproject.toml names."""
     config = read_config(Path())
     if paths:
         return dataclasses.replace(config, docstrings=(), versions=None), find_pages(paths)
@@ -56,7 +72,7 @@ def asked(paths: Sequence[Path]) -> tuple[Config, list[Path]]:
     return config, files
 
 
-def tell_page(verdict: PageVerdict) -> None:
+def print_page(verdict: PageVerdict) -> None:
     """Print the line of a page, its first word in colour on a terminal."""
     line = page_line(verdict)
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
@@ -64,7 +80,7 @@ def tell_page(verdict: PageVerdict) -> None:
     print(line, flush=True)
 
 
-def tell_red(site: SiteVerdict, config: Config) -> None:
+def print_red_lines(site: SiteVerdict, config: Config) -> None:
     """Print every line that is not true, for GitHub as well where it listens."""
     red = list(red_lines(site))
     for line in (*red, *annotations(red, config.root)):

@@ -364,7 +364,7 @@ def _nodes_before(
         elif node not in entered:
             entered.add(node)
             ahead.append((edge, True))
-            ahead += [((after, number), False) for after, number in node.next_functions if after]
+            ahead += [((n, k), False) for n, k in _autograd.next_functions(node) if n]
     return finished, met
 
 

@@ -1,15 +1,25 @@
-"""Asserts that are rewritten to leave a record, whatever becomes of what they raise."""
+"""Checks in Python, rewritten to report what they find even if their error is swallowed."""
 
 import ast
-import functools
 import re
 from collections.abc import Iterator
 from typing import Any
 
-from sphinx_claims._executing.reporting import report
-from sphinx_claims._executing.vacuous_values import attended, speaks_of_nan
 from sphinx_claims._page import Cell, Doctest, Step
-from sphinx_claims._python import last_name, parsed
+from sphinx_claims._python import last_name, parse_python
+
+RECORDER = "__claims_check__"
+"""The builtin through which rewritten code reports."""
+
+
+def report(method: str, *arguments: ast.expr | bool | int | str) -> ast.Call:
+    """Build `RECORDER.method(arguments)`; constants are given as they are."""
+    called: ast.expr = ast.Name(RECORDER, ast.Load())
+    for name in method.split("."):
+        called = ast.Attribute(called, name, ast.Load())
+    given = [one if isinstance(one, ast.expr) else ast.Constant(one) for one in arguments]
+    return ast.Call(called, given, [])
+
 
 _SCOPED = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
 _ASSERTING = re.compile(r"assert\w*|gradcheck|gradgradcheck")
@@ -24,7 +34,7 @@ _OF_A_MACHINE = re.compile(
     r"|__version__|version_info|\bversion\.hip\b|\bVersion\(",
     re.IGNORECASE,
 )
-"""Conditions that one machine meets and another does not."""
+"""Conditions that depend on the machine."""
 
 
 def has_checks(source: str) -> bool:
@@ -32,33 +42,28 @@ def has_checks(source: str) -> bool:
     return _CHECKS.search(source) is not None
 
 
-def recorded(tree: ast.Module) -> ast.Module:
+def report_checks(tree: ast.Module) -> ast.Module:
     """Rewrite the checks in `tree` so that what they find is reported before it is judged."""
-    tests = [node.test for node in statements(tree) if isinstance(node, ast.Assert)]
-    masked = [test for test in tests if any(isinstance(n, ast.Subscript) for n in ast.walk(test))]
-    others = (ast.unparse(test) for test in tests if test not in masked)
-    asks_nan = bool(masked) and any(map(speaks_of_nan, others))
-    _Reporting(asks_nan=asks_nan).visit(tree)
+    _Reporting().visit(tree)
     return ast.fix_missing_locations(tree)
 
 
-@functools.lru_cache(maxsize=4096)  # each mutant of a claim is judged with all that stands above it
 def asserts(step: Step) -> tuple[tuple[int, str], ...]:
-    """List line and text of every check in a step of a page; none where it is no Python.
+    """List line and text of every check in a step of a page.
 
-    Those that hang on the machine, as in `if sys.platform == "linux"`, need not be evaluated.
+    A check below a condition on the machine, as in `if sys.platform == "linux"`, is left out.
     """
     return tuple(
         (node.lineno, text)
         for line, source in _sources(step)
         if has_checks(source)
-        for node in _unconditional(parsed("\n" * (line - 1) + source) or ast.Module([], []))
-        if isinstance(node, ast.stmt) and (text := checked(node)) is not None
+        for node in _unconditional(parse_python("\n" * (line - 1) + source) or ast.Module([], []))
+        if isinstance(node, ast.stmt) and (text := text_of_check(node)) is not None
     )
 
 
-def checked(node: ast.AST) -> str | None:
-    """Return the text of what a statement checks; None where it checks nothing."""
+def text_of_check(node: ast.AST) -> str | None:
+    """Return the text of the check that a statement is; None if it is none."""
     match node:
         case ast.Assert(test=test):
             return ast.unparse(test)
@@ -89,7 +94,7 @@ def _unconditional(tree: ast.AST) -> list[ast.AST]:
 
 
 def statements(tree: ast.AST) -> list[ast.AST]:
-    """List what stands in `tree`, the outer before the inner, and leave out all expressions."""
+    """List the statements in `tree`, the outer before the inner."""
     nodes = [tree]
     for node in nodes:
         nodes += _below(node)
@@ -101,7 +106,7 @@ def _below(node: ast.AST) -> list[ast.AST]:
 
 
 def _sources(step: Step) -> Iterator[tuple[int, str]]:
-    """Yield the first line and the text of all Python in `step` that consists of statements."""
+    """Yield the first line and the text of all statements in `step`."""
     match step:
         case Cell():
             yield step.line, step.source
@@ -110,16 +115,13 @@ def _sources(step: Step) -> Iterator[tuple[int, str]]:
 
 
 class _Reporting(ast.NodeTransformer):
-    def __init__(self, *, asks_nan: bool) -> None:
-        self._asks_nan = asks_nan
-
     def visit(self, node: ast.AST) -> Any:
         """Visit statements only: no expression holds an assert."""
         if isinstance(node, ast.expr):
             return node
         if isinstance(node, ast.Assert):
             return self.visit_Assert(node)
-        text = checked(node)  # as it was written
+        text = text_of_check(node)  # as it was written
         rewritten = super().visit(node)
         if text is None:
             return rewritten
@@ -127,9 +129,8 @@ class _Reporting(ast.NodeTransformer):
         return ast.copy_location(ast.With([around], [rewritten]), rewritten)
 
     def visit_Assert(self, node: ast.Assert) -> ast.Assert:
-        test, text = node.test, ast.unparse(node.test)
-        seen = attended(test, text, node.lineno, asks_nan=self._asks_nan)
-        made = report("asserting", node.lineno, text, seen, _operands(test))
+        test = node.test
+        made = report("asserting", node.lineno, ast.unparse(test), test, _operands(test))
         node.test = ast.copy_location(made, test)
         return node
 

@@ -1,5 +1,6 @@
 """Everything that a step says while it runs: output, warnings, and what Python would only print."""
 
+import builtins
 import contextlib
 import functools
 import gc
@@ -13,14 +14,24 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
-from sphinx_claims._executing.kept import Kept
+from sphinx_claims._executing.asserts import RECORDER
 from sphinx_claims._executing.raised import line_of
 from sphinx_claims._executing.streams import Descriptors, brief, text_stream
-from sphinx_claims._executing.tamper import TamperGuard, refuse_silence
-from sphinx_claims._executing.unread import Unread
 
 LIMIT = 1_000_000
 """How many characters a step may show: a page is something to read."""
+
+_LISTENERS = (
+    (sys, "stdout"),
+    (sys, "stderr"),
+    (sys, "unraisablehook"),
+    (threading, "excepthook"),
+    (warnings, "warn"),
+    (warnings, "warn_explicit"),
+    (warnings, "showwarning"),
+    (builtins, RECORDER),
+)
+"""What a page must leave in place: everything that goes wrong is heard through it."""
 
 Complaint = tuple[int | None, str]
 """What should not have happened, and the line of the page that did it, where that is known."""
@@ -33,12 +44,10 @@ class OutputCapture:
     A process that the page forks has a copy of it, which tells what it hears through descriptors.
     """
 
-    def __init__(self, path: str, is_told: Callable[[Any], bool]) -> None:
+    def __init__(self, path: str) -> None:
         from IPython.core.formatters import DisplayFormatter  # noqa: PLC0415 - only pages need it
 
         self._path = path
-        self._kept = Kept(path, is_told)
-        self.unread = Unread(self.complain, is_told)
         self._formatter = DisplayFormatter()
         self._listen()
         self._settle()
@@ -70,21 +79,12 @@ class OutputCapture:
         if self._affords(text):
             self.outputs.append(json.loads(text))
 
-    def text(self) -> list[str]:
-        """List the lines of text that were printed or shown."""
-        texts = (out.get("text", out.get("data", {}).get("text/plain")) for out in self.outputs)
-        return [line for text in texts if text for line in text.rstrip("\n").split("\n")]
-
     def complain(self, text: str, line: int | None = None) -> None:
         """Note something that should not have happened."""
         if self.is_copy:
             os.write(2, f"{text}\n".encode())
         else:
             self.complaints.append((line, text))
-
-    def complain_of_kept(self) -> None:
-        """Note the failures of which nobody asked up to the end of the page."""
-        self.complaints += self._kept.take()
 
     def forget(self) -> None:
         """Begin anew, once what was collected is in a record."""
@@ -110,11 +110,13 @@ class OutputCapture:
         logging.StreamHandler.emit = self._calmly(  # type: ignore[method-assign]
             logging.StreamHandler.emit
         )
-        refuse_silence(self._kept, self.unread, self.complain)
-        self._guard = TamperGuard()
+        self._listeners = [(module, name, getattr(module, name)) for module, name in _LISTENERS]
 
     def _told_at_the_end(self, may_print: str | None) -> Iterator[str]:
-        yield from self._guard.put_right()
+        for module, name, value in self._listeners:
+            if getattr(module, name, None) is not value:
+                setattr(module, name, value)
+                yield f"{module.__name__}.{name} was replaced: a cell must put it back"
         if errors := self._errors.strip():
             yield f"undeclared output on stderr: {brief(errors)}"
         yield from self._descriptors.take(may_print)
@@ -134,7 +136,7 @@ class OutputCapture:
             self.outputs[-1]["text"] += text
 
     def _calmly(self, emit: Callable[..., None]) -> Callable[..., None]:
-        """Let what is logged below a warning, wherever that goes, be shown as other output is."""
+        """Show log messages below the level of a warning as output, wherever they are written."""
 
         @functools.wraps(emit)
         def emitting(handler: logging.Handler, record: logging.LogRecord) -> None:

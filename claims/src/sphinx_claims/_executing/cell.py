@@ -8,38 +8,21 @@ import re
 import tokenize
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from sphinx_claims._executing.asserts import checked, recorded
+from sphinx_claims._executing.asserts import RECORDER, report_checks, text_of_check
 from sphinx_claims._executing.capture import OutputCapture
-from sphinx_claims._executing.family_loops import over_families
-from sphinx_claims._executing.raised import described, line_of
-from sphinx_claims._executing.reporting import RECORDER
-from sphinx_claims._executing.unread import unread, watched
-from sphinx_claims._executing.vacuous_checks import vacuous_checks
+from sphinx_claims._executing.itself import useless_checks
+from sphinx_claims._executing.raised import describe, line_of
 from sphinx_claims._page import Cell, Problem
-from sphinx_claims._python import parsed
+from sphinx_claims._python import parse_python
 from sphinx_claims._record import Check
 
 _MAGIC = re.compile(r"\s*[!%?]|.*\?\s*$")
 _FRAME = re.compile(r'^ +File "([^"\n]*)", line .*(?:\n    .*)*\n?', re.MULTILINE)
-"""Of a traceback in a warning, such as that of `detect_anomaly`: this machine's are nobody's."""
+"""A frame of a traceback inside a warning; frames of this machine are left out."""
 _READ_FILE = re.compile(r"unclosed file <_io\.(?:BufferedReader |TextIOWrapper .*mode='rt?')")
-_ANYTHING = "\N{SNOWMAN}" * 9
-"""A message that no error has: a pattern that matches it does not say what the message holds."""
-
-_COMMON = (
-    "division by zero",
-    "list index out of range",
-    "invalid literal for int() with base 10: 'a'",
-    "name 'x' is not defined",
-    "unsupported operand type(s) for +: 'int' and 'str'",
-    "'NoneType' object has no attribute 'grad'",
-    "grad can be implicitly created only for scalar outputs",
-    "[Errno 2] No such file or directory: 'data.txt'",
-)
-"""Messages that have nothing in common: a pattern that matches most of them says nothing."""
 
 
 def execute_cell(
@@ -48,16 +31,13 @@ def execute_cell(
     """Execute `cell` as lines of the file `path`, show its last value, return its exception."""
     try:
         tree = ast.parse("\n" * (cell.line - 1) + cell.source, filename=path)
-        for line, objection in vacuous_checks(tree, cell.source):
+        for line, objection in useless_checks(tree):
             capture.complain(objection, line)
         last = tree.body.pop() if _shows_last(tree, cell.source) else None
-        for line, reason in unread(tree):
-            capture.complain(reason, line)
-        told = over_families(watched(recorded(tree)), cell.family)
-        exec(compile(told, path, "exec", dont_inherit=True, optimize=0), namespace)
+        code = compile(report_checks(tree), path, "exec", dont_inherit=True, optimize=0)
+        exec(code, namespace)
         if isinstance(last, ast.Expr):
             reported = _reported(last)
-            over_families(ast.Module([last], []), cell.family)
             expression = compile(ast.Expression(last.value), path, "eval", dont_inherit=True)
             with reported:
                 value = eval(expression, namespace)
@@ -69,8 +49,8 @@ def execute_cell(
 
 
 def _reported(last: ast.Expr) -> contextlib.AbstractContextManager[None]:
-    """Let the last line of a cell, which is not rewritten, tell what it checks, if it does."""
-    text = checked(last)
+    """Report the check that the last line of a cell is, if it is one: it is not rewritten."""
+    text = text_of_check(last)
     if text is None:
         return contextlib.nullcontext()
     calling: contextlib.AbstractContextManager[None]
@@ -85,7 +65,7 @@ def check_cell(cell: Cell, error: BaseException | None, capture: OutputCapture) 
     if cell.warns is not None:
         warned = [warning.message for warning in capture.warnings]
         yield _declared("warns", cell.warns, warned, cell.fence)
-    yield from _check_pins(cell, capture.text())
+    yield from _check_pins(cell, shown_lines(capture.outputs))
 
 
 def declared_outputs(
@@ -94,46 +74,38 @@ def declared_outputs(
     """Yield what the page at `path` shows of declared warnings and of a declared exception."""
     if cell.warns is not None:
         for warning in capture.warnings:
-            text = described(warning.message).partition(" (Triggered internally at ")[0]
+            text = describe(warning.message).partition(" (Triggered internally at ")[0]
             own = _FRAME.sub(lambda frame: frame[0] if frame[1] == path else "", text)
             yield {"output_type": "stream", "name": "stderr", "text": f"{own}\n"}
     if cell.raises is not None and error is not None:
-        name, message, text = type(error).__name__, str(error), described(error)
+        name, message, text = type(error).__name__, str(error), describe(error)
         yield {"output_type": "error", "ename": name, "evalue": message, "traceback": [text]}
 
 
-def unexpected(
+def unexpected_error(
     cell: Cell, error: BaseException | None, asserted: Sequence[Check], path: str
 ) -> Iterator[Problem]:
-    """Yield the exception of a cell that declares none, unless a false assert has told of it."""
+    """Yield the exception of a cell that declares none, unless it is that of a false assert."""
     if error is None or cell.raises is not None:
         return
     line = line_of(error, path) or cell.line
     told = {check.line for check in asserted if not check.passed}
     if not (isinstance(error, AssertionError) and line in told):
-        yield Problem(line, described(error) + _cure(error))
+        is_magic = isinstance(error, SyntaxError) and _MAGIC.match(error.text or "")
+        cure = ": a cell is plain Python, without IPython's !, % and ?" if is_magic else ""
+        yield Problem(line, describe(error) + cure)
 
 
-def says_nothing(cell: Cell) -> Iterator[Problem]:
-    """Yield the declarations of `cell` that any error, warning or line of output would meet."""
-    for option, declared in {"raises": cell.raises, "warns": cell.warns}.items():
-        if declared is not None and _is_vague(_pattern(declared)):
-            yield Problem(cell.fence, f":{option}: must say what the message holds: {declared!r}")
-    if cell.may_print is not None and _is_vague(cell.may_print):
-        told = f":may-print: must say what the lines hold: {cell.may_print!r}"
-        yield Problem(cell.fence, told)
-
-
-def cut_short(cell: Cell, error: BaseException | None, path: str) -> Iterator[Problem]:
-    """Yield the line of a cell that declares its exception, and has more below what raised it."""
+def early_errors(cell: Cell, error: BaseException | None, path: str) -> Iterator[Problem]:
+    """Yield the last line of a cell that declares its exception and raises it earlier."""
     frames = traceback.walk_tb(error.__traceback__ if error is not None else None)
     here = (line for frame, line in frames if frame.f_code.co_filename == path)
     line, last = next(here, None), _last_statement(cell)
     if cell.raises is not None and line is not None and last is not None and line < last:
-        yield Problem(last, f"line {line} raises what :raises: declares, so this never runs")
+        yield Problem(last, f"line {line} raises the error of :raises:, so this line never runs")
 
 
-def undeclared(
+def undeclared_warnings(
     caught: list[warnings.WarningMessage], declared: str | None
 ) -> Iterator[warnings.WarningMessage]:
     """Yield the warnings that no declaration matches, but for what Python itself keeps silent.
@@ -148,10 +120,7 @@ def undeclared(
 
 
 def pins(source: str) -> list[tuple[int, int, str]]:
-    """List the `#> text` comments of a cell: line and column from 0, and the text.
-
-    Of a cell that is no Python it has those up to where that shows: the cell is red in any case.
-    """
+    """List the `#> text` comments of a cell: line and column from 0, and the text."""
     found: list[tuple[int, int, str]] = []
     if "#>" not in source:
         return found
@@ -164,13 +133,19 @@ def pins(source: str) -> list[tuple[int, int, str]]:
     return found
 
 
-def unpinned(source: str) -> str:
-    """Return `source` without its pins, which a reader sees as the output itself."""
+def remove_pins(source: str) -> str:
+    """Return `source` without its pins: a reader sees the output itself."""
     lines: list[str | None] = list(source.splitlines())
     for index, column, _ in pins(source):
         kept = (lines[index] or "")[:column].rstrip()
         lines[index] = kept or None
     return "\n".join(line for line in lines if line is not None)
+
+
+def shown_lines(outputs: Iterable[dict[str, Any]]) -> list[str]:
+    """List the lines of text in the outputs of a cell."""
+    texts = (out.get("text", out.get("data", {}).get("text/plain")) for out in outputs)
+    return [line for text in texts if text for line in text.rstrip("\n").split("\n")]
 
 
 def _shows_last(tree: ast.Module, source: str) -> bool:
@@ -189,18 +164,25 @@ def _check_pins(cell: Cell, shown: list[str]) -> Iterator[Check]:
             kind="output",
             text=text,
             passed=found == text,
-            found="there is no such line" if found is None else f"it is {found!r}",
+            expected=text,
+            found="(no output)" if found is None else found,
         )
     last = cell.line + pinned[-1][0]
     for extra in shown[len(pinned) :]:
-        found = f"one more line follows: {extra!r}"
-        yield Check(line=last, kind="output", text=pinned[-1][2], passed=False, found=found)
+        yield Check(
+            line=last,
+            kind="output",
+            text=extra,
+            passed=False,
+            expected="(no more output)",
+            found=extra,
+        )
 
 
 def _declared(kind: str, declared: str, happened: Sequence[object], line: int) -> Check:
     passed = any(_matches(declared, thing) for thing in happened)
-    found = "; ".join(map(described, happened)) or "nothing"
-    return Check(line=line, kind=kind, text=declared, passed=passed, found=found)
+    found = "; ".join(map(describe, happened)) or "nothing"
+    return Check(line=line, kind=kind, text=declared, expected=declared, passed=passed, found=found)
 
 
 def _matches(declared: str, happened: object) -> bool:
@@ -209,21 +191,11 @@ def _matches(declared: str, happened: object) -> bool:
     return name in names and re.search(_pattern(declared), str(happened)) is not None
 
 
-def _is_vague(pattern: str) -> bool:
-    matched = [message for message in _COMMON if re.search(pattern, message)]
-    return bool(re.search(pattern, _ANYTHING)) or 2 * len(matched) > len(_COMMON)
-
-
 def _last_statement(cell: Cell) -> int | None:
     """Return the line where the last statement of a cell begins, if it can be read and has one."""
-    tree = parsed(cell.source)
+    tree = parse_python(cell.source)
     return cell.line + tree.body[-1].lineno - 1 if tree is not None and tree.body else None
 
 
 def _pattern(declared: str) -> str:
     return declared.partition(":")[2].strip()
-
-
-def _cure(error: BaseException) -> str:
-    is_magic = isinstance(error, SyntaxError) and _MAGIC.match(error.text or "")
-    return ": a cell is plain Python, without IPython's !, % and ?" if is_magic else ""

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
+from sphinx_claims._config import path_from
 from sphinx_claims._page import Doctest, Page
-from sphinx_claims._paths import path_from
 
 
 def find_docstrings(module: str, root: Path) -> Iterator[Page]:
@@ -17,7 +17,7 @@ def find_docstrings(module: str, root: Path) -> Iterator[Page]:
     Public is what `__all__` lists or else what has no underscore and comes from the same package.
     """
     public = importlib.import_module(module)
-    things = [public, *(getattr(public, name) for name in _public_names(public))]
+    things = [public, *(getattr(public, name, None) for name in _public_names(public))]
     finder = doctest.DocTestFinder(exclude_empty=True)
     tests = [
         test

@@ -16,9 +16,11 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from sphinx_claims._executing.asserts import recorded
-from sphinx_claims._executing.vacuous_checks import vacuous_checks
+from sphinx_claims._executing.asserts import report_checks
+from sphinx_claims._executing.itself import useless_checks
+from sphinx_claims._executing.raised import Causes
 from sphinx_claims._page import Doctest, Problem
+from sphinx_claims._python import parse_python
 from sphinx_claims._record import Check
 
 _FEATURES: dict[str, Any] = {n: vars(__future__)[n] for n in __future__.all_feature_names}
@@ -36,12 +38,14 @@ class ExampleRunner:
         namespace: dict[str, Any],
         flags: Iterable[str],
         is_told: Callable[[BaseException], bool],
+        causes: Causes,
     ) -> None:
         self._path, self._namespace, self._is_told = path, namespace, is_told
         self._flags = _combined(doctest.DONT_ACCEPT_TRUE_FOR_1, flags)
+        self._causes = causes
 
     def run(self, step: Doctest) -> Iterator[Check | Problem]:
-        """Yield a check for each example that shows something, and what is wrong with others."""
+        """Yield a check for each example with output, and problems."""
         if step.skip_if and eval(step.skip_if, self._namespace):
             return
         flags = _combined(self._flags, step.options)
@@ -49,26 +53,29 @@ class ExampleRunner:
             own = flags
             for flag, is_on in example.options.items():
                 own = own | flag if is_on else own & ~flag
-            if own & doctest.SKIP:
-                yield _check(line, example, "it asks to be skipped", passed=False)
-                continue
-            with contextlib.suppress(SyntaxError):
-                tree = ast.parse("\n" * (line - 1) + example.source)
-                for place, objection in vacuous_checks(tree, example.source):
-                    yield Problem(place, objection)
-            shown, error = self._execute(line, example, "exec" if step.is_code else "single")
-            if error is not None and example.exc_msg is None and self._is_told(error):
-                continue
-            message = "" if error is None else _last_lines(error)
-            if message and example.exc_msg is None:
-                yield _check(line, example, f"it raises {message.strip()}", passed=False)
-            elif not _is_as_wanted(example, shown, message, own):
-                found = (
-                    f"it raises {message.strip()}" if message else f"it gives {shown.rstrip()!r}"
-                )
-                yield _check(line, example, found, passed=False)
-            elif example.want:
+            tree = parse_python("\n" * (line - 1) + example.source)
+            for place, objection in useless_checks(tree) if tree is not None else ():
+                yield Problem(place, objection)
+            if not own & doctest.SKIP:
+                yield from self._compare(line, example, own, "exec" if step.is_code else "single")
+
+    def _compare(
+        self, line: int, example: doctest.Example, flags: int, mode: str
+    ) -> Iterator[Check]:
+        """Execute an example; yield a check unless there is nothing to compare."""
+        shown, error = self._execute(line, example, mode)
+        message = "" if error is None else _last_lines(error)
+        if _is_as_wanted(example, shown, message, flags):
+            if example.want:
                 yield _check(line, example, "", passed=True)
+        elif error is None:
+            cause = "" if example.exc_msg is None else f"line {line}"
+            yield _check(line, example, shown, passed=False, cause=cause)
+        elif example.exc_msg is not None:
+            yield _check(line, example, message, passed=False)
+        elif not self._is_told(error):
+            cause = self._causes.of(error, example.source, line)
+            yield _check(line, example, f"{message.strip()}\n", passed=False, cause=cause)
 
     def _execute(
         self, line: int, example: doctest.Example, mode: str
@@ -85,7 +92,7 @@ class ExampleRunner:
         linecache.cache[file] = (len(source), None, lines, file)
         try:
             tree = ast.parse("\n" * (line - 1) + source, file)
-            body = ast.increment_lineno(recorded(tree), 1 - line).body
+            body = ast.increment_lineno(report_checks(tree), 1 - line).body
             whole = ast.Module(body, []) if mode == "exec" else ast.Interactive(body)
             code = compile(whole, file, mode, sum(imported), dont_inherit=True)
             with contextlib.redirect_stdout(shown):
@@ -115,6 +122,8 @@ def _last_lines(error: BaseException) -> str:
 
 def _is_as_wanted(example: doctest.Example, shown: str, message: str, flags: int) -> bool:
     check = doctest.OutputChecker().check_output
+    if message and example.exc_msg is None:
+        return False
     if not message:
         return check(example.want, shown, flags)
     wanted = str(example.exc_msg)
@@ -128,7 +137,16 @@ def _type_of(message: str) -> str:
     return message.partition(":")[0].strip().rpartition(".")[2]
 
 
-def _check(line: int, example: doctest.Example, found: str, *, passed: bool) -> Check:
-    wanted = f" -> {example.want.strip()}" if example.want else ""
-    text = f"{example.source.strip()}{wanted}"
-    return Check(line=line, kind="example", text=text, passed=passed, found=found)
+def _check(
+    line: int, example: doctest.Example, found: str, *, passed: bool, cause: str = ""
+) -> Check:
+    expected = example.want if example.exc_msg is None else example.exc_msg
+    return Check(
+        line=line,
+        kind="example",
+        text=example.source.strip(),
+        expected=expected,
+        found=found,
+        passed=passed,
+        cause=cause,
+    )

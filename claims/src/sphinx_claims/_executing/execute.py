@@ -1,38 +1,51 @@
 """Execute the steps of a page, in a process that does nothing else afterwards."""
 
+import atexit
 import builtins
 import dataclasses
 import gc
 import importlib
 import importlib.machinery
 import linecache
+import multiprocessing
 import os
 import sys
 import textwrap
+import threading
 import types
 from collections.abc import Iterator
 from pathlib import Path
 
-from sphinx_claims._executing.beside import import_from
+from sphinx_claims._executing.asserts import RECORDER
 from sphinx_claims._executing.capture import OutputCapture
 from sphinx_claims._executing.cell import (
     check_cell,
-    cut_short,
     declared_outputs,
+    early_errors,
     execute_cell,
-    pins,
-    says_nothing,
-    undeclared,
-    unexpected,
+    undeclared_warnings,
+    unexpected_error,
 )
-from sphinx_claims._executing.ending import begin, end
 from sphinx_claims._executing.example import ExampleRunner
-from sphinx_claims._executing.families import Families
-from sphinx_claims._executing.raised import described, line_on_page
+from sphinx_claims._executing.raised import Causes, describe, line_on_page
 from sphinx_claims._executing.recorder import Recorder
-from sphinx_claims._executing.reporting import RECORDER
 from sphinx_claims._page import Cell, Doctest, Inline, Page, Problem, Step
-from sphinx_claims._record import Check, Family, Record
+from sphinx_claims._record import Check, Record
+
+
+def begin() -> None:
+    """Forget the exit functions of what was imported before the page began."""
+    atexit._clear()  # noqa: SLF001 - as multiprocessing does where it forks
+
+
+def end() -> None:
+    """Wait for threads and processes, and call the exit functions."""
+    threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001 - ends idle executors too
+    for process in multiprocessing.active_children():
+        if not process.daemon:
+            process.join()
+    atexit._run_exitfuncs()  # noqa: SLF001 - and as it does where it ends
+
 
 _LONGEST = 500
 
@@ -55,16 +68,17 @@ class PageRun:
         begin()
         path, self._setup = page.path, page.setup
         if path.endswith(".md"):  # a module's own folder is not where its imports look
-            import_from(Path.cwd())
+            sys.path.insert(0, str(Path.cwd()))
         self._path = path
         self._recorder = Recorder(path)
         vars(builtins)[RECORDER] = self._recorder
-        self._capture = OutputCapture(path, self._recorder.has_told)
-        self._recorder.unread = self._capture.unread
-        self._recorder.families = Families(lambda: self._capture.shown)
+        self._capture = OutputCapture(path)
         vars(builtins)["display"] = self._capture.show
         self._namespace = _as_main(path, page.module)
-        self._examples = ExampleRunner(path, self._namespace, page.flags, self._recorder.has_told)
+        self._causes = Causes(self._namespace)
+        self._examples = ExampleRunner(
+            path, self._namespace, page.flags, self._recorder.has_told, self._causes
+        )
         self._namespace[RECORDER] = self._recorder  # which functions take along where they are sent
         self._line = 1
 
@@ -77,7 +91,7 @@ class PageRun:
             try:
                 record = self._step(step)
             except Exception as error:  # noqa: BLE001 - the rest of the page is judged all the same
-                message = f"the prover failed here: {described(error)}"
+                message = f"the prover failed here: {describe(error)}"
                 record = Record(problems=(Problem(step.line, message),))
             self._put_back()
         return self._gathered(record, step)
@@ -87,10 +101,9 @@ class PageRun:
         with self._capture.capturing():
             end()
             self._namespace = _as_main(self._path)
-            del self._examples  # which has the namespace as well
+            del self._examples, self._causes  # which have the namespace as well
             vars(builtins).pop("_", None)  # what an example showed last
             gc.collect()
-        self._capture.complain_of_kept()
         record = self._gathered(Record(), None)
         self._recorder.close()
         return record
@@ -111,25 +124,20 @@ class PageRun:
                 return self._inline(step)
 
     def _cell(self, step: Cell) -> Record:
-        families = self._recorder.families
-        families.begin(pinned=bool(pins(step.source)))
         error = execute_cell(step, self._namespace, self._path, self._capture)
         asserted = self._asserted(step)
         problems = (
-            *says_nothing(step),
-            *unexpected(step, error, asserted, self._path),
-            *cut_short(step, error, self._path),
+            *unexpected_error(step, error, asserted, self._path),
+            *early_errors(step, error, self._path),
         )
         checks = tuple(check_cell(step, error, self._capture))
         self._capture.outputs.extend(declared_outputs(step, error, self._capture, self._path))
         broke = error is not None and step.raises is None
-        found = () if broke else tuple(families.of(step, self._namespace))
-        return Record(
-            checks=(*asserted, *checks),
-            families=tuple(one for one in found if isinstance(one, Family)),
-            problems=(*problems, *(one for one in found if isinstance(one, Problem))),
-            broke=broke,
-        )
+        if error is not None and broke:
+            line = problems[0].line if problems else step.line
+            cause = self._causes.of(error, step.source, line)
+            problems = tuple(dataclasses.replace(problem, cause=cause) for problem in problems)
+        return Record(checks=(*asserted, *checks), problems=problems, broke=broke)
 
     def _doctest(self, step: Doctest) -> Record:
         found: list[Check | Problem] = []
@@ -141,7 +149,7 @@ class PageRun:
         try:
             exec(compile(setup, "doctest_global_setup", "exec"), self._namespace)
         except BaseException as error:  # noqa: BLE001 - whatever it raises is a finding
-            message = f"doctest_global_setup cannot be executed: {described(error)}"
+            message = f"doctest_global_setup cannot be executed: {describe(error)}"
             found.append(Problem(step.line, message))
         found.extend(self._examples.run(step))
         return Record(
@@ -154,7 +162,9 @@ class PageRun:
             value = eval(compile(step.source, self._path, "eval"), self._namespace)
             shown = str(value) if step.role == "value" else repr(value)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the sentence is not proven
-            return Record(problems=(Problem(step.line, f"{described(error)}, in `{step.source}`"),))
+            cause = self._causes.of(error, "", step.line)
+            message = f"{describe(error)}, in `{step.source}`"
+            return Record(problems=(Problem(step.line, message, cause),))
         if step.role == "value":
             return Record(value=shown)
         found, passed = f"it is {shown}", value is True
@@ -181,7 +191,7 @@ class PageRun:
 
     def _unasked(self, step: Step | None) -> Iterator[Problem]:
         declared = step.warns if isinstance(step, Cell) else None
-        for warning in undeclared(self._capture.warnings, declared):
+        for warning in undeclared_warnings(self._capture.warnings, declared):
             line = line_on_page(self._path, warning.filename, warning.lineno) or self._line
             kind = warning.category.__name__
             message = textwrap.shorten(str(warning.message), 160)

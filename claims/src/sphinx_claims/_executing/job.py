@@ -7,9 +7,37 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from importlib import metadata
 from typing import Any, NoReturn
 
-from sphinx_claims._executing.raised import described
+from sphinx_claims._executing.raised import describe
+
+
+def loaded_version(package: str) -> Iterator[str]:
+    """Yield the version of `package` that this process has imported, or else would import.
+
+    The one imported may be another than the one installed: PYTHONPATH comes first.
+    """
+    version = _own(package) or _installed(package)
+    if version is None:
+        importlib.import_module(package)
+        version = _own(package)
+    if version is not None:
+        yield version.partition("+")[0]
+
+
+def _own(package: str) -> str | None:
+    version = getattr(sys.modules.get(package), "__version__", None)
+    return None if version is None else str(version)
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:  # it may come in a distribution of another name
+        distributions = metadata.packages_distributions().get(package, ())
+        return next(map(metadata.version, distributions), None)
+
 
 if sys.platform != "win32":
     import resource
@@ -41,12 +69,14 @@ def import_all(preload: Iterable[str]) -> None:
             try:
                 importlib.import_module(module)
             except BaseException as error:  # noqa: BLE001 - whatever a module does, one line says it
-                sys.exit(f"every module to preload must be importable: {described(error)}")
+                sys.exit(
+                    f"preload in [tool.claims]: {module} cannot be imported: {describe(error)}"
+                )
     sys.dont_write_bytecode = True
 
 
 def limit_files() -> None:
-    """Let no file that this process writes grow without end, where the system can be told so."""
+    """Limit the size of files that this process writes, where the system supports it."""
     if sys.platform != "win32":
         resource.setrlimit(resource.RLIMIT_FSIZE, (_LARGEST_FILE, _LARGEST_FILE))
 
@@ -60,7 +90,7 @@ def run_job(
         for message in function(*arguments):
             _send_as(itself, send, message)
     except BaseException as error:  # noqa: BLE001 - the other end tells of it
-        failure = described(error)
+        failure = describe(error)
     _send_as(itself, send, JobEnd(failure))
     os._exit(0)
 

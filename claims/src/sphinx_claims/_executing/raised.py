@@ -1,12 +1,31 @@
-"""What was raised: in words, and by which line of the page."""
+"""An exception: its message, and the line of the page that raised it."""
 
 import traceback
+from collections.abc import Mapping
 
-FAILED = "claims_failed"
-"""The attribute of an error by which a call has told that something is not true."""
+from sphinx_claims._python import bound_names, parse_python
 
 
-def described(error: object) -> str:
+class Causes:
+    """Remembers which names are missing and why, so that each cause is reported once."""
+
+    def __init__(self, namespace: Mapping[str, object]) -> None:
+        self._namespace = namespace
+        self._by_name: dict[str, str] = {}
+
+    def of(self, error: BaseException, source: str, line: int) -> str:
+        """Return a key for the cause of `error`, which `source` raised on `line`."""
+        cause = f"line {line}"
+        if isinstance(error, NameError | ModuleNotFoundError) and error.name:
+            cause = self._by_name.setdefault(error.name, f"name {error.name}")
+        tree = parse_python(source)
+        for name in bound_names(tree.body) if tree is not None else ():
+            if name not in self._namespace:
+                self._by_name.setdefault(name, cause)
+        return cause
+
+
+def describe(error: object) -> str:
     """Return the line that Python prints last for `error`."""
     message = _message(error)
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
@@ -36,4 +55,4 @@ def _message(error: object) -> str:
     try:
         return str(error).strip()
     except Exception as another:  # noqa: BLE001 - whatever the page made of its exceptions
-        return f"(its text cannot be told: it raises {type(another).__name__})"
+        return f"(its message raises {type(another).__name__})"

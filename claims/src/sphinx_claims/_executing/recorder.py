@@ -14,10 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from sphinx_claims._executing.families import Families
-from sphinx_claims._executing.raised import FAILED, line_of, line_on_page
-from sphinx_claims._executing.unread import Unread
-from sphinx_claims._executing.vacuous_values import Vacuous
+from sphinx_claims._executing.raised import line_of, line_on_page
 from sphinx_claims._record import Check
 
 _LEFT = ".told"
@@ -46,9 +43,6 @@ class Recorder:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self.unread: Any = None  # what hears of all that is not asserted
-        self.families: Any = None  # and of each check that is evaluated
-        self.vacuous = Vacuous()
         self.settle()
 
     def settle(self) -> None:
@@ -66,7 +60,7 @@ class Recorder:
         return DistantRecorder, (self._path, self._distant, self._asking())
 
     def close(self) -> None:
-        """Remove what nobody has to read any more."""
+        """Close and remove the temporary files."""
         self._elsewhere.close()
         if self._distant is not None:
             shutil.rmtree(self._distant, ignore_errors=True)
@@ -80,8 +74,6 @@ class Recorder:
         if isinstance(test, _ALWAYS_TRUE):
             kind = type(test).__name__
             found = f"it is a {kind}, which is always true: call it, or compare it"
-        elif (reason := self.vacuous.take(line)) and passed:
-            found = reason
         self._note(line, text, passed=not found and passed, found=found)
         return passed
 
@@ -90,8 +82,7 @@ class Recorder:
         """Report what a statement of `text` checks that raises where it is not true."""
         try:
             yield
-        except BaseException as error:
-            vars(error)[FAILED] = True
+        except BaseException:
             self._note(line, text, kind="caught", passed=True)  # if not, the cell tells of it
             raise
         self._note(line, text, passed=True)
@@ -112,8 +103,6 @@ class Recorder:
     ) -> None:
         if not passed:
             self._false.add(line)
-        if kind != "caught" and self.families is not None:
-            self.families.noted(line)
         asked = self._asking()
         self._keep(Check(line=line, kind=kind, text=text, passed=passed, found=found, asked=asked))
 
@@ -145,12 +134,8 @@ class Recorder:
 
     def _from_distant(self) -> Iterator[Check]:
         for file in self._distant.glob(f"*{_LEFT}") if self._distant else ():
-            told = pickle.loads(file.read_bytes())  # noqa: S301 - left by code of this page
+            yield pickle.loads(file.read_bytes())  # noqa: S301 - left by code of this page
             file.unlink()
-            if isinstance(told, Check):
-                yield told
-            else:
-                self.unread.complain(*told)
 
 
 class DistantRecorder(Recorder):
@@ -162,27 +147,22 @@ class DistantRecorder(Recorder):
     def __init__(self, path: str, folder: Path, asked: int | None) -> None:
         super().__init__(path)
         self._folder, self._asked = folder, asked
-        self.unread = Unread(lambda *complaint: self._leave(complaint), self.has_told)
-        self.families = Families(lambda: 0)
 
     def settle(self) -> None:
         """Keep nothing here but which lines are false."""
         self._false = set()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Leave in the same folder what is found where a function is sent on to."""
+        """Pickle as a recorder that writes to the same folder."""
         return DistantRecorder, (self._path, self._folder, self._asked)
 
     def _asking(self) -> int | None:
         return self._asked
 
     def _keep(self, check: Check) -> None:
-        self._leave(check)
-
-    def _leave(self, told: object) -> None:
-        """Leave a check or a complaint in a file of its own, which is named once it is whole."""
+        """Leave a check in a file of its own, which gets its name once it is whole."""
         with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
-            pickle.dump(told, file)
+            pickle.dump(check, file)
         Path(file.name).rename(f"{file.name}{_LEFT}")
 
 

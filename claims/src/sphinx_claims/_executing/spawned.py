@@ -63,6 +63,22 @@ class SpawnedWorkers(Workers):
         return outcome(received, None if is_late.is_set() else code, seconds)
 
 
+KINDS = {"fork": Workers, "spawn": SpawnedWorkers}
+
+
+def workers(preload: Sequence[str], kind: str | None) -> Workers:
+    """Start what runs jobs in processes of a `kind`, by default of the quickest that is safe."""
+    return KINDS[kind or usual_kind()](preload)
+
+
+def usual_kind() -> str:
+    """Return which kind is quickest here and safe.
+
+    On macOS a forked process may crash in the system's libraries, which NumPy computes with.
+    """
+    return "fork" if hasattr(os, "fork") and sys.platform != "darwin" else "spawn"
+
+
 def _answers(
     process: subprocess.Popen[bytes], order: tuple[Any, ...], timer: Timer
 ) -> tuple[Any, ...]:

@@ -12,13 +12,13 @@ NAMES = {1: "standard output", 2: "standard error"}
 
 
 def text_stream(number: int, receive: Callable[[str], None]) -> io.TextIOWrapper:
-    """Make a stream for descriptor `number` that hands on what is written to it."""
+    """Return a text stream for descriptor `number` that passes what is written to `receive`."""
     raw = _Receiving(number, receive)
     return io.TextIOWrapper(raw, "utf-8", newline="\n", write_through=True)
 
 
 class _Receiving(io.RawIOBase):
-    """The bytes beneath a text stream; it hands them on as text."""
+    """The byte stream under a text stream; it passes text to `receive`."""
 
     def __init__(self, number: int, receive: Callable[[str], None]) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ def brief(text: str) -> str:
 
 
 class Descriptors:
-    """Files that lie beneath descriptors 1 and 2 and keep what is written there."""
+    """Temporary files in place of descriptors 1 and 2, which collect what bypasses Python."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -121,7 +121,7 @@ class Workers:
 
 
 def _kill(process: int | None) -> None:
-    """Kill a job that nobody waits for any more, and all that it has started."""
+    """Kill a job and all processes that it has started."""
     if process:
         for kill in (os.kill, os.killpg):  # it may not have made its group yet
             with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -13,8 +13,7 @@ def digest(page: Page, claim: Claim) -> str:
     sources and the page around it may differ.
     """
     evidence = [_step(step) for step in page.evidence(claim)]
-    reason = [] if claim.universal is None else [claim.universal]
-    text = json.dumps([claim.statement, claim.since, claim.until, evidence, *reason])
+    text = json.dumps([claim.statement, claim.since, claim.until, evidence])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -22,7 +21,7 @@ def _step(step: Step) -> list[str | None]:
     match step:
         case Cell():
             noise = [] if step.may_print is None else ["may-print", step.may_print]
-            return ["cell", step.source, step.raises, step.warns, *step.family, *noise]
+            return ["cell", step.source, step.raises, step.warns, *noise]
         case Doctest():
             code = ["testcode", step.output] if step.is_code else []
             return ["doctest", step.source, *code, *step.options, *filter(None, [step.skip_if])]

@@ -1,10 +1,8 @@
-"""What earlier runs wrote down of the claims: on other versions, and of their mutants.
-
-It counts only of a claim that has not changed since.
-"""
+"""What earlier runs on other versions found; it counts for claims that have not changed since."""
 
 import dataclasses
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,56 +10,82 @@ from typing import Any
 from packaging.version import Version
 
 from sphinx_claims._config import Config
-from sphinx_claims._judging.matrix import Run, read_run
 from sphinx_claims._judging.verdict import ClaimVerdict
 from sphinx_claims._page import Problem
 from sphinx_claims._versions import Release, broken_bound
 
-Count = Mapping[str, Any]
-"""How many mutants of a claim there were, and its gaps, each so many lines below it."""
+CHANGED = "changed"
+"""The word for a claim that was not judged since it changed."""
 
-_SORTS = ("equivalent", "outside", "gaps")
-"""The sorts of mutants that survive; an older run did not tell them apart."""
+WORDS = ("true", "skipped", "false", CHANGED)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Run:
+    """One run of all tests and claims: on which versions, when, and what it found.
+
+    `claims` maps the id of each claim to its verdict and to the digest that it had.
+    """
+
+    version: str
+    python: str
+    date: str
+    tests: Mapping[str, int]
+    problems: int
+    claims: Mapping[str, tuple[str, str]]
+
+    def word(self, verdict: ClaimVerdict) -> str:
+        """Return what the run found of a claim as it is now."""
+        word, digest = self.claims.get(verdict.claim.id, (CHANGED, ""))
+        return word if digest == verdict.digest else CHANGED
+
+    def totals(self, claims: Sequence[ClaimVerdict], package: str | None) -> dict[str, Any]:
+        """Return the run as JSON types, with counts of what it found of `claims`."""
+        words = Counter(map(self.word, claims))
+        return {
+            str(package): self.version,
+            "python": self.python,
+            "date": self.date,
+            "tests": dict(self.tests),
+            "problems": self.problems,
+            "claims": {word: words[word] for word in WORDS},
+        }
+
+
+def read_run(file: Path, package: str) -> Run | Problem:
+    """Read the file of a run; return a problem if it is not one."""
+    try:
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        return Run(
+            version=str(Version(file.stem)),
+            python=str(kept["python"]),
+            date=str(kept["date"]),
+            tests={word: int(kept["tests"][word]) for word in ("passed", "failed", "skipped")},
+            problems=int(kept["problems"]),
+            claims={name: _judged(text) for name, text in kept["claims"].items()},
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        what = f"{type(error).__name__}: {error}"
+        return Problem(1, f"this must be what a run on another {package} has found: {what}")
+
+
+def _judged(text: str) -> tuple[str, str]:
+    word, digest = text.split()
+    return word, digest
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class History:
-    """What was written down: a run or a problem of each file, a count of each id and digest."""
+    """The files of earlier runs: for each a run, or what is wrong with it."""
 
     config: Config
     files: Mapping[str, Run | Problem]
-    mutants: Mapping[tuple[str, str], Count]
 
     @property
     def runs(self) -> list[Run]:
         """The runs that are kept, the oldest version first."""
         runs = (run for run in self.files.values() if isinstance(run, Run))
         return sorted(runs, key=lambda run: Version(run.version))
-
-    def count(self, verdict: ClaimVerdict) -> Count | None:
-        """Return the count of a claim; None where its mutants were not run since it changed."""
-        return self.mutants.get((verdict.claim.id, verdict.digest))
-
-    def total(self, claims: Sequence[ClaimVerdict]) -> Count:
-        """Add up the counts of the claims that have not changed."""
-        counts = [count for claim in claims if (count := self.count(claim)) is not None]
-        sorts = [sort for sort in _SORTS if counts and all(sort in count for count in counts)]
-        keys = ("made", "killed", "can_fail", *sorts)
-        return {key: sum(count[key] for count in counts) for key in keys}
-
-    def gaps(self, claims: Iterable[ClaimVerdict]) -> Iterator[tuple[str, Problem]]:
-        """Yield each gap for which a claim has no reason, and each reason that is for no gap."""
-        for verdict in claims:
-            claim, count = verdict.claim, self.count(verdict)
-            if count is None:
-                continue
-            if claim.unnoticed is None:
-                for below, told in count.get("unnoticed", ()):
-                    found = Problem(claim.line + below, f"gap in claim {claim.id}: {told}")
-                    yield verdict.path, found
-            elif count.get("gaps") == 0:
-                message = f"claim {claim.id} has no gap: :unnoticed: need not give a reason for one"
-                yield verdict.path, Problem(claim.line, message)
 
     def vanished(self, claims: Iterable[ClaimVerdict]) -> Iterator[tuple[str, Problem]]:
         """Yield a problem for each claim of a run that is on no page, and each broken file."""
@@ -108,27 +132,4 @@ def read_history(config: Config) -> History:
     return History(
         config=config,
         files={f"{folder}/{file.name}": read_run(file, str(config.package)) for file in files},
-        mutants=_read_mutants(config),
     )
-
-
-def _read_mutants(config: Config) -> Mapping[tuple[str, str], Count]:
-    """Read what the last run of mutants wrote down; what is no such file tells of no claim."""
-    try:
-        text = (config.root / (config.mutants or "")).read_text(encoding="utf-8")
-        return {
-            (identifier, kept["digest"]): {
-                **{key: int(kept[key]) for key in ("made", "killed")},
-                "can_fail": bool(kept["can_fail"]),
-                **{sort: int(kept[sort]) for sort in _SORTS if sort in kept},
-                **_listed(kept.get("unnoticed", ())),
-            }
-            for identifier, kept in json.loads(text).items()
-        }
-    except (AttributeError, KeyError, OSError, TypeError, ValueError):
-        return {}
-
-
-def _listed(gaps: Iterable[tuple[int, str]]) -> Mapping[str, list[tuple[int, str]]]:
-    found = [(int(below), str(told)) for below, told in gaps]
-    return {"unnoticed": found} if found else {}

@@ -3,6 +3,7 @@
 import json
 import platform
 from collections.abc import Iterable
+from importlib import metadata
 from typing import Any
 
 from sphinx_claims._config import Config
@@ -12,6 +13,9 @@ from sphinx_claims._judging.verdict import ClaimVerdict
 from sphinx_claims._page import Escape
 from sphinx_claims._record import Check
 
+SCHEMA = 1
+"""The version of the ledger's format; the manual describes it."""
+
 
 def ledger_of(site: SiteVerdict, config: Config) -> dict[str, Any]:
     """Return the ledger of a judged site.
@@ -20,16 +24,15 @@ def ledger_of(site: SiteVerdict, config: Config) -> dict[str, Any]:
     of a site that was built, and `excluded` the Markdown files beside them that nobody judged.
     `escapes` are what the pages show and do not prove.
     The version of the package, if there is one, stands under its name.
-    `versions` are the runs that were kept of other versions of it, and `mutants` those of the
-    claims that have not changed since the mutants were run.
-    `universal` counts the claims that speak of all of a kind, those that have families for it, and
-    those that say why they have none.
+    `versions` are the runs that were kept of other versions of it.
     `translations` counts the words for the claims in each language; each claim has its own, and
     among its `sentences` what it says there.
     """
     red, history = list(red_lines(site)), site.history
     release = {site.release.package: site.release.version} if site.release else {}
     return {
+        "schema": SCHEMA,
+        "sphinx-claims": metadata.version("sphinx-claims"),
         "package": config.package,
         **release,
         "python": platform.python_version(),
@@ -46,9 +49,7 @@ def ledger_of(site: SiteVerdict, config: Config) -> dict[str, Any]:
             for line in red
             if line.claim is None
         ],
-        "versions": [run.counted(site.claims, config.package) for run in history.runs],
-        "mutants": None if config.mutants is None else history.total(site.claims),
-        "universal": _totals(site),
+        "versions": [run.totals(site.claims, config.package) for run in history.runs],
         "translations": {each.language: each.totals for each in site.translations},
         "claims": [_claim(verdict, red, site) for verdict in site.claims],
     }
@@ -78,37 +79,16 @@ def _claim(verdict: ClaimVerdict, red: Iterable[RedLine], site: SiteVerdict) -> 
         "digest": verdict.digest,
         "since": verdict.claim.since,
         "until": verdict.claim.until,
-        "universal": _universal(verdict),
         "versions": {run.version: run.word(verdict) for run in history.runs},
-        "mutants": history.count(verdict),
-        "unnoticed": verdict.claim.unnoticed,
         "sources": list(verdict.claim.sources),
         "evidence": [_check(check) for check in verdict.evidence],
     }
-
-
-def _universal(verdict: ClaimVerdict) -> dict[str, Any] | None:
-    """Return what stands for the kind of which a claim speaks; None if it speaks of none."""
-    if not verdict.is_universal:
-        return None
-    return {
-        "word": verdict.quantifier,
-        "families": [{"name": one.name, "members": one.members} for one in verdict.families],
-        "because": verdict.claim.universal,
-    }
-
-
-def _totals(site: SiteVerdict) -> dict[str, int]:
-    claims = [verdict for verdict in site.claims if verdict.is_universal]
-    proven = [verdict for verdict in claims if verdict.families]
-    excused = [verdict for verdict in claims if not verdict.families and verdict.claim.universal]
-    return {"claims": len(claims), "families": len(proven), "reasons": len(excused)}
 
 
 def _check(check: Check) -> dict[str, Any]:
     return {
         "line": check.place,
         "kind": check.kind,
-        "text": check.text,
+        "text": " -> ".join(filter(None, (check.text, check.expected.strip()))),
         "verdict": "true" if check.passed else "false",
     }

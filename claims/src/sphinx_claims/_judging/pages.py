@@ -5,14 +5,12 @@ import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sphinx_claims._config import TABLE, Config
-from sphinx_claims._executing.raised import described
+from sphinx_claims._config import TABLE, Config, path_from
+from sphinx_claims._executing.raised import describe
 from sphinx_claims._judging.anchors import claim_anchor
 from sphinx_claims._page import Claim, Page, Problem
-from sphinx_claims._paths import path_from
-from sphinx_claims._reading.include import unjudged
+from sphinx_claims._reading.include import unjudged_includes
 from sphinx_claims._reading.read import read_page
-from sphinx_claims._vocabulary import speaking
 
 
 def page_name(file: Path, root: Path) -> str:
@@ -35,22 +33,21 @@ def read_pages(
 
     pages = []
     for file in files:
-        with speaking(config.vocabulary):
-            page = _read(file, config.root)
+        page = _read(file, config)
         misfits = (found for claim in page.claims for found in _misfits(page, claim, taken, config))
-        problems = (*page.problems, *misfits, *unjudged(page, judged))
+        problems = (*page.problems, *misfits, *unjudged_includes(page, judged))
         pages.append(with_settings(dataclasses.replace(page, problems=problems), config))
     return pages
 
 
-def _read(file: Path, root: Path) -> Page:
-    path = page_name(file, root)
+def _read(file: Path, config: Config) -> Page:
+    path = page_name(file, config.root)
     try:
-        return read_page(file, path)
+        return read_page(file, path, config.python_fences)
     except OSError as error:
         problem = Problem(1, f"a page must be readable: {error.strerror}")
     except Exception as error:  # noqa: BLE001 - the other pages are judged all the same
-        problem = Problem(1, f"the prover failed on this page: {described(error)}")
+        problem = Problem(1, f"the prover failed on this page: {describe(error)}")
     return Page(path=path, items=(), problems=(problem,))
 
 

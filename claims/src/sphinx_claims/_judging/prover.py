@@ -3,27 +3,53 @@
 import contextlib
 import dataclasses
 import functools
+import os
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from pathlib import Path
+from threading import Thread
+from typing import TypeVar
 
 from sphinx_claims._config import TABLE, Config
 from sphinx_claims._executing.docstrings import find_docstrings
 from sphinx_claims._executing.execute import execute_page
-from sphinx_claims._executing.package import loaded_version
-from sphinx_claims._executing.processes import workers as started
-from sphinx_claims._executing.raised import described
+from sphinx_claims._executing.job import loaded_version
+from sphinx_claims._executing.raised import describe
+from sphinx_claims._executing.spawned import workers as started
 from sphinx_claims._executing.workers import Workers
-from sphinx_claims._judging.anchors import claim_anchor
 from sphinx_claims._judging.history import read_history
 from sphinx_claims._judging.pages import page_name, read_pages, with_settings
 from sphinx_claims._judging.site import SiteVerdict
-from sphinx_claims._judging.threads import in_threads
 from sphinx_claims._judging.verdict import PageVerdict, judge
 from sphinx_claims._page import Page, Problem
 from sphinx_claims._translating.translation import read_translations
 from sphinx_claims._versions import Release
-from sphinx_claims._vocabulary import speaking
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def in_threads(act: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """Yield `act(item)` for each item in order, or raise what it raises."""
+    waiting: deque[tuple[T, Future[R]]] = deque((item, Future()) for item in items)
+    results = [result for _, result in waiting]
+    for _ in range(os.cpu_count() or 1):
+        Thread(target=_work, args=(act, waiting), daemon=True).start()
+    for result in results:
+        yield result.result()
+
+
+def _work(act: Callable[[T], R], waiting: deque[tuple[T, Future[R]]]) -> None:
+    with contextlib.suppress(IndexError):  # nothing is waiting any more
+        while True:
+            item, result = waiting.popleft()
+            try:
+                result.set_result(act(item))
+            except BaseException as error:  # noqa: BLE001 - for whoever asks for the result
+                result.set_exception(error)
+
 
 Report = Callable[[PageVerdict], None]
 
@@ -35,36 +61,17 @@ class Prover(contextlib.ExitStack):
         super().__init__()
         self._config = config
         self._taken: dict[str, str] = {}
-        self._ids: dict[Path, frozenset[str]] = {}
 
     @functools.cached_property
     def _workers(self) -> Workers:
         return self.enter_context(started(self._config.preload, self._config.processes))
 
-    def read(self, files: Collection[Path], gone: Collection[Path] = ()) -> list[Page]:
-        """Read pages, for the first time or again, and those that an id is free for again."""
-        freed = self._free([*files, *gone])
-        pages = self._read(files)
-        freed -= self._taken.keys()
-        waiting = [file for file, ids in self._ids.items() if file not in files and ids & freed]
-        return [*pages, *self._read(waiting)]
-
-    def _free(self, files: Sequence[Path]) -> set[str]:
-        """Forget all that is known of some pages; return the ids that they had taken."""
+    def read(self, files: Sequence[Path]) -> list[Page]:
+        """Read pages, for the first time or again."""
         names = {page_name(file, self._config.root) for file in files}
-        ids = {taken for taken, place in self._taken.items() if place.rpartition(":")[0] in names}
-        for identifier in ids:
-            del self._taken[identifier]
-        for file in files:
-            self._ids.pop(file, None)
-        return ids
-
-    def _read(self, files: Collection[Path]) -> list[Page]:
-        pages = read_pages(list(files), self._config, self._taken)
-        for file, page in zip(files, pages, strict=True):
-            ids = (claim.id for claim in page.claims)
-            self._ids[file] = frozenset(key for name in ids for key in (name, claim_anchor(name)))
-        return pages
+        others = self._taken.items()
+        self._taken = {key: at for key, at in others if at.rpartition(":")[0] not in names}
+        return read_pages(files, self._config, self._taken)
 
     def judge(self, pages: Sequence[Page], report: Report = lambda _: None) -> SiteVerdict:
         """Execute and judge pages; `report` each."""
@@ -89,7 +96,7 @@ def prove_in(
     report: Report,
 ) -> SiteVerdict:
     """Execute and judge `pages` and the docstrings of `config` in processes that `workers` fork."""
-    release = loaded(workers, config)
+    release = find_release(workers, config)
     documented = (_docstrings(module, config, workers) for module in config.docstrings)
     pages = [*pages, *(with_settings(page, config) for found in documented for page in found)]
     judged = functools.partial(judge_page, config=config, workers=workers, release=release)
@@ -101,8 +108,7 @@ def prove_in(
     except BaseException:  # Ctrl-C, or nobody is there to report to
         workers.stop()
         raise
-    with speaking(config.vocabulary):
-        translations = read_translations(config, pages)
+    translations = read_translations(config, pages)
     problems = [(verdict.page.path, found) for verdict in verdicts for found in verdict.problems]
     history = read_history(config)
     site = SiteVerdict(
@@ -114,7 +120,7 @@ def prove_in(
     )
     unjudged = (*history.vanished(site.claims), *history.judged_nowhere(site.claims, release))
     untrue = (problem for translation in site.translations for problem in translation.problems)
-    return site.with_problems((*_passed_over(site), *unjudged, *history.gaps(site.claims), *untrue))
+    return site.with_problems((*unjudged, *untrue))
 
 
 def judge_page(
@@ -123,21 +129,21 @@ def judge_page(
     """Execute one page in a process of its own and judge it by what holds on this `release`."""
     start = time.monotonic()
     if not page.steps:
-        return judge(page, (), failure=None, seconds=0.0, universal=config.universal)
+        return judge(page, (), failure=None, seconds=0.0)
     folder = (config.root / page.path).parent
     outcome = workers.run(execute_page, page, folder, seconds=config.timeout)
     seconds = time.monotonic() - start
-    release = release or loaded(workers, config)
+    release = release or find_release(workers, config)
     found = outcome.messages, outcome.failure
     try:
-        return judge(page, *found, seconds, release, universal=config.universal)
+        return judge(page, *found, seconds, release)
     except Exception as error:  # noqa: BLE001 - the other pages are judged all the same
-        problem = Problem(1, f"the prover failed on this page: {described(error)}")
+        problem = Problem(1, f"the prover failed on this page: {describe(error)}")
         failed = dataclasses.replace(page, items=(), problems=(*page.problems, problem))
         return judge(failed, (), failure=None, seconds=seconds)
 
 
-def loaded(workers: Workers, config: Config) -> Release | None:
+def find_release(workers: Workers, config: Config) -> Release | None:
     """Return the release that the processes of `workers` have of the package of `config`."""
     if config.package is None:
         return None
@@ -146,15 +152,6 @@ def loaded(workers: Workers, config: Config) -> Release | None:
         why = outcome.failure or f"{config.package} has none"
         raise RuntimeError(f"package in {TABLE} must have a version: {why}")
     return Release(config.package, outcome.messages[0])
-
-
-def _passed_over(site: SiteVerdict) -> Iterator[tuple[str, Problem]]:
-    """Yield the claims that are not true though nothing red stands there: nobody came so far."""
-    red = {site.claim_at(path, problem.line) for path, problem in site.problems}
-    for claim in site.claims:
-        if not claim.is_true and claim not in red:
-            message = f"claim {claim.claim.id} is not proven: the page stopped before its evidence"
-            yield claim.path, Problem(claim.claim.line, message)
 
 
 def _docstrings(module: str, config: Config, workers: Workers) -> Sequence[Page]:

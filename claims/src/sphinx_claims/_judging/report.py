@@ -2,11 +2,19 @@
 
 import dataclasses
 import itertools
+import os
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 
+from sphinx_claims._config import path_from
 from sphinx_claims._judging.site import SiteVerdict
 from sphinx_claims._judging.verdict import PageVerdict
+from sphinx_claims._page import Escape
+
+_DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
+_PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
+
 
 _SENTENCE = 100
 
@@ -26,7 +34,7 @@ class RedLine:
 
     @property
     def text(self) -> str:
-        """What is told about the place, in one line or, with the sentence, in two."""
+        """The message, with the id of the claim and, on the last line of a claim, its sentence."""
         named = self.claim is None or self.claim in self.found
         told = self.found if named else f"{self.claim}: {self.found}"
         return f'{told}\n    not proven: "{self.sentence}"' if self.sentence else told
@@ -56,35 +64,56 @@ def page_line(verdict: PageVerdict) -> str:
     page = verdict.page
     is_page = page.path.endswith(".md") or not page.items
     place = page.path if is_page else f"{page.path}:{page.items[0].line}"  # of a docstring
-    counts = f"{counted(len(verdict.claims), 'claim')}, {counted(len(verdict.checks), 'check')}"
+    counts = f"{count_of(len(verdict.claims), 'claim')}, {count_of(len(verdict.checks), 'check')}"
     return f"{mark:5}  {place}  ({counts}, {verdict.seconds:.1f} s)"
 
 
 def summary(site: SiteVerdict, seconds: float) -> str:
     """Return the last line: how much there was, and how much of it is not true."""
     checks = sum(len(page.checks) for page in site.pages)
-    pages, claims = counted(len(site.pages), "page"), counted(len(site.claims), "claim")
-    verdict = counted(len(site.problems), "problem") if site.problems else "all true"
-    return f"{pages}, {claims}, {counted(checks, 'check')}: {verdict} ({seconds:.1f} s)"
+    pages, claims = (
+        count_of(len(site.pages), "page"),
+        count_of(len(site.claims), "claim"),
+    )
+    verdict = count_of(len(site.problems), "problem") if site.problems else "all true"
+    return f"{pages}, {claims}, {count_of(checks, 'check')}: {verdict} ({seconds:.1f} s)"
+
+
+def shown_line(site: SiteVerdict) -> str | None:
+    """Return the line that counts Python that is only shown; None if there is none."""
+    shown = [e for page in site.pages for e in page.page.of(Escape) if not e.because]
+    if not shown:
+        return None
+    return f"shown and not executed: {count_of(len(shown), 'piece')} of Python (see python_fences)"
 
 
 def excluded_line(site: SiteVerdict) -> str | None:
-    """Return the line that tells which pages nobody judged; None if that is none."""
+    """Return the line that lists pages that are not judged; None if there are none."""
     if not site.excluded:
         return None
     names = textwrap.shorten(", ".join(site.excluded), _SENTENCE, placeholder=" ...")
-    return f"excluded, so nobody judges {counted(len(site.excluded), 'Markdown file')}: {names}"
+    return f"excluded, so nobody judges {count_of(len(site.excluded), 'Markdown file')}: {names}"
 
 
-def hint_line(site: SiteVerdict) -> str | None:
-    """Return the line for whoever has pages on which nothing is executed yet; else None."""
-    if any(page.page.steps for page in site.pages):
-        return None
-    where = counted(len(site.pages), "page")
-    cells = "write code in ```{code-cell} python, and a claim above it in :::{claim} topic/name"
-    return f"nothing is executed on {where}: {cells}"
-
-
-def counted(number: int, noun: str) -> str:
+def count_of(number: int, noun: str) -> str:
     """Return so many of a thing in words."""
     return f"{number} {noun}" + "s" * (number != 1)
+
+
+def annotations(red: Iterable[RedLine], root: Path) -> Iterator[str]:
+    """Yield the command that annotates each line of a file under `root`; nothing elsewhere.
+
+    The format: https://docs.github.com/actions/reference/workflow-commands-for-github-actions
+    """
+    if os.environ.get("GITHUB_ACTIONS") != "true":
+        return
+    workspace = os.environ.get("GITHUB_WORKSPACE", ".")
+    for line in red:
+        file = path_from(workspace, root / line.path)
+        place = f"file={_escaped(file, _PROPERTY)},line={line.line}"
+        title = f"title={_escaped(line.claim or 'not true', _PROPERTY)}"
+        yield f"::error {place},{title}::{_escaped(line.text, _DATA)}"
+
+
+def _escaped(text: str, escapes: Mapping[str, str]) -> str:
+    return text.translate({ord(character): code for character, code in escapes.items()})

@@ -1,20 +1,19 @@
-"""Page and records -> what is true and what is not, line by line."""
+"""Page and records -> verdicts on claims and a problem for each line that is not true."""
 
 import dataclasses
 import itertools
 import re
 import textwrap
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from sphinx_claims._executing.asserts import asserts
+from sphinx_claims._judging.difference import difference
 from sphinx_claims._judging.digest import digest
-from sphinx_claims._judging.numbers import unproven_numbers
-from sphinx_claims._judging.typed import typed_values
+from sphinx_claims._judging.mentions import missing_mentions
 from sphinx_claims._page import Claim, Page, Problem, Step
-from sphinx_claims._reading.universal import universal_word
-from sphinx_claims._record import Check, Family, Ran, Record
+from sphinx_claims._record import Check, Ran, Record
 from sphinx_claims._versions import Release, broken_bound
 
 T = TypeVar("T")
@@ -30,8 +29,7 @@ class ClaimVerdict:
     """One claim of the page `path`: its sentence with values filled in, its checks, its truth.
 
     It is true where everything is as its page says: of one that is skipped the page says that it
-    does not hold on this version of the package. The word by which it speaks of all of a kind
-    is `quantifier`, and `families` are those that stand for that kind.
+    does not hold on this version of the package.
     """
 
     path: str
@@ -41,18 +39,11 @@ class ClaimVerdict:
     digest: str
     is_true: bool
     is_skipped: bool = False
-    quantifier: str | None = None
-    families: tuple[Family, ...] = ()
     values: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
 
     def in_full(self, sentence: str) -> str:
         """Make what the claim says in some language stand alone: with values, without links."""
         return _filled(sentence, self.values)
-
-    @property
-    def is_universal(self) -> bool:
-        """Whether it speaks of all of a kind, by one of its words or by its own account."""
-        return self.quantifier is not None or self.claim.universal is not None
 
     @property
     def word(self) -> str:
@@ -86,12 +77,8 @@ def judge(
     failure: str | None,
     seconds: float,
     release: Release | None = None,
-    *,
-    universal: bool = False,
 ) -> PageVerdict:
     """Judge `page` by the records of its steps; `failure` says why some are missing.
-
-    If `universal` is set, a claim on all of a kind needs a family, or the reason why it has none.
 
     Of a claim that does not hold on this `release`, by its own words, the evidence must fail,
     and what is red there is no problem.
@@ -107,28 +94,53 @@ def judge(
         *page.problems,
         *_stopped(waiting, failure),
         *(problem for record in counted for problem in record.problems),
-        *(Problem(check.place, _accusation(check)) for check in checks if not check.passed),
-        *unproven_numbers(page, asked, waiting),
-        *typed_values(page),
+        *(Problem(c.place, _accusation(c), c.cause) for c in checks if not c.passed),
+        *_unshown(page, asked, waiting),
     }
     claims = list(_claims(page, ran, checks, problems, version))
     stopped = {page.claim_of(step.line) for step in waiting}
-    for index, verdict in enumerate(claims):
-        if verdict.claim in stopped:
-            continue
-        problems.update(_unproven(verdict, release))
-        if universal and (lacking := _without_family(verdict)):
-            problems.add(lacking)
-            claims[index] = dataclasses.replace(verdict, is_true=False)
+    red = {page.claim_of(problem.line) for problem in problems}
+    for verdict in claims:
+        if verdict.claim not in stopped and (verdict.is_skipped or verdict.claim not in red):
+            problems.update(_unproven(verdict, release))
     skipped = (check for verdict in claims if verdict.is_skipped for check in verdict.evidence)
     return PageVerdict(
         page=page,
         records=tuple(records),
         checks=(*checks, *skipped),
         claims=tuple(claims),
-        problems=tuple(sorted(problems, key=lambda problem: (problem.line, problem.message))),
+        problems=tuple(_one_per_cause(problems)),
         seconds=seconds,
     )
+
+
+def _one_per_cause(problems: Iterable[Problem]) -> Iterator[Problem]:
+    """Yield problems by line; of those with the same cause the first, with a count."""
+    ordered = sorted(problems, key=lambda problem: (problem.line, problem.message))
+    counts = Counter(problem.cause for problem in ordered if problem.cause)
+    reported = set()
+    for problem in ordered:
+        others = counts[problem.cause] - 1
+        if problem.cause in reported:
+            continue
+        if others > 0:
+            reported.add(problem.cause)
+            lines = "one more line fails" if others == 1 else f"{others} more lines fail"
+            message = f"{problem.message} ({lines} for the same reason)"
+            problem = dataclasses.replace(problem, message=message)  # noqa: PLW2901 - counted
+        yield problem
+
+
+def _unshown(page: Page, ran: Sequence[Ran], waiting: Sequence[Step]) -> Iterator[Problem]:
+    """Yield the code and numbers of claims that their evidence lacks, where all of it ran."""
+    for claim in page.claims:
+        span = page.span(claim)
+        own = [(step, record) for step, record in ran if step.line in span]
+        is_whole = not any(step.line in span for step in waiting)
+        if own and is_whole and not any(record.broke for _, record in own):
+            for text in missing_mentions(claim, own, ran):
+                message = f"the sentence mentions {text}, and nothing in its evidence does"
+                yield Problem(claim.line, message)
 
 
 def _merged(records: Iterable[Record]) -> list[Check]:
@@ -167,13 +179,14 @@ def _accusation(check: Check) -> str:
     text, found = (textwrap.shorten(part, _WIDTH) for part in (check.text, check.found))
     if check.found == _NEVER:
         return f"this assert is never evaluated: {text}"
+    compared = difference(check.expected, check.found)
     match check.kind:
         case "output":
-            return f"the page says that the output is {text!r}, but {found}"
+            return f"the output is not what the page says\n{compared}"
         case "raises" | "warns":
-            return f"this cell must {check.kind[:-1]} {text!r}, but it gave: {found}"
+            return f"this cell does not do what :{check.kind}: says\n{compared}"
         case "example":
-            return f"example is FALSE: {text}, but {found}"
+            return f"example is FALSE: {text}\n{compared}"
         case _:
             return f"claim is FALSE: {text}" + (f", where {found}" if found else "")
 
@@ -206,8 +219,6 @@ def _claims(
             digest=digest(page, claim),
             is_true=not of_problems[claim] and (_fails(evidence) if is_skipped else bool(evidence)),
             is_skipped=is_skipped,
-            quantifier=universal_word(claim.statement),
-            families=tuple(family for _, record in own for family in record.families),
             values=values,
         )
 
@@ -239,7 +250,7 @@ def _fails(evidence: Sequence[Check]) -> bool:
 
 
 def _unproven(verdict: ClaimVerdict, release: Release | None) -> Iterator[Problem]:
-    """Yield what is missing in the evidence of a claim when all of it was executed."""
+    """Yield the problems of a claim whose evidence ran: none, or too weak outside its versions."""
     claim = verdict.claim
     if not verdict.evidence:
         yield Problem(
@@ -257,17 +268,6 @@ def _unproven(verdict: ClaimVerdict, release: Release | None) -> Iterator[Proble
                 f"claim {claim.id} holds on {release} too: "
                 f"`:{broken_bound(claim, release.version)}:` is wrong or its evidence is too weak",
             )
-
-
-def _without_family(verdict: ClaimVerdict) -> Problem | None:
-    """Return what is wrong with a claim on all of a kind that has no family, if nothing else is."""
-    claim = verdict.claim
-    is_excused = claim.universal is not None or verdict.is_skipped or not verdict.is_true
-    if verdict.quantifier is None or verdict.families or is_excused:
-        return None
-    says = f'{claim.id} says "{verdict.quantifier}", and no cell below runs over a family'
-    cure = "mark one with :family:, or say why with :universal:"
-    return Problem(claim.line, f"{says}: {cure}")
 
 
 def _filled(statement: str, values: Mapping[str, str]) -> str:

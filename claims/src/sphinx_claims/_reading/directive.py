@@ -1,4 +1,4 @@
-"""A directive of MyST, taken apart."""
+"""The name, argument, options and body of a directive of MyST."""
 
 import collections
 import dataclasses
@@ -28,7 +28,7 @@ class Directive:
 
 
 class _Any(AnyDirective):
-    """Options, one argument and a body: what MyST needs to know to take a directive apart."""
+    """Any options, one argument and a body: what MyST needs to know to parse a directive."""
 
     option_spec = collections.defaultdict(lambda: unchanged, any=unchanged)  # noqa: RUF012 - so docutils
     optional_arguments = 1
@@ -36,8 +36,8 @@ class _Any(AnyDirective):
     has_content = True
 
 
-def taken_apart(name: str, argument: str, content: str, line: int) -> Directive:
-    """Take apart what stands on `line`, in the first line of a fence, and in the fence."""
+def parse_directive(name: str, argument: str, content: str, line: int) -> Directive:
+    """Parse a fence: the argument on its first line, `line`, and its content."""
     found = Directive(
         name=name, argument=argument, options={}, body="", line=line, above=line, warnings=()
     )

@@ -1,4 +1,4 @@
-"""What a page takes out of other files."""
+"""Files that a page includes."""
 
 import dataclasses
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -16,82 +16,65 @@ from sphinx_claims._page import (
     Item,
     Page,
     Problem,
-    Stated,
 )
-from sphinx_claims._reading.languages import language_of_file
-from sphinx_claims._reading.rst import rst_problems
-from sphinx_claims._reading.snippet import snippet_problems
-
-Files = tuple[Path, ...]
-"""The file of a page, and those that include one another from there on."""
-
-Parse = Callable[[str, Files], Page]
-Found = Iterator[Item | Problem]
 
 ENDLESS = "a file must not include itself"
-"""What is said of a file that no one could read to its end."""
+"""The message of a page that has no end."""
 
 
-def included(name: str, options: Mapping[str, Any], line: int, files: Files, parse: Parse) -> Found:
+@dataclasses.dataclass(frozen=True)
+class Context:
+    """The file of a page, the files that include one another from there, and the table's choice."""
+
+    files: tuple[Path, ...]
+    python_fences: str = "show"
+
+
+Parse = Callable[[str, str, Context], Page]
+Found = Iterator[Item | Problem]
+
+
+def read_include(
+    name: str, options: Mapping[str, Any], line: int, context: Context, parse: Parse
+) -> Found:
     """Yield what `{include} name`, on `line`, brings into a page."""
     try:
-        file, text = _taken(name, options, files[0])
+        file, text = text_of(name, options, context.files[0])
     except ValueError as error:
         yield Problem(line, str(error))
         return
-    if "literal" in options or "code" in options:
-        yield from snippet_problems(text, str(options.get("code") or ""), line)
-    elif "parser" in options or file.suffix == ".rst":
-        problems = (problem.message for problem in rst_problems(text, 1))
-        yield from (Problem(line, f"{name} is included: {message}") for message in problems)
-    elif file in files:
+    if {"literal", "code", "parser"} & options.keys() or file.suffix == ".rst":
+        return
+    if file in context.files:
         yield Problem(line, f"{ENDLESS}, and {name} does")
-    else:
-        yield from _as_markdown(parse(text, (*files, file)), name, file, line)
-
-
-def literally_included(name: str, options: Mapping[str, Any], line: int, files: Files) -> Found:
-    """Yield what `{literalinclude} name`, on `line`, shows of a file."""
-    try:
-        file, text = _taken(name, {}, files[0])
-    except ValueError as error:
-        yield Problem(line, str(error))
         return
-    language = options.get("language") or language_of_file(file)
-    yield from snippet_problems(text, str(language), line)
-
-
-def unjudged(page: Page, judged: Callable[[], Container[Path]]) -> Iterator[Problem]:
-    """Yield a problem for each file whose examples `page` shows and nobody judges.
-
-    `judged` lists all that is, for which few pages ask.
-    """
-    for include in page.of(Include):
-        if include.file not in judged():
-            name = include.file.name
-            rule = "what a page includes must be judged too"
-            yield Problem(include.line, f"{rule}, and {name} is not: name it among the pages")
-
-
-def _as_markdown(page: Page, name: str, file: Path, line: int) -> Found:
-    """Yield what the page that was made of an included file means for the one that includes it."""
+    within = dataclasses.replace(context, files=(*context.files, file))
+    page = parse(text, file.name, within)
     for problem in page.problems:
-        message = f"{name}:{problem.line} is included: {problem.message}"
-        yield Problem(line, message, snippet=problem.snippet)
+        yield Problem(line, f"{name}:{problem.line} is included: {problem.message}")
     if any(isinstance(item, Cell | Claim | Inline) for item in page.items):
         rule = "an included file must hold no cells, claims or roles"
-        yield Problem(line, f"{rule}, and {name} does: they belong to its own page, so link to it")
+        yield Problem(line, f"{rule}, and {name} does: link to its page instead")
     if any(isinstance(item, Heading) for item in page.items):
         yield Heading(line=line)
     if any(isinstance(item, Doctest) for item in page.items):
         yield Include(line=line, file=file)
     for item in page.items:
-        if isinstance(item, Escape | Include | Stated):
+        if isinstance(item, Escape | Include):
             yield dataclasses.replace(item, line=line)
 
 
-def _taken(name: str, options: Mapping[str, Any], page: Path) -> tuple[Path, str]:
-    """Return the file that `name` means on `page`, and its text: blank lines for what is left out.
+def unjudged_includes(page: Page, judged: Callable[[], Container[Path]]) -> Iterator[Problem]:
+    """Yield a problem for each file whose examples `page` shows and that is not judged itself."""
+    for include in page.of(Include):
+        if include.file not in judged():
+            name = include.file.name
+            rule = "an included file must be judged itself"
+            yield Problem(include.line, f"{rule}, and {name} is not: name it among the pages")
+
+
+def text_of(name: str, options: Mapping[str, Any], page: Path) -> tuple[Path, str]:
+    """Return the file that `name` means on `page`, and its selected text under blank lines.
 
     Raises:
         ValueError: There is no such file, or no such text in it.
@@ -103,9 +86,9 @@ def _taken(name: str, options: Mapping[str, Any], page: Path) -> tuple[Path, str
     try:
         text = file.read_text(encoding="utf-8-sig") if file.is_file() else None
     except (OSError, ValueError) as error:
-        raise ValueError(f"a file that a page shows must be text: {name}: {error}") from error
+        raise ValueError(f"an included file must be text: {name}: {error}") from error
     if text is None:
-        raise ValueError(f"a file that a page shows must exist, and {name} does not")
+        raise ValueError(f"an included file must exist, and {name} does not")
     return file, _selected(text, options)
 
 

@@ -1,50 +1,40 @@
 """MyST Markdown -> Page: everything that is executed or claimed, wherever it is nested."""
 
-import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from markdown_it.token import Token
 
-from sphinx_claims._page import Cell, Heading, Page, Problem, Stated
-from sphinx_claims._python import parsed
-from sphinx_claims._reading.bodies import Body, body_of, meant_by
-from sphinx_claims._reading.cell_fence import nothing_executed, read_cell
+from sphinx_claims._page import Cell, Claim, Escape, Heading, Inline, Item, Page, Problem
+from sphinx_claims._python import parse_python
+from sphinx_claims._reading.cell_fence import read_cell
 from sphinx_claims._reading.claim_box import read_claim
-from sphinx_claims._reading.diagram import diagram
-from sphinx_claims._reading.directive import Directive, taken_apart
-from sphinx_claims._reading.escape import read_escape
+from sphinx_claims._reading.directive import Directive, parse_directive
+from sphinx_claims._reading.fence import (
+    CODE,
+    NOT_EXECUTED,
+    PLAIN,
+    PYTHON,
+    directive_meant_by,
+    read_fence,
+)
 from sphinx_claims._reading.front_matter import break_problems, front_matter_problems
-from sphinx_claims._reading.headline import formula, headline
-from sphinx_claims._reading.html import comment_problems, read_html
-from sphinx_claims._reading.include import Files, Found, included, literally_included
+from sphinx_claims._reading.include import Context, read_include, text_of
 from sphinx_claims._reading.inline import read_inline
-from sphinx_claims._reading.languages import Kind, kind_of, language_of
 from sphinx_claims._reading.markdown import parser
-from sphinx_claims._reading.rst import rst_problems
-from sphinx_claims._reading.snippet import snippet, snippet_problems
-from sphinx_claims._reading.tables import csv_problems, list_table_problems, table_problems
 from sphinx_claims._reading.testcode import TESTING, join_outputs, read_testing
 
-_READERS: dict[str, Callable[[str, int], Found]] = {
-    "front_matter": front_matter_problems,
-    "html_block": read_html,
-    "myst_line_comment": comment_problems,
-    "math_block": formula,
-    "math_block_label": formula,
-}
+Found = Iterator[Item | Problem]
+
 TOO_DEEP = "a page must not nest so deeply"
-"""What is said of a page that could not be read for that."""
+"""The message of a page that cannot be read for that reason."""
 
-_UNREADABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029]")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029]")
 _DIRECTIVE = re.compile(r"\s*\{\s*([^}\s.][^}\s]*)\s*\}\s*(.*)")
-_PICTURES = frozenset({"figure", "figure-md", "image"})
-_PLACES = {"alt": "text for a picture", "caption": "caption"}
-_FENCE = re.compile(r"^[ \t>*-]*(?:`{3}|~{3}|:{3})", re.MULTILINE)
 
 
-def read_page(file: Path, path: str) -> Page:
+def read_page(file: Path, path: str, python_fences: str = "show") -> Page:
     """Read the page in `file`, to be reported as `path`."""
     if not file.is_file():
         return _unreadable(path, Problem(1, "a page must be a file"))
@@ -52,23 +42,20 @@ def read_page(file: Path, path: str) -> Page:
         text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         return _unreadable(path, Problem(1, f"a page must be UTF-8: {error}"))
-    return parse_page(text, path, (file.resolve(),))
+    return parse_page(text, path, Context((file.resolve(),), python_fences))
 
 
-def parse_page(text: str, path: str, files: Files = ()) -> Page:
-    """Find every cell, example, inline expression, claim and heading in the text of a page.
-
-    `files` are its file and, for one that is included, those that include it before.
-    """
-    if odd := _UNREADABLE.search(text):
+def parse_page(text: str, path: str, context: Context | None = None) -> Page:
+    """Find every cell, example, inline expression, claim and heading in the text of a page."""
+    if odd := _CONTROL.search(text):
         line = text.count("\n", 0, odd.start()) + 1
         message = f"a page must hold no control characters, and here is U+{ord(odd[0]):04X}"
         return _unreadable(path, Problem(line, message))
     try:
-        found = join_outputs(_walk(text, 0, files or (Path(path).resolve(),)))
+        walked = _walk(text, 0, context or Context((Path(path).resolve(),)))
+        found = join_outputs(walked)
     except RecursionError:
         return _unreadable(path, Problem(1, TOO_DEEP))
-    found += nothing_executed([thing for thing in found if isinstance(thing, Cell)])
     return Page(
         path=path,
         items=tuple(thing for thing in found if not isinstance(thing, Problem)),
@@ -80,17 +67,14 @@ def _unreadable(path: str, problem: Problem) -> Page:
     return Page(path=path, items=(), problems=(problem,))
 
 
-def _walk(text: str, above: int, files: Files) -> Found:
-    """Yield what stands in `text`, which begins under line `above` of the page."""
+def _walk(text: str, above: int, context: Context) -> Found:
+    """Yield the items of `text`, which begins under line `above` of the page."""
     lines = text.split("\n")
-    tokens = parser().parse(text)
-    yield from table_problems(tokens, above)
-    yield from _headlines(tokens, above)
-    for token in tokens:
+    for token in parser().parse(text):
         line = above + (token.map or [0])[0] + 1
         match token.type:
-            case kind if kind in _READERS:
-                yield from _READERS[kind](token.content, line)
+            case "front_matter":
+                yield from front_matter_problems(token.content, line)
             case "myst_block_break" if above == 0:
                 yield from break_problems(token.content, line)
             case "heading_open":
@@ -98,137 +82,95 @@ def _walk(text: str, above: int, files: Files) -> Found:
             case "inline":
                 yield from read_inline(token, line)
             case "fence" | "colon_fence":
-                yield from _unclosed(token, lines, line)
-                yield from _fence(token, line, files)
+                if not _is_closed(token, lines) or _swallows_directive(token):
+                    yield Problem(line, f"this {token.markup} is never closed")
+                yield from _fence(token, line, context)
             case "code_block":
-                yield from snippet(token.content, "", line, line)
+                yield from read_fence(token.content, "", line, line, context.python_fences)
             case "blockquote_open" if _is_example(lines[line - above - 1]):
-                yield Problem(line, "nobody executes this >>> example: put it in a ```pycon fence")
+                message = "this >>> example is a quotation in Markdown: put it in a ```pycon fence"
+                yield Problem(line, message)
 
 
-def _headlines(tokens: Sequence[Token], above: int) -> Found:
-    for before, token in itertools.pairwise(tokens):
-        if before.type == "heading_open":
-            yield from headline(token.content, above + (token.map or [0])[0] + 1, "heading")
-
-
-def _unclosed(token: Token, lines: list[str], line: int) -> Iterator[Problem]:
+def _is_closed(token: Token, lines: list[str]) -> bool:
     first, behind = token.map or (0, 0)
     end = rf"(?:^|[\s>]){re.escape(token.markup)}+\s*$"
-    if behind - 1 <= first or not re.search(end, lines[behind - 1]):
-        yield Problem(line, f"this {token.markup} is never closed")
+    return behind - 1 > first and re.search(end, lines[behind - 1]) is not None
+
+
+def _swallows_directive(token: Token) -> bool:
+    """Return whether a plain fence goes on through the opening of a directive."""
+    is_plain = not token.info.strip().startswith("{")
+    opening = rf"^{re.escape(token.markup)}\{{"
+    return is_plain and re.search(opening, token.content, re.MULTILINE) is not None
 
 
 def _is_example(line: str) -> bool:
-    """Return whether a line that Markdown takes for a quotation in quotations is an example."""
+    """Return whether a line that Markdown reads as nested quotations is an example."""
     mark = re.match(r"[\s*+\d.)-]*>>>(?=\s|$)", line)
-    return mark is not None and parsed(line[mark.end() :].strip()) is not None
+    return mark is not None and parse_python(line[mark.end() :].strip()) is not None
 
 
-def _fence(token: Token, line: int, files: Files) -> Found:
+def _fence(token: Token, line: int, context: Context) -> Found:
     info = token.info.strip()
     match = _DIRECTIVE.match(info)
     if match is None:
-        yield from snippet(token.content, info, line, line + 1)
-        if kind_of(language_of(info)) is Kind.MATHEMATICS:
-            yield from formula(token.content, line + 1)
+        yield from read_fence(token.content, info, line, line + 1, context.python_fences)
         return
-    directive = taken_apart(match[1], match[2], token.content, line)
+    directive = parse_directive(match[1], match[2], token.content, line)
     for warning in directive.warnings:
         yield Problem(line, f"{{{directive.name}}} cannot be read: {warning}")
-    yield from _directive(directive, files)
+    yield from _directive(directive, context)
 
 
-def _directive(directive: Directive, files: Files) -> Found:
-    """Yield what one of the directives holds that the prover treats in a way of their own."""
-    body, line, above = directive.body, directive.line, directive.above
+def _directive(directive: Directive, context: Context) -> Found:
+    name, body, line, above = directive.name, directive.body, directive.line, directive.above
     argument, options = directive.argument, directive.options
-    match directive.name:
+    match name:
         case "code-cell":
             yield from read_cell(argument, body, options, fence=line, line=above + 1)
         case "claim":
-            yield from read_claim(argument, body, options, line, " ".join(_texts(body)))
-            held = _walk(body, above, files)  # its numbers its own evidence must have
-            yield from (thing for thing in held if not isinstance(thing, Stated))
+            yield from read_claim(argument, body, options, line)
+            yield from _walk(body, above, context)
         case "unproven":
-            code = snippet(body, argument, line, above + 1)
-            shown = code if argument else _walk(body, above, files)
-            yield from read_escape(list(shown), options, line)
+            yield from _escape(directive, context)
         case "include":
-            yield from included(argument, options, line, files, _included_page)
+            yield from read_include(argument, options, line, context, parse_page)
         case "literalinclude":
-            yield from literally_included(argument, options, line, files)
-        case "eval-rst":
-            yield from rst_problems(body, above + 1)
-        case "raw" | "raw-cell":
-            yield from read_html(body, above + 1)
-            yield from snippet_problems(body, "" if directive.name == "raw-cell" else "html", line)
-        case "math":
-            yield from formula(body, above + 1)
-        case "csv-table" | "list-table":
-            yield from _table(directive, files)
-        case _:
-            yield from _other(directive, files)
+            yield from _literal_include(directive, context)
+        case _ if name in TESTING:
+            yield from read_testing(directive, context.python_fences)
+        case _ if name in CODE:
+            yield from read_fence(body, argument, line, above + 1, context.python_fences)
+        case _ if meant := directive_meant_by(name):
+            yield Problem(line, f"{{{name}}} is not executed: did you mean {{{meant}}}?")
+        case _ if name not in PLAIN:
+            yield from _walk(argument, line - 1, context)
+            yield from _walk(body, above, context)
 
 
-def _texts(text: str) -> Iterator[str]:
-    """Yield the sentences in `text`, and in the directives that it holds."""
-    for token in parser().parse(text):
-        if token.type == "inline":
-            yield token.content
-        if token.type in {"fence", "colon_fence"} and (match := _DIRECTIVE.match(token.info)):
-            held = taken_apart(match[1], match[2], token.content, 0)
-            if body_of(held.name) in {Body.MARKDOWN, Body.UNKNOWN}:
-                yield from _texts(held.body)
-
-
-def _titles(directive: Directive) -> Iterator[Stated]:
-    """Yield the results in the title of a directive, in its caption and in the words for it."""
+def _escape(directive: Directive, context: Context) -> Found:
+    """Yield the escape that `{unproven}` is, and its headings: nothing in it is executed."""
     line = directive.line
-    if directive.name in _PICTURES:
-        yield from headline(directive.body, directive.above + 1, "caption")
-    else:
-        yield from headline(directive.argument, line, "title")
-    for option in ("alt", "caption"):
-        yield from headline(str(directive.options.get(option, "")), line, _PLACES[option])
+    because = " ".join(str(directive.options.get("because") or "").split())
+    for key in sorted(directive.options.keys() - {"because"}):
+        yield Problem(line, f"the option of {{unproven}} is because, not {key!r}")
+    if not because:
+        yield Problem(line, "{unproven} must give a reason in :because:")
+    held = [] if directive.argument else [*_walk(directive.body, directive.above, context)]
+    if any(isinstance(thing, Cell | Claim | Inline) for thing in held):
+        yield Problem(line, "{unproven} must hold no cells, claims or roles: move them out")
+    yield Escape(line=line, because=because)
+    yield from (thing for thing in held if isinstance(thing, Heading))
 
 
-def _table(directive: Directive, files: Files) -> Found:
-    body, above = directive.body, directive.above
-    yield from headline(directive.argument, directive.line, "caption")
-    if directive.name == "csv-table":
-        yield from csv_problems(body, directive.options, above + 1)
-    else:
-        yield from list_table_problems(parser().parse(body), directive.options, above)
-        yield from _walk(body, above, files)
-
-
-def _other(directive: Directive, files: Files) -> Found:
-    """Yield what a directive holds whose body is Markdown, or is shown as it is."""
-    name, body, line = directive.name, directive.body, directive.line
-    if name in TESTING:
-        yield from read_testing(directive)
+def _literal_include(directive: Directive, context: Context) -> Found:
+    """Yield what showing the text of another file means: Python that is not executed here."""
+    try:
+        file, _ = text_of(directive.argument, {}, context.files[0])
+    except ValueError as error:
+        yield Problem(directive.line, str(error))
         return
-    if meant := meant_by(name):
-        yield Problem(line, f"nobody executes {{{name}}}: is {{{meant}}} meant?")
-        return
-    if body_of(name) in {Body.MARKDOWN, Body.CODE}:
-        yield from _titles(directive)
-    match body_of(name):
-        case Body.CODE:
-            yield from snippet(body, directive.argument, line, directive.above + 1)
-        case Body.PYTHON:
-            yield from snippet_problems(body or directive.argument, "python", line)
-        case Body.PLAIN:
-            yield from snippet_problems(body, name, line)
-            yield from diagram(body, name, directive.above + 1)
-        case Body.UNKNOWN if not _FENCE.search(body):
-            yield from snippet_problems(body, "", line)
-            yield from _walk(body, directive.above, files)
-        case Body.MARKDOWN | Body.UNKNOWN:
-            yield from _walk(directive.argument, line - 1, files)
-            yield from _walk(body, directive.above, files)
-
-
-def _included_page(text: str, files: Files) -> Page:
-    return parse_page(text, files[-1].name, files)
+    language = str(directive.options.get("language") or file.suffix.removeprefix("."))
+    if language in PYTHON and context.python_fences == "refuse":
+        yield Problem(directive.line, NOT_EXECUTED)

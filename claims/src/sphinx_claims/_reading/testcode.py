@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from sphinx_claims._config import is_flag
-from sphinx_claims._page import Doctest, Item, Problem
+from sphinx_claims._page import Doctest, Escape, Item, Problem
 from sphinx_claims._reading.directive import Directive
-from sphinx_claims._reading.unexecuted_code import has_examples
+from sphinx_claims._reading.fence import has_examples, read_examples
 
 TESTING = frozenset({"doctest", "testcleanup", "testcode", "testoutput", "testsetup"})
 
 
-def read_testing(directive: Directive) -> Iterator[Doctest | Problem]:
+def read_testing(directive: Directive, python_fences: str) -> Iterator[Doctest | Escape | Problem]:
     """Yield what a directive of `TESTING` executes; a `{testoutput}` has no source."""
     line, options, body = directive.above + 1, directive.options, directive.body
     flags = tuple(str(options.get("options") or "").replace(",", " ").split())
@@ -33,9 +33,17 @@ def read_testing(directive: Directive) -> Iterator[Doctest | Problem]:
         return
     is_code, skip_if = directive.name != "doctest", str(options.get("skipif") or "")
     if directive.name == "testoutput":
-        yield Doctest(line=directive.line, source="", is_code=True, output=body, options=flags)
+        yield Doctest(
+            line=directive.line,
+            source="",
+            is_code=True,
+            output=body,
+            output_line=line,
+            options=flags,
+        )
     elif is_code or has_examples(body):
-        yield Doctest(line=line, source=body, is_code=is_code, options=flags, skip_if=skip_if)
+        step = Doctest(line=line, source=body, is_code=is_code, options=flags, skip_if=skip_if)
+        yield from [step] if is_code else read_examples(step, python_fences)
     else:
         message = "a {doctest} must hold >>> examples: use {testcode} for statements"
         yield Problem(directive.line, message)
@@ -53,8 +61,8 @@ def join_outputs(items: Iterable[Item | Problem]) -> list[Item | Problem]:
         elif code is None:
             joined.append(Problem(item.line, "a {testoutput} must follow its {testcode}"))
         else:
-            shown = f"{item.output}\n"
-            whole = dataclasses.replace(code, output=shown, options=item.options)
+            whole = dataclasses.replace(item, line=code.line, source=code.source)
+            whole = dataclasses.replace(whole, output=f"{item.output}\n", skip_if=code.skip_if)
             joined[joined.index(code)], code = whole, None
     return joined
 

@@ -14,8 +14,21 @@ from sphinx_claims._judging.anchors import anchor
 from sphinx_claims._judging.report import RedLine, red_lines
 from sphinx_claims._page import Problem
 from sphinx_claims._sphinx.build import current
-from sphinx_claims._sphinx.shown_sentences import original
 from sphinx_claims._sphinx.words import say
+
+_JUDGED = "claims_judged"
+
+
+def note_sentence(box: nodes.Element) -> None:
+    """Note what the box of a claim says before it is translated."""
+    box[_JUDGED] = " ".join(" ".join(child.astext() for child in box.children).split())
+
+
+def original(box: nodes.Element) -> str | None:
+    """Return the sentence that was judged, where the box shows a translation of it."""
+    is_translated = any(node.get("translated") for node in box.findall(nodes.Element))
+    return box[_JUDGED] if is_translated and _JUDGED in box else None
+
 
 BADGES = {
     "true": ("✓", "true"),
@@ -29,7 +42,7 @@ TRANSLATIONS = {
     "false": "The translation says something else than what was proven.",
     "unreviewed": "Nobody has compared the translation with what was proven.",
 }
-"""What is told of a claim in another language, but where all is in order."""
+"""Notes on a translated claim, by the word for its translation."""
 
 _BADGE, _BOX = "claims_badge", "claims_box"
 
@@ -45,7 +58,7 @@ def entry_label(path: str, identifier: str) -> str:
 
 
 def claim_box(identifier: str, *, is_key: bool = False) -> nodes.container:
-    """Make the box in which a claim stands; an empty `identifier` says that nobody judged it."""
+    """Return the box of a claim; an empty `identifier` marks a claim that was not judged."""
     classes = ["claim", *(["claim-key"] if is_key else [])]
     return nodes.container(classes=classes, **{_BOX: identifier})
 
@@ -102,7 +115,7 @@ class ShowVerdicts(SphinxPostTransform):
 
 
 def _add_translation(box: nodes.Element, word: str | None, judged: str | None) -> None:
-    """Write what is known of a translation, and the sentence that was `judged` if it is another.
+    """Add a note on the translation, and the sentence that was `judged` if it differs.
 
     Where somebody has compared the two, the translation stands for itself.
     """

@@ -10,18 +10,19 @@ from sphinx.addnodes import index
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
-from sphinx_claims._executing.cell import unpinned
+from sphinx_claims._executing.cell import remove_pins
 from sphinx_claims._judging.anchors import claim_anchor
-from sphinx_claims._page import Claim
 from sphinx_claims._reading.cell_fence import OPTIONS as CELL_OPTIONS
-from sphinx_claims._reading.claim_box import OPTIONS, sentence_of
-from sphinx_claims._sphinx.badges import badge, claim_box
+from sphinx_claims._reading.claim_box import OPTIONS
+from sphinx_claims._sphinx.badges import badge, claim_box, note_sentence
 from sphinx_claims._sphinx.build import current
 from sphinx_claims._sphinx.fold import add_fold
 from sphinx_claims._sphinx.ledger_page import LedgerDirective, TotalDirective
-from sphinx_claims._sphinx.pending import CLAIM, ESCAPE, said_again, take_pending
-from sphinx_claims._sphinx.shown_sentences import note_sentence
+from sphinx_claims._sphinx.notebook import CLAIM, ESCAPE, said_again, take_pending
 from sphinx_claims._sphinx.unproven import UnprovenDirective
+
+UNEXECUTED = "unexecuted"
+"""The class of code that a page shows as executed and that was not."""
 
 _TRANSLATED = re.compile(r":(\d+):<translated>$")
 """Where Sphinx says that a translation stands: on the line of the original."""
@@ -56,8 +57,7 @@ class ClaimDirective(SphinxDirective):
         box["ids"].append(label)
         self.set_source_info(box)
         self.state.nested_parse(self.content, self.content_offset, box)
-        is_as_judged = claim is None or self._is_shown_as_judged(claim)
-        note_sentence(box, is_as_judged=is_as_judged)
+        note_sentence(box)
         mark = badge(current.get().paths[self.env.docname], judged)
         link = nodes.reference("", identifier, refid=label)
         box += nodes.paragraph("", "", mark, nodes.Text(" "), link, classes=["claim-id"])
@@ -65,11 +65,6 @@ class ClaimDirective(SphinxDirective):
         # A search for the id finds the claim before the pages that have the id's words.
         found_by_id = index(entries=[("single", identifier, label, "main", None)])
         return [found_by_id, box]
-
-    def _is_shown_as_judged(self, claim: Claim) -> bool:
-        body = "\n".join(self.content)
-        is_filled_in = "substitution" in self.config.myst_enable_extensions and "{{" in body
-        return sentence_of(body) == claim.statement and not is_filled_in
 
 
 class NestedCell(SphinxDirective):
@@ -81,10 +76,10 @@ class NestedCell(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Render the executed cell; one that was not executed is found as such."""
-        source = unpinned("\n".join(self.content))
+        source = remove_pins("\n".join(self.content))
         index = take_pending(self.env, self.name, source)
         if index is None:
-            block = nodes.literal_block(source, source, language="python")
+            block = nodes.literal_block(source, source, language="python", classes=[UNEXECUTED])
             self.set_source_info(block)
             return [block]
         renderer = self.state.document["nb_renderer"].renderer
@@ -106,7 +101,7 @@ class InlineRole(SphinxRole):
         value, is_red = pending or (None, True)
         if value is not None:
             return [nodes.inline(self.rawtext, value, classes=["value"])], []
-        classes = [self.name, "executed" if pending else "unexecuted"]
+        classes = [self.name, "executed" if pending else UNEXECUTED]
         if is_red:
             classes.append("claim-false")
         return [nodes.literal(self.rawtext, self.text, classes=classes)], []

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
 from nbformat import NotebookNode
 from sphinx.application import Sphinx
 from sphinx.config import Config as SphinxConfig
@@ -17,16 +18,17 @@ from sphinx.errors import ConfigError
 from sphinx.util import logging
 
 from sphinx_claims._config import find_pages, read_config
-from sphinx_claims._executing.processes import workers
+from sphinx_claims._executing.spawned import workers
 from sphinx_claims._executing.workers import Workers
-from sphinx_claims._github import annotations
+from sphinx_claims._judging.ledger import ledger_json
 from sphinx_claims._judging.pages import page_name, read_pages
 from sphinx_claims._judging.prover import prove_in
 from sphinx_claims._judging.report import (
+    annotations,
     excluded_line,
-    hint_line,
     page_line,
     red_lines,
+    shown_line,
     summary,
 )
 from sphinx_claims._page import Problem
@@ -34,16 +36,20 @@ from sphinx_claims._reading.markdown import MYST_EXTENSIONS
 from sphinx_claims._sphinx.badges import ShowVerdicts, unjudged_claims
 from sphinx_claims._sphinx.build import Build, current
 from sphinx_claims._sphinx.directives import add_directives
-from sphinx_claims._sphinx.doctree import executed_examples, unexecuted_code
+from sphinx_claims._sphinx.doctree import executed_examples, unexecuted_code, unexecuted_examples
 from sphinx_claims._sphinx.ledger_page import unlisted
-from sphinx_claims._sphinx.links import dead_links
-from sphinx_claims._sphinx.notebook import executed_notebook
-from sphinx_claims._sphinx.pending import note_pending
-from sphinx_claims._sphinx.publish import publish_ledger
-from sphinx_claims._sphinx.shown_sentences import changed_claims
-from sphinx_claims._sphinx.tracebacks import color_anyway
+from sphinx_claims._sphinx.notebook import executed_notebook, note_pending
 from sphinx_claims._sphinx.words import load_words
-from sphinx_claims._vocabulary import speaking
+
+_OUTPUT = {"output", "traceback"}
+
+
+def color_anyway(_app: Sphinx, doctree: nodes.document) -> None:
+    """Keep the lexer of tracebacks from warning: the message of an error may hold anything."""
+    for block in doctree.findall(nodes.literal_block):
+        if _OUTPUT.issubset(block["classes"]):
+            block["force"] = True
+
 
 _log = logging.getLogger(__name__)
 _STATIC = Path(__file__).parent / "static"
@@ -126,34 +132,30 @@ def _judge(
 def _complete(app: Sphinx, env: BuildEnvironment) -> None:
     """Add to the verdict, before any page is written, what only the pages as read show."""
     build = current.get()
-    with speaking(build.config.vocabulary):
-        found = (*_found_on_pages(build, env), *unlisted(build.site, env))
+    found = (*_found_on_pages(build, env), *unlisted(build.site, env))
     build = dataclasses.replace(build, site=build.site.with_problems(found))
     current.set(build)
-    publish_ledger(app.builder, build.site, build.config)
+    ledger = Path(app.outdir, "claims.json")
+    ledger.write_text(ledger_json(build.site, build.config), encoding="utf-8")
 
 
 def _found_on_pages(build: Build, env: BuildEnvironment) -> Iterator[tuple[str, Problem]]:
     executed = executed_examples(build.site)
-    told = {(path, problem.snippet) for path, problem in build.site.problems if problem.snippet}
     for docname, path in build.paths.items():
         doctree = env.get_doctree(docname)
-        for problem in unexecuted_code(doctree, executed):
-            if (path, problem.snippet) not in told:
-                yield path, problem
-        changed = (*unjudged_claims(doctree), *changed_claims(doctree))
-        for problem in (*changed, *dead_links(doctree, env)):
+        for problem in (*unexecuted_code(doctree), *unjudged_claims(doctree)):
             yield path, problem
+        if path.endswith(".md"):  # reStructuredText is not read
+            yield from ((path, problem) for problem in unexecuted_examples(doctree, executed))
 
 
 def _tell(app: Sphinx, error: Exception | None) -> None:
-    """Report what is not true at the very end, where it is read."""
+    """Report red lines at the very end of the build, where they are read."""
     if error is not None:
         return
     build = current.get()
     total = summary(build.site, build.seconds)
-    told = (total, excluded_line(build.site), hint_line(build.site))
-    for text in filter(None, told):
+    for text in filter(None, (total, excluded_line(build.site), shown_line(build.site))):
         _log.info(text)
     red = list(red_lines(build.site))
     for line in red:

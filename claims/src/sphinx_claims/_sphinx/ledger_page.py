@@ -1,4 +1,4 @@
-"""The ledger as pages: what the claims come to, and each of them with what is known of it."""
+"""The ledger as pages: totals, and each claim with its verdict, evidence and sources."""
 
 import itertools
 import operator
@@ -15,7 +15,6 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.i18n import docname_to_domain
 
 from sphinx_claims._judging.anchors import anchor, claim_anchor
-from sphinx_claims._judging.history import Count
 from sphinx_claims._judging.site import SiteVerdict
 from sphinx_claims._page import Problem
 from sphinx_claims._sphinx.badges import badge, entry_label
@@ -25,7 +24,6 @@ from sphinx_claims._sphinx.ledger_tables import (
     counts,
     elsewhere,
     pages_table,
-    stands_for,
     versions_table,
 )
 from sphinx_claims._sphinx.unproven import escapes_list
@@ -36,7 +34,7 @@ Pages = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 class TotalDirective(SphinxDirective):
-    """What the claims of the site come to, page by page; other pages list them."""
+    """Totals of the claims, page by page; other pages list the claims."""
 
     def run(self) -> list[nodes.Node]:
         """Count the claims, here and on other versions, and lead to each page's entries."""
@@ -44,11 +42,11 @@ class TotalDirective(SphinxDirective):
         rows: Iterator[Row] = (
             [
                 _link(_page_label(path), _title(path, self.env), self.env.docname),
-                *counts(of_page, ledger),
+                *counts(of_page),
             ]
             for path, of_page in _by_page(ledger).items()
         )
-        return [*_head(ledger), pages_table(rows, ledger), *escapes_list(ledger["escapes"])]
+        return [*_head(ledger), pages_table(rows), *escapes_list(ledger["escapes"])]
 
 
 class LedgerDirective(SphinxDirective):
@@ -83,8 +81,6 @@ class LedgerDirective(SphinxDirective):
     def _entry(self, claim: Mapping[str, Any], ledger: Ledger) -> nodes.definition_list_item:
         sentence, messages = self.parse_inline(current.get().sentence(claim), lineno=self.lineno)
         facts = [count(len(claim["evidence"]), "check")]
-        facts += [] if ledger["mutants"] is None else [mutants_killed(claim["mutants"])]
-        facts += stands_for(claim)
         facts += elsewhere(claim, ledger["package"])
         facts += [_titled(source, ledger["documents"]) for source in claim["sources"]]
         mark = badge(claim["page"], claim["id"])
@@ -118,14 +114,9 @@ def _head(ledger: Ledger) -> Iterator[nodes.Node]:
     """Yield how many claims there are, and what they were on other versions."""
     checks = sum(len(claim["evidence"]) for claim in ledger["claims"])
     total = [count(len(ledger["claims"]), "claim"), count(checks, "check")]
-    universal, package = ledger["universal"], ledger["package"]
-    if universal["families"] or universal["reasons"]:
-        text = "{claims} universal ({families} over a family, {reasons} with a reason)"
-        total.append(say(text, **universal))
+    package = ledger["package"]
     if package:
         total.append(f"{package} {ledger[package]}")
-    if ledger["mutants"] is not None:
-        total.append(mutants_killed(ledger["mutants"]))
     told = say(", ").join(total)  # in the words of this language, and not for its catalogues
     yield nodes.paragraph("", told, classes=["claims-total"], translatable=False)
     yield from versions_table(ledger)
@@ -152,21 +143,6 @@ def _title(path: str, env: BuildEnvironment) -> str:
 
 def _page_label(path: str) -> str:
     return anchor(f"ledger-{path}")
-
-
-def mutants_killed(kept: Count | None) -> str:
-    """Return a count in words, without the changes that are not about the claim."""
-    if kept is None:
-        return say("not mutated since it changed")
-    if kept.get("gaps") is None:  # what an older run wrote down
-        return say("{killed} of {made} mutants killed", **kept)
-    told = say(
-        "{n} of {all} changes to the evidence noticed",
-        n=kept["killed"],
-        all=kept["made"] - kept["outside"],
-    )
-    same = say("{n} equivalent", n=kept["equivalent"])
-    return say(", ").join((told, same, count(kept["gaps"], "gap")))
 
 
 def _link(label: str, text: str, docname: str) -> nodes.Element:

@@ -6,7 +6,7 @@ from typing import Any
 
 from docutils import nodes
 
-from sphinx_claims._judging.matrix import CHANGED, WORDS
+from sphinx_claims._judging.history import CHANGED, WORDS
 from sphinx_claims._sphinx.words import say
 
 OURS = "claims_made"
@@ -16,7 +16,6 @@ Row = Sequence[str | nodes.Node]
 
 _HEAD = ("run on", "Python", "tests", "claims")
 _PAGES = ("page", "claims", "checks")
-_MUTANTS = ("changes noticed",)
 _PHRASES = {CHANGED: "not run since it changed"}
 _BOUNDS = {"since": "since {package} {version}", "until": "until {package} {version}"}
 
@@ -46,32 +45,15 @@ def versions_table(ledger: Mapping[str, Any]) -> Iterator[nodes.table]:
         yield _table([(package, *map(say, _HEAD)), *rows], "claims-versions")
 
 
-def pages_table(rows: Iterable[Row], ledger: Mapping[str, Any]) -> nodes.table:
+def pages_table(rows: Iterable[Row]) -> nodes.table:
     """Make a table of pages, each a link and its `counts`."""
-    head = (*_PAGES, *(() if ledger["mutants"] is None else _MUTANTS))
-    return _table([[*map(say, head)], *rows], "claims-pages")
+    return _table([[*map(say, _PAGES)], *rows], "claims-pages")
 
 
-def counts(claims: Sequence[Mapping[str, Any]], ledger: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the claims of a page come to."""
+def counts(claims: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield how many claims and checks a page has."""
     yield str(len(claims))
     yield str(sum(len(claim["evidence"]) for claim in claims))
-    if ledger["mutants"] is not None:
-        yield str(sum(claim["mutants"]["killed"] for claim in claims if claim["mutants"]))
-
-
-def stands_for(claim: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what stands for the kind of which a claim speaks, or why nothing does.
-
-    And why some changes to its evidence need not be noticed.
-    """
-    universal = claim["universal"] or {"families": (), "because": None}
-    for family in universal["families"]:
-        yield say("over {n} {name}", n=family["members"], name=family["name"])
-    if universal["because"] is not None:
-        yield say("universal: {reason}", reason=universal["because"])
-    if claim["unnoticed"] is not None:
-        yield say("unnoticed: {reason}", reason=claim["unnoticed"])
 
 
 def elsewhere(claim: Mapping[str, Any], package: str | None) -> Iterator[str]:

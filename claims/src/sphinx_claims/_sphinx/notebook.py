@@ -2,19 +2,67 @@
 
 import itertools
 import json
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from myst_nb.core.read import read_myst_markdown_notebook
 from myst_parser.config.main import MdParserConfig
 from nbformat import NotebookNode, from_dict, v4
+from sphinx.environment import BuildEnvironment
 
-from sphinx_claims._executing.cell import unpinned
+from sphinx_claims._executing.cell import remove_pins
 from sphinx_claims._judging.verdict import PageVerdict
-from sphinx_claims._page import Cell
+from sphinx_claims._page import Cell, Escape, Inline
 from sphinx_claims._reading.include import ENDLESS
 from sphinx_claims._reading.read import TOO_DEEP
 from sphinx_claims._record import Record
+
+_KEY, _SAID = "sphinx_claims", "sphinx_claims said"
+_CELL = "code-cell"
+CLAIM = "claim directive"
+"""Beside the role `claim`, of which a page has its own."""
+
+ESCAPE = "unproven"
+
+
+def note_pending(env: BuildEnvironment, verdict: PageVerdict, notebook: NotebookNode) -> None:
+    """Note the nested cells, expressions, claims and escapes of the document that is being read."""
+    pending: defaultdict[tuple[str, str], deque[Any]] = defaultdict(deque)
+    said: defaultdict[tuple[str, str], list[tuple[int, Any]]] = defaultdict(list)
+    for index, source in nested_cells(notebook):
+        pending[_CELL, source].append(index)
+    skipped = {claim.claim for claim in verdict.claims if claim.is_skipped}
+    for step, record in verdict.executed:
+        if isinstance(step, Inline):
+            has_passed = bool(record.checks) and all(check.passed for check in record.checks)
+            is_true = has_passed and not record.problems
+            is_red = not is_true and verdict.page.claim_of(step.line) not in skipped
+            pending[step.role, step.source].append((record.value, is_red))
+            said[step.role, step.source].append((step.line, (record.value, is_red)))
+    for claim in verdict.page.claims:
+        pending[CLAIM, claim.id].append(claim)
+    for escape in verdict.page.of(Escape):
+        pending[ESCAPE, escape.because].append(escape)
+    env.current_document[_KEY] = pending
+    env.current_document[_SAID] = said
+
+
+def take_pending(env: BuildEnvironment, kind: str, source: str) -> Any:
+    """Return the next of a kind: a cell's index, a claim, an escape; None if none is left.
+
+    Of an expression it is the value, if that is shown, and whether it is red.
+    """
+    pending: dict[tuple[str, str], deque[Any]] = env.current_document.get(_KEY) or {}
+    waiting = pending.get((kind, source))
+    return waiting.popleft() if waiting else None
+
+
+def said_again(env: BuildEnvironment, role: str, source: str, line: int) -> Any:
+    """Return what an expression came to, for the translation of the text that begins on `line`."""
+    said: dict[tuple[str, str], list[tuple[int, Any]]] = env.current_document.get(_SAID) or {}
+    return next((result for at, result in said.get((role, source), ()) if at >= line), None)
+
 
 NESTED = "remove-cell"
 """The tag by which MyST-NB passes over a cell: the directive inside its container renders it."""
@@ -41,7 +89,7 @@ def executed_notebook(text: str, verdict: PageVerdict, config: MdParserConfig) -
 
 
 def _read(text: str, verdict: PageVerdict, config: MdParserConfig) -> NotebookNode:
-    """Read `text`; what would end the build with an error of MyST-NB is told as a problem."""
+    """Read `text` as a notebook; return an empty one where MyST-NB fails and a problem says why."""
     nothing: NotebookNode = v4.new_notebook(metadata={"source_map": []})
     told = " ".join(problem.message for problem in verdict.problems)
     if not text.strip() or ENDLESS in told or TOO_DEEP in told:
@@ -82,7 +130,7 @@ def _code_cell(cell: Cell, record: Record, *tags: str) -> NotebookNode:
             "id": f"line-{cell.fence}",
             "metadata": {"judged": True, "tags": [*cell.tags, *tags]},
             "outputs": [_output(output) for output in record.outputs],
-            "source": unpinned(cell.source),
+            "source": remove_pins(cell.source),
         }
     )
     return code

@@ -6,9 +6,21 @@ from typing import Any
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from sphinx_claims._sphinx.pending import ESCAPE, take_pending
-from sphinx_claims._sphinx.tree import above
+from sphinx_claims._sphinx.notebook import ESCAPE, take_pending
 from sphinx_claims._sphinx.words import say
+
+
+def above(node: nodes.Node) -> Iterator[nodes.Element]:
+    """Yield what `node` stands in, from the inner to the outer."""
+    while node.parent is not None:
+        node = node.parent
+        yield node
+
+
+def line_of(node: nodes.Node) -> int:
+    """Return the line of `node`, or of what it stands in."""
+    return next((part.line for part in (node, *above(node)) if part.line), 1)
+
 
 _HIGHLIGHTED = frozenset("python python3 py pycon ipython ipython3 bash console".split())
 _EXCUSED = "claims_excused"

@@ -1,12 +1,19 @@
 """The catalogue of a page in one language: a `.po` file, as gettext has them."""
 
 import dataclasses
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from babel.messages.pofile import PoFileError, read_po
 
 from sphinx_claims._page import Problem
+
+Reviews = Mapping[str, Mapping[str, str]]
+"""For each page the digest of a sentence, and that of it with its translation."""
+
+_LENGTH = 16
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,3 +56,34 @@ def read_catalogue(file: Path) -> Catalogue | Problem:
         )
         for message in messages
     }
+
+
+def read_reviews(file: Path) -> Reviews:
+    """Read what was reviewed in a language: nothing where there is no such file."""
+    if not file.is_file():
+        return {}
+    try:
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        return {
+            page: {**{str(k): str(v) for k, v in of_page.items()}} for page, of_page in kept.items()
+        }
+    except (AttributeError, ValueError) as error:
+        raise ValueError(f"{file} must hold digests of sentences, page by page: {error}") from None
+
+
+def write_reviews(file: Path, reviews: Reviews) -> None:
+    """Write what was reviewed in a language, page by page."""
+    ordered = {page: dict(sorted(reviews[page].items())) for page in sorted(reviews)}
+    file.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
+
+
+def review_digests(messages: Iterable[Message]) -> Mapping[str, str]:
+    """Return the digests to store for messages that a reader has compared."""
+    return {
+        digest(message.source): digest(message.source, message.translation) for message in messages
+    }
+
+
+def digest(*texts: str) -> str:
+    """Return a hash of texts in their order."""
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:_LENGTH]

@@ -1,10 +1,104 @@
-"""What a translation says otherwise than the sentence that was proven, as far as can be told."""
+"""Differences between a sentence and its translation that a program can see."""
 
+import dataclasses
+import functools
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from sphinx_claims._translating.facts import Facts, counts_of, facts_of
+from markdown_it.token import Token
+
+from sphinx_claims._reading.inline import ROLES
+from sphinx_claims._reading.markdown import parser
 from sphinx_claims._translating.glossary import Words
+
+_FIGURE = re.compile(r"(?<![A-Za-z0-9_.])[-−]?\d+(?:,\d{3})*(?:\.\d+)?(?![A-Za-z0-9_])", re.ASCII)
+"""A number, maybe right beside letters of a script that, unlike Latin, puts no spaces there."""
+
+_TITLED = re.compile(r"(.*?)\s*<([^<>]*)>", re.DOTALL)
+_WORDS = dict(
+    zip(
+        "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
+        " sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty seventy eighty"
+        " ninety hundred".split(),
+        (*range(2, 20), *range(20, 110, 10)),
+        strict=True,
+    ),
+    thousand=1000,
+    million=1_000_000,
+)
+_FORMULAS = ("math_inline", "math_inline_double", "math_single")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What a sentence in Markdown says in any language, in the order in which it does.
+
+    `numbers` are those in figures. `terms` are the entries of the glossary that it leads to, each
+    with the word for it that it shows.
+    """
+
+    numbers: tuple[float, ...]
+    formulas: tuple[str, ...]
+    code: tuple[str, ...]
+    roles: tuple[str, ...]
+    links: tuple[str, ...]
+    terms: tuple[tuple[str, str], ...]
+
+
+@functools.cache
+def facts_of(sentence: str) -> Facts:
+    """Read the facts of a sentence."""
+    (inline,) = parser().parseInline(sentence)
+    tokens = inline.children or []
+    texts = [token.content for token in tokens if token.type == "text"]
+    roles = [(token.meta["name"], token.content) for token in tokens if token.type == "myst_role"]
+    return Facts(
+        numbers=tuple(number for text in texts for number in figures_of(text)),
+        formulas=tuple("".join(text.split()) for text in _contents(tokens, *_FORMULAS)),
+        code=tuple(_contents(tokens, "code_inline")),
+        roles=tuple(f"{{{name}}}`{_target(name, content)}`" for name, content in roles),
+        links=tuple(_links(tokens)),
+        terms=tuple(_term(content) for name, content in roles if name == "term"),
+    )
+
+
+def counts_of(sentence: str) -> set[float]:
+    """Return the numbers that an English sentence says in words."""
+    words = re.findall(r"[a-z]+", sentence.lower())
+    return {float(_WORDS[word]) for word in words if word in _WORDS}
+
+
+def figures_of(text: str) -> Iterator[float]:
+    """Yield the numbers in a text of any language."""
+    for found in _FIGURE.finditer(text):
+        yield float(found[0].replace(",", "").replace("−", "-"))
+
+
+def _contents(tokens: Sequence[Token], *kinds: str) -> list[str]:
+    return [token.content for token in tokens if token.type in kinds]
+
+
+def _links(tokens: Sequence[Token]) -> Iterator[str]:
+    for token in tokens:
+        if token.type == "link_open":
+            yield str(token.attrs.get("href"))
+        elif token.type == "image":
+            yield str(token.attrs.get("src"))
+
+
+def _target(name: str, content: str) -> str:
+    """Return what a role is about: a title may be in any language, and a term in any case."""
+    titled = None if name in ROLES else _TITLED.fullmatch(content)
+    target = titled[2] if titled else content
+    return target.lower() if name == "term" else target
+
+
+def _term(content: str) -> tuple[str, str]:
+    titled = _TITLED.fullmatch(content)
+    target, shown = (titled[2], titled[1]) if titled else (content, content)
+    return target.lower(), shown
+
 
 _KINDS = {
     "numbers": "the number",
@@ -12,7 +106,6 @@ _KINDS = {
     "code": "the code",
     "roles": "the role",
     "links": "the link to",
-    "typed": "the typed result",
 }
 
 

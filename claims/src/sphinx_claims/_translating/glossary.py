@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from sphinx_claims._reading.directive import taken_apart
+from sphinx_claims._reading.directive import parse_directive
 from sphinx_claims._reading.markdown import parser
 from sphinx_claims._translating.catalogue import Catalogue
 
@@ -24,7 +24,7 @@ def _entries(glossary: str) -> Iterator[list[str]]:
     """Yield the terms of each entry: the lines above its definition, which is indented."""
     for token in parser().parse(glossary):
         if token.type in {"fence", "colon_fence"} and token.info.strip() == "{glossary}":
-            body = taken_apart("glossary", "", token.content, 0).body
+            body = parse_directive("glossary", "", token.content, 0).body
             yield from _terms(body.splitlines())
 
 

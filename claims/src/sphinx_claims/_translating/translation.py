@@ -5,13 +5,17 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from sphinx_claims._config import Config
+from sphinx_claims._config import Config, path_from
 from sphinx_claims._page import Claim, Page, Problem
-from sphinx_claims._paths import path_from
-from sphinx_claims._translating.catalogue import Catalogue, Message, read_catalogue
+from sphinx_claims._translating.catalogue import (
+    Catalogue,
+    Message,
+    digest,
+    read_catalogue,
+    read_reviews,
+)
 from sphinx_claims._translating.differences import differences, is_reordered
 from sphinx_claims._translating.glossary import Words, words_for
-from sphinx_claims._translating.reviews import digest, read_reviews
 
 WORDS = ("current", "stale", "missing", "false", "unreviewed")
 _MESSAGES = "LC_MESSAGES"
@@ -78,7 +82,7 @@ class TranslatedPage:
         return known == digest(message.source, message.translation)
 
     def waiting(self) -> Iterator[Message]:
-        """Yield the messages that only a reader can compare, and of which nobody says so.
+        """Yield the messages that a reader has to compare and that no review covers.
 
         These are the claims, and what names its numbers or its code in another order.
         """
@@ -93,7 +97,7 @@ class TranslatedPage:
                 yield message
 
     def problems(self) -> Iterator[Problem]:
-        """Yield what is wrong with the catalogue, and with each message of it."""
+        """Yield the problems of the catalogue and of its messages."""
         if isinstance(self.catalogue, Problem):
             yield self.catalogue
             return

@@ -1,0 +1,34 @@
+"""Expected and actual text, side by side: of long texts from the first difference on."""
+
+_LINES = 8
+_WIDTH = 160
+_BEFORE = 40
+"""How much is shown of a long line before the first difference."""
+
+
+def difference(expected: str, actual: str) -> str:
+    """Return lines that show `expected` and `actual`, and where long texts begin to differ."""
+    texts = expected.rstrip().split("\n"), actual.rstrip().split("\n")
+    pairs = enumerate(zip(*texts, strict=False))
+    first = next((i for i, (a, b) in pairs if a != b), min(map(len, texts)))
+    skipped = first if max(map(len, texts)) > _LINES else 0
+    column = _first_column(*(text[first] if first < len(text) else "" for text in texts))
+    place = f" (from line {skipped + 1} on)" if skipped else ""
+    shown = [_cut(text[skipped:], column) for text in texts]
+    return f"    expected{place}:{shown[0]}\n    got{place}:{shown[1]}"
+
+
+def _first_column(first: str, second: str) -> int:
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(first), len(second)))
+
+
+def _cut(lines: list[str], column: int) -> str:
+    """Return up to `_LINES` lines, the long ones around a column."""
+    start = max(column - _BEFORE, 0)
+    kept = [
+        line if len(line) <= _WIDTH else f"{'...' * bool(start)}{line[start : start + _WIDTH]}..."
+        for line in lines[:_LINES]
+    ]
+    kept += [f"... ({len(lines) - _LINES} more lines)"] * (len(lines) > _LINES)
+    return f" {kept[0]}" if len(kept) == 1 else "".join(f"\n        {line}" for line in kept)

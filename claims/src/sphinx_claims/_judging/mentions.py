@@ -1,0 +1,168 @@
+"""Code and numbers that a claim's sentence mentions and its evidence lacks.
+
+A span of code must occur in what the evidence executes, prints or raises, or in the statements
+above that make or use its objects:
+
+- of a dotted name or a call the last name, as `backward` of `Tensor.backward()`;
+- of `flag=value` both, side by side;
+- `True`, `False` and `None` as what a check evaluates or compares with, not as an argument;
+- of any other code each name and number.
+
+A number in the text must occur as well; where the evidence has more digits, rounded. A number
+that follows a capitalised word, as in PyTorch 2.13 or Figure 2, names something.
+"""
+
+import ast
+import keyword
+import re
+from collections.abc import Iterator, Sequence
+
+from sphinx_claims._executing.asserts import statements
+from sphinx_claims._page import Cell, Claim, Doctest, Step
+from sphinx_claims._python import bound_names, parse_python
+from sphinx_claims._reading.markdown import parser
+from sphinx_claims._record import Ran, Record
+
+_TOKEN = re.compile(
+    r"[^\W\d]\w*(?:\s*\.\s*[^\W\d]\w*)*|\d+(?:[,_]\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?|\S"
+)
+_NUMBER = re.compile(r"(?<![\w.])(\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?)(?:\s?(%)|(?![\w.]*\w))")
+_NAMED = re.compile(r"\s[A-Z]\w*\s$")
+_FLAG = re.compile(r"(\w+)\s*=\s*([\w.'\"]+)")
+_CONSTANTS = frozenset({"True", "False", "None"})
+_TEXTS = frozenset({"text/plain", "text/markdown", "text/latex", "text/html"})
+
+
+def missing_mentions(claim: Claim, own: Sequence[Ran], ran: Sequence[Ran]) -> Iterator[str]:
+    """Yield each span of code and each number of a claim that its evidence lacks."""
+    spans, text = _parts(claim.statement)
+    if not (spans or _NUMBER.search(text)):
+        return
+    evidence = _Evidence(claim, own, ran)
+    for span in spans:
+        if not evidence.has_code(span):
+            yield f"`{span}`"
+    for number in _NUMBER.finditer(text):
+        is_name = _NAMED.search(text, 0, number.start())  # as in Python 3.11 or Figure 2
+        if not is_name and not evidence.has_number(number[1], is_percent=number[2] is not None):
+            yield number[0]
+
+
+def _parts(sentence: str) -> tuple[list[str], str]:
+    """Return the spans of code in a sentence, and its text without them."""
+    (inline,) = parser().parseInline(sentence)
+    children = inline.children or []
+    spans = [child.content for child in children if child.type == "code_inline"]
+    return spans, " ".join(child.content for child in children if child.type == "text")
+
+
+class _Evidence:
+    """What the steps of a claim execute and show, as tokens."""
+
+    def __init__(self, claim: Claim, own: Sequence[Ran], ran: Sequence[Ran]) -> None:
+        shown = [claim.since or "", claim.until or ""]
+        shown += [text for step, record in own for text in _shown(step, record)]
+        trees = [tree for step, _ in own for tree in _trees(step)]
+        above = list(_made_by(trees, [step for step, _ in ran if step.line < own[0][0].line]))
+        code = [ast.unparse(node) for node in (*trees, *above)]
+        self._text = f" {' '.join(_tokens(' '.join((*code, *shown))))} "
+        words = _split(self._text)
+        self._words = {word for word in words if not word[0].isdigit()}
+        self._numbers = {_value(word) for word in words if word[0].isdigit()}
+        self._constants = {word for text in shown for word in _split(text)} | {
+            constant for tree in trees for constant in _evaluated(tree)
+        }
+
+    def has_code(self, span: str) -> bool:
+        if span in _CONSTANTS:
+            return span in self._constants
+        if flag := _FLAG.fullmatch(span):
+            is_there = f" {' '.join(_tokens(span))} " in self._text
+            values = self._constants if flag[2] in _CONSTANTS else self._words
+            return is_there or (flag[2].strip("'\"") in values and flag[1] in self._words)
+        words = [_names_in(token)[-1] for token in _tokens(span)]
+        return all(
+            self.has_number(word) if word[0].isdigit() else word in self._words
+            for word in words
+            if word[0].isalnum() and not keyword.iskeyword(word) and word not in _CONSTANTS
+        )
+
+    def has_number(self, text: str, *, is_percent: bool = False) -> bool:
+        value, digits = _value(text), len(text.partition(".")[2])
+        wanted = {value, value / 100} if is_percent else {value}
+        return any(one in wanted or round(one, digits) == value for one in self._numbers)
+
+
+def _tokens(text: str) -> list[str]:
+    return _TOKEN.findall(text.replace('"', "'"))
+
+
+def _split(text: str) -> list[str]:
+    return [word for token in _tokens(text) for word in _names_in(token)]
+
+
+def _names_in(token: str) -> list[str]:
+    """Return the names in a dotted name, or else the token itself."""
+    is_name = token[0].isalpha() or token[0] == "_"
+    return [name.strip() for name in token.split(".")] if is_name else [token]
+
+
+def _value(number: str) -> float:
+    return float(re.sub("[,_]", "", number))
+
+
+def _shown(step: Step, record: Record) -> Iterator[str]:
+    """Yield what a step declares, compares with and shows as text."""
+    yield record.value or ""
+    if isinstance(step, Cell):
+        yield f"{step.raises or ''} {step.warns or ''}"
+    if isinstance(step, Doctest):
+        yield from (check.expected for check in record.checks)
+    for output in record.outputs:
+        data = output.get("data") or {}
+        yield from (str(text) for kind, text in data.items() if kind in _TEXTS)
+        yield " ".join(str(output.get(key, "")) for key in ("text", "ename", "evalue"))
+
+
+def _trees(step: Step) -> Iterator[ast.Module]:
+    sources = step.python() if isinstance(step, Doctest) else [(step.line, step.source)]
+    for _, source in sources:
+        if (tree := parse_python(source)) is not None:
+            yield tree
+
+
+def _made_by(trees: Sequence[ast.AST], steps: Sequence[Step]) -> Iterator[ast.stmt]:
+    """Yield the statements in `steps` that make or use what `trees` use, the last first."""
+    used = {name for tree in trees for name in _names(tree)}
+    bodies = (tree.body for step in reversed(steps) for tree in _trees(step))
+    for statement in (statement for body in bodies for statement in reversed(body)):
+        names = set(_names(statement))
+        if bound_names([statement]) & used:
+            used |= names
+            yield statement
+        elif isinstance(statement, ast.Expr) and names & used:
+            yield statement
+
+
+def _names(tree: ast.AST) -> Iterator[str]:
+    return (node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+
+
+def _evaluated(tree: ast.Module) -> Iterator[str]:
+    """Yield the truth values and None that checks evaluate or that code states as a value."""
+    nodes = [*ast.walk(tree)]
+    calls = (node for node in nodes if isinstance(node, ast.Call))
+    arguments = {id(option.value) for call in calls for option in call.keywords}
+    for node in nodes:
+        is_constant = isinstance(node, ast.Constant) and str(node.value) in _CONSTANTS
+        if is_constant and id(node) not in arguments:
+            yield ast.unparse(node)
+    tests = [node.test for node in statements(tree) if isinstance(node, ast.Assert)]
+    tests += [node.value for node in tree.body if isinstance(node, ast.Expr)]
+    for test in tests:
+        parts = test.values if isinstance(test, ast.BoolOp) else [test]
+        for part in parts:
+            if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Not):
+                yield "False"
+            elif not isinstance(part, ast.Compare):
+                yield "True"

@@ -1,0 +1,71 @@
+"""A fence of code: executed as examples or by choice, or shown."""
+
+import difflib
+import doctest
+import re
+from collections.abc import Iterator
+
+from sphinx_claims._page import Cell, Doctest, Escape, Problem
+
+PLAIN = frozenset(
+    "autosummary bibliography claims-ledger contents csv-table d2 digraph eval-rst graph graphviz"
+    " highlight inheritance-diagram math mermaid meta parsed-literal plantuml productionlist raw"
+    " raw-cell role tabularcolumns toctree uml".split()
+)
+"""Directives whose body is neither Markdown nor executed."""
+
+CODE = frozenset({"code", "code-block", "sourcecode"})
+PYTHON = frozenset(
+    "python python2 python3 py py2 py3 pycon pycon3 python-console python-repl ipython ipython2"
+    " ipython3 ipythonconsole".split()
+)
+"""The languages under which a fence holds Python."""
+
+_OWN = {"codecell": "code-cell", "claim": "claim", "unproven": "unproven"}
+
+
+def directive_meant_by(name: str) -> str | None:
+    """Return the directive of ours that `name` nearly spells; None where it spells none."""
+    plain = "".join(filter(str.isalnum, name.lower()))
+    close = difflib.get_close_matches(plain, _OWN, n=1, cutoff=0.8)
+    return _OWN[close[0]] if close else None
+
+
+NOT_EXECUTED = "this Python is not executed: use {code-cell}, or {unproven} with a reason"
+_PROMPT = re.compile(r"^[ \t]*>>>(?= |$)", re.MULTILINE)
+
+
+def has_examples(source: str) -> bool:
+    """Return whether `source` holds `>>>` examples."""
+    return _PROMPT.search(source) is not None
+
+
+def read_examples(step: Doctest, python_fences: str) -> Iterator[Doctest | Escape | Problem]:
+    """Yield examples, and those among them that ask to be skipped."""
+    yield step
+    try:
+        examples = step.examples()
+    except ValueError:  # reported where they are executed
+        return
+    for line, example in examples:
+        if example.options.get(doctest.SKIP):
+            is_refused = python_fences == "refuse"
+            yield Problem(line, NOT_EXECUTED) if is_refused else Escape(line=line, because="")
+
+
+def read_fence(
+    source: str, info: str, fence: int, line: int, python_fences: str
+) -> Iterator[Cell | Doctest | Escape | Problem]:
+    """Yield what a block of code from `line` on executes: `>>>` examples, or Python by choice."""
+    language = info.partition(" ")[0].strip("{}.").lower()
+    is_python = language in PYTHON
+    if has_examples(source) and (is_python or not language):
+        yield from read_examples(Doctest(line=line, source=source), python_fences)
+    elif not source.strip():
+        return
+    elif is_python and python_fences == "execute":
+        yield Cell(line=line, fence=fence, source=source)
+    elif is_python and python_fences == "refuse":
+        yield Problem(fence, NOT_EXECUTED)
+    elif is_python:
+        yield Escape(line=fence, because="")
