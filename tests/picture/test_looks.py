@@ -27,7 +27,6 @@ FORWARD = Look(direction="forward")
 # --- Which way
 
 
-@pytest.mark.covered_elsewhere
 @pytest.mark.parametrize("fold", [True, False], ids=["folded", "in full"])
 @pytest.mark.parametrize("name", MODELS)
 def test_upside_down_nothing_collides_and_every_arrow_leads_down(name: str, *, fold: bool) -> None:

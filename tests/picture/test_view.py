@@ -79,7 +79,6 @@ def test_equals_side_by_side_are_shown_once() -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.covered_elsewhere
 def test_each_part_leads_to_later_ones(name: str) -> None:
     for fold in (False, True):
         for place, box in enumerate(view_of(MODELS[name](), fold=fold).boxes):
@@ -138,7 +137,6 @@ def test_of_many_shapes_the_first_are_written_and_the_others_counted() -> None:
 
 @pytest.mark.parametrize("fold", [None, True])
 @pytest.mark.parametrize("make", MODELS.values())
-@pytest.mark.covered_elsewhere
 def test_every_box_but_a_root_is_led_to(make: Callable[[], GraphTrace], fold: Any) -> None:
     shown = view_of(make(), fold=fold)
     led = {target for box in shown.boxes for target, _ in box.edges}

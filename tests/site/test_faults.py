@@ -19,8 +19,6 @@ from sphinx_claims._reading.read import parse_page
 from sphinx_claims.faults import Fault, read_faults
 from tests.processes import needs_fork, unmeasured
 
-pytestmark = pytest.mark.covered_elsewhere
-
 Judge = Callable[[str], PageVerdict]
 
 FILE = Path(__file__).parents[2] / "docs" / "_faults.py"

@@ -20,7 +20,7 @@ from tests.processes import unmeasured
 from tests.site.built import needs_site
 from tests.site.test_notebooks import PAGES, WITH_UNSEEN_CELLS, notebook_of, read
 
-pytestmark = [needs_site, pytest.mark.covered_elsewhere]
+pytestmark = needs_site
 
 RUN = """
 import gc, multiprocessing, nbformat, os, sys

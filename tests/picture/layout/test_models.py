@@ -8,7 +8,7 @@ from leafgrad._picture.view import view_of
 from tests.models import MODELS
 from tests.picture.layout.geometry import collisions, overlaps
 
-pytestmark = pytest.mark.covered_elsewhere
+pytestmark = pytest.mark.sweep
 
 
 @pytest.mark.parametrize("fold", [True, False], ids=["folded", "in full"])

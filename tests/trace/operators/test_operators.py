@@ -15,7 +15,7 @@ from torch.autograd.graph import Node, get_gradient_edge, saved_tensors_hooks
 from leafgrad import GraphTrace, SavedTensor, describe_tensor, trace_graph
 from tests.trace.operators.operators import LEFT_OUT, OPERATORS, Sample, samples_of
 
-pytestmark = pytest.mark.covered_elsewhere
+pytestmark = pytest.mark.sweep
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATORS if name not in LEFT_OUT])
