@@ -71,17 +71,26 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(venv_backend="shared")
 def tests(session: nox.Session) -> None:
-    """Run the tests and hold the coverage; `-- library` or `-- prover` runs those of one alone."""
+    """Run all tests but the sweeps on all cores, or a part of them in one process."""
     options = install(session, *OWN)
-    match options:
-        case []:
-            measure(session, [], LIBRARY, PROVER)
-        case ["library"]:
-            measure(session, ["src", "tests", "README.md"], LIBRARY)
-        case ["prover"]:
-            measure(session, ["claims"], PROVER)
-        case _:  # a part runs in one process: -x, --pdb and -s are as one knows them
-            session.run("pytest", *options, env=IN_TESTS)
+    session.run("pytest", *(options or ON_ALL_CORES), env=IN_TESTS)
+
+
+@nox.session(venv_backend="shared")
+def sweeps(session: nox.Session) -> None:
+    """Run the tests that go through whole tables, ranges, seeds and random programs."""
+    options = install(session, *OWN)
+    session.run("pytest", "-m", "sweep", *(options or ON_ALL_CORES), env=IN_TESTS)
+
+
+@nox.session(default=False, venv_backend="shared")
+def coverage(session: nox.Session) -> None:
+    """Check that the tests, without the sweeps, run every line and branch of the library."""
+    options = install(session, *OWN)
+    measured = ("--cov=leafgrad", "--cov=sphinx_claims", "--cov-report=")
+    session.run("pytest", *measured, *(options or ON_ALL_CORES), env=IN_TESTS)
+    session.run("coverage", "report", *LIBRARY)
+    session.run("coverage", "report", *PROVER)
 
 
 @nox.session(venv_backend="shared")
@@ -222,21 +231,6 @@ def translations() -> dict[str, Path]:
     """Return the languages that have catalogues, and the folder of the site in each."""
     languages = sorted(folder.parent.name for folder in LOCALES.glob("*/LC_MESSAGES"))
     return {language: SITE / language.lower().replace("_", "-") for language in languages}
-
-
-def measure(session: nox.Session, paths: list[str], *limits: tuple[str, ...]) -> None:
-    """Run tests on all cores, and hold what they cover to its limits.
-
-    Only on Linux do all of them run: elsewhere some need processes that cannot be forked.
-    """
-    if sys.platform != "linux":
-        session.run("pytest", *ON_ALL_CORES, *paths, env=IN_TESTS)
-        return
-    session.run("coverage", "erase")
-    session.run("coverage", "run", "-m", "pytest", *ON_ALL_CORES, *paths, env=IN_TESTS)
-    session.run("coverage", "combine", "--quiet")
-    for limit in limits:
-        session.run("coverage", "report", *limit)
 
 
 def fill_column(session: nox.Session, *options: str) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.processes import unmeasured
-
 # On such a stack some 3,000 steps of a graph, freed one within the other, are too many.
 SMALL_STACK = ["/bin/sh", "-c", 'ulimit -s 512 && exec "$0" "$@"']
 PYTHON_ON_A_SMALL_STACK = [*([] if sys.platform == "win32" else SMALL_STACK), sys.executable]
@@ -40,7 +38,7 @@ def forking(folder: Path) -> Iterator[RunApart]:
     """
     command = [*PYTHON_ON_A_SMALL_STACK, "-W", "ignore::DeprecationWarning", "-c", FORKING]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, env=unmeasured(), **pipes) as parent:  # type: ignore[call-overload]
+    with subprocess.Popen(command, **pipes) as parent:  # type: ignore[call-overload]
 
         def run(program: str) -> Run:
             files = [folder / "stdout", folder / "stderr"]
@@ -57,4 +55,4 @@ def forking(folder: Path) -> Iterator[RunApart]:
 def run_in_a_process(program: str) -> Run:
     """Run a program where none is to be forked."""
     command = [*PYTHON_ON_A_SMALL_STACK, "-c", program]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=unmeasured())
+    return subprocess.run(command, capture_output=True, text=True, check=False)

@@ -30,8 +30,8 @@ def total(count: int, first: int, run: Callable[[int], Count]) -> Count:
 @pytest.mark.parametrize(
     "first",
     [
-        pytest.param(0, marks=pytest.mark.covered_elsewhere),
-        pytest.param(50, marks=pytest.mark.covered_elsewhere),
+        pytest.param(0, marks=pytest.mark.sweep),
+        pytest.param(50, marks=pytest.mark.sweep),
         100,
     ],
 )
@@ -42,14 +42,14 @@ def test_what_is_said_of_random_programs_is_what_backward_does(first: int) -> No
     assert 0 < found.unseen < found.tensors / 20
 
 
-@pytest.mark.covered_elsewhere
+@pytest.mark.sweep
 def test_the_culprit_that_was_planted_is_named() -> None:
     found = total(300, 0, planted_cut)
     assert found.mismatches == []
     assert found.culprits == 300
 
 
-@pytest.mark.covered_elsewhere
+@pytest.mark.sweep
 def test_what_is_said_of_real_models_is_what_backward_does() -> None:
     found = compared_models()
     assert found.mismatches == []
@@ -65,10 +65,7 @@ ALONE = "selectively_checkpointed"
 @pytest.mark.parametrize("recorded", [True, False], ids=["recorded", "not recorded"])
 @pytest.mark.parametrize(
     "model",
-    [
-        pytest.param(name, marks=[] if name == ALONE else pytest.mark.covered_elsewhere)
-        for name in LOOKED_AT
-    ],
+    [pytest.param(name, marks=[] if name == ALONE else pytest.mark.sweep) for name in LOOKED_AT],
 )
 def test_to_look_at_a_real_model_changes_nothing_and_names_its_parameters(
     model: str, *, recorded: bool

@@ -52,7 +52,6 @@ def compiled() -> Iterator[tuple[nn.Module, Any]]:
 X = torch.ones(3, 4)
 
 
-@pytest.mark.covered_elsewhere
 def test_it_is_one_node_whose_leaves_have_their_names(compiled: tuple[nn.Module, Any]) -> None:
     model, run = compiled
     trace = trace_graph(run(X), names={"": model, "x": X})
@@ -121,7 +120,6 @@ def writing() -> Iterator[Any]:
     torch._dynamo.reset()
 
 
-@pytest.mark.covered_elsewhere
 def test_a_backward_writes_over_what_was_saved_and_refuses_to_keep_it(writing: Any) -> None:
     loss = writing(torch.rand(16, 16), torch.rand(16, 16, requires_grad=True)).square().sum()
     with pytest.raises(RuntimeError, match="donated buffers"):

@@ -140,7 +140,6 @@ def assert_alike(ours: Tensor, theirs: Tensor) -> None:
 
 
 @pytest.mark.parametrize("step", TRACED.values(), ids=TRACED)
-@pytest.mark.covered_elsewhere
 def test_a_step_with_derivatives_is_one_graph_that_gives_what_the_step_gives(step: Step) -> None:
     counter = CompileCounterWithBackend(AOT)
     faster = compiled(step, backend=counter, fullgraph=True)
@@ -150,7 +149,6 @@ def test_a_step_with_derivatives_is_one_graph_that_gives_what_the_step_gives(ste
 
 
 @pytest.mark.parametrize("step", APART.values(), ids=APART)
-@pytest.mark.covered_elsewhere
 def test_what_cannot_be_traced_runs_between_compiled_parts(step: Step) -> None:
     faster = compiled(step, backend=AOT)
     for _ in range(2):
@@ -162,7 +160,6 @@ def test_what_cannot_be_traced_runs_between_compiled_parts(step: Step) -> None:
 
 
 @pytest.mark.parametrize("step", APART.values(), ids=APART)
-@pytest.mark.covered_elsewhere
 def test_with_fullgraph_it_is_said_why_not(step: Step) -> None:
     faster = compiled(step, backend="eager", fullgraph=True)
     with pytest.raises(Exception, match=r"leave out fullgraph|Data-dependent branching"):
@@ -206,7 +203,6 @@ def test_a_step_is_compiled_once() -> None:
 
 
 @pytest.mark.parametrize("dynamic", [None, False])
-@pytest.mark.covered_elsewhere
 def test_another_batch_size_is_a_symbol_or_compiled_for(*, dynamic: bool | None) -> None:
     step = TRACED["laplacian"]
     faster = compiled(step, backend=AOT, fullgraph=True, dynamic=dynamic)
@@ -240,7 +236,6 @@ class Counting(nn.Module):
 
 
 @pytest.mark.parametrize("backend", ["eager", AOT])
-@pytest.mark.covered_elsewhere
 def test_training_sees_new_parameters_and_numbers_and_counts_in_buffers(
     backend: str,
 ) -> None:
@@ -257,7 +252,6 @@ def test_training_sees_new_parameters_and_numbers_and_counts_in_buffers(
     assert ours.calls.item() == 4
 
 
-@pytest.mark.covered_elsewhere
 def test_each_row_is_as_independent_as_where_nothing_is_compiled() -> None:
     norm = nn.BatchNorm1d(8).double()
     model = nn.Sequential(MODEL[:1], norm, MODEL[1:])
@@ -271,7 +265,6 @@ def test_each_row_is_as_independent_as_where_nothing_is_compiled() -> None:
     assert_alike(compiled(step, backend=AOT, fullgraph=True)(points()), step(points()))
 
 
-@pytest.mark.covered_elsewhere
 def test_a_compiled_call_is_evaluated_without_grad_and_refused_in_inference_mode() -> None:
     faster = compiled(lambda x: laplacian(MODEL, x), backend=AOT, fullgraph=True)
     x = points().detach()

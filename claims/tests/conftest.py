@@ -24,7 +24,6 @@ from sphinx_claims._judging.prover import find_release, judge_page
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims._versions import Release
-from tests.processes import unmeasured
 from tests.sphinx_builds import build as build_with_kept_templates
 
 Judge = Callable[..., PageVerdict]
@@ -32,7 +31,6 @@ WorkersFor = Callable[[str], Workers]
 COLOUR = r"\x1b\[[0-9;]*m"
 ENVIRONMENT = {**os.environ}
 """As it is before any test has changed it."""
-UNCOUNTED = unmeasured()
 IMPORTS_TORCH = re.compile(r"\b(from|import) .*\btorch\b")
 
 
@@ -60,17 +58,7 @@ def handing_out(environment: Mapping[str, str]) -> Iterator[WorkersFor]:
 
 @pytest.fixture(scope="session")
 def workers_for() -> Iterator[WorkersFor]:
-    """Start processes whose coverage is not counted.
-
-    To count doubles the time of a page, and the builds of whole sites cover the same lines.
-    """
-    with handing_out(UNCOUNTED) as hand_out:
-        yield hand_out
-
-
-@pytest.fixture(scope="session")
-def counted_workers_for() -> Iterator[WorkersFor]:
-    """Start processes for small sites and for commands, whose coverage is counted."""
+    """Start the processes that all tests share."""
     with handing_out(ENVIRONMENT) as hand_out:
         yield hand_out
 
@@ -90,14 +78,8 @@ def sharing(workers: Workers) -> Callable[..., contextlib.AbstractContextManager
 
 
 @pytest.fixture
-def shared_processes(counted_workers_for: WorkersFor, monkeypatch: pytest.MonkeyPatch) -> None:
+def shared_processes(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let commands use one process for all: to start one takes longer than what they do there."""
-    share(counted_workers_for(""), monkeypatch)
-
-
-@pytest.fixture
-def shared_processes_uncounted(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let commands use one process for all, whose coverage is not counted."""
     share(workers, monkeypatch)
 
 
@@ -116,13 +98,6 @@ def workers(workers_for: WorkersFor) -> Workers:
 def release(workers: Workers) -> Release | None:
     """Return the version of torch, for which a site asks once, and so do the pages of a test."""
     return find_release(workers, Config(root=Path(), package="torch"))
-
-
-@pytest.fixture
-def processes_uncounted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Count what a test itself covers, and of the processes that it starts nothing."""
-    for name in os.environ.keys() - unmeasured().keys():
-        monkeypatch.delenv(name)
 
 
 @pytest.fixture
@@ -212,13 +187,13 @@ class Building:
 
 
 @pytest.fixture
-def build(tmp_path: Path, counted_workers_for: WorkersFor) -> Building:
-    return Building(tmp_path, counted_workers_for)
+def build(tmp_path: Path, workers_for: WorkersFor) -> Building:
+    return Building(tmp_path, workers_for)
 
 
 @pytest.fixture(scope="module")
 def built(
-    tmp_path_factory: pytest.TempPathFactory, counted_workers_for: WorkersFor
+    tmp_path_factory: pytest.TempPathFactory, workers_for: WorkersFor
 ) -> Callable[..., Building]:
     """Build a site once for all tests of a module that do no more than look at it."""
     sites: dict[str, Building] = {}
@@ -226,7 +201,7 @@ def built(
     def once(**site: Any) -> Building:
         key = repr(site)
         if key not in sites:
-            sites[key] = Building(tmp_path_factory.mktemp("site"), counted_workers_for)
+            sites[key] = Building(tmp_path_factory.mktemp("site"), workers_for)
             sites[key].outcome = sites[key](**site)
         return sites[key]
 

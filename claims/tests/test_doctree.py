@@ -100,17 +100,17 @@ def told_by_sphinx(kind: str, folder: Path, workers: Workers) -> dict[str, set[i
 
 
 def test_a_build_is_red_on_the_lines_on_which_the_reader_is(
-    tmp_path: Path, counted_workers_for: WorkersFor
+    tmp_path: Path, workers_for: WorkersFor
 ) -> None:
-    red = told_by_sphinx("false", tmp_path, counted_workers_for(""))
+    red = told_by_sphinx("false", tmp_path, workers_for(""))
     for file in (*tmp_path.glob("*.md"), *tmp_path.glob("*/page.md")):
         if file.name != "index.md":
             declared = yaml.safe_load(file.read_text(encoding="utf-8").split("---\n")[1])["red"]
             assert declared.keys() <= red[file.relative_to(tmp_path).as_posix()], file
 
 
-def test_a_build_of_true_pages_is_green(tmp_path: Path, counted_workers_for: WorkersFor) -> None:
-    assert told_by_sphinx("true", tmp_path, counted_workers_for("")) == {}
+def test_a_build_of_true_pages_is_green(tmp_path: Path, workers_for: WorkersFor) -> None:
+    assert told_by_sphinx("true", tmp_path, workers_for("")) == {}
 
 
 FOLD = """\

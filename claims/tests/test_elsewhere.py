@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("processes_uncounted")
-
 TICK = '✓<span class="claim-word"> true</span>'
 
 README = Path(__file__).parent.parent / "README.md"

@@ -11,7 +11,6 @@ from sphinx_claims._judging.verdict import PageVerdict
 
 pytestmark = [
     pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes"),
-    pytest.mark.covered_elsewhere,
 ]
 
 Judge = Callable[..., PageVerdict]

@@ -12,8 +12,6 @@ import pytest
 
 from tests.processes import needs_proc
 
-pytestmark = pytest.mark.usefixtures("processes_uncounted")
-
 """The fixture `build`: a small site that builds itself."""
 
 CELL = "```{{code-cell}} python\n{}\n```\n"

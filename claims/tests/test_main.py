@@ -14,7 +14,7 @@ import pytest
 from sphinx_claims.__main__ import main
 from tests.processes import link, needs_proc
 
-pytestmark = pytest.mark.usefixtures("processes_uncounted", "shared_processes_uncounted")
+pytestmark = pytest.mark.usefixtures("shared_processes")
 
 TRUE = "# Page\n\n:::{claim} sums/two\nA sum.\n:::\n\n{claim}`1 + 1 == 2`\n"
 TABLE = "[tool.claims]\n"

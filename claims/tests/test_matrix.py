@@ -12,7 +12,7 @@ from sphinx_claims.__main__ import main
 from sphinx_claims._judging.digest import digest
 from sphinx_claims._reading.read import parse_page
 
-pytestmark = pytest.mark.usefixtures("processes_uncounted", "shared_processes_uncounted")
+pytestmark = pytest.mark.usefixtures("shared_processes")
 
 CLAIM = ":::{{claim}} {id}\n{sentence}\n:::\n\n{{claim}}`1 + 1 == {number}`\n\n"
 TWO = CLAIM.format(id="sums/two", sentence="A sum.", number=2)

@@ -17,7 +17,6 @@ from sphinx_claims._page import Problem
 
 pytestmark = [
     pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes"),
-    pytest.mark.covered_elsewhere,
 ]
 
 PAGE = """\

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("processes_uncounted", "shared_processes_uncounted")
+pytestmark = pytest.mark.usefixtures("shared_processes")
 
 pytest_plugins = ["pytester"]
 

@@ -12,8 +12,6 @@ import sphinx_claims
 from sphinx_claims._sphinx.badges import BADGES, TRANSLATIONS
 from sphinx_claims._translating.catalogue import digest
 
-pytestmark = pytest.mark.usefixtures("processes_uncounted")
-
 Building = Any
 """The fixture `build`: a small site that builds itself."""
 
@@ -43,7 +41,6 @@ def translated(folder: Path, sentence: str, translation: str, language: str = "d
     return f"language = '{language}'\nlocale_dirs = ['locales']\n{searched}"
 
 
-@pytest.mark.covered_elsewhere
 def test_a_translation_shows_what_was_judged(build: Building) -> None:
     sentence, german = "One plus one is 2: `1 + 1`.", "Eins plus eins ist 2: `1 + 1`."
     conf = translated(build.folder, sentence, german)

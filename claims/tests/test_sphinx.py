@@ -70,7 +70,6 @@ LEAN = reduce(
 DOCUMENTS = 'documents = { article = "An article" }\n'
 
 
-@pytest.mark.covered_elsewhere
 def test_a_true_site_is_green_and_shows_what_was_executed(build: Building) -> None:
     ledger = "\n```{claims-ledger}\n```\n"
     assert build(toml=DOCUMENTS, index=TRUE + ledger) == (0, "")
@@ -164,7 +163,6 @@ def test_a_ledger_may_stand_on_several_pages(build: Building) -> None:
     assert re.search(r'href="rest.html#ledger-other-md"> *Other *</a> *1 *1 ', total)
 
 
-@pytest.mark.covered_elsewhere
 def test_a_claim_that_no_part_of_the_ledger_lists_is_red(build: Building) -> None:
     status, told = build(**in_parts("index.md", rest="index.md"))
     assert status == 1
@@ -184,7 +182,6 @@ def test_a_claim_is_found_by_its_id(site: Building) -> None:
     assert 'href="index.html#claim-leaf-made-here"' in site.page("genindex")
 
 
-@pytest.mark.covered_elsewhere
 def test_a_key_claim_is_marked_as_one(build: Building) -> None:
     keyed = LEAN.replace("leaf/made-here\n", "leaf/made-here\n:key:\n")
     assert build(toml=DOCUMENTS, index=keyed) == (0, "")
@@ -393,7 +390,6 @@ def test_a_docstring_that_a_page_shows_and_nobody_executes_is_red(
     )
 
 
-@pytest.mark.covered_elsewhere
 def test_cells_in_tabs_and_quotes_keep_their_order(build: Building) -> None:
     cell = "```{code-cell} python\nn = globals().get('n', 0) + 1\nprint(n)\n```"
     quoted = textwrap.indent(cell, "> ", lambda _: True)

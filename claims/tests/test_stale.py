@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.covered_elsewhere
-
 Building = Any
 """The fixture `build`: a small site that builds itself."""
 

@@ -13,8 +13,6 @@ from sphinx_claims._page import Claim
 from sphinx_claims._reading.read import parse_page
 from sphinx_claims._versions import broken_bound
 
-pytestmark = pytest.mark.usefixtures("processes_uncounted")
-
 Judge = Callable[[str], PageVerdict]
 
 PAGE = """

@@ -14,7 +14,6 @@ def compiled(function: Any, *inputs: torch.Tensor, dynamic: bool = False) -> Any
     return faster(*inputs)
 
 
-@pytest.mark.covered_elsewhere
 @pytest.mark.parametrize("dynamic", [False, True], ids=["numbers", "symbols"])
 def test_the_names_stand_beside_the_tensors_whether_sizes_are_saved_or_not(
     *, dynamic: bool

@@ -15,8 +15,6 @@ from leafgrad._derivative.wrong_formulas import WRONG_FORMULAS
 from tests.derivative.formulas import sweep, verdicts
 from tests.trace.operators.operators import quiet_table
 
-pytestmark = pytest.mark.covered_elsewhere
-
 
 @pytest.mark.sweep
 def test_listed_formulas_are_all_that_are_wrong_in_the_table_of_operators() -> None:

@@ -549,7 +549,6 @@ def with_statistics(x: Tensor) -> Tensor:
     return torch.tanh(x) * x.softmax(-1) / x.square().mean(-1, keepdim=True)
 
 
-@pytest.mark.covered_elsewhere
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 @pytest.mark.parametrize("function", [silu, in_steps, with_statistics])
 def test_a_scripted_function_has_the_derivatives_of_the_function(

@@ -45,7 +45,6 @@ def by_row(function: Callable[[Tensor], Tensor], points: Tensor, times: int) -> 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize(("ours", "times"), [(jacobian, 1), (hessian, 2)])
-@pytest.mark.covered_elsewhere
 def test_it_is_what_pytorch_gives_row_by_row(
     ours: Any, times: int, function: Any, method: Any
 ) -> None:
@@ -107,7 +106,6 @@ def test_no_rows_have_an_empty_jacobian_and_hessian() -> None:
     assert hessian(points.sum(1), points).shape == (0, 3, 3)
 
 
-@pytest.mark.covered_elsewhere
 def test_a_jacobian_in_many_columns_is_planned_at_once() -> None:
     points = rows(2, 1200)
     outputs = points.reshape(2, 400, 3).prod(-1)[:, :2]

@@ -16,7 +16,7 @@ from torch import Tensor
 from leafgrad import higher_order_grad
 from tests.derivative.taylor.networks import Boundary, Modified, Network, Residual
 
-pytestmark = pytest.mark.covered_elsewhere
+pytestmark = pytest.mark.sweep
 
 Function = Callable[[Tensor], Tensor]
 MultiIndex = tuple[int, ...]

@@ -872,7 +872,6 @@ def test_a_function_beside_the_way_does_not_matter() -> None:
     torch.testing.assert_close(second, 2 * w.expand(5, 1))
 
 
-@pytest.mark.covered_elsewhere
 def test_a_compiled_model_is_told_to_use_the_original() -> None:
     points, model = table(), network()
     compiled = torch.compile(model, backend="aot_eager")

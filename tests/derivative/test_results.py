@@ -58,7 +58,6 @@ CALLS: dict[str, Differentiate] = {
 @pytest.mark.parametrize("function", [network, linear, one_channel])
 @pytest.mark.parametrize("name", sorted(CALLS))
 @pytest.mark.parametrize("create_graph", [True, False])
-@pytest.mark.covered_elsewhere
 def test_a_result_is_written_into_and_no_other_changes(
     name: str, function: Callable[[Tensor], Tensor], *, create_graph: bool
 ) -> None:

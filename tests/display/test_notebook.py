@@ -221,7 +221,6 @@ trace
 """
 
 
-@pytest.mark.covered_elsewhere
 def test_a_running_notebook_shows_the_page_by_itself_and_when_told_to() -> None:
     document = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CELL)])
     nbclient.NotebookClient(document, timeout=60, kernel_name="python3").execute()
@@ -239,7 +238,6 @@ SEEN = """
 """
 
 
-@pytest.mark.covered_elsewhere
 @needs_chromium
 @pytest.mark.usefixtures("kernel")
 def test_a_browser_shows_the_page_or_for_want_of_trust_the_picture(

@@ -374,7 +374,6 @@ def test_a_graph_that_is_gone_still_tells() -> None:
     assert explain_grad(x, loss, recording=recording).cause is GradCause.DETACHED
 
 
-@pytest.mark.covered_elsewhere
 def test_a_deep_graph_behind_a_cut_can_be_freed() -> None:
     x = h = leaf(1)
     with record() as recording:

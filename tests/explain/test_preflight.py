@@ -431,7 +431,6 @@ FREED_WITH_NOTHING_SAVED: list[Step] = [
 ]
 
 
-@pytest.mark.covered_elsewhere
 @settings(max_examples=500)
 @example(program=FREED_WITH_NOTHING_SAVED, looks=True)
 @given(program=programs(), looks=st.booleans())

@@ -80,7 +80,6 @@ def sentences(value: object) -> list[str]:
     return told(value).split(" - ")[1:]
 
 
-@pytest.mark.covered_elsewhere
 def test_what_twelve_blocks_leave_unused_is_one_sentence() -> None:
     model = nn.Sequential(*[Block() for _ in range(12)])
     wrapped = {"module": model}

@@ -37,7 +37,6 @@ def test_the_page_is_all_in_one_and_allows_no_code_but_its_own() -> None:
 
 
 @pytest.mark.parametrize("direction", ["backward", "forward"])
-@pytest.mark.covered_elsewhere
 def test_the_page_knows_where_each_box_is_and_which_links_there_are(direction: Any) -> None:
     trace = blocks()
     page = trace.to_html(direction=direction)
@@ -91,7 +90,6 @@ def test_no_name_of_a_class_ends_the_script_that_holds_it(name: str) -> None:
     assert page.count("<script") == 3
 
 
-@pytest.mark.covered_elsewhere
 def test_a_graph_that_is_too_large_even_when_it_is_folded_is_refused() -> None:
     leaves = [torch.ones(n, requires_grad=True) for n in range(3001)]
     with pytest.raises(ValueError, match=r"at most 3000 boxes, not 3001; trace a part"):
@@ -110,7 +108,6 @@ def test_what_is_too_large_in_full_is_only_there_folded() -> None:
     assert "Trace with names=model to look into modules" in page
 
 
-@pytest.mark.covered_elsewhere
 def test_of_what_is_too_large_in_full_each_module_can_be_looked_into(deep: GraphTrace) -> None:
     page = deep.to_html()
     assert len(deep.nodes) > 3000

@@ -34,7 +34,7 @@ WHOLE = """
 SCROLL = "[document.querySelector('main').scrollLeft, document.querySelector('main').scrollTop]"
 
 
-pytestmark = [needs_chromium, pytest.mark.covered_elsewhere]
+pytestmark = needs_chromium
 Opened = Callable[..., Page]
 
 

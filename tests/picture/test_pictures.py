@@ -155,7 +155,6 @@ def test_long_names_are_a_reason_to_fold_as_well() -> None:
 @pytest.mark.parametrize(
     "trace", [small(), layers(3), unlabelled()], ids=["small", "layers", "bare"]
 )
-@pytest.mark.covered_elsewhere
 def test_a_parser_of_the_language_reads_every_node_and_edge_of_graphviz(trace: GraphTrace) -> None:
     graphs: Any = pydot.graph_from_dot_data(trace.to_dot())
     (graph,) = graphs

@@ -115,7 +115,6 @@ def test_a_chain_of_copies_stands_for_every_node_once(stretch: list[str], copies
     assert all(target > place for place, vertex in enumerate(kept) for target, _ in vertex.edges)
 
 
-@pytest.mark.covered_elsewhere
 def test_a_long_chain_takes_time_in_proportion() -> None:
     kept, repeats = fold_repeats(chain("r" + "ab" * 20_000 + "z"))
     assert (len(kept), repeats[0].copies) == (4, 20_000)

@@ -42,7 +42,6 @@ def meanings(view_of: str) -> list[str]:
 # --- What it says
 
 
-@pytest.mark.covered_elsewhere
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("fold", [True, False, None])
 def test_a_picture_is_well_formed_and_has_a_title_and_a_description(
@@ -357,7 +356,6 @@ def chain(steps: int) -> GraphTrace:
     return trace_graph(y.sum())
 
 
-@pytest.mark.covered_elsewhere
 def test_more_boxes_than_one_can_look_at_are_refused_with_the_fold_that_works() -> None:
     message = r"at most 3000 boxes, not 3001; fold=True leaves 3"
     with pytest.raises(ValueError, match=message):
@@ -365,7 +363,6 @@ def test_more_boxes_than_one_can_look_at_are_refused_with_the_fold_that_works() 
     assert "×2998" in chain(2999).to_svg()
 
 
-@pytest.mark.covered_elsewhere
 def test_twenty_thousand_nodes_are_refused_with_the_fold_that_works() -> None:
     last = chain(1).nodes[1]
     steps = 20_000

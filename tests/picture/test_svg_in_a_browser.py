@@ -14,7 +14,7 @@ from tests.devtools import Browser, Page
 from tests.models import MODELS, pinn, polynomial
 from tests.picture.test_overview import Language, traced
 
-pytestmark = [needs_chromium, pytest.mark.covered_elsewhere]
+pytestmark = needs_chromium
 
 NASTY = ["重み" * 20, "🔥" * 30, "שלום העربية" * 4, "W" * 100, "e\u0301" * 30, "ꙮ﷽𒐫" * 5, "नमस्ते"]
 

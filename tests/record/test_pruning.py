@@ -44,7 +44,6 @@ def _cycles_are_searched_for_as_often_as_elsewhere() -> Iterator[None]:
     gc.set_threshold(*rarely)
 
 
-@pytest.mark.covered_elsewhere
 @pytest.mark.usefixtures("_cycles_are_searched_for_as_often_as_elsewhere")
 def test_a_recording_of_a_training_loop_does_not_grow_with_its_steps() -> None:
     with record() as recording:
@@ -164,7 +163,6 @@ def test_leaves_that_are_gone_are_forgotten_and_others_are_not() -> None:
     assert loss.requires_grad
 
 
-@pytest.mark.covered_elsewhere
 def test_a_state_that_is_carried_over_is_cut_in_one_place_however_often() -> None:
     with record() as recording:
         recording.log.max_cuts = 50

@@ -9,8 +9,6 @@ from sphinx.util.docutils import docutils_namespace
 
 from tests.sphinx_builds import build
 
-pytestmark = pytest.mark.covered_elsewhere
-
 CONF = """
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.intersphinx", "accessible", "code_links"]
 source_suffix = {".rst": "restructuredtext"}  # the default is one dict, which others write into

@@ -26,8 +26,6 @@ from leafgrad import trace_graph
 from sphinx_claims._page import Cell, Doctest, Page
 from sphinx_claims._reading.read import parse_page
 
-pytestmark = pytest.mark.covered_elsewhere
-
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
     file.relative_to(DOCS).with_suffix("").as_posix(): text

@@ -16,11 +16,10 @@ import torch
 from notebooks import FOLD, written
 
 from sphinx_claims._versions import broken_bound
-from tests.processes import unmeasured
 from tests.site.built import needs_site
 from tests.site.test_notebooks import PAGES, WITH_UNSEEN_CELLS, notebook_of, read
 
-pytestmark = [needs_site, pytest.mark.covered_elsewhere]
+pytestmark = needs_site
 
 RUN = """
 import gc, multiprocessing, nbformat, os, sys
@@ -90,7 +89,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run_in_new_processes(folder: Path, files: list[Path]) -> None:
     run = [sys.executable, "-c", RUN, *map(str, files)]
-    subprocess.run(run, capture_output=True, check=False, cwd=folder, env=unmeasured())
+    subprocess.run(run, capture_output=True, check=False, cwd=folder)
 
 
 @pytest.mark.parametrize("page", WITH_UNSEEN_CELLS)

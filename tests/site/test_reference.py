@@ -13,7 +13,7 @@ from bs4 import BeautifulSoup, Tag
 import leafgrad
 from tests.site.built import SITE, needs_site
 
-pytestmark = [needs_site, pytest.mark.covered_elsewhere]
+pytestmark = needs_site
 
 LISTS = {"Parameters:", "参数:"}
 LIKE_TENSOR = "leafgrad.Jet."  # whose methods have the arguments of a tensor's

@@ -10,8 +10,6 @@ from sphinx.util.docutils import docutils_namespace
 
 from tests.sphinx_builds import build
 
-pytestmark = pytest.mark.covered_elsewhere
-
 CONF = """
 extensions = ["myst_parser", "routes"]
 source_suffix = {".md": "markdown"}  # the default is one dict, which others write into

@@ -28,7 +28,7 @@ from tests.site.queries import AMONG_THREE, CHINESE, FIRST
 
 AXE = Path(os.environ.get("LEAFGRAD_NODE_MODULES", "")) / "axe-core" / "axe.min.js"
 needs_axe = pytest.mark.skipif(not AXE.is_file(), reason="LEAFGRAD_NODE_MODULES has no axe-core")
-pytestmark = [needs_chromium, pytest.mark.covered_elsewhere]
+pytestmark = needs_chromium
 
 RUN = """
 axe.run(document, {resultTypes: ["violations"]}).then(result => JSON.stringify(

@@ -24,8 +24,6 @@ from sphinx_claims._translating.catalogue import Message
 from sphinx_claims._translating.differences import differences
 from sphinx_claims._translating.translation import TranslatedPage, translated_pages
 
-pytestmark = pytest.mark.covered_elsewhere
-
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 SPAN = re.compile(r"(?P<role>\{[\w:]+\})?(?P<tick>`+)(?P<said>.+?)(?P=tick)")

@@ -14,7 +14,7 @@ from bs4 import BeautifulSoup, Tag
 
 from tests.site.built import SITE, needs_site
 
-pytestmark = [needs_site, pytest.mark.covered_elsewhere]
+pytestmark = needs_site
 
 KEPT = Path(__file__).parent / "visible"
 EDITIONS = {"en": "", "zh_CN": "zh-cn"}

@@ -194,7 +194,6 @@ def test_what_cannot_be_read_says_why() -> None:
 # --- What follows from all of it
 
 
-@pytest.mark.covered_elsewhere
 @pytest.mark.parametrize("make", [tied, *MODELS.values()])
 def test_what_is_let_go_and_completed_is_all_that_there_is(make: Any) -> None:
     trace = make()

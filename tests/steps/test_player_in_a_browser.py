@@ -13,7 +13,7 @@ from leafgrad.types import BackwardSteps
 from tests.browser import needs_chromium
 from tests.devtools import Browser, Page
 
-pytestmark = [needs_chromium, pytest.mark.covered_elsewhere]
+pytestmark = needs_chromium
 Opened = Callable[..., Page]
 
 TOLD = "document.querySelector('.told').textContent"

@@ -243,15 +243,11 @@ CASES: dict[str, tuple[TensorRole, Callable[[], torch.Tensor]]] = {
 
 every_role = pytest.mark.parametrize(
     "make",
-    [
-        pytest.param(make, id=name, marks=pytest.mark.covered_elsewhere)
-        for name, (_, make) in CASES.items()
-    ],
+    [pytest.param(make, id=name) for name, (_, make) in CASES.items()],
 )
 
 
 @pytest.mark.parametrize(("role", "make"), CASES.values(), ids=CASES)
-@pytest.mark.covered_elsewhere
 def test_a_tensor_has_the_role(role: TensorRole, make: Callable[[], torch.Tensor]) -> None:
     assert describe_tensor(make()).role is role
 
@@ -531,7 +527,6 @@ DTYPES = sorted({d for d in vars(torch).values() if isinstance(d, torch.dtype)},
 
 @pytest.mark.filterwarnings("ignore:(ComplexHalf|BComplex32) support is experimental")
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.covered_elsewhere
 def test_it_knows_which_types_of_data_can_require_grad(dtype: torch.dtype) -> None:
     tensor = torch.empty(0, dtype=dtype, device="meta")
     cannot = "Only floating-point and complex tensors" in describe_tensor(tensor).why[-1]
@@ -609,7 +604,6 @@ HAS_ITS_FACTS = {
 
 
 @pytest.mark.parametrize("make", HAS_ITS_FACTS.values(), ids=HAS_ITS_FACTS)
-@pytest.mark.covered_elsewhere
 def test_looking_runs_nothing_and_warns_of_nothing(make: Callable[[], torch.Tensor]) -> None:
     tensor = make()
     random_state = torch.get_rng_state()
@@ -630,7 +624,6 @@ UP_TO_DATE = {name: make for name, (_, make) in CASES.items() if "stale" not in 
 
 
 @pytest.mark.parametrize("make", UP_TO_DATE.values(), ids=UP_TO_DATE)
-@pytest.mark.covered_elsewhere
 def test_looking_records_nothing(make: Callable[[], torch.Tensor]) -> None:
     tensor = make()
     before = next_sequence_number()

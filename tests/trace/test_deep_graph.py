@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tests.apart import PYTHON_ON_A_SMALL_STACK, RunApart
-from tests.processes import needs_fork, unmeasured
+from tests.processes import needs_fork
 
 pytestmark = needs_fork
 
@@ -23,7 +23,7 @@ def exits() -> dict[str, int]:
     """Tell how the process of each scenario ended: 0, or minus the signal that killed it."""
     unworried = ["-W", "ignore::DeprecationWarning"]  # of fork: no thread is running
     command = [*PYTHON_ON_A_SMALL_STACK, *unworried, str(DEEP_GRAPHS)]
-    run = subprocess.run(command, capture_output=True, text=True, check=True, env=unmeasured())
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
     assert run.stderr == ""
     lines = (line.split(": ") for line in run.stdout.splitlines())
     return {name: int(code) for name, code in lines}

@@ -280,7 +280,6 @@ def test_a_checkpointed_block_runs_again_as_in_any_backward() -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.covered_elsewhere
 def test_real_models_have_a_gradient_wherever_one_arrives(model: str) -> None:
     roots: list[Any] = []
     real = trace_graph

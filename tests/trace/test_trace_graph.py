@@ -190,10 +190,6 @@ class ModelOutput(OrderedDict[str, object]):
     """As some libraries have it: a mapping of fields that are not None."""
 
 
-# To go through many items takes the lines that a few do.
-many = partial(pytest.param, marks=pytest.mark.covered_elsewhere)
-
-
 def nested(inmost: object, depth: int) -> object:
     for _ in range(depth):
         inmost = [inmost]
@@ -209,9 +205,9 @@ def nested(inmost: object, depth: int) -> object:
             lambda y: Outputs(None, hidden=(y,), cache=SimpleNamespace(keys=[])), id="dataclass"
         ),
         pytest.param(lambda y: ModelOutput(logits=y, cache=object(), empty=()), id="mapping"),
-        many(lambda y: nested(y, 20_000), id="deep"),
-        many(lambda y: [None] * 20_000 + [y], id="wide"),
-        many(lambda y: [[y], [()] * 20_000], id="many empty ones"),
+        pytest.param(lambda y: nested(y, 20_000), id="deep"),
+        pytest.param(lambda y: [None] * 20_000 + [y], id="wide"),
+        pytest.param(lambda y: [[y], [()] * 20_000], id="many empty ones"),
     ],
 )
 def test_what_has_no_graph_is_left_out_of_what_a_model_returns(
@@ -240,7 +236,7 @@ def doubled(times: int) -> object:
     ("outputs", "place"),
     [
         pytest.param(holding_itself(), r"\[1\]\['again'\]", id="in itself"),
-        many(doubled(60), r"(\[[01]\])+(\.\.\.)(\[[01]\])+", id="over and over"),
+        pytest.param(doubled(60), r"(\[[01]\])+(\.\.\.)(\[[01]\])+", id="over and over"),
     ],
 )
 @pytest.mark.parametrize(

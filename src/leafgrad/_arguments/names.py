@@ -11,8 +11,8 @@ from leafgrad import _autograd
 Named = torch.Tensor | torch.nn.Module
 Names = (
     torch.nn.Module
-    | Mapping[str, Named]
-    | Iterable[tuple[str, Named]]
+    | Mapping[str, Any]  # tensors and modules, of which some type checkers make objects
+    | Iterable[tuple[str, Any]]
     | torch.optim.Optimizer
     | None
 )

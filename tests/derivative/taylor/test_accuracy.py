@@ -17,7 +17,7 @@ from torch import Tensor
 
 from leafgrad import higher_order_grad
 
-pytestmark = pytest.mark.covered_elsewhere
+pytestmark = pytest.mark.sweep
 
 Function = Callable[[Any], Any]
 HIGHEST = 10

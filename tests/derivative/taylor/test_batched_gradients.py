@@ -12,7 +12,7 @@ from leafgrad import higher_order_grad, laplacian
 from tests.derivative.taylor.oracle import marks_of, rows, weights
 from tests.derivative.taylor.test_rules import CASES, Function, parameter
 
-pytestmark = pytest.mark.covered_elsewhere
+pytestmark = pytest.mark.sweep
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "tanh": torch.tanh,

@@ -66,7 +66,7 @@ def values(name: str, x: float) -> list[float]:
 @pytest.mark.parametrize("name", FUNCTIONS)
 @settings(max_examples=60, deadline=None)
 @given(x=st.one_of(st.floats(-6, 6), st.floats(-60, 60)).filter(lambda x: abs(x) > 1e-3))
-@pytest.mark.covered_elsewhere
+@pytest.mark.sweep
 def test_derivatives_are_exact_beside_thirty_digits(name: str, x: float) -> None:
     with mpmath.workdps(30):
         _, *exact = mpmath.diffs(FUNCTIONS[name][1], mpmath.mpf(x), MOST + 1)
@@ -170,7 +170,7 @@ def test_layers_of_an_activation_equal_nested_reverse(
 
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
-@pytest.mark.covered_elsewhere
+@pytest.mark.sweep
 def test_laplacians_of_an_activation_equal_nested_reverse(name: str) -> None:
     activation = ACTIVATIONS[name]
     x, first, second = rows(5, 3), rows(3, 4), rows(4, 2)
@@ -179,7 +179,7 @@ def test_laplacians_of_an_activation_equal_nested_reverse(name: str) -> None:
     assert_same_thrice([ours], [theirs], [x, first, second])
 
 
-@pytest.mark.covered_elsewhere
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ACTIVATIONS)
 @pytest.mark.parametrize("order", [1, 2, 4])
 def test_gradients_of_derivatives_are_those_of_finite_differences(name: str, order: int) -> None:

@@ -95,7 +95,7 @@ def test_fused_layers_equal_nested_reverse(name: str, orders: list[tuple[int, in
 
 @pytest.mark.parametrize("name", ENDS)
 @pytest.mark.parametrize("orders", [[(5, 0)], [(1, 1), (0, 2)], [(2, 1), (0, 4)]], ids=str)
-@pytest.mark.covered_elsewhere
+@pytest.mark.sweep
 def test_whatever_follows_a_layer_derivatives_equal_nested_reverse(
     name: str, orders: list[tuple[int, int]]
 ) -> None:
@@ -105,7 +105,7 @@ def test_whatever_follows_a_layer_derivatives_equal_nested_reverse(
     assert_same_recorded_or_not(ours, theirs, sources)
 
 
-@pytest.mark.covered_elsewhere
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ENDS)
 def test_whatever_follows_a_layer_laplacians_equal_nested_reverse(name: str) -> None:
     x, outputs, sources = network(ENDS[name])

@@ -620,7 +620,6 @@ def test_a_slope_that_is_infinite_at_zero_is_not_taken_for_zero() -> None:
 # --- Orders
 
 
-@pytest.mark.covered_elsewhere
 def test_an_order_beyond_floating_point_is_infinite_or_zero() -> None:
     x = torch.full((1, 1), 0.5, dtype=torch.float64, requires_grad=True)
     assert higher_order_grad(x**3, x, 200).item() == 0

@@ -10,7 +10,7 @@ from leafgrad import higher_order_grad, laplacian
 from tests.derivative.taylor.networks import NETWORKS, WRITTEN_OUT
 from tests.derivative.taylor.oracle import assert_same_thrice, rows
 
-pytestmark = pytest.mark.covered_elsewhere
+pytestmark = pytest.mark.sweep
 
 Maker = Callable[[], nn.Module]
 ORDERS = [(1, 0), (0, 2), (1, 1), (2, 1)]

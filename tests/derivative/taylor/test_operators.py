@@ -8,7 +8,7 @@ from operators import sweep, worst
 from tests.trace.operators.operators import quiet_table
 
 
-@pytest.mark.covered_elsewhere
+@pytest.mark.sweep
 def test_no_operator_has_other_derivatives_in_taylor_mode_than_in_reverse_mode() -> None:
     with quiet_table():
         found = dict(sweep(samples=2))

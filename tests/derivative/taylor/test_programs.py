@@ -12,7 +12,7 @@ from torch.nn import functional
 from leafgrad import higher_order_grad
 from tests.derivative.taylor.oracle import assert_same, assert_same_thrice, rows
 
-pytestmark = pytest.mark.covered_elsewhere
+pytestmark = pytest.mark.sweep
 
 Step = Callable[[Tensor, Tensor, Tensor], Tensor]
 

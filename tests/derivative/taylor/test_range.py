@@ -102,7 +102,7 @@ SCALES = {  # exponents of the factors inside and outside, by what holds them
 }
 
 
-@pytest.mark.covered_elsewhere
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", LIMITS, ids=str)
 @given(data=st.data())
 @settings(max_examples=80, deadline=None, derandomize=True)
@@ -164,7 +164,7 @@ SINES: dict[str, tuple[torch.dtype, int, float, float]] = {  # order, factor ins
 }
 
 
-@pytest.mark.covered_elsewhere
+@pytest.mark.sweep
 @pytest.mark.parametrize(("dtype", "order", "inner", "outer"), SINES.values(), ids=SINES)
 def test_a_sine_and_its_gradient_are_right_whatever_its_scale(
     dtype: torch.dtype, order: int, inner: float, outer: float
@@ -251,7 +251,7 @@ def test_a_low_order_loses_nothing_beside_a_high_one() -> None:
         torch.testing.assert_close(ours, alone, rtol=1e-6, atol=1e-38)
 
 
-@pytest.mark.covered_elsewhere
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("order", [(2, 1), (6, 2), (8, 8), (20, 19)])
 def test_a_mixed_derivative_is_right(order: tuple[int, int], dtype: torch.dtype) -> None:
@@ -286,7 +286,7 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-@pytest.mark.covered_elsewhere
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
 @pytest.mark.parametrize("activation", NETWORKS.values(), ids=NETWORKS)
 def test_a_network_and_its_gradients_are_those_of_double_precision(
@@ -389,7 +389,7 @@ FAR_FUNCTIONS: dict[str, tuple[Function, Function]] = {
 
 @pytest.mark.parametrize("order", [2, 3, 7])
 @pytest.mark.parametrize("name", FAR_FUNCTIONS)
-@pytest.mark.covered_elsewhere
+@pytest.mark.sweep
 def test_values_near_the_end_of_the_range_are_no_end_for_derivatives(name: str, order: int) -> None:
     ours, theirs = FAR_FUNCTIONS[name]
     x = column(1.0, 1.25, 2.0, dtype=torch.float32)

@@ -90,7 +90,6 @@ def keeps_rows_apart(node: Node, number: int) -> bool:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=marks_of(name)) for name in sorted(set(RULES) - NOT_HERE)]
 )
-@pytest.mark.covered_elsewhere
 def test_a_kind_is_row_wise_without_a_matrix_where_it_keeps_elements_apart(name: str) -> None:
     rule = RULES[name]
     # The backward of the one gives zero for a gradient of NaN, the mean of the other is no case.
@@ -163,7 +162,6 @@ NEVER_ALONE = {
 
 @pytest.mark.parametrize("name", sorted(name for name in CASES if RULES[name].rowwise))
 @pytest.mark.parametrize("batch", [(3,), (3, 2)], ids=["rows", "elements"])
-@pytest.mark.covered_elsewhere
 def test_what_the_table_proves_the_probe_of_rows_confirms(
     name: str, batch: tuple[int, ...]
 ) -> None:
@@ -315,7 +313,6 @@ def test_a_count_follows_sizes_that_are_no_numbers_yet() -> None:
 # --- Where rows go
 
 
-@pytest.mark.covered_elsewhere
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_where_rows_stay_apart_by_shapes_the_probe_of_rows_confirms(name: str) -> None:
     axes = Axes(torch.Size([3]), torch.Size([2]), is_elementwise=False)

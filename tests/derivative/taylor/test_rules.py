@@ -1440,7 +1440,7 @@ def test_each_rule_has_a_case() -> None:
 
 
 @pytest.mark.parametrize(("name", "function"), by_name(CASES))
-@pytest.mark.covered_elsewhere
+@pytest.mark.sweep
 def test_a_rule_gives_what_nested_reverse_mode_gives(name: str, function: Function) -> None:
     x, w = rows(3, 2), parameter()
     outputs = function(x, w)
@@ -1519,7 +1519,7 @@ PAIRS = {
 
 
 @pytest.mark.parametrize(("name", "functions"), by_name(PAIRS))
-@pytest.mark.covered_elsewhere
+@pytest.mark.sweep
 def test_orders_up_to_eight_are_those_of_nested_reverse_mode(
     name: str, functions: tuple[Function, Function]
 ) -> None:

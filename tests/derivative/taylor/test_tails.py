@@ -18,8 +18,6 @@ from torch.special import entr, i0e, i1, i1e, log_ndtr, xlog1py
 
 from leafgrad import higher_order_grad
 
-pytestmark = pytest.mark.covered_elsewhere
-
 ORDERS = range(1, 5)
 MOST = 16  # units in the last place
 INF = math.inf

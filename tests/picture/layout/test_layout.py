@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from leafgrad._picture.layout import Band, Edge, Extent, Layout, lay_out
 from tests.picture.layout.geometry import collisions, overlaps, rectangles
 
-pytestmark = pytest.mark.covered_elsewhere
+pytestmark = pytest.mark.sweep
 
 Graph = tuple[tuple[Extent, ...], tuple[Edge, ...]]
 

@@ -10,6 +10,8 @@ from tests.picture.picture import picture_of
 
 HEAD = 6  # an arrow ends so far above the tip of its head
 
+pytestmark = pytest.mark.sweep
+
 
 @pytest.mark.parametrize("direction", ["backward", "forward"])
 @pytest.mark.parametrize("fold", [True, False], ids=["folded", "in full"])

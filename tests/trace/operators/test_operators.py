@@ -16,7 +16,7 @@ from leafgrad import GraphTrace, describe_tensor, trace_graph
 from leafgrad.types import SavedTensor
 from tests.trace.operators.operators import LEFT_OUT, OPERATORS, Sample, samples_of
 
-pytestmark = pytest.mark.covered_elsewhere
+pytestmark = pytest.mark.sweep
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATORS if name not in LEFT_OUT])
