@@ -363,7 +363,8 @@ def test_it_names_the_operation_and_a_cure_that_cures(case: Case) -> None:
     first = report.origins[0]
     assert (first.way, first.kind, first.operation) == case.found
     assert case.says in f"{first.because} {first.cure}"
-    assert first.source is not None
+    assert first.node is not None
+    assert first.node.source is not None
     assert f"{first.kind} comes up in the {first.way} of {first.operation}" in str(report)
     assert not hunt(case.cured, case.at)
 
