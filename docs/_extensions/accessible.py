@@ -39,7 +39,7 @@ def reach(
 
 def lead_from_anywhere(app: Sphinx, doctree: nodes.document, page: str) -> None:
     """Let the links of the page for unknown addresses begin at the root, as its menu does."""
-    if page == app.config.notfound_pagename:
+    if page == "404":
         for link in doctree.findall(nodes.reference):
             if link.get("internal") and "refuri" in link:
                 link["refuri"] = app.config.notfound_urls_prefix + link["refuri"]
