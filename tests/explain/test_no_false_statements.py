@@ -526,12 +526,12 @@ def a_hinge_loss_with_all_margins_met() -> object:
     return norms(nn.Linear(3, 1), lambda model: (1 - (model(X) * 0 + 5)).relu().mean())
 
 
-@program("All numbers that it was given are equal", "is 0,")
+@program("is 0, or the same number everywhere")
 def the_deviation_of_equal_numbers() -> object:
     return norms(nn.Linear(3, 1), lambda model: model(torch.ones(4, 3)).std())
 
 
-@program("already give the targets", "must not be made of the outputs")
+@program("give the targets already", "equal")
 def logits_that_give_their_targets() -> object:
     return norms(
         nn.Linear(3, 1),
@@ -569,12 +569,12 @@ def test_a_mask_that_selects_nothing_is_named(loss: Callable[[Tensor], Tensor]) 
     assert "left nothing" in trace.gradient_norms.zeros[0].because
 
 
-@program("a row holds .inf, or nothing but -inf")
+@program("A softmax over .inf is NaN, or over")
 def a_softmax_of_an_infinity() -> object:
     return nan_in(lambda x: x.exp().softmax(0)[1], 100.0, 1.0)
 
 
-@program("target's own entry is masked")
+@program("the loss of a masked target is infinite")
 def a_masked_target() -> object:
     def loss(x: Tensor) -> Tensor:
         masked = x.masked_fill(torch.tensor([True, False]), -torch.inf)
@@ -603,7 +603,7 @@ def a_divergence_from_a_masked_row() -> object:
     return nan_in(loss, 1.0, 2.0)
 
 
-@program("infinite at 0; otherwise its gradient is beyond the largest")
+@program("infinite at 0; otherwise, the gradient overflows")
 def a_power_whose_gradient_overflows() -> object:
     return nan_in(lambda x: (x**2 * 3e38).sum(), 1.0)
 
@@ -630,3 +630,38 @@ def test_a_cure_fits_half_precision(compute: Any, cured: Any, bound: str) -> Non
     cured(x).backward()
     assert x.grad is not None
     assert x.grad.isfinite()
+
+
+@pytest.mark.parametrize("method", ["zero_", "normal_", "copy_", "bernoulli_", "clamp_"])
+def test_a_method_in_a_cure_exists(method: str) -> None:
+    w = torch.ones(2, requires_grad=True)
+    arguments = {"copy_": (torch.ones(2),), "clamp_": (0.0, 1.0)}.get(method, ())
+    with record() as recording:
+        h = w.sigmoid()
+        loss = h.square().sum()
+        getattr(h, method)(*arguments)
+    text = str(preflight(loss, names={"w": w}, recording=recording))
+    assert ("x.clamp(...)" in text) == (method == "clamp_")
+    assert "(...)" not in text.replace("x.clamp(...)", "")
+
+
+@program(r"xlogy\(p, p.clamp", "special")
+def an_entropy_at_zero() -> object:
+    def entropy(scores: Tensor) -> Tensor:
+        masked = scores.masked_fill(torch.tensor([True, False]), -torch.inf)
+        return (masked.softmax(0) * masked.log_softmax(0)).sum()
+
+    return nan_in(entropy, 0.0, 1.0)
+
+
+def test_an_entropy_at_zero_is_cured() -> None:
+    p = torch.tensor([0.0, 1.0], requires_grad=True)
+    torch.xlogy(p, p.clamp(min=1e-12)).sum().backward()
+    assert p.grad is not None
+    assert p.grad.isfinite().all()
+
+
+@program("vanish from 0 on.*mean of normalised numbers cannot change", "ReLU")
+def the_mean_of_a_layer_after_a_batch_normalisation() -> object:
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+    return norms(model, lambda model: model(X).mean())

@@ -63,24 +63,14 @@ VALUES: dict[str, Words] = {
         ),
     ),
     "maskedfill": (
-        (
-            "The mask puts infinities in. softmax() divides 0 by 0 where a row has nothing else, "
-            "and cross_entropy() is infinite where the target's own entry is masked."
-        ),
-        (
-            "Leave each row an entry, or mask with torch.finfo(x.dtype).min in place of -inf; do "
-            "not mask the entry of a target."
-        ),
-    ),
-    "mean": (
-        "The mean of no numbers is NaN, and that of very large ones overflows.",
-        "Look at the shape that it is given: a mask or an index may have left nothing.",
+        "softmax() of a row that is all masked is NaN; the loss of a masked target is infinite.",
+        "Leave each row an entry, or mask with torch.finfo(x.dtype).min; do not mask a target.",
     ),
     "mul": (
         "0 times infinity is NaN, and a product may be beyond the largest number of its type.",
         (
-            "Look for the factor that is infinite or very large; p * log(p) is torch.xlogy(p, p), "
-            "which is 0 at 0, or -torch.special.entr(p)."
+            "Look for the factor that is infinite or very large; replace p * log(p) by "
+            "torch.xlogy(p, p.clamp(min=1e-12)), which is 0 at 0 and has a finite gradient there."
         ),
     ),
     "nllloss": (
@@ -102,14 +92,8 @@ VALUES: dict[str, Words] = {
         "Keep what it is given away from 0 before, as by x.clamp(min=1e-12) if it is positive.",
     ),
     "softmax": (
-        (
-            "A softmax is NaN where a row holds +inf, or nothing but -inf: then, a mask has "
-            "left no entry."
-        ),
-        (
-            "Leave each row an entry, or mask with torch.finfo(x.dtype).min in place of -inf; keep "
-            "+inf out."
-        ),
+        "A softmax over +inf is NaN, or over nothing but -inf: there, a mask has left no entry.",
+        "Leave each row an entry, or mask with torch.finfo(x.dtype).min, and keep +inf out.",
     ),
     "sqrt": (
         "sqrt() is NaN below 0.",
@@ -176,10 +160,7 @@ GRADIENTS: dict[str, Words] = {
         "Replace them there before: torch.atan2(y, torch.where((x == 0) & (y == 0), 1.0, x)).",
     ),
     "div": (
-        (
-            "A division by 0, or by a number next to it, has no finite slope, also where "
-            "torch.where() drops its value."
-        ),
+        "Dividing by 0 or next to it has no finite slope, even where torch.where() drops it.",
         "Replace a divisor of 0 before: x / torch.where(y == 0, 1.0, y); make a tiny one larger.",
     ),
     "exp": (
@@ -223,10 +204,7 @@ GRADIENTS: dict[str, Words] = {
         "Leave each row an entry, or mask with torch.finfo(x.dtype).min in place of -inf.",
     ),
     "pow": (
-        (
-            "The slope of a power below 1 is infinite at 0; otherwise its gradient is beyond the "
-            "largest number of its type."
-        ),
+        "The slope of a power below 1 is infinite at 0; otherwise, the gradient overflows.",
         "At 0, add a small number inside: (x + 1e-12) ** p; otherwise make the numbers smaller.",
     ),
     "rsqrt": (
@@ -247,7 +225,7 @@ GRADIENTS: dict[str, Words] = {
 LIKE = {
     "asin": "acos",
     "cholesky": "linalgslogdet",
-    **dict.fromkeys(["cosh", "cumprod", "cumsum", "exp2", "mseloss", "sinh"], "prod"),
+    **dict.fromkeys(["cosh", "cumprod", "cumsum", "exp2", "mean", "mseloss", "sinh"], "prod"),
     "digamma": "lgamma",
     "expm1": "exp",
     "linalgsolveex": "linalginvex",

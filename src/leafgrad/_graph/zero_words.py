@@ -218,20 +218,12 @@ _MATRIX: Words = (
     ),
 )
 _EQUAL: Words = (
-    "The outputs equal the target already",
-    "Look at the target: it must not be made of the outputs",
+    "The outputs give the targets already, to the last digit",
+    "Look at the targets: they must not be made of the outputs",
 )
 _AT_ZERO: Words = (
-    "What it was given is 0, where its slope is 0",
+    "What it was given is 0, or the same number everywhere, where its slope is 0",
     "See whether that should be 0, such as the difference of outputs and a target",
-)
-_CONSTANT: Words = (
-    "All numbers that it was given are equal, where its slope is 0",
-    "See whether they should be equal",
-)
-_FITTED: Words = (
-    "The outputs already give the targets, to the last digit",
-    "Look at the targets, and at how large the outputs are",
 )
 _OTHER_ONE: Words = (
     "It took the other one wherever a gradient arrives",
@@ -274,10 +266,8 @@ _SEVERAL = {
     " ".join(NORMALISING): _NORMALISED,
     "mul div nativedropout": _FACTOR,
     "mm addmm bmm baddbmm mv addmv dot addr linear convolution": _MATRIX,
-    "mseloss l1loss smoothl1loss huberloss": _EQUAL,
-    "binarycrossentropywithlogits": _FITTED,
-    "pow abs linalgvectornorm norm": _AT_ZERO,
-    "std var": _CONSTANT,
+    "mseloss l1loss smoothl1loss huberloss binarycrossentropywithlogits": _EQUAL,
+    "pow abs linalgvectornorm norm std var": _AT_ZERO,
     "where maskedfill maximum minimum max min": _OTHER_ONE,
     "bernoulli cauchy exponential geometric lognormal normal poisson random uniform": DRAWN,
     "ceil floor round sign sgn trunc": ROUNDED,
