@@ -339,7 +339,7 @@ def weights_of_another_model() -> object:
     return explain_grad(a.weight, loss, recording=recording)
 
 
-@program(r"torch\.no_grad\(\)")
+@program(r"requires_grad_\(False\)")
 def a_teacher() -> object:
     student, teacher = nn.Linear(3, 1), nn.Linear(3, 1)
     return preflight(functional.mse_loss(student(X), teacher(X)), names=student)
@@ -465,3 +465,204 @@ def test_a_trained_softmax_is_no_constant() -> None:
 @program("What it was given is 0, as made by node 2, MulBackward0.*mask")
 def a_mask_behind_a_square() -> object:
     return norms(nn.Linear(3, 1), lambda model: (model(X) * torch.zeros(4, 1)).sum() ** 2)
+
+
+# --- Found by trying short programs of every kind
+
+
+class Lacking(torch.autograd.Function):
+    """A function without a backward."""
+
+    @staticmethod
+    def forward(_: Any, x: Tensor) -> Tensor:
+        return x * 2
+
+
+class Raising(Lacking):
+    """A function whose backward raises."""
+
+    @staticmethod
+    def backward(_: Any, *__: Tensor) -> Any:
+        raise RuntimeError("no")
+
+
+class Zeros(Lacking):
+    """A function whose backward returns zeros."""
+
+    @staticmethod
+    def backward(_: Any, *gradients: Tensor) -> Any:
+        return torch.zeros_like(gradients[0])
+
+
+def run(function: Any, x: Tensor) -> Tensor:
+    result: Tensor = function.apply(x)
+    return result
+
+
+@program("will fail at LackingBackward.*Write a backward", "passes on none|no failure")
+def a_function_without_a_backward() -> object:
+    model = nn.Linear(3, 1)
+    return preflight(run(Lacking, model(X)).mean(), names=model)
+
+
+@program("cannot be seen without running backward", "passes on none")
+def a_function_whose_backward_raises() -> object:
+    model = nn.Linear(3, 1)
+    return preflight(run(Raising, model(X)).mean(), names=model)
+
+
+@program("what it passed on is[.].*its backward", "slope")
+def a_function_whose_backward_returns_zeros() -> object:
+    return norms(nn.Linear(3, 1), lambda model: run(Zeros, model(X)).mean())
+
+
+@program(r"requires_grad_\(False\)", r"no_grad\(\)")
+def a_generator_step_through_a_discriminator() -> object:
+    generator, critic = nn.Linear(3, 3), nn.Linear(3, 1)
+    return preflight(critic(generator(X)).mean(), names=generator)
+
+
+@program("in a hinge loss, all margins are met", "negative")
+def a_hinge_loss_with_all_margins_met() -> object:
+    return norms(nn.Linear(3, 1), lambda model: (1 - (model(X) * 0 + 5)).relu().mean())
+
+
+@program("is 0, or the same number everywhere")
+def the_deviation_of_equal_numbers() -> object:
+    return norms(nn.Linear(3, 1), lambda model: model(torch.ones(4, 3)).std())
+
+
+@program("give the targets already", "equal")
+def logits_that_give_their_targets() -> object:
+    return norms(
+        nn.Linear(3, 1),
+        lambda model: functional.binary_cross_entropy_with_logits(model(X) + 300, torch.ones(4, 1)),
+    )
+
+
+def nan_in(compute: Callable[[Tensor], Tensor], *numbers: float, half: bool = False) -> object:
+    """Return what is found in a result of a leaf that holds some numbers."""
+    x = torch.tensor(numbers, dtype=torch.float16 if half else None, requires_grad=True)
+    with record(values=True) as recording:
+        result = compute(x)
+    return find_nan(result, names={"x": x}, recording=recording)
+
+
+NOTHING = torch.zeros(0)
+
+
+@pytest.mark.filterwarnings("ignore:var")
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda x: functional.mse_loss(x[x > 5], NOTHING),
+        lambda x: functional.huber_loss(x[x > 5], NOTHING),
+        lambda x: functional.cross_entropy(x[x > 5].reshape(0, 3), NOTHING.long()),
+        lambda x: x[x > 5].mean(),
+        lambda x: x[x > 5].var(),
+    ],
+    ids=["mse", "huber", "cross entropy", "mean", "var"],
+)
+def test_a_mask_that_selects_nothing_is_named(loss: Callable[[Tensor], Tensor]) -> None:
+    assert "left nothing" in str(nan_in(loss, 1.0, 2.0))
+    x = torch.ones(2, requires_grad=True)
+    trace = trace_graph(loss(x), names={"x": x}, gradients=True)
+    assert "left nothing" in trace.gradient_norms.zeros[0].because
+
+
+@program("A softmax over .inf is NaN, or over")
+def a_softmax_of_an_infinity() -> object:
+    return nan_in(lambda x: x.exp().softmax(0)[1], 100.0, 1.0)
+
+
+@program("the loss of a masked target is infinite")
+def a_masked_target() -> object:
+    def loss(x: Tensor) -> Tensor:
+        masked = x.masked_fill(torch.tensor([True, False]), -torch.inf)
+        return functional.cross_entropy(masked[None], torch.tensor([0]))
+
+    return nan_in(loss, 1.0, 2.0)
+
+
+@program("beyond the largest number", "one number")
+def a_variance_that_overflows() -> object:
+    return nan_in(torch.var, 6e4, -6e4, 1.0, half=True)
+
+
+@program("by a number next to it")
+def a_quotient_that_overflows() -> object:
+    return nan_in(lambda x: (x / torch.tensor([1e-30])).sum(), 1e20)
+
+
+@program("right before was not recorded. If it comes up here: A division")
+def a_divergence_from_a_masked_row() -> object:
+    def loss(x: Tensor) -> Tensor:
+        masked = x.masked_fill(torch.tensor([True, False]), -torch.inf)[None]
+        target = torch.tensor([[0.0, 1.0]])
+        return functional.kl_div(masked.log_softmax(1), target, reduction="batchmean")
+
+    return nan_in(loss, 1.0, 2.0)
+
+
+@program("infinite at 0; otherwise, the gradient overflows")
+def a_power_whose_gradient_overflows() -> object:
+    return nan_in(lambda x: (x**2 * 3e38).sum(), 1.0)
+
+
+@program("incompatible with .grad", "the backward fails")
+def a_reentrant_checkpoint_that_runs() -> object:
+    model = nn.Linear(1, 1)
+    return nan_in(lambda x: checkpoint(model, x, use_reentrant=True).sum(), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("compute", "cured", "bound"),
+    [
+        (torch.log, lambda x: x.clamp(min=1e-3).log(), "clamp(min=1e-3).log()"),
+        (torch.sqrt, lambda x: (x + 1e-3).sqrt(), "(x + 1e-3).sqrt()"),
+        (torch.rsqrt, lambda x: (x + 1e-3).rsqrt(), "1e-3"),
+        (lambda x: (x + 20).exp(), lambda x: (x + 20).clamp(-10, 10).exp(), "clamp(-10, 10)"),
+    ],
+    ids=["log", "sqrt", "rsqrt", "exp"],
+)
+def test_a_cure_fits_half_precision(compute: Any, cured: Any, bound: str) -> None:
+    assert bound in str(nan_in(compute, 0.0, half=True))
+    x = torch.zeros(1, dtype=torch.float16, requires_grad=True)
+    cured(x).backward()
+    assert x.grad is not None
+    assert x.grad.isfinite()
+
+
+@pytest.mark.parametrize("method", ["zero_", "normal_", "copy_", "bernoulli_", "clamp_"])
+def test_a_method_in_a_cure_exists(method: str) -> None:
+    w = torch.ones(2, requires_grad=True)
+    arguments = {"copy_": (torch.ones(2),), "clamp_": (0.0, 1.0)}.get(method, ())
+    with record() as recording:
+        h = w.sigmoid()
+        loss = h.square().sum()
+        getattr(h, method)(*arguments)
+    text = str(preflight(loss, names={"w": w}, recording=recording))
+    assert ("x.clamp(...)" in text) == (method == "clamp_")
+    assert "(...)" not in text.replace("x.clamp(...)", "")
+
+
+@program(r"xlogy\(p, p.clamp", "special")
+def an_entropy_at_zero() -> object:
+    def entropy(scores: Tensor) -> Tensor:
+        masked = scores.masked_fill(torch.tensor([True, False]), -torch.inf)
+        return (masked.softmax(0) * masked.log_softmax(0)).sum()
+
+    return nan_in(entropy, 0.0, 1.0)
+
+
+def test_an_entropy_at_zero_is_cured() -> None:
+    p = torch.tensor([0.0, 1.0], requires_grad=True)
+    torch.xlogy(p, p.clamp(min=1e-12)).sum().backward()
+    assert p.grad is not None
+    assert p.grad.isfinite().all()
+
+
+@program("vanish from 0 on.*mean of normalised numbers cannot change", "ReLU")
+def the_mean_of_a_layer_after_a_batch_normalisation() -> object:
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+    return norms(model, lambda model: model(X).mean())

@@ -228,11 +228,18 @@ def registered_backward(function: Any) -> tuple[Any] | None:
 def refuses(node: Node) -> bool:
     """Return whether the node raises once a gradient arrives, as no derivative is implemented."""
     name = node_name(node)
-    if registered_backward(forward_class(node)) == (None,):
+    function = forward_class(node)
+    if registered_backward(function) == (None,) or _lacks_backward(function):
         return True
     if name in _FIRST_REFUSED:
         return next_functions(node)[0][0] is not None
     return name in _REFUSING or _is_backward_of_compiled(node)
+
+
+def _lacks_backward(function: Any) -> bool:
+    """Return whether a custom function defines neither ``backward`` nor ``vjp``."""
+    base: Any = torch.autograd.Function
+    return function is not None and (function.backward, function.vjp) == (base.backward, base.vjp)
 
 
 def _is_backward_of_compiled(node: Node) -> bool:

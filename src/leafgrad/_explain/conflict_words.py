@@ -98,7 +98,9 @@ def _cure_of_operation(write: Write, *, is_repeated: bool) -> str:
         return OPERATOR.format(sign=_OPERATORS[write.operation], name=write.operation)
     if _takes_inplace(write.operation):
         return INPLACE.format(name=write.operation)
-    return METHOD.format(name=name) if write.operation.endswith("_") else RESULT
+    # many methods exist only in place, and bernoulli() draws by other probabilities
+    is_paired = hasattr(torch.Tensor, name) and name not in {write.operation, "bernoulli"}
+    return METHOD.format(name=name) if is_paired else RESULT
 
 
 def _takes_inplace(name: str) -> bool:

@@ -186,7 +186,8 @@ class _Body:
             self._note(statement, is_needed=is_needed)
             inside, is_about_need = _inner_statements(statement)
             ahead += [(one, is_needed or is_about_need) for one in reversed(inside)]
-        self.returned = self.returned or [None]
+        raises = any(isinstance(one, ast.Raise) for one in definition.body)
+        self.returned = self.returned or [ast.Starred(ast.Name("raised")) if raises else None]
 
     def _note(self, statement: ast.AST, *, is_needed: bool) -> None:
         """Note what a statement returns or gives a name to."""

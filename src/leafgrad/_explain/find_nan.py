@@ -14,6 +14,7 @@ from leafgrad._explain.nan_report import NanOrigin, NanReport, came_in_with
 from leafgrad._explain.nan_words import (
     CURE_OF_LEAF,
     CURE_OF_NUMBER,
+    EMPTY,
     NOT_SEEN,
     OF_INFINITY,
     words_for,
@@ -98,8 +99,8 @@ def find_nan(
                 grad_outputs=_ones(outputs),
             )
         except RuntimeError as error:
-            complaint, _, _ = str(error).partition(".")
-            without = f"the backward fails with {complaint!r}; see preflight()."
+            complaint, _, _ = str(error).partition(". ")
+            without = f"torch.autograd.grad() fails with {complaint!r}; see preflight()."
     return NanReport(
         origins=(*_in_values(trace, _births(log, names)), *_in_gradients(trace)),
         unrecorded=sum(None in node.values and not only_moves(node) for node in trace.nodes),
@@ -117,6 +118,7 @@ def _ones(outputs: Any) -> list[torch.Tensor | None]:
 
 
 Births = Mapping[str, Birth]
+Given = tuple[tuple[str, TensorSummary | None], ...]
 
 
 def _births(log: Log, names: Any) -> Births:
@@ -133,7 +135,9 @@ def _without_graph(ends: Sequence[object], log: Log) -> Iterator[NanOrigin]:
         if isinstance(end, torch.Tensor) and found is not None and found.not_finite is not None:
             birth = log.birth_of(end)
             words = (
-                NOT_SEEN if birth is None else words_for(operation_of(birth), "value", end.dtype)
+                NOT_SEEN
+                if birth is None
+                else words_for(operation_of(birth), "value", end.dtype, birth.kind)
             )
             yield NanOrigin(
                 way="value",
@@ -167,9 +171,9 @@ def _in_values(trace: GraphTrace, births: Births) -> Iterator[NanOrigin]:
         is_of_it = is_made_of_infinity and "softmax" not in _operation(node)
         birth = next((births[one] for one in came_in_with(node) if one in births), None)
         words = (
-            _value_words(node)
+            _value_words(node, given)
             if birth is None
-            else words_for(operation_of(birth), "value", node.dtype)
+            else words_for(operation_of(birth), "value", node.dtype, birth.kind)
         )
         because, cure = OF_INFINITY if is_of_it else words
         yield NanOrigin(
@@ -223,7 +227,7 @@ def _operation(node: TracedNode) -> str:
     return "leaf" if node.is_leaf else _autograd.stem(node.name).lower()
 
 
-def _value_words(node: TracedNode) -> Words:
+def _value_words(node: TracedNode, given: Given) -> Words:
     """Return why a value is not finite, and the cure: the data, a leaf, or the operation."""
     if any(one.startswith(NUMBER) for one in came_in_with(node)):
         return f"It came in with {' and '.join(came_in_with(node))}.", CURE_OF_NUMBER
@@ -235,7 +239,11 @@ def _value_words(node: TracedNode) -> Words:
     if node.is_leaf:
         held = f"{node.leaf_name or 'The leaf'} held it before the operations that were traced."
         return held, CURE_OF_LEAF
-    return words_for(_operation(node), "value", node.dtype)
+    if any(one and 0 in (one.shape or ()) for _, one in given):
+        return EMPTY
+    because, cure = words_for(_operation(node), "value", node.dtype, node.value_turn_kind or "NaN")
+    near = "What came right before was not recorded. If it comes up here: "
+    return f"{near if node.value_turn_is_near else ''}{because}", cure
 
 
 def _dtype_of_gradient(node: TracedNode) -> torch.dtype:
@@ -244,7 +252,7 @@ def _dtype_of_gradient(node: TracedNode) -> torch.dtype:
     return next((one.dtype for one in passed if one and one.not_finite), node.dtype)
 
 
-def _given(node: TracedNode, trace: GraphTrace) -> tuple[tuple[str, TensorSummary | None], ...]:
+def _given(node: TracedNode, trace: GraphTrace) -> Given:
     """Return what is known of what an operation was given by other nodes, each by its name."""
     given: list[tuple[str, TensorSummary | None]] = []
     for edge in node.edges:

@@ -4,6 +4,7 @@ from typing import Literal
 
 import torch
 
+from leafgrad._graph.summary import NotFinite
 from leafgrad._graph.zero_words import Words
 
 VALUES: dict[str, Words] = {
@@ -28,7 +29,7 @@ VALUES: dict[str, Words] = {
         "Leave the sigmoid() out, and use binary_cross_entropy_with_logits().",
     ),
     "div": (
-        "A division by 0 gives infinity, and 0 / 0 gives NaN.",
+        "A division by 0, or by a number next to it, gives infinity, and 0 / 0 gives NaN.",
         "Keep the divisor away from 0 before dividing, as by y.clamp(min=1e-12) if it is positive.",
     ),
     "exp": (
@@ -62,18 +63,14 @@ VALUES: dict[str, Words] = {
         ),
     ),
     "maskedfill": (
-        "A mask of infinities that leaves a row nothing makes softmax() divide 0 by 0.",
-        "Leave each row an entry, or mask with torch.finfo(x.dtype).min in place of -inf.",
-    ),
-    "mean": (
-        "The mean of no numbers is NaN, and that of very large ones overflows.",
-        "Look at the shape that it is given: a mask or an index may have left nothing.",
+        "softmax() of a row that is all masked is NaN; the loss of a masked target is infinite.",
+        "Leave each row an entry, or mask with torch.finfo(x.dtype).min; do not mask a target.",
     ),
     "mul": (
         "0 times infinity is NaN, and a product may be beyond the largest number of its type.",
         (
-            "Look for the factor that is infinite or very large; p * log(p) is torch.xlogy(p, p), "
-            "which is 0 at 0, or -torch.special.entr(p)."
+            "Look for the factor that is infinite or very large; replace p * log(p) by "
+            "torch.xlogy(p, p.clamp(min=1e-12)), which is 0 at 0 and has a finite gradient there."
         ),
     ),
     "nllloss": (
@@ -95,8 +92,8 @@ VALUES: dict[str, Words] = {
         "Keep what it is given away from 0 before, as by x.clamp(min=1e-12) if it is positive.",
     ),
     "softmax": (
-        "A softmax over nothing but -inf is NaN: a mask has left no entry in some row.",
-        "Leave each row an entry, or mask with torch.finfo(x.dtype).min in place of -inf.",
+        "A softmax over +inf is NaN, or over nothing but -inf: there, a mask has left no entry.",
+        "Leave each row an entry, or mask with torch.finfo(x.dtype).min, and keep +inf out.",
     ),
     "sqrt": (
         "sqrt() is NaN below 0.",
@@ -163,8 +160,8 @@ GRADIENTS: dict[str, Words] = {
         "Replace them there before: torch.atan2(y, torch.where((x == 0) & (y == 0), 1.0, x)).",
     ),
     "div": (
-        "A division by 0 has no finite slope, also where torch.where() drops its value.",
-        "Replace the divisor where it is 0, before: x / torch.where(y == 0, 1.0, y).",
+        "Dividing by 0 or next to it has no finite slope, even where torch.where() drops it.",
+        "Replace a divisor of 0 before: x / torch.where(y == 0, 1.0, y); make a tiny one larger.",
     ),
     "exp": (
         "exp() is its own slope, and overflows with it, also where torch.where() drops its value.",
@@ -207,8 +204,8 @@ GRADIENTS: dict[str, Words] = {
         "Leave each row an entry, or mask with torch.finfo(x.dtype).min in place of -inf.",
     ),
     "pow": (
-        "The slope of a power below 1 is infinite at 0.",
-        "Add a small number inside: (x + 1e-12) ** p.",
+        "The slope of a power below 1 is infinite at 0; otherwise, the gradient overflows.",
+        "At 0, add a small number inside: (x + 1e-12) ** p; otherwise make the numbers smaller.",
     ),
     "rsqrt": (
         "rsqrt() and its slope are infinite at 0, also where a clamp() or where() drops that.",
@@ -228,7 +225,7 @@ GRADIENTS: dict[str, Words] = {
 LIKE = {
     "asin": "acos",
     "cholesky": "linalgslogdet",
-    **dict.fromkeys(["cosh", "cumprod", "cumsum", "exp2", "mseloss", "sinh"], "prod"),
+    **dict.fromkeys(["cosh", "cumprod", "cumsum", "exp2", "mean", "mseloss", "sinh"], "prod"),
     "digamma": "lgamma",
     "expm1": "exp",
     "linalgsolveex": "linalginvex",
@@ -286,11 +283,40 @@ _RANGE = {"add", "mul", "sub"}
 CURE_OF_NUMBER = "Look at where that number comes from: it is no tensor, and has no gradient."
 
 
-def words_for(operation: str, way: Literal["value", "gradient"], dtype: torch.dtype) -> Words:
-    """Return why an operation makes what is not finite, and the cure, in general if need be."""
+EMPTY: Words = (
+    "It was given no elements: a mask or an index has left nothing.",
+    "Check the mask or the index, and skip a batch in which nothing is left.",
+)
+_NAN_ALONE = {"acos", "acosh", "fmod", "nllloss", "softmax", "sqrt", "std", "sub"}
+_BOUNDS = {
+    torch.float16: {"1e-12": "1e-3", "1e-6": "1e-3", "(-30, 20)": "(-10, 10)"},
+    torch.bfloat16: {"1e-6": "1e-2"},
+}
+"""What to write in a cure where a type is too coarse for the numbers that stand there."""
+
+
+def words_for(
+    operation: str,
+    way: Literal["value", "gradient"],
+    dtype: torch.dtype,
+    kind: NotFinite = "NaN",
+) -> Words:
+    """Return why an operation makes what is not finite, and the cure that fits the type."""
+    because, cure = _words_for(operation, way, dtype, kind)
+    for bound, fitting in _BOUNDS.get(dtype, {}).items():
+        cure = cure.replace(bound, fitting)
+    return because, cure
+
+
+def _words_for(
+    operation: str, way: Literal["value", "gradient"], dtype: torch.dtype, kind: NotFinite
+) -> Words:
+    """Return why an operation makes what is not finite, in general if need be."""
     table = VALUES if way == "value" else GRADIENTS
     known = LIKE.get(operation, operation)
     is_listed = not {operation, known}.isdisjoint(table)
+    if way == "value" and kind == "infinity" and known in _NAN_ALONE:
+        return VALUES["prod"]
     if dtype is torch.float16 and way == "value" and known in _RANGE:
         return HALF_VALUE
     if way == "gradient" and not is_listed and (dtype is torch.float16 or known in _PRODUCTS):

@@ -270,6 +270,8 @@ def _cure_of_refusal(node: TracedNode) -> str:
             " torch.compile made it: the backward of compiled code cannot be differentiated. Use "
             "the original module, not the compiled one, where a second derivative is computed."
         )
+    if node.custom_function is not None:
+        return " Write a backward() for it, which returns one gradient for each input."
     if node.name != "NotImplemented":
         return ""
     return (

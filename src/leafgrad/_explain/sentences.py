@@ -271,8 +271,8 @@ CURES: Mapping[GradCause, str] = {
         "Stay with tensors: put no numpy() on the way, or write a torch.autograd.Function."
     ),
     GradCause.COLLECTIVE: (
-        "Use the function in torch.distributed.nn.functional instead, such as all_to_all() or "
-        "reduce_scatter(), which passes gradients on."
+        "Import torch.distributed.nn.functional and use its function instead, such as "
+        "all_to_all() or reduce_scatter(), which passes gradients on."
     ),
 }
 
@@ -421,9 +421,9 @@ CURES_OF_OPERATIONS = {
     ),
     **{
         f"torch.distributed.{name}": (
-            "Use torch.distributed.nn.functional.all_gather(), which passes gradients on between "
-            "processes. For the gradient of this process alone, put its own tensor back into the "
-            "result, as in gathered[rank] = features."
+            "Import torch.distributed.nn.functional and use its all_gather(), which passes "
+            "gradients on between processes. For the gradient of this process alone, put its own "
+            "tensor back into the result, as in gathered[rank] = features."
         )
         for name in ("all_gather", "all_gather_into_tensor", "all_gather_single", "gather")
     },

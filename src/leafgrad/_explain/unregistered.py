@@ -88,6 +88,6 @@ PARAMETER = (
 )
 UNKNOWN = (
     "If they belong to the model, register them: as attributes, in an nn.ModuleList or in an "
-    "nn.ParameterList. If they are another model's, as a teacher's or a target network's, compute "
-    "its outputs under torch.no_grad()."
+    "nn.ParameterList. If they belong to another model, such as a discriminator or a teacher, call "
+    "requires_grad_(False) on them before the forward pass; gradients still pass through."
 )

@@ -198,6 +198,12 @@ _AGAINST_VANISHING = {
 
 def _cure_of_vanishing(nodes: Nodes) -> str:
     """Return what helps against small gradients and is not in the graph."""
+    dropping = next((node for node in nodes if _drops_in_normalising(node)), None)
+    if dropping is not None:
+        return (
+            f"They drop at {place_text(dropping)}: if its results are only summed up or averaged, "
+            "change the objective, as the sum or mean of normalised numbers cannot change."
+        )
     operations = {own_operation(node.name) for node in nodes}
     missing = [what for what, names in _AGAINST_VANISHING.items() if names.isdisjoint(operations)]
     if not missing:
@@ -207,6 +213,15 @@ def _cure_of_vanishing(nodes: Nodes) -> str:
             "scale of the first weights."
         )
     return f"Use {' or '.join(missing)}, or begin with larger weights."
+
+
+def _drops_in_normalising(node: TracedNode) -> bool:
+    """Return whether a normalisation passed on no more than a rounding error of what arrived."""
+    if own_operation(node.name) not in NORMALISING or node.dtype.itemsize < _SINGLE:
+        return False
+    passed, arrived = norm_of([node.edges[0].gradient]), norm_of(node.gradients)
+    noise = _NOISE * torch.finfo(node.dtype).eps
+    return bool(passed and arrived) and (passed or 0.0) < noise * (arrived or 0.0)
 
 
 def _number(value: float | None) -> str:

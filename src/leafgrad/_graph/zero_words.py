@@ -25,6 +25,8 @@ def words_of_zeros(node: TracedNode, nodes: Sequence[TracedNode]) -> Words:
     """Return why a node that a gradient arrived at passed on nothing but zeros."""
     if _is_underflow(node):
         return UNDERFLOW
+    if any(one is not None and 0 in (one.shape or ()) for one in node.gradients):
+        return EMPTY
     if (leaf := _zero_leaf_beside(node, nodes)) is not None:
         return f"{leaf.leaf_name or 'A factor'} is zero, and is trained itself", STARTING_AT_ZERO
     if WORDS.get(own_operation(node.name)) in (_AT_ZERO, _EQUAL):
@@ -130,6 +132,10 @@ UNDERFLOW: Words = (
     "The gradient is too small for float16, which has nothing between 0 and 6e-8",
     "Scale the loss by torch.amp.GradScaler, or compute in bfloat16 or float32",
 )
+EMPTY: Words = (
+    "Its result has no elements: a mask or an index has left nothing",
+    "Check the mask or the index, and skip a batch in which nothing is left",
+)
 CANCELLED: Words = (
     "The gradients of its several uses add up to zero",
     "Look at these uses: they may undo each other, as in x - x or the norm of a normalised vector",
@@ -152,14 +158,17 @@ FROM_THE_START: Words = (
     "Look at grad_outputs, and at the hooks on the outputs",
 )
 GENERAL: Words = (
-    "What arrived there is not zero, and what it passed on is: its slope is zero there",
-    "Look at the values that it was given",
+    "What arrived there is not zero, and what it passed on is",
+    "Look at the values that it was given, and at its backward or hook if you wrote one",
 )
 
 _FLAT = "What it was given is {} wherever a gradient arrives, so that it is flat there"
 _DEAD: Words = (
-    f"{_FLAT.format('negative')}, and its units are dead",
-    "Use leaky_relu() or gelu(), lower the learning rate, or begin with other biases",
+    _FLAT.format("not positive"),
+    (
+        "In a layer, its units are dead: use leaky_relu() or gelu(), lower the learning rate, or "
+        "begin with other weights and biases; in a hinge loss, all margins are met"
+    ),
 )
 _BOUNDED: Words = (
     _FLAT.format("outside of its bounds"),
@@ -209,11 +218,11 @@ _MATRIX: Words = (
     ),
 )
 _EQUAL: Words = (
-    "The outputs equal the target already",
-    "Look at the target: it must not be made of the outputs",
+    "The outputs give the targets already, to the last digit",
+    "Look at the targets: they must not be made of the outputs",
 )
 _AT_ZERO: Words = (
-    "What it was given is 0, where its slope is 0",
+    "What it was given is 0, or the same number everywhere, where its slope is 0",
     "See whether that should be 0, such as the difference of outputs and a target",
 )
 _OTHER_ONE: Words = (
