@@ -79,6 +79,8 @@ def _strided(step: Step, x: Series) -> Series:
 
 def sent_back(step: Step) -> tuple[Tensor, list[Tensor]]:
     """Return a probe, ``[*shape]``, and what each input that is on the path gets of it."""
+    # Within a backward pass, PyTorch passes on only what that pass was called for.
+    unsupported_if(step.is_in_backward, "behind a checkpoint it hides where its elements went")
     (result,) = step.results
     count = torch.Size(result.shape).numel()
     with torch.enable_grad(), torch.inference_mode(mode=False):
