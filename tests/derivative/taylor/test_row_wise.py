@@ -451,7 +451,9 @@ PROVEN: dict[str, Masked] = {
     "one number": lambda x: put(x, torch.tensor([2]), x[torch.tensor([2])]),
     "a number twice": lambda x: put(x, torch.tensor([2, 2]), x[torch.tensor([2, 2])]),
     "elements": lambda x: put(x, x > 1, x[x > 1]),
-    "one row after another": lambda x: put(x, FIRST[:1], x[1:2]).index_put((FIRST[1:],), x[:1].sin()),
+    "one row after another": lambda x: put(x, FIRST[:1], x[1:2]).index_put(
+        (FIRST[1:],), x[:1].sin()
+    ),
     "numbers written to": lambda x: (x * 2).index_put((torch.tensor([0]),), x.new_ones(2)),
     "nobody": lambda x: put(x.sin(), SIDE & ~SIDE, x[SIDE & ~SIDE].exp()) * x,
 }
