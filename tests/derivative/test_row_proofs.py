@@ -38,7 +38,7 @@ def applications(op: Any, most: int) -> Iterator[tuple[Callable[[Tensor], Any], 
                     if tensor.shape[axis] > 1:
                         yield (
                             _applied(op, flat, spec, place, axis),
-                            # A copy, so that strides of `as_strided` find the same elements at all points.
+                            # A copy: `as_strided` finds the same elements at all points.
                             tensor.detach()
                             .movedim(axis, 0)
                             .clone(memory_format=torch.contiguous_format),

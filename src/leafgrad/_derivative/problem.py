@@ -334,7 +334,10 @@ class DerivativeProblem(NamedTuple):
             if proof.holds:
                 return
             if self.rows != "independent":
-                is_known = all(map(behaviour_of, proof.path.nodes))
+                is_known = all(
+                    behaviour_of(node) and not _autograd.is_write_into_view(node)
+                    for node in proof.path.nodes
+                )
                 if not is_known and (self.create_graph or max(map(sum, orders)) > 1):
                     check_double_backward(proof.path.nodes, order=1)
                 raise proof.refusal()
