@@ -70,6 +70,31 @@ def test_a_mode_sees_reads_and_none_while_unobserved(watching_mode: Any) -> None
         assert len(mode.calls) == 1
 
 
+def test_a_plain_computation_passes_by_modes_and_transforms(watching_mode: Any) -> None:
+    made: list[torch.Tensor] = []
+
+    def compute(x: torch.Tensor) -> torch.Tensor:
+        with _autograd.plain_computation():
+            made.append(torch.arange(2) + 1)
+        return x
+
+    x = torch.ones(2)
+    with FakeTensorMode():
+        compute(x)
+    with torch.inference_mode():
+        compute(x)
+    torch.func.functionalize(compute)(x)
+    with watching_mode:
+        watching_mode.calls.clear()
+        compute(x)
+        assert not watching_mode.calls
+    for one in made:
+        assert type(one) is torch.Tensor
+        assert not one.is_inference()
+        assert not torch._is_functional_tensor(one)
+        assert one.tolist() == [1, 2]
+
+
 def test_a_plain_read_passes_by_what_a_subclass_puts_in_its_place() -> None:
     tensor = watched()
     with _autograd.unobserved():

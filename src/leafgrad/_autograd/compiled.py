@@ -109,9 +109,7 @@ def node_of_compiled_code(function: Callable[Given, Result]) -> Callable[Given, 
 
 def is_without_values(tensor: torch.Tensor) -> bool:
     """Return whether a tensor stands for one while code is compiled, and holds no numbers."""
-    if not torch._C._len_torch_dispatch_stack():
-        return False
-    return isinstance(tensor, torch._subclasses.FakeTensor)
+    return type(tensor) is not torch.Tensor and isinstance(tensor, torch._subclasses.FakeTensor)
 
 
 def _end_graph(reason: Exception) -> None:

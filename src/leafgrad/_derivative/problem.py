@@ -34,6 +34,7 @@ from leafgrad._derivative.reverse import (
     gradients_once,
     raise_if_missing,
 )
+from leafgrad._derivative.row_behaviour import behaviour_of
 from leafgrad._derivative.row_independence import RowProof, RowsArgument, check_vouch
 from leafgrad._derivative.taylor import Taylor, Unsupported
 
@@ -333,7 +334,11 @@ class DerivativeProblem(NamedTuple):
             if proof.holds:
                 return
             if self.rows != "independent":
-                if self.create_graph or max(map(sum, orders)) > 1:
+                is_known = all(
+                    behaviour_of(node) and not _autograd.is_write_into_view(node)
+                    for node in proof.path.nodes
+                )
+                if not is_known and (self.create_graph or max(map(sum, orders)) > 1):
                     check_double_backward(proof.path.nodes, order=1)
                 raise proof.refusal()
             parts = self.joined.parts if self.joined else ()

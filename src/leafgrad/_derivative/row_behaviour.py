@@ -62,6 +62,11 @@ class Site(NamedTuple):
             return [_readable(one) for one in value]
         return _readable(value)
 
+    def shape_of(self, name: str) -> Shape:
+        """Return the shape of a tensor that the node saved."""
+        look = _autograd.kept if self.is_in_backward else _autograd.kept_at_hand
+        return tuple(map(int, look(self.node, name).shape))
+
     def dims(self, x: Rows, name: str = "dim") -> list[int]:
         """Return the saved axes, counted from the end; none means all."""
         dims = self.saved(name)
@@ -301,8 +306,7 @@ def _convolved(site: Site) -> list[Tensor]:
 def _has_one_point(site: Site) -> bool:
     if not _autograd.keeps(site.node, "weight"):
         return False
-    look = _autograd.kept if site.is_in_backward else _autograd.kept_at_hand
-    kernel = look(site.node, "weight").shape[2:]
+    kernel = site.shape_of("weight")[2:]
     return {*kernel, *site.saved("stride")} == {1} and not any(site.saved("padding"))
 
 
@@ -321,7 +325,10 @@ def _of_matrix(site: Site) -> list[Tensor]:
 def _of_system(site: Site) -> list[Tensor]:
     """Systems of a matrix on the last two axes, and of matrices or vectors of the same batch."""
     ndim = len(site.shape)
-    if any(rows.ndim == ndim + 1 and rows.shape[:-1] == site.shape for rows in site.present):
+    matrices = [rows.shape for rows in site.present]
+    if _autograd.keeps(site.node, "LU"):  # of a matrix that is a constant
+        matrices.append(site.shape_of("LU"))
+    if any(len(shape) == ndim + 1 and shape[:-1] == site.shape for shape in matrices):
         present = [rows.joined([-1] if rows.ndim == ndim else [-2, -1]) for rows in site.present]
         return [join([r.span if r.ndim == ndim else _dropped(r.span, [-1]) for r in present])]
     if any(rows.ndim != ndim for rows in site.present):
@@ -500,6 +507,8 @@ def _put(take: Callable[[Site, Tensor], Tensor], *, replaces: bool = True) -> Be
         adds = not replaces or (
             _autograd.keeps(site.node, "accumulate") and site.saved("accumulate")
         )
+        if adds and base is not None and source[0] is None:
+            return [base.aligned(len(site.shape))]  # its node saved no index
         look = partial(take, site)
         return [placed(site.shape, base, source[0], look, replaces=not adds)]
 
@@ -692,7 +701,8 @@ def _kinds(behave: Behaviour, names: str, number: int = 0) -> dict[str, Behaviou
 _ELEMENTWISE = (
     "Bernoulli Cauchy CopysignBackward Eq Exponential Fill FusedDropout Ge Geometric Gt LazyClone "
     "Ldexp Le Lift LiftFresh LogNormal Lt NativeDropout NativeDropoutBackward Ne Nextafter Normal "
-    "PinMemory Poisson Random RreluWithNoise RreluWithNoiseFunctional Uniform Zero "
+    "Mvlgamma PinMemory Poisson Random RreluWithNoise RreluWithNoiseFunctional SpecialErfcx "
+    "SpecialNdtri Uniform Zero "
     "FakeQuantizePerTensorAffineCachemask FakeQuantizePerChannelAffineCachemask "
     "MseLossBackward SmoothL1LossBackward HuberLossBackward SoftMarginLossBackward "
     "BinaryCrossEntropyBackward PreluKernelBackward RreluWithNoiseBackward"

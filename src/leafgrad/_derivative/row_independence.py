@@ -199,17 +199,20 @@ class _Walk:
         """Yield the rows of each result, None where it has no element."""
         behave = behaviour_of(site.node)
         total = join([rows.total() for rows in site.present])
-        is_single = Rows(total, ()).are_apart(self.count) or all(
-            torch.equal(rows.span.flatten(), total) for rows in site.present
-        )
-        spans = behave(site) if behave and not is_single else []
-        if not spans and not is_single and _may_be_read(site.node, self.depth):
+        spans = behave(site) if behave else []
+        if not spans and _may_be_read(site.node, self.depth) and not self._are_alike(site, total):
             spans = self._read_backward(site, known)
         for number, shape in enumerate(site.shapes):
             span = spans[number] if number < len(spans) else None
             if span is None or not _fits(span, shape):
                 span = total.reshape(2, *[1] * len(shape))
             yield None if 0 in shape else Rows(span, shape)
+
+    def _are_alike(self, site: Site, total: Tensor) -> bool:
+        """Return whether all elements depend on the same rows, so that a backward shows no more."""
+        return Rows(total, ()).are_apart(self.count) or all(
+            torch.equal(rows.span.flatten(), total) for rows in site.present
+        )
 
     def _read_backward(self, site: Site, known: Known) -> list[Tensor]:
         """Return the span of each result of a node whose backward shows what it does.

@@ -445,14 +445,17 @@ PROVEN: dict[str, Masked] = {
         x, SIDE, x[SIDE].exp().index_put((FIRST,), x[SIDE][FIRST].sin())
     ),
     "no rows": lambda x: x * x[SIDE & ~SIDE].exp().sum(),
+    "one number": lambda x: put(x, torch.tensor([2]), x[torch.tensor([2])]),
     "a number twice": lambda x: put(x, torch.tensor([2, 2]), x[torch.tensor([2, 2])]),
     "elements": lambda x: put(x, x > 1, x[x > 1]),
+    "one row after another": lambda x: put(x, FIRST[:1], x[1:2]).index_put(
+        (FIRST[1:],), x[:1].sin()
+    ),
     "numbers written to": lambda x: (x * 2).index_put((torch.tensor([0]),), x.new_ones(2)),
     "nobody": lambda x: put(x.sin(), SIDE & ~SIDE, x[SIDE & ~SIDE].exp()) * x,
 }
 NOT_PROVEN: dict[str, Masked] = {
     "other numbers": lambda x: put(x, torch.tensor([0, 2]), x[torch.tensor([2, 0])]),
-    "one number": lambda x: put(x, torch.tensor([2]), x[torch.tensor([2])]),
     "rows of rows": lambda x: put(x, torch.tensor([0, 1]), x[SIDE][torch.tensor([0, 1])]),
     "rows of another mask": lambda x: put(x, OTHER, x[SIDE]),
     "no axes": lambda x: x.sin().sum(()) + x,
