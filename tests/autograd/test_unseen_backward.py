@@ -108,7 +108,7 @@ def points() -> Tensor:
 def gradient_of(outputs: Tensor, inputs: Tensor, weight: Tensor) -> Tensor | None:
     path = _autograd.path_between(outputs, inputs)
     assert path is not None
-    return _autograd.unseen_gradient(outputs, inputs, path, weight)
+    return _autograd.unseen_gradient(outputs, [inputs], path, weight)
 
 
 def assert_as_pytorch(outputs: Tensor, inputs: Tensor) -> None:

@@ -56,6 +56,11 @@ def _applied(op: Any, flat: list[Any], spec: Any, place: int, axis: int) -> Call
     return apply
 
 
+def call(function: Any, x: Tensor) -> Tensor:
+    result: Tensor = function.apply(x)
+    return result
+
+
 def results(found: Any) -> list[Tensor]:
     found = found if isinstance(found, (tuple, list)) else [found]
     return [
@@ -136,7 +141,7 @@ APART: list[Callable[[Tensor, random.Random], Tensor]] = [
         x.unsqueeze(1), torch.ones(1, 1, 3, dtype=x.dtype), padding=1
     )[:, 0],
     lambda x, _: x.gather(1, x.argsort(1)) * x.amax(1, keepdim=True),
-    lambda x, _: Doubled.apply(x),
+    lambda x, _: call(Doubled, x),
     lambda x, _: x.view(-1, 1, 3).repeat(1, 2, 1).reshape(-1, 6)[:, ::2],
     lambda x, _: x.renorm(2, 0, 1.0),
 ]
@@ -161,7 +166,7 @@ MIXERS: list[Callable[[Tensor, random.Random], Tensor]] = [
     lambda x, _: _written(x, 1),
     lambda x, _: x + torch.where(x.sum(0) > 0, x[:1], x[1:2]),
     lambda x, r: x.scatter(0, torch.randint(len(x), (1, 3), generator=_generator(r)), x[-1:]),
-    lambda x, _: Doubled.apply(x) + Joined.apply(x),
+    lambda x, _: call(Doubled, x) + call(Joined, x),
 ]
 
 
@@ -189,7 +194,7 @@ class Doubled(torch.autograd.Function):
         return x * x.sum(1, keepdim=True)
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Tensor:
+    def backward(ctx: Any, g: Tensor) -> Any:
         (x,) = ctx.saved_tensors
         return g * x.sum(1, keepdim=True) + (g * x).sum(1, keepdim=True)
 
@@ -213,7 +218,7 @@ class Infinite(torch.autograd.Function):
         return x.log()
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Tensor:
+    def backward(ctx: Any, g: Tensor) -> Any:
         return g / ctx.saved_tensors[0]
 
 
@@ -224,7 +229,7 @@ class Joined(Doubled):
         return x * x.sum(0)
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor) -> Tensor:
+    def backward(ctx: Any, g: Tensor) -> Any:
         (x,) = ctx.saved_tensors
         return g * x.sum(0) + (g * x).sum(0)
 
@@ -362,4 +367,4 @@ def test_a_promise_that_one_of_many_rows_breaks_is_found(distance: int) -> None:
         ValueError,
         match='rows must be "proven" or "independent", not "yes"'.replace('"yes"', "'yes'"),
     ):
-        jacobian(x, x, rows="yes")
+        jacobian(x, x, rows="yes")  # type: ignore[arg-type]

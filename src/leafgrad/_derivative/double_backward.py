@@ -63,21 +63,13 @@ def check_formulas(path: Iterable[Node], order: int, *, create_graph: bool) -> N
 
 def wrong_formulas_on(path: Iterable[Node], order: int) -> Iterator[tuple[str, int]]:
     """Yield the nodes whose formulas are wrong for derivatives of `order`, and up to which not."""
-    if _RIGHT.issuperset(map(type, path)):
-        return
     for node in path:
         name = _autograd.node_name(node)
-        if name not in WRONG_FORMULAS and _autograd.is_own_formula(node):
-            _RIGHT.add(type(node))
         highest, flag = WRONG_FORMULAS.get(name, (order, None))
         if highest < order and (
             flag is None or not _autograd.keeps(node, flag) or _autograd.kept(node, flag)
         ):
             yield name, highest
-
-
-# Kinds of PyTorch's own that are not among the wrong formulas.
-_RIGHT: set[type[Node]] = set()
 
 
 def check_double_backward(path: Iterable[Node], order: int) -> None:
