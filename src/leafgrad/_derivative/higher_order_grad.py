@@ -123,10 +123,9 @@ def higher_order_grad(
         Reverse mode, which ``"auto"`` takes for a first derivative too where that is cheaper, is
         what nested calls of `torch.autograd.grad` are: hooks on the way run and may change
         gradients, and each pass adds to the ``.grad`` of a tensor in between that has
-        ``retain_grad()``. The backward
-        of a custom function on the way is called once more, to see that it keeps rows apart and
-        that it records itself: plain numbers that it uses, and what is kept elsewhere than on its
-        ``ctx``, are taken for constants.
+        ``retain_grad()``. The backward of a custom function on the way is called once more, to see
+        that it keeps rows apart and that it records itself. Plain numbers that it uses, tensors
+        that it detaches, and values kept elsewhere than on its ``ctx`` count as constants.
 
         The derivative is that of the recorded graph. A value that was taken out of it, by
         ``.item()``, ``.detach()`` or NumPy, counts as a constant, even if it was computed from
@@ -134,17 +133,18 @@ def higher_order_grad(
 
         Within a function that `torch.compile` compiles, this call is a part of its graph, and so is
         the backward of the result, unless a proof that rows are independent needs the values of an
-        index. Then it
-        runs uncompiled between the compiled parts, and `outputs` must be the function or module, to
-        be called here, as what a compiled part made has no graph that can be differentiated twice;
-        with ``fullgraph=True`` it is an error that says why. Evaluate such
-        a call in ``no_grad()``, as in ``inference_mode()`` PyTorch refuses what it saves.
+        index. Then it runs uncompiled between the compiled parts, and `outputs` must be the
+        function or module, to be called here, as what a compiled part made has no graph that can
+        be differentiated twice; with ``fullgraph=True`` it is an error that says why. Evaluate
+        such a call in ``no_grad()``, as in ``inference_mode()`` PyTorch refuses what it saves.
 
         Where forward mode AD (`torch.autograd.forward_ad`) is on, its tangents come along, by
         reverse mode.
 
-        A derivative that the dtype of `inputs` cannot hold is infinite, or zero. All others are as
-        exact as the values that PyTorch saved, at any order and scale: Taylor mode computes half
+        A derivative that the dtype of `inputs` cannot hold is infinite, or zero. In reverse mode,
+        others are as exact as PyTorch's own formulas, which lose digits where a function saturates
+        (`silu` in single precision at 16). In Taylor mode, they are
+        as exact as the values that PyTorch saved, at any order and scale: it computes half
         precision in single and orders above 8 in double precision, scales its coefficients, looks
         at them at the end, and computes again in double precision, with other scales, where one may
         have left the range. That look waits for the device; where a call is compiled, a CUDA graph
