@@ -40,6 +40,12 @@ def _what_is_there_to_stay_is_not_searched() -> None:
 
 
 @pytest.fixture(autouse=True)
+def _seed() -> None:
+    """Draw the same random numbers in a test, whatever ran before it."""
+    torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
 def _switches_stay() -> Iterator[None]:
     before = switches()
     yield

@@ -662,7 +662,8 @@ def test_an_entropy_at_zero_is_cured() -> None:
     assert p.grad.isfinite().all()
 
 
-@program("vanish from 0 on.*mean of normalised numbers cannot change", "ReLU")
+# The gradient is rounding error or exactly zero: that depends on the processor.
+@program("mean of normalised numbers cannot change|that sum is constant", "ReLU")
 def the_mean_of_a_layer_after_a_batch_normalisation() -> object:
     model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
     return norms(model, lambda model: model(X).mean())

@@ -216,12 +216,18 @@ def _cure_of_vanishing(nodes: Nodes) -> str:
 
 
 def _drops_in_normalising(node: TracedNode) -> bool:
-    """Return whether a normalisation passed on no more than a rounding error of what arrived."""
-    if own_operation(node.name) not in NORMALISING or node.dtype.itemsize < _SINGLE:
+    """Return whether a normalisation passed on next to nothing of the gradient that arrived.
+
+    What it passes on for a constant objective is the rounding error divided by the spread of its
+    input, so that no multiple of the precision bounds it.
+    """
+    if own_operation(node.name) not in NORMALISING:
         return False
     passed, arrived = norm_of([node.edges[0].gradient]), norm_of(node.gradients)
-    noise = _NOISE * torch.finfo(node.dtype).eps
-    return bool(passed and arrived) and (passed or 0.0) < noise * (arrived or 0.0)
+    return bool(passed and arrived) and (passed or 0.0) < _NEXT_TO_NOTHING * (arrived or 0.0)
+
+
+_NEXT_TO_NOTHING = 1e-3
 
 
 def _number(value: float | None) -> str:
