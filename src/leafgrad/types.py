@@ -1,6 +1,7 @@
 """The types of the results, for annotations; the functions of `leafgrad` make the values."""
 
 from leafgrad._derivative.derivative_explanation import DerivativeExplanation
+from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Help, Severity, Span
 from leafgrad._explain.findings import InPlaceConflict, Miscounted, OnceDifferentiable, Unregistered
 from leafgrad._explain.grad_explanation import GradExplanation
 from leafgrad._explain.nan_report import NanOrigin, NanReport
@@ -30,11 +31,14 @@ __all__ = [
     "CustomFunction",
     "Cut",
     "DerivativeExplanation",
+    "Diagnosis",
+    "Edit",
     "ForwardFailure",
     "GradExplanation",
     "GradientNorms",
     "GraphDiff",
     "GraphMemory",
+    "Help",
     "InPlaceConflict",
     "InputUse",
     "KindChange",
@@ -45,7 +49,9 @@ __all__ = [
     "NanReport",
     "OnceDifferentiable",
     "SavedTensor",
+    "Severity",
     "Source",
+    "Span",
     "Step",
     "TensorRole",
     "TensorSummary",

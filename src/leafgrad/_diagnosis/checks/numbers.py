@@ -1,0 +1,1 @@
+"""NaN, infinity, and gradients that are zero, too small or too large."""
