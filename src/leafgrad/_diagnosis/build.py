@@ -19,7 +19,7 @@ def diagnosis(  # noqa: PLR0913 # it fills a value with as many fields
     edits: Sequence[Edit] = (),
     **slots: object,
 ) -> Diagnosis:
-    """Make a finding. Its words are the messages ``headline``, ``label`` and ``help`` of its code.
+    """Make a finding, with the ``headline``, ``label``, ``note`` and ``help`` of its code.
 
     Args:
         code: The code.
@@ -40,15 +40,16 @@ def diagnosis(  # noqa: PLR0913 # it fills a value with as many fields
         key = next(filter(has_message, keys), None)
         return None if key is None else message(key, **slots)
 
-    advice = words("help")
+    advice, label = words("help"), words("label") or ""
+    own = [label if at is None else "", words("note")]  # without a line, a label is a note
     return Diagnosis(
         code=code,
         severity=severity,
         headline=words("headline") or code,
         subject=(*subject,),
-        primary=None if at is None else Span(source=at, label=words("label") or ""),
+        primary=None if at is None else Span(source=at, label=label),
         secondary=(*secondary,),
-        notes=(*notes,),
+        notes=(*filter(None, own), *notes),
         help=() if advice is None else (Help(text=advice, edits=(*edits,)),),
     )
 

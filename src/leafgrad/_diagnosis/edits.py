@@ -8,10 +8,61 @@ from leafgrad._diagnosis.diagnosis import Edit
 from leafgrad._graph.nodes import Source
 
 
+def expression_at(source: Source | None) -> ast.expr | None:
+    """Return the expression that a span marks, None if the file cannot be read."""
+    return next(_nodes_at(source), None)
+
+
 def call_at(source: Source | None) -> ast.Call | None:
     """Return the call that a span marks, None if the file cannot be read."""
     found = (node for node in _nodes_at(source) if isinstance(node, ast.Call))
     return next(found, None)
+
+
+MODULES = {"torch", "F", "functional", "nn"}
+ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant)
+
+
+def wrap(
+    source: Source,
+    node: ast.expr,
+    template: str = "",
+    *,
+    is_second: bool = False,
+    add_argument: str = "",
+) -> tuple[Edit, ...]:
+    """Wrap the input of an operation in other code, or add an argument to its call.
+
+    Args:
+        source: The span of the operation.
+        node: The operation: ``x / y``, ``x.log()`` or ``torch.log(x)``.
+        template: The code, with ``{x}`` for the input.
+        is_second: Whether to wrap the second input.
+        add_argument: The argument to add.
+    """
+    if isinstance(node, ast.BinOp):
+        operands = [node.left, node.right]
+    elif isinstance(node, ast.Call):
+        root = ast.unparse(node.func).partition(".")[0]
+        is_method = isinstance(node.func, ast.Attribute) and root not in MODULES
+        receiver = [node.func.value] if is_method and isinstance(node.func, ast.Attribute) else []
+        operands = [*receiver, *node.args]
+        if add_argument:
+            text = text_of(source, node)
+            comma = "" if not (node.args or node.keywords) else ", "
+            return replace(source, node, f"{text[:-1]}{comma}{add_argument})")
+    else:
+        return ()
+    if len(operands) <= is_second:
+        return ()
+    operand = operands[is_second]
+    text = text_of(source, operand)
+    is_argument = isinstance(node, ast.Call) and operand in node.args
+    text = text if isinstance(operand, ATOMS) else f"({text})"
+    wrapped = template.format(x=text)
+    if is_argument and template.startswith("({x}"):
+        wrapped = wrapped[1:-1]
+    return replace(source, operand, wrapped)
 
 
 def statement_at(source: Source | None) -> ast.stmt | None:
@@ -74,7 +125,7 @@ def delete(source: Source) -> tuple[Edit, ...]:
     return (Edit(file=source.file, line=statement.lineno, before=line, after=()),)
 
 
-def _nodes_at(source: Source | None) -> Iterator[ast.AST]:
+def _nodes_at(source: Source | None) -> Iterator[ast.expr]:
     if source is None or source.column is None:
         return
     wanted = (source.line, source.column, source.end_line, source.end_column)
