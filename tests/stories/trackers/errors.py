@@ -60,7 +60,9 @@ def a_sigmoid_is_weighted_in_place(record: Record) -> Training:
 @stories(
     "raises by in-place: b",
     culprit=("b[:, 1] = functional.softplus(b[:, 0])", "functional.softplus(b[:, 0])"),
-    repair={"b[:, 1] = functional.softplus(b[:, 0])": "b = b.clone(); b[:, 1] = b[:, 0].exp()"},
+    repair={
+        "b[:, 1] = functional.softplus(b[:, 0])": "b[:, 1] = functional.softplus(b[:, 0].clone())"
+    },
 )
 def one_column_is_computed_from_another_in_place(record: Record) -> Training:
     """Column 1 was filled with a function of column 0 of the same tensor.
