@@ -14,11 +14,11 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-from torch import distributed, nn
+from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from tests.stories.training import Program, Record, Training
+from tests.stories.training import Program, Record, Training, join_group_of_one
 
 healthy: list[Program] = []
 
@@ -555,8 +555,7 @@ def gradients_of_each_sample_are_clipped(record: Record) -> Training:
 
 @healthy.append
 def one_process_of_ddp(record: Record) -> Training:
-    store = distributed.HashStore()
-    distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    join_group_of_one()
     net, x = nn.parallel.DistributedDataParallel(mlp(4, 8, 1)), torch.randn(6, 4)
     optimizer = sgd(net)
     return Training(train(record, optimizer, lambda: net(x).square().mean()), net, optimizer)

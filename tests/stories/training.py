@@ -180,6 +180,10 @@ class Stories(list[Story]):
         return add
 
 
+GROUPS: list[Any] = []
+"""Keeps gloo's groups: to free one waits for its thread, which may wait for Python's lock."""
+
+
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
     """Start from one seed, and undo what a program leaves behind."""
@@ -187,8 +191,15 @@ def undisturbed() -> Iterator[None]:
     with warnings.catch_warnings(), torch.enable_grad():
         warnings.simplefilter("ignore")
         yield
-    if distributed.is_initialized():
+    if distributed.is_available() and distributed.is_initialized():
         distributed.destroy_process_group()
+
+
+def join_group_of_one() -> None:
+    """Make this process a group of its own, until the program has run."""
+    store = distributed.HashStore()  # type: ignore[attr-defined]
+    distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    GROUPS.append(distributed.group.WORLD)
 
 
 class Outcome(NamedTuple):

@@ -6,11 +6,11 @@
 from typing import Any
 
 import torch
-from torch import distributed, nn
+from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from tests.stories.training import Record, Stories, Training
+from tests.stories.training import Record, Stories, Training, join_group_of_one
 
 stories = Stories()
 
@@ -248,8 +248,7 @@ def a_shared_layer_is_checkpointed_twice_under_ddp(record: Record) -> Training:
 
     https://github.com/microsoft/FocalNet/issues/4
     """
-    store = distributed.HashStore()
-    distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    join_group_of_one()
 
     class Twice(nn.Linear):
         def forward(self, x: torch.Tensor) -> torch.Tensor:

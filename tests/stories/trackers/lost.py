@@ -6,10 +6,10 @@
 import copy
 
 import torch
-from torch import nn
+from torch import distributed, nn
 from torch.nn import functional
 
-from tests.stories.training import Record, Stories, Training
+from tests.stories.training import Record, Stories, Training, join_group_of_one
 
 stories = Stories()
 
@@ -263,6 +263,29 @@ def a_slice_of_stacked_parameters_was_not_used(record: Record) -> Training:
         each = {name: stacked[0] for name, stacked in params.items()}
         loss = torch.func.functional_call(models[0], (each, {}), (x,)).square().mean()
     return Training(loss, None, None, {"first": first})
+
+
+@stories(
+    "missing by collective: weight bias",
+    culprit=("distributed.all_gather(gathered, features)", "torch.cat(gathered)"),
+    repair={"(gathered, features)": "(gathered, features); gathered[0] = features"},
+)
+def features_are_gathered_without_their_graph(record: Record) -> Training:
+    """A contrastive loss compares the features of all processes.
+
+    `all_gather` writes into tensors that are not part of any graph.
+
+    https://github.com/HobbitLong/SupContrast/issues/26
+    """
+    join_group_of_one()
+    encoder, prototypes = nn.Linear(4, 3), torch.randn(3, 5, requires_grad=True)
+    with record():
+        features = functional.normalize(encoder(torch.randn(6, 4)))
+        gathered = [torch.zeros_like(features)]
+        distributed.all_gather(gathered, features)
+        logits = torch.cat(gathered) @ prototypes
+        loss = functional.cross_entropy(logits, torch.tensor([0, 1, 2, 3, 4, 0]))
+    return Training(loss, encoder)
 
 
 @stories(
