@@ -157,3 +157,10 @@ def test_outputs_of_several_numbers_start_from_ones() -> None:
     x = torch.tensor([0.0, 4.0], requires_grad=True)
     report = diagnosed([x.sqrt(), (x + 1).log()], {"x": x})
     assert "nan-gradient" in report.codes
+
+
+def test_loss_that_is_nan_is_reported_even_if_no_values_were_recorded() -> None:
+    x = torch.tensor([-1.0], requires_grad=True)
+    report = diagnose((x - float("inf") + float("inf")).sum(), {"x": x})
+    assert report.codes == ("nan-input",)
+    assert "record(values=True)" in str(report)

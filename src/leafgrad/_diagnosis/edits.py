@@ -19,6 +19,17 @@ def call_at(source: Source | None) -> ast.Call | None:
     return next(found, None)
 
 
+def start_of_method(source: Source) -> int | None:
+    """Return the column of the dot before the last method in a chain of calls on one line."""
+    match call_at(source):
+        case ast.Call(
+            func=ast.Attribute(value=ast.Call() | ast.BinOp() | ast.Subscript() as chain)
+        ):
+            is_on_line = chain.end_lineno == source.line
+            return chain.end_col_offset if is_on_line else None
+    return None
+
+
 MODULES = {"torch", "F", "functional", "nn"}
 ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant)
 

@@ -76,7 +76,7 @@ def find_values(situation: Situation) -> Iterator[Diagnosis]:
     """Find where a value that reaches the loss first stops being finite."""
     trace = situation.trace_with_values
     if trace is None:
-        yield from _without_graph(situation)
+        yield from _in_outputs(situation)
         return
     births = _births(situation)
     turns = value_turns_of(trace)
@@ -99,7 +99,7 @@ def find_values(situation: Situation) -> Iterator[Diagnosis]:
             found.append(_born(birth.operation, birth.kind, source, node.dtype))
         if "softmax" in _operation(node):
             found[-1] = replace(found[-1], secondary=(*_spans_of_masks(masks),))
-    yield from found
+    yield from found or _in_outputs(situation)
 
 
 def _spans_of_masks(masks: list[TracedNode]) -> Iterator[Span]:
@@ -175,8 +175,8 @@ def _of_value(node: TracedNode, trace: GraphTrace) -> Diagnosis:
     return replace(found, notes=(*found.notes, *notes))
 
 
-def _without_graph(situation: Situation) -> Iterator[Diagnosis]:
-    """Yield where outputs without a graph stopped being finite."""
+def _in_outputs(situation: Situation) -> Iterator[Diagnosis]:
+    """Yield where outputs stopped being finite that no node explains."""
     for end in situation.outputs:
         found = summary_of(end) if isinstance(end, torch.Tensor) else None
         if not isinstance(end, torch.Tensor) or found is None or found.not_finite is None:
