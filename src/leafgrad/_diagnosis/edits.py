@@ -8,6 +8,11 @@ from leafgrad._diagnosis.diagnosis import Edit
 from leafgrad._graph.nodes import Source
 
 
+def expression_at(source: Source | None) -> ast.expr | None:
+    """Return the expression that a span marks, None if the file cannot be read."""
+    return next(_nodes_at(source), None)
+
+
 def call_at(source: Source | None) -> ast.Call | None:
     """Return the call that a span marks, None if the file cannot be read."""
     found = (node for node in _nodes_at(source) if isinstance(node, ast.Call))
@@ -20,7 +25,7 @@ def statement_at(source: Source | None) -> ast.stmt | None:
         return None
     around = [
         node
-        for node in ast.walk(_parse(source.file))
+        for node in ast.walk(parse(source.file))
         if isinstance(node, ast.stmt) and node.lineno <= source.line <= (node.end_lineno or 0)
     ]
     return around[-1] if around else None
@@ -30,7 +35,7 @@ def blocks_around(source: Source) -> list[ast.With]:
     """Return the `with` statements that a line is in, the innermost first."""
     around = [
         node
-        for node in ast.walk(_parse(source.file))
+        for node in ast.walk(parse(source.file))
         if isinstance(node, ast.With) and node.lineno <= source.line <= (node.end_lineno or 0)
     ]
     return around[::-1]
@@ -74,18 +79,19 @@ def delete(source: Source) -> tuple[Edit, ...]:
     return (Edit(file=source.file, line=statement.lineno, before=line, after=()),)
 
 
-def _nodes_at(source: Source | None) -> Iterator[ast.AST]:
+def _nodes_at(source: Source | None) -> Iterator[ast.expr]:
     if source is None or source.column is None:
         return
     wanted = (source.line, source.column, source.end_line, source.end_column)
-    for node in ast.walk(_parse(source.file)):
+    for node in ast.walk(parse(source.file)):
         if isinstance(node, ast.expr):
             place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
             if place == wanted:
                 yield node
 
 
-def _parse(file: str) -> ast.Module:
+def parse(file: str) -> ast.Module:
+    """Return the parsed code of a file; an empty module if it cannot be parsed."""
     try:
         return ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError):  # a cell with magics
