@@ -65,6 +65,7 @@ def find_missing_gradients(situation: Situation) -> Iterator[Diagnosis]:
                 situation.explained.add(id(wanted[name]))
     for (cause, severity), names in groups.items():
         yield _finding(situation, cause, names, severity)
+    yield from _lost_terms(situation, finder)
     yield from find_unregistered_leaves(situation, finder.paths)
 
 
@@ -133,6 +134,20 @@ def _lost_graph(
     return replace(found, code="no-graph", headline=headline)
 
 
+def _lost_terms(situation: Situation, finder: CauseFinder) -> Iterator[Diagnosis]:
+    """Yield a finding for each term of the loss that has no graph while others have one."""
+    for name, term in situation.terms.items():
+        with _autograd.unobserved():
+            if _autograd.plain(term, "requires_grad"):
+                continue
+            cuts = finder.paths.cuts_before(term)
+        severity = Severity.WARNING if cuts else Severity.NOTE
+        cause = cause_of_cut(cuts[0]) if cuts else Cause("no-graph", "term")
+        found = _finding(situation, cause, [name], severity)
+        headline = message("no-graph.term.headline", names=list_names([name]))
+        yield replace(found, code="no-graph", headline=headline)
+
+
 CUTTING = {*CODES[CODES.index("collective") : CODES.index("custom-backward")]}
 
 
@@ -148,17 +163,19 @@ def _state(finder: CauseFinder, *, is_frozen: bool) -> str:
 def _finding(
     situation: Situation, cause: Cause, names: Sequence[str], severity: Severity, **slots: Any
 ) -> Diagnosis:
-    marks = [
-        (label, find_switch(cause.at, source) if label == "no-grad.switch" else source)
-        for label, source in cause.marks
-    ]
+    marks = []
+    for label, source in cause.marks:
+        is_switch = label == "no-grad.switch"
+        is_decorator, place = find_switch(cause.at, source) if is_switch else (False, source)
+        marks.append(Span(source=place, label=message(label)))
+        cause = cause._replace(variant="decorator" if is_decorator else cause.variant)
     return diagnosis(
         cause.code,
         severity,
         subject=names,
         at=cause.at,
         variant=cause.variant,
-        secondary=[Span(source=one, label=message(label)) for label, one in marks if one],
+        secondary=marks,
         edits=edits_for(cause, names[0] if names else ""),
         names=list_names(names, [*situation.parameters]),
         operation=cause.operation,

@@ -23,7 +23,7 @@ Edits = tuple[Edit, ...]
 
 def edits_for(cause: Cause, name: str) -> Edits:
     """Return the edits that remove a cause; none if the fix cannot be written down exactly."""
-    fix = FIXES.get((cause.code, cause.variant), FIXES.get((cause.code, "")))
+    fix = FIXES.get((cause.code, cause.variant))
     return () if fix is None or cause.at is None else fix(cause, cause.at, name)
 
 
@@ -175,14 +175,14 @@ def find_return(definition: Source | None) -> Source | None:
 # --- Blocks and functions that switch recording off
 
 
-def find_switch(cut: Source | None, switch: Source | None) -> Source | None:
-    """Return the expression that switched recording off: of a decorator or a `with` statement."""
+def find_switch(cut: Source | None, switch: Source) -> tuple[bool, Source]:
+    """Return whether a decorator switched recording off, and the expression that did."""
     decorator = _decorator_around(cut)
     if cut is not None and decorator is not None:
-        return span_in(cut, decorator)
+        return True, span_in(cut, decorator)
     block = _block_at(switch)
     item = None if block is None else _switch_in(block)
-    return switch if switch is None or item is None else span_in(switch, item.context_expr)
+    return False, switch if item is None else span_in(switch, item.context_expr)
 
 
 def record_again(cause: Cause, at: Source, _: str) -> Edits:
@@ -275,9 +275,13 @@ def _changed(file: str, number: int, *after: str) -> Edit:
 
 
 FIXES: dict[tuple[str, str], Callable[[Cause, Source, str], Edits]] = {
-    ("no-grad", ""): record_again,
+    **dict.fromkeys(
+        [("no-grad", one) for one in ("", "decorator", "inference", "setting", "still-off")],
+        record_again,
+    ),
     ("no-grad", "checkpoint"): add_keyword("use_reentrant=False"),
     ("detached", ""): remove_call,
+    ("detached", "data"): remove_call,
     ("converted", ""): remove_call,
     ("copied", ""): stack,
     ("copied", "parameter"): pass_result,

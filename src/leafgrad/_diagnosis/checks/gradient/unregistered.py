@@ -86,20 +86,26 @@ def _assignment(holder: Holder) -> tuple[Source | None, tuple[Edit, ...]]:
     if code is None:
         return None, ()
     tree = parse(code.co_filename)
-    source = Source(file=code.co_filename, line=code.co_firstlineno, function=code.co_qualname)
+    lines = [line for _, _, line in code.co_lines() if line is not None]
     for node in ast.walk(tree):
         match node:
-            case ast.Assign(targets=[ast.Attribute(attr=key)], value=value) if key == holder.key:
-                if (
-                    code.co_firstlineno
-                    <= node.lineno
-                    <= max(line[2] or 0 for line in code.co_lines())
-                ):
-                    source = span_in(source, value)
-                    prefix = "nn" if "nn" in _imported(tree) else "torch.nn"
-                    wrapped = f"{prefix}.{holder.kind}({text_of(source, value)})"
-                    return source, replace(source, value, wrapped)
+            case ast.Assign(targets=[ast.Attribute(attr=holder.key)], value=value, lineno=line):
+                if line in lines:
+                    file, function = code.co_filename, code.co_qualname
+                    source = span_in(Source(file=file, line=line, function=function), value)
+                    return source, replace(source, value, _registered(source, value, holder, tree))
     return None, ()
+
+
+def _registered(source: Source, value: ast.expr, holder: Holder, tree: ast.Module) -> str:
+    """Return the code of a value, wrapped in what registers it, and in that only once."""
+    text = text_of(source, value)
+    for node in ast.walk(value):
+        match node:
+            case ast.Call(args=[inner]) if ast.unparse(node.func).endswith("Parameter"):
+                text = text.replace(text_of(source, node), text_of(source, inner))
+    prefix = "nn" if "nn" in _imported(tree) else "torch.nn"
+    return f"{prefix}.{holder.kind}({text})"
 
 
 def _imported(tree: ast.Module) -> set[str]:
