@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -49,8 +48,6 @@ def find_missing_gradients(situation: Situation) -> Iterator[Diagnosis]:
         name: one for name, one in situation.parameters.items() if _is_wanted(situation, name)
     }
     missing = {name: finder.cause(tensor) for name, tensor in wanted.items()}
-    for miscount, returned, inputs in finder.miscounted:
-        yield _finding(situation, miscount, [], Severity.ERROR, returned=returned, inputs=inputs)
     causes = [one for one in missing.values() if one is not None and one.code != "swapped"]
     if finder.is_lost and (causes or not wanted):
         yield _lost_graph(situation, finder, wanted, causes)
@@ -65,7 +62,6 @@ def find_missing_gradients(situation: Situation) -> Iterator[Diagnosis]:
                 situation.explained.add(id(wanted[name]))
     for (cause, severity), names in groups.items():
         yield _finding(situation, cause, names, severity)
-    yield from _lost_terms(situation, finder)
     yield from find_unregistered_leaves(situation, finder.paths)
 
 
@@ -102,6 +98,7 @@ NOTES = {("detached", "straight-through"), ("not-retained", ""), ("other-tensor"
 WARNINGS = {
     ("unused", ""),
     ("unused", "output"),
+    ("zero-derivative", "output"),
     ("linear", ""),
     ("custom-backward", "saved"),
     ("other-tensor", "memory"),
@@ -134,20 +131,6 @@ def _lost_graph(
     return replace(found, code="no-graph", headline=headline)
 
 
-def _lost_terms(situation: Situation, finder: CauseFinder) -> Iterator[Diagnosis]:
-    """Yield a finding for each term of the loss that has no graph while others have one."""
-    for name, term in situation.terms.items():
-        with _autograd.unobserved():
-            if _autograd.plain(term, "requires_grad"):
-                continue
-            cuts = finder.paths.cuts_before(term)
-        severity = Severity.WARNING if cuts else Severity.NOTE
-        cause = cause_of_cut(cuts[0]) if cuts else Cause("no-graph", "term")
-        found = _finding(situation, cause, [name], severity)
-        headline = message("no-graph.term.headline", names=list_names([name]))
-        yield replace(found, code="no-graph", headline=headline)
-
-
 CUTTING = {*CODES[CODES.index("collective") : CODES.index("custom-backward")]}
 
 
@@ -161,7 +144,7 @@ def _state(finder: CauseFinder, *, is_frozen: bool) -> str:
 
 
 def _finding(
-    situation: Situation, cause: Cause, names: Sequence[str], severity: Severity, **slots: Any
+    situation: Situation, cause: Cause, names: Sequence[str], severity: Severity
 ) -> Diagnosis:
     marks = []
     for label, source in cause.marks:
@@ -179,5 +162,4 @@ def _finding(
         edits=edits_for(cause, names[0] if names else ""),
         names=list_names(names, [*situation.parameters]),
         operation=cause.operation,
-        **slots,
     )

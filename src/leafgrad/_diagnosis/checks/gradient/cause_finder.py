@@ -1,7 +1,5 @@
 """Finding out why a tensor gets no gradient, by the graph and by a recording."""
 
-from functools import cached_property
-
 from torch import Tensor
 from torch.autograd.graph import Node
 
@@ -92,9 +90,9 @@ class CauseFinder:
         if arrival.doubt is not None or node is None:
             return None
         source, operation = self.source_of(node), operation_of(node)
-        if node in self.flow.backwards:  # zeros fill in for an output that is not used
-            return Cause("unused", "output", source, operation=operation)
         variant = operation if operation in {"bernoulli", "normal"} else ""
+        if node in self.flow.backwards:  # zeros fill in for an output that is not used
+            variant = "output"
         return Cause("zero-derivative", variant, source, operation=operation)
 
     def _cause_of_result(self, tensor: Tensor) -> Cause:
@@ -106,27 +104,18 @@ class CauseFinder:
             return Cause("not-a-leaf", "", source, operation=origin.operation)
         return Cause("not-retained", "", source, operation=operation)
 
-    def _cause_of_stop(self, target: Node) -> Cause:
+    def _cause_of_stop(self, target: Node) -> Cause | None:
         """Return which node on the way to a tensor passes on no gradient."""
         stopping = [node for node in self.flow.stopping if target in _autograd.walk([node])]
         node = next(iter(stopping), target)
+        if node in self.flow.miscounted:  # another check reports that the backward pass fails
+            return None
         source, operation = self.source_of(node), _autograd.node_name(node)
         code = self.flow.backwards.get(node)
         if code is None or self.flow.stopping[node]:
             return Cause("unused", "output", source, operation=operation_of(node))
-        return _cause_in_function(code.source, source, "", operation)
-
-    @cached_property
-    def miscounted(self) -> list[tuple[Cause, str, int]]:
-        """The custom functions that return too few gradients, how many, and for how many inputs."""
-        found = []
-        for node, wanted in self.flow.miscounted.items():
-            code, source = self.flow.backwards[node], self.source_of(node)
-            name = _autograd.node_name(node)
-            found.append(
-                (_cause_in_function(code.source, source, "count", name), code.told, wanted)
-            )
-        return found
+        marks = () if source is None else (("custom-backward.called", source),)
+        return Cause("custom-backward", "", find_return(code.source), marks, operation)
 
     # --- No path leads to the tensor
 
@@ -182,11 +171,3 @@ class CauseFinder:
             return Cause("other-tensor", "state-dict")
         cuts = self.paths.cuts_before(tensor)
         return cause_of_cut(cuts[0]) if cuts else Cause("frozen", "constant")
-
-
-def _cause_in_function(
-    definition: Source | None, called: Source | None, variant: str, name: str
-) -> Cause:
-    """Return a cause that is in the backward of a custom function."""
-    marks = () if called is None else (("custom-backward.called", called),)
-    return Cause("custom-backward", variant, find_return(definition), marks, name)

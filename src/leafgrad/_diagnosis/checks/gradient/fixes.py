@@ -2,8 +2,8 @@
 
 import ast
 import linecache
+import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace as replaced
 
 from leafgrad._diagnosis.checks.gradient.cause import Cause
 from leafgrad._diagnosis.diagnosis import Edit
@@ -11,6 +11,7 @@ from leafgrad._diagnosis.edits import (
     call_at,
     expression_at,
     insert,
+    marked,
     parse,
     replace,
     statement_at,
@@ -47,13 +48,18 @@ def _receiver(at: Source, node: ast.expr) -> str:
 
 
 def stack(_: Cause, at: Source, __: str) -> Edits:
-    """Replace ``torch.tensor([a, b])`` by ``torch.stack([a, b])``."""
+    """Replace ``torch.tensor([a, b])`` by ``torch.stack([a, b])``, and ``torch.tensor(a)`` by a."""
     match call_at(at):
         case ast.Call(args=[first, *_], func=ast.Attribute(value=module)) as call:
-            is_list = isinstance(first, ast.List | ast.ListComp)
-            if is_list or (isinstance(first, ast.Name) and first.id.endswith("s")):
-                return replace(at, call, f"{text_of(at, module)}.stack({text_of(at, first)})")
+            text = text_of(at, first)
+            is_name = isinstance(first, ast.Name) and not text.endswith("ss")
+            if isinstance(first, ast.List | ast.ListComp) or (is_name and PLURAL.search(text)):
+                return replace(at, call, f"{text_of(at, module)}.stack({text})")
+            return replace(at, call, f"({text})" if isinstance(first, ast.BinOp) else text)
     return ()
+
+
+PLURAL = re.compile("s$|list")
 
 
 def pass_result(_: Cause, at: Source, __: str) -> Edits:
@@ -168,7 +174,7 @@ def find_return(definition: Source | None) -> Source | None:
             first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
             if first == definition.line:
                 values = [one.value for one in ast.walk(node) if isinstance(one, ast.Return)]
-                return next((span_in(definition, one) for one in values if one), definition)
+                return next((marked(definition, one) for one in values if one), definition)
     return definition
 
 
@@ -179,10 +185,10 @@ def find_switch(cut: Source | None, switch: Source) -> tuple[bool, Source]:
     """Return whether a decorator switched recording off, and the expression that did."""
     decorator = _decorator_around(cut)
     if cut is not None and decorator is not None:
-        return True, span_in(cut, decorator)
+        return True, marked(cut, decorator)
     block = _block_at(switch)
     item = None if block is None else _switch_in(block)
-    return False, switch if item is None else span_in(switch, item.context_expr)
+    return False, switch if item is None else marked(switch, item.context_expr)
 
 
 def record_again(cause: Cause, at: Source, _: str) -> Edits:
@@ -252,17 +258,6 @@ SWITCHES = {"no_grad", "inference_mode", "set_grad_enabled(False)"}
 
 
 # --- Lines and spans
-
-
-def span_in(source: Source, node: ast.expr) -> Source:
-    """Return where an expression stands in the file of another span."""
-    return replaced(
-        source,
-        line=node.lineno,
-        column=node.col_offset,
-        end_line=node.end_lineno,
-        end_column=node.end_col_offset,
-    )
 
 
 def _line(file: str, number: int) -> str:

@@ -9,9 +9,8 @@ from torch.nn import Module, Parameter
 
 from leafgrad import _autograd
 from leafgrad._diagnosis.build import diagnosis
-from leafgrad._diagnosis.checks.gradient.fixes import span_in
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity, Span
-from leafgrad._diagnosis.edits import parse, replace, text_of
+from leafgrad._diagnosis.edits import marked, parse, replace, text_of
 from leafgrad._diagnosis.paths import Paths
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._explain.origin import origin_of
@@ -92,20 +91,34 @@ def _assignment(holder: Holder) -> tuple[Source | None, tuple[Edit, ...]]:
             case ast.Assign(targets=[ast.Attribute(attr=holder.key)], value=value, lineno=line):
                 if line in lines:
                     file, function = code.co_filename, code.co_qualname
-                    source = span_in(Source(file=file, line=line, function=function), value)
+                    source = marked(Source(file=file, line=line, function=function), value)
                     return source, replace(source, value, _registered(source, value, holder, tree))
     return None, ()
 
 
 def _registered(source: Source, value: ast.expr, holder: Holder, tree: ast.Module) -> str:
-    """Return the code of a value, wrapped in what registers it, and in that only once."""
+    """Return the code of a value in containers that register what they hold."""
+    prefix = "nn" if "nn" in _imported(tree) else "torch.nn"
+    base = f"{prefix}.{holder.kind.removesuffix('List').removesuffix('Dict')}"
+    match value:
+        case ast.List(elts=items) | ast.Tuple(elts=items) if holder.kind != "Parameter":
+            inner = [_registered_within(source, item, holder, tree) for item in items]
+            return f"{base}List([{', '.join(inner)}])"
+        case ast.Dict(keys=keys, values=items) if holder.kind != "Parameter":
+            inner = [_registered_within(source, item, holder, tree) for item in items]
+            names = ["**" if key is None else f"{text_of(source, key)}: " for key in keys]
+            return f"{base}Dict({{{', '.join(map(str.__add__, names, inner))}}})"
     text = text_of(source, value)
     for node in ast.walk(value):
-        match node:
-            case ast.Call(args=[inner]) if ast.unparse(node.func).endswith("Parameter"):
-                text = text.replace(text_of(source, node), text_of(source, inner))
-    prefix = "nn" if "nn" in _imported(tree) else "torch.nn"
+        match node:  # one parameter around the whole
+            case ast.Call(args=[inner_value]) if ast.unparse(node.func).endswith("Parameter"):
+                text = text.replace(text_of(source, node), text_of(source, inner_value))
     return f"{prefix}.{holder.kind}({text})"
+
+
+def _registered_within(source: Source, item: ast.expr, holder: Holder, tree: ast.Module) -> str:
+    is_container = isinstance(item, ast.List | ast.Tuple | ast.Dict)
+    return _registered(source, item, holder, tree) if is_container else text_of(source, item)
 
 
 def _imported(tree: ast.Module) -> set[str]:
