@@ -1,17 +1,36 @@
 """Changes of the user's code that fix a problem, found by parsing the user's line."""
 
 import ast
+import dataclasses
 import linecache
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from leafgrad._diagnosis.diagnosis import Edit
 from leafgrad._graph.nodes import Source
 
+Expression = TypeVar("Expression", bound=ast.expr)
+
 
 def call_at(source: Source | None) -> ast.Call | None:
     """Return the call that a span marks, None if the file cannot be read."""
-    found = (node for node in _nodes_at(source) if isinstance(node, ast.Call))
-    return next(found, None)
+    return node_at(source, ast.Call)
+
+
+def node_at(source: Source | None, kind: type[Expression]) -> Expression | None:
+    """Return the expression of a kind that a span marks, None if there is none."""
+    return next((node for node in _nodes_at(source) if isinstance(node, kind)), None)
+
+
+def marked(source: Source, node: ast.expr) -> Source:
+    """Return the span of an expression in the file and function of another one."""
+    return dataclasses.replace(
+        source,
+        line=node.lineno,
+        column=node.col_offset,
+        end_line=node.end_lineno,
+        end_column=node.end_col_offset,
+    )
 
 
 def statement_at(source: Source | None) -> ast.stmt | None:
@@ -20,7 +39,7 @@ def statement_at(source: Source | None) -> ast.stmt | None:
         return None
     around = [
         node
-        for node in ast.walk(_parse(source.file))
+        for node in ast.walk(parse(source.file))
         if isinstance(node, ast.stmt) and node.lineno <= source.line <= (node.end_lineno or 0)
     ]
     return around[-1] if around else None
@@ -30,7 +49,7 @@ def blocks_around(source: Source) -> list[ast.With]:
     """Return the `with` statements that a line is in, the innermost first."""
     around = [
         node
-        for node in ast.walk(_parse(source.file))
+        for node in ast.walk(parse(source.file))
         if isinstance(node, ast.With) and node.lineno <= source.line <= (node.end_lineno or 0)
     ]
     return around[::-1]
@@ -41,13 +60,13 @@ def text_of(source: Source, node: ast.expr) -> str:
     return ast.get_source_segment("".join(linecache.getlines(source.file)), node) or ""
 
 
-def replace(source: Source, node: ast.expr, text: str) -> tuple[Edit, ...]:
+def replace(source: Source, node: ast.expr | ast.stmt | ast.keyword, text: str) -> tuple[Edit, ...]:
     """Replace an expression on one line by other code; no edit if it stands on several."""
     if node.end_lineno != node.lineno:
         return ()
     line = linecache.getline(source.file, node.lineno).rstrip("\n")
     encoded = line.encode()
-    start, stop = node.col_offset, node.end_col_offset
+    start, stop = node.col_offset, node.end_col_offset or 0
     after = encoded[:start].decode() + text + encoded[stop:].decode()
     return (Edit(file=source.file, line=node.lineno, before=line, after=(after,)),)
 
@@ -78,14 +97,15 @@ def _nodes_at(source: Source | None) -> Iterator[ast.AST]:
     if source is None or source.column is None:
         return
     wanted = (source.line, source.column, source.end_line, source.end_column)
-    for node in ast.walk(_parse(source.file)):
+    for node in ast.walk(parse(source.file)):
         if isinstance(node, ast.expr):
             place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
             if place == wanted:
                 yield node
 
 
-def _parse(file: str) -> ast.Module:
+def parse(file: str) -> ast.Module:
+    """Return the parsed code of a file; an empty module if it cannot be parsed."""
     try:
         return ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError):  # a cell with magics

@@ -32,6 +32,7 @@ class Situation:
         log: What the recording holds; empty without one.
         expected: The names that should get a gradient, if the caller gave them.
         runs_backward: Whether one backward pass may run to see the gradients.
+        failing: The numbers of nodes at which the backward pass is sure to fail.
         explained: The identities of the tensors whose missing gradient is already explained.
     """
 
@@ -52,6 +53,7 @@ class Situation:
         self.log: Log = log_of(recording)
         self.expected = None if expected is None else [*expected]
         self.runs_backward = runs_backward
+        self.failing: set[int] = set()
         self.explained: set[int] = set()
         self.loss = loss
         with _autograd.unobserved():
@@ -90,15 +92,19 @@ class Situation:
 
     @cached_property
     def trace(self) -> GraphTrace | None:
-        """The graph as values; None without a graph. With `runs_backward`, gradients included."""
+        """The graph as values; None without a graph.
+
+        With `runs_backward`, gradients are included, unless the backward pass is sure to fail.
+        """
         if not self.has_graph:
             return None
+        runs_backward = self.runs_backward and not self.failing
         return trace_graph(
             self.loss,
             names=self.names,
             recording=self.recording,
-            values=self.runs_backward,
-            gradients=self.runs_backward,
+            values=runs_backward,
+            gradients=runs_backward,
         )
 
     @cached_property

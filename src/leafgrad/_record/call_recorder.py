@@ -17,7 +17,7 @@ from leafgrad._graph.nodes import Source, Write
 from leafgrad._record.cut import DERIVATIVE
 from leafgrad._record.cut_tracker import LEAVING_PYTORCH, CallSite, takes_shape
 from leafgrad._record.leaf_uses import LeafUse
-from leafgrad._record.log import Log
+from leafgrad._record.log import Log, Pass
 from leafgrad._record.place import (
     Place,
     custom_function_frame,
@@ -193,15 +193,17 @@ class CallRecorder(TorchFunctionMode):
             self.log.note_switch(inspect.currentframe(), is_on=args[0])
             return func(*args)
         is_backward = _is_backward(func)
-        if is_backward:
-            self._note_backward(func, args, kwargs or {})
+        note = self._backward_to_note(func, args, kwargs or {}) if is_backward else None
         with _autograd.unobserved():
             before = [(one, _autograd.version(one)) for one in tensors_in(args, kwargs)]
         name = name_of(func)
         if name == "detach_":
             self._observe_cuts(func, args, kwargs, args)
         start = _autograd.next_sequence_nr()
+        self.log.has_failed = self.log.has_failed or is_backward
         result = func(*args, **(kwargs or {}))
+        if note is not None:  # one that fails is not what frees a graph
+            self.log.note_backward(note)
         self._note_nodes(start, _autograd.next_sequence_nr(), func, args, kwargs)
         if result is None and is_backward:
             return None
@@ -218,15 +220,19 @@ class CallRecorder(TorchFunctionMode):
             self._observe_numbers(func, args, kwargs, made)
         return result
 
-    def _note_backward(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Note a backward, before it takes place."""
+    def _backward_to_note(
+        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Pass | None:
+        """Return what to note of a backward, before it takes place."""
         frees = not (kwargs.get("retain_graph") or kwargs.get("create_graph"))
         with _autograd.unobserved():
             roots = frozenset(map(_autograd.number_if_valid, tensors_in(args[:1])))
         call = "backward()" if kwargs.get("inputs") is None else "backward(inputs=...)"
         if func is torch.autograd.grad:
             call = "torch.autograd.grad()"
-        self.log.note_backward(inspect.currentframe(), call, roots, frees=frees)
+        place = place_of(inspect.currentframe())
+        number = _autograd.next_sequence_nr()
+        return None if place is None else Pass(number, place, call, roots, frees)
 
     def _goes_past_graph(self, func: Any, made: Any, before: Versions) -> bool:
         """Return whether a write may have changed a tensor with a graph without its graph."""
