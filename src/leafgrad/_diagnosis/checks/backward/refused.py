@@ -12,7 +12,7 @@ from leafgrad import _autograd
 from leafgrad._diagnosis.build import diagnosis
 from leafgrad._diagnosis.checks.backward.nodes import number_of, source_of
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
-from leafgrad._diagnosis.edits import delete, marked, node_at, parse, replace, text_of
+from leafgrad._diagnosis.edits import append, delete, marked, node_at, parse, replace, text_of
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._display.units import shape_text
@@ -156,16 +156,6 @@ def find_outputs_of_several_numbers(situation: Situation) -> Iterator[Diagnosis]
                 Severity.WARNING if situation.terms else Severity.ERROR,
                 at=at,
                 variant=variant,
-                edits=_with_mean(at, ".abs()" if is_one else ".mean()"),
+                edits=append(at, ".abs()" if is_one else ".mean()"),
                 shape=shape_text(sizes),
             )
-
-
-def _with_mean(at: Source | None, method: str) -> tuple[Edit, ...]:
-    """Append a reduction to an expression."""
-    found = node_at(at, ast.expr)
-    if at is None or found is None:
-        return ()
-    text = text_of(at, found)
-    is_whole = isinstance(found, ast.Call | ast.Name | ast.Attribute | ast.Subscript)
-    return replace(at, found, f"{text}{method}" if is_whole else f"({text}){method}")
