@@ -192,6 +192,8 @@ class CallRecorder(TorchFunctionMode):
         if func is _autograd.SET_GRAD_ENABLED:
             self.log.note_switch(inspect.currentframe(), is_on=args[0])
             return func(*args)
+        if func == _SET_GRAD or name_of(func) in _OF_GRADIENTS:
+            self._note_change_of_gradients(func, args)
         is_backward = _is_backward(func)
         note = self._backward_to_note(func, args, kwargs or {}) if is_backward else None
         with _autograd.unobserved():
@@ -233,6 +235,15 @@ class CallRecorder(TorchFunctionMode):
         place = place_of(inspect.currentframe())
         number = _autograd.next_sequence_nr()
         return None if place is None else Pass(number, place, call, roots, frees)
+
+    def _note_change_of_gradients(self, func: Any, args: Sequence[Any]) -> None:
+        """Note that gradients may be set to zero, or are divided by the scale of a loss."""
+        frame = inspect.currentframe()
+        if name_of(func) == _UNSCALE:
+            last = self.log.writes[-1][1].source if self.log.writes else None
+            self.log.training.note_unscale(place_of(frame), last)
+        elif func != _SET_GRAD or args[1] is None:
+            self.log.training.note_zero(lambda: place_of(frame))
 
     def _goes_past_graph(self, func: Any, made: Any, before: Versions) -> bool:
         """Return whether a write may have changed a tensor with a graph without its graph."""
@@ -308,7 +319,7 @@ def _is_backward(func: Any) -> bool:
 
 
 def _is_watched(func: Any) -> bool:
-    return func is _autograd.SET_GRAD_ENABLED or _is_backward(func)
+    return func is _autograd.SET_GRAD_ENABLED or func == _SET_GRAD or _is_backward(func)
 
 
 def _is_leaf(tensor: Tensor) -> bool:
@@ -359,6 +370,9 @@ _NO_TENSORS = {type(None), torch.Size, bool, int, torch.dtype, torch.device, tor
 _NO_ARGUMENTS = {*_NO_TENSORS, float, str, slice, torch.memory_format}
 _PLAIN = {Tensor, Parameter}
 _SET_DATA: Any = Tensor.data.__set__  # type: ignore[attr-defined]
+_SET_GRAD: Any = Tensor.grad.__set__  # type: ignore[union-attr]
+_UNSCALE = "_amp_foreach_non_finite_check_and_unscale_"
+_OF_GRADIENTS = {"zero_", "_foreach_zero_", "fill_", "copy_", _UNSCALE}
 _TARGET_AND_SOURCE = 2
 
 

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -151,6 +152,7 @@ def find_outputs_of_several_numbers(situation: Situation) -> Iterator[Diagnosis]
             node = _autograd.gradient_edge(end)
             at = None if node is None else source_of(situation, node[0])
             variant = "complex" if is_one else ""
+            situation.failing.add(sys.maxsize)  # before any node
             yield diagnosis(
                 "not-scalar",
                 Severity.WARNING if situation.terms else Severity.ERROR,

@@ -135,9 +135,10 @@ def _broadcast_operand(trace: GraphTrace, node: TracedNode) -> int | None:
     for place, one in enumerate(inputs):
         others = [other for at, other in enumerate(inputs) if at != place and other is not None]
         is_column = one is not None and one.shapes[0] == (sizes[0], 1)
-        if is_column and one is not None and not one.name.startswith(_RESHAPING):
-            if all(other.shapes[0] == (sizes[0],) for other in others):
-                return place
+        is_made_so = one is not None and one.name.startswith(_RESHAPING)
+        is_row = all(other.shapes[0] == (sizes[0],) for other in others)
+        if is_column and is_row and not is_made_so:
+            return place
     return None
 
 
