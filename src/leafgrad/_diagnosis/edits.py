@@ -17,11 +17,6 @@ def expression_at(source: Source | None) -> ast.expr | None:
     return next(_nodes_at(source), None)
 
 
-def expression_at(source: Source | None) -> ast.expr | None:
-    """Return the expression that a span marks, None if the file cannot be read."""
-    return next(_nodes_at(source), None)
-
-
 def call_at(source: Source | None) -> ast.Call | None:
     """Return the call that a span marks, None if the file cannot be read."""
     return node_at(source, ast.Call)
@@ -136,6 +131,16 @@ def replace(source: Source, node: ast.expr | ast.stmt | ast.keyword, text: str) 
     start, stop = node.col_offset, node.end_col_offset or 0
     after = encoded[:start].decode() + text + encoded[stop:].decode()
     return (Edit(file=source.file, line=node.lineno, before=line, after=(after,)),)
+
+
+def append(source: Source | None, method: str) -> tuple[Edit, ...]:
+    """Append a method to the expression that a span marks."""
+    found = node_at(source, ast.expr)
+    if source is None or found is None:
+        return ()
+    text = text_of(source, found)
+    is_whole = isinstance(found, ast.Call | ast.Name | ast.Attribute | ast.Subscript)
+    return replace(source, found, f"{text}{method}" if is_whole else f"({text}){method}")
 
 
 def insert(source: Source, lines: Sequence[str], *, below: bool = False) -> tuple[Edit, ...]:
