@@ -37,7 +37,7 @@ def classifier() -> nn.Module:
 IMAGES, LABELS = torch.ones(2, 1, 4, 4), torch.tensor([0, 2])
 
 
-def test_the_data_and_the_target_of_a_model_are_known_without_a_name() -> None:
+def test_data_and_target_are_found_without_names() -> None:
     trace = trace_graph(F.cross_entropy(classifier()(IMAGES), LABELS))
     images, labels = trace.inputs
     assert (images.name, images.shape, images.dtype) == (None, (2, 1, 4, 4), torch.float32)
@@ -49,7 +49,7 @@ def test_the_data_and_the_target_of_a_model_are_known_without_a_name() -> None:
     assert node.edges[1].target is None
 
 
-def test_an_input_has_its_name_or_the_argument_that_it_was_passed_as() -> None:
+def test_input_is_named_by_names_or_by_argument() -> None:
     model = classifier()
     with record() as recording:
         loss = nn.CrossEntropyLoss()(model(IMAGES), target=LABELS)
@@ -73,7 +73,7 @@ class Conditioned(nn.Module):
         return result
 
 
-def test_the_arguments_of_a_module_are_looked_into() -> None:
+def test_inputs_in_nested_arguments_have_argument_names() -> None:
     model, x, factor, scale = Conditioned(), torch.ones(1, 2), torch.ones(2), torch.ones(1, 2)
     with record() as recording:
         y = model([x], factor, scale=scale)
@@ -84,38 +84,14 @@ def test_the_arguments_of_a_module_are_looked_into() -> None:
     ]
 
 
-class Unsigned:
-    """Something that can be called, of which Python knows no signature."""
-
-    __signature__ = "none"
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return x * nn.Parameter(torch.ones(2))
-
-
-class WithoutSignature(nn.Module):
-    """A module whose forward tells nothing of its arguments."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.forward = Unsigned()
-
-
-def test_an_argument_without_a_name_has_its_place() -> None:
-    model, x = WithoutSignature(), torch.ones(2)
-    with record() as recording:
-        y = model(x)
-    assert facts(trace_graph(y, recording=recording)) == [("argument 0", (2,))]
-
-
-def test_noise_masks_and_statistics_further_on_are_none() -> None:
+def test_dropout_noise_and_statistics_are_no_inputs() -> None:
     model = classifier()
     trace = trace_graph(model(IMAGES))
     assert any(node.name == "MulBackward0" for node in trace.nodes)  # by the noise of the dropout
     assert facts(trace) == [(None, (2, 1, 4, 4))]
 
 
-def test_frozen_parameters_buffers_and_constants_are_none() -> None:
+def test_frozen_parameters_buffers_and_constants_are_no_inputs() -> None:
     class Scaled(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -135,7 +111,7 @@ def test_frozen_parameters_buffers_and_constants_are_none() -> None:
     assert facts(trace_graph(y)) == [(None, (2,))]  # nothing tells a buffer from an input
 
 
-def test_where_other_leaves_may_be_the_data_only_what_has_a_name_is_one() -> None:
+def test_unnamed_constant_is_no_input_where_leaves_may_be_data() -> None:
     x, mask = leaf(2), torch.ones(2)
     y = x * mask
     assert trace_graph(y).inputs == ()
@@ -168,7 +144,7 @@ def test_parts_of_a_tensor_are_inputs_of_their_own() -> None:
     ]
 
 
-def test_what_is_kept_otherwise_is_not_known() -> None:
+def test_inputs_that_are_not_saved_are_unknown() -> None:
     model, x = nn.Linear(2, 2), leaf(1, 2)
     y = model(torch.ones(1, 2)).sum()
     assert len(trace_graph(y).inputs) == 1
@@ -191,7 +167,7 @@ class Product(torch.autograd.Function):
         return gradients[0] * ctx.saved_tensors[1], None
 
 
-def test_of_a_custom_function_what_has_a_name_is_known() -> None:
+def test_named_input_of_custom_function_is_found() -> None:
     function: Any = Product
     w, x = nn.Parameter(torch.ones(2)), torch.ones(2)
     y = function.apply(w, x)
@@ -201,7 +177,7 @@ def test_of_a_custom_function_what_has_a_name_is_known() -> None:
     assert at(trace, trace.inputs[0]) == [("ProductBackward", "saved_tensors[1]", None)]
 
 
-def test_a_name_that_shares_its_memory_with_a_tensor_that_needs_a_gradient_is_no_input() -> None:
+def test_alias_of_tensor_with_gradient_is_no_input() -> None:
     function: Any = Product
     w = nn.Parameter(torch.ones(2))
     hidden = w * 2
@@ -209,13 +185,7 @@ def test_a_name_that_shares_its_memory_with_a_tensor_that_needs_a_gradient_is_no
     assert trace_graph(y, names={"copy": hidden.detach()}).inputs == ()
 
 
-def test_a_jagged_input_has_words_for_its_sizes() -> None:
-    rows = torch.nested.nested_tensor([torch.ones(1, 2), torch.ones(3, 2)], layout=torch.jagged)
-    trace = trace_graph(nn.Linear(2, 2)(rows).values(), names={"rows": rows})
-    assert facts(trace) == [("rows", (2, "ragged", 2))]
-
-
-def test_nothing_is_kept_alive_and_json_has_it_all() -> None:
+def test_inputs_keep_no_tensor_and_are_in_json() -> None:
     model, x = nn.Linear(2, 2), torch.ones(1, 2)
     with record() as recording:
         y = model(x)

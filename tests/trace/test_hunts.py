@@ -54,20 +54,12 @@ def zero_by_zero(x: Tensor) -> Tensor:
     return (y / (y - y)).sum()  # born
 
 
-def square_root_at_zero(x: Tensor) -> Tensor:
-    return (x * 3).sqrt().sum()  # born
-
-
 def norm_of_zeros(x: Tensor) -> Tensor:
     return (x * x).sqrt().sum()  # born
 
 
 def logarithm_of_zero(x: Tensor) -> Tensor:
     return (x * 1).log().sum()  # born
-
-
-def exponential_overflow(x: Tensor) -> Tensor:
-    return (x * 2).exp().mean()  # born
 
 
 def infinity_minus_infinity(x: Tensor) -> Tensor:
@@ -80,22 +72,8 @@ def half_overflow(x: Tensor) -> Tensor:
     return (h * h).float().sum()  # born
 
 
-def division_by_a_norm_of_zeros(x: Tensor) -> Tensor:
-    y = x * 0
-    loss: Tensor = (y / y.norm()).sum()  # born
-    return loss
-
-
 def negative_root(x: Tensor) -> Tensor:
     return (x - 2).sqrt().sum()  # born
-
-
-def arcsine_outside(x: Tensor) -> Tensor:
-    return (x + 1).asin().sum()  # born
-
-
-def power(x: Tensor) -> Tensor:
-    return ((x * 1) ** 0.5).sum()  # born
 
 
 def written_in_place(x: Tensor) -> Tensor:
@@ -139,14 +117,6 @@ def checkpointed(x: Tensor) -> Tensor:
         return (z * 2).log()  # born
 
     y: Tensor = checkpoint(block, x * 1, use_reentrant=False)
-    return y.sum()
-
-
-def compiled(x: Tensor) -> Tensor:
-    def block(z: Tensor) -> Tensor:
-        return (z * 2).log()  # born
-
-    y: Tensor = torch.compile(block, backend="eager")(x * 1)
     return y.sum()
 
 
@@ -263,9 +233,6 @@ CASES = {
         (("DivBackward0", "infinity", None), ("MulBackward0", "NaN", None)),
     ),
     "0 / 0": both(zero_by_zero, x_of(0.0, 0.0), "DivBackward0", "NaN"),
-    "the slope of a root at 0": Case(
-        square_root_at_zero, x_of(0.0, 1.0), (), (("SqrtBackward0", "infinity", None),)
-    ),
     "the slope of a norm at 0": Case(
         norm_of_zeros,
         x_of(0.0, 1.0),
@@ -273,7 +240,6 @@ CASES = {
         (("SqrtBackward0", "infinity", None), ("MulBackward0", "NaN", None)),
     ),
     "log(0)": both(logarithm_of_zero, x_of(0.0, 1.0), "LogBackward0", "infinity"),
-    "exp overflows": both(exponential_overflow, x_of(100.0, 1.0), "ExpBackward0", "infinity"),
     "infinity less infinity": Case(
         infinity_minus_infinity,
         x_of(100.0, 1.0),
@@ -283,12 +249,7 @@ CASES = {
     "half precision overflows": Case(
         half_overflow, x_of(1000.0, 1.0), (("MulBackward0", "infinity", None),)
     ),
-    "division by a norm of zeros": both(
-        division_by_a_norm_of_zeros, x_of(1.0, 2.0), "DivBackward0", "NaN"
-    ),
     "a root of less than 0": both(negative_root, x_of(1.0, 3.0), "SqrtBackward0", "NaN"),
-    "outside of the domain": both(arcsine_outside, x_of(1.0, -1.0), "AsinBackward0", "NaN"),
-    "a broken power": both(power, x_of(-1.0, 1.0), "PowBackward0", "NaN"),
     "a write in place": both(written_in_place, x_of(1.0, 2.0), "DivBackward0", "infinity"),
     "a write of a number": Case(item_written, x_of(1.0, 2.0), (("CopySlices", "NaN", None),)),
     "complex numbers": Case(
@@ -304,16 +265,8 @@ CASES = {
         (("ReciprocalBackward", "NaN", None),),
     ),
     "a checkpointed block": both(checkpointed, x_of(0.0, 1.0), "LogBackward0", "infinity"),
-    "compiled code": both(compiled, x_of(0.0, 1.0), "LogBackward0", "infinity"),
     "data into Linear": Case(
         model_of(with_nan(2, 4)),
-        linear,
-        (("AddmmBackward0", "NaN", "0"),),
-        AFTERWARDS,
-        ("argument 0 of linear",),
-    ),
-    "data of three dimensions into Linear": Case(
-        model_of(with_nan(2, 3, 4)),
         linear,
         (("AddmmBackward0", "NaN", "0"),),
         AFTERWARDS,
@@ -333,13 +286,6 @@ CASES = {
         AFTERWARDS[:1],
         ("argument 0 of lstm",),
     ),
-    "data into MultiheadAttention": Case(
-        attention_of(with_nan(3, 2, 4)),
-        lambda: nn.MultiheadAttention(4, 2),
-        (("AddmmBackward0", "NaN", ""),),
-        AFTERWARDS,
-        ("argument query of multi_head_attention_forward",),
-    ),
     "data of batches into MultiheadAttention": Case(
         attention_of(with_nan(2, 3, 4)),
         lambda: nn.MultiheadAttention(4, 2, batch_first=True),
@@ -354,20 +300,6 @@ CASES = {
         (("NativeBatchNormBackward0", "NaN", "0"),),
         AFTERWARDS,
         ("argument input of batch_norm",),
-    ),
-    "data into LayerNorm": Case(
-        model_of(with_nan(2, 4)),
-        lambda: nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4)),
-        (("NativeLayerNormBackward0", "NaN", "0"),),
-        AFTERWARDS,
-        ("argument input of layer_norm",),
-    ),
-    "data into Dropout and Linear": Case(
-        model_of(with_nan(2, 4)),
-        lambda: nn.Sequential(nn.Dropout(0.0), nn.Linear(4, 4)),
-        (("AddmmBackward0", "NaN", "1"),),
-        AFTERWARDS[:1],
-        ("argument 0 of linear",),
     ),
     "data into a transformer": Case(
         model_of(with_nan(3, 2, 4)),
@@ -459,7 +391,7 @@ def is_marked(node: TracedNode) -> bool:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_where_numbers_stop_being_finite_is_found(case: Case) -> None:
+def test_first_nonfinite_node_is_found(case: Case) -> None:
     trace = trace_of(case)
     assert agrees(value_turns(trace), case.values, "value_turn_kind"), value_turns(trace)
     assert agrees(gradient_turns(trace), case.gradients, "gradient_turn_kind"), gradient_turns(
@@ -479,7 +411,7 @@ def headline(trace: GraphTrace) -> str:
     return " ".join(str(trace).split("\n\n")[0].splitlines()[1:])
 
 
-def test_the_headline_names_operation_line_and_module() -> None:
+def test_headline_names_operation_line_and_module() -> None:
     trace = trace_of(CASES["masks and 0 / 0 beside them"])
     (node,) = value_turns(trace)
     assert headline(trace).startswith(
@@ -489,24 +421,24 @@ def test_the_headline_names_operation_line_and_module() -> None:
     )
 
 
-def test_the_headline_says_what_it_came_in_with() -> None:
+def test_headline_names_nonfinite_input() -> None:
     trace = trace_of(CASES["a constant with a name"])
     assert headline(trace).endswith(" in named_constant; it came in with c")
 
 
-def test_the_headline_says_where_it_may_be_a_node_before() -> None:
+def test_headline_admits_one_node_of_doubt() -> None:
     trace = trace_of(CASES["data of batches into MultiheadAttention"])
     assert ", or right before it; it came in with argument query" in headline(trace)
 
 
-def test_a_nan_that_is_gone_at_the_root_is_told_as_such() -> None:
+def test_nan_that_is_gone_at_the_root_is_reported_as_such() -> None:
     trace = trace_of(CASES["a NaN in a branch that is not taken"])
     assert value_turns(trace) == []
     assert headline(trace).startswith("values not finite (NaN) at node 2, SqrtBackward0, at ")
     assert ", but finite at the root gradients not finite (NaN) from node 2" in headline(trace)
 
 
-def test_a_mask_is_not_spoken_of() -> None:
+def test_infinity_of_mask_is_not_reported() -> None:
     assert "finite" not in str(trace_of(CASES["a mask"]))
 
 
@@ -520,31 +452,19 @@ def broken(x: Tensor) -> Tensor:
     return (x * 1).log() * 2 + 1
 
 
-def test_the_advice_is_given_where_nothing_was_recorded() -> None:
-    assert headline(trace_graph(broken(leaf(0.0)), values=True)) == ADVICE
-
-
-def test_the_advice_is_given_where_no_values_were_recorded() -> None:
-    with record() as recording:
+def test_advice_to_record_values_is_given_unless_they_were_recorded() -> None:
+    with record() as without_values:
         y = broken(leaf(0.0))
-    assert headline(trace_graph(y, recording=recording, values=True)) == ADVICE
-
-
-def test_the_advice_is_given_where_another_graph_was_recorded() -> None:
     with record(values=True) as recording:
-        broken(leaf(0.0))
-    y = broken(leaf(0.0))
-    assert headline(trace_graph(y, recording=recording, values=True)) == ADVICE
-
-
-def test_the_advice_is_not_given_to_those_who_took_it() -> None:
-    with record(values=True) as recording:
-        y = broken(leaf(0.0))
-    assert ADVICE not in str(trace_graph(y, recording=recording, values=True))
+        z = broken(leaf(0.0))
+    other = broken(leaf(0.0))
+    for loss, recorded in ((other, None), (y, without_values), (other, recording)):
+        assert headline(trace_graph(loss, recording=recorded, values=True)) == ADVICE
+    assert ADVICE not in str(trace_graph(z, recording=recording, values=True))
 
 
 @pytest.mark.filterwarnings("ignore:Sparse")
-def test_what_cannot_be_read_may_be_where_it_comes_from() -> None:
+def test_unreadable_node_before_leaves_doubt() -> None:
     x = leaf(-2.0, 1.0)
     with record(values=True) as recording:
         y = (x * 1).to_sparse().log1p().to_dense() + 1
@@ -555,7 +475,7 @@ def test_what_cannot_be_read_may_be_where_it_comes_from() -> None:
 # --- Backward
 
 
-def test_a_hook_that_makes_nan_is_found_where_it_was_called() -> None:
+def test_hook_that_makes_nan_is_found() -> None:
     x = leaf(1.0)
     y = x * 2
     y.register_hook(lambda gradient: gradient * NAN)
@@ -563,7 +483,7 @@ def test_a_hook_that_makes_nan_is_found_where_it_was_called() -> None:
     assert [node.tensor_names for node in gradient_turns(trace)] == [("y",)]
 
 
-def test_gradients_that_add_up_to_nan_are_found_where_they_do() -> None:
+def test_gradients_that_add_up_to_nan_are_found() -> None:
     x = leaf(1.0)
     y = x * 1
     trace = trace_graph(
@@ -576,7 +496,7 @@ def test_gradients_that_add_up_to_nan_are_found_where_they_do() -> None:
     assert headline(trace) == "gradients not finite (NaN) from node 2, MulBackward0"
 
 
-def test_gradients_that_a_hook_makes_finite_again_are_no_alarm() -> None:
+def test_gradients_made_finite_by_hook_are_not_reported() -> None:
     x = leaf(0.0)
     y = x * 1
     y.register_hook(torch.nan_to_num)
@@ -585,7 +505,7 @@ def test_gradients_that_a_hook_makes_finite_again_are_no_alarm() -> None:
     assert headline(trace) == ""
 
 
-def test_gradients_that_are_not_finite_from_the_start_are_told_as_such() -> None:
+def test_nonfinite_grad_outputs_are_reported_as_the_start() -> None:
     trace = trace_graph(leaf(1.0) * 2, gradients=True, grad_outputs=torch.tensor([INF]))
     assert headline(trace) == "gradients not finite (infinity) from the start"
 
@@ -602,7 +522,7 @@ class Densely(torch.autograd.Function):
         return gradient.to_dense() * NAN
 
 
-def test_gradients_that_went_through_what_cannot_be_read_turn_nowhere() -> None:
+def test_unreadable_gradient_hides_where_nan_began() -> None:
     table: Any = Densely.apply(torch.ones(3, 1, requires_grad=True))  # type: ignore[no-untyped-call]
     row = nn.functional.embedding(torch.tensor([1]), table, sparse=True)
     trace = trace_graph(row.sum(), gradients=True)
@@ -624,7 +544,7 @@ def deep(*, breaks: bool) -> GraphTrace:
     return trace_graph(loss, names=model, recording=recording, values=True)
 
 
-def test_what_is_folded_can_be_looked_up() -> None:
+def test_folded_text_names_first_nonfinite_node() -> None:
     trace = deep(breaks=True)
     (node,) = value_turns(trace)
     text = str(trace)
@@ -636,7 +556,7 @@ def test_what_is_folded_can_be_looked_up() -> None:
 
 
 @pytest.mark.parametrize("fold", [True, "*"])
-def test_a_box_that_holds_the_birthplace_is_marked(fold: Any) -> None:
+def test_box_of_first_nonfinite_node_is_marked(fold: Any) -> None:
     assert deep(breaks=True).to_svg(fold=fold).count("value: NaN from here</text>") == 1
     assert "from here" not in deep(breaks=False).to_svg(fold=fold)
 
@@ -650,7 +570,7 @@ def chain(operations: list[str]) -> GraphTrace:
     return trace_graph(y, recording=recording, values=True)
 
 
-def test_what_is_folded_by_repetition_or_kind_is_marked_too() -> None:
+def test_row_of_folded_nonfinite_node_is_marked() -> None:
     repeated = chain(["neg"] * 40)
     marked = [line for line in str(repeated).splitlines() if "infinity from node 40" in line]
     assert [line[:6] for line in marked] == ["40 to "]

@@ -12,7 +12,6 @@ from torch.utils.checkpoint import checkpoint
 from leafgrad import GraphTrace, record, trace_graph
 from tests.apart import RunApart
 from tests.processes import needs_posix
-from tests.turns import value_turns
 
 
 def leaf(*values: float) -> torch.Tensor:
@@ -36,12 +35,12 @@ def classic() -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
 # --- Whence
 
 
-def test_without_being_asked_a_trace_has_no_values() -> None:
+def test_trace_has_no_values_by_default() -> None:
     z, names = classic()
     assert {node.values for node in trace_graph(z, names=names).nodes} == {()}
 
 
-def test_leaves_outputs_and_what_was_saved_are_there_and_the_rest_is_not_guessed() -> None:
+def test_values_come_from_leaves_outputs_and_saved_tensors() -> None:
     z, names = classic()
     trace = trace_graph(z, names=names, values=True)
     assert [str(v) for node in trace.nodes for v in node.values] == [
@@ -54,14 +53,14 @@ def test_leaves_outputs_and_what_was_saved_are_there_and_the_rest_is_not_guessed
     ]
 
 
-def test_a_name_gives_the_value_of_a_result() -> None:
+def test_named_result_has_its_value() -> None:
     x = leaf(2.0)
     squared = x * x
     trace = trace_graph(squared + 1, names={"squared": squared}, values=True)
     assert told(trace)["MulBackward0"] == ["4"]
 
 
-def test_a_recording_has_every_value() -> None:
+def test_recording_has_every_value() -> None:
     with record(values=True) as recording:
         z, names = classic()
     trace = trace_graph(z, names=names, recording=recording, values=True)
@@ -71,23 +70,7 @@ def test_a_recording_has_every_value() -> None:
     )
 
 
-def test_a_recording_without_values_has_none() -> None:
-    with record() as recording:
-        z, names = classic()
-    assert recording.log.values == {}
-    assert trace_graph(z, names=names, recording=recording).nodes[1].values == ()
-
-
-def test_values_must_be_a_bool() -> None:
-    values: Any = "yes"
-    with (
-        pytest.raises(TypeError, match=r"^values must be a bool, not str; "),
-        record(values=values),
-    ):
-        pass
-
-
-def test_a_value_is_the_one_at_the_time_and_not_what_was_written_since() -> None:
+def test_recorded_value_is_from_before_later_writes() -> None:
     with record(values=True) as recording:
         x = leaf(2.0)
         y = x * 3
@@ -96,7 +79,7 @@ def test_a_value_is_the_one_at_the_time_and_not_what_was_written_since() -> None
     assert [str(node.values[0]) for node in trace.nodes] == ["60", "6", "2"]
 
 
-def test_what_was_written_in_place_is_not_taken_for_what_was_saved() -> None:
+def test_tensor_written_in_place_has_no_value() -> None:
     x = leaf(2.0)
     y = x * 3
     z = y.sin()
@@ -104,7 +87,7 @@ def test_what_was_written_in_place_is_not_taken_for_what_was_saved() -> None:
     assert told(trace_graph(z, values=True))["MulBackward0"] == [None]
 
 
-def test_each_output_of_a_node_has_its_value() -> None:
+def test_each_output_has_its_value() -> None:
     with record(values=True) as recording:
         one, other = leaf(1.0, 2.0).unbind()
         z = one * other
@@ -179,62 +162,7 @@ def recorded(function: Callable[[torch.Tensor], torch.Tensor], *values: float) -
     return trace_graph(y, names={"x": x}, recording=recording, values=True)
 
 
-def turning(trace: GraphTrace) -> list[str]:
-    return [node.leaf_name or node.name for node in value_turns(trace)]
-
-
-def test_the_birthplace_of_an_infinity_is_the_first_of_those_that_have_it() -> None:
-    trace = recorded(lambda x: (x * 2).log() * 3 + 1, 0.0, 1.0)
-    assert turning(trace) == ["LogBackward0"]
-    (node,) = value_turns(trace)
-    assert (node.value_turn_kind, node.value_turn_given, node.value_turn_is_near) == (
-        "infinity",
-        (),
-        False,
-    )
-    assert " ".join(trace.to_text().split("\n\n")[0].splitlines()[1:]) == (
-        f"values not finite (infinity) from node 2, LogBackward0, at {node.source}"
-    )
-
-
-def test_an_infinity_that_is_gone_before_the_root_is_no_alarm() -> None:
-    trace = recorded(lambda x: ((x * 2).log() * 3).exp() + 1, 0.0, 1.0)
-    assert turning(trace) == []
-    assert "finite" not in trace.to_text()
-
-
-def test_a_leaf_may_be_where_it_comes_from() -> None:
-    assert turning(recorded(lambda x: x.exp() * 2, math.nan)) == ["x"]
-
-
-def test_two_birthplaces_are_in_the_order_of_the_operations() -> None:
-    trace = recorded(lambda x: x.sqrt() * (x + 1).log(), -1.0)
-    assert turning(trace) == ["SqrtBackward0", "LogBackward0"]
-
-
-def test_what_a_constant_brought_in_turns_where_it_came_in() -> None:
-    trace = recorded(lambda x: (x * 2) * torch.tensor([math.inf]) + 1, 1.0)
-    assert [node.index for node in value_turns(trace)] == [1]
-
-
-def test_where_what_came_in_is_not_known_nothing_is_claimed() -> None:
-    x = leaf(0.0)
-    trace = trace_graph((x * 1.0).log() + 1, values=True)
-    assert value_turns(trace) == []
-    assert trace.to_text().splitlines()[1] == (
-        "some values not finite; record(values=True) around the forward tells from where"
-    )
-
-
 # --- What it leaves alone
-
-
-def test_recording_values_draws_no_random_number_and_leaves_modes_as_they_are() -> None:
-    state = torch.get_rng_state()
-    with torch.inference_mode(), record(values=True):
-        torch.ones(3).exp()
-    assert torch.equal(torch.get_rng_state(), state)
-    assert torch.is_grad_enabled()
 
 
 def test_values_keep_no_tensor_alive() -> None:
