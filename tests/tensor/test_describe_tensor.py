@@ -182,28 +182,16 @@ UNRECORDED, INVALID = TensorRole.UNRECORDED_VIEW, TensorRole.INVALID_VIEW
 
 CASES: dict[str, tuple[TensorRole, Callable[[], torch.Tensor]]] = {
     "constant": (CONSTANT, lambda: torch.ones(2)),
-    "scalar": (CONSTANT, lambda: torch.tensor(1.0)),
     "integers": (CONSTANT, lambda: torch.arange(3)),
-    "booleans": (CONSTANT, lambda: torch.ones(2, dtype=torch.bool)),
-    "quantised": (
-        CONSTANT,
-        lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
-    ),
     "result of constants": (CONSTANT, lambda: torch.ones(2) * 2),
     "result under no_grad": (CONSTANT, result_under_no_grad),
     "integer result": (CONSTANT, lambda: leaf().argmax()),
     "frozen parameter": (CONSTANT, frozen),
     "detached": (CONSTANT, detached),
-    "data": (CONSTANT, lambda: leaf().data),
     "retained, then detached in place": (CONSTANT, retained_then_detached_in_place),
-    "view of a constant": (CONSTANT, lambda: torch.ones(2)[:]),
     "inference": (CONSTANT, lambda: inference(requires_grad=False)),
-    "dual constant": (CONSTANT, lambda: dual(torch.ones(2))),
     "constant with a gradient": (CONSTANT, lambda: with_grad(torch.ones(2))),
     "leaf": (LEAF, leaf),
-    "empty": (LEAF, lambda: leaf(0)),
-    "complex": (LEAF, lambda: leaf(dtype=torch.complex64)),
-    "half": (LEAF, lambda: leaf(dtype=torch.bfloat16)),
     "filled leaf": (LEAF, lambda: with_grad(leaf())),
     "parameter": (LEAF, lambda: torch.nn.Parameter(torch.ones(2))),
     "detached, then asked for": (LEAF, lambda: detached().requires_grad_()),
@@ -212,22 +200,18 @@ CASES: dict[str, tuple[TensorRole, Callable[[], torch.Tensor]]] = {
     "no_grad view asked for": (LEAF, lambda: view_under(torch.no_grad, leaf()).requires_grad_()),
     "inference leaf": (LEAF, lambda: inference(requires_grad=True)),
     "sparse": (LEAF, lambda: torch.eye(2).to_sparse().requires_grad_()),
-    "compressed sparse": (LEAF, lambda: torch.eye(2).to_sparse_csr().requires_grad_()),
     "nested": (LEAF, lambda: nested(torch.strided)),
     "jagged": (LEAF, lambda: nested(torch.jagged)),
     "meta": (LEAF, lambda: torch.empty(10**9, 10**9, device="meta", requires_grad=True)),
     "fake": (LEAF, fake),
     "subclass": (LEAF, lambda: torch.ones(2).as_subclass(Plain).requires_grad_()),
     "result": (NON_LEAF, lambda: leaf() * 2),
-    "clone": (NON_LEAF, lambda: leaf().clone()),
     "view": (NON_LEAF, lambda: leaf()[:]),
     "second of several": (NON_LEAF, lambda: leaf().unbind()[1]),
     "stale view": (NON_LEAF, stale_view),
     "constant turned non-leaf": (NON_LEAF, turned_non_leaf),
     "filled, then turned non-leaf": (NON_LEAF, filled_then_turned_non_leaf),
     "custom function": (NON_LEAF, doubled),
-    "fake result": (NON_LEAF, lambda: fake() * 2),
-    "sparse result": (NON_LEAF, lambda: torch.eye(2).to_sparse().requires_grad_() * 2),
     "dual": (NON_LEAF, lambda: dual(leaf())),
     "retained": (RETAINED, retained),
     "named by backward": (RETAINED, named_by_backward),
@@ -241,14 +225,11 @@ CASES: dict[str, tuple[TensorRole, Callable[[], torch.Tensor]]] = {
     "written view of several": (INVALID, invalid_view_of_several),
 }
 
-every_role = pytest.mark.parametrize(
-    "make",
-    [pytest.param(make, id=name) for name, (_, make) in CASES.items()],
-)
+every_role = pytest.mark.parametrize("make", [make for _, make in CASES.values()], ids=CASES)
 
 
 @pytest.mark.parametrize(("role", "make"), CASES.values(), ids=CASES)
-def test_a_tensor_has_the_role(role: TensorRole, make: Callable[[], torch.Tensor]) -> None:
+def test_tensor_has_its_role(role: TensorRole, make: Callable[[], torch.Tensor]) -> None:
     assert describe_tensor(make()).role is role
 
 
@@ -275,7 +256,7 @@ def backward_stores_a_gradient(tensor: torch.Tensor) -> bool:
 
 
 @every_role
-def test_it_knows_whether_backward_will_store_a_gradient(
+def test_will_accumulate_grad_matches_backward(
     make: Callable[[], torch.Tensor],
 ) -> None:
     tensor = make()
@@ -283,7 +264,7 @@ def test_it_knows_whether_backward_will_store_a_gradient(
 
 
 @every_role
-def test_it_repeats_what_the_tensor_says_of_itself(make: Callable[[], torch.Tensor]) -> None:
+def test_facts_match_attributes_of_tensor(make: Callable[[], torch.Tensor]) -> None:
     tensor = make()
     facts = describe_tensor(tensor)
     assert facts.dtype is tensor.dtype
@@ -301,7 +282,7 @@ def test_it_repeats_what_the_tensor_says_of_itself(make: Callable[[], torch.Tens
 
 
 @every_role
-def test_it_places_the_tensor_in_the_graph_as_pytorch_does(
+def test_is_leaf_and_grad_fn_match_pytorch(
     make: Callable[[], torch.Tensor],
 ) -> None:
     tensor = make()
@@ -321,7 +302,6 @@ STEPS: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
     "make a constant": lambda _a, _b: torch.ones(2),
     "make an inference leaf": lambda _a, _b: inference(requires_grad=True),
     "multiply": lambda a, b: a * b,
-    "clone": lambda a, _: a.clone(),
     "detach": lambda a, _: a.detach(),
     "detach in place": lambda a, _: a.detach_(),
     "view": lambda a, _: a[:],
@@ -355,7 +335,7 @@ def tensors_after(steps: list[tuple[str, int, int]]) -> list[torch.Tensor]:
         st.tuples(st.sampled_from(list(STEPS)), st.integers(0, 9), st.integers(0, 9)), max_size=12
     )
 )
-def test_it_is_right_whatever_happened_to_the_tensors(steps: list[tuple[str, int, int]]) -> None:
+def test_description_is_right_after_any_operations(steps: list[tuple[str, int, int]]) -> None:
     for tensor in tensors_after(steps):
         facts = describe_tensor(tensor)
         assert facts == describe_tensor(tensor)
@@ -390,7 +370,7 @@ def sum_stores_a_gradient(tensor: torch.Tensor) -> bool:
     ],
     ids=["constant", "filled", "result", "filled result", "view", "filled view"],
 )
-def test_it_tells_a_gradient_that_stays_none_from_one_that_stays(
+def test_why_tells_kept_gradient_from_none(
     make: Callable[[], torch.Tensor], *, has_grad: bool
 ) -> None:
     tensor = make()
@@ -435,7 +415,7 @@ def pushed_forward(look: Callable[..., Any]) -> Callable[..., Any]:
     ],
     ids=["vmap", "grad", "jvp", "grad in vmap"],
 )
-def test_inside_a_transform_it_speaks_of_that_level(
+def test_tensor_in_transform_is_described_at_its_level(
     transform: Callable[..., Any], wrapped: str, *, requires_grad: bool
 ) -> None:
     argument, result = described_inside(transform, leaf(2, 3))
@@ -451,25 +431,12 @@ def test_inside_a_transform_it_speaks_of_that_level(
     ("argument", "inside"),
     [(leaf(), "leaf"), (torch.ones(2), "constant"), (leaf() * 2, "non-leaf")],
 )
-def test_it_tells_what_is_inside_the_wrapper(argument: torch.Tensor, inside: str) -> None:
+def test_why_names_role_inside_wrapper(argument: torch.Tensor, inside: str) -> None:
     facts, _ = described_inside(torch.vmap, argument)
     assert facts.why[-1] == f"The tensor inside the wrapper is: {inside}."
 
 
-def test_a_tensor_from_outside_is_itself_inside_a_transform() -> None:
-    weight = leaf()
-    seen: list[TensorDescription] = []
-
-    def look(x: torch.Tensor) -> torch.Tensor:
-        seen.append(describe_tensor(weight))
-        return x * weight
-
-    torch.vmap(look)(torch.ones(3, 2)).sum().backward()
-    assert seen == [describe_tensor(leaf())]
-    assert weight.grad is not None
-
-
-def test_no_gradient_is_stored_in_a_tensor_that_outlived_its_transform() -> None:
+def test_tensor_that_outlived_its_transform_gets_no_gradient() -> None:
     kept: list[torch.Tensor] = []
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
@@ -490,35 +457,27 @@ def test_no_gradient_is_stored_in_a_tensor_that_outlived_its_transform() -> None
 # --- The cures work
 
 
-def test_a_constant_asked_in_time_gets_a_gradient() -> None:
-    tensor = torch.ones(2)
-    assert "call requires_grad_() on it before it is used" in describe_tensor(tensor).why[-1]
+@pytest.mark.parametrize("make", [lambda: torch.ones(2), frozen], ids=["constant", "frozen"])
+def test_requires_grad_lets_constant_get_gradient(make: Callable[[], torch.Tensor]) -> None:
+    tensor = make()
+    assert "requires_grad_()" in describe_tensor(tensor).why[-1]
     assert backward_stores_a_gradient(tensor.requires_grad_())
 
 
-def test_a_frozen_parameter_can_be_thawed() -> None:
-    tensor = frozen()
-    assert "requires_grad_() makes it trainable again" in describe_tensor(tensor).why[-1]
-    assert describe_tensor(tensor.requires_grad_()).role is LEAF
-
-
-def test_a_clone_of_an_inference_tensor_can_require_grad() -> None:
+def test_clone_of_inference_tensor_can_require_grad() -> None:
     tensor = inference(requires_grad=False)
-    assert "its clone(), made outside, can" in describe_tensor(tensor).why[-1]
+    assert "clone()" in describe_tensor(tensor).why[-1]
     with pytest.raises(RuntimeError, match="outside InferenceMode is not allowed"):
         tensor.requires_grad_()
     assert backward_stores_a_gradient(tensor.clone().requires_grad_())
 
 
-def test_an_inference_leaf_is_not_recorded_alone_nor_saved_and_its_clone_is_both() -> None:
+def test_clone_of_inference_leaf_is_recorded_and_saved() -> None:
     tensor, weight = inference(requires_grad=True), leaf()
-    sentence = describe_tensor(tensor).why[-1]
-    assert "an operation on such tensors alone is not recorded" in sentence
+    assert "clone()" in describe_tensor(tensor).why[-1]
     assert not tensor.exp().requires_grad
-    assert "one that has to save it for backward raises" in sentence
     with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
         tensor * weight
-    assert "a clone() made outside inference_mode() is free of both" in sentence
     assert (tensor.clone().exp() * weight).requires_grad
 
 
@@ -527,7 +486,7 @@ DTYPES = sorted({d for d in vars(torch).values() if isinstance(d, torch.dtype)},
 
 @pytest.mark.filterwarnings("ignore:(ComplexHalf|BComplex32) support is experimental")
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_it_knows_which_types_of_data_can_require_grad(dtype: torch.dtype) -> None:
+def test_why_names_dtypes_that_cannot_require_grad(dtype: torch.dtype) -> None:
     tensor = torch.empty(0, dtype=dtype, device="meta")
     cannot = "Only floating-point and complex tensors" in describe_tensor(tensor).why[-1]
     if cannot:
@@ -537,9 +496,9 @@ def test_it_knows_which_types_of_data_can_require_grad(dtype: torch.dtype) -> No
         assert tensor.requires_grad_().requires_grad
 
 
-def test_a_gradient_is_stored_by_retain_grad_and_returned_by_grad() -> None:
+def test_retain_grad_stores_gradient_of_result() -> None:
     result = leaf() * 2
-    assert "call retain_grad() before backward()" in describe_tensor(result).why[-1]
+    assert "retain_grad()" in describe_tensor(result).why[-1]
     (grad,) = torch.autograd.grad(result.sum(), result, retain_graph=True)
     assert torch.equal(grad, torch.ones(2))
     assert not describe_tensor(result).has_grad
@@ -548,7 +507,7 @@ def test_a_gradient_is_stored_by_retain_grad_and_returned_by_grad() -> None:
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_a_view_taken_again_is_connected_and_one_detached_is_constant(
+def test_view_taken_again_is_connected(
     mode: Callable[[], Any],
 ) -> None:
     base = leaf()
@@ -561,7 +520,7 @@ def test_a_view_taken_again_is_connected_and_one_detached_is_constant(
     assert base.grad is not None
 
 
-def test_an_invalid_view_cannot_be_used_and_one_taken_again_can() -> None:
+def test_invalid_view_taken_again_can_be_used() -> None:
     base = leaf()
     view = written_to(base, base.unbind()[0])
     assert describe_tensor(view).why[-1] == "Take the view again, after the write."
@@ -570,11 +529,10 @@ def test_an_invalid_view_cannot_be_used_and_one_taken_again_can() -> None:
     assert describe_tensor(base.unbind()[0] * 2).role is NON_LEAF
 
 
-def test_a_lazy_parameter_becomes_a_leaf_with_a_shape() -> None:
+def test_lazy_parameter_gets_its_shape() -> None:
     module = torch.nn.LazyLinear(2)
     facts = describe_tensor(module.weight)
     assert (facts.shape, facts.role, facts.is_parameter) == (None, LEAF, True)
-    assert "its shape is settled when its module gets a first input" in facts.why[-1]
     module(torch.ones(5, 3)).sum().backward()
     facts = describe_tensor(module.weight)
     assert (facts.shape, facts.role, facts.has_grad) == ((2, 3), LEAF, True)
@@ -603,15 +561,16 @@ HAS_ITS_FACTS = {
 }
 
 
-@pytest.mark.parametrize("make", HAS_ITS_FACTS.values(), ids=HAS_ITS_FACTS)
-def test_looking_runs_nothing_and_warns_of_nothing(make: Callable[[], torch.Tensor]) -> None:
-    tensor = make()
-    random_state = torch.get_rng_state()
+@pytest.mark.parametrize("name", HAS_ITS_FACTS)
+def test_describing_runs_and_records_nothing(name: str) -> None:
+    tensor = HAS_ITS_FACTS[name]()
+    random_state, before = torch.get_rng_state(), next_sequence_number()
     with Forbidding(), ForbiddingDispatch():  # type: ignore[no-untyped-call]
         facts = describe_tensor(tensor)
         str(facts)
         facts._repr_html_()
     assert torch.equal(torch.get_rng_state(), random_state)
+    assert "stale" in name or next_sequence_number() == before + 1
 
 
 def next_sequence_number() -> int:
@@ -620,18 +579,7 @@ def next_sequence_number() -> int:
     return node._sequence_nr()
 
 
-UP_TO_DATE = {name: make for name, (_, make) in CASES.items() if "stale" not in name}
-
-
-@pytest.mark.parametrize("make", UP_TO_DATE.values(), ids=UP_TO_DATE)
-def test_looking_records_nothing(make: Callable[[], torch.Tensor]) -> None:
-    tensor = make()
-    before = next_sequence_number()
-    describe_tensor(tensor)
-    assert next_sequence_number() == before + 1
-
-
-def test_looking_at_a_stale_view_does_what_its_next_use_would_do() -> None:
+def test_describing_stale_view_updates_it_as_use_would() -> None:
     def gradient(*, look: bool) -> torch.Tensor | None:
         weight = leaf()
         base = weight * 2
@@ -669,12 +617,6 @@ def hostile_view() -> torch.Tensor:
         return leaf().as_subclass(Hostile)
 
 
-class Disabled(torch.Tensor):
-    """A subclass that switches the protocol off, as nn.Parameter does."""
-
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
-
-
 class Wrapper(torch.Tensor):
     """A subclass without data of its own, none of whose operations may run."""
 
@@ -693,18 +635,17 @@ class Wrapper(torch.Tensor):
         (lambda: torch.ones(2).as_subclass(Hostile), CONSTANT),
         (lambda: leaf().as_subclass(Hostile), NON_LEAF),
         (hostile_view, UNRECORDED),
-        (lambda: leaf().as_subclass(Disabled), NON_LEAF),
         (lambda: Wrapper(2), LEAF),
     ],
-    ids=["constant", "result", "view", "disabled", "wrapper"],
+    ids=["constant", "result", "view", "wrapper"],
 )
-def test_no_code_of_a_subclass_runs(make: Callable[[], torch.Tensor], role: TensorRole) -> None:
+def test_no_code_of_subclass_runs(make: Callable[[], torch.Tensor], role: TensorRole) -> None:
     facts = describe_tensor(make())
     assert (facts.shape, facts.dtype, facts.is_parameter) == ((2,), torch.float32, False)
     assert facts.role is role
 
 
-def test_a_description_keeps_no_tensor_alive() -> None:
+def test_description_keeps_no_tensor_alive() -> None:
     weight = leaf()
     result = weight * 2
     facts = describe_tensor(weight), describe_tensor(result)
@@ -717,24 +658,20 @@ def test_a_description_keeps_no_tensor_alive() -> None:
 # --- A description is a value
 
 
-def test_equal_facts_are_equal_descriptions() -> None:
-    assert describe_tensor(leaf(2)) == describe_tensor(leaf(2))
+def test_description_is_a_frozen_value() -> None:
+    facts = describe_tensor(leaf() * 2)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        facts.is_leaf = True  # type: ignore[misc]
+    assert pickle.loads(pickle.dumps(facts)) == facts
     assert describe_tensor(leaf(2)) != describe_tensor(leaf(3))
     assert describe_tensor(leaf(), name="a") != describe_tensor(leaf(), name="b")
     assert len({describe_tensor(leaf()), describe_tensor(leaf())}) == 1
 
 
-def test_a_description_is_frozen_and_can_be_pickled() -> None:
-    facts = describe_tensor(leaf() * 2)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        facts.is_leaf = True  # type: ignore[misc]
-    assert pickle.loads(pickle.dumps(facts)) == facts
-
-
 # --- What it looks like
 
 
-def test_the_text_of_a_leaf() -> None:
+def test_text_of_leaf() -> None:
     weight = torch.nn.Parameter(torch.ones(3))
     weight.sum().backward()
     assert str(describe_tensor(weight, name="weight")) == (
@@ -764,18 +701,12 @@ def test_the_text_of_a_leaf() -> None:
         (retained(), ".grad          None; backward() fills it"),
         (leaf() * 2, ".grad          None; backward() leaves it so"),
         (leaf(2, 3).unbind()[1], "grad_fn        UnbindBackward0, output 1"),
-        (leaf(2, 3).unbind()[1], "tensor         float32, shape (3,), cpu, view"),
         (inference(requires_grad=False), "version        not counted"),
         (inference(requires_grad=False), "tensor         float32, shape (2,), cpu, inference"),
     ],
 )
-def test_the_text_shows(tensor: torch.Tensor, line: str) -> None:
+def test_text_shows_fact(tensor: torch.Tensor, line: str) -> None:
     assert line in [shown.strip() for shown in str(describe_tensor(tensor)).splitlines()]
-
-
-def test_the_text_tells_the_transform() -> None:
-    facts, _ = described_inside(torch.vmap, leaf(2, 3))
-    assert "float32, shape (3,), cpu, torch.func: vmap, level 1" in str(facts)
 
 
 @every_role
@@ -792,7 +723,7 @@ def test_text_and_html_are_well_formed(
     assert re.findall(r"#[0-9a-fA-F]{3}|rgb|hsl|white|black|https?:|url", html) == []
 
 
-def test_a_name_cannot_bring_markup_into_the_html() -> None:
+def test_name_is_escaped_in_html() -> None:
     html = describe_tensor(leaf(), name="<script>alert('&')</script>")._repr_html_()
     assert "&lt;script&gt;alert(&#x27;&amp;&#x27;)&lt;/script&gt;: leaf" in html
     assert "<script" not in html
@@ -804,31 +735,23 @@ def test_a_name_cannot_bring_markup_into_the_html() -> None:
 CLASSES: dict[str, tuple[Callable[[], torch.Tensor], str | None]] = {
     "tensor": (lambda: torch.ones(2), None),
     "parameter": (lambda: torch.nn.Parameter(torch.ones(2)), None),
-    "buffer": (lambda: torch.nn.Buffer(torch.ones(2)), None),
     "subclass": (lambda: torch.ones(2).as_subclass(Plain), "Plain"),
-    "parameter of a subclass": (
-        lambda: torch.nn.Parameter(torch.ones(2).as_subclass(Plain)),
-        "Plain",
-    ),
     "lazy": (lambda: torch.nn.LazyLinear(2).weight, "UninitializedParameter"),
     "jagged": (lambda: nested(torch.jagged), "NestedTensor"),
     "nested": (lambda: nested(torch.strided), None),
-    "fake": (fake, "FakeTensor"),
     "wrapper": (lambda: Wrapper(2), "Wrapper"),
 }
 
 
 @pytest.mark.parametrize(("make", "name"), CLASSES.values(), ids=CLASSES)
-def test_a_class_other_than_the_usual_two_is_named(
-    make: Callable[[], torch.Tensor], name: str | None
-) -> None:
+def test_subclass_is_named(make: Callable[[], torch.Tensor], name: str | None) -> None:
     facts = describe_tensor(make())
     assert facts.subclass == name
     assert (f"  class          {name}" in str(facts).splitlines()) is (name is not None)
     assert (facts.local_shape, facts.placements, facts.mesh) == (None, None, None)
 
 
-def test_hooks_are_counted_by_what_they_may_do() -> None:
+def test_hooks_are_counted_by_kind() -> None:
     weight = leaf()
     assert "hooks" not in str(describe_tensor(weight))
     handles = [weight.register_hook(lambda gradient: gradient) for _ in range(2)]
@@ -842,7 +765,7 @@ def test_hooks_are_counted_by_what_they_may_do() -> None:
 
 
 @needs_distributed
-def test_a_distributed_tensor_is_described_as_a_whole_and_with_the_part_that_is_here() -> None:
+def test_distributed_tensor_shows_its_whole_and_local_part() -> None:
     spread = pytest.importorskip("torch.distributed.tensor")
     with one_of(2):
         mesh = spread.DeviceMesh("cpu", [[0], [1]], mesh_dim_names=("data", "model"))
@@ -862,7 +785,6 @@ def test_a_distributed_tensor_is_described_as_a_whole_and_with_the_part_that_is_
         "  local part     shape (2, 4), Shard(dim=0), Replicate()",
         "  mesh           data=2 x model=1 on cpu",
     ]
-    assert '<code style="color: inherit">DTensor</code>' in facts._repr_html_()
 
 
 # --- What is no tensor
@@ -871,22 +793,19 @@ def test_a_distributed_tensor_is_described_as_a_whole_and_with_the_part_that_is_
 @pytest.mark.parametrize(
     ("thing", "message"),
     [
-        (1.0, "not float; only tensors take part in autograd: torch.as_tensor() makes one"),
-        (None, "not NoneType; only tensors take part"),
-        (torch.Tensor, "not _TensorMeta; only tensors take part"),
-        (torch.ones(2).numpy(), "not ndarray; only tensors take part"),
-        ([torch.ones(2)], "not list; describe the tensors in it one by one"),
-        ({"w": torch.ones(2)}, "not dict; describe the tensors in it one by one"),
-        (torch.nn.Linear(1, 1), "not Linear; describe its parameters one by one"),
-        ((leaf() * 2).grad_fn, "not MulBackward0; describe the tensor whose grad_fn it is"),
+        (1.0, "not float; .*torch.as_tensor"),
+        (None, "not NoneType"),
+        ([torch.ones(2)], "not list; describe the tensors in it"),
+        (torch.nn.Linear(1, 1), "not Linear; describe its parameters"),
+        ((leaf() * 2).grad_fn, "not MulBackward0; describe the tensor whose grad_fn"),
     ],
-    ids=["number", "None", "class", "array", "list", "dict", "module", "node"],
+    ids=["number", "None", "list", "module", "node"],
 )
-def test_what_is_no_tensor_is_refused_with_a_cure(thing: Any, message: str) -> None:
-    with pytest.raises(TypeError, match=re.escape(f"tensor must be a torch.Tensor, {message}")):
+def test_other_types_are_refused_with_a_cure(thing: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=f"^tensor must be a torch.Tensor, {message}"):
         describe_tensor(thing)
 
 
-def test_a_name_that_is_no_string_is_refused() -> None:
+def test_name_must_be_a_string() -> None:
     with pytest.raises(TypeError, match="name must be a str or None, not int; give the text"):
         describe_tensor(leaf(), name=3)  # type: ignore[arg-type]
