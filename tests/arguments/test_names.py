@@ -1,4 +1,4 @@
-"""What callers give as `names`."""
+"""The forms of the argument `names`."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,7 +13,7 @@ FUNCTIONS = [trace_graph, preflight, find_nan]
 
 
 class OlderSignatures(nn.Linear):
-    """Overrides what lists tensors, as code did before `remove_duplicate` came to PyTorch."""
+    """A module whose overrides lack `remove_duplicate`, as in older code."""
 
     def named_parameters(self, prefix: str = "", recurse: bool = True) -> Any:  # type: ignore[override]  # noqa: FBT001, FBT002
         return super().named_parameters(prefix, recurse)

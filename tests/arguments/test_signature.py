@@ -1,4 +1,4 @@
-"""What is passed by position and has a name is told that name."""
+"""Errors name the keyword of an extra positional argument."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a notebook is given to show, and what a browser is."""
+"""Output in notebooks and in a browser."""
 
 import re
 import sys
@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import unquote, urlparse
 
 import nbclient
@@ -25,7 +26,7 @@ from tests.tensors import leaf
 
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shell that the kernel of a notebook runs."""
+    """Pretend to run in the kernel of a notebook."""
     shell = SimpleNamespace(kernel=object())
     interactive = SimpleNamespace(get_ipython=lambda: shell)
     monkeypatch.setitem(sys.modules, "IPython", interactive)
@@ -40,7 +41,7 @@ def chain(length: int) -> Any:
 
 
 def tangle(length: int) -> Any:
-    """A graph in which nothing repeats itself."""
+    """Trace a graph without repeats."""
     operations = [torch.sin, torch.exp, torch.tanh, torch.neg, torch.cos]
     made = [leaf(1)]
     for number in range(length):
@@ -54,7 +55,7 @@ def classic() -> Any:
 
 
 class Parts(HTMLParser):
-    """The elements of some markup, with their attributes, and the text that is seen."""
+    """The elements of some markup with their attributes."""
 
     def __init__(self, markup: str) -> None:
         super().__init__()
@@ -158,13 +159,12 @@ def test_mime_bundle_without_ipython_has_picture(
 def test_show_opens_page_in_browser(
     make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened: list[str] = []
-    monkeypatch.setattr(webbrowser, "open", lambda address: opened.append(address) or True)
+    browser = Mock(return_value=True)
+    monkeypatch.setattr(webbrowser, "open", browser)
     monkeypatch.delitem(sys.modules, "IPython", raising=False)
     value = make()
     value.show()
-    (address,) = opened
-    file = Path(unquote(urlparse(address).path))
+    file = Path(unquote(urlparse(browser.call_args.args[0]).path))
     assert file.read_text("utf-8") == value.to_html()
     file.unlink()
     file.parent.rmdir()

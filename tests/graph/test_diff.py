@@ -1,4 +1,4 @@
-"""What came and went between two traces."""
+"""Differences of two traces."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How large gradients are, module by module: norms, and what is said of them."""
+"""Norms of gradients per module, and their diagnoses."""
 
 import json
 from collections.abc import Callable
@@ -165,7 +165,7 @@ def test_norms_have_text_repr_html_and_dict() -> None:
 
 
 def cure_of(loss: torch.Tensor, **names: torch.Tensor) -> str:
-    """Why the gradients of a loss are zeros, and what to do."""
+    """Return the cure for the zero gradients of a loss."""
     trace = trace_graph(loss, names=names, gradients=True, values=True)
     (cure,) = trace.gradient_norms.cures
     return cure

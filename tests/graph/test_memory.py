@@ -1,4 +1,4 @@
-"""What a graph keeps alive, to the byte."""
+"""Memory that a graph keeps alive."""
 
 from functools import partial
 from typing import Any
@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_conte
 
 from leafgrad import preflight, record, trace_graph
 from leafgrad.types import GraphMemory, MemoryShare, SavedTensor
-from tests.tensors import leaf
+from tests.tensors import Doubled, leaf, outcome_of
 
 
 def memory(outputs: Any, names: Any = None) -> GraphMemory:
@@ -52,7 +52,7 @@ def test_graph_without_saved_tensors_keeps_nothing() -> None:
 
 
 class Wrapper(torch.Tensor):
-    """A tensor that claims twice the memory of what it wraps, and does not tell what that is."""
+    """A wrapper that hides its tensors and claims twice their size."""
 
     parts: dict[str, torch.Tensor]
 
@@ -76,7 +76,7 @@ class Wrapper(torch.Tensor):
 
 
 class Telling(Wrapper):
-    """One that tells, and something else besides."""
+    """A wrapper that shows its tensors."""
 
     def __getattr__(self, name: str) -> Any:
         if name in self.parts:
@@ -143,21 +143,8 @@ def test_kinds_are_sorted_by_bytes() -> None:
     ]
 
 
-class Stashing(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        ctx.mask = x > 0
-        ctx.save_for_backward(x)
-        return 2 * x
-
-    @staticmethod
-    def backward(_: Any, *gradients: Any) -> Any:
-        return 2 * gradients[0]
-
-
 def test_tensor_on_ctx_outlives_backward() -> None:
-    function: Any = Stashing
-    y = function.apply(leaf(4))
+    y = outcome_of(Doubled, leaf(4))
     assert by_name(memory(y).states) == {"live": 16, "on ctx": 4}
     y.sum().backward()
     after = memory(y)

@@ -1,4 +1,4 @@
-"""What is said of the numbers in a tensor."""
+"""Summaries of the numbers in a tensor."""
 
 import json
 import math

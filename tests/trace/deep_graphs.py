@@ -1,6 +1,6 @@
-"""Deep graphs that are traced and then freed in every order; `test_deep_graph.py` runs this.
+"""Deep graphs that are traced and then freed in various orders; `test_deep_graph.py` runs this.
 
-Each scenario runs in a process of its own, forked from this one, so that its death is its own.
+Each scenario runs in a process forked from this one.
 """
 
 import gc
@@ -19,7 +19,7 @@ STEPS = 5_000
 
 
 def chain(steps: int = STEPS, start: torch.Tensor | None = None) -> list[torch.Tensor]:
-    """Apply one operation after another, and give every step, the first one first."""
+    """Apply one operation after another and return all results."""
     steps_made = [torch.ones(1, requires_grad=True) if start is None else start]
     for _ in range(steps):
         steps_made.append(steps_made[-1].sin())
@@ -50,13 +50,6 @@ def custom_functions() -> torch.Tensor:
     for _ in range(STEPS):
         x = function.apply(x).sin()
     return x
-
-
-def running_total() -> torch.Tensor:
-    total, x = torch.zeros(1), torch.ones(1, requires_grad=True)
-    for _ in range(STEPS):
-        total = total + x.sin()
-    return total
 
 
 def tangle(seed: int) -> list[torch.Tensor]:
@@ -96,7 +89,7 @@ def a_tensor_is_kept_in_the_middle() -> None:
 
 
 def a_rail_is_kept_beside_a_rail() -> None:
-    """Leave one half of a ladder alive when the other, from which it was seen, is gone."""
+    """Keep one half of a ladder alive while the other one is freed."""
     rail, ladder = chain(), [torch.ones(1, requires_grad=True)]
     for step in rail:
         ladder.append(ladder[-1] * step)
@@ -124,15 +117,6 @@ def a_backward_comes_in_between() -> None:
     y.backward()
     assert trace_graph(y).is_freed
     del y
-
-
-def it_grows_between_traces() -> None:
-    steps = chain(STEPS // 4)
-    for _ in range(3):
-        trace_graph(steps[-1])
-        steps = chain(STEPS // 4, start=steps[-1])
-    trace_graph(steps[-1])
-    del steps
 
 
 def gradients_of_gradients() -> None:
@@ -180,7 +164,7 @@ def it_lives_until_the_process_ends() -> None:
 
 
 def nothing_guards_it() -> None:
-    """Look at every node as anybody can: the others are saved from how this ends."""
+    """Visit each node from Python, which makes the graph unsafe to free."""
     y: Any = chain(30_000)[-1]
     seen: set[object] = set()
     ahead = [y.grad_fn]
@@ -197,12 +181,10 @@ SCENARIOS: dict[str, Callable[[], None]] = {
     "the trace goes first": the_trace_goes_first,
     "diamonds": traced_and_freed(diamonds),
     "custom functions": traced_and_freed(custom_functions),
-    "a running total": traced_and_freed(running_total),
     "a tensor is kept in the middle": a_tensor_is_kept_in_the_middle,
     "a rail is kept beside a rail": a_rail_is_kept_beside_a_rail,
     "steps go from the first on": steps_go_from_the_first_on,
     "a backward comes in between": a_backward_comes_in_between,
-    "it grows between traces": it_grows_between_traces,
     "gradients of gradients": gradients_of_gradients,
     "tangles go in any order": tangles_go_in_any_order,
     "another thread frees it": another_thread_frees_it,

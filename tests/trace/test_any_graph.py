@@ -1,4 +1,4 @@
-"""Graphs that are not everyday ones: traced as they are, left as they were, shown in every form."""
+"""Traces of unusual graphs."""
 
 import json
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def leaf(*shape: int) -> Tensor:
 
 
 class Old(torch.autograd.Function):
-    """The combined style, with None among what it saves, and two outputs of which one is plain."""
+    """A combined forward that saves None and returns an output without gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, _: str) -> tuple[Tensor, Tensor]:
@@ -36,7 +36,7 @@ class Old(torch.autograd.Function):
 
 
 class New(torch.autograd.Function):
-    """The separate style, which vmap can take apart."""
+    """A separate setup_context, as vmap needs it."""
 
     generate_vmap_rule = True
 
@@ -150,7 +150,7 @@ KINDS: dict[str, Callable[[Tensor], Any]] = {
 
 
 def gradient(outputs: Any, x: Tensor) -> Tensor | None:
-    """Give what a backward from all outputs leaves at their input."""
+    """Return the gradient of the input after backward from all outputs."""
     nest = outputs.values() if isinstance(outputs, dict) else outputs
     flat = [nest] if isinstance(nest, Tensor) else [*nest]
     ends = [end for end in flat if not isinstance(end, Tensor) or end.requires_grad]
@@ -160,7 +160,7 @@ def gradient(outputs: Any, x: Tensor) -> Tensor | None:
 
 
 def _tensor(end: Any, x: Tensor) -> Tensor:
-    """Give something of the shape of an output; the edges here are of tensors like their input."""
+    """Return a tensor of the shape of an output."""
     return end if isinstance(end, Tensor) else x
 
 

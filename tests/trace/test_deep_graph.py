@@ -1,4 +1,4 @@
-"""Graphs so deep that freeing one step inside the other would overflow the stack."""
+"""Graphs so deep that freeing them recursively would overflow the stack."""
 
 import runpy
 import subprocess
@@ -20,7 +20,7 @@ UNGUARDED = "nothing guards it"
 
 @pytest.fixture(scope="module")
 def exits() -> dict[str, int]:
-    """Tell how the process of each scenario ended: 0, or minus the signal that killed it."""
+    """Return the exit code of each scenario, negative for a signal."""
     unworried = ["-W", "ignore::DeprecationWarning"]  # of fork: no thread is running
     command = [*PYTHON_ON_A_SMALL_STACK, *unworried, str(DEEP_GRAPHS)]
     run = subprocess.run(command, capture_output=True, text=True, check=True)

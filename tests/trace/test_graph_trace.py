@@ -1,4 +1,4 @@
-"""A trace as a value: what follows from its nodes, and the forms that it takes."""
+"""A trace as a value: members, copies, JSON."""
 
 import copy
 import json
@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from leafgrad import GraphTrace, record, trace_graph
 from leafgrad.types import SavedTensor
+from tests.tensors import Doubled
 
 
 def example() -> GraphTrace:
@@ -92,27 +93,16 @@ def test_diff_with_other_type_is_refused() -> None:
 
 
 def test_custom_function_shows_its_line_without_folders_of_this_machine() -> None:
-    function: Any = Keeping
+    function: Any = Doubled
     made = trace_graph(function.apply(torch.ones(2, requires_grad=True))).nodes[0].custom_function
     assert made is not None
-    line = Keeping.forward.__code__.co_firstlineno
-    assert str(made) == f"{__name__}.Keeping, tests/trace/test_graph_trace.py:{line}"
-    assert str(replace(made, file=None, line=None)) == f"{__name__}.Keeping"
-
-
-class Keeping(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        ctx.mask = x > 0
-        return x.clone()
-
-    @staticmethod
-    def backward(_: Any, *gradients: Any) -> Any:
-        return gradients[0]
+    line = Doubled.forward.__code__.co_firstlineno
+    assert str(made) == f"tests.tensors.Doubled, tests/tensors.py:{line}"
+    assert str(replace(made, file=None, line=None)) == "tests.tensors.Doubled"
 
 
 def of_all_kinds() -> dict[str, GraphTrace]:
-    function: Any = Keeping
+    function: Any = Doubled
     x = torch.ones(2, requires_grad=True)
     with record() as recording:
         h = torch.nn.Tanh()(x * 2)

@@ -1,4 +1,4 @@
-"""Hunts for NaN and infinity: where they come up, told apart, with operation, line and module."""
+"""Search for the first NaN and infinity."""
 
 import linecache
 import math
@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from leafgrad import GraphTrace, record, trace_graph
 from leafgrad.types import TracedNode
+from tests.tensors import custom
 from tests.turns import gradient_turns, value_turns
 
 NAN, INF = math.nan, math.inf
@@ -22,7 +23,7 @@ Born = tuple[str, str, str | None]
 
 
 class Case(NamedTuple):
-    """Code to hunt in, its names, and what is to be found, the line being marked in the code."""
+    """Code to search, its names and the expected nodes; comments mark the lines."""
 
     loss: Callable[..., Tensor]
     names: Callable[[], Any]
@@ -67,30 +68,10 @@ def infinity_minus_infinity(x: Tensor) -> Tensor:
     return (y - y * 2).sum()
 
 
-def half_overflow(x: Tensor) -> Tensor:
-    h = x.half()
-    return (h * h).float().sum()  # born
-
-
-def negative_root(x: Tensor) -> Tensor:
-    return (x - 2).sqrt().sum()  # born
-
-
-def written_in_place(x: Tensor) -> Tensor:
-    y = x * 2
-    y.div_(y.detach() * 0)  # born
-    return y.sum()
-
-
 def item_written(x: Tensor) -> Tensor:
     y = x * 2
     y[0] = NAN  # born
     return y.sum()
-
-
-def of_the_imaginary(x: Tensor) -> Tensor:
-    z = torch.complex(x, x)
-    return (z / (z * 0)).abs().sum()  # born
 
 
 class Reciprocal(torch.autograd.Function):
@@ -136,13 +117,6 @@ def nan_weight() -> nn.Module:
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
     with torch.no_grad():
         model[2].weight[0, 0] = NAN  # type: ignore[operator]
-    return model
-
-
-def nan_embedding() -> nn.Module:
-    model = nn.Sequential(nn.Embedding(4, 4), nn.Linear(4, 4))
-    with torch.no_grad():
-        model[0].weight[1, 0] = NAN  # type: ignore[operator]
     return model
 
 
@@ -192,10 +166,6 @@ def attend(model: nn.Module) -> Tensor:
     return loss
 
 
-def added_mask(x: Tensor) -> Tensor:
-    return (x + torch.tensor([0.0, -INF])).softmax(-1)[0] * 2
-
-
 def library_attention(x: Tensor) -> Tensor:
     q = x.view(1, 1, 3, 2)
     return scaled_dot_product_attention(q, q, q, is_causal=True).sum()
@@ -207,11 +177,6 @@ def branch(x: Tensor) -> Tensor:
 
 def nan_branch(x: Tensor) -> Tensor:
     return torch.where(x > 0, x.sqrt(), x * 2).sum()  # born
-
-
-def safe_branch(x: Tensor) -> Tensor:
-    y = x * 1
-    return torch.where(y > 0, y.log(), y).sum()  # born
 
 
 def linear() -> nn.Module:
@@ -246,18 +211,7 @@ CASES = {
         (("ExpBackward0", "infinity", None), ("SubBackward0", "NaN", None)),
         (("ExpBackward0", "infinity", None),),
     ),
-    "half precision overflows": Case(
-        half_overflow, x_of(1000.0, 1.0), (("MulBackward0", "infinity", None),)
-    ),
-    "a root of less than 0": both(negative_root, x_of(1.0, 3.0), "SqrtBackward0", "NaN"),
-    "a write in place": both(written_in_place, x_of(1.0, 2.0), "DivBackward0", "infinity"),
     "a write of a number": Case(item_written, x_of(1.0, 2.0), (("CopySlices", "NaN", None),)),
-    "complex numbers": Case(
-        of_the_imaginary,
-        x_of(0.0, 0.0),
-        (("DivBackward0", "NaN", None),),
-        (("*", "NaN", None),),
-    ),
     "a custom function": Case(
         custom_function,
         x_of(0.0, 1.0),
@@ -271,13 +225,6 @@ CASES = {
         (("AddmmBackward0", "NaN", "0"),),
         AFTERWARDS,
         ("argument 0 of linear",),
-    ),
-    "data into Conv2d": Case(
-        model_of(with_nan(1, 1, 4, 4)),
-        lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU()),
-        (("ConvolutionBackward0", "NaN", "0"),),
-        AFTERWARDS[:1],
-        ("argument 0 of conv2d",),
     ),
     "data into LSTM": Case(
         model_of(with_nan(2, 3, 4)),
@@ -309,12 +256,6 @@ CASES = {
         ("argument query of multi_head_attention_forward",),
     ),
     "a weight": Case(model_of(torch.ones(2, 4)), nan_weight, (("2.weight", "NaN", "2"),)),
-    "an embedding": Case(
-        model_of(torch.tensor([1, 2])),
-        nan_embedding,
-        (("0.weight", "NaN", "0"),),
-        AFTERWARDS[:1],
-    ),
     "a leaf": Case(lambda x: (x * 2).sum(), x_of(NAN, 1.0), (("x", "NaN", None),)),
     "a constant with a name": Case(
         named_constant,
@@ -348,7 +289,6 @@ CASES = {
         (("MaskedFillBackward0", "infinity", ""), ("SoftmaxBackward0", "NaN", "")),
         AFTERWARDS[:1],
     ),
-    "a mask that is added": Case(added_mask, x_of(1.0, 2.0)),
     "a mask of PyTorch's own": Case(
         library_attention, lambda: {"x": torch.ones(6, requires_grad=True)}
     ),
@@ -360,9 +300,6 @@ CASES = {
     ),
     "a NaN in a branch that is not taken": Case(
         nan_branch, x_of(-1.0, 2.0), (), (("SqrtBackward0", "NaN", None),)
-    ),
-    "an infinity in a branch that is not taken": Case(
-        safe_branch, x_of(0.0, 1.0), (), (("LogBackward0", "NaN", None),)
     ),
 }
 
@@ -376,7 +313,7 @@ def trace_of(case: Case) -> GraphTrace:
 
 
 def agrees(nodes: list[TracedNode], born: tuple[Born, ...], kind: str) -> bool:
-    """Compare with what is to be found, of which a star stands for anything."""
+    """Compare nodes with the expected ones; a star matches anything."""
     told = [(n.leaf_name or n.name, getattr(n, kind), n.module) for n in nodes]
     pairs = [*zip(told, born, strict=False)]
     return len(told) == len(born) and all(
@@ -385,7 +322,7 @@ def agrees(nodes: list[TracedNode], born: tuple[Born, ...], kind: str) -> bool:
 
 
 def is_marked(node: TracedNode) -> bool:
-    """Say whether the node's line is one of those that are marked in this file."""
+    """Return whether the line of the node is marked in this file."""
     assert node.source is not None
     return linecache.getline(node.source.file, node.source.line).endswith("# born\n")
 
@@ -407,7 +344,7 @@ def test_first_nonfinite_node_is_found(case: Case) -> None:
 
 
 def headline(trace: GraphTrace) -> str:
-    """The lines between the first one and the table, as one."""
+    """Return the lines between the first one and the table as one."""
     return " ".join(str(trace).split("\n\n")[0].splitlines()[1:])
 
 
@@ -419,11 +356,6 @@ def test_headline_names_operation_line_and_module() -> None:
         f"tests/trace/test_hunts.py:{node.source and node.source.line} "
         "in Attention.forward, module 1 gradients"
     )
-
-
-def test_headline_names_nonfinite_input() -> None:
-    trace = trace_of(CASES["a constant with a name"])
-    assert headline(trace).endswith(" in named_constant; it came in with c")
 
 
 def test_headline_admits_one_node_of_doubt() -> None:
@@ -475,14 +407,6 @@ def test_unreadable_node_before_leaves_doubt() -> None:
 # --- Backward
 
 
-def test_hook_that_makes_nan_is_found() -> None:
-    x = leaf(1.0)
-    y = x * 2
-    y.register_hook(lambda gradient: gradient * NAN)
-    trace = trace_graph(y * 3, names={"x": x, "y": y}, gradients=True)
-    assert [node.tensor_names for node in gradient_turns(trace)] == [("y",)]
-
-
 def test_gradients_that_add_up_to_nan_are_found() -> None:
     x = leaf(1.0)
     y = x * 1
@@ -510,20 +434,8 @@ def test_nonfinite_grad_outputs_are_reported_as_the_start() -> None:
     assert headline(trace) == "gradients not finite (infinity) from the start"
 
 
-class Densely(torch.autograd.Function):
-    """Makes NaN of a sparse gradient."""
-
-    @staticmethod
-    def forward(_: Any, x: Tensor) -> Tensor:
-        return x.clone()
-
-    @staticmethod
-    def backward(_: Any, gradient: Tensor) -> Tensor:
-        return gradient.to_dense() * NAN
-
-
 def test_unreadable_gradient_hides_where_nan_began() -> None:
-    table: Any = Densely.apply(torch.ones(3, 1, requires_grad=True))  # type: ignore[no-untyped-call]
+    table = custom(lambda g: g.to_dense() * NAN)(torch.ones(3, 1, requires_grad=True))
     row = nn.functional.embedding(torch.tensor([1]), table, sparse=True)
     trace = trace_graph(row.sum(), gradients=True)
     assert gradient_turns(trace) == []

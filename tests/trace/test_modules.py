@@ -1,4 +1,4 @@
-"""Whose node it is, as the use of parameters tells."""
+"""Modules of nodes, inferred from parameters."""
 
 import torch
 from torch import nn
