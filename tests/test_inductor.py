@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from leafgrad import GradCause, explain_grad, find_nan, preflight, trace_graph
+from leafgrad import GradCause, diagnose, explain_grad, preflight, trace_graph
 
 COMPILERS = ("cl",) if sys.platform == "win32" else ("g++", "c++", "clang++")
 
@@ -133,8 +133,7 @@ def test_trace_with_gradients_keeps_saved_tensors(writing: Any) -> None:
         (arrived,) = trace.leaves[0].gradients
         assert arrived is not None
         assert arrived.norm == pytest.approx(eager.norm().item(), rel=1e-4)
-    report = find_nan(loss, names={"w": w})
-    assert (bool(report), report.without_gradients) == (False, None)
+    assert diagnose(loss, {"w": w}, gradients=True).ok
     for (numbers, version), tensor in zip(before, saved_by(loss), strict=True):
         assert torch.equal(numbers, tensor)
         assert tensor._version == version

@@ -9,11 +9,13 @@ from leafgrad._derivative.higher_order_grad import higher_order_grad
 from leafgrad._derivative.jacobian import jacobian
 from leafgrad._derivative.laplacian import laplacian
 from leafgrad._derivative.taylor import Jet, Series, taylor_rule
+from leafgrad._diagnosis.diagnose import diagnose
+from leafgrad._diagnosis.report import Report
 from leafgrad._explain.explain_grad import explain_grad
-from leafgrad._explain.find_nan import find_nan
 from leafgrad._explain.grad_explanation import GradCause
 from leafgrad._explain.preflight import preflight
 from leafgrad._explain.preflight_report import Preflight
+from leafgrad._messages import set_language
 from leafgrad._record.cut import CutKind
 from leafgrad._record.record import Recording, record
 from leafgrad._tensor.describe_tensor import describe_tensor
@@ -28,13 +30,14 @@ __all__ = [
     "Jet",
     "Preflight",
     "Recording",
+    "Report",
     "Series",
     "TensorDescription",
     "check_taylor_rule",
     "describe_tensor",
+    "diagnose",
     "explain_derivative",
     "explain_grad",
-    "find_nan",
     "hessian",
     "higher_order_grad",
     "jacobian",
@@ -42,6 +45,7 @@ __all__ = [
     "patch_deepxde",
     "preflight",
     "record",
+    "set_language",
     "taylor_rule",
     "trace_graph",
 ]

@@ -109,12 +109,9 @@ def test_values_come_first_in_forward_order() -> None:
     )
 
 
-def test_vanishing_gradients_are_reported_first_and_in_their_steps() -> None:
+def test_steps_report_vanishing_gradients() -> None:
     trace = traced(deep(), torch.ones(2, 4))
     steps = trace.steps()
-    (found,) = trace.gradient_norms.sentences
-    assert str(steps).splitlines()[:2] == [found, ""]
-    assert f'<p class="found">{found}</p>' in steps._repr_html_()
     vanished = {one.module for one in trace.gradient_norms.vanishing}
     for step in steps.steps:
         if step.module is not None:

@@ -1,6 +1,6 @@
 """The parts of a traced graph as values: nodes, edges and what nodes keep for backward."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Literal
 
@@ -56,12 +56,18 @@ class Source:
         function: The qualified name of the function that the line stands in.
         library: The line of an installed package that the operation stands in, where the user's
             line called one.
+        column: The column at which the expression begins, from 0; None if it is not known.
+        end_line: The line on which it ends.
+        end_column: The column after its last character.
     """
 
     file: str
     line: int
     function: str
     library: str | None = None
+    column: int | None = field(default=None, compare=False)
+    end_line: int | None = field(default=None, compare=False)
+    end_column: int | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         through = f" (through {self.library})" if self.library else ""

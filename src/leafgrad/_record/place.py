@@ -1,6 +1,7 @@
 """Where code stands: the innermost line of the user's own, kept as code until asked."""
 
 import os
+from itertools import islice
 from pathlib import PurePath
 from types import CodeType, FrameType
 
@@ -115,14 +116,17 @@ def source_at(place: Place | None) -> Source | None:
     if place is None:
         return None
     code, instruction, library = place
-    lines = (line for start, stop, line in code.co_lines() if start <= instruction < stop)
-    line = next(lines, None) or code.co_firstlineno
+    positions = islice(code.co_positions(), instruction // 2, None)
+    line, end_line, column, end_column = next(positions, (None, None, None, None))
     called = source_at(library)
     return Source(
         file=code.co_filename,
-        line=line,
+        line=line or code.co_firstlineno,
         function=code.co_qualname,
         library=None if called is None else str(called),
+        column=column,
+        end_line=end_line,
+        end_column=end_column,
     )
 
 

@@ -1,0 +1,1 @@
+"""What makes  fail or compute wrong gradients."""

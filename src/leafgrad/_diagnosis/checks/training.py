@@ -1,0 +1,1 @@
+"""What is wrong around the backward pass: optimizers, loss terms, targets."""

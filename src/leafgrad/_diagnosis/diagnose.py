@@ -1,0 +1,98 @@
+"""`diagnose`: everything that is wrong with a training step, in one call."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from leafgrad._arguments.names import Names
+from leafgrad._arguments.signature import public_function
+from leafgrad._diagnosis.checks import (
+    backward,
+    gradient,
+    gradient_sizes,
+    not_finite,
+    training,
+    zero_gradient,
+)
+from leafgrad._diagnosis.diagnosis import Diagnosis, Severity
+from leafgrad._diagnosis.registry import CHECKS, rank
+from leafgrad._diagnosis.report import Report
+from leafgrad._diagnosis.situation import Situation
+from leafgrad._record.record import Recording
+
+SUBJECTS = (backward, not_finite, gradient, zero_gradient, gradient_sizes, training)
+"""The modules with the checks; importing them registers the checks, in this order."""
+
+
+@public_function()
+def diagnose(
+    loss: Any,
+    model: Names = None,
+    optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+    *,
+    recording: Recording | None = None,
+    gradients: bool = False,
+    expect: Iterable[str] | None = None,
+) -> Report:
+    """Report what is wrong with a training step, where, and what to type to fix it.
+
+    Call it before ``loss.backward()``. Nothing runs and nothing changes, unless you pass
+    ``gradients=True``.
+
+    Args:
+        loss: What the backward pass starts from: a tensor, or several in lists, tuples, dicts or
+            dataclasses. The terms of a mapping are also checked one by one.
+        model: What should be trained: a module, ``named_parameters()``, a mapping from name to
+            tensor or module, or an optimizer.
+        optimizer: The optimizer, or several. It is checked against the model.
+        recording: What `record` returned while the loss was computed in this thread. With it, the
+            report shows the lines at fault, and finds problems that leave no trace in the graph.
+        gradients: Whether to run one backward pass, which also finds gradients that are zero, too
+            small or not finite. Hooks run; ``.grad`` and the graph stay as they are.
+        expect: The names of the parameters that should get a gradient, and no others.
+
+    Returns:
+        The findings, the most severe first, as a value that keeps nothing alive.
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If `loss` holds no tensor.
+
+    Example:
+        >>> import torch
+        >>> from leafgrad import diagnose, record
+        >>> w = torch.ones(2, requires_grad=True)
+        >>> with record() as recording:
+        ...     loss = w.exp().detach().sum()
+        >>> report = diagnose(loss, {"w": w}, recording=recording)
+        >>> report.ok
+        False
+    """
+    situation = Situation(
+        loss,
+        model if model is not None else optimizer,
+        _optimizers(optimizer),
+        recording,
+        expected=expect,
+        runs_backward=gradients,
+    )
+    found: list[Diagnosis] = []
+    for one in CHECKS:
+        found += one.find(situation)
+        situation.has_error = any(finding.severity is Severity.ERROR for finding in found)
+    return Report(tuple(sorted(found, key=rank)))
+
+
+def _optimizers(given: object) -> list[torch.optim.Optimizer]:
+    if given is None:
+        return []
+    if isinstance(given, torch.optim.Optimizer):
+        return [given]
+    several: list[Any] = [*given] if isinstance(given, Iterable) else [given]
+    for one in several:
+        if not isinstance(one, torch.optim.Optimizer):
+            raise TypeError(
+                f"optimizer must be a torch.optim.Optimizer or several, not {type(one).__name__}"
+            )
+    return several

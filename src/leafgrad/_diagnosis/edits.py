@@ -1,0 +1,143 @@
+"""Changes of the user's code that fix a problem, found by parsing the user's line."""
+
+import ast
+import linecache
+from collections.abc import Iterator, Sequence
+
+from leafgrad._diagnosis.diagnosis import Edit
+from leafgrad._graph.nodes import Source
+
+
+def expression_at(source: Source | None) -> ast.expr | None:
+    """Return the expression that a span marks, None if the file cannot be read."""
+    return next(_nodes_at(source), None)
+
+
+def call_at(source: Source | None) -> ast.Call | None:
+    """Return the call that a span marks, None if the file cannot be read."""
+    found = (node for node in _nodes_at(source) if isinstance(node, ast.Call))
+    return next(found, None)
+
+
+MODULES = {"torch", "F", "functional", "nn"}
+ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant)
+
+
+def wrap(
+    source: Source,
+    node: ast.expr,
+    template: str = "",
+    *,
+    is_second: bool = False,
+    add_argument: str = "",
+) -> tuple[Edit, ...]:
+    """Wrap the input of an operation in other code, or add an argument to its call.
+
+    Args:
+        source: The span of the operation.
+        node: The operation: ``x / y``, ``x.log()`` or ``torch.log(x)``.
+        template: The code, with ``{x}`` for the input.
+        is_second: Whether to wrap the second input.
+        add_argument: The argument to add.
+    """
+    if isinstance(node, ast.BinOp):
+        operands = [node.left, node.right]
+    elif isinstance(node, ast.Call):
+        root = ast.unparse(node.func).partition(".")[0]
+        is_method = isinstance(node.func, ast.Attribute) and root not in MODULES
+        receiver = [node.func.value] if is_method and isinstance(node.func, ast.Attribute) else []
+        operands = [*receiver, *node.args]
+        if add_argument:
+            text = text_of(source, node)
+            comma = "" if not (node.args or node.keywords) else ", "
+            return replace(source, node, f"{text[:-1]}{comma}{add_argument})")
+    else:
+        return ()
+    if len(operands) <= is_second:
+        return ()
+    operand = operands[is_second]
+    text = text_of(source, operand)
+    is_argument = isinstance(node, ast.Call) and operand in node.args
+    text = text if isinstance(operand, ATOMS) else f"({text})"
+    wrapped = template.format(x=text)
+    if is_argument and template.startswith("({x}"):
+        wrapped = wrapped[1:-1]
+    return replace(source, operand, wrapped)
+
+
+def statement_at(source: Source | None) -> ast.stmt | None:
+    """Return the innermost statement on the line of a span."""
+    if source is None:
+        return None
+    around = [
+        node
+        for node in ast.walk(_parse(source.file))
+        if isinstance(node, ast.stmt) and node.lineno <= source.line <= (node.end_lineno or 0)
+    ]
+    return around[-1] if around else None
+
+
+def blocks_around(source: Source) -> list[ast.With]:
+    """Return the `with` statements that a line is in, the innermost first."""
+    around = [
+        node
+        for node in ast.walk(_parse(source.file))
+        if isinstance(node, ast.With) and node.lineno <= source.line <= (node.end_lineno or 0)
+    ]
+    return around[::-1]
+
+
+def text_of(source: Source, node: ast.expr) -> str:
+    """Return the code of an expression."""
+    return ast.get_source_segment("".join(linecache.getlines(source.file)), node) or ""
+
+
+def replace(source: Source, node: ast.expr, text: str) -> tuple[Edit, ...]:
+    """Replace an expression on one line by other code; no edit if it stands on several."""
+    if node.end_lineno != node.lineno:
+        return ()
+    line = linecache.getline(source.file, node.lineno).rstrip("\n")
+    encoded = line.encode()
+    start, stop = node.col_offset, node.end_col_offset
+    after = encoded[:start].decode() + text + encoded[stop:].decode()
+    return (Edit(file=source.file, line=node.lineno, before=line, after=(after,)),)
+
+
+def insert(source: Source, lines: Sequence[str], *, below: bool = False) -> tuple[Edit, ...]:
+    """Insert lines above a statement, or below it, at its indentation."""
+    statement = statement_at(source)
+    if statement is None:
+        return ()
+    number = statement.end_lineno if below else statement.lineno
+    line = linecache.getline(source.file, number or statement.lineno).rstrip("\n")
+    indent = " " * statement.col_offset
+    added = [f"{indent}{one}" for one in lines]
+    after = (line, *added) if below else (*added, line)
+    return (Edit(file=source.file, line=number or statement.lineno, before=line, after=after),)
+
+
+def delete(source: Source) -> tuple[Edit, ...]:
+    """Delete a line that is a whole statement."""
+    statement = statement_at(source)
+    if statement is None or statement.lineno != statement.end_lineno:
+        return ()
+    line = linecache.getline(source.file, statement.lineno).rstrip("\n")
+    return (Edit(file=source.file, line=statement.lineno, before=line, after=()),)
+
+
+def _nodes_at(source: Source | None) -> Iterator[ast.expr]:
+    if source is None or source.column is None:
+        return
+    wanted = (source.line, source.column, source.end_line, source.end_column)
+    for node in ast.walk(_parse(source.file)):
+        if isinstance(node, ast.expr):
+            place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+            if place == wanted:
+                yield node
+
+
+def _parse(file: str) -> ast.Module:
+    try:
+        return ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):  # a cell with magics
+        return ast.Module(body=[], type_ignores=[])

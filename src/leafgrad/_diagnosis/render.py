@@ -1,0 +1,229 @@
+"""Findings as text, for a terminal, a page of 80 columns, or a notebook.
+
+A finding becomes pieces of text with a style each; only the last step knows colours.
+"""
+
+import linecache
+import os
+import textwrap
+from collections.abc import Iterator, Sequence
+from html import escape
+from itertools import groupby
+from typing import NamedTuple, TextIO
+
+from leafgrad._diagnosis.diagnosis import Diagnosis, Help, Span
+from leafgrad._display.markup import visible
+from leafgrad._display.text_width import cells
+from leafgrad._graph.code_files import short_path
+from leafgrad._graph.nodes import Source
+from leafgrad._messages import message
+
+WIDTH = 80
+MOST_LINES_OF_A_SPAN = 4
+MOST_LINES_BETWEEN = 2
+
+
+class Piece(NamedTuple):
+    """Some text on a line, and its style: a severity, ``"frame"``, ``"second"``, ``"bold"``."""
+
+    text: str
+    style: str = ""
+
+
+Line = list[Piece]
+
+ANSI = {
+    "error": "1;31",
+    "warning": "1;33",
+    "note": "1;32",
+    "help": "1;36",
+    "frame": "1;34",
+    "second": "1;34",
+    "bold": "1",
+    "removed": "31",
+    "added": "32",
+}
+CSS = {
+    "error": "color: light-dark(#b00020, #ff7b86); font-weight: bold",
+    "warning": "color: light-dark(#8a5300, #f0b849); font-weight: bold",
+    "note": "color: light-dark(#1a6b2f, #7ed491); font-weight: bold",
+    "help": "color: light-dark(#00616e, #67d3e2); font-weight: bold",
+    "frame": "color: light-dark(#34558b, #9ab8ee)",
+    "second": "color: light-dark(#34558b, #9ab8ee); font-weight: bold",
+    "bold": "font-weight: bold",
+    "removed": "color: light-dark(#b00020, #ff7b86)",
+    "added": "color: light-dark(#1a6b2f, #7ed491)",
+}
+
+
+def as_text(diagnoses: Sequence[Diagnosis]) -> str:
+    """Return the findings as plain text, 80 columns wide."""
+    return "\n".join("".join(piece.text for piece in line).rstrip() for line in _lines(diagnoses))
+
+
+def as_terminal(diagnoses: Sequence[Diagnosis], stream: TextIO) -> str:
+    """Return the findings with colours, if the stream is a terminal that shows them."""
+    has_colours = stream.isatty() and os.environ.get("TERM") != "dumb"
+    if not has_colours or os.environ.get("NO_COLOR"):
+        return as_text(diagnoses)
+    return "\n".join("".join(map(_coloured, line)) for line in _lines(diagnoses))
+
+
+def _coloured(piece: Piece) -> str:
+    code = ANSI.get(piece.style)
+    return f"\x1b[{code}m{piece.text}\x1b[0m" if code else piece.text
+
+
+def as_html(diagnoses: Sequence[Diagnosis]) -> str:
+    """Return the findings for a notebook or a page, in light and dark."""
+    body = "\n".join("".join(map(_marked_up, line)) for line in _lines(diagnoses))
+    style = "color: inherit; background: none; overflow-x: auto; line-height: 1.35"
+    return f'<pre class="leafgrad-report" style="{style}">{body}</pre>'
+
+
+def _marked_up(piece: Piece) -> str:
+    style = CSS.get(piece.style)
+    text = escape(piece.text)
+    return f'<span style="{style}">{text}</span>' if style else text
+
+
+# --- A finding, from top to bottom
+
+
+def _lines(diagnoses: Sequence[Diagnosis]) -> Iterator[Line]:
+    if not diagnoses:
+        yield [Piece(message("report.clean"))]
+    for number, one in enumerate(diagnoses):
+        if number:
+            yield []
+        yield from _finding(one)
+
+
+def _finding(one: Diagnosis) -> Iterator[Line]:
+    yield from _headline(one)
+    spans = [span for span in (one.primary, *one.secondary) if span is not None]
+    edited = [edit.line for help_text in one.help for edit in help_text.edits]
+    lines = [line for span in spans for line in (span.source.line, span.source.end_line or 0)]
+    gutter = len(str(max([*lines, *edited], default=0)))
+    for _, group in groupby(_by_file(spans), key=lambda span: span.source.file):
+        yield from _snippet([*group], one, gutter)
+    if spans:
+        yield [Piece(f"{'':{gutter}} |", "frame")]
+    for note in one.notes:
+        yield from _paragraph(message("report.severity.note"), "note", note)
+    for help_text in one.help:
+        yield from _help(help_text, gutter)
+    for after in one.consequences:
+        also = message("report.also", headline=after.headline)
+        yield from _paragraph(message(f"report.severity.{after.severity}"), after.severity, also)
+
+
+def _headline(one: Diagnosis) -> Iterator[Line]:
+    kind = f"{message(f'report.severity.{one.severity}')}[{one.code}]"
+    first, *rest = _wrap(f"{kind}: {one.headline}", "  ")
+    yield [Piece(kind, one.severity), Piece(first.removeprefix(kind), "bold")]
+    yield from ([Piece(line, "bold")] for line in rest)
+
+
+def _paragraph(label: str, style: str, text: str) -> Iterator[Line]:
+    first, *rest = _wrap(f"{label}: {text}", " " * (cells(label) + 2))
+    yield [Piece(label, style), Piece(first.removeprefix(label))]
+    yield from ([Piece(line)] for line in rest)
+
+
+def _wrap(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(
+        visible(text),
+        WIDTH,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _help(one: Help, gutter: int) -> Iterator[Line]:
+    """Yield the advice, and the edits as a difference."""
+    yield from _paragraph(message("report.severity.help"), "help", one.text)
+    for edit in one.edits:
+        yield [Piece(f"{edit.line:>{gutter}} ", "frame"), Piece(f"- {edit.before}", "removed")]
+        for line in edit.after:
+            yield [Piece(f"{edit.line:>{gutter}} ", "frame"), Piece(f"+ {line}", "added")]
+
+
+# --- The user's lines
+
+
+def _by_file(spans: Sequence[Span]) -> list[Span]:
+    """Return the spans with those in the file of the first span first, in the order of lines."""
+    files = list(dict.fromkeys(span.source.file for span in spans))
+    return sorted(spans, key=lambda span: (files.index(span.source.file), span.source.line))
+
+
+def _snippet(spans: Sequence[Span], one: Diagnosis, gutter: int) -> Iterator[Line]:
+    """Yield the lines of one file that some spans are on, with a mark under each span."""
+    main = next((span for span in spans if span is one.primary), spans[0])
+    arrow = "-->" if main is one.primary else ":::"
+    yield [Piece(f"{'':{gutter}}{arrow} ", "frame"), Piece(_place(main.source))]
+    shown = [span for span in spans if linecache.getline(span.source.file, span.source.line)]
+    if not shown:
+        yield from _labels_without_code(spans, gutter)
+        return
+    yield [Piece(f"{'':{gutter}} |", "frame")]
+    last: int | None = None
+    for line, group in groupby(shown, key=lambda span: span.source.line):
+        yield from _lines_between(last, line, main.source.file, gutter)
+        marked = [*group]
+        text = linecache.getline(main.source.file, line).rstrip("\n").expandtabs(4)
+        yield [Piece(f"{line:>{gutter}} | ", "frame"), Piece(visible(text))]
+        for span in marked:
+            style = one.severity if span is one.primary else "second"
+            yield [Piece(f"{'':{gutter}} | ", "frame"), Piece(_mark(span, text, one), style)]
+        last = max(line, *(min(span.source.end_line or line, line) for span in marked))
+
+
+def _lines_between(last: int | None, line: int, file: str, gutter: int) -> Iterator[Line]:
+    """Yield a few lines between two marked lines, or dots for many."""
+    if last is None or line == last + 1:
+        return
+    if line - last - 1 > MOST_LINES_BETWEEN:
+        yield [Piece("...", "frame")]
+        return
+    for between in range(last + 1, line):
+        text = linecache.getline(file, between).rstrip("\n").expandtabs(4)
+        yield [Piece(f"{between:>{gutter}} | ", "frame"), Piece(visible(text))]
+
+
+def _labels_without_code(spans: Sequence[Span], gutter: int) -> Iterator[Line]:
+    for span in spans:
+        if span.label:
+            yield [Piece(f"{'':{gutter}} = ", "frame"), Piece(span.label)]
+
+
+def _mark(span: Span, text: str, one: Diagnosis) -> str:
+    """Return carets under the primary span and dashes under another one, with the label."""
+    start, stop = columns_of(span.source, text)
+    sign = "^" if span is one.primary else "-"
+    return f"{'':{start}}{sign * max(stop - start, 1)} {span.label}"
+
+
+def columns_of(source: Source, text: str) -> tuple[int, int]:
+    """Return where an expression begins and ends on its first line, in columns of a terminal.
+
+    Python counts bytes. Of an expression that goes on, the rest of the line is marked.
+    """
+    encoded = text.encode()
+    first = len(text) - len(text.lstrip())
+    if source.column is None or source.column >= len(encoded):
+        return first, cells(text)
+    start = cells(encoded[: source.column].decode(errors="replace"))
+    ends_here = source.end_column is not None and source.end_line in {None, source.line}
+    stop = encoded[: source.end_column].decode(errors="replace") if ends_here else text
+    return start, cells(stop.rstrip())
+
+
+def _place(source: Source) -> str:
+    column = "" if source.column is None else f":{source.column + 1}"
+    within = f" {message('report.in')} {source.function}"
+    within = "" if source.function == "<module>" else within
+    through = f" (through {source.library})" if source.library else ""
+    return f"{short_path(source.file)}:{source.line}{column}{within}{through}"

@@ -1,0 +1,137 @@
+"""What all checks look at: the outputs, what should be trained, and what was recorded."""
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import Node
+
+from leafgrad import _autograd
+from leafgrad._arguments.names import buffers_in, named_modules, named_tensors, read_names
+from leafgrad._arguments.outputs import Output, gradient_edges, iter_outputs, unwrap_functorch
+from leafgrad._graph.nodes import TracedNode
+from leafgrad._record.log import Log
+from leafgrad._record.record import Recording, log_of
+from leafgrad._trace.graph_trace import GraphTrace
+from leafgrad._trace.trace_graph import trace_graph
+
+
+class Situation:
+    """A training step before its backward pass, as far as the arguments and a recording show it.
+
+    Everything expensive is computed when a check asks for it first. Checks only read.
+
+    Attributes:
+        outputs: The tensors that the backward pass starts from.
+        terms: The terms of the loss by name, if the loss was given as a mapping.
+        names: What should be trained: the model, a mapping, or an optimizer.
+        optimizers: The optimizers.
+        recording: The recording, or None.
+        log: What the recording holds; empty without one.
+        expected: The names that should get a gradient, if the caller gave them.
+        runs_backward: Whether one backward pass may run to see the gradients.
+        explained: The identities of the tensors whose missing gradient is already explained.
+        has_error: Whether an earlier check found an error.
+        why_not_run: What PyTorch said when the trial backward pass failed.
+    """
+
+    def __init__(
+        self,
+        loss: Any,
+        names: Any = None,
+        optimizers: Iterable[torch.optim.Optimizer] = (),
+        recording: Recording | None = None,
+        *,
+        expected: Iterable[str] | None = None,
+        runs_backward: bool = False,
+    ) -> None:
+        """Read the arguments."""
+        self.optimizers = [*optimizers]
+        self.names = read_names(names)
+        self.recording = recording
+        self.log: Log = log_of(recording)
+        self.expected = None if expected is None else [*expected]
+        self.runs_backward = runs_backward
+        self.explained: set[int] = set()
+        self.has_error = False
+        self.why_not_run = ""
+        self.loss = loss
+        with _autograd.unobserved():
+            self.outputs: list[Output] = [unwrap_functorch(end) for end in iter_outputs(loss)]
+        is_mapping = isinstance(loss, Mapping)
+        self.terms: dict[str, Tensor] = {
+            str(name): term
+            for name, term in (loss.items() if is_mapping else ())
+            if isinstance(term, Tensor)
+        }
+
+    @cached_property
+    def named(self) -> dict[str, Tensor]:
+        """The named tensors, each under its first name."""
+        found: dict[int, tuple[str, Tensor]] = {}
+        for name, tensor in named_tensors(self.names):
+            found.setdefault(id(tensor), (name, tensor))
+        return dict(found.values())
+
+    @cached_property
+    def modules(self) -> dict[str, torch.nn.Module]:
+        """The named modules by path."""
+        return named_modules(self.names)
+
+    @cached_property
+    def parameters(self) -> dict[str, Tensor]:
+        """The named tensors that are not buffers of a module."""
+        buffers = {id(one) for module in self.modules.values() for one in buffers_in(module)}
+        return {name: one for name, one in self.named.items() if id(one) not in buffers}
+
+    @cached_property
+    def has_graph(self) -> bool:
+        """Whether any output has a graph."""
+        with _autograd.unobserved():
+            return bool(gradient_edges(self.outputs))
+
+    @cached_property
+    def trace(self) -> GraphTrace | None:
+        """The graph as values; None without a graph."""
+        return self._traced() if self.has_graph else None
+
+    @cached_property
+    def trace_with_values(self) -> GraphTrace | None:
+        """The graph with all values that are known, and gradients if a backward pass may run."""
+        if not self.has_graph:
+            return None
+        return self.backward_trace or self._traced(values=True)
+
+    @cached_property
+    def backward_trace(self) -> GraphTrace | None:
+        """The graph with the gradients of one backward pass; None if none may or can run."""
+        if not (self.runs_backward and self.trace) or self.trace.is_freed:
+            return None
+        try:
+            return self._traced(values=True, gradients=True, grad_outputs=self._ones())
+        except RuntimeError as error:
+            self.why_not_run = str(error).partition(". ")[0]
+            return None
+
+    def _traced(self, **options: Any) -> GraphTrace:
+        return trace_graph(self.loss, names=self.names, recording=self.recording, **options)
+
+    def _ones(self) -> list[Tensor | None]:
+        """Return a gradient of ones for each output that needs one."""
+        starts = (end for end in self.outputs if gradient_edges([end]))
+        return [
+            torch.ones_like(start, requires_grad=False) if isinstance(start, Tensor) else None
+            for start in starts
+        ]
+
+    @cached_property
+    def live(self) -> list[Node]:
+        """The nodes of the graph, in the order of `GraphTrace.nodes`."""
+        with _autograd.unobserved():
+            return [*_autograd.walk([node for node, _ in gradient_edges(self.outputs)])]
+
+    def node(self, one: TracedNode) -> Node:
+        """Return the live node of a traced one."""
+        return self.live[one.index]

@@ -1,0 +1,57 @@
+"""Running a script as a user would, diagnosing it, and applying the fixes of its report."""
+
+import linecache
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from leafgrad import Report, diagnose, record
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = ROOT / "docs" / "diagnoses"
+NEAR_MISSES = Path(__file__).with_name("near_misses")
+EDIT = re.compile(r"^ *(\d+) ([-+]) ?(.*)$")
+
+
+def run(file: Path, code: str | None = None) -> dict[str, Any]:
+    """Run a script under a recording, and return its variables, what it raised included."""
+    text = file.read_text("utf-8") if code is None else code
+    name = str(file) if code is None else f"{file}.fixed"
+    linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+    variables: dict[str, Any] = {"__name__": "__main__", "error": None}
+    torch.manual_seed(0)
+    with record(values=True) as recording:
+        try:
+            exec(compile(text, name, "exec"), variables)
+        except Exception as error:  # noqa: BLE001 # the script's own
+            variables["error"] = error
+    return variables | {"recording": recording}
+
+
+def report_of(variables: dict[str, Any]) -> Report:
+    """Diagnose what a script left: `loss`, `model`, and if it has them `optimizer`, `expect`."""
+    return diagnose(
+        variables["loss"],
+        variables.get("model"),
+        variables.get("optimizer"),
+        recording=variables["recording"],
+        gradients=variables.get("gradients", True),
+        expect=variables.get("expect"),
+    )
+
+
+def apply_printed_edits(report: str, code: str) -> str:
+    """Apply the differences that a report printed, and nothing else that the test knows."""
+    lines = code.splitlines()
+    changed: dict[int, list[str]] = {}
+    for match in filter(None, map(EDIT.match, report.splitlines())):
+        number, sign, text = int(match[1]), match[2], match[3]
+        if sign == "-":
+            assert lines[number - 1] == text, "the report quotes another line than the script has"
+            changed[number] = []
+        else:
+            changed[number].append(text)
+    parts = [changed.get(number, [line]) for number, line in enumerate(lines, start=1)]
+    return "\n".join(line for part in parts for line in part) + "\n"

@@ -1,0 +1,53 @@
+"""Each code has a check, its messages, a program that provokes it, and one that does not."""
+
+import contextlib
+import io
+from pathlib import Path
+
+import pytest
+
+from leafgrad import Report
+from leafgrad._diagnosis.registry import CHECKS
+from tests.diagnosis.programs import NEAR_MISSES, PROGRAMS, apply_printed_edits, report_of, run
+
+CODES = sorted(file.stem for file in PROGRAMS.glob("*.py"))
+
+
+def report_on(code: str, folder: Path = PROGRAMS, text: str | None = None) -> Report:
+    with contextlib.redirect_stdout(io.StringIO()):
+        return report_of(run(folder / f"{code}.py", text))
+
+
+def test_each_code_has_a_program_and_a_near_miss() -> None:
+    codes = sorted(code for check in CHECKS for code in check.codes)
+    assert codes == CODES
+    assert codes == sorted(file.stem for file in NEAR_MISSES.glob("*.py"))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("code", CODES)
+def test_program_provokes_its_code_first_and_with_its_line(code: str) -> None:
+    found = next(iter(report_on(code)))
+    assert found.code == code
+    assert found.help
+    if found.primary is not None:
+        assert found.primary.source.file == str(PROGRAMS / f"{code}.py")
+        assert found.primary.source.column is not None
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("code", CODES)
+def test_near_miss_does_not_provoke_it(code: str) -> None:
+    assert code not in report_on(code, NEAR_MISSES).codes
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("code", CODES)
+def test_printed_fix_cures_the_program(code: str) -> None:
+    report = report_on(code)
+    if not any(help_text.edits for one in report for help_text in one.help):
+        pytest.skip("its fix is no edit of a line")
+    original = (PROGRAMS / f"{code}.py").read_text("utf-8")
+    fixed = apply_printed_edits(str(report), original)
+    assert fixed != original
+    assert code not in report_on(code, PROGRAMS, fixed).codes
