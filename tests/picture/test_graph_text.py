@@ -431,12 +431,11 @@ def test_wide_letters_keep_columns_aligned() -> None:
 def test_folded_text_has_norms_per_module() -> None:
     trace = deep()
     lines = str(trace).splitlines()
-    assert lines[3].split() == "module times nodes value norms grad norms made of".split()
+    assert "module times nodes value norms grad norms made of".split() in map(str.split, lines)
     (row,) = [line for line in lines if line.startswith("*.*")]
     inside = [gradient for node in trace.nodes if node.module for gradient in node.gradients]
     norms = sorted(gradient.norm for gradient in inside)
     assert f" {norms[0]:.2g} to {norms[-1]:.2g} " in row
-    assert lines[1].startswith("gradients vanish from ")
 
 
 def test_folded_repeats_have_norms_of_gradients() -> None:
