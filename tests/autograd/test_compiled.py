@@ -129,3 +129,10 @@ def test_donation_stays_on_without_compiled_code() -> None:
     assert y.grad_fn is not None
     with _autograd.donated_buffers_kept([y.grad_fn]):
         assert is_donating()
+
+
+def test_function_compiled_by_itself_is_detected() -> None:
+    def is_alone(x: torch.Tensor) -> torch.Tensor:
+        return x + _autograd.is_compiled_alone()
+
+    assert compiled(is_alone, torch.zeros(())).item() == 0

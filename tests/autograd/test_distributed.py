@@ -11,6 +11,7 @@ from torch import nn
 from leafgrad import _autograd
 from tests.apart import RunApart
 from tests.several_processes import needs_distributed, one_of
+from tests.tensors import node_of
 
 pytestmark = needs_distributed
 
@@ -100,3 +101,39 @@ def test_distributed_modules_are_not_imported_without_need(
     )
     run = run_apart(code)
     assert (run.returncode, run.stdout.split()) == (0, ["False", "False"])
+
+
+def test_dtensor_nodes_are_recognised(mesh: Any) -> None:
+    from torch.distributed.tensor import DTensor, Replicate, Shard  # noqa: PLC0415
+
+    x = torch.ones(2, 4, requires_grad=True)
+    made: Any = DTensor.from_local(x, mesh, [Shard(0)], run_check=False)
+    result = (made.redistribute(mesh, [Replicate()]) * 2).to_local()
+    kinds = {
+        _autograd.node_name(node): _autograd.handles_dtensor(node)
+        for node in _autograd.walk([node_of(result)])
+    }
+    assert kinds == {
+        "_ToTorchTensorBackward": True,
+        "MulBackward0": False,
+        "RedistributeBackward": True,
+        "_FromTorchTensorBackward": True,
+        "AccumulateGrad": False,
+    }
+
+
+def test_reduction_put_off_leaves_static_graph_unset(mesh: Any) -> None:
+    del mesh
+    model: Any = nn.parallel.DistributedDataParallel(nn.Linear(4, 2), static_graph=True)
+    loss = model(torch.ones(1, 4)).sum()
+    graph = [*_autograd.walk([loss.grad_fn])]
+    with _autograd.reduction_put_off(graph):
+        torch.autograd.grad(loss, model.module.weight, retain_graph=True)
+    seen = [model._static_graph_delay_allreduce_enqueued]
+    with pytest.raises(RuntimeError, match="the hook result"):  # nobody is there to send it to
+        torch.autograd.grad(loss, model.module.weight, retain_graph=True)
+    seen.append(model._static_graph_delay_allreduce_enqueued)
+    with _autograd.reduction_put_off(graph):
+        pass
+    seen.append(model._static_graph_delay_allreduce_enqueued)
+    assert seen == [False, True, True]
