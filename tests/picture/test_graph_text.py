@@ -1,5 +1,6 @@
 """Text of a traced graph."""
 
+import math
 import random
 from collections import OrderedDict
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from torch import nn
 
 from leafgrad import record, trace_graph
 from tests.tensors import leaf
+from tests.turns import value_turns
 
 
 def polynomial() -> Any:
@@ -442,3 +444,15 @@ def test_folded_repeats_have_norms_of_gradients() -> None:
     lines = str(repeated()).splitlines()
     assert lines[2].split() == ["nodes", "times", "grad", "norms", "each", "time"]
     assert lines[4].split()[-4:] == ["1.4", "to", "7.8e+11", "Mul"]
+
+
+def test_row_of_module_names_first_nonfinite_value_and_gradient() -> None:
+    model = nn.Sequential(*[nn.Linear(4, 4) for _ in range(20)])
+    with torch.no_grad():
+        model.get_parameter("7.weight").fill_(math.nan)
+    with record(values=True) as recording:
+        y = model(torch.ones(1, 4)).sum()
+    trace = trace_graph(y, names=model, recording=recording, values=True, gradients=True)
+    (row,) = [line for line in trace.to_text(width=120).splitlines() if line.startswith("*")]
+    assert " to NaN " in row
+    assert f"  NaN from node {value_turns(trace)[0].index} in 7; grad NaN from node " in row
