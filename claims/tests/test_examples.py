@@ -108,6 +108,21 @@ IndexError: list index out of range
 """
 
 
+GROUP = """\
+>>> def fail():
+...     raise ExceptionGroup("two of them", [ValueError("a"), KeyError("b")])
+>>> fail()
+  + Exception Group Traceback (most recent call last):
+  |   File "...", line 2, in fail
+  | ExceptionGroup: two of them (2 sub-exceptions)
+  +-+---------------- 1 ----------------
+    | ValueError: a
+    +---------------- 2 ----------------
+    | KeyError: 'b'
+    +------------------------------------
+"""
+
+
 def test_directives_of_sphinx_doctest_run(judge: Judge) -> None:
     verdict = judge(TESTED)
     assert problems(verdict) == []
@@ -131,6 +146,7 @@ def test_directives_of_sphinx_doctest_are_shown(build: Any) -> None:
         (TESTED.replace("1.0\n2.0", "1.0\n3.0"), 11, "3.0"),
         ("```{testcode}\nprint(1)\n```\n", 2, "1"),
         ("```{testoutput}\n1\n```\n", 1, "{testoutput} must follow"),
+        (f"```pycon\n{GROUP.replace('Error: a', 'Error: c')}```\n", 4, "ValueError: a"),
         ("```{doctest}\n1\n```\n", 1, "{doctest} must hold >>> examples"),
         ("```{doctest}\n:options: +NO_FLAG\n>>> 1\n1\n```\n", 1, "NO_FLAG"),
     ],
@@ -156,6 +172,8 @@ def test_directives_of_sphinx_doctest_are_compared(
         "```{testcode}\n:skipif: True\nprint(1)\n```\n",
         "```{doctest}\n:pyversion: < 3\n>>> 1\n2\n```\n",
         "```{testcode}\n:hide:\nx = 1\n```\n",
+        "```{doctest}\n>>> class A: pass\n>>> A\n<class 'A'>\n```\n",
+        f"```pycon\n{GROUP}```\n",
     ],
 )
 def test_options_and_flags_of_doctest_hold(judge: Judge, text: str) -> None:
@@ -204,7 +222,8 @@ MODULE = '''
 def test_docstrings_without_all_and_without_pages_are_judged(
     project: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert project("docstrings = ['bare']\n", bare_DOT_py=MODULE.replace("RESULT", "2")) == 0
+    module = MODULE.replace("RESULT", "2")
+    assert project("docstrings = ['bare', 'bare']\n", bare_DOT_py=module) == 0
     assert "2 pages, 0 claims, 2 checks: all true" in capsys.readouterr().out
     assert project("docstrings = ['bare']\n", bare_DOT_py=MODULE.replace("RESULT", "3")) == 1
     assert "bare.py:18" in capsys.readouterr().out

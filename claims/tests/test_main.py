@@ -227,8 +227,8 @@ def test_what_is_wrong_with_the_toml_of_others_is_not_told(folder: Path) -> None
 @pytest.mark.parametrize(
     ("command", "module", "cure"),
     [
-        ("verify", "yaml", "sphinx-claims: "),
-        ("watch", "watchfiles", "'sphinx-claims[watch]': "),
+        ("verify", "yaml", "./claims` in a clone of leafgrad: "),
+        ("watch", "watchfiles", "watchfiles`: "),
     ],
 )
 def test_without_what_it_needs_the_cure_is_told(command: str, module: str, cure: str) -> None:
@@ -236,7 +236,9 @@ def test_without_what_it_needs_the_cure_is_told(command: str, module: str, cure:
     run = f"{without}; import runpy; runpy.run_module('sphinx_claims', run_name='__main__')"
     done = subprocess.run([sys.executable, "-c", run], check=False, capture_output=True, text=True)
     assert done.returncode == 2
-    assert done.stderr.startswith(f"error: install all of it, as in pip install {cure}")
+    assert done.stderr.startswith(
+        f"error: something is missing: run `python3 -m pip install {cure}"
+    )
 
 
 def test_a_page_that_cannot_be_read_is_red(

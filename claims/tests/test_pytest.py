@@ -147,7 +147,9 @@ def test_without_what_it_needs_only_the_pages_are_red(project: pytest.Pytester) 
     without = [sys.executable, "-c", USED.format("['-q', '--continue-on-collection-errors']")]
     result = project.run(*without)
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["nobody judges this page: install all of it, as in pip install*"])
+    result.stdout.fnmatch_lines(
+        ["this page cannot be judged: something is missing: run `python3 -m pip install*"]
+    )
 
 
 def test_where_no_page_is_asked_for_nothing_is_imported() -> None:
