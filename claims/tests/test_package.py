@@ -5,7 +5,6 @@ import importlib.metadata
 import tomllib
 import zipfile
 from collections.abc import Iterator
-from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -32,17 +31,6 @@ def imported_modules(module: Path) -> Iterator[str]:
 @pytest.mark.parametrize("module", MODULES, ids=name)
 def test_the_prover_imports_nothing_of_the_library(module: Path) -> None:
     assert "leafgrad" not in {path.partition(".")[0] for path in imported_modules(module)}
-
-
-def test_its_parts_import_one_way() -> None:
-    arrows: dict[str, set[str]] = {}
-    for module in MODULES:
-        home = module.relative_to(PACKAGE).with_suffix("").parts[0]
-        paths = (path.split(".") for path in imported_modules(module))
-        parts = {path[1] for path in paths if path[0] == "sphinx_claims" and path[1:]}
-        arrows.setdefault(home, set()).update(parts - {home})
-    assert arrows["_judging"] >= {"_reading", "_executing"}
-    TopologicalSorter(arrows).prepare()
 
 
 def test_the_wheel_holds_every_module_the_command_and_the_plugin(tmp_path: Path) -> None:
