@@ -43,13 +43,7 @@ TOLD = "claim is FALSE: number == 1, where number is 2"
 
 
 @pytest.mark.parametrize(
-    ("call", "red"),
-    [
-        ("is_one(1)", {}),
-        ("x = 2\nis_one(x)", {18: TOLD}),
-        (">>> is_one(1)", {}),
-        (">>> x = 2\n>>> is_one(x)", {18: TOLD}),
-    ],
+    ("call", "red"), [("is_one(1)", {}), (">>> x = 2\n>>> is_one(x)", {18: TOLD})]
 )
 def test_a_check_is_charged_to_the_claim_that_calls_it(
     call: str, red: dict[int, str], judge: Judge

@@ -31,6 +31,7 @@ PAGE = SETUP + ":::{{claim}} a/b\n{0}\n:::\n\n```{{code-cell}} python\n{1}\n```\
         ("In Python 3.11 as in Table 7, `math.pi` is more than 3.", "assert math.pi > 3"),
         ("Words (Knuth, 1968) and words (1984), see Knuth et al. 1973, sort.", "assert words[1:]"),
         ("It takes 4 MB, 4000 kB or 3.8 MiB.", "size = 4e6\nassert size > 1"),
+        ("It takes 3 ms, or 3000 µs.", "time = 0.003\nassert time > 0"),
         ("The rest is 5.55e-17.", "rest = 0.1 + 0.2 - 0.3\nassert rest\nprint(rest)"),
         ("Without `strip` and instead of `rstrip`, it is a.", "assert words[1] == 'a'"),
         ("The flag is `reverse=True`.", "for reverse in (True, False):\n    assert words"),

@@ -144,9 +144,6 @@ OTHERS = {
         "outputs": [{"name": "stdout", "output_type": "stream", "text": ["3"]}],
         "source": ["print(2)"]}], "metadata": {"kernelspec": {"display_name": "Python 3",
         "language": "python", "name": "python3"}}, "nbformat": 4, "nbformat_minor": 4}""",
-    "claims.ipynb": """{"cells": [{"cell_type": "markdown", "metadata": {},
-        "source": ["# Page\\n", "\\n", ":::{claim} book/true\\n", "It is three.\\n", ":::\\n"]}],
-        "metadata": {}, "nbformat": 4, "nbformat_minor": 4}""",
 }
 
 
