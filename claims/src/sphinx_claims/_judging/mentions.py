@@ -9,9 +9,9 @@ above that make or use its objects:
 - of any other code each name and number.
 
 A number in the text must occur as well; where the evidence has more digits, rounded, and with a
-unit as the plain number too: 4 MB is 4e6. A number that follows a capitalised word, as in PyTorch
-2.13 or Figure 2, names something, and so does the year of a citation. Evidence for what happens
-without some code need not have that code.
+unit as the plain number too: 4 MB is 4e6. `ones` are 1 and `zeros` 0. A number that follows a
+capitalised word, as in PyTorch 2.13 or Figure 2, names something, and so does the year of a
+citation. Evidence for what happens without some code need not have that code.
 """
 
 import ast
@@ -36,6 +36,7 @@ _NUMBER = re.compile(
 _UNITS = {"%": 1e-2, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9, "kB": 1e3, "kiB": 1024.0}
 for _power, _prefix in enumerate("KMGT", 1):
     _UNITS |= {f"{_prefix}B": 1e3**_power, f"{_prefix}iB": 1024.0**_power}
+_FILLED = {"ones": 1.0, "ones_like": 1.0, "zeros": 0.0, "zeros_like": 0.0}
 _NAMED = re.compile(r"(?<![.!?:])\s[A-Z]\w*\s$|\bet al\.,?\s\(?$")
 _YEAR = re.compile(r"[(,]\s?(?:1[5-9]|20)\d\d(?=\))")
 _WITHOUT = re.compile(r"\b(?:without|instead of)\s$", re.IGNORECASE)
@@ -85,6 +86,7 @@ class _Evidence:
         words = _split(self._text)
         self._words = {word for word in words if not word[0].isdigit()}
         self._numbers = {_value(word) for word in words if word[0].isdigit()}
+        self._numbers |= {number for name, number in _FILLED.items() if name in self._words}
         self._constants = {word for text in shown for word in _split(text)} | {
             constant for tree in trees for constant in _evaluated(tree)
         }
