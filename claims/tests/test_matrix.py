@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -16,7 +16,8 @@ CLAIM = ":::{{claim}} {id}\n{sentence}\n:::\n\n{{claim}}`1 + 1 == {number}`\n\n"
 TWO = CLAIM.format(id="sums/two", sentence="A sum.", number=2)
 THREE = CLAIM.format(id="sums/three", sentence="Another sum.", number="2 + 0")
 PAGE = "# Page\n\n" + TWO + THREE
-Claims = Verified = Any
+Claims: TypeAlias = Any
+Verified: TypeAlias = Any
 """Fixtures: `claims` runs the command, and `verified` also reads the ledger."""
 TOML = "[tool.claims]\npages = ['page.md']\npackage = 'torch'\nversions = 'runs'\n"
 

@@ -36,7 +36,7 @@ def pages() -> list[TranslatedPage]:
 
 
 CODE = r"(?P<role>\{[\w:]+\})?(?P<tick>`+)(?P<said>.+?)(?P=tick)"
-FACTS = {
+FACTS: dict[str, tuple[str, Callable[[re.Match[str]], str]]] = {
     "another number": (r"(?<![\w.])\d+(?![\w.])", lambda found: str(int(found[0]) + 1)),
     "another formula": (r"\$([^$]+)\$", lambda found: f"${found[1]} + 1$"),
     "another link": (r"\]\([^)]+\)", lambda _: "](elsewhere.md)"),
@@ -71,7 +71,8 @@ def without_not(_: str, text: str) -> Iterator[str]:
     yield from [text.replace("不", "", 1)] if "不" in text else []
 
 
-MUTATIONS = [(kind, changed_facts) for kind in FACTS]
+Mutants = Callable[[str, str], Iterator[str]]
+MUTATIONS: list[tuple[str, Mutants]] = [(kind, changed_facts) for kind in FACTS]
 MUTATIONS += [("swapped code", swapped_code), ("not", without_not)]
 
 
