@@ -318,10 +318,6 @@ REFUSED: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
         "it multiplies what it puts",
         lambda x: x.scatter_reduce(1, torch.tensor([[0, 0]] * 3), x, "prod"),
     ),
-    "a target": (
-        "its target depends on inputs",
-        lambda x: functional.binary_cross_entropy_with_logits(x, x, reduction="none"),
-    ),
     "scaled by frequencies": (
         "its gradient is scaled by frequencies",
         lambda x: functional.embedding(torch.tensor([1, 0]), x.t(), scale_grad_by_freq=True).t(),
