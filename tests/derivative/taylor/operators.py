@@ -112,8 +112,8 @@ def difference(
             gradients(theirs, [w, x], create_graph=False),
             strict=True,
         )
-    except (RuntimeError, NotImplementedError):
-        return None
+    except (RuntimeError, NotImplementedError) as error:
+        return torch.inf if "of outputs must depend" in str(error) else None
     return max(map(distance, pairs))
 
 
