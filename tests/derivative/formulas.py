@@ -26,6 +26,7 @@ from tests.trace.operators.operators import (
     tensors_in,
 )
 
+WRONG_FORMULAS = wrong_formulas.WRONG_FORMULAS
 HIGHEST = 4
 COSTLY = {"grid_sampler_2d": 2, "grid_sampler_3d": 2}  # orders: the third takes a minute
 # Central differences of sixth order, and the mean of neighbours that leaves the sixth derivative.

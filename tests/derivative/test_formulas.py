@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from leafgrad import higher_order_grad
-from leafgrad._derivative.wrong_formulas import WRONG_FORMULAS
-from tests.derivative.formulas import sweep, verdicts
+from tests.derivative.formulas import WRONG_FORMULAS, sweep, verdicts
 from tests.trace.operators.operators import quiet_table
 
 

@@ -15,7 +15,6 @@ from torch.autograd.graph import save_on_cpu
 from torch.utils.checkpoint import checkpoint
 
 from leafgrad import higher_order_grad, laplacian, trace_graph
-from leafgrad._derivative import dependence
 
 
 def column(rows: int = 5, low: float = 0.2, high: float = 1.7) -> Tensor:
@@ -126,19 +125,6 @@ def test_the_result_has_the_shape_of_outputs(
     assert_same(derivative, 12 * x * y * factors)
 
 
-def test_columns_are_not_summed_into_one_another() -> None:
-    points = table()
-    x, y = points.unbind(-1)
-    assert_same(higher_order_grad(x**2 * y**2, points, (2, 0)), 2 * y**2)
-
-
-def test_channels_are_not_added_up() -> None:
-    x = column()
-    assert_same(
-        higher_order_grad(torch.cat([x**2, x**3], dim=1), x, 2), torch.cat([0 * x + 2, 6 * x], 1)
-    )
-
-
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1), (4,), (4, 1), (2, 3)], ids=str)
 def test_inputs_of_the_shape_of_outputs_are_differentiated_elementwise(
     shape: tuple[int, ...],
@@ -175,13 +161,6 @@ def test_no_columns_leave_order_zero_only() -> None:
     nothing = torch.ones(3, 0, requires_grad=True)
     outputs = nothing.sum(1)
     assert higher_order_grad(outputs, nothing, ()) is outputs
-
-
-def test_order_zero_is_outputs_itself() -> None:
-    x = column()
-    outputs = x**2
-    assert higher_order_grad(outputs, x, 0) is outputs
-    assert higher_order_grad(outputs, x, [0, 1])[0] is outputs
 
 
 def test_a_list_is_answered_by_a_tuple_in_its_order() -> None:
@@ -276,13 +255,6 @@ def test_a_function_is_evaluated_at_a_copy_of_inputs_without_grad() -> None:
     assert not x.requires_grad
 
 
-def test_a_model_is_a_function() -> None:
-    points, model = table(), network()
-    assert_same(
-        higher_order_grad(model, points, (1, 1)), higher_order_grad(model(points), points, (1, 1))
-    )
-
-
 # --- create_graph and modes
 
 
@@ -293,24 +265,6 @@ def test_parameters_learn_through_the_derivative() -> None:
     (gradient,) = torch.autograd.grad(second.sum(), w)
     u = w.detach() * x.detach()
     assert_same(gradient, (-2 * w * u.sin() - w**2 * x * u.cos()).sum())
-
-
-def test_parameters_of_a_network_learn_as_through_nested_gradients() -> None:
-    points, model = table(), network()
-    parameters = list(model.parameters())
-    ours = higher_order_grad(model(points), points, (2, 0)).square().mean()
-    theirs = model(points)
-    for _ in range(2):
-        (gradient,) = torch.autograd.grad(theirs.sum(), points, create_graph=True)
-        theirs = gradient[:, :1]
-    for mine, yours in zip(
-        torch.autograd.grad(ours, parameters, allow_unused=True, materialize_grads=True),
-        torch.autograd.grad(
-            theirs.square().mean(), parameters, allow_unused=True, materialize_grads=True
-        ),
-        strict=True,
-    ):
-        assert_same(mine, yours)
 
 
 def test_a_derivative_can_be_differentiated_on() -> None:
@@ -480,14 +434,6 @@ def test_nothing_of_the_graph_is_kept_alive(outputs: Callable[[Tensor], Tensor])
         gc.enable()
 
 
-def test_results_share_no_memory() -> None:
-    x = column()
-    first, second, twin = higher_order_grad(x**3, x, [1, 2, 2], create_graph=False)
-    first.zero_()
-    assert_same(second, 6 * x)
-    assert_same(twin, 6 * x)
-
-
 # --- Derivatives of constants
 
 
@@ -517,18 +463,6 @@ def test_it_is_constant_only_as_it_was_given_out() -> None:
         higher_order_grad(constant, other, (1, 0))
     with pytest.raises(RuntimeError, match=message):
         laplacian(higher_order_grad(x.sum(1), x, (2, 0), create_graph=False), x)
-
-
-def test_what_is_known_of_a_constant_goes_with_it() -> None:
-    x = table()
-    before = len(dependence._constants)
-    constant = higher_order_grad(x.sum(1), x, (2, 0))
-    assert len(dependence._constants) == before + 1
-    gone = weakref.ref(x)
-    del x
-    assert gone() is None
-    del constant
-    assert len(dependence._constants) == before
 
 
 # --- What TorchScript runs

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from leafgrad import higher_order_grad
 from tests.derivative.taylor.networks import Boundary, Modified, Network, Residual
+from tests.derivative.taylor.oracle import differences
 
 pytestmark = pytest.mark.sweep
 
@@ -148,22 +149,6 @@ def test_a_network_is_differentiated_as_by_differences(name: str, order: MultiIn
     with torch.no_grad():
         expected = differences(NETWORKS[name], points, order)
     torch.testing.assert_close(derivative, expected, rtol=1e-6, atol=1e-6)
-
-
-def differences(function: Function, points: Tensor, order: MultiIndex) -> Tensor:
-    """Differentiate by central differences of eighth order, without any autograd."""
-    step, weights = 0.005, (4 / 5, -1 / 5, 4 / 105, -1 / 280)
-    column = next((column for column, count in enumerate(order) if count), None)
-    if column is None:
-        return function(points)
-    lower = tuple(count - (place == column) for place, count in enumerate(order))
-    shift = torch.eye(len(order), dtype=points.dtype)[column] * step
-    ahead = (differences(function, points + k * shift, lower) for k in range(1, 5))
-    back = (differences(function, points - k * shift, lower) for k in range(1, 5))
-    return sum(
-        (w * (a - b) / step for w, a, b in zip(weights, ahead, back, strict=True)),
-        torch.zeros(1, dtype=points.dtype),
-    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)

@@ -4,7 +4,6 @@ import re
 import sys
 from collections.abc import Callable
 from cProfile import Profile
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.autograd.graph import get_gradient_edge
 from torch.utils.checkpoint import checkpoint
 
-from leafgrad import _autograd, higher_order_grad, laplacian
-from leafgrad._derivative import reverse
+from leafgrad import higher_order_grad, laplacian
 
 
 def column(rows: int = 5) -> Tensor:
@@ -107,18 +104,6 @@ def test_an_unknown_method_is_told_the_known_ones(method: Any) -> None:
     assert_refused(message, ValueError, torch.exp, column(), 1, method=method)
 
 
-@pytest.mark.parametrize("method", ["auto", "taylor", "reverse"])
-def test_each_known_method_answers(method: Any) -> None:
-    x = column()
-    assert higher_order_grad(3 * x, x, 1, method=method).tolist() == [[3.0]] * 5
-
-
-def test_an_order_that_does_not_fit_is_refused() -> None:
-    points = table()
-    message = "order must be a multi-index, with a count for each of the 2 columns of inputs"
-    assert_refused(message, ValueError, points.sum(1), points, 2)
-
-
 # --- Graphs that are missing, cut, freed or overwritten
 
 
@@ -198,24 +183,6 @@ def test_another_view_of_inputs_is_named_as_a_view(take: Callable[[Tensor], Tens
     assert_refused(message, RuntimeError, outputs, inputs, order)
 
 
-def test_a_slice_of_a_result_is_named_by_its_columns() -> None:
-    points = table().exp()
-    message = "of which inputs only shows column 1"
-    assert_refused(message, RuntimeError, points.prod(dim=1), points[:, 1:], 2)
-
-
-def test_a_slice_of_outputs_is_named_by_its_columns() -> None:
-    points = table()
-    message = "of which inputs only shows column 0"
-    assert_refused(message, RuntimeError, points, points[:, :1], 2)
-
-
-def test_a_number_with_an_axis_more_is_named_as_a_view() -> None:
-    a = torch.tensor(2.0, requires_grad=True)
-    message = "outputs was computed from the tensor that inputs is a view of"
-    assert_refused(message, RuntimeError, a**2, a.view(1), 2)
-
-
 def test_a_slice_that_was_not_recorded_is_named_by_its_columns() -> None:
     points = table().detach().clone().requires_grad_()
     outputs = points.prod(dim=1)
@@ -224,22 +191,10 @@ def test_a_slice_that_was_not_recorded_is_named_by_its_columns() -> None:
     assert_refused("of which inputs only shows column 1", RuntimeError, outputs, inputs, 2)
 
 
-def test_what_is_no_view_is_refused_alike() -> None:
-    x = torch.ones(5, 1, requires_grad=True)
-    assert_refused("no path in its graph leads there", RuntimeError, column(), x, 1)
-
-
 def test_a_view_of_something_else_is_no_view_of_inputs() -> None:
     points, other = table(), table()
     message = "no path in its graph leads there"
     assert_refused(message, RuntimeError, points.prod(dim=1), other[:, 0], 1)
-
-
-def test_a_freed_graph_is_refused_by_pytorch() -> None:
-    x = column()
-    outputs = x**2
-    outputs.sum().backward()
-    assert_refused("backward through the graph a second time", RuntimeError, outputs, x, 2)
 
 
 @pytest.mark.parametrize("method", ["auto", "taylor", "reverse"])
@@ -330,12 +285,6 @@ def test_an_order_that_fits_neither_way_is_told_of_itself() -> None:
     assert_refused(message, ValueError, table()[:, :1].exp(), table()[:, :1], (2, 0))
 
 
-def test_a_view_of_all_of_inputs_is_named_as_a_view() -> None:
-    points = table(4)
-    message = "outputs was computed from the tensor that inputs is a view of: differentiate with"
-    assert_refused(message, RuntimeError, points.prod(1), points.view(4, 2), (2, 0))
-
-
 def test_a_laplacian_is_not_told_of_what_it_does_not_take() -> None:
     with pytest.raises(RuntimeError) as caught:
         laplacian(table().prod(1), table())
@@ -418,13 +367,6 @@ def test_shapes_that_do_not_fit_are_told_the_cure(
 def test_what_pytorch_differentiates_once_is_refused_at_once(order: int) -> None:
     x = column()
     outputs = torch.cdist(x, x.detach()[:3] + 1)
-    if not any(
-        map(
-            _autograd.is_once_differentiable,
-            _autograd.walk([get_gradient_edge(outputs).node]),
-        )
-    ):
-        pytest.skip("this PyTorch has the formula")
     message = "through CdistBackward0, for whose gradient PyTorch has no derivative formula: write"
     assert_refused(message, RuntimeError, outputs, x, order, method="reverse")
     first = higher_order_grad(outputs, x, 1, method="reverse", create_graph=False)
@@ -485,62 +427,10 @@ def test_batch_norm_in_training_mode_is_refused_and_named() -> None:
     assert higher_order_grad(model.eval()(points), points, (2, 0)).shape == (5, 1)
 
 
-SWAP = torch.tensor([1, 0, 2, 3, 4, 5, 6])
-MIXERS: dict[str, Callable[[Tensor], Tensor]] = {
-    "mean": lambda x: x - x.mean(0),
-    "sum of squares": lambda x: x + x.square().sum(0),
-    "norm": lambda x: x / x.norm(),
-    "maximum": lambda x: x / x.max(),
-    "sort": lambda x: x.sort(0, descending=True).values,
-    "flip": lambda x: x.flip(0),
-    "roll": lambda x: x.roll(1, 0),
-    "neighbours": lambda x: x * x.roll(-1, 0),
-    "swap of two rows": lambda x: x[SWAP[: len(x)]],
-    "running sum": lambda x: x.cumsum(0),
-    "first row in all": lambda x: x * x[0],
-    "last row like the first": lambda x: torch.cat([x[:-1], x[:1]]),
-    "softmax over rows": lambda x: x.softmax(0),
-    "all pairs": lambda x: torch.tanh(x @ x.t()).sum(1, keepdim=True),
-    "convolution over rows": lambda x: torch.nn.functional.conv1d(
-        x.t().unsqueeze(0), x.new_ones(1, 1, 3), padding=1
-    )[0].t(),
-}
-
-
-@pytest.mark.parametrize("rows", [2, 3, 7])
-@pytest.mark.parametrize("mix", MIXERS.values(), ids=MIXERS)
-def test_rows_that_mix_are_refused(mix: Callable[[Tensor], Tensor], rows: int) -> None:
-    x = column(rows)
-    message = "each row of outputs must depend on the same row of inputs only, but inputs["
-    assert_refused(message, RuntimeError, mix(x), x, 1)
-
-
-@pytest.mark.parametrize("mix", MIXERS.values(), ids=MIXERS)
-def test_a_single_row_mixes_with_nothing(mix: Callable[[Tensor], Tensor]) -> None:
-    x = column(1)
-    derivative = higher_order_grad(mix(x) if mix is not MIXERS["swap of two rows"] else x, x, 1)
-    (gradient,) = torch.autograd.grad(
-        mix(x).sum() if mix is not MIXERS["swap of two rows"] else x.sum(), x
-    )
-    torch.testing.assert_close(derivative, gradient)
-
-
 def swapped(rows: int, first: int, second: int) -> list[int]:
     order = list(range(rows))
     order[first], order[second] = second, first
     return order
-
-
-@pytest.mark.parametrize(("first", "second"), list(combinations(range(9), 2)))
-def test_any_two_rows_that_swap_are_found(first: int, second: int) -> None:
-    x = column(9)
-    assert_refused("each row of", RuntimeError, x[swapped(9, first, second)], x, 1)
-
-
-@pytest.mark.parametrize("distance", [2, 16, 32, 84, 168, 7056, 14112, 14200])
-def test_two_rows_that_swap_are_found_in_a_large_batch(distance: int) -> None:
-    x = torch.rand(14201, 1, requires_grad=True)
-    assert_refused("each row of", RuntimeError, x[swapped(14201, 0, distance)], x, 1)
 
 
 def test_rows_that_mix_with_a_derivative_of_zero_are_found() -> None:
@@ -549,18 +439,6 @@ def test_rows_that_mix_with_a_derivative_of_zero_are_found() -> None:
     (slope,) = torch.autograd.grad(outputs.sum(), x, retain_graph=True)
     assert slope.tolist() == [[1.0]] * 5
     assert_refused("each row of outputs", RuntimeError, outputs, x, 2)
-
-
-@pytest.mark.parametrize("reached", [0, 1])
-def test_one_row_that_mixes_with_a_derivative_of_zero_is_found(reached: int) -> None:
-    x = torch.zeros(2, 1, requires_grad=True)
-    into = torch.eye(2)[:, reached : reached + 1]
-    assert_refused("each row of outputs", RuntimeError, x + into * x[1 - reached] ** 2, x, 2)
-
-
-def test_rows_that_mix_at_a_distance_with_a_derivative_of_zero_are_found() -> None:
-    x = torch.zeros(40, 1, requires_grad=True)
-    assert_refused("each row of outputs", RuntimeError, x + x.roll(2, 0) ** 2, x, 2)
 
 
 def test_channels_that_cancel_out_do_not_hide_that_rows_mix() -> None:
@@ -912,8 +790,7 @@ def test_an_operator_without_a_formula_is_refused_even_once() -> None:
     assert_refused(message, RuntimeError, outputs, x, 1, create_graph=False)
 
 
-def test_a_graph_that_grows_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reverse, "MOST_NODES", 1_000)
+def test_a_graph_that_grows_without_end_is_refused() -> None:
     x = column(2)
     outputs = x.tanh().tanh().tanh()
     message = (

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing._internal.common_methods_invocations import op_db
 
-from leafgrad import _autograd, hessian, higher_order_grad, jacobian, laplacian
+from leafgrad import hessian, higher_order_grad, jacobian, laplacian, trace_graph
 from tests.derivative.row_matrices import Verdict, compare, special
 
 EFFORTS = pytest.mark.parametrize("effort", [1, pytest.param(4, marks=pytest.mark.sweep)])
@@ -91,12 +91,7 @@ def verdicts(op: Any, most: int, kinds: set[str]) -> Iterator[Verdict]:
             except (RuntimeError, ValueError, IndexError, TypeError):
                 here = point
                 outputs = program(here.clone().requires_grad_())
-            kinds.update(
-                map(
-                    _autograd.node_name,
-                    _autograd.walk([outputs.grad_fn] if outputs.grad_fn else []),
-                )
-            )
+            kinds.update(node.name for node in trace_graph(outputs).nodes)
             try:
                 yield compare(program, here, others)
             except RuntimeError as error:

@@ -1,20 +1,12 @@
 """What derivatives are compared with, and how closely."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
 import torch
 from torch import Tensor
-
-WITHOUT_DERIVATIVE_IN_OLDER = {"AminmaxBackward0"}
-
-
-def marks_of(name: str) -> Sequence[pytest.MarkDecorator]:
-    """Skip the cases of a node that older versions of PyTorch do not know."""
-    is_unknown = name in WITHOUT_DERIVATIVE_IN_OLDER and not hasattr(torch._C._functions, name)
-    return [pytest.mark.skipif(is_unknown, reason=f"this PyTorch knows no {name}")]
 
 
 @contextmanager
@@ -108,3 +100,21 @@ def assert_same_at_last(
         if recorded or not is_last:
             ours, theirs = gradients(ours, sources), expected
             assert_same(ours, expected)
+
+
+def differences(
+    function: Callable[[Tensor], Tensor], points: Tensor, order: tuple[int, ...]
+) -> Tensor:
+    """Differentiate by central differences of eighth order, without any autograd."""
+    step, factors = 0.005, (4 / 5, -1 / 5, 4 / 105, -1 / 280)
+    column = next((column for column, count in enumerate(order) if count), None)
+    if column is None:
+        return function(points)
+    lower = tuple(count - (place == column) for place, count in enumerate(order))
+    shift = torch.eye(len(order), dtype=points.dtype)[column] * step
+    ahead = (differences(function, points + k * shift, lower) for k in range(1, 5))
+    back = (differences(function, points - k * shift, lower) for k in range(1, 5))
+    return sum(
+        (w * (a - b) / step for w, a, b in zip(factors, ahead, back, strict=True)),
+        torch.zeros(1, dtype=points.dtype),
+    )

@@ -1,6 +1,6 @@
 """A batch of gradients sent back through a result at once gives what each of them gives alone."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from torch.autograd.functional import hessian, jacobian
 from torch.nn import functional
 
 from leafgrad import higher_order_grad, laplacian
-from tests.derivative.taylor.oracle import marks_of, rows, weights
+from tests.derivative.taylor.oracle import rows, weights
 from tests.derivative.taylor.test_rules import CASES, Function, parameter
 
 pytestmark = pytest.mark.sweep
@@ -105,15 +105,7 @@ def test_vectorised_jacobians_and_hessians_are_those_of_reverse_mode(
     assert_close(ours, theirs)
 
 
-def functions() -> Sequence[object]:
-    pairs = [(name, function) for name, cases in CASES.items() for function in cases]
-    return [
-        pytest.param(function, id=f"{name}-{n}", marks=marks_of(name))
-        for n, (name, function) in enumerate(pairs)
-    ]
-
-
-@pytest.mark.parametrize("function", functions())
+@pytest.mark.parametrize("function", CASES)
 def test_no_rule_stands_in_the_way_of_a_batch(function: Function) -> None:
     x, w = rows(3, 2), parameter()
     found = higher_order_grad(function(x, w), x, [(0, 2), (2, 1)], method="taylor")

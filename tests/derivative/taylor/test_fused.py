@@ -9,11 +9,8 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from leafgrad import Jet, Series, higher_order_grad, laplacian, taylor_rule
-from leafgrad._derivative.taylor.algebra import powers
 from leafgrad._derivative.taylor.kernels import fused
-from leafgrad._derivative.taylor.kernels.fused import FusedLayers
-from leafgrad._derivative.taylor.kernels.plans import recurrence
-from leafgrad._derivative.taylor.kernels.sigmoidal import Sigmoidal, tanh_derivative
+from leafgrad._derivative.taylor.kernels.sigmoidal import Sigmoidal
 from tests.derivative.taylor.oracle import (
     assert_same,
     assert_same_at_last,
@@ -144,25 +141,6 @@ def test_many_rows_are_computed_block_by_block(
     x, matrix = rows(ROWS, 4), rows(4, 4)
     laplacian((x @ matrix).tanh(), x, create_graph=False)
     assert lengths == blocks
-
-
-@pytest.mark.usefixtures("blocks")
-@pytest.mark.parametrize("shape", [(ROWS, 40), (1, 40), (40,), ()], ids=str)
-@pytest.mark.parametrize("start_rows", [ROWS, 1])
-def test_a_value_may_be_broadcast(shape: tuple[int, ...], start_rows: int) -> None:
-    function = Sigmoidal(recurrence(powers(2), (0,)), tanh_derivative)
-    start, value = rows(1, start_rows, 40), rows(*shape)
-    with torch.no_grad():
-        assert_same(
-            [FusedLayers(start).then(function, value).stack], [function.solve(value, start)]
-        )
-
-
-def test_a_number_whose_powers_may_leave_the_range_is_multiplied_at_once() -> None:
-    start = rows(1, ROWS, 4)
-    layers = [FusedLayers(start).multiplied(4).multiplied(number) for number in (4, 5, 1e9, 0.0)]
-    assert [each.factor for each in layers] == [16, 1, 1, 1]
-    assert_same([each.stack for each in layers], [start * n for n in (16, 20, 4e9, 0)])
 
 
 class Wave(torch.autograd.Function):

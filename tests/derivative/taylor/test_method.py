@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.autograd.function import once_differentiable
-from torch.autograd.graph import save_on_cpu
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
@@ -126,20 +125,10 @@ def test_rows_that_only_seem_to_mix_are_left_to_reverse_mode(name: str) -> None:
     assert_same(answer, higher_order_grad(outputs, x, (2, 0), method="reverse"))
 
 
-def test_rows_that_meet_other_rows_of_a_batch_of_two_axes_are_refused() -> None:
-    x = points(3, 3)
-    assert_refused("MulBackward0, and it may carry something", x * x.transpose(0, 1), x)
-
-
 def test_what_no_series_reaches_is_zero_whatever_comes_after() -> None:
     x = points(3)
     result = higher_order_grad(torch.lgamma(x.floor()) + x, x, [(1, 0), (2, 0)], method="taylor")
     assert result[1].tolist() == [[0.0, 0.0]] * 3
-
-
-def test_rows_that_change_places_at_the_end_are_refused() -> None:
-    x = points(3, 3)
-    assert_refused("the rows of outputs are not those of inputs", x.transpose(0, 1).sin(), x)
 
 
 def test_first_order_is_proven_without_any_coefficient() -> None:
@@ -318,10 +307,6 @@ REFUSED: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
         "it multiplies what it puts",
         lambda x: x.scatter_reduce(1, torch.tensor([[0, 0]] * 3), x, "prod"),
     ),
-    "a target": (
-        "its target depends on inputs",
-        lambda x: functional.binary_cross_entropy_with_logits(x, x, reduction="none"),
-    ),
     "scaled by frequencies": (
         "its gradient is scaled by frequencies",
         lambda x: functional.embedding(torch.tensor([1, 0]), x.t(), scale_grad_by_freq=True).t(),
@@ -475,14 +460,6 @@ def test_what_is_refused_behind_a_checkpoint_is_left_to_reverse_mode() -> None:
 # --- Surroundings
 
 
-def test_tensors_saved_elsewhere_are_fetched() -> None:
-    x = points(3)
-    with save_on_cpu():
-        outputs = (x @ MATRIX).tanh()
-    expected = higher_order_grad((x @ MATRIX).tanh(), x, (2, 1))
-    assert_same(higher_order_grad(outputs, x, (2, 1), method="taylor"), expected)
-
-
 def test_no_hook_runs_and_no_gradient_changes() -> None:
     x = points(3)
     inner = x.sin()
@@ -495,13 +472,6 @@ def test_no_hook_runs_and_no_gradient_changes() -> None:
     assert x.grad is None
 
 
-def test_nothing_is_recorded_without_create_graph() -> None:
-    x = points(3)
-    w = torch.ones(2, 4, dtype=torch.float64, requires_grad=True)
-    result = higher_order_grad((x @ w).tanh(), x, (2, 0), create_graph=False, method="taylor")
-    assert result.grad_fn is None
-
-
 @pytest.mark.parametrize("method", ["auto", "taylor", "reverse"])
 @pytest.mark.parametrize("order", [1, 2])
 def test_autocast_around_a_derivative_changes_no_precision(method: Any, order: int) -> None:
@@ -510,19 +480,6 @@ def test_autocast_around_a_derivative_changes_no_precision(method: Any, order: i
     expected = higher_order_grad(outputs, x, (order, 0), method=method)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         ours = higher_order_grad(outputs, x, (order, 0), method=method)
-    assert torch.equal(ours, expected)
-
-
-@pytest.mark.parametrize("method", ["auto", "taylor", "reverse"])
-def test_autocast_of_another_device_does_not_matter(method: Any) -> None:
-    x = points(4)
-    outputs = (x @ MATRIX).tanh().sum(1)
-    expected = higher_order_grad(outputs, x, (2, 0), method=method)
-    torch.set_autocast_enabled("cuda", True)
-    try:
-        ours = higher_order_grad(outputs, x, (2, 0), method=method)
-    finally:
-        torch.set_autocast_enabled("cuda", False)
     assert torch.equal(ours, expected)
 
 
@@ -553,15 +510,6 @@ def test_fake_tensors_are_answered_by_fake_ones_and_leave_nothing_behind() -> No
     assert type(higher_order_grad(bell, x, order, method="taylor")) is Tensor
 
 
-def test_a_derivative_in_taylor_mode_can_be_differentiated_on() -> None:
-    x = points(3)
-    second = higher_order_grad((x @ MATRIX).tanh(), x, (2, 0), method="taylor")
-    assert_same(
-        higher_order_grad(second, x, (0, 1)),
-        higher_order_grad((x @ MATRIX).tanh(), x, (2, 1), method="reverse"),
-    )
-
-
 def test_a_sum_with_something_more_precise_is_carried_on_in_its_precision() -> None:
     x = points(3).detach().float().requires_grad_()
     outputs = (x + MATRIX[:, 0]).sin()
@@ -569,15 +517,6 @@ def test_a_sum_with_something_more_precise_is_carried_on_in_its_precision() -> N
     ours = higher_order_grad(outputs, x, (2, 0), method="taylor")
     assert ours.dtype == torch.float32
     torch.testing.assert_close(ours[:, 0], -outputs.float()[:, 0])
-
-
-def test_a_result_that_is_written_into_changes_no_other() -> None:
-    x = torch.ones(1, 1, requires_grad=True)
-    first, second = (higher_order_grad(x.clone(), x, 1, method="taylor") for _ in "12")
-    with torch.no_grad():
-        first.mul_(5)
-    third = higher_order_grad(x.clone(), x, 1, method="taylor")
-    assert (second.item(), third.item()) == (1, 1)
 
 
 @pytest.fixture

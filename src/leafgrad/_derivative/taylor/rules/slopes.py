@@ -7,7 +7,6 @@ both it and the gradient may have a series, ``[K, *shape]``.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from leafgrad._derivative.taylor.jet import Jet, multiply
@@ -35,13 +34,6 @@ def _of_softplus(step: Step, x: Jet) -> Jet:
     beta: float = step.saved("beta")
     scaled = x * beta
     return scaled.sigmoid().where(scaled.value <= step.saved("threshold"), 1)
-
-
-def _of_gelu(step: Step, x: Jet) -> Jet:
-    """Return ``P(x) + x P'(x)`` for the normal distribution P, elementwise."""
-    unsupported_if(step.saved("approximate") != "none", "its GELU is the one by tanh")
-    density = (x * x * -0.5).exp() * (1 / math.sqrt(2 * math.pi))
-    return ((x * math.sqrt(0.5)).erf() + 1) * 0.5 + x * density
 
 
 def _of_elu(step: Step, x: Jet) -> Jet:
@@ -75,7 +67,6 @@ RULES: dict[str, Rule] = {
     "SigmoidBackwardBackward0": _times(lambda _, result: result * (1 - result), "output"),
     "SoftplusBackwardBackward0": _times(_of_softplus),
     "LogSigmoidBackwardBackward0": _times(lambda _, x: (-x).sigmoid()),
-    "GeluBackwardBackward0": _times(_of_gelu),
     "EluBackwardBackward0": _times(_of_elu, "self_or_result"),
     "ThresholdBackwardBackward0": Rule(_kept, rowwise=True),
     "SoftmaxBackwardDataBackward0": Rule(_softmax),

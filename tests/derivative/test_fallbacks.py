@@ -1,0 +1,98 @@
+"""Operations without a Taylor rule have the derivatives of finite differences, or are refused."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from leafgrad import explain_derivative, hessian, higher_order_grad, laplacian
+from tests.derivative.taylor.oracle import differences, rows
+
+TARGET = torch.tensor([[0.1, 0.8], [0.4, 0.3], [0.9, 0.6]], dtype=torch.float64)
+CLASSES = torch.tensor([1, 0, 1])
+FACTORS = torch.linspace(-1, 1, 24, dtype=torch.float64).reshape(2, 12).sin()
+
+
+def matrices(x: Tensor, size: int = 2) -> Tensor:
+    """Return a matrix with three rows for each row of x, of full rank and without ties."""
+    bumps = (x @ FACTORS[:, : 3 * size]).sin().reshape(-1, 3, size)
+    return bumps + torch.eye(3, size, dtype=x.dtype) * torch.tensor([1.0, 2.0, 4.0][:size])
+
+
+def of_rows(loss: Any, **options: Any) -> Callable[[Tensor], Tensor]:
+    return lambda x: loss(2 * x.sin(), TARGET, reduction="none", **options)
+
+
+def force(x: Tensor) -> Tensor:
+    leaf = x if x.requires_grad else x.detach().requires_grad_()
+    with torch.enable_grad():
+        energy = functional.gelu(leaf * leaf.flip(1)).sum()
+        (slope,) = torch.autograd.grad(energy, leaf, create_graph=True)
+    return slope
+
+
+# By the node that has no rule.
+FALLBACKS: dict[str, Callable[[Tensor], Tensor]] = {
+    "LinalgQrBackward0": lambda x: torch.linalg.qr(matrices(x)).R[:, 0],
+    "LinalgLuBackward0": lambda x: torch.linalg.lu(matrices(x, 3)).U[:, :, 2],
+    "LinalgSvdBackward0": lambda x: torch.linalg.svdvals(matrices(x)),
+    "CholeskySolveBackward0": lambda x: torch.cholesky_solve(
+        x.exp()[..., None], matrices(x)[:, :2].tril()
+    )[..., 0],
+    "CholeskyInverseBackward0": lambda x: torch.cholesky_inverse(matrices(x)[:, :2].tril())[:, 0],
+    "LinalgLstsqBackward0": lambda x: torch.linalg.lstsq(matrices(x), matrices(x).exp()).solution[
+        ..., 0
+    ],
+    "LinalgPinvBackward0": lambda x: torch.linalg.pinv(matrices(x))[..., 0],
+    "MseLossBackward0": of_rows(functional.mse_loss),
+    "SmoothL1LossBackward0": of_rows(functional.smooth_l1_loss, beta=0.5),
+    "HuberLossBackward0": of_rows(functional.huber_loss, delta=0.5),
+    "SoftMarginLossBackward0": of_rows(functional.soft_margin_loss),
+    "BinaryCrossEntropyBackward0": lambda x: functional.binary_cross_entropy(
+        (x * x).sigmoid(), TARGET, reduction="none"
+    ),
+    "BinaryCrossEntropyWithLogitsBackward0": of_rows(functional.binary_cross_entropy_with_logits),
+    "NllLossBackward0": lambda x: functional.nll_loss((x * x).sin(), CLASSES, reduction="none"),
+    "GeluBackwardBackward0": force,
+    "RenormBackward0": lambda x: (x * x).renorm(2, 0, 1),
+}
+
+
+@pytest.mark.parametrize("name", FALLBACKS)
+def test_fallback_agrees_with_finite_differences(name: str) -> None:
+    x, function = rows(3, 2), FALLBACKS[name]
+    outputs = function(x)
+    orders = [(1, 0), (1, 1), (0, 2)]
+    assert name in explain_derivative(outputs, x, (2, 0)).because
+    for order, found in zip(orders, higher_order_grad(outputs, x, orders), strict=True):
+        expected = differences(function, x.detach(), order)
+        torch.testing.assert_close(found, expected.detach(), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["LinalgQrBackward0", "LinalgSvdBackward0", "LinalgPinvBackward0"])
+def test_fallback_refuses_rows_that_meet_in_a_matrix(name: str) -> None:
+    operations: dict[str, Callable[[Tensor], Tensor]] = {
+        "LinalgQrBackward0": lambda a: torch.linalg.qr(a).R,
+        "LinalgSvdBackward0": torch.linalg.svdvals,
+        "LinalgPinvBackward0": torch.linalg.pinv,
+    }
+    x = rows(2, 2)
+    message = f"each row of outputs must depend on the same row of inputs only, .* through {name}"
+    with pytest.raises(RuntimeError, match=message):
+        laplacian(operations[name](x.exp()) * x, x)
+
+
+@pytest.mark.parametrize("loss", [functional.mse_loss, functional.huber_loss])
+def test_mean_of_a_loss_is_refused_for_rows_and_answered_for_a_point(loss: Any) -> None:
+    x = rows(3, 2)
+    with pytest.raises(RuntimeError, match="LossBackward0"):
+        laplacian(loss(x.sin(), TARGET).expand(3), x)
+    w = rows(2)
+    found = hessian(loss((TARGET @ w).sin(), TARGET[:, 0]), w)
+    expected = torch.autograd.functional.hessian(
+        lambda w: loss((TARGET @ w).sin(), TARGET[:, 0]), w.detach()
+    )
+    torch.testing.assert_close(found.detach(), expected)
