@@ -15,15 +15,12 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from leafgrad import _autograd, higher_order_grad
 from leafgrad._derivative.arguments import Axes
 from leafgrad._derivative.row_independence import RowProof, check_vouch
+from leafgrad._derivative.row_spans import Rows
 from leafgrad._derivative.taylor.algebra import powers
-from leafgrad._derivative.taylor.batch_axes import rows_of
 from leafgrad._derivative.taylor.kernels.fused import FusedLayers
 from leafgrad._derivative.taylor.kernels.plans import recurrence
 from leafgrad._derivative.taylor.kernels.sigmoidal import Sigmoidal, tanh_derivative
-from leafgrad._derivative.taylor.row_wise import keep_rows_apart
 from leafgrad._derivative.taylor.rules import RULES
-from leafgrad._derivative.taylor.rules.indexing import chosen_rows
-from tests.derivative.row_matrices import proof_of
 from tests.derivative.taylor.oracle import marks_of, rows
 from tests.derivative.taylor.test_rules import (
     CASES,
@@ -75,18 +72,6 @@ def keeps_elements_apart(node: Node) -> bool:
     )
 
 
-def keeps_rows_apart(node: Node, number: int) -> bool:
-    """Return whether NaN stays in its own row in the gradient of one input."""
-    for sent, arrived in arrivals(node):
-        each = arrived[number]
-        if each is None:
-            continue
-        row = sent.flatten(1).any(1)
-        if len(each) != len(row) or each[~row].any():
-            return False
-    return True
-
-
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=marks_of(name)) for name in sorted(set(RULES) - NOT_HERE)]
 )
@@ -96,25 +81,7 @@ def test_a_kind_is_row_wise_without_a_matrix_where_it_keeps_elements_apart(name:
     if name in {"LogcumsumexpBackward0", "BinaryCrossEntropyBackward0"}:
         assert not rule.rowwise
         return
-    assert (rule.rowwise and not rule.shared) == all(map(keeps_elements_apart, nodes(name)))
-
-
-# Products whose factors all have gradients.
-PRODUCTS: dict[str, Callable[[], Tensor]] = {
-    "MmBackward0": lambda: torch.mm(rows(3, 2), rows(2, 4)),
-    "AddmmBackward0": lambda: torch.addmm(rows(3, 4), rows(3, 2), rows(2, 4)),
-}
-
-
-@pytest.mark.parametrize("name", [name for name in RULES if RULES[name].shared])
-def test_what_rows_share_is_what_hears_of_all_rows(name: str) -> None:
-    node = PRODUCTS[name]().grad_fn
-    assert node is not None
-    assert _autograd.node_name(node) == name
-    assert RULES[name].rowwise
-    numbers = range(len(node.next_functions))
-    heard = [number for number in numbers if not keeps_rows_apart(node, number)]
-    assert heard == [*RULES[name].shared]
+    assert rule.rowwise == all(map(keeps_elements_apart, nodes(name)))
 
 
 VIEWS: list[tuple[str, tuple[Any, ...]]] = [
@@ -133,21 +100,12 @@ def test_a_view_that_is_copied_moves_rows_as_the_view_does(
     name: str, given: tuple[Any, ...]
 ) -> None:
     views = getattr(torch.ops.aten, name), getattr(torch.ops.aten, f"{name}_copy")
-    looks = []
+    ends = []
     for view in views:
         x = rows(3, 2)
         y = view(x.sin(), *given)
-        path = _autograd.path_between(y, x)
-        assert path is not None
-        looks.append((keep_rows_apart(path, x, y, 1), _ends(y, x)))
-    assert looks[0] == looks[1]
-
-
-def _ends(outputs: Tensor, x: Tensor) -> list[Any]:
-    proof = proof_of(outputs, x)
-    assert proof is not None
-    assert proof._spans is not None
-    return proof._spans[proof.path.end].whole().tolist()
+        ends.append(rows_at_end(prove_outputs(y, x)))
+    assert torch.equal(ends[0].whole(), ends[1].whole())
 
 
 # Whose cases have kinds on the way that are not row-wise.
@@ -160,22 +118,36 @@ NEVER_ALONE = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(name for name in CASES if RULES[name].rowwise))
+@pytest.mark.parametrize("name", sorted(CASES))
 @pytest.mark.parametrize("batch", [(3,), (3, 2)], ids=["rows", "elements"])
-def test_what_the_table_proves_the_probe_of_rows_confirms(
-    name: str, batch: tuple[int, ...]
-) -> None:
-    axes = Axes(torch.Size(batch), torch.Size((3, 2)[len(batch) :]), is_elementwise=len(batch) > 1)
+def test_probes_confirm_what_the_proof_says(name: str, batch: tuple[int, ...]) -> None:
     proven = 0
     for function in CASES[name]:
         x = rows(3, 2)
         outputs = function(x, parameter())
-        path = _autograd.path_between(outputs, x)
-        assert path is not None
-        if keep_rows_apart(path, x, outputs, len(batch)):
-            check_vouch(outputs, x, (), axes, path)  # raises where rows meet
+        if outputs.shape[: len(batch)] != batch:
+            continue
+        proof = prove_outputs(outputs, x, len(batch))
+        if proof.holds:
+            check_vouch(outputs, x, (), proof.axes, proof.path)  # raises where rows meet
             proven += 1
-    assert proven or name in NEVER_ALONE or (batch == (3, 2) and RULES[name].shared)
+    assert proven or name in NEVER_ALONE or not RULES[name].rowwise
+
+
+def prove(function: Callable[[Tensor], Tensor], x: Tensor, batch: int = 1) -> RowProof:
+    return prove_outputs(function(x), x, batch)
+
+
+def prove_outputs(outputs: Tensor, x: Tensor, batch: int = 1) -> RowProof:
+    path = _autograd.path_between(outputs, x)
+    assert path is not None
+    axes = Axes(x.shape[:batch], x.shape[batch:], is_elementwise=batch == x.dim())
+    return RowProof(outputs, x, axes, path, order=2)
+
+
+def rows_at_end(proof: RowProof) -> Rows:
+    assert proof._rows is not None
+    return Rows(proof._rows[proof.path.end], tuple(proof.outputs.shape))
 
 
 ACTIVATIONS = [
@@ -184,21 +156,15 @@ ACTIVATIONS = [
 ]
 
 
-def is_counted(function: Callable[[Tensor], Tensor], x: Tensor, batch: int = 1) -> bool:
-    outputs = function(x)
-    path = _autograd.path_between(outputs, x)
-    assert path is not None
-    return keep_rows_apart(path, x, outputs, batch)
-
-
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_a_network_of_layers_is_proven_by_its_kinds(activation: type[nn.Module]) -> None:
     network = nn.Sequential(nn.Linear(2, 4), activation(), nn.Linear(4, 1))
-    assert is_counted(network, torch.rand(5, 2, requires_grad=True))
+    assert rows_at_end(prove(network, rows(5, 2).float())).labels == (0, None)
 
 
-# Of rows (5, 2): how many axes there are is enough to see that rows stay in front.
-IN_FRONT: dict[str, Callable[[Tensor], Tensor]] = {
+ONE = torch.tensor([1])
+# Of rows (5, 2): labels show that rows stay in front, so that this holds for any number of rows.
+LABELLED: dict[str, Callable[[Tensor], Tensor]] = {
     "columns": lambda x: x[:, 0] * x[:, 1],
     "bases": lambda x: (x.unsqueeze(-1) - torch.arange(3.0)).exp().flatten(1),
     "an axis of size 1": lambda x: (x.unsqueeze(1) * x.unsqueeze(-2)).squeeze(1),
@@ -206,9 +172,16 @@ IN_FRONT: dict[str, Callable[[Tensor], Tensor]] = {
     "a sum": lambda x: x.sum(-1, keepdim=True) * x.mean(1)[:, None],
     "exchanged": lambda x: (x[:, :, None] * torch.ones(3)).transpose(1, -1).mean((-1, 1)),
     "a layer norm": nn.LayerNorm(2),
+    "there and back": lambda x: x.t().exp().t(),
+    "pixels": lambda x: nn.functional.conv1d(x.unsqueeze(1), torch.ones(3, 1, 2)).mean(-1),
+    "a stack": lambda x: torch.stack([x.sin(), x.cos()], 1).softmax(1).flatten(1),
+    "chosen columns": lambda x: x[:, torch.tensor([1, 0, 1])] * x.index_select(1, ONE),
+    "sorted columns": lambda x: x.sort(1).values * x.gather(1, x.argsort(1)),
+    "written columns": lambda x: (x * 2).index_copy(1, ONE, x[:, :1]).index_add(1, ONE, x[:, 1:]),
+    "matrices of rows": lambda x: torch.linalg.inv(x.unsqueeze(-1) @ x.unsqueeze(1) + torch.eye(2)),
 }
-# Where a broadcast adds an axis in front, or what follows is more than a count can tell.
-NOT_COUNTED: dict[str, Callable[[Tensor], Tensor]] = {
+# Programs that join rows, or move them.
+MIXED: dict[str, Callable[[Tensor], Tensor]] = {
     "a place of rows": lambda x: (x * torch.ones(5, 1, 1))[:, 0],
     "a place of no axis": lambda x: (x[:, 0] * torch.ones(5, 1))[:, 0],
     "a sum over rows": lambda x: (x * torch.ones(5, 1, 1)).sum((1, -1)),
@@ -224,20 +197,21 @@ NOT_COUNTED: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("name", IN_FRONT)
-def test_rows_are_seen_to_stay_in_front_by_the_number_of_axes(name: str) -> None:
-    assert is_counted(IN_FRONT[name], torch.rand(5, 2, requires_grad=True))
+@pytest.mark.parametrize("name", LABELLED)
+def test_labels_follow_rows_through_axes_that_do_not_count_them(name: str) -> None:
+    proof = prove(LABELLED[name], rows(5, 2).float())
+    assert rows_at_end(proof).labels is not None
+    assert proof.holds
 
 
-@pytest.mark.parametrize("name", NOT_COUNTED)
-def test_rows_that_a_count_of_axes_cannot_follow_are_left_to_other_proofs(name: str) -> None:
-    assert not is_counted(NOT_COUNTED[name], torch.rand(5, 2, requires_grad=True))
+@pytest.mark.parametrize("name", MIXED)
+def test_rows_that_are_joined_or_moved_are_not_proven_independent(name: str) -> None:
+    assert not prove(MIXED[name], torch.rand(5, 2, requires_grad=True)).holds
 
 
-def test_elements_are_not_followed_where_they_move_and_a_number_is_no_axis() -> None:
-    assert not is_counted(lambda x: x[:, :1] * x, torch.rand(5, 2, requires_grad=True), 2)
-    point = torch.tensor(1.0, requires_grad=True)
-    assert not is_counted(lambda x: (x * torch.ones(3))[0], point, 0)
+def test_elements_that_share_a_column_are_not_proven_independent() -> None:
+    x = torch.rand(5, 2, requires_grad=True)
+    assert not prove(lambda x: x[:, :1] * x, x, batch=2).holds
 
 
 # Pairs with the same kinds of nodes, one after the other in the same places, and the same shapes:
@@ -275,54 +249,40 @@ def test_graphs_of_one_form_are_told_apart_by_what_their_nodes_hold(name: str) -
     apart, mixed = ALIKE[name]
     x = torch.rand(2, 2, requires_grad=True)
     for _ in range(3):
-        assert is_counted(apart, x)
-        assert not is_counted(mixed, x)
+        assert prove(apart, x).holds
+        assert not prove(mixed, x).holds
 
 
 def test_threads_that_prove_at_once_prove_the_same() -> None:
-    def prove(number: int) -> bool:
+    def is_right(number: int) -> bool:
         apart, mixed = [*ALIKE.values()][number % len(ALIKE)]
         x = torch.rand(2, 2, requires_grad=True)
-        return is_counted(apart, x) and not is_counted(mixed, x)
+        return prove(apart, x).holds and not prove(mixed, x).holds
 
     with ThreadPoolExecutor(8) as pool:
-        assert all(pool.map(prove, range(200)))
+        assert all(pool.map(is_right, range(200)))
 
 
 def test_what_is_remembered_of_kinds_keeps_no_graph() -> None:
     x = torch.rand(5, 2, requires_grad=True)
-    assert is_counted(IN_FRONT["bases"], x)
+    assert prove(LABELLED["bases"], x).holds
     gone = weakref.ref(x)
     del x
     gc.collect()
     assert gone() is None
 
 
-def test_a_count_follows_sizes_that_are_no_numbers_yet() -> None:
+@pytest.mark.parametrize("name", LABELLED)
+def test_labels_prove_rows_for_sizes_that_have_no_value(name: str) -> None:
     seen: list[tuple[type, bool]] = []
 
     def traced(x: Tensor) -> Tensor:
         leaf = x.detach().requires_grad_()
-        seen.append((type(leaf.shape[0]), is_counted(IN_FRONT["bases"], leaf)))
+        seen.append((type(leaf.shape[0]), prove(LABELLED[name], leaf).is_of_formulas))
         return x
 
-    make_fx(traced, tracing_mode="symbolic")(torch.rand(5, 2))
+    make_fx(traced, tracing_mode="symbolic", _allow_non_fake_inputs=True)(torch.rand(5, 2))
     assert seen == [(torch.SymInt, True)]
-
-
-# --- Where rows go
-
-
-@pytest.mark.parametrize("name", sorted(CASES))
-def test_where_rows_stay_apart_by_shapes_the_probe_of_rows_confirms(name: str) -> None:
-    axes = Axes(torch.Size([3]), torch.Size([2]), is_elementwise=False)
-    for function in CASES[name]:
-        x = rows(3, 2)
-        outputs = function(x, parameter())
-        path = _autograd.path_between(outputs, x)
-        assert path is not None
-        if RowProof(outputs, x, axes, path, 1).holds:
-            check_vouch(outputs, x, (), axes, path)  # raises where rows meet
 
 
 # --- Derivatives of derivatives
@@ -354,12 +314,10 @@ OF_DERIVATIVES: dict[str, Callable[[Tensor], Tensor]] = {
 def test_rows_of_a_derivative_are_proven_to_stay_apart(name: str) -> None:
     x = rows(5, 3)
     outputs = OF_DERIVATIVES[name](x)
-    path = _autograd.path_between(outputs, x)
-    assert path is not None
-    assert name in map(_autograd.node_name, path.nodes)
-    axes = Axes(torch.Size([5]), torch.Size([3]), is_elementwise=False)
-    assert RowProof(outputs, x, axes, path, 1).holds
-    check_vouch(outputs, x, (), axes, path)  # raises where rows meet
+    proof = prove_outputs(outputs, x)
+    assert name in map(_autograd.node_name, proof.path.nodes)
+    assert proof.holds
+    check_vouch(outputs, x, (), proof.axes, proof.path)  # raises where rows meet
 
 
 # Layers of coefficients that rows would meet in, and one that they do not.
@@ -385,10 +343,7 @@ def test_layers_are_followed_where_neither_matrices_nor_columns_hold_rows(name: 
     function, is_followed = AS_LAYERS[name]
     x = rows(2 if name == "rows in front" else 5, 3)
     outputs = function(x)  # without which older versions of PyTorch do not tell a node's name
-    proof = proof_of(outputs, x)
-    assert proof is not None
-    assert proof._spans is not None
-    assert proof._spans[proof.path.end].are_apart(len(x)) == is_followed
+    assert rows_at_end(prove_outputs(outputs, x)).are_apart(len(x)) == is_followed
 
 
 def test_a_function_of_the_same_name_is_not_taken_for_one_of_ours() -> None:
@@ -406,7 +361,7 @@ def test_a_function_of_the_same_name_is_not_taken_for_one_of_ours() -> None:
     path = _autograd.path_between(outputs, x)
     assert path is not None
     assert [*map(_autograd.node_name, path.nodes)] == ["_SolutionBackward"]
-    assert not proven(lambda _: outputs, x)
+    assert not prove_outputs(outputs, x).holds
 
 
 def test_a_formula_with_several_results_is_not_followed() -> None:
@@ -417,7 +372,7 @@ def test_a_formula_with_several_results_is_not_followed() -> None:
     path = _autograd.path_between(outputs, x)
     assert path is not None
     assert "PreluKernelBackwardBackward0" in map(_autograd.node_name, path.nodes)
-    assert not proven(lambda _: outputs, x)
+    assert not prove_outputs(outputs, x).holds
 
 
 SIDE = torch.tensor([True, False, True, True, False])
@@ -446,7 +401,6 @@ PROVEN: dict[str, Masked] = {
     ),
     "no rows": lambda x: x * x[SIDE & ~SIDE].exp().sum(),
     "one number": lambda x: put(x, torch.tensor([2]), x[torch.tensor([2])]),
-    "a number twice": lambda x: put(x, torch.tensor([2, 2]), x[torch.tensor([2, 2])]),
     "elements": lambda x: put(x, x > 1, x[x > 1]),
     "one row after another": lambda x: put(x, FIRST[:1], x[1:2]).index_put(
         (FIRST[1:],), x[:1].sin()
@@ -465,10 +419,7 @@ NOT_PROVEN: dict[str, Masked] = {
 
 
 def proven(function: Masked, given: Tensor | None = None) -> bool:
-    x = rows(5, 2) if given is None else given
-    proof = proof_of(function(x), x)
-    assert proof is not None
-    return proof.holds
+    return prove(function, rows(5, 2) if given is None else given).holds
 
 
 @pytest.mark.parametrize("name", PROVEN)
@@ -483,12 +434,6 @@ def test_rows_that_one_mask_takes_and_puts_back_stay_apart(name: str) -> None:
 @pytest.mark.parametrize("name", NOT_PROVEN)
 def test_rows_that_something_else_moves_are_not_proven_to_stay_apart(name: str) -> None:
     assert not proven(NOT_PROVEN[name])
-
-
-def test_chosen_rows_are_known_by_their_places_and_by_nothing_shorter() -> None:
-    chosen = chosen_rows(rows_of((5, 2), 1), [0], torch.tensor([2, -5, 4]))
-    assert chosen == (((0, [2, 0, 4]), 3),)
-    assert chosen_rows((chosen, ()), [0], FIRST) == ((((0, [2, 0, 4]), [1, 0]), 2),)
 
 
 def test_rows_that_a_mask_puts_elsewhere_are_refused() -> None:

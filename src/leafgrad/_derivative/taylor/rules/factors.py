@@ -21,7 +21,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.kernels.plans import contraction
 from leafgrad._derivative.taylor.looks import may_look
 from leafgrad._derivative.taylor.rule import Rule, Step
@@ -130,7 +129,6 @@ def _singular_values(step: Step, x: Series) -> list[Series]:
 
 def _by_degree(x: Series) -> Iterator[tuple[Tensor, Pairs]]:
     """Yield each coefficient of a factor's matrix, and which lower ones have products there."""
-    batch_axes.free(x.axes, [-2, -1])
     indices = x.algebra.generated(x.indices)
     pairs = pairs_of(contraction(x.algebra, indices, indices, indices))
     known = dict(zip(x.indices, x.full(-2, -1).unbind(0), strict=True))
@@ -157,13 +155,7 @@ def _zeros(x: Series, size: int) -> Tensor:
 
 def _factor(x: Series, found: list[Tensor], value: Tensor) -> Series:
     """Return the series of a factor with this value, whose rows are those of x."""
-    axes = x.axes[:-2]
-    series = x.changed(
-        x.stack.new_zeros(0, *[1] * value.dim()),
-        shape=value.shape,
-        axes=(*axes, *[()] * (value.dim() - len(axes))),
-        indices=(),
-    )
+    series = x.changed(x.stack.new_zeros(0, *[1] * value.dim()), shape=value.shape, indices=())
     indices = x.algebra.generated(x.indices)
     return stacked(series, [each.expand(value.shape) for each in found], indices)
 
@@ -243,13 +235,11 @@ def _nearest(value: Tensor, a: Series | None, right: Tensor, b: Series | None) -
     rest = (0, 0, 0, columns) if is_tall else (0, 0, columns, 0)
     system = _system(value, torch.eye(max(rows, columns), dtype=value.dtype, device=value.device))
     if a is not None:
-        batch_axes.free(a.axes, [-2, -1])
         full = a.full(-2, -1)
         size = rows + columns
         whole = _system(full, full.new_zeros(max(rows, columns), max(rows, columns)))
         a = a.changed(whole, shape=(*a.shape[:-2], size, size))
     if b is not None:
-        batch_axes.free(b.axes, [-2])
         b = b.changed(pad(b.full(-2), rest), shape=(*b.shape[:-2], rows + columns, b.shape[-1]))
     result = torch.linalg.solve(system, pad(right, rest))
     found = solution(solved_by(system), system, a, b, result)

@@ -13,7 +13,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor import jet as jets
 from leafgrad._derivative.taylor.jet import Jet, add, integral
 from leafgrad._derivative.taylor.rule import Propagate, Rule, Step
@@ -105,14 +104,10 @@ def _of_class(step: Step, x: Series) -> Series:
     counts = target != ignored
     place = target.where(counts, 0)
     share = -counts.to(x.dtype) if weight is None else -weight[place] * counts
-    batch_axes.free(x.axes, [axis])
     full = x.full()
     index = place.unsqueeze(axis).expand(len(full), *place.unsqueeze(axis).shape)
-    taken = x.changed(
-        full.gather(axis + 1, index).squeeze(axis + 1),
-        shape=target.shape,
-        axes=(*x.axes[:axis], *x.axes[axis + 1 :]),
-    ).scaled(share)
+    taken = x.changed(full.gather(axis + 1, index).squeeze(axis + 1), shape=target.shape)
+    taken = taken.scaled(share)
     kind = step.saved("reduction")
     if kind == _NOTHING:
         return taken
