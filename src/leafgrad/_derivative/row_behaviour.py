@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -122,7 +122,8 @@ def _from_end(dim: int, ndim: int) -> int:
 
 def _apply_elementwise(site: Site) -> Results:
     """Each element depends on those that broadcasting puts in its place."""
-    return [join([rows.aligned(len(shape)) for rows in site.present]) for shape in site.shapes]
+    rows = join(site.present)
+    return [rows.aligned(len(shape)) for shape in site.shapes]
 
 
 def _overwrite(site: Site) -> Results:
@@ -166,11 +167,12 @@ def _mix_all_dims_but(dims_of: Callable[[Site, int], Iterable[int]]) -> Behaviou
 
     def behave(site: Site) -> Results:
         first, *others = site.inputs
-        parts = [_share(rows, len(site.shape)) for rows in others if rows]
         if first is not None:
             apart = {dim % first.ndim for dim in dims_of(site, first.ndim)}
-            parts.append(first.join_along(set(range(first.ndim)) - apart))
-        return site.repeat(join(parts))
+            first = first.join_along({*range(first.ndim)} - apart)
+        return site.repeat(
+            join([first, *[rows and _share(rows, len(site.shape)) for rows in others]])
+        )
 
     return behave
 
@@ -196,13 +198,14 @@ def _batch_norm(site: Site) -> Results:
     names = [n for n in ("training", "train", "update") if _autograd.keeps(site.node, n)]
     is_eval = site.name in _EVAL or (bool(names) and not any(map(site.saved, names)))
     ndim = len(site.shape)
-    parts = []
-    for rows in site.present:
-        if rows.ndim == 1:
-            parts.append(rows.move_axes([None, 0, *[None] * (ndim - 2)]))
-        else:
-            parts.append(rows if is_eval else rows.join_along({*range(ndim)} - {1}))
-    return [join(parts)]
+    mixed = () if is_eval else {*range(ndim)} - {1}
+    channels = [None, 0, *[None] * (ndim - 2)]
+    return [
+        join(
+            rows.move_axes(channels) if rows.ndim == 1 else rows.join_along(mixed)
+            for rows in site.present
+        )
+    ]
 
 
 _EVAL = {"NativeBatchNormLegitNoTrainingBackward0", "BatchNormNoUpdateBackward0"}
@@ -220,47 +223,33 @@ def _glu(site: Site) -> Results:
 # --- Products
 
 
-def _multiply(left: Rows | None, right: Rows | None) -> list[Rows]:
-    """Return rows of matrices ``[..., n, k]`` times ``[..., k, m]``."""
-    parts = [] if left is None else [left.join_along([-1])]
-    return parts if right is None else [*parts, right.join_along([-2])]
-
-
 def _matmul(site: Site) -> Results:
-    """A product of the last two inputs, which may be added to the one before."""
+    """A product ``[..., n, k]`` times ``[..., k, m]``, which may be added to the input before."""
     *base, left, right = site.inputs
-    parts = [rows.aligned(len(site.shape)) for rows in base if rows]
-    return [join([*parts, *_multiply(left, right)])]
+    return [join([*base, left and left.join_along([-1]), right and right.join_along([-2])])]
 
 
 def _matrix_times_vector(site: Site) -> Results:
     *base, matrix, vector = site.inputs
-    parts = [rows.aligned(1) for rows in base if rows]
-    if matrix is not None:
-        parts.append(matrix.join_along([-1]).drop_axes([-1]))
-    if vector is not None:
-        parts.append(_share(vector, 1))
-    return [join(parts)]
+    product = matrix and matrix.join_along([-1]).drop_axes([-1])
+    return [join([*base, product, vector and _share(vector, 1)]).aligned(1)]
 
 
 def _outer(site: Site) -> Results:
     base, left, right = site.inputs
-    parts = [] if base is None else [base.aligned(2)]
-    parts += [] if left is None else [left.move_axes([0, None])]
-    return [join(parts if right is None else [*parts, right.aligned(2)])]
+    return [join([base, left and left.move_axes([0, None]), right]).aligned(2)]
 
 
 def _sum_of_products(site: Site) -> Results:
     base, left, right = site.inputs
-    parts = [] if base is None else [base.aligned(2)]
-    products = [rows.join_along([0]).drop_axes([0]) for rows in _multiply(left, right)]
-    return [join(parts + products)]
+    products = [left and left.join_along([0, -1]), right and right.join_along([0, -2])]
+    return [join([base, *[rows and rows.drop_axes([0]) for rows in products]]).aligned(2)]
 
 
 def _linear(site: Site) -> Results:
     first, *others = site.inputs
-    parts = [] if first is None else [first.join_along([-1])]
-    return [join(parts + [_share(rows, len(site.shape)) for rows in others if rows])]
+    shared = [rows and _share(rows, len(site.shape)) for rows in others]
+    return [join([first and first.join_along([-1]), *shared])]
 
 
 def _trilinear(site: Site) -> Results:
@@ -277,24 +266,17 @@ def _trilinear(site: Site) -> Results:
 
 def _cdist(site: Site) -> Results:
     """Each of n points ``[..., n, k]`` meets each of m points ``[..., m, k]``."""
-    one, two = site.inputs
-    parts = [] if one is None else [one.join_along([-1])]
-    if two is not None:
-        mixed = two.join_along([-1])
-        parts.append(mixed.move_axes([*range(two.ndim - 2), -1, -2]))
-    return [join(parts)]
+    one, two = (rows and rows.join_along([-1]) for rows in site.inputs)
+    return [join([one, two and two.move_axes([*range(two.ndim - 2), -1, -2])])]
 
 
 def _attention(site: Site) -> Results:
     """Each query meets all keys and values of its own head."""
     query, *shared = site.inputs[:3]
-    heads = None if query is None else query.shape[:-2]
-    parts = [] if query is None else [query.join_along([-1])]
+    parts = [rows and rows.join_along([-1]) for rows in (query, *site.inputs[3:])]
     for rows in shared:
-        if rows is not None:
-            is_shared = heads is not None and rows.shape[:-2] != heads
-            parts.append(rows.join_along([-3, -2, -1] if is_shared else [-2, -1]))
-    parts += [rows.join_along([-1]) for rows in site.inputs[3:] if rows is not None]
+        is_shared = rows and query and rows.shape[:-2] != query.shape[:-2]
+        parts.append(rows and rows.join_along([-3, -2, -1] if is_shared else [-2, -1]))
     return [join(parts)]
 
 
@@ -302,12 +284,9 @@ def _convolution(site: Site) -> Results:
     """Pictures stay apart, and so do pixels if the kernel has one; all share the weight."""
     ndim = len(site.shape)
     mixed = [1] if _has_one_point(site) else range(1, ndim)
-    parts = []
-    for number, rows in enumerate(site.inputs):
-        is_picture = number == 0 or (number == 1 and _OF_FORMULA in site.name)
-        if rows is not None:
-            parts.append(rows.join_along(mixed) if is_picture else _share(rows, ndim))
-    return [join(parts)]
+    count = 2 if _OF_FORMULA in site.name else 1
+    pictures = [rows and rows.join_along(mixed) for rows in site.inputs[:count]]
+    return [join([*pictures, *[rows and _share(rows, ndim) for rows in site.inputs[count:]]])]
 
 
 def _has_one_point(site: Site) -> bool:
@@ -337,24 +316,22 @@ def _solve(site: Site) -> Results:
     if _autograd.keeps(site.node, "LU"):  # of a matrix that is a constant
         matrices.append(site.as_shape(site.read("LU").shape))
     if any(len(shape) == ndim + 1 and shape[:-1] == site.shape for shape in matrices):
-        present = [
-            rows.join_along([-1])
-            if rows.ndim == ndim
-            else rows.join_along([-2, -1]).drop_axes([-1])
-            for rows in site.present
+        return [
+            join(
+                rows.join_along([-1])
+                if rows.ndim == ndim
+                else rows.join_along([-2, -1]).drop_axes([-1])
+                for rows in site.present
+            )
         ]
-        return [join(present)]
     if any(rows.ndim != ndim for rows in site.present):
         return _mix_all(site)
-    # Columns of a right side that stands after its matrix stay apart.
-    sides = [[-2] if site.saved("left") else [-1]] if _autograd.keeps(site.node, "left") else []
-    mixed = dict(zip((1,), sides, strict=False))
-    parts = [
-        rows.join_along(mixed.get(number, [-2, -1]))
-        for number, rows in enumerate(site.inputs)
-        if rows is not None
-    ]
-    return [join(parts)]
+    mixed = [[-2, -1]] * len(site.inputs)
+    if _autograd.keeps(
+        site.node, "left"
+    ):  # columns of the right side, the second input, stay apart
+        mixed[1] = [-2] if site.saved("left") else [-1]
+    return [join(rows and rows.join_along(m) for rows, m in zip(site.inputs, mixed, strict=True))]
 
 
 # --- Views and parts
@@ -376,39 +353,38 @@ def _permute(site: Site) -> Results:
     return [rows.move_axes(order)]
 
 
-def _take(*names: str, take: Callable[..., Any], gone: bool = False, new: int = 0) -> Behaviour:
-    """Make the behaviour of what takes elements: `take` takes them of a span, by saved axes.
+def _take(
+    take: Callable[..., Any], arguments: str, *, gone: bool = False, new: int = 0
+) -> Behaviour:
+    """Make the behaviour of what takes elements: `take` takes them of a span, by saved arguments.
 
-    Those are counted from the end. Only along these the span has its full size. If all places along
-    them are alike, it does not matter which are taken: the axes may be `gone`, and `new` ones may
-    follow the others.
+    The arguments that begin with "dim" are axes. They are counted from the end, and only along them
+    the span has its full size. If all places along them are alike, it does not matter which are
+    taken: the axes may be `gone`, and `new` ones may follow the others.
     """
+    names = arguments.split()
 
     def behave(site: Site) -> Results:
         rows = next(rows for rows in site.inputs if rows is not None)
-        dims = [site.saved(name) for name in names]
-        dims = [
-            [_from_end(d, rows.ndim) for d in dim]
-            if isinstance(dim, list)
-            else _from_end(dim, rows.ndim)
-            for dim in dims
-        ]
-        flat = [d for dim in dims for d in (dim if isinstance(dim, list) else [dim])]
+        dims = {name: site.dims(rows, name) for name in names if name.startswith("dim")}
+        flat = [dim for each in dims.values() for dim in each]
         if take is _slice and site.shape == rows.shape:
             return [rows]
         if rows.is_alike_along(flat):
             left = {dim % rows.ndim for dim in flat} if gone else set()
             order = [dim for dim in range(rows.ndim) if dim not in left]
             return site.repeat(rows.move_axes([*order, *[None] * new]))
-        taken = take(site, rows.full(*flat), *dims)
+        axes = {name: each if name == "dims" else each[0] for name, each in dims.items()}
+        values = [axes[name] if name in axes else site.saved(name) for name in names]
+        taken = take(rows.full(*flat), *values)
         return [*taken] if isinstance(taken, list | tuple) else [taken]
 
     return behave
 
 
-def _slice(site: Site, tensor: Tensor, dim: int) -> Tensor:
-    part = slice(*map(site.saved, ("start", "end", "step")))
-    return tensor.movedim(dim, 0)[part].movedim(0, dim)
+def _slice(tensor: Tensor, dim: int, *part: int) -> Tensor:
+    """Return the places ``start:end:step`` of an axis."""
+    return tensor.movedim(dim, 0)[slice(*part)].movedim(0, dim)
 
 
 def _roll(site: Site) -> Results:
@@ -546,46 +522,32 @@ def _diag_embed(site: Site) -> Results:
 # --- Writes
 
 
-def _put(take: Callable[[Site, Tensor], Tensor], *, replaces: bool = True) -> Behaviour:
+def _put(take: Callable[..., Tensor], arguments: str, *, replaces: bool = True) -> Behaviour:
     """Make the behaviour of what puts the second input where `take` would take elements."""
+    names = arguments.split()
 
     def behave(site: Site) -> Results:
-        base, *source = site.inputs if len(site.inputs) > 1 else (None, *site.inputs)
+        base, source = site.inputs if len(site.inputs) > 1 else (None, *site.inputs)
         adds = not replaces or (
             _autograd.keeps(site.node, "accumulate") and site.saved("accumulate")
         )
-        if adds and base is not None and source[0] is None:
+        if adds and base is not None and source is None:
             return [base.aligned(len(site.shape))]  # its node saved no index
-        if _autograd.keeps(site.node, "dim") and site.shape:
+        if "dim" in names and site.shape:
             dim = site.dim(len(site.shape))
             if all(
                 _drop(rows.shape, dim) == _drop(site.shape, dim) and rows.is_alike_along([dim])
                 for rows in site.present
             ):
                 return [join(site.present)]
-        return [put_rows(site.shape, base, source[0], partial(take, site), replaces=not adds)]
+        values = [*map(site.saved, names)]
+
+        def take_places(places: Tensor) -> Tensor:
+            return take(places, *values)
+
+        return [put_rows(site.shape, base, source, take_places, replaces=not adds)]
 
     return behave
-
-
-def _take_index(site: Site, places: Tensor) -> Tensor:
-    taken: Tensor = torch.ops.aten.index(places, site.saved("indices"))
-    return taken
-
-
-def _take_scattered(site: Site, places: Tensor) -> Tensor:
-    return places.gather(site.saved("dim"), site.saved("index"))
-
-
-def _take_selected(site: Site, places: Tensor) -> Tensor:
-    index = site.saved("index")
-    if isinstance(index, Tensor):
-        return places.index_select(site.saved("dim"), index)
-    return places.select(site.saved("dim"), index)
-
-
-def _take_diagonal(site: Site, places: Tensor) -> Tensor:
-    return places.diagonal(*map(site.saved, ("offset", "dim1", "dim2")))
 
 
 def _masked_scatter(site: Site) -> Results:
@@ -656,18 +618,14 @@ def _class_loss(site: Site) -> Results:
 def _rnn(site: Site) -> Results:
     """Sequences stay apart, on the axis before the last of all but the weights."""
     is_first = _autograd.keeps(site.node, "batch_first") and site.saved("batch_first")
+    first, *others = range(len(site.inputs))
     parts = []
     for number, rows in enumerate(site.inputs):
-        if rows is None:
-            continue
-        if number == 0:
-            batch = 0 if is_first else 1
-            parts.append(rows.join_along({0, 1, 2} - {batch}).move_axes([batch]))
-        elif number >= len(site.inputs) - 2:
-            batch = rows.ndim - 2
-            parts.append(rows.join_along({*range(rows.ndim)} - {batch}).move_axes([batch]))
+        if rows is None or number in others[:-2]:
+            parts.append(rows and _share(rows, 1))
         else:
-            parts.append(_share(rows, 1))
+            batch = 0 if is_first and number == first else rows.ndim - 2
+            parts.append(rows.join_along({*range(rows.ndim)} - {batch}).move_axes([batch]))
     batch_rows = join(parts)
     results = []
     for number, shape in enumerate(site.shapes[:3]):
@@ -685,11 +643,8 @@ def _grid_sample(site: Site) -> Results:
     """A picture of each row is read at points of the same row."""
     picture, grid = site.inputs
     ndim = len(site.shape)
-    parts = [] if picture is None else [picture.join_along(range(2, ndim))]
-    if grid is not None:
-        order = [0, -1, *range(1, ndim - 1)]
-        parts.append(grid.join_along([-1]).move_axes(order))
-    return [join(parts)]
+    points = grid and grid.join_along([-1]).move_axes([0, -1, *range(1, ndim - 1)])
+    return [join([picture and picture.join_along(range(2, ndim)), points])]
 
 
 def _unfold_picture(site: Site) -> Results:
@@ -811,47 +766,17 @@ _KINDS = [
     _match(lambda site: [site.present[0].aligned(len(site.shape))], "Expand"),
     _match(_permute, "Permute T:01 Transpose:01"),
     _match(_repeat, "Repeat"),
-    _match(_take("dim", take=_slice), "Slice"),
-    _match(
-        _take("dim", take=lambda site, x, d: x.narrow(d, *map(site.saved, ("start", "length")))),
-        "NarrowCopy",
-    ),
-    _match(
-        _take("dim", take=lambda site, x, d: x.select(d, site.saved("index")), gone=True),
-        "Select",
-    ),
-    _match(_take("dim", take=lambda _, x, d: x.unbind(d), gone=True), "Unbind"),
-    _match(
-        _take("dim", take=lambda site, x, d: x.split(site.saved("split_size"), d)),
-        "(Unsafe)?Split",
-    ),
-    _match(
-        _take("dim", take=lambda site, x, d: x.split(site.saved("split_sizes"), d)),
-        "(Unsafe)?SplitWithSizes",
-    ),
-    _match(
-        _take(
-            *("dim1", "dim2"),
-            take=lambda site, x, *d: x.diagonal(site.saved("offset"), *d),
-            gone=True,
-            new=1,
-        ),
-        "Diagonal",
-    ),
-    _match(
-        _take(
-            "dimension",
-            take=lambda site, x, d: x.unfold(d, *map(site.saved, ("size", "step"))),
-            new=1,
-        ),
-        "Unfold",
-    ),
-    _match(_take("dims", take=lambda _, x, dims: x.flip(dims)), "Flip"),
-    _match(_take("dims", take=lambda site, x, dims: x.rot90(site.saved("k"), dims)), "Rot90"),
-    _match(
-        _take("dim", take=lambda site, x, d: x.index_select(d, site.saved("index"))),
-        "IndexSelect",
-    ),
+    _match(_take(_slice, "dim start end step"), "Slice"),
+    _match(_take(Tensor.narrow, "dim start length"), "NarrowCopy"),
+    _match(_take(Tensor.select, "dim index", gone=True), "Select"),
+    _match(_take(Tensor.unbind, "dim", gone=True), "Unbind"),
+    _match(_take(Tensor.split, "split_size dim"), "(Unsafe)?Split"),
+    _match(_take(Tensor.split, "split_sizes dim"), "(Unsafe)?SplitWithSizes"),
+    _match(_take(Tensor.diagonal, "offset dim1 dim2", gone=True, new=1), "Diagonal"),
+    _match(_take(Tensor.unfold, "dimension size step", new=1), "Unfold"),
+    _match(_take(Tensor.flip, "dims"), "Flip"),
+    _match(_take(Tensor.rot90, "k dims"), "Rot90"),
+    _match(_take(Tensor.index_select, "dim index"), "IndexSelect"),
     _match(_gather, "Gather"),
     _match(_roll, "Roll"),
     _match(_cat, "Cat Stack"),
@@ -865,18 +790,16 @@ _KINDS = [
         lambda site: [site.present[0].move_axes([*range(len(site.shape) - 1), None])], "ViewAsReal"
     ),
     _match(lambda site: [site.present[0].join_along([-1]).drop_axes([-1])], "ViewAsComplex"),
-    _match(_put(_take_index), "(Unsafe)?IndexPut IndexPutImpl"),
-    _match(_put(_take_scattered), "Scatter"),
-    _match(_put(_take_scattered, replaces=False), "Scatter(Add|Reduce)"),
-    _match(_put(_take_selected), "IndexCopy Select(Scatter|Backward)"),
-    _match(_put(_take_selected, replaces=False), "Index(Add|Reduce)"),
-    _match(_put(lambda site, x: _slice(site, x, site.saved("dim"))), "Slice(Scatter|Backward)"),
-    _match(_put(_take_diagonal), "Diagonal(Scatter|Backward)"),
-    _match(_put(lambda site, x: x.flatten()[site.saved("index")]), "Put"),
-    _match(
-        _put(lambda site, x: x.unfold(*map(site.saved, ("dim", "size", "step"))), replaces=False),
-        "UnfoldBackward",
-    ),
+    _match(_put(torch.ops.aten.index, "indices"), "(Unsafe)?IndexPut IndexPutImpl"),
+    _match(_put(Tensor.gather, "dim index"), "Scatter"),
+    _match(_put(Tensor.gather, "dim index", replaces=False), "Scatter(Add|Reduce)"),
+    _match(_put(Tensor.index_select, "dim index"), "IndexCopy"),
+    _match(_put(Tensor.select, "dim index"), "Select(Scatter|Backward)"),
+    _match(_put(Tensor.index_select, "dim index", replaces=False), "Index(Add|Reduce)"),
+    _match(_put(_slice, "dim start end step"), "Slice(Scatter|Backward)"),
+    _match(_put(Tensor.diagonal, "offset dim1 dim2"), "Diagonal(Scatter|Backward)"),
+    _match(_put(Tensor.take, "index"), "Put"),
+    _match(_put(Tensor.unfold, "dim size step", replaces=False), "UnfoldBackward"),
     _match(_masked_scatter, "MaskedScatter"),
     _match(_as_strided, "AsStrided"),
     _match(

@@ -328,6 +328,7 @@ class _Walk:
         gradients, and its graph leads to them and to the values that the function saved.
         """
         self.has_unknown = True
+        # Run the rule on series of order 1, and check that its graph shows all that it does.
         leaves = [rows and _make_coefficients(rows.shape) for rows in site.inputs]
         step = step_at(site.node, site.edges, torch.float64, is_in_backward=self.is_in_backward)
         with torch.enable_grad(), _autograd.without_tangents():
@@ -343,11 +344,13 @@ class _Walk:
             made = [series.stack for series in results if series is not None]
             if not _is_linear([x for x in leaves if x is not None], made):
                 return []
+        # The coefficients depend on the rows of their input, along the axes behind their first.
         seeds: Known = {
             _edge(x): rows.move_axes([None, *range(rows.ndim)]).span
             for rows, x in zip(site.inputs, leaves, strict=True)
             if rows is not None and x is not None
         }
+        # Follow both from there, and from the values that the function saved, to the results.
         nodes, met = _nodes_before(map(_edge, made), set(), known | seeds)
         inner = _Walk(self.count, self.may_differentiate, self.depth + 1)
         used = inner.follow(nodes, {edge: known[edge] for edge in met - seeds.keys()} | seeds)
@@ -366,6 +369,7 @@ class _Walk:
         """
         shape: Shape = tuple(sent.shape)
         for batch in range(len(shape), 0, -1):
+            # Where do the numbered parts of the gradient arrive, each in places of its own?
             count = torch.Size(shape[:batch]).numel()
             inner = _Walk(count, False, self.depth + 1)  # noqa: FBT003
             numbers = inner.follow(nodes, {_edge(sent): label_batch(shape, batch)})
@@ -376,6 +380,7 @@ class _Walk:
             ]
             if not all(places.are_apart(count) for _, places in arrived):
                 continue
+            # A part of the result depends on the rows of all places where its number arrives.
             result = torch.zeros((2, count + 1), dtype=torch.int32, device="cpu")
             for rows, places in arrived:
                 spread, place = torch.broadcast_tensors(rows.numbers, places.numbers[:1])

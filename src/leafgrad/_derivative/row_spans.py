@@ -180,17 +180,18 @@ def _number_rows(labels: Labels, shape: Shape) -> Tensor:
     return torch.stack([number + 1, count - number])
 
 
-def join(parts: Sequence[Rows]) -> Rows:
-    """Return the rows of elements that depend on those of all tensors, which are broadcast."""
-    first, *others = parts
-    if not others:
-        return first
-    ndim = max(rows.ndim for rows in parts)
-    if not isinstance(first.span, Tensor) and all(
-        not isinstance(rows.span, Tensor) and rows.span == first.span for rows in others
-    ):
-        return next(rows for rows in parts if rows.ndim == ndim)
-    numbers = reduce(torch.maximum, [rows.aligned(ndim).numbers for rows in parts])
+def join(parts: Iterable[Rows | None]) -> Rows:
+    """Return the rows of elements that depend on those of all tensors, which are broadcast.
+
+    None is a tensor that depends on no row; one at least must depend on some.
+    """
+    present = [rows for rows in parts if rows is not None]
+    longest = max(present, key=lambda rows: rows.ndim)
+    spans = [rows.span for rows in present]
+    are_labels = all(type(span) is tuple for span in spans)
+    if len(spans) == 1 or (are_labels and all(span == longest.span for span in spans)):
+        return longest
+    numbers = reduce(torch.maximum, [rows.aligned(longest.ndim).numbers for rows in present])
     return Rows(numbers, tuple(numbers.shape[1:]))
 
 
