@@ -9,6 +9,7 @@ count as constants, as they do for the derivative.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -842,6 +843,14 @@ def behaviour_of(node: Node) -> Behaviour | None:
     return _behaviour_of_name(_autograd.node_name(node).removesuffix("_copy"))
 
 
+# The commonest kinds that only touch one saved axis, so that labels of the others show the result.
+_ALONG_DIM = {
+    **dict.fromkeys(("SliceBackward0", "CatBackward0", "SoftmaxBackward0", "CumsumBackward0"), 0),
+    "SelectBackward0": -1,
+    "UnsqueezeBackward0": 1,
+}
+
+
 class Kind(NamedTuple):
     """A kind of node.
 
@@ -849,11 +858,15 @@ class Kind(NamedTuple):
         behave: Its behaviour, None if it is unknown.
         passing: How many of the first inputs pass their labels on to the only result unchanged.
         mixes_last: Whether the last axis must have no label for that.
+        read_dim: Reads the saved axis that must have no label instead, if there is one.
+        new: How many axes the result has more than the input, at that place.
     """
 
     behave: Behaviour | None
     passing: int
     mixes_last: bool
+    read_dim: Callable[[Node], int] | None
+    new: int
 
 
 KINDS: dict[type[Node], Kind] = {}  # of types that stay as long as PyTorch
@@ -862,12 +875,15 @@ KINDS: dict[type[Node], Kind] = {}  # of types that stay as long as PyTorch
 def kind_of(node: Node) -> Kind:
     """Return the kind of a node, and remember it if the type of the node stays."""
     behave = behaviour_of(node)
-    passing = 0
+    passing, new = 0, _ALONG_DIM.get(_autograd.node_name(node))
     if len(_autograd.output_types(node)) == 1:
         count = len(_autograd.next_functions(node))
         counts: dict[Any, int] = {_apply_elementwise: count, _matmul: count - 1, _linear: 1}
-        passing = counts.get(behave, 0)
-    kind = Kind(behave, passing, mixes_last=behave is not _apply_elementwise)
+        passing = sys.maxsize if new is not None else counts.get(behave, 0)
+    read_dim = None if new is None else _autograd.reader_of_kept("dim")
+    kind = Kind(
+        behave, passing, new is None and behave is not _apply_elementwise, read_dim, new or 0
+    )
     if _autograd.has_lasting_type(node):
         KINDS[type(node)] = kind
     return kind

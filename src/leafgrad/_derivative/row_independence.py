@@ -31,6 +31,7 @@ from leafgrad._derivative.row_behaviour import (
     kind_of,
 )
 from leafgrad._derivative.row_spans import (
+    Labels,
     Rows,
     Shape,
     Span,
@@ -496,12 +497,12 @@ def _pass_labels(node: Node, edges: _autograd.Successors, known: Known) -> bool:
     Return whether the node is done, as it also is if it depends on nothing that is known.
     """
     kind = KINDS.get(type(node)) or kind_of(node)
-    labels: Span | None = None
+    labels: Labels | None = None
     for place, edge in enumerate(edges):
         span = known.get(edge)
         if span is None:
             continue
-        if place >= kind.passing or type(span) is not tuple:
+        if place >= kind.passing or not isinstance(span, tuple):
             return False
         if labels is None:
             labels = span
@@ -511,8 +512,33 @@ def _pass_labels(node: Node, edges: _autograd.Successors, known: Known) -> bool:
         return True
     if kind.mixes_last and labels[-1:] not in _UNLABELLED:
         return False
+    if kind.read_dim is not None:
+        moved = _move_labels(labels, node, kind.read_dim(node), kind.new)
+        if moved is None:
+            return False
+        labels = moved
     known[node, 0] = labels
     return True
+
+
+def _move_labels(labels: Labels, node: Node, dim: int, new: int) -> Labels | None:
+    """Return labels with as many axes more or less at a saved axis, None if that has a label."""
+    ndim = len(_autograd.output_types(node)[0].shape)
+    place = _autograd.signed(dim)
+    place = place if place < 0 else place - max(ndim, ndim - new)  # counted from the end
+    if new > 0:
+        behind = -1 - place  # how many axes follow the new one
+        return labels if behind >= len(labels) else _insert(labels, len(labels) - behind)
+    if -place > len(labels):
+        return labels
+    if labels[place] is not None:
+        return None
+    at = len(labels) + place
+    return labels[:at] + labels[at + 1 :] if new else labels
+
+
+def _insert(labels: Labels, at: int) -> Labels:
+    return (*labels[:at], None, *labels[at:])
 
 
 _UNLABELLED = ((), (None,))
