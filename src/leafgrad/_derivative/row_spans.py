@@ -163,6 +163,8 @@ def label_batch(shape: Sequence[int], batch: int) -> Labels:
 
     An axis of size 1 needs none. It may be broadcast to another size later.
     """
+    if batch and 1 not in shape[:batch]:
+        return (*range(batch), *(None,) * (len(shape) - batch))
     first = tuple(None if size == 1 else axis for axis, size in enumerate(shape[:batch]))
     return strip((*first, *[None] * (len(shape) - batch)))
 
